@@ -60,11 +60,12 @@ class Gate:
         hosts, origins = ([v.decode("latin-1") for k, v in scope["headers"] if k == n] for n in (b"host", b"origin"))
         host = hosts[0] if len(hosts) == 1 else ""
         if (name := _host_name(host)) not in self.names:
-            shown = ascii(name[:MAX_REFUSAL_LENGTH])[1:-1]
-            if name and shown not in self._announced and len(self._announced) < MAX_REFUSAL_LENGTH:
-                self._announced.add(shown)
-                self.say(f"refused a request to {shown!r}; if this server is known by it: --allow-host {shown}")
-            return f"This server is not known as {shown!r}. If it should be, start it with --allow-host {shown}."
+            # The name comes from a stranger: it is cut, and printed in ASCII alone.
+            printed = ascii(name[:MAX_REFUSAL_LENGTH])[1:-1]
+            if name and printed not in self._announced and len(self._announced) < MAX_REFUSAL_LENGTH:
+                self._announced.add(printed)
+                self.say(f"refused a request to {printed!r}; if this server is known by it: --allow-host {printed}")
+            return f"This server is not known as {printed!r}. If it should be, start it with --allow-host {printed}."
         needs_origin = scope["type"] == "websocket" or scope["method"] not in SAFE_METHODS
         # An Origin must match exactly one host, port included; a second header is refused too.
         if (origins or needs_origin) and [_web_host(origin) for origin in origins] != [host.lower()]:

@@ -23,22 +23,17 @@ from engine.stages import methods
 from engine.wording import decimal
 
 
-def report(swept: FinishedSweep, others: OtherSystems, out: str) -> None:
+def report(swept: FinishedSweep, other_systems: OtherSystems, out: str) -> None:
     """Write the report of a finished sweep, with the runs of other systems."""
     cells, k = swept.load_cells()
     strata = swept.stratify(cells, k)
-    cells += others.cells(swept, cells, k)
+    cells += other_systems.cells(swept, cells, k)
     write_text(out, build_page(cells, swept.across, swept.up, k, swept.baseline, strata))
     echo(f"{out}: {Path(out).stat().st_size / 1e6:.1f} MB, {len(cells):,} cells")
 
 
 def build_page(
-    cells: Sequence[Any],
-    across: str,
-    up: str,
-    k: int,
-    baseline: str | None = None,
-    strata: StratifiedSweep | None = None,
+    cells: list[Any], across: str, up: str, k: int, baseline: str | None = None, strata: StratifiedSweep | None = None
 ) -> str:
     """Build the report as HTML; its charts need no network. strata: the y axis by kind of query."""
     curve = frontier(cells, across, up, k)
@@ -95,23 +90,27 @@ def _format_summary(cells: Sequence[Any], curve: Any, baseline: Any, k: int) -> 
     if len(points) > 1 and baseline.label in {point.label for point in points}:
         metrics = {curve.x, curve.y} & points[0].values.keys()
         rows = {metric: {row.label: row for row in compare(points, metric, baseline.label, k)} for metric in metrics}
-        parts.append(
-            f"<p><strong>{escape_html(find_verdict(curve, baseline.label, KEPT_SHARE.default, rows).text)}</strong></p>"
-        )
+        verdict = find_verdict(curve, baseline.label, KEPT_SHARE.default, rows)
+        parts.append(f"<p><strong>{escape_html(verdict.text)}</strong></p>")
     return parts
 
 
 def _format_strata(strata: StratifiedSweep, metric: str) -> list[str]:
     """Format each method's best setting in groups of queries, as differences and as means."""
     baseline = next(row.name for row in strata.means if row.label == strata.baseline)
-    others = [row for row in strata.differences if row.label != strata.baseline]
+    differences = [row for row in strata.differences if row.label != strata.baseline]
+    chart = ""
+    # A sweep of the baseline alone has no differences to draw.
+    if differences:
+        chart = format_chart(plot_strata(differences, strata.methods, strata.title, metric, baseline, dark=False))
     groups, rows = strata.table()
-    counts = {group: counted(count, "query", "queries") for group, count in groups.items()}
-    head = ["<th>Setting</th>", *(f"<th>{escape_html(group)}<br>{count}</th>" for group, count in counts.items())]
+    head = ["<th>Setting</th>"]
+    for group, n_queries in groups.items():
+        head.append(f"<th>{escape_html(group)}<br>{counted(n_queries, 'query', 'queries')}</th>")
     caption = f"{metric} by {strata.title}: each method's best setting, means over the queries of a group."
     return [
         f"<h2>{escape_html(metric)} by {escape_html(strata.title)}</h2>",
-        format_chart(plot_strata(others, strata.methods, strata.title, metric, baseline, dark=False)) if others else "",
+        chart,
         format_table([head, *([f"<td>{escape_html(cell)}</td>" for cell in row] for row in rows)], caption),
     ]
 
@@ -120,6 +119,7 @@ def _format_heat_maps(cells: Sequence[Any], metric: str, k: int) -> list[str]:
     """Format a heat map for every method whose sweep varies two parameters."""
     parts = []
     for method in dict.fromkeys(cell.method for cell in cells):
+        # Only a method with exactly two varying parameters has a map.
         try:
             grid = heat_map(cells, metric, k, method)
         except ParamError:
@@ -127,15 +127,14 @@ def _format_heat_maps(cells: Sequence[Any], metric: str, k: int) -> list[str]:
         method_spec = methods().get(method)
         axes = f"{grid.rows.symbol} and {grid.columns.symbol}"
         title = f"{method_spec.title if method_spec else method}: {grid.title}@{k} over {axes}"
-        parts += [f"<h2>{escape_html(title)}</h2>", format_chart(plot_heat_map(grid, dark=False))]
+        parts += [f"<h2>{escape_html(title)}</h2>", format_chart(plot_heat_map(grid, is_dark=False))]
     return parts
 
 
 def _format_table(table: Any) -> str:
     marks = {0: "", 1: ' class="more"', -1: ' class="less"'}
-    head_cells = [f"<th>{escape_html(cell)}</th>" for cell in table.head]
-    rows = [
-        [f"<td{marks[m]}>{escape_html(cell)}{SIGNIFICANCE_ARROWS[m]}</td>" for cell, m in zip(row, signs, strict=True)]
-        for row, signs in zip(table.rows, table.marks, strict=True)
-    ]
-    return format_table([head_cells, *rows], table.caption)
+    html_rows = [[f"<th>{escape_html(cell)}</th>" for cell in table.head]]
+    for row, signs in zip(table.rows, table.marks, strict=True):
+        pairs = zip(row, signs, strict=True)
+        html_rows.append([f"<td{marks[m]}>{escape_html(cell)}{SIGNIFICANCE_ARROWS[m]}</td>" for cell, m in pairs])
+    return format_table(html_rows, table.caption)

@@ -12,7 +12,7 @@ from engine.cli.options import FINISHED_SWEEP, OTHER_RUNS, corpus_option, file_o
 
 def _base_path(_: click.Context, __: click.Parameter, typed_path: str) -> str:
     """Return the path with a leading slash and no other at its ends, "" for the root. Raises BadParameter."""
-    parts = [part for part in typed_path.split("/") if part]
+    parts = list(filter(None, typed_path.split("/")))
     if wrong_parts := [part for part in parts if not re.fullmatch(r"[\w~-][\w.~-]*", part, re.ASCII)]:
         raise click.BadParameter(
             f"{wrong_parts[0]!r} cannot be part of it; take letters, digits, '-', '_', '.' and '~' between slashes, "

@@ -8,6 +8,7 @@ import webbrowser
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -61,8 +62,8 @@ def serve(
     allow_uploads: bool,
     browser: bool,
 ) -> None:
-    # A missing corpus is refused at the prompt, not in the browser.
     """Run the server, alone or as several workers. Raises UsageError for a missing corpus or a taken port."""
+    # A missing corpus is refused at the prompt, not in the browser.
     for name in corpus:
         if name not in corpora.DEMOS and not Path(name).exists():
             demos = ", ".join(corpora.DEMOS)
@@ -113,7 +114,10 @@ class Listening:
             "--address": [self.address],
         }
         flags_by |= {"--allow-host": self.hosts, "--root": self.roots}
-        flags = [argument for flag, values in flags_by.items() for value in values for argument in (flag, value)]
+        flags: list[str] = []
+        for flag, values in flags_by.items():
+            for value in values:
+                flags += (flag, value)
         return [*flags, *(["--allow-uploads"] if self.allow_uploads else [])]
 
     def build_rules(self, corpus: tuple[str, ...]) -> Rules:
@@ -156,8 +160,8 @@ def _serve_many(port: int, corpus: tuple[str, ...], count: int, server: Listenin
     server.warn_if_open()
     if not server.hosts:
         echo("Browsers reach it as localhost only; for the proxy's name add --allow-host NAME.")
-    flags = [flag for name in corpus for flag in _format_corpus_flag(name)]
-    workers.supervise(ports, [*flags, *server.format_flags()], echo)
+    corpus_flags = chain.from_iterable(map(_format_corpus_flag, corpus))
+    workers.supervise(ports, [*corpus_flags, *server.format_flags()], echo)
 
 
 def _format_corpus_flag(name: str) -> tuple[str, str]:
@@ -194,7 +198,7 @@ def _serve_one(port: int | None, corpus: tuple[str, ...], server: Listening, bro
         return "" if not login.is_login_required() or login.has_login_cookie(headers) else "Sign in first."
 
     # The health check needs no sign-in, as load balancers cannot sign in.
-    routes = [Route(f"{base_path}{HEALTH_PATH}", _answer_health), *vendor.routes(base_path)]
+    routes = [Route(f"{base_path}{HEALTH_PATH}", _answer_health), *vendor.build_routes(base_path)]
     guard = Middleware(gate.Gate, names=server.host_names, say=partial(echo, err=True), no_uploads=refuse_upload)
     app = st.App(APP_FILE, lifespan=lifespan, routes=routes, middleware=[guard])
     load_config_options(config)  # before anything reads an option: Streamlit warns of those that change later
@@ -210,9 +214,8 @@ async def _answer_health(_: Request) -> Response:
     health = corpora.report_health()
     if login.is_login_required():
         health = {"status": health["status"]}
-    return JSONResponse(
-        health, status_code=200 if health["status"] == "ok" else 503, headers={"Cache-Control": "no-store"}
-    )
+    status_code = 200 if health["status"] == "ok" else 503
+    return JSONResponse(health, status_code, headers={"Cache-Control": "no-store"})
 
 
 def _prepare_server(browser: bool, server: Listening) -> None:

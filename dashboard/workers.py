@@ -77,9 +77,8 @@ def format_nginx(ports: Sequence[int], base_path: str = "", host: str = WORKER_H
     """
     servers = "\n".join(f"    server {format_host(host)}:{port};" for port in ports)
     # Without the final slash, a longer path of another site would match too.
-    return NGINX_TEMPLATE.format(
-        cookie=WORKER_COOKIE, place=f"{base_path}/", servers=servers, upload=MAX_UPLOAD_BYTES >> 20
-    )
+    place, upload_mb = f"{base_path}/", MAX_UPLOAD_BYTES >> 20
+    return NGINX_TEMPLATE.format(cookie=WORKER_COOKIE, place=place, servers=servers, upload=upload_mb)
 
 
 def format_caddy(ports: Sequence[int], base_path: str = "", host: str = WORKER_HOST) -> str:
@@ -179,14 +178,12 @@ def supervise(ports: Sequence[int], flags: Sequence[str], echo_line: Say) -> Non
 
 def _worker_variables(n_workers: int) -> dict[str, str]:
     """Return the variables of all workers: threads, and the secret that signs visitors' cookies."""
-    threads = max(1, (os.cpu_count() or 2) // 2 // n_workers)
-    given = {"FRONTIER_THREADS": str(threads), "STREAMLIT_SERVER_COOKIE_SECRET": secrets.token_hex(32)}
+    n_threads = max(1, (os.cpu_count() or 2) // 2 // n_workers)
+    defaults = {"FRONTIER_THREADS": str(n_threads), "STREAMLIT_SERVER_COOKIE_SECRET": secrets.token_hex(32)}
+    # Values that the operator has set win.
+    variables = {name: os.environ.get(name) or value for name, value in defaults.items()}
     # No module may come from the folder that the command was typed in.
-    return {
-        HELD_VARIABLE: "1",
-        "PYTHONSAFEPATH": "1",
-        **{name: os.environ.get(name) or value for name, value in given.items()},
-    }
+    return {HELD_VARIABLE: "1", "PYTHONSAFEPATH": "1", **variables}
 
 
 @contextmanager
@@ -214,6 +211,7 @@ def end_with_parent() -> bool:
 
 
 def _wait_for_end() -> None:
+    # The parent holds the other end of the pipe: even if it is killed, the read ends.
     with suppress(OSError):
         while os.read(0, 1024):
             pass

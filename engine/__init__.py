@@ -28,7 +28,7 @@ _NAMES = {
     "engine.evaluation.stratification": "stratify",
     "engine.evaluation.statistics": "compare",
     "engine.evaluation.studies.compare_encoders": "compare_encoders",
-    "engine.evaluation.export": "export",
+    "engine.evaluation.export_decoder": "export",
     "engine.evaluation.trace": "trace",
     "engine.evaluation.studies.brute_force": "optimum",
     "engine.evaluation.path": "path weight_path",

@@ -299,6 +299,7 @@ def resolve_search_inputs(space: Space | Any, queries: QueryLike | Any) -> tuple
     matrix = Matrix(real_tensor(space, "vectors"))
     given_rows = queries.vectors if isinstance(queries, Embeddings) else real_tensor(queries, "queries")
     points = given_rows.unsqueeze(0) if given_rows.ndim == 1 else given_rows
+    # Queries take the vectors' device and precision; as a matrix they are checked in the same way.
     return matrix, Matrix(points.to(matrix.vectors.device, matrix.vectors.dtype), "queries").vectors
 
 
@@ -437,11 +438,11 @@ def _score_block(decoder: Decoder, space: Space, batch: QueryBatch, depth: int) 
     unpooled = Candidates(space.vectors, scores, batch.vectors, space.matrix, retrieve.inner_product)
     if rerank is None:
         return unpooled, select_pool(unpooled, depth)
-    return unpooled, select_pool(
-        unpooled,
-        depth,
-        lambda pool_rows: (_check_scores(rerank, rerank.score(space, batch, pool_rows)), rerank.inner_product),
-    )
+
+    def rescore(pool_rows: Tensor) -> tuple[Tensor, bool]:
+        return _check_scores(rerank, rerank.score(space, batch, pool_rows)), rerank.inner_product
+
+    return unpooled, select_pool(unpooled, depth, rescore)
 
 
 def _check_scores(scorer: Scorer, scores: Tensor) -> Tensor:
@@ -456,6 +457,7 @@ def _check_scores(scorer: Scorer, scores: Tensor) -> Tensor:
 def _cut_into_blocks(n_queries: int, vectors: Tensor, depth: int, n_stages: int = 1) -> list[tuple[int, int]]:
     """Return (start, stop) of blocks whose scores and pooled vectors stay within MAX_BLOCK_SCORES."""
     n, d = vectors.shape
+    # A query has n scores at every stage, and within a depth the gathered vectors of its pool.
     size = max(1, MAX_BLOCK_SCORES // (n * n_stages + (depth * d if depth < n else 0)))
     return [(block_start, min(block_start + size, n_queries)) for block_start in range(0, n_queries, size)]
 
@@ -470,11 +472,8 @@ def select_pool(
     pool = torch.arange(unpooled.count, device=relevance.device).expand(unpooled.batch, -1)
     if depth < unpooled.count:
         # Ascending rows, so that ties go to the lower row inside a pool too.
-        pool = (
-            rank_exactly(relevance, depth, unpooled.relevance_error, unpooled.exact_relevance, rescore_all=False)[0]
-            .sort(dim=1)
-            .values
-        )
+        rows, _ = rank_exactly(relevance, depth, unpooled.relevance_error, unpooled.exact_relevance, rescore_all=False)
+        pool = rows.sort(dim=1).values
         vectors, relevance = vectors[pool], relevance.gather(1, pool)
     if rescore is not None:
         relevance, inner_product = rescore(pool)

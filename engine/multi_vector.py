@@ -30,7 +30,7 @@ class Parts:
 
         Raises DataError if an id names no document or a document has no part.
         """
-        split_ids = [split_id(part) for part in embeddings.ids]
+        split_ids = list(map(split_id, embeddings.ids))
         if unknown_ids := [doc_id for doc_id, _ in split_ids if doc_id not in corpus.position]:
             first = unknown_ids[0]
             raise DataError(f"parts must be of the corpus's documents; {len(unknown_ids)} are not (first: {first!r})")

@@ -348,8 +348,8 @@ def sweep_values(param: Param, n_points: int) -> tuple[Any, ...]:
 
 def params_of(declared_class: Any) -> tuple[Param, ...]:
     """Return the parameters declared on a dataclass (class or instance), in order, with their names."""
-    declared_fields = [field for field in fields(declared_class) if "param" in field.metadata]
-    return tuple(replace(field.metadata["param"], name=field.name) for field in declared_fields)
+    all_fields = fields(declared_class)
+    return tuple(replace(field.metadata["param"], name=field.name) for field in all_fields if "param" in field.metadata)
 
 
 def check_values(params: tuple[Param, ...], values: Mapping[str, Any], owner: str) -> dict[str, Any]:

@@ -14,8 +14,8 @@ from engine.data.stores import SearchResult, StoreRef, VectorStore, Where
 from engine.data.stores.recall import measured_recall
 from engine.data.stores.store import CHANGED
 from engine.decoder import SET_SIZE, Decoder, QueryLike, check_encoder, query_batch
-from engine.dialogue import INITIAL_POOL_SIZE, POOL_MARGIN, Dialogue, Document, PartialAnswer
 from engine.errors import DataError, ParamError
+from engine.remote_certificate import INITIAL_POOL_SIZE, POOL_MARGIN, Dialogue, Document, PartialAnswer
 from engine.space import Elsewhere, Space
 from engine.values import Corpus, Embeddings, EncoderRef, Ranking, TextSource
 

@@ -17,9 +17,9 @@ from engine.candidates import Candidates
 from engine.errors import ParamError
 from engine.multi_vector import Parts
 from engine.params import Declared, Param, Real, Whole, check_values, params_of, values_of
+from engine.solvers.certificate_queries import LinearQuestion
 from engine.solvers.elastic_net.path import WeightPath
 from engine.solvers.lines import LambdaPath
-from engine.solvers.questions import LinearQuestion
 from engine.space import QueryBatch, Space
 from engine.values import Ranking
 

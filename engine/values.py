@@ -36,6 +36,7 @@ class ByDigest:
         return isinstance(value, ByDigest) and type(self) is type(value) and self.digest == value.digest
 
     def __hash__(self) -> int:
+        # Values of two classes are never equal, whatever their digests, so the class counts here too.
         return hash((type(self).__name__, self.digest))
 
 
@@ -78,13 +79,12 @@ class PassageSource(TextSource):
         return len(self.texts)
 
     def read_rows(self, row_ids: Sequence[int]) -> list[str]:
-        selected_titles, selected_texts = texts_of(self.titles, row_ids), texts_of(self.texts, row_ids)
-        return [f"{title} {text}".strip() for title, text in zip(selected_titles, selected_texts, strict=True)]
+        return _join_titles(texts_of(self.titles, row_ids), texts_of(self.texts, row_ids))
 
 
 def texts_of(texts: Sequence[str], row_ids: Sequence[int]) -> list[str]:
     """Return the texts of the rows, in the given order, with one read where they come from a `TextSource`."""
-    return texts.read_rows(row_ids) if isinstance(texts, TextSource) else [texts[row_index] for row_index in row_ids]
+    return texts.read_rows(row_ids) if isinstance(texts, TextSource) else list(_select_rows(texts, row_ids))
 
 
 def digest_of(parts: Iterable[str | bytes | memoryview]) -> str:
@@ -182,7 +182,7 @@ class Corpus(Labelled):
         """Title and text of each document, separated by a space, as embedded and displayed."""
         if isinstance(self.texts, TextSource) or isinstance(self.titles, TextSource):
             return PassageSource(self.titles, self.texts)
-        return tuple(f"{title} {text}".strip() for title, text in zip(self.titles, self.texts, strict=True))
+        return tuple(_join_titles(self.titles, self.texts))
 
 
 @dataclass(frozen=True, eq=False)
@@ -446,10 +446,8 @@ class Embeddings(Labelled):
 
     def take(self, rows: Sequence[int]) -> Embeddings:
         """Return the given rows, in that order."""
-        texts = None if self.texts is None else tuple(self.texts[row_index] for row_index in rows)
-        return Embeddings(
-            tuple(self.ids[row_index] for row_index in rows), self.vectors[list(rows)], self.encoder, texts
-        )
+        texts = None if self.texts is None else _select_rows(self.texts, rows)
+        return Embeddings(_select_rows(self.ids, rows), self.vectors[list(rows)], self.encoder, texts)
 
     @cached_property
     def digest(self) -> str:
@@ -499,11 +497,8 @@ class Ranking:
         """Concatenate the rankings of consecutive blocks of queries."""
         if len(rankings) == 1:
             return rankings[0]
-        return Ranking(
-            torch.cat([part.index for part in rankings]),
-            torch.cat([part.gain for part in rankings]),
-            tuple(query_info for part in rankings for query_info in part.info),
-        )
+        index, gain = torch.cat([part.index for part in rankings]), torch.cat([part.gain for part in rankings])
+        return Ranking(index, gain, tuple(chain.from_iterable(part.info for part in rankings)))
 
 
 def replace_surrogates(text: str) -> str:
@@ -535,6 +530,11 @@ def real_tensor(numbers: Any, name: str) -> Tensor:
 
 def _select_rows(values: Sequence[str], rows: Sequence[int]) -> tuple[str, ...]:
     return tuple(values[row] for row in rows)
+
+
+def _join_titles(titles: Sequence[str], texts: Sequence[str]) -> list[str]:
+    # Stripped: without a title, or without a text, no space is left over.
+    return [f"{title} {text}".strip() for title, text in zip(titles, texts, strict=True)]
 
 
 def _as_strings(values: Iterable[Any], name: str) -> Sequence[str]:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dashboard.charts.figure import (
-    TOOLTIP,
     apply_layout,
+    build_tooltip,
     error_bars,
     escape,
     group_axis,
     guide,
     new_figure,
     new_grid,
+    read_column,
 )
 from dashboard.charts.palette import GREY, INK, method_style
 from engine.progress import counted
@@ -35,24 +37,25 @@ ROW_PX, MARGIN_PX = 52, 70
 
 
 def plot_wins(
-    rows: Sequence[QueryDifference], cards: Mapping[str, str], method: str, metric: str, baseline: str, dark: bool
+    rows: Sequence[QueryDifference], cards: Mapping[str, str], method: str, metric: str, baseline: str, is_dark: bool
 ) -> Figure:
     """Plot a bar per query in the given order, up if the method gains over the baseline, down if it loses.
 
     cards: query → its hover text as HTML; a bar's id is its query.
     """
-    ink, colour = INK.colour(dark), method_style(method).colour(dark)
+    ink_colour, colour = INK.colour(is_dark), method_style(method).colour(is_dark)
+    differences, query_ids = read_column(rows, "difference"), read_column(rows, "query")
+    bar_colours = [colour if difference > 0 else GREY[1 - is_dark] for difference in differences]
     figure = new_figure().add_bar(
         x=list(range(1, len(rows) + 1)),
-        y=[row.difference for row in rows],
-        marker={"color": [colour if row.difference > 0 else GREY[1 - dark] for row in rows], "line": {"width": 0}},
-        customdata=[row.query for row in rows],
-        hovertext=[cards.get(row.query, escape(row.query)) for row in rows],
-        hovertemplate="%{hovertext}<extra></extra>",
+        y=differences,
+        marker={"color": bar_colours, "line": {"width": 0}},
+        customdata=query_ids,
+        **build_tooltip([cards.get(query_id, escape(query_id)) for query_id in query_ids]),
     )
-    figure.add_hline(y=0, line=guide(ink, "solid"))
+    figure.add_hline(y=0, line=guide(ink_colour, "solid"))
     # The axis is symmetric, so that wins and losses have one scale.
-    max_difference = max((abs(row.difference) for row in rows), default=0.0)
+    max_difference = max(map(abs, differences), default=0.0)
     figure.update_xaxes(title="queries, from the largest win to the largest loss", showgrid=False)
     y_limit = 1.05 if max_difference <= 1 else 1.05 * max_difference
     figure.update_yaxes(title=f"{escape(metric)}, difference to {escape(baseline)}", range=[-y_limit, y_limit])
@@ -66,24 +69,22 @@ def plot_strata(
 
     methods: label of a decoder → its method; grouping: title of the groups.
     """
-    labels, ink = list(dict.fromkeys(stratum.label for stratum in rows)), INK.colour(dark)
-    groups = {stratum.group: stratum.queries for stratum in rows}
-    group_titles = [f"{escape(group)}<br>{n_queries:,} queries" for group, n_queries in groups.items()]
-    figure = new_grid(
-        1, len(groups), shared_yaxes=True, shared_xaxes="all", subplot_titles=group_titles, horizontal_spacing=0.02
-    )
-    row_names = {}
-    for position, label in enumerate(labels):
-        strata = [stratum for stratum in rows if stratum.label == label]
-        style = method_style(methods[label])
-        row_names[label] = f"{style.sign} {escape(strata[0].name, 40)}"
+    groups, by_label, row_names = {}, defaultdict(list), []
+    for stratum in rows:
+        groups[stratum.group] = f"{escape(stratum.group)}<br>{stratum.queries:,} queries"
+        by_label[stratum.label].append(stratum)
+    layout = {"subplot_titles": list(groups.values()), "horizontal_spacing": 0.02}
+    figure = new_grid(1, len(groups), shared_yaxes=True, shared_xaxes="all", **layout)
+    for position, (label, strata) in enumerate(by_label.items()):
+        decoder_style = method_style(methods[label])
+        row_names.append(f"{decoder_style.sign} {escape(strata[0].name, 40)}")
         for stratum in strata:
-            colour = style.colour(dark) if stratum.queries >= MIN_GROUP_QUERIES else GREY[dark]
+            colour = decoder_style.colour(dark) if stratum.queries >= MIN_GROUP_QUERIES else GREY[dark]
             figure.add_scatter(
                 x=[stratum.mean],
                 y=[position],
                 mode="markers",
-                marker={"symbol": style.symbol, "size": 10, "color": colour},
+                marker={"symbol": decoder_style.symbol, "size": 10, "color": colour},
                 error_x=error_bars([stratum.mean], [stratum.low], [stratum.high]) | {"color": colour, "thickness": 2},
                 name=escape(stratum.name, 48),
                 hovertext=[f"{escape(stratum.name, 90)}<br>{escape(stratum.group)}: {stratum.queries:,} queries"],
@@ -92,15 +93,15 @@ def plot_strata(
                 col=1 + list(groups).index(stratum.group),
             )
     # Zero is the baseline of every panel.
-    figure.add_vline(x=0, line=guide(ink))
-    figure.update_yaxes(tickvals=list(range(len(labels))), range=[len(labels) - 0.5, -0.5], showgrid=False)
-    figure.update_yaxes(ticktext=list(row_names.values()), col=1)
+    figure.add_vline(x=0, line=guide(INK.colour(dark)))
+    figure.update_yaxes(tickvals=list(range(len(by_label))), range=[len(by_label) - 0.5, -0.5], showgrid=False)
+    figure.update_yaxes(ticktext=row_names, col=1)
     figure.update_xaxes(nticks=4)
-    title = f"{escape(metric_title)}, difference to {escape(baseline)}, by {escape(grouping, 80)}"
-    figure.update_xaxes(title=title, title_standoff=8, col=1 + len(groups) // 2)
+    axis_title = f"{escape(metric_title)}, difference to {escape(baseline)}, by {escape(grouping, 80)}"
+    figure.update_xaxes(title=axis_title, title_standoff=8, col=1 + len(groups) // 2)
     figure.update_annotations(font_size=12)
     margin = {"l": 10, "r": 10, "t": 54, "b": 10}
-    return apply_layout(figure, height=140 + STRATUM_PX * len(labels), margin=margin)
+    return apply_layout(figure, height=140 + STRATUM_PX * len(by_label), margin=margin)
 
 
 @dataclass(frozen=True)
@@ -113,43 +114,42 @@ class ForestRow:
     difference: Comparison
 
 
-def plot_forest(rows: Sequence[ForestRow], min_shares: Mapping[str, float], dark: bool) -> Figure:
+def plot_forest(rows: Sequence[ForestRow], min_shares: Mapping[str, float], is_dark: bool) -> Figure:
     """Plot differences as shares of the baseline with 95% intervals, the first row on top.
 
     min_shares: metric → the required share of the baseline's value
     """
-    figure, ink = new_figure(), INK.colour(dark)
+    figure, ink_colour = new_figure(), INK.colour(is_dark)
     labels = []
     for y_row, forest_row in enumerate(rows):
-        row, style = forest_row.difference, method_style(forest_row.method)
+        row, decoder_style = forest_row.difference, method_style(forest_row.method)
         # A baseline of 0 has no shares: 100 times the difference is plotted.
         unit = 100 / row.baseline_mean if row.baseline_mean else 100.0
-        low, high = (row.difference if end is None else end for end in (row.low, row.high))
-        name = escape(forest_row.label)
-        labels.append(f"{name}<br><b>{signed(unit * row.difference, 1)}%</b>")
-        interval = "" if row.low is None else f"<br>95% CI {signed(unit * low, 1)}% to {signed(unit * high, 1)}%"
+        low_end, high = (row.difference if end is None else end for end in (row.low, row.high))
+        row_label = escape(forest_row.label)
+        labels.append(f"{row_label}<br><b>{signed(unit * row.difference, 1)}%</b>")
+        interval = "" if row.low is None else f"<br>95% CI {signed(unit * low_end, 1)}% to {signed(unit * high, 1)}%"
+        n_queries = counted(row.queries, "query", "queries")
+        n_queries = counted(row.queries, "query", "queries")
         figure.add_scatter(
             x=[unit * row.difference],
             y=[y_row],
-            error_x=error_bars([unit * row.difference], [unit * low], [unit * high]) | {"thickness": 2.5},
+            error_x=error_bars([unit * row.difference], [unit * low_end], [unit * high]) | {"thickness": 2.5},
             mode="markers",
-            marker=style.marker(dark, 11, forest_row.is_filled),
-            hovertext=f"{name}: {signed(row.difference)}{interval}<br>{counted(row.queries, 'query', 'queries')}",
-            hovertemplate=TOOLTIP,
+            marker=decoder_style.marker(is_dark, 11, forest_row.is_filled),
+            **build_tooltip(f"{row_label}: {signed(row.difference)}{interval}<br>{n_queries}"),
         )
-    for metric, share in min_shares.items():
+    for metric, min_share in min_shares.items():
         row_indices = [index for index, forest_row in enumerate(rows) if forest_row.difference.metric == metric]
         if row_indices:
             # A share of the baseline is drawn as a change in percent, like the effects.
-            bound = 100 * (share - 1)
-            y_ends = [min(row_indices) - 0.45, max(row_indices) + 0.45]
-            figure.add_scatter(
-                x=[bound, bound], y=y_ends, mode="lines", line=guide(ink, "dash") | {"width": 2}, hoverinfo="skip"
-            )
-            figure.add_annotation(
-                x=bound, y=y_ends[0], text=f"asked: {signed(bound, 0)}%", showarrow=False, yshift=8, font={"size": 12}
-            )
-    figure.add_vline(x=0, line={"color": ink, "width": 1})
+            bound = 100 * (min_share - 1)
+            top_end, bottom_end = min(row_indices) - 0.45, max(row_indices) + 0.45
+            bound_line = {"mode": "lines", "line": guide(ink_colour, "dash") | {"width": 2}}
+            figure.add_scatter(x=[bound, bound], y=[top_end, bottom_end], **bound_line, hoverinfo="skip")
+            bound_label = {"text": f"asked: {signed(bound, 0)}%", "font": {"size": 12}}
+            figure.add_annotation(x=bound, y=top_end, **bound_label, showarrow=False, yshift=8)
+    figure.add_vline(x=0, line={"color": ink_colour, "width": 1})
     baseline = escape(rows[0].difference.baseline)
     figure.update_xaxes(title=f"% of {baseline}", ticksuffix="%", zeroline=False)
     figure.update_yaxes(group_axis(labels) | {"range": [len(rows) - 0.4, -0.6]}, showgrid=False, zeroline=False)

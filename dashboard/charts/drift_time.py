@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dashboard.charts.figure import apply_layout, escape, guide, legend_below, new_figure, new_grid
+import numpy as np
+
+from dashboard.charts.figure import apply_layout, build_tooltip, escape, guide, legend_below, new_figure, new_grid
 from dashboard.charts.palette import DASHES, INK, method_style, series_style
 
 if TYPE_CHECKING:
@@ -24,22 +26,22 @@ DRIFT_LEGEND = legend_below(-0.3)
 
 
 def plot_sparklines(lines: Sequence[Sparkline], steps: Sequence[int], index: int, step_name: str, dark: bool) -> Figure:
-    """Plot measures as small charts, each with its value and change at one step.!!"""
-    n_rows, current_step = -(-len(lines) // SPARKLINES_PER_ROW), steps[index]
+    """Plot measures as small charts, each with its value and change at one step."""
+    n_rows, step_texts = -(-len(lines) // SPARKLINES_PER_ROW), [f"{step_name} {step:,}" for step in steps]
     figure = new_grid(n_rows, SPARKLINES_PER_ROW, horizontal_spacing=0.09, vertical_spacing=0.3 / n_rows)
-    colour, alarmed, ink = MEASURE_STYLE.colour(dark), ALARM_STYLE.colour(dark), INK.colour(dark)
+    colour, alarmed, ink_colour = MEASURE_STYLE.colour(dark), ALARM_STYLE.colour(dark), INK.colour(dark)
     for position, line in enumerate(lines):
-        panel: dict[str, Any] = {"row": position // SPARKLINES_PER_ROW + 1, "col": position % SPARKLINES_PER_ROW + 1}
-        over = [line.alarm is not None and value is not None and value >= line.alarm for value in line.values]
+        subplot: dict[str, Any] = {"row": position // SPARKLINES_PER_ROW + 1, "col": position % SPARKLINES_PER_ROW + 1}
+        is_alarm = [line.alarm is not None and value is not None and value >= line.alarm for value in line.values]
+        sizes, colours = np.where(is_alarm, 9, 4).tolist(), np.where(is_alarm, alarmed, colour).tolist()
         figure.add_scatter(
             x=list(steps),
             y=list(line.values),
             mode="lines+markers",
             line={"color": colour, "width": 2},
-            marker={"size": [9 if alarm else 4 for alarm in over], "color": [alarmed if a else colour for a in over]},
-            hovertext=[f"{step_name} {step:,}" for step in steps],
-            hovertemplate=VALUE_TOOLTIP,
-            **panel,
+            marker={"size": sizes, "color": colours},
+            **build_tooltip(step_texts, VALUE_TOOLTIP),
+            **subplot,
         )
         # Values without exploration exist in simulations only.
         if line.unexplored:
@@ -48,63 +50,56 @@ def plot_sparklines(lines: Sequence[Sparkline], steps: Sequence[int], index: int
                 y=list(line.unexplored),
                 mode="lines",
                 line={"color": colour, "width": 1.5, "dash": "dot"},
-                hovertext=[f"without exploring, {step_name} {step:,}" for step in steps],
-                hovertemplate=VALUE_TOOLTIP,
-                **panel,
+                **build_tooltip(list(map("without exploring, ".__add__, step_texts)), VALUE_TOOLTIP),
+                **subplot,
             )
         if line.alarm is not None:
-            figure.add_hline(y=line.alarm, line=guide(alarmed, "dash"), **panel)
-        figure.add_vline(x=current_step, line=guide(ink), **panel)
-        value, change, is_noise = line.value_and_change(index)
-        change = f"<span style='color:{MUTED_COLOURS[dark]}'>{change}</span>" if is_noise else change
-        axis = str(position + 1) if position else ""
+            figure.add_hline(y=line.alarm, line=guide(alarmed, "dash"), **subplot)
+        figure.add_vline(x=steps[index], line=guide(ink_colour), **subplot)
+        value, change_text, is_noise = line.value_and_change(index)
+        change_text = f"<span style='color:{MUTED_COLOURS[dark]}'>{change_text}</span>" if is_noise else change_text
+        axis_number = str(position + 1) if position else ""
         figure.add_annotation(
-            text=f"{line.measure.title}<br><b>{value}</b>, {change}",
+            text=f"{line.measure.title}<br><b>{value}</b>, {change_text}",
             hovertext=line.measure.meaning,
             align="left",
             showarrow=False,
             font={"size": 12},
-            **{"x": 0, "xref": f"x{axis} domain", "xanchor": "left"},
-            **{"y": 1, "yref": f"y{axis} domain", "yanchor": "bottom"},
+            **{"x": 0, "xref": f"x{axis_number} domain", "xanchor": "left"},
+            **{"y": 1, "yref": f"y{axis_number} domain", "yanchor": "bottom"},
         )
         # Padding keeps the first and last marker inside the panel.
         padding = 0.03 * (line.high - line.low)
-        figure.update_yaxes(range=[line.low - padding, line.high + padding], nticks=3, **panel)
-        figure.update_xaxes(showticklabels=position + SPARKLINES_PER_ROW >= len(lines), **panel)
+        figure.update_yaxes(range=[line.low - padding, line.high + padding], nticks=3, **subplot)
+        figure.update_xaxes(showticklabels=position + SPARKLINES_PER_ROW >= len(lines), **subplot)
     figure.update_xaxes(nticks=3, zeroline=False, showgrid=False)
     figure.update_yaxes(zeroline=False, tickfont={"size": 11})
     return apply_layout(figure, height=SPARKLINE_PX * n_rows + 20, margin=DRIFT_MARGIN | {"t": 40})
 
 
 def plot_quality(
-    groups: Mapping[str, Sequence[Line]], decoder_names: Mapping[str, tuple[str, str]], step_name: str, dark: bool
+    groups: Mapping[str, Sequence[Line]], decoder_names: Mapping[str, tuple[str, str]], step_name: str, is_dark: bool
 ) -> Figure:
     """Plot the quality of every decoder over time, a column per group of queries, on one scale.
 
     groups: heading → lines; decoder_names: label → (selector, title); step_name: the unit of a step.
     """
-    n_columns = max(1, len(groups))
-    figure = new_grid(
-        1,
-        n_columns,
-        shared_yaxes=True,
-        subplot_titles=[escape(heading, 60) for heading in groups],
-        horizontal_spacing=0.06 / n_columns,
-    )
-    figure.update_annotations(font_size=13)
-    for column, lines in enumerate(groups.values(), 1):
-        for line in lines:
-            selector, title = decoder_names[line.label]
+    n_columns, headings = max(1, len(groups)), [escape(heading, 60) for heading in groups]
+    layout = {"subplot_titles": headings, "horizontal_spacing": 0.06 / n_columns}
+    figure = new_grid(1, n_columns, shared_yaxes=True, **layout).update_annotations(font_size=13)
+    for column, quality_lines in enumerate(groups.values(), 1):
+        for quality_line in quality_lines:
+            selector, title = decoder_names[quality_line.label]
+            hover_texts = [f"{escape(title)}<br>{step_name}: {step_number:,}" for step_number in quality_line.steps]
             figure.add_scatter(
-                x=list(line.steps),
-                y=list(line.values),
-                **method_style(selector).curve(dark, 7),
+                x=list(quality_line.steps),
+                y=list(quality_line.values),
+                **method_style(selector).curve(is_dark, 7),
                 name=escape(title),
-                legendgroup=line.label,
+                legendgroup=quality_line.label,
                 showlegend=column == 1,
-                customdata=[str(step) for step in line.steps],
-                hovertext=[f"{escape(title)}<br>{step_name}: {step:,}" for step in line.steps],
-                hovertemplate=VALUE_TOOLTIP,
+                customdata=list(map(str, quality_line.steps)),
+                **build_tooltip(hover_texts, VALUE_TOOLTIP),
                 row=1,
                 col=column,
             )
@@ -112,15 +107,15 @@ def plot_quality(
     return apply_layout(figure, **DRIFT_LEGEND, height=QUALITY_PX, margin=DRIFT_MARGIN | {"t": 44})
 
 
-def plot_regret(regret: RegretLines, dark: bool) -> Figure:
+def plot_regret(regret: RegretLines, is_dark: bool) -> Figure:
     """Plot cumulative regret over the rounds, and its theoretical bounds."""
     figure = new_figure()
-    for position, (line_name, values) in enumerate(regret.lines.items()):
-        style, dash = series_style(position), DASHES[position % len(DASHES)]
+    for position, (line_name, regret_values) in enumerate(regret.lines.items()):
+        line_style, line_dash = series_style(position), DASHES[position % len(DASHES)]
         figure.add_scatter(
             x=list(regret.steps),
-            y=list(values),
-            **style.line(dark, dash),
+            y=list(regret_values),
+            **line_style.line(is_dark, line_dash),
             name=line_name,
             hovertemplate="%{y:.1f} nats after %{x:,} rounds<extra>" + line_name + "</extra>",
         )

@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from dashboard.charts.figure import TOOLTIP, apply_layout, error_bars, escape, legend_below, new_figure
+from dashboard.charts.figure import (
+    apply_layout,
+    build_tooltip,
+    error_bars,
+    escape,
+    legend_below,
+    new_figure,
+    read_column,
+)
 from dashboard.charts.palette import DASHES, GREY, INK, SERIES, method_style, series_style
 from engine.stages import methods
 from engine.wording import decimal
@@ -25,37 +35,33 @@ SIGN_COLOURS = {1: "#009E73", -1: "#D55E00"}
 SIGN_SYMBOLS = {1: "circle", -1: "x", 0: "diamond-open", None: "circle-open"}
 
 
-def plot_effects(effects: Sequence[Effect], dark: bool) -> Figure:
+def plot_effects(effects: Sequence[Effect], is_dark: bool) -> Figure:
     """Plot the first effects: green as claimed, crossed orange against it, hollow for neither or open."""
-    figure, ink, effects = new_figure(), INK.colour(dark), effects[:MAX_EFFECTS]
+    figure, effects, interval_ends, row_labels = new_figure(), effects[:MAX_EFFECTS], [], []
     for y_row, effect in enumerate(effects):
-        low, high = (effect.value if bound is None else bound for bound in (effect.low, effect.high))
-        colour = SIGN_COLOURS.get(effect.sign or 0, ink)
-        interval = "" if effect.low is None else f"<br>95% CI {decimal(low)} to {decimal(high)}"
+        low_end, high_end = (effect.value if bound is None else bound for bound in (effect.low, effect.high))
+        interval_ends += [low_end, effect.value, high_end]
+        colour, effect_name = SIGN_COLOURS.get(effect.sign or 0, INK.colour(is_dark)), escape(effect.name, 90)
+        interval = "" if effect.low is None else f"<br>95% CI {decimal(low_end)} to {decimal(high_end)}"
+        outline = {"size": 10, "color": colour, "line": {"width": 2, "color": colour}}
         figure.add_scatter(
             x=[effect.value],
             y=[y_row],
-            error_x=error_bars([effect.value], [low], [high]) | {"thickness": 2.5},
+            error_x=error_bars([effect.value], [low_end], [high_end]) | {"thickness": 2.5},
             mode="markers",
-            marker={
-                "symbol": SIGN_SYMBOLS[effect.sign],
-                "size": 10,
-                "color": colour,
-                "line": {"width": 2, "color": colour},
-            },
-            hovertext=f"{escape(effect.name, 90)}: {decimal(effect.value)}{interval}",
-            hovertemplate=TOOLTIP,
+            marker={"symbol": SIGN_SYMBOLS[effect.sign]} | outline,
+            **build_tooltip(f"{effect_name}: {decimal(effect.value)}{interval}"),
         )
-    interval_ends = [bound for e in effects for bound in (e.low, e.value, e.high) if bound is not None]
+        row_labels.append(f"{effect_name}  <b>{decimal(effect.value)}</b>")
+    smallest, largest = min(interval_ends), max(interval_ends)
     # Ratios that span orders of magnitude are legible on a logarithmic axis only.
-    if min(interval_ends) > 0 and max(interval_ends) / min(interval_ends) > MIN_LOG_RATIO:
+    if smallest > 0 and largest / smallest > MIN_LOG_RATIO:
         figure.update_xaxes(type="log")
-    elif min(interval_ends) <= 0 or max(interval_ends) / min(interval_ends) > 2:
-        figure.add_vline(x=0, line={"color": GREY[dark], "width": 1})
+    elif smallest <= 0 or largest / smallest > 2:
+        figure.add_vline(x=0, line={"color": GREY[is_dark], "width": 1})
     figure.update_xaxes(zeroline=False)
-    for y_row, effect in enumerate(effects):
+    for y_row, text in enumerate(row_labels):
         # Above its row and not beside it, so that a narrow screen has room for the interval.
-        text = f"{escape(effect.name, 90)}  <b>{decimal(effect.value)}</b>"
         figure.add_annotation(x=0, xref="paper", y=y_row, text=text, showarrow=False, xanchor="left", yshift=18)
     figure.update_yaxes(range=[len(effects) - 0.5, -0.9], visible=False)
     height = EFFECT_ROW_PX * len(effects) + EFFECTS_MARGIN_PX
@@ -65,26 +71,31 @@ def plot_effects(effects: Sequence[Effect], dark: bool) -> Figure:
 def plot_curves(curves: Sequence[EffectCurve], dark: bool) -> list[Figure]:
     """Plot a figure per pair of axes; a name has one style in all, a method's title the method's."""
     method_names = {spec.title: name for name, spec in methods().items()}
-    names = [name for name in dict.fromkeys(curve.name for curve in curves) if name not in method_names]
-    figures = []
-    for x, y, log in dict.fromkeys((curve.x, curve.y, curve.log) for curve in curves):
-        figure, panel = (new_figure(), [curve for curve in curves if (curve.x, curve.y, curve.log) == (x, y, log)])
-        for curve in panel:
-            dash_index, colour_index = divmod(names.index(curve.name) if curve.name in names else 0, len(SERIES))
+    other_names = [name for name in dict.fromkeys(read_column(curves, "name")) if name not in method_names]
+    figures, by_axes = [], defaultdict(list)
+    for curve in curves:
+        by_axes[curve.x, curve.y, curve.log].append(curve)
+    for (x_name, y_name, is_log), axis_curves in by_axes.items():
+        figure, x_title, all_points = new_figure(), escape(x_name, 60), list[tuple[float, float]]()
+        for curve in axis_curves:
+            series_index = other_names.index(curve.name) if curve.name in other_names else 0
+            dash_index, colour_index = divmod(series_index, len(SERIES))
             style = method_style(method_names[curve.name]) if curve.name in method_names else series_style(colour_index)
             curve_style, name = style.curve(dark, 7), escape(curve.name, 60)
+            hover_texts = [f"{name}<br>{x_title} {x_value:,.6g}: {y_value:,.4g}" for x_value, y_value in curve.points]
             figure.add_scatter(
-                x=[a for a, _ in curve.points],
-                y=[b for _, b in curve.points],
+                x=list(map(itemgetter(0), curve.points)),
+                y=list(map(itemgetter(1), curve.points)),
                 **curve_style | {"line": curve_style["line"] | {"dash": DASHES[dash_index % len(DASHES)]}},
                 name=name,
-                hovertext=[f"{name}<br>{escape(x, 60)} {a:,.6g}: {b:,.4g}" for a, b in curve.points],
-                hovertemplate=TOOLTIP,
+                **build_tooltip(hover_texts),
             )
-        xs, ys = zip(*(point for curve in panel for point in curve.points), strict=True)
-        figure.update_xaxes(title=escape(x, 60), **_value_axis(xs, log)).update_yaxes(**_value_axis(ys, log))
-        title = {"text": escape(y, 60), "x": 0, "xref": "paper", "font": {"size": 14}}
-        figures.append(apply_layout(figure, height=CURVES_PX, title=title, **legend_below(-0.38)))
+            all_points += curve.points
+        x_values, y_values = zip(*all_points, strict=True)
+        figure.update_xaxes(title=x_title, **_value_axis(x_values, is_log))
+        figure.update_yaxes(**_value_axis(y_values, is_log))
+        figure_title = {"text": escape(y_name, 60), "x": 0, "xref": "paper", "font": {"size": 14}}
+        figures.append(apply_layout(figure, height=CURVES_PX, title=figure_title, **legend_below(-0.38)))
     return figures
 
 

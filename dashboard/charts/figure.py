@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from engine.progress import shorten
@@ -47,35 +48,45 @@ def apply_layout(figure: Figure, **layout: Any) -> Figure:
     return figure.update_layout(BASE_LAYOUT | layout).update_yaxes(title_standoff=10, automargin=True)
 
 
-def legend_below(y: float) -> dict[str, Any]:
-    """Return the layout of a horizontal legend under the plot; y: share of its height, below 0."""
-    return {"showlegend": True, "legend": {"orientation": "h", "y": y, "x": 0}}
+def legend_below(y_share: float) -> dict[str, Any]:
+    """Return the layout of a horizontal legend under the plot; y_share: share of its height, below 0."""
+    return {"showlegend": True, "legend": {"orientation": "h", "y": y_share, "x": 0}}
 
 
-def guide(colour: str, dash: str = "dot") -> dict[str, Any]:
+def guide(colour: str, dash_style: str = "dot") -> dict[str, Any]:
     """Return the thin line of a reference value or of the chosen setting."""
-    return {"color": colour, "width": 1, "dash": dash}
+    return {"color": colour, "width": 1, "dash": dash_style}
 
 
-def band_outline(x: Sequence[Any], low: Sequence[Any], high: Sequence[Any]) -> dict[str, Any]:
+def band_outline(x: Sequence[Any], low_ends: Sequence[Any], high_ends: Sequence[Any]) -> dict[str, Any]:
     """Return trace values of a filled band between two curves over x."""
-    return {"x": [*x, *reversed(x)], "y": [*high, *reversed(low)], "fill": "toself", "hoverinfo": "skip"}
+    return {"x": [*x, *reversed(x)], "y": [*high_ends, *reversed(low_ends)], "fill": "toself", "hoverinfo": "skip"}
+
+
+def read_column(rows: Iterable[Any], attribute: str) -> list[Any]:
+    """Return an attribute of every row, for one coordinate or the ids of a trace; it may be dotted."""
+    return list(map(attrgetter(attribute), rows))
+
+
+def build_tooltip(texts: str | Sequence[str], template: str = TOOLTIP) -> dict[str, Any]:
+    """Return trace values of a hover text for each point, or one for all."""
+    return {"hovertext": texts, "hovertemplate": template}
 
 
 def error_bars(values: Sequence[float], low: Sequence[float | None], high: Sequence[float | None]) -> dict[str, Any]:
     """Return error bars from the ends of intervals, of no length where an end is None."""
-    return {
-        "symmetric": False,
-        # Plotly takes lengths of error bars, not their ends.
-        "array": [0 if bound is None else bound - value for value, bound in zip(values, high, strict=True)],
-        "arrayminus": [0 if bound is None else value - bound for value, bound in zip(values, low, strict=True)],
-        "width": 0,
-    }
+    # Plotly takes lengths of error bars, not their ends.
+    above, below = list(map(_bar_length, values, high)), list(map(_bar_length, low, values))
+    return {"symmetric": False, "array": above, "arrayminus": below, "width": 0}
+
+
+def _bar_length(segment_start: float | None, segment_end: float | None) -> float:
+    return 0 if segment_start is None or segment_end is None else segment_end - segment_start
 
 
 def join_segments(starts: Iterable[Any], ends: Iterable[Any]) -> list[Any]:
     """Return one coordinate of separate line segments in one trace: start, end, gap."""
-    return [value for start, end in zip(starts, ends, strict=True) for value in (start, end, None)]
+    return [axis_value for start, end in zip(starts, ends, strict=True) for axis_value in (start, end, None)]
 
 
 def group_axis(texts: Sequence[str]) -> dict[str, Any]:
@@ -85,7 +96,7 @@ def group_axis(texts: Sequence[str]) -> dict[str, Any]:
 
 def time_axis(title: str) -> dict[str, Any]:
     """Return an axis of milliseconds."""
-    return {"type": "log", "title": title, "tickvals": list(TIMES), "ticktext": [f"{value:g}" for value in TIMES]}
+    return {"type": "log", "title": title, "tickvals": list(TIMES), "ticktext": list(map("{:g}".format, TIMES))}
 
 
 def dodge_offset(position: int, n_series: int, spread: float = GROUP_SPREAD) -> float:
@@ -93,8 +104,8 @@ def dodge_offset(position: int, n_series: int, spread: float = GROUP_SPREAD) -> 
     return spread * ((position + 0.5) / n_series - 0.5)
 
 
-def escape(text: str, limit: int = 40) -> str:
+def escape(display_text: str, limit: int = 40) -> str:
     """Escape text for plotly, which would interpret links and formulas; cut it to `limit` characters."""
     # Control characters are made visible first, so that the escapes below are the only markup.
-    visible_text = visible(shorten(text, limit))
+    visible_text = visible(shorten(display_text, limit))
     return visible_text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("$", "&#36;")

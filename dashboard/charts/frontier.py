@@ -7,11 +7,23 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dashboard.charts.figure import apply_layout, error_bars, escape, guide, legend_below, new_figure, time_axis
+from dashboard.charts.figure import (
+    apply_layout,
+    build_tooltip,
+    error_bars,
+    escape,
+    guide,
+    legend_below,
+    new_figure,
+    read_column,
+    time_axis,
+)
 from dashboard.charts.frontier_layout import Place, Window, compute_window, convex_hull, place_labels
 from dashboard.charts.palette import DASHES, INK, method_style, translucent
 from engine.evaluation.frontier import KEPT_SHARE, TIME_AXIS, compute_floor, select_best_per_method
@@ -64,8 +76,8 @@ class FrontierChart:
     @cached_property
     def base(self) -> FrontierPoint | None:
         """Baseline's point: the first selector behind the first scorer."""
-        selector_name, chain = next(iter(methods())), _first_chain()
-        return next((p for p in self.frontier.points if _point_kind(p) == (selector_name, chain)), None)
+        kind = next(iter(methods())), _first_chain()
+        return next((point for point in self.frontier.points if _point_kind(point) == kind), None)
 
     @cached_property
     def unit(self) -> float:
@@ -90,14 +102,14 @@ class FrontierChart:
 
     def xy(self, points: Sequence[FrontierPoint]) -> dict[str, list[float]]:
         """Return trace values of points."""
-        return {"x": [p.x for p in points], "y": [p.y * self.unit for p in points]}
+        return {"x": read_column(points, "x"), "y": [point.y * self.unit for point in points]}
 
     @cached_property
     def view(self) -> Window:
         """Initial window."""
-        places = [self.locate(p) for p in self.frontier.points]
-        fixed = [self.locate(p) for p in self.system_points]
-        return compute_window(places, self.locate(self.base) if self.base else places[0], self.floor, self.whole, fixed)
+        places, required = (list(map(self.locate, points)) for points in (self.frontier.points, self.system_points))
+        base_place = self.locate(self.base) if self.base else places[0]
+        return compute_window(places, base_place, self.floor, self.whole, required)
 
     @property
     def system_points(self) -> list[FrontierPoint]:
@@ -108,10 +120,11 @@ class FrontierChart:
     @cached_property
     def best_points(self) -> Mapping[str, FrontierPoint]:
         """Best point of each method within the budget, by label."""
-        if self.base is None:
-            return {p.point.label: p for p in self.frontier.front}
-        share = KEPT_SHARE.default if self.share is None else self.share
-        return {p.point.label: p for p in select_best_per_method(self.frontier, self.base.point.label, share)}
+        points: Sequence[FrontierPoint] = self.frontier.front
+        if self.base is not None:
+            share = KEPT_SHARE.default if self.share is None else self.share
+            points = select_best_per_method(self.frontier, self.base.point.label, share)
+        return {point.point.label: point for point in points}
 
     def colour(self, point: FrontierPoint) -> str:
         return method_style(point.point.method).colour(self.dark)
@@ -120,6 +133,16 @@ class FrontierChart:
     def ink(self) -> str:
         """Colour of text."""
         return INK.colour(self.dark)
+
+
+def _find_comparison(chart: FrontierChart, metric: str, point: FrontierPoint) -> Comparison | None:
+    """Return a point's comparison with the baseline; None without one."""
+    return (chart.rows or {}).get(metric, {}).get(point.point.label)
+
+
+def _select_points(chart: FrontierChart, labels: Collection[str | None]) -> list[FrontierPoint]:
+    """Return the points of decoders by their labels, in the frontier's order."""
+    return [point for point in chart.frontier.points if point.point.label in labels]
 
 
 def plot_frontier(chart: FrontierChart) -> Figure:
@@ -132,33 +155,28 @@ def plot_frontier(chart: FrontierChart) -> Figure:
     _add_staircase(figure, chart)
     # Curves are grouped by method and scorers: each group is one legend entry.
     by_kind = defaultdict(list)
-    for curve in frontier.curves.values():
-        by_kind[_point_kind(curve[0])].append(curve)
-    chains = list(dict.fromkeys([_first_chain(), *(chain for _, chain in by_kind)]))
-    for (_, chain), curves in by_kind.items():
-        _add_method(figure, chart, curves, chains.index(chain))
-    rings = [p for p in frontier.points if p.point.label in chart.current]
-    _add_rings(figure, chart, rings, "current setting", 17)
+    for curve_points in frontier.curves.values():
+        by_kind[_point_kind(curve_points[0])].append(curve_points)
+    chains = list(dict.fromkeys([_first_chain(), *map(itemgetter(1), by_kind)]))
+    for (_, scorers), curves in by_kind.items():
+        _add_method(figure, chart, curves, chains.index(scorers))
+    _add_rings(figure, chart, _select_points(chart, chart.current), "current setting", 17)
     _add_opened(figure, chart)
-    _add_rings(figure, chart, [p for p in frontier.points if p.point.label in (chart.callouts or {})], "knee", 21)
+    _add_rings(figure, chart, _select_points(chart, chart.callouts or {}), "knee", 21)
     _add_budget(figure, chart)
     _add_labels(figure, chart)
     x_title, y_title = (
         AXIS_TITLES.get(axis, f"{title_of(axis)}@{{k}}").format(k=frontier.k) for axis in (frontier.x, frontier.y)
     )
-    x_range = {"range": list(chart.view.x)}
-    figure.update_xaxes(
-        time_axis("← milliseconds a query") | x_range
-        if frontier.x == TIME_AXIS
-        else x_range | {"title": f"{x_title} →"}
-    )
+    x_range, y_range = {"range": list(chart.view.x)}, {"range": list(chart.view.y)}
+    is_time = frontier.x == TIME_AXIS
+    x_axis = time_axis("← milliseconds a query") | x_range if is_time else x_range | {"title": f"{x_title} →"}
+    figure.update_xaxes(x_axis)
+    y_axis = {"title": f"{y_title} ↑"}
     if chart.relative and chart.base is not None:
-        figure.update_yaxes(
-            title=f"{title_of(frontier.y)}@{frontier.k}, % of {escape(chart.base.name)} ↑", ticksuffix="%"
-        )
-    else:
-        figure.update_yaxes(title=f"{y_title} ↑")
-    figure.update_yaxes(range=list(chart.view.y))
+        percent_title = f"{title_of(frontier.y)}@{frontier.k}, % of {escape(chart.base.name)} ↑"
+        y_axis = {"title": percent_title, "ticksuffix": "%"}
+    figure.update_yaxes(y_axis | y_range)
     legend = legend_below(-0.2) if chart.legend else {}
     revision = f"{frontier.x} {frontier.y} {chart.whole}"
     return apply_layout(figure, **legend, height=540, uirevision=revision, meta=_build_controls(chart))
@@ -169,45 +187,44 @@ def _build_controls(chart: FrontierChart) -> dict[str, Any]:
     controls: dict[str, Any] = {"labels": True}
     # The budget can only be dragged on an axis in percent.
     if chart.floor is not None and chart.relative and chart.base is not None:
-        low, high = (round(100 * bound) for bound in KEPT_SHARE.comfortable_range)
+        low_share, high = (round(100 * bound) for bound in KEPT_SHARE.comfortable_range)
         label = f"keep ≥ {{}} of {chart.base.name}'s {title_of(chart.frontier.y)}"
-        controls["level"] = {"value": round(chart.floor), "low": low, "high": high, "step": 1, "label": label}
+        controls["level"] = {"value": round(chart.floor), "low": low_share, "high": high, "step": 1, "label": label}
     if chart.scrub is not None:
         controls["curve"] = _build_dot(chart, *chart.scrub)
     return controls
 
 
-def _build_dot(chart: FrontierChart, curve: Curve, value: float) -> dict[str, Any]:
+def _build_dot(chart: FrontierChart, curve: Curve, dot_value: float) -> dict[str, Any]:
     """Build the positions and texts of the dot on an exact curve, for each position of its slider."""
-    spec, (across, up) = methods()[curve.method], (chart.frontier.x, chart.frontier.y)
-    means = [curve.at(stop) for stop in curve.band_positions.tolist()]
-    unit = "%" if chart.relative else ""
-    return {
-        "name": f"{spec.title} {curve.symbol}",
+    frontier, (digits, suffix) = chart.frontier, (1, "%") if chart.relative else (3, "")
+    dot_values: dict[str, Any] = {
+        "name": f"{methods()[curve.method].title} {curve.symbol}",
         "colour": method_style(curve.method).colour(chart.dark),
-        "values": [round(stop, 9) for stop in curve.band_positions.tolist()],
-        "at": int(np.abs(curve.band_positions - value).argmin()),
-        "x": [round(mean[across], 6) for mean in means],
-        "y": [round(mean[up] * chart.unit, 4) for mean in means],
-        "texts": [
-            f"{curve.symbol} {stop:.2f} · {title_of(up)} {decimal(mean[up] * chart.unit, 1 if unit else 3)}{unit} · "
-            f"{title_of(across)} {decimal(mean[across])}"
-            for stop, mean in zip(curve.band_positions.tolist(), means, strict=True)
-        ],
+        "values": [],
+        "at": int(np.abs(curve.band_positions - dot_value).argmin()),
     }
+    dot_values |= {"x": [], "y": [], "texts": []}
+    for curve_position in curve.band_positions.tolist():
+        means = curve.at(curve_position)
+        x, y = means[frontier.x], means[frontier.y] * chart.unit
+        dot_values["values"].append(round(curve_position, 9))
+        dot_values["x"].append(round(x, 6))
+        dot_values["y"].append(round(y, 4))
+        y_text, x_text = f"{title_of(frontier.y)} {decimal(y, digits)}{suffix}", f"{title_of(frontier.x)} {decimal(x)}"
+        dot_values["texts"].append(f"{curve.symbol} {curve_position:.2f} · {y_text} · {x_text}")
+    return dot_values
 
 
 def _add_staircase(figure: Figure, chart: FrontierChart) -> None:
     """Add the frontier as a staircase, with the area under it."""
-    front_points, rises = chart.frontier.front, chart.frontier.direction > 0
-    x, y = [p.x for p in front_points], [p.y * chart.unit for p in front_points]
-    low = min(p.y for p in chart.frontier.points) * chart.unit
+    all_places, front_places = chart.xy(chart.frontier.points), chart.xy(chart.frontier.front)
+    x, y, lowest = front_places["x"], front_places["y"], min(all_places["y"])
+    # From the left edge of all points, and at the end down to the lowest.
+    rises = chart.frontier.direction > 0
     figure.add_scatter(
-        # From the left edge of all points, and at the end down to the lowest.
-        x=[min(p.x for p in chart.frontier.points), *x, x[-1]]
-        if rises
-        else [x[0], *x, max(p.x for p in chart.frontier.points)],
-        y=[y[0], *y, low] if rises else [low, *y, y[-1]],
+        x=[min(all_places["x"]), *x, x[-1]] if rises else [x[0], *x, max(all_places["x"])],
+        y=[y[0], *y, lowest] if rises else [lowest, *y, y[-1]],
         mode="lines",
         line={"color": chart.ink, "width": 2, "shape": "vh" if rises else "hv"},
         fill="tozeroy",
@@ -219,20 +236,20 @@ def _add_staircase(figure: Figure, chart: FrontierChart) -> None:
 
 def _add_method(figure: Figure, chart: FrontierChart, curves: Sequence[Sequence[FrontierPoint]], position: int) -> None:
     """Add the curves of a method behind one scorer; later scorers have open symbols."""
-    first, points = curves[0][0], [p for curve in curves for p in curve]
-    colour, style = chart.colour(first), method_style(first.point.method)
-    is_open = any(p.point.label == chart.opened for p in points)
-    named: dict[str, Any] = {
-        "name": escape(format_method(first), 48),
-        "legendgroup": f"{first.point.method} {position}",
-    }
-    line = {"color": translucent(colour, 0.9 if is_open else 0.45), "width": 2, "dash": DASHES[position % len(DASHES)]}
+    first, points, sizes = curves[0][0], list(chain.from_iterable(curves)), list[float]()
+    for curve_points in curves:
+        # Symbols grow with the parameter.
+        sizes += [10.0] if len(curve_points) < 2 else np.linspace(6, 11, len(curve_points)).tolist()
+    colour, style, labels = chart.colour(first), method_style(first.point.method), read_column(points, "point.label")
+    symbol = f"{style.symbol}-open" if position else style.symbol
+    named = {"name": escape(format_method(first), 48), "legendgroup": f"{first.point.method} {position}"}
+    opacity = 0.9 if chart.opened in labels else 0.45
+    line_style = {"color": translucent(colour, opacity), "width": 2, "dash": DASHES[position % len(DASHES)]}
     if len(curves) > MAX_CURVES:
-        corners = convex_hull(chart.locate(p) for p in points)
-        is_time = chart.frontier.x == TIME_AXIS
+        x_corners, y_corners = zip(*convex_hull(map(chart.locate, points)), strict=True)
         figure.add_scatter(
-            x=[10**x if is_time else x for x, _ in corners],
-            y=[y for _, y in corners],
+            x=[10**x_line for x_line in x_corners] if chart.frontier.x == TIME_AXIS else x_corners,
+            y=y_corners,
             mode="none",
             fill="toself",
             fillcolor=translucent(colour, 0.1),
@@ -240,31 +257,22 @@ def _add_method(figure: Figure, chart: FrontierChart, curves: Sequence[Sequence[
             showlegend=False,
             **named,
         )
-    for x, up in build_lines(chart, curves):
-        figure.add_scatter(x=x, y=up, mode="lines", line=line, hoverinfo="skip", showlegend=False, **named)
+    for x_line, y in build_lines(chart, curves):
+        figure.add_scatter(x=x_line, y=y, mode="lines", line=line_style, hoverinfo="skip", showlegend=False, **named)
+    looks = [(translucent(colour, DOMINATED_OPACITY), 0) if point.dominated else (colour, 1.5) for point in points]
+    colours, widths = map(list, zip(*looks, strict=True))
     figure.add_scatter(
         **chart.xy(points),
         mode="markers",
-        marker={
-            "symbol": f"{style.symbol}-open" if position else style.symbol,
-            # Symbols grow with the parameter.
-            "size": [
-                size
-                for members in curves
-                for size in ([10.0] if len(members) < 2 else np.linspace(6, 11, len(members)).tolist())
-            ],
-            "color": [translucent(colour, DOMINATED_OPACITY) if p.dominated else colour for p in points],
-            "line": {"width": [0 if p.dominated else 1.5 for p in points], "color": chart.ink},
-        },
-        customdata=[p.point.label for p in points],
-        hovertext=[_format_card(chart, p) for p in points],
-        hovertemplate="%{hovertext}<extra></extra>",
+        marker={"symbol": symbol, "size": sizes, "color": colours, "line": {"width": widths, "color": chart.ink}},
+        customdata=labels,
+        **build_tooltip([_format_card(chart, point) for point in points]),
         showlegend=False,
         **named,
     )
     if chart.legend:  # an entry of its own: it looks like its trace's first point, which may be a pale one
-        entry = {"symbol": f"{style.symbol}-open" if position else style.symbol, "size": 10, "color": colour}
-        figure.add_scatter(x=[None], y=[None], mode="markers", marker=entry, hoverinfo="skip", **named)
+        legend_entry = {"symbol": symbol, "size": 10, "color": colour}
+        figure.add_scatter(x=[None], y=[None], mode="markers", marker=legend_entry, hoverinfo="skip", **named)
 
 
 def build_lines(
@@ -272,29 +280,29 @@ def build_lines(
 ) -> list[tuple[list[float], list[float]]]:
     """Return x and y of a method's lines: all its curves, or of many the one with the best point."""
     if len(curves) > MAX_CURVES:
-        curves = [curve for curve in curves if any(p.point.label in chart.best_points for p in curve)][:1] or curves[:1]
+        best = (curve for curve in curves if not chart.best_points.keys().isdisjoint(read_column(curve, "point.label")))
+        curves = [next(best, curves[0])]
     lines = []
     for curve in curves:
-        exact = find_curve(curve[0], chart.frontier, chart.exact)
-        if exact is not None:
+        exact_curve = find_curve(curve[0], chart.frontier, chart.exact)
+        if exact_curve is not None:
             # Equally spaced pieces keep the curve's shape; its ends are always included.
-            pieces = np.unique(np.linspace(0, len(exact) - 1, MAX_PIECES).astype(int))
-            x, y = (exact.means[axis][pieces].tolist() for axis in (chart.frontier.x, chart.frontier.y))
+            pieces = np.unique(np.linspace(0, len(exact_curve) - 1, MAX_PIECES).astype(int))
+            x, y = (exact_curve.means[axis][pieces] for axis in (chart.frontier.x, chart.frontier.y))
+            lines.append((x.tolist(), (y * chart.unit).tolist()))
         elif len(curve) > 1:
-            x, y = [p.x for p in curve], [p.y for p in curve]
-        else:
-            continue
-        lines.append((x, [value * chart.unit for value in y]))
+            places = chart.xy(curve)
+            lines.append((places["x"], places["y"]))
     return lines
 
 
-def find_curve(point: FrontierPoint, frontier: Frontier, exact: Collection[Curve]) -> Curve | None:
+def find_curve(point: FrontierPoint, frontier: Frontier, exact_curves: Collection[Curve]) -> Curve | None:
     """Return the exact curve that contains a point; None behind any but the first scorer."""
     selector = point.point.decoder["select"]
     # Exact curves are computed with the default scorers and without a pool only.
     if scorer_chain(point.point.decoder) != _first_chain() or point.point.decoder["depth"] is not None:
         return None
-    for curve in exact:
+    for curve in exact_curves:
         other_params = {name: value for name, value in selector.items() if name != curve.parameter}
         if other_params == curve.selector and frontier.k == curve.k and {frontier.x, frontier.y} <= set(curve.means):
             return curve
@@ -321,70 +329,64 @@ def format_method(point: FrontierPoint) -> str:
     return ", ".join(filter(None, [titles, describe_guarantee(decoder["select"])]))
 
 
-def _format_card(chart: FrontierChart, p: FrontierPoint) -> str:
+def _format_card(chart: FrontierChart, point: FrontierPoint) -> str:
     """Format the hover text of a point."""
-    frontier = chart.frontier
-    lines = [f"<b>{method_style(p.point.method).sign} {escape(p.name, 90)}</b>"]
+    frontier, part = chart.frontier, ""
     if chart.base is not None and chart.relative:
-        part = f" · {percent(p.y / chart.base.y)} of {escape(chart.base.name)}"
-    else:
-        part = ""
-    lines.append(f"{title_of(frontier.y)}@{frontier.k} {decimal(p.y)}{_format_interval(p.y_low, p.y_high)}{part}")
-    if frontier.x == TIME_AXIS:
-        lines.append(f"{p.x:.2g} ms a query")
-    else:
-        lines.append(f"{title_of(frontier.x)}@{frontier.k} {decimal(p.x)}{_format_interval(p.x_low, p.x_high)}")
+        part = f" · {percent(point.y / chart.base.y)} of {escape(chart.base.name)}"
+    x_text = f"{title_of(frontier.x)}@{frontier.k} {decimal(point.x)}{_format_interval(point.x_low, point.x_high)}"
+    lines = [
+        f"<b>{method_style(point.point.method).sign} {escape(point.name, 90)}</b>",
+        f"{title_of(frontier.y)}@{frontier.k} {decimal(point.y)}{_format_interval(point.y_low, point.y_high)}{part}",
+        f"{point.x:.2g} ms a query" if frontier.x == TIME_AXIS else x_text,
+    ]
     # Wins and losses need more than one query.
     for metric in frontier.metrics:
-        row = (chart.rows or {}).get(metric, {}).get(p.point.label)
-        if row is not None and row.queries > 1:
-            win, tie, loss = row.wins
-            lines.append(f"{title_of(metric)}: {win:,} won · {tie:,} tied · {loss:,} lost")
+        comparison = _find_comparison(chart, metric, point)
+        if comparison is not None and comparison.queries > 1:
+            n_wins, n_ties, n_losses = comparison.wins
+            lines.append(f"{title_of(metric)}: {n_wins:,} won · {n_ties:,} tied · {n_losses:,} lost")
     return "<br>".join(lines)
 
 
-def _format_interval(low: float | None, high: float | None) -> str:
-    return "" if low is None or high is None else f" ({decimal(low)}–{decimal(high)})"
+def _format_interval(lower_end: float | None, upper_end: float | None) -> str:
+    return "" if lower_end is None or upper_end is None else f" ({decimal(lower_end)}–{decimal(upper_end)})"
 
 
-def _add_rings(figure: Figure, chart: FrontierChart, points: Sequence[FrontierPoint], name: str, size: int) -> None:
+def _add_rings(figure: Figure, chart: FrontierChart, points: Sequence[FrontierPoint], name: str, ring_px: int) -> None:
     if points:
-        figure.add_scatter(
-            **chart.xy(points),
-            mode="markers",
-            marker={"symbol": "circle-open", "size": size, "color": chart.ink, "line": {"width": 1.5}},
-            name=name,
-            hoverinfo="skip",
-        )
+        marker = {"symbol": "circle-open", "size": ring_px, "color": chart.ink, "line": {"width": 1.5}}
+        figure.add_scatter(**chart.xy(points), mode="markers", marker=marker, name=name, hoverinfo="skip")
 
 
 def _add_opened(figure: Figure, chart: FrontierChart) -> None:
     """Add the open point, with the intervals of its differences to the baseline as a cross."""
-    opened = [p for p in chart.frontier.points if p.point.label == chart.opened]
-    unit, bar_style = chart.unit, {"color": chart.ink, "thickness": 1}
-    x_ends, y_ends = ([_interval_ends(chart, axis, p) for p in opened] for axis in (chart.frontier.x, chart.frontier.y))
+    points, axes = _select_points(chart, [chart.opened]), (chart.frontier.x, chart.frontier.y)
+    places, bar_style = chart.xy(points), {"color": chart.ink, "thickness": 1}
+    x_ends, y_ends = (_interval_ends(chart, points, axis) for axis in axes)
     figure.add_scatter(
-        **chart.xy(opened),
+        **places,
         mode="markers",
         marker={"symbol": "circle-open", "size": 14, "color": chart.ink, "line": {"width": 3}},
-        error_x=error_bars([p.x for p in opened], *_split_ends(x_ends, 1)) | bar_style,
-        error_y=error_bars([p.y * unit for p in opened], *_split_ends(y_ends, unit)) | bar_style,
+        error_x=error_bars(places["x"], *x_ends) | bar_style,
+        error_y=error_bars(places["y"], *y_ends) | bar_style,
         name="selected",
         hoverinfo="skip",
     )
 
 
-def _interval_ends(chart: FrontierChart, axis: str, p: FrontierPoint) -> tuple[float | None, float | None]:
-    """Return the ends of a point's interval as positions on an axis; None without one."""
-    row, mean = ((chart.rows or {}).get(axis, {}).get(p.point.label), p.x if axis == chart.frontier.x else p.y)
-    if row is None or row.low is None or row.high is None:
-        return None, None
-    return mean + row.low - row.difference, mean + row.high - row.difference
-
-
-def _split_ends(ends: Sequence[tuple[float | None, float | None]], unit: float) -> list[list[float | None]]:
-    """Return lower ends and upper ends, in the axis' unit."""
-    return [[None if (bound := interval[side]) is None else unit * bound for interval in ends] for side in (0, 1)]
+def _interval_ends(chart: FrontierChart, points: Sequence[FrontierPoint], axis: str) -> tuple[list[Any], list[Any]]:
+    """Return the lower and the upper ends of points' intervals as positions on an axis; None without one."""
+    lower_ends, upper_ends = [], []
+    for point in points:
+        row = _find_comparison(chart, axis, point)
+        low_end = high_end = None
+        if row is not None and row.low is not None and row.high is not None:
+            mean, unit = (point.x, 1) if axis == chart.frontier.x else (point.y, chart.unit)
+            low_end, high_end = unit * (mean + row.low - row.difference), unit * (mean + row.high - row.difference)
+        lower_ends.append(low_end)
+        upper_ends.append(high_end)
+    return lower_ends, upper_ends
 
 
 def _add_budget(figure: Figure, chart: FrontierChart) -> None:
@@ -394,40 +396,38 @@ def _add_budget(figure: Figure, chart: FrontierChart) -> None:
         return
     wide = {"xref": "paper", "x0": 0, "x1": 1}
     # The veil reaches below all points, so that zooming out shows no edge.
-    low = min([chart.view.y[0], *(p.y * chart.unit for p in chart.frontier.points)])
+    bottom_edge = min(chart.view.y[0], *chart.xy(chart.frontier.points)["y"])
     veil = {"fillcolor": GROUNDS[chart.dark], "opacity": 1 - FADED, "line": {"width": 0}, "layer": "above"}
-    figure.add_shape(type="rect", name=VEIL_SHAPE, y0=low - abs(low) - 1, y1=floor, **veil, **wide)
+    figure.add_shape(type="rect", name=VEIL_SHAPE, y0=bottom_edge - abs(bottom_edge) - 1, y1=floor, **veil, **wide)
     figure.add_shape(type="line", name=BUDGET_SHAPE, y0=floor, y1=floor, line=guide(chart.ink, "dash"), **wide)
 
 
-def _is_at_base(chart: FrontierChart, p: FrontierPoint) -> bool:
+def _is_at_base(chart: FrontierChart, point: FrontierPoint) -> bool:
     """Return True if another point overlaps the baseline's symbol."""
-    if chart.base is None or p is chart.base:
+    if chart.base is None or point is chart.base:
         return False
-    position, base_position = (chart.view.to_pixels(chart.locate(each)) for each in (p, chart.base))
+    position, base_position = map(chart.view.to_pixels, map(chart.locate, (point, chart.base)))
     return math.dist(position, base_position) < OVERLAP_PX
 
 
 def _add_labels(figure: Figure, chart: FrontierChart) -> None:
     """Add names of important points, without overlap."""
-    points = chart.frontier.points
     callouts = chart.callouts or {}
-    fixed_labels = {*callouts, chart.opened, *chart.current}
-    fixed_points = [*chart.system_points, *(p for p in points if p.point.label in fixed_labels)]
-    floor = -math.inf if chart.floor is None else chart.floor
-    best = [p for p in chart.best_points.values() if p.y * chart.unit >= floor - 1e-9 and not _is_at_base(chart, p)]
-    chosen = {p.point.label: p for p in [*fixed_points, *sorted(best, key=lambda p: -p.x)]}
-    # The symbol of another system may be under the veil, so its label has it too.
-    signs = {p.point.label: f"{method_style(p.point.method).sign} " for p in chart.system_points}
-    texts = [
-        [f"{p.name}: {callouts[label]}"] if label in callouts else [signs.get(label, "") + p.name, format_method(p)]
-        for label, p in chosen.items()
-    ]
-    places = [chart.locate(p) for p in chosen.values()]
-    marks = [chart.locate(p) for p in points if not p.dominated]
-    for placed, (x, y) in zip(place_labels(zip(texts, places, strict=True), marks, chart.view), places, strict=True):
+    fixed_points = [*chart.system_points, *_select_points(chart, {*callouts, chart.opened, *chart.current})]
+    min_y = -math.inf if chart.floor is None else chart.floor - 1e-9
+    best_points = [p for p in chart.best_points.values() if p.y * chart.unit >= min_y and not _is_at_base(chart, p)]
+    chosen = {p.point.label: p for p in [*fixed_points, *sorted(best_points, key=lambda p: -p.x)]}
+    candidates, system_labels = [], read_column(chart.system_points, "point.label")
+    for label, point in chosen.items():
+        # The symbol of another system may be under the veil, so its label has it too.
+        sign = f"{method_style(point.point.method).sign} " if label in system_labels else ""
+        texts = [f"{point.name}: {callouts[label]}"] if label in callouts else [sign + point.name, format_method(point)]
+        candidates.append((texts, chart.locate(point)))
+    marks = [chart.locate(point) for point in chart.frontier.points if not point.dominated]
+    font = {"font": {"color": chart.ink, "size": 12}, "bgcolor": translucent(GROUNDS[chart.dark], 0.75)}
+    labels = place_labels(candidates, marks, chart.view)
+    for (_, (x, y)), placed in zip(candidates, labels, strict=True):
         if placed is not None:
-            text, (x_shift, y_shift) = placed
-            font = {"font": {"color": chart.ink, "size": 12}, "bgcolor": translucent(GROUNDS[chart.dark], 0.75)}
+            label_text, (x_shift, y_shift) = placed
             position = {"x": x, "y": y, "xshift": x_shift, "yshift": y_shift, "xanchor": "center", "yanchor": "middle"}
-            figure.add_annotation(text=escape(text, 80), showarrow=False, name="label", **position, **font)
+            figure.add_annotation(text=escape(label_text, 80), showarrow=False, name="label", **position, **font)

@@ -2,6 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from operator import itemgetter
+
+import numpy as np
 
 Place = tuple[float, float]
 Box = tuple[float, float, float, float]
@@ -21,14 +25,17 @@ class Window:
     x: Place
     y: Place
 
-    def to_pixels(self, spot: Place) -> Place:
+    def to_pixels(self, position: Place) -> Place:
         """Return a position in pixels of PLOT_PX, from its lower left corner."""
-        pairs = zip(spot, (self.x, self.y), PLOT_PX, strict=True)
-        x_pixels, y_pixels = ((value - low) / ((high - low) or 1.0) * size for value, (low, high), size in pairs)
+        x_pixels, y_pixels = map(_scale_to_pixels, position, (self.x, self.y), PLOT_PX)
         return x_pixels, y_pixels
 
-    def holds(self, spot: Place) -> bool:
-        return all(low <= value <= high for value, (low, high) in zip(spot, (self.x, self.y), strict=True))
+    def holds(self, position: Place) -> bool:
+        return self.x[0] <= position[0] <= self.x[1] and self.y[0] <= position[1] <= self.y[1]
+
+
+def _scale_to_pixels(value: float, limits: Place, n_pixels: int) -> float:
+    return (value - limits[0]) / ((limits[1] - limits[0]) or 1.0) * n_pixels
 
 
 def compute_window(
@@ -39,21 +46,20 @@ def compute_window(
     places: of all points; base: the baseline's; floor: the budget, None for none; show_all: all points; required:
     points that are always inside. If only the baseline keeps the budget, it reaches down to the best other point.
     """
-    top = max(y for _, y in places)
-    bottom = min(y for _, y in places)
+    heights = list(map(itemgetter(1), places))
+    top, bottom = max(heights), min(heights)
     # Points far below the budget would compress the interesting part.
     if not show_all and floor is not None:
-        other_heights = [y for spot in places if (y := spot[1]) and spot != base]
-        nearest = max(other_heights, default=floor)
+        nearest = max((position[1] for position in places if position[1] and position != base), default=floor)
         bottom = max(bottom, min(floor - max(MIN_ROOM_PERCENT, 0.6 * (top - floor)), nearest - 0.3 * (top - nearest)))
-    bottom = min([bottom, *(y for _, y in required)])
+    bottom = min([bottom, *map(itemgetter(1), required)])
     visible_x = [x for x, y in places if y >= bottom] or [base[0]]
     return Window(_pad_range(min(visible_x), max(visible_x), 0.05, 0.16), _pad_range(bottom, top, 0.03, 0.12))
 
 
-def _pad_range(low: float, high: float, below: float, above: float) -> Place:
-    wide = (high - low) or abs(high) or 1.0
-    return low - below * wide, high + above * wide
+def _pad_range(low_end: float, high_end: float, low_share: float, high_share: float) -> Place:
+    extent = (high_end - low_end) or abs(high_end) or 1.0
+    return low_end - low_share * extent, high_end + high_share * extent
 
 
 def place_labels(
@@ -65,43 +71,47 @@ def place_labels(
     label is beside, over or under its point, inside the window, and covers no earlier label; of these positions the one
     that covers the fewest points wins.
     """
-    marks = [view.to_pixels(spot) for spot in points]
+    point_pixels = np.array(list(map(view.to_pixels, points))).reshape(-1, 2)
     boxes: list[Box] = []
     labels: list[tuple[str, Place] | None] = []
-    for texts, spot in candidates:
-        placed = None
-        for text in texts if view.holds(spot) else ():
-            if (free_place := _find_free_box(text, view.to_pixels(spot), marks, boxes)) is not None:
-                shift, box = free_place
-                boxes.append(box)
-                placed = text, shift
+    for label_texts, position in candidates:
+        label = None
+        for label_text in label_texts if view.holds(position) else ():
+            if (free_place := _find_free_box(label_text, view.to_pixels(position), point_pixels, boxes)) is not None:
+                label_shift, label_box = free_place
+                boxes.append(label_box)
+                label = label_text, label_shift
                 break
-        labels.append(placed)
+        labels.append(label)
     return labels
 
 
-def _find_free_box(text: str, spot: Place, marks: Sequence[Place], boxes: Sequence[Box]) -> tuple[Place, Box] | None:
-    """Find the shift of a label that covers the fewest points, and its box; None if it covers a label everywhere."""
+def _find_free_box(text: str, position: Place, marks: np.ndarray, boxes: Sequence[Box]) -> tuple[Place, Box] | None:
+    """Find the shift of a label that covers the fewest points, and its box; None if it covers a label everywhere.
+
+    marks: (m, 2) the points.
+    """
     # The browser's fonts are unknown here: the width is estimated per character.
     half_width = CHARACTER_PX * len(text) / 2
-    best: tuple[int, Place, Box] | None = None
-    for shift in _list_shifts(half_width):
-        x, y = spot[0] + shift[0], spot[1] + shift[1]
+    best_place: tuple[int, Place, Box] | None = None
+    for label_shift in _list_shifts(half_width):
+        x, y = position[0] + label_shift[0], position[1] + label_shift[1]
         box = x - half_width, x + half_width, y - LINE_PX / 2, y + LINE_PX / 2
         is_inside = box[0] >= 0 and box[1] <= PLOT_PX[0] and box[2] >= 0 and box[3] <= PLOT_PX[1]
-        if is_inside and not any(do_overlap(box, used_box) for used_box in boxes):
-            n_covered = sum(box[0] < mark_x < box[1] and box[2] < mark_y < box[3] for mark_x, mark_y in marks)
-            if best is None or n_covered < best[0]:
-                best = n_covered, shift, box
-    return None if best is None else best[1:]
+        if is_inside and not any(map(partial(do_overlap, box), boxes)):
+            lower_left, upper_right = (box[0], box[2]), (box[1], box[3])
+            n_covered = int(((marks > lower_left) & (marks < upper_right)).all(axis=1).sum())
+            if best_place is None or n_covered < best_place[0]:
+                best_place = n_covered, label_shift, box
+    return None if best_place is None else best_place[1:]
 
 
 def _list_shifts(half_width: float) -> list[Place]:
     """Return the possible shifts of a label from its point, the best first."""
-    side, up = half_width + LABEL_GAP_PX, LINE_PX / 2 + LABEL_GAP_PX - 2
-    sideways = [(side, 0.0), (-side, 0.0)]
-    diagonal = [(0.0, up), (0.0, -up), (side, up), (-side, up), (side, -up), (-side, -up)]
-    return [*sideways, *diagonal, (0.0, 2 * up), (0.0, -2 * up), (side, 2 * up), (side, -2 * up)]
+    x_shift, up = half_width + LABEL_GAP_PX, LINE_PX / 2 + LABEL_GAP_PX - 2
+    sideways = [(x_shift, 0.0), (-x_shift, 0.0)]
+    diagonal = [(0.0, up), (0.0, -up), (x_shift, up), (-x_shift, up), (x_shift, -up), (-x_shift, -up)]
+    return [*sideways, *diagonal, (0.0, 2 * up), (0.0, -2 * up), (x_shift, 2 * up), (x_shift, -2 * up)]
 
 
 def do_overlap(a: Box, b: Box) -> bool:

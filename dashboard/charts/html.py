@@ -34,11 +34,11 @@ def format_page(title: str, parts: Iterable[str]) -> str:
     return PAGE_TEMPLATE.format(title=escape_html(title), body="\n".join(filter(None, parts)))
 
 
-def format_table(rows: Sequence[Sequence[str]], caption: str | None = None) -> str:
+def format_table(table_rows: Sequence[Sequence[str]], caption: str | None = None) -> str:
     """Format a table of cells, which are HTML; caption: text."""
-    head = "" if caption is None else f"<caption>{escape_html(caption)}</caption>"
-    body = "".join(f"<tr>{''.join(cells)}</tr>" for cells in rows)
-    return f"<table>{head}{body}</table>"
+    caption_html = "" if caption is None else f"<caption>{escape_html(caption)}</caption>"
+    rows_html = "".join(f"<tr>{''.join(cells)}</tr>" for cells in table_rows)
+    return f"<table>{caption_html}{rows_html}</table>"
 
 
 def format_chart(figure: Figure, with_library: bool = False) -> str:

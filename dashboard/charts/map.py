@@ -40,26 +40,26 @@ class Marks:
 
 
 def plot_backdrop(
-    xy: np.ndarray,
+    map_xy: np.ndarray,
     row_ids: Sequence[int],
     hover: Sequence[str],
-    dark: bool,
+    is_dark: bool,
     density: Density,
     colours: Groups | Numbers | None = None,
 ) -> Figure:
-    """Plot every mapped document over contours of their density. xy: (m, 2); row_ids: in the corpus.
+    """Plot every mapped document over contours of their density. map_xy: (m, 2); row_ids: in the corpus.
 
     colours: of the documents; without one, or without a value, they are grey.
     """
-    figure, large = new_figure(), len(xy) >= MIN_WEBGL_POINTS
+    figure, large = new_figure(), len(map_xy) >= MIN_WEBGL_POINTS
     ids, hover_texts = np.asarray(row_ids, dtype=np.int32), np.array([escape(text, 80) for text in hover], dtype=object)
 
     def draw_points(chosen: np.ndarray, name: str | None = None, **marker: Any) -> None:
         (figure.add_scattergl if large else figure.add_scatter)(
-            x=np.asarray(xy[chosen, 0], dtype=np.float32),
-            y=np.asarray(xy[chosen, 1], dtype=np.float32),
+            x=np.asarray(map_xy[chosen, 0], dtype=np.float32),
+            y=np.asarray(map_xy[chosen, 1], dtype=np.float32),
             mode="markers",
-            marker={"size": 4 if large else 5, "opacity": 0.75, "color": GREY[dark]} | marker,
+            marker={"size": 4 if large else 5, "opacity": 0.75, "color": GREY[is_dark]} | marker,
             customdata=ids[chosen],
             hovertext=hover_texts[chosen].tolist(),
             hoverinfo="text",
@@ -70,10 +70,10 @@ def plot_backdrop(
     # Documents without a value are drawn first, below the coloured ones.
     match colours:
         case None:
-            draw_points(np.ones(len(xy), dtype=bool))
+            draw_points(np.ones(len(map_xy), dtype=bool))
         case Numbers(values):
             has_value = np.isfinite(values)
-            scale: dict[str, Any] = {"colorscale": [[0, SCALE[dark][0]], [1, SCALE[dark][1]]], "showscale": True}
+            scale: dict[str, Any] = {"colorscale": [[0, SCALE[is_dark][0]], [1, SCALE[is_dark][1]]], "showscale": True}
             bar = {"thickness": 8, "len": 0.5, "outlinewidth": 0}
             if not has_value.all():
                 draw_points(~has_value, ABSENT_GROUP)
@@ -82,33 +82,33 @@ def plot_backdrop(
             if (of < 0).any():
                 draw_points(of < 0, ABSENT_GROUP)
             for group, name in enumerate(names):
-                draw_points(of == group, name, color=GROUP_COLOURS[group % len(GROUP_COLOURS)][dark])
-    figure.add_contour(**_contours(density, dark))
+                draw_points(of == group, name, color=GROUP_COLOURS[group % len(GROUP_COLOURS)][is_dark])
+    figure.add_contour(**_contours(density, is_dark))
     return figure
 
 
-def _contours(density: Density, dark: bool) -> dict[str, Any]:
+def _contours(density: Density, is_dark: bool) -> dict[str, Any]:
     """Return trace values of the contours, which plotly draws below all points."""
-    ink = INK.colour(dark)
+    ink_colour = INK.colour(is_dark)
     return {
         "x": density.x.astype(np.float32),
         "y": density.y.astype(np.float32),
         "z": np.sqrt(density.height).astype(np.float32),  # else only the densest place has contours
         "contours": {"start": 1 / N_CONTOURS, "end": 1 - 1 / N_CONTOURS, "size": 1 / N_CONTOURS, "coloring": "fill"},
-        "colorscale": [[0, translucent(ink, 0)], [1, translucent(ink, 0.08)]],
-        "line": {"color": translucent(ink, 0.1), "width": 0.5, "smoothing": 1},
+        "colorscale": [[0, translucent(ink_colour, 0)], [1, translucent(ink_colour, 0.08)]],
+        "line": {"color": translucent(ink_colour, 0.1), "width": 0.5, "smoothing": 1},
         "showscale": False,
         "hoverinfo": "skip",
     }
 
 
-def build_map(near: tuple[np.ndarray, Marks] | None, extent: np.ndarray, legend: bool, dark: bool) -> dict[str, Any]:
+def build_map(near: tuple[np.ndarray, Marks] | None, extent: np.ndarray, legend: bool, is_dark: bool) -> dict[str, Any]:
     """Build the map without its sets as plain values: it follows a slider, and a Figure takes 30 ms to make.
 
     neighbours: a document's position and its nearest documents, to which lines are drawn; extent:
     (2, 2) the lower left and upper right corner; legend: whether the backdrop's colours have one.
     """
-    traces = [] if near is None else [_neighbour_lines(*near, INK.colour(dark))]
+    traces = [] if near is None else [_neighbour_lines(*near, INK.colour(is_dark))]
     legend_layout = {"showlegend": legend, "legend": {"orientation": "h", "y": 0, "yanchor": "top", "x": 0}}
     layout = _map_layout(extent, LEGEND_PX, COLOUR_LEGEND_PX if legend else 0) | legend_layout
     layout["yaxis"] |= {"scaleanchor": "x"}  # areas and distances are the map's own
@@ -116,71 +116,71 @@ def build_map(near: tuple[np.ndarray, Marks] | None, extent: np.ndarray, legend:
 
 
 def build_set_traces(
-    sets: Sequence[tuple[str, str, Marks]], query: np.ndarray | None, relevant: Marks | None, dark: bool
+    sets: Sequence[tuple[str, str, Marks]], query_xy: np.ndarray | None, relevant: Marks | None, dark: bool
 ) -> list[dict[str, Any]]:
     """Build the sets on the map, for browsers that cannot draw the overlay.
 
-    sets: (selector, title, documents) of each decoder; query: (2,) its place; relevant: as judged.
+    sets: (selector, title, documents) of each decoder; query_xy: (2,) its place; relevant: as judged.
     """
-    ink = INK.colour(dark)
+    ink_colour = INK.colour(dark)
     traces = []
     # Relevant documents lie below the sets, whose open symbols leave them visible.
     if relevant is not None and len(relevant.rows):
-        traces.append(_markers(relevant, "relevant", {"symbol": "circle", "size": 6, "color": ink}))
-    for position, (name, title, documents) in enumerate(sets):
-        style = method_style(name)
+        traces.append(_markers(relevant, "relevant", {"symbol": "circle", "size": 6, "color": ink_colour}))
+    for position, (selector, set_title, documents) in enumerate(sets):
+        style = method_style(selector)
         marker = {"symbol": f"{style.symbol}-open", "size": SYMBOL_PX + STEP_PX * position, "color": style.colour(dark)}
-        traces.append(_markers(documents, title, marker | {"line": {"width": 2}}))
-    if query is not None:
-        traces.append(_query_marker(query, ink) | {"showlegend": False})
+        traces.append(_markers(documents, set_title, marker | {"line": {"width": 2}}))
+    if query_xy is not None:
+        traces.append(_query_marker(query_xy, ink_colour) | {"showlegend": False})
     return traces
 
 
-def full_extent(xy: np.ndarray) -> np.ndarray:
+def full_extent(map_xy: np.ndarray) -> np.ndarray:
     """Return the corners of a map that shows all of its points, (2, 2)."""
-    return _pad_extent(xy.min(0), xy.max(0), MAP_PADDING)
+    return _pad_extent(map_xy.min(0), map_xy.max(0), MAP_PADDING)
 
 
-def extent_around(xy: np.ndarray, marked: np.ndarray) -> np.ndarray:
-    """Return the corners of a map that shows some positions, (2, 2); xy: all points of the map."""
+def extent_around(map_xy: np.ndarray, marked: np.ndarray) -> np.ndarray:
+    """Return the corners of a map that shows some positions, (2, 2); map_xy: all points of the map."""
     low, high = marked.min(0), marked.max(0)
     # A single document would otherwise be magnified beyond any context.
-    missing = np.maximum(MIN_EXTENT * np.ptp(xy, axis=0) - (high - low), 0) / 2
+    missing = np.maximum(MIN_EXTENT * np.ptp(map_xy, axis=0) - (high - low), 0) / 2
     return _pad_extent(low - missing, high + missing, SETS_PADDING)
 
 
-def _pad_extent(low: np.ndarray, high: np.ndarray, share: float) -> np.ndarray:
-    padding = share * (high - low)
+def _pad_extent(low_corner: np.ndarray, high_corner: np.ndarray, padding_share: float) -> np.ndarray:
+    padding = padding_share * (high_corner - low_corner)
     # Collinear points have no extent in one direction, but the axis needs one.
     padding[padding == 0] = 1.0
-    return np.stack([low - padding, high + padding]).astype(float)
+    return np.stack([low_corner - padding, high_corner + padding]).astype(float)
 
 
-def _map_layout(extent: np.ndarray, top: int, bottom: int = 0) -> dict[str, Any]:
-    """extent: (2, 2) the corners; top, bottom: pixels above and below the plot."""
+def _map_layout(extent: np.ndarray, top_px: int, bottom_px: int = 0) -> dict[str, Any]:
+    """extent: (2, 2) the corners; top, bottom_px: pixels above and below the plot."""
     return BASE_LAYOUT | {
         "height": MAP_PX,
-        "margin": {"l": 0, "r": 0, "t": top, "b": bottom},
+        "margin": {"l": 0, "r": 0, "t": top_px, "b": bottom_px},
         "xaxis": {"visible": False, "range": extent[:, 0].tolist()},
         "yaxis": {"visible": False, "range": extent[:, 1].tolist()},
     }
 
 
-def _query_marker(query: np.ndarray, ink: str) -> dict[str, Any]:
+def _query_marker(query_xy: np.ndarray, ink_colour: str) -> dict[str, Any]:
     return {
         "type": "scatter",
-        "x": [float(query[0])],
-        "y": [float(query[1])],
+        "x": [float(query_xy[0])],
+        "y": [float(query_xy[1])],
         "mode": "markers+text",
         "text": ["query"],
         "textposition": "top center",
-        "marker": {"symbol": "star-diamond", "size": 13, "color": ink},
+        "marker": {"symbol": "star-diamond", "size": 13, "color": ink_colour},
         "hoverinfo": "skip",
         "name": "query",
     }
 
 
-def _neighbour_lines(position: np.ndarray, neighbours: Marks, ink: str) -> dict[str, Any]:
+def _neighbour_lines(position: np.ndarray, neighbours: Marks, ink_colour: str) -> dict[str, Any]:
     """Return lines from a document to its nearest ones."""
     x, y = ([float(position[axis])] * len(neighbours.xy) for axis in (0, 1))
     return {
@@ -188,22 +188,22 @@ def _neighbour_lines(position: np.ndarray, neighbours: Marks, ink: str) -> dict[
         "x": join_segments(x, neighbours.xy[:, 0].tolist()),
         "y": join_segments(y, neighbours.xy[:, 1].tolist()),
         "mode": "lines",
-        "line": guide(ink),
+        "line": guide(ink_colour),
         "hoverinfo": "skip",
         "name": "nearest",
     }
 
 
-def _markers(marks: Marks, name: str, marker_style: dict[str, Any]) -> dict[str, Any]:
+def _markers(documents: Marks, trace_name: str, marker_style: dict[str, Any]) -> dict[str, Any]:
     return {
         "type": "scatter",
-        "x": marks.xy[:, 0].tolist(),
-        "y": marks.xy[:, 1].tolist(),
+        "x": documents.xy[:, 0].tolist(),
+        "y": documents.xy[:, 1].tolist(),
         "mode": "markers",
         "marker": marker_style,
-        "name": name,
-        "customdata": list(marks.rows),
-        "hovertext": [escape(text, 80) for text in marks.hover],
+        "name": trace_name,
+        "customdata": list(documents.rows),
+        "hovertext": [escape(text, 80) for text in documents.hover],
         "hoverinfo": "text+name",
         "unselected": {"marker": {"opacity": 1}},  # a lasso fades the corpus, not what stands out
     }
@@ -213,21 +213,21 @@ def build_arrows(
     arrows: Mapping[str, Sequence[float]],
     hover: Sequence[str],
     xy: np.ndarray,
-    query: np.ndarray | None,
-    dark: bool,
-    series: int = 0,
-    name: str = "from the start to here",
+    query_xy: np.ndarray | None,
+    is_dark: bool,
+    series_index: int = 0,
+    legend_text: str = "from the start to here",
 ) -> dict[str, Any]:
     """Build arrows over the map, as plain values.
 
-    series: index of their colour; name: their legend.
+    series_index: index of their colour; legend_text: their legend.
 
     arrows: columns row, x0, y0, x1, y1; hover: what the mouse shows of each; xy: all points of the map, for the axes;
-    query: (2,) the place of the header's query.
+    query_xy: (2,) the place of the header's query.
     """
-    rows, hover_texts = [str(row) for row in arrows["row"]], [escape(text, 90) for text in hover]
-    colour = series_style(series).colour(dark)
-    heads = {"symbol": ["circle", "arrow", "circle"] * len(rows), "size": [3, 9, 0] * len(rows), "color": colour}
+    row_ids, hover_texts = [str(row) for row in arrows["row"]], [escape(text, 90) for text in hover]
+    colour = series_style(series_index).colour(is_dark)
+    heads = {"symbol": ["circle", "arrow", "circle"] * len(row_ids), "size": [3, 9, 0] * len(row_ids), "color": colour}
     arrow_trace: dict[str, Any] = {
         "type": "scatter",
         "x": join_segments(arrows["x0"], arrows["x1"]),
@@ -235,13 +235,13 @@ def build_arrows(
         "mode": "lines+markers",
         "line": {"color": colour, "width": 1.5},
         "marker": heads | {"angleref": "previous", "opacity": 1, "line": {"width": 0}},
-        "customdata": [row for row in rows for _ in range(3)],
+        "customdata": [row for row in row_ids for _ in range(3)],
         "hovertext": [text for text in hover_texts for _ in range(3)],
         "hoverinfo": "text",
-        "name": escape(name),
+        "name": escape(legend_text),
         "unselected": {"marker": {"opacity": 1}},
     }
-    traces = [arrow_trace] if rows else []
-    if query is not None:
-        traces.append(_query_marker(query, INK.colour(dark)))
-    return {"data": traces, "layout": _map_layout(full_extent(xy), top=8)}
+    traces = [arrow_trace] if row_ids else []
+    if query_xy is not None:
+        traces.append(_query_marker(query_xy, INK.colour(is_dark)))
+    return {"data": traces, "layout": _map_layout(full_extent(xy), top_px=8)}

@@ -35,22 +35,22 @@ class Style:
     symbol: str  # plotly's name of it
     sign: str  # the symbol as a character
 
-    def colour(self, dark: bool) -> str:
-        return self.dark if dark else self.light
+    def colour(self, is_dark: bool) -> str:
+        return self.dark if is_dark else self.light
 
-    def line(self, dark: bool, dash: str | None = None) -> dict[str, Any]:
+    def line(self, is_dark: bool, dash_style: str | None = None) -> dict[str, Any]:
         """Return trace values of a curve."""
-        return {"mode": "lines", "line": {"color": self.colour(dark), "width": 2, "dash": dash}}
+        return {"mode": "lines", "line": {"color": self.colour(is_dark), "width": 2, "dash": dash_style}}
 
-    def curve(self, dark: bool, size: int) -> dict[str, Any]:
-        """Return trace values of a curve with its points. size: of the symbol."""
-        return self.line(dark) | {"mode": "lines+markers", "marker": {"symbol": self.symbol, "size": size}}
+    def curve(self, is_dark: bool, symbol_px: int) -> dict[str, Any]:
+        """Return trace values of a curve with its points. symbol_px: of the symbol."""
+        return self.line(is_dark) | {"mode": "lines+markers", "marker": {"symbol": self.symbol, "size": symbol_px}}
 
-    def marker(self, dark: bool, size: int, is_filled: bool | Iterable[bool]) -> dict[str, Any]:
+    def marker(self, is_dark: bool, symbol_px: int, is_filled: bool | Iterable[bool]) -> dict[str, Any]:
         """Return symbols with an outline, all filled or open, or each as given."""
-        colour, symbols = self.colour(dark), {True: self.symbol, False: f"{self.symbol}-open"}
+        colour, symbols = self.colour(is_dark), {True: self.symbol, False: f"{self.symbol}-open"}
         symbol = symbols[is_filled] if isinstance(is_filled, bool) else [symbols[filled] for filled in is_filled]
-        return {"symbol": symbol, "size": size, "color": colour, "line": {"width": 2, "color": colour}}
+        return {"symbol": symbol, "size": symbol_px, "color": colour, "line": {"width": 2, "color": colour}}
 
 
 PALETTE = (
@@ -77,19 +77,19 @@ INK = PALETTE[0]
 """Style of text, guides, outlines, and the first selector."""
 
 
-def method_style(name: str) -> Style:
+def method_style(method_name: str) -> Style:
     """Return the style of a method, cyclic in the palette, or of another system by its name."""
     method_names = list(methods())
-    if name in method_names:
-        return PALETTE[method_names.index(name) % len(PALETTE)]
+    if method_name in method_names:
+        return PALETTE[method_names.index(method_name) % len(PALETTE)]
     # CRC-32 gives a name the same colour in every process, unlike `hash`.
-    return replace(series_style(zlib.crc32(name.encode())), symbol="hexagram", sign="✶")
+    return replace(series_style(zlib.crc32(method_name.encode())), symbol="hexagram", sign="✶")
 
 
-def method_look(name: str, title: str) -> dict[str, str]:
+def method_look(method_name: str, title: str) -> dict[str, str]:
     """Return a decoder's names, sign and colours for a browser view."""
-    style = method_style(name)
-    return {"name": name, "title": title, "sign": style.sign, "light": style.light, "dark": style.dark}
+    style = method_style(method_name)
+    return {"name": method_name, "title": title, "sign": style.sign, "light": style.light, "dark": style.dark}
 
 
 def series_style(position: int) -> Style:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import compress, product
 from typing import TYPE_CHECKING, Any
 
-from dashboard.charts.figure import TOOLTIP, apply_layout, escape, guide, new_figure, new_grid
+import numpy as np
+
+from dashboard.charts.figure import apply_layout, build_tooltip, escape, guide, new_figure, new_grid
 from dashboard.charts.palette import GREY, INK, method_style
 
 if TYPE_CHECKING:
@@ -22,111 +25,107 @@ MAX_LABELLED_CELLS = 200
 SLICE_ROW_PX, SLICES_MARGIN_PX = 190, 70
 
 
-def plot_heat_map(table: HeatMap, dark: bool, chosen_key: str | None = None, clickable: bool = False) -> Figure:
+def plot_heat_map(table: HeatMap, is_dark: bool, chosen_key: str | None = None, clickable: bool = False) -> Figure:
     """Plot a metric over two parameters. chosen_key: of the outlined cell; clickable: cells answer clicks."""
-    rows, columns = ([escape(text) for text in axis.texts] for axis in (table.rows, table.columns))
-    cells = [(i, j) for i in range(len(rows)) for j in range(len(columns)) if table.keys[i, j]]
-    title = f"{table.title}@{table.k}"
+    row_texts, column_texts = list(map(escape, table.rows.texts)), list(map(escape, table.columns.texts))
+    axis_title = f"{table.title}@{table.k}"
+    x, y, keys, hover_texts = [], [], [], []
+    for cell_index in product(range(len(row_texts)), range(len(column_texts))):
+        if table.keys[cell_index]:
+            row_index, column = cell_index
+            x.append(column_texts[column])
+            y.append(row_texts[row_index])
+            keys.append(table.keys[cell_index])
+            setting = f"{table.rows.symbol} {row_texts[row_index]}, {table.columns.symbol} {column_texts[column]}"
+            mean_text = f"{table.values[cell_index]:.4f} over {table.queries[cell_index]:,} queries"
+            hover_texts.append(f"{setting}<br>{axis_title} {mean_text}")
     hover = f"{table.rows.symbol} %{{y}}, {table.columns.symbol} %{{x}}<br>%{{z:.4f}}<extra></extra>"
     figure = new_figure()
     figure.add_heatmap(
         z=table.values,
-        x=columns,
-        y=rows,
+        x=column_texts,
+        y=row_texts,
         colorscale="Cividis",
         xgap=1,
         ygap=1,
-        texttemplate="%{z:.3f}" if len(cells) <= MAX_LABELLED_CELLS else None,
+        texttemplate="%{z:.3f}" if len(keys) <= MAX_LABELLED_CELLS else None,
         hovertemplate=None if clickable else hover,
         hoverinfo="skip" if clickable else None,
-        colorbar={"title": title},
+        colorbar={"title": axis_title},
     )
     if clickable:
-        figure.add_scatter(
-            x=[columns[j] for _, j in cells],
-            y=[rows[i] for i, _ in cells],
-            mode="markers",
-            marker={"symbol": "square", "size": CLICK_TARGET_PX, "opacity": 0},
-            customdata=[table.keys[cell] for cell in cells],
-            hovertext=[
-                f"{table.rows.symbol} {rows[i]}, {table.columns.symbol} {columns[j]}<br>{title} "
-                f"{table.values[i, j]:.4f} over {table.queries[i, j]:,} queries"
-                for i, j in cells
-            ],
-            hovertemplate=TOOLTIP,
-        )
-    for i, j in cells:
-        if table.keys[i, j] == chosen_key:
+        marker = {"symbol": "square", "size": CLICK_TARGET_PX, "opacity": 0}
+        figure.add_scatter(x=x, y=y, mode="markers", marker=marker, customdata=keys, **build_tooltip(hover_texts))
+    if chosen_key:
+        for row_index, column in np.argwhere(table.keys == chosen_key).tolist():
             for colour, width in CELL_OUTLINES:
-                corners = {"x0": j - 0.5, "x1": j + 0.5, "y0": i - 0.5, "y1": i + 0.5}
+                corners = {"x0": column - 0.5, "x1": column + 0.5, "y0": row_index - 0.5, "y1": row_index + 0.5}
                 figure.add_shape(type="rect", **corners, line={"color": colour, "width": width})
-    figure.update_xaxes(title=table.columns.symbol, **_category_axis(columns))
-    figure.update_yaxes(title=table.rows.symbol, **_category_axis(rows))
+    figure.update_xaxes(title=table.columns.symbol, **_category_axis(column_texts))
+    figure.update_yaxes(title=table.rows.symbol, **_category_axis(row_texts))
     return apply_layout(figure)
 
 
-def plot_slices(grid: Slices, dark: bool) -> Figure:
+def plot_slices(grid: Slices, is_dark: bool) -> Figure:
     """Plot a column per parameter and a row per metric: every setting a point.
 
     Settings that differ from the chosen one in the column's parameter alone are joined; the chosen setting is on a
     dashed line, the baseline dotted.
     """
-    rows, columns = len(grid.titles), max(1, len(grid.slices))
-    gaps = {"horizontal_spacing": 0.08 / columns, "vertical_spacing": 0.06}
-    figure = new_grid(rows, columns, shared_xaxes=True, shared_yaxes=True, **gaps)
-    ink = INK.colour(dark)
-    for column, line in enumerate(grid.slices, 1):
+    row_texts, column_texts = len(grid.titles), max(1, len(grid.slices))
+    gaps = {"horizontal_spacing": 0.08 / column_texts, "vertical_spacing": 0.06}
+    figure = new_grid(row_texts, column_texts, shared_xaxes=True, shared_yaxes=True, **gaps)
+    ink_colour = INK.colour(is_dark)
+    for column_index, line in enumerate(grid.slices, 1):
         all_numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in line.values)
         is_numeric = all_numbers and not (line.is_log and min(line.values, default=1) <= 0)
         x = line.values if is_numeric else line.texts
         axis = {"type": "log" if line.is_log else "linear"} if is_numeric else _category_axis(dict.fromkeys(line.texts))
-        for row, (metric, title) in enumerate(grid.titles.items(), 1):
-            panel = {"row": row, "col": column}
-            _add_settings(figure, grid, line, x, metric, panel, dark)
+        for row_index, (metric, axis_title) in enumerate(grid.titles.items(), 1):
+            subplot = {"row": row_index, "col": column_index}
+            _add_settings(figure, grid, line, x, metric, subplot, is_dark)
             baseline = grid.base[metric]
             if baseline == baseline:
-                figure.add_hline(y=baseline, line=guide(ink), **panel)
+                figure.add_hline(y=baseline, line=guide(ink_colour), **subplot)
             if line.chosen is not None:
-                figure.add_vline(x=x[line.chosen], line=guide(ink, "dash"), **panel)
-            if column == 1:
-                figure.update_yaxes(title=f"{title}@{grid.k}", **panel)
-            figure.update_xaxes(**axis, **panel)
-        title = line.symbol if line.symbol == line.name else f"{line.symbol} · {line.label}"
-        figure.update_xaxes(title=title, row=rows, col=column)
-    return apply_layout(figure, height=SLICE_ROW_PX * rows + SLICES_MARGIN_PX)
+                figure.add_vline(x=x[line.chosen], line=guide(ink_colour, "dash"), **subplot)
+            if column_index == 1:
+                figure.update_yaxes(title=f"{axis_title}@{grid.k}", **subplot)
+            figure.update_xaxes(**axis, **subplot)
+        axis_title = line.symbol if line.symbol == line.name else f"{line.symbol} · {line.label}"
+        figure.update_xaxes(title=axis_title, row=row_texts, col=column_index)
+    return apply_layout(figure, height=SLICE_ROW_PX * row_texts + SLICES_MARGIN_PX)
 
 
 def _add_settings(
-    figure: Figure, grid: Slices, line: Slice, x: Sequence[Any], metric: str, panel: dict[str, int], dark: bool
+    figure: Figure, grid: Slices, line: Slice, x: Sequence[Any], metric: str, subplot: dict[str, int], is_dark: bool
 ) -> None:
-    style, means, title = method_style(grid.method), line.means[metric], f"{grid.titles[metric]}@{grid.k}"
-    colour = style.colour(dark)
-    hover = [f"{escape(name, 90)}<br>{title} {mean:.4f}" for name, mean in zip(line.names, means, strict=True)]
+    style, means, axis_title = method_style(grid.method), line.means[metric], f"{grid.titles[metric]}@{grid.k}"
+    colour = style.colour(is_dark)
+    hover = [f"{escape(name, 90)}<br>{axis_title} {mean:.4f}" for name, mean in zip(line.names, means, strict=True)]
     # Settings off the slice are drawn first, below its line.
-    for on_line in (False, True):
-        positions = [i for i, is_on in enumerate(line.is_on_slice) if is_on is on_line]
-        if positions:
+    for on_slice, marker in ((False, {"size": 6, "color": GREY[is_dark]}), (True, {"size": 8})):
+        is_drawn = [is_on == on_slice for is_on in line.is_on_slice]
+        if any(is_drawn):
             figure.add_scatter(
-                x=[x[i] for i in positions],
-                y=[means[i] for i in positions],
-                mode="lines+markers" if on_line else "markers",
+                x=list(compress(x, is_drawn)),
+                y=list(compress(means, is_drawn)),
+                mode="lines+markers" if on_slice else "markers",
                 line={"color": colour, "width": 2},
-                marker={"symbol": style.symbol} | ({"size": 8} if on_line else {"size": 6, "color": GREY[dark]}),
-                customdata=[line.keys[i] for i in positions],
-                hovertext=[hover[i] for i in positions],
-                hovertemplate=TOOLTIP,
-                **panel,
+                marker={"symbol": style.symbol} | marker,
+                customdata=list(compress(line.keys, is_drawn)),
+                **build_tooltip(list(compress(hover, is_drawn))),
+                **subplot,
             )
     if line.chosen is not None:
         figure.add_scatter(
             x=[x[line.chosen]],
             y=[means[line.chosen]],
             mode="markers",
-            marker={"symbol": f"{style.symbol}-open", "size": 16, "color": INK.colour(dark), "line": {"width": 2}},
+            marker={"symbol": f"{style.symbol}-open", "size": 16, "color": INK.colour(is_dark), "line": {"width": 2}},
             customdata=[line.keys[line.chosen]],
-            hovertext=[f"{hover[line.chosen]}<br>chosen"],
-            hovertemplate=TOOLTIP,
-            **panel,
+            **build_tooltip([f"{hover[line.chosen]}<br>chosen"]),
+            **subplot,
         )
 
 

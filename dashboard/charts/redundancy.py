@@ -22,7 +22,7 @@ MAX_TICKED_RANKS = 12
 """Up to this many documents every rank has a tick, else every fifth."""
 
 
-def plot_redundancy(sets: Sequence[tuple[str, str, Redundancy]], dark: bool) -> Figure:
+def plot_redundancy(sets: Sequence[tuple[str, str, Redundancy]], is_dark: bool) -> Figure:
     """Plot the similarities in each set, (selector, title, its Redundancy), against ranks.
 
     A point's id is "row:row", the two documents' positions in the corpus. Colours range from 0 to 1; the hover has
@@ -30,17 +30,17 @@ def plot_redundancy(sets: Sequence[tuple[str, str, Redundancy]], dark: bool) -> 
     """
     from plotly.graph_objects import Figure
 
-    bar = {"thickness": 10, "xpad": 4, "tickvals": [0, 0.25, 0.5, 0.75, 1]}
-    colours = {"colorscale": "Cividis", "cmin": 0, "cmax": 1, "colorbar": bar}
+    colour_bar = {"thickness": 10, "xpad": 4, "tickvals": [0, 0.25, 0.5, 0.75, 1]}
+    colours = {"colorscale": "Cividis", "cmin": 0, "cmax": 1, "colorbar": colour_bar}
     layout: dict[str, Any] = {"hoverdistance": 40, "annotations": [], "coloraxis": colours}
     traces: list[dict[str, Any]] = []
     # Heat maps share the width of the figure, with gaps between them.
     width = (1 - HEAT_MAP_GAP * (len(sets) - 1)) / max(1, len(sets))
-    for position, (name, title, redundancy) in enumerate(sets):
-        axis, edge = str(position + 1) if position else "", position * (width + HEAT_MAP_GAP)
+    for position, (selector, title, redundancy) in enumerate(sets):
+        axis, left_edge = str(position + 1) if position else "", position * (width + HEAT_MAP_GAP)
         traces += _build_traces(redundancy, {"xaxis": f"x{axis}", "yaxis": f"y{axis}"})
-        layout[f"xaxis{axis}"], layout[f"yaxis{axis}"] = _build_axes(len(redundancy.rows), axis, edge, width)
-        layout["annotations"].append(_build_title(name, title, edge + width / 2, dark))
+        layout[f"xaxis{axis}"], layout[f"yaxis{axis}"] = _build_axes(len(redundancy.rows), axis, left_edge, width)
+        layout["annotations"].append(_build_title(selector, title, left_edge + width / 2, is_dark))
     # Plotly checks one figure from plain values several times faster than the same made step by step.
     return apply_layout(
         Figure(data=traces, layout=layout),
@@ -50,46 +50,50 @@ def plot_redundancy(sets: Sequence[tuple[str, str, Redundancy]], dark: bool) -> 
 
 
 def _build_traces(redundancy: Redundancy, axes: dict[str, str]) -> list[dict[str, Any]]:
-    size, similarity = len(redundancy.rows), redundancy.similarity
-    i, j = np.nonzero(~np.eye(size, dtype=bool))
+    n_documents, similarity = len(redundancy.rows), redundancy.similarity
+    row_indices, j = np.nonzero(~np.eye(n_documents, dtype=bool))
     values = similarity.astype(object)
     # A document's similarity with itself would dominate the colours.
     np.fill_diagonal(values, None)
-    ranks, cell_gap = np.arange(1, size + 1), int(size <= MAX_TICKED_RANKS)
-    titles = [title or doc_id for title, doc_id in zip(redundancy.titles, redundancy.ids, strict=True)]
-    names = [f"#{rank} {escape(title, 32)}" for rank, title in enumerate(titles, 1)]
-    pairs = list(zip(i.tolist(), j.tolist(), similarity[i, j].tolist(), strict=True))
+    ranks, cell_gap = np.arange(1, n_documents + 1), int(n_documents <= MAX_TICKED_RANKS)
+    titles = zip(redundancy.titles, redundancy.ids, strict=True)
+    names = [f"#{rank} {escape(title or doc_id, 32)}" for rank, (title, doc_id) in enumerate(titles, 1)]
+    pair_ids, hover_texts = [], []
+    for first, second, value in zip(row_indices.tolist(), j.tolist(), similarity[row_indices, j].tolist(), strict=True):
+        pair_ids.append(f"{redundancy.rows[first]}:{redundancy.rows[second]}")
+        hover_texts.append(f"{names[first]}<br>{names[second]}<br>similarity {value:.3f}")
     # A heat map's cells cannot be clicked everywhere; unseen points on them can.
     cells = {"type": "heatmap", "x": ranks, "y": ranks, "z": values.tolist(), "coloraxis": "coloraxis"}
     points = {
         "type": "scatter",
         "x": ranks[j],
-        "y": ranks[i],
+        "y": ranks[row_indices],
         "mode": "markers",
         "marker": {"symbol": "square", "size": 14, "opacity": 0},
-        "customdata": [f"{redundancy.rows[first]}:{redundancy.rows[second]}" for first, second, _ in pairs],
-        "hovertext": [f"{names[first]}<br>{names[second]}<br>similarity {value:.3f}" for first, second, value in pairs],
+        "customdata": pair_ids,
+        "hovertext": hover_texts,
         "hovertemplate": TOOLTIP,
     }
     return [axes | cells | {"xgap": cell_gap, "ygap": cell_gap, "hoverinfo": "skip"}, axes | points]
 
 
 def _build_axes(size: int, axis: str, start: float, width: float) -> tuple[dict[str, Any], dict[str, Any]]:
+    ranks = list(range(1, size + 1))
     common = {
-        "tickvals": [rank for rank in range(1, size + 1) if size <= MAX_TICKED_RANKS or rank == 1 or rank % 5 == 0],
+        "tickvals": ranks if size <= MAX_TICKED_RANKS else [1, *ranks[4::5]],
         "showgrid": False,
         "zeroline": False,
         "ticks": "",
         "fixedrange": True,
         "constrain": "domain",
     }
-    x = common | {"range": [0.5, size + 0.5], "domain": [start, start + width], "anchor": f"y{axis}"}
+    x_axis = common | {"range": [0.5, size + 0.5], "domain": [start, start + width], "anchor": f"y{axis}"}
     y = common | {"range": [size + 0.5, 0.5], "anchor": f"x{axis}", "scaleanchor": f"x{axis}", "constraintoward": "top"}
-    return x, y
+    return x_axis, y
 
 
-def _build_title(name: str, title: str, x: float, dark: bool) -> dict[str, Any]:
-    style, font = method_style(name), {"color": INK.colour(dark), "size": 14}
-    text = f'<span style="color: {style.colour(dark)}">{style.sign}</span> {escape(title)}'
+def _build_title(selector: str, title: str, x: float, is_dark: bool) -> dict[str, Any]:
+    style, font = method_style(selector), {"color": INK.colour(is_dark), "size": 14}
+    text = f'<span style="color: {style.colour(is_dark)}">{style.sign}</span> {escape(title)}'
     anchor = {"x": x, "y": 1, "xref": "paper", "yref": "paper", "xanchor": "center", "yanchor": "bottom", "yshift": 4}
     return anchor | {"text": text, "showarrow": False, "font": font}

@@ -10,10 +10,12 @@ from dashboard.charts.figure import (
     TOOLTIP,
     apply_layout,
     band_outline,
+    build_tooltip,
     escape,
     guide,
     legend_below,
     new_figure,
+    read_column,
     time_axis,
 )
 from dashboard.charts.palette import DASHES, INK, series_style, translucent
@@ -28,85 +30,74 @@ if TYPE_CHECKING:
 SEARCH_LAYOUT = legend_below(-0.28) | {"height": 460}
 
 
-def plot_rerank_depth(study: DepthComparison, title: str, dark: bool) -> Figure:
+def plot_rerank_depth(study: DepthComparison, quality_title: str, is_dark: bool) -> Figure:
     """Plot a metric with its 95% interval over the rerank depth; dotted without reranking."""
-    figure, style = new_figure(), series_style(0)
-    rows = [row for row in study.rows if row.depth is not None]
-    depths = [row.depth for row in rows]
+    figure, curve_style = new_figure(), series_style(0)
+    rows, hover_texts = [result for result in study.rows if result.depth is not None], []
+    depths, means = read_column(rows, "depth"), read_column(rows, "mean")
+    for result in rows:
+        time_text = "" if result.milliseconds is None else f"<br>{result.milliseconds:.2f} ms per query"
+        interval = "" if result.low is None else f"<br>95% CI {result.low:.3f}–{result.high:.3f}"
+        hover_texts.append(f"depth {result.depth:,}: {result.mean:.3f}{time_text}{interval}")
     # A single query has no interval.
     if rows[0].low is not None:
-        figure.add_scatter(
-            **band_outline(depths, [row.low for row in rows], [row.high for row in rows]),
-            fillcolor=translucent(style.colour(dark), 0.12),
-            line={"width": 0},
-            mode="lines",
-            showlegend=False,
-        )
-    figure.add_scatter(
-        x=depths,
-        y=[row.mean for row in rows],
-        **style.curve(dark, 9),
-        name="reranked",
-        hovertext=[
-            f"depth {row.depth:,}: {row.mean:.3f}"
-            + ("" if row.milliseconds is None else f"<br>{row.milliseconds:.2f} ms per query")
-            + ("" if row.low is None else f"<br>95% CI {row.low:.3f}–{row.high:.3f}")
-            for row in rows
-        ],
-        hovertemplate=TOOLTIP,
-    )
-    for row in study.rows:
-        if row.depth is None:
+        outline = band_outline(depths, read_column(rows, "low"), read_column(rows, "high"))
+        colours = {"fillcolor": translucent(curve_style.colour(is_dark), 0.12), "line": {"width": 0}}
+        figure.add_scatter(**outline, **colours, mode="lines", showlegend=False)
+    curve_look = curve_style.curve(is_dark, 9) | {"name": "reranked"}
+    figure.add_scatter(x=depths, y=means, **curve_look, **build_tooltip(hover_texts))
+    for result in study.rows:
+        if result.depth is None:
+            time_text = "" if result.milliseconds is None else f", {result.milliseconds:.2f} ms per query"
             figure.add_scatter(
                 x=[depths[0], depths[-1]],
-                y=[row.mean, row.mean],
-                **INK.line(dark, "dot"),
-                name="without reranking"
-                + ("" if row.milliseconds is None else f", {row.milliseconds:.2f} ms per query"),
-                hovertemplate=f"without reranking: {row.mean:.3f}<extra></extra>",
+                y=[result.mean, result.mean],
+                **INK.line(is_dark, "dot"),
+                name=f"without reranking{time_text}",
+                hovertemplate=f"without reranking: {result.mean:.3f}<extra></extra>",
             )
-    figure.update_xaxes(
-        type="log", title="Documents reranked", tickvals=depths, ticktext=[f"{depth:,}" for depth in depths]
-    )
-    figure.update_yaxes(title=escape(title, 60))
+    ticks = {"tickvals": depths, "ticktext": list(map("{:,}".format, depths))}
+    figure.update_xaxes(type="log", title="Documents reranked", **ticks)
+    figure.update_yaxes(title=escape(quality_title, 60))
     return apply_layout(figure, **SEARCH_LAYOUT)
 
 
 def plot_approximate(
-    rows: Sequence[AnnResult], quality: Sequence[float], title: str, index_kinds: Sequence[type[Index]], dark: bool
+    rows: Sequence[AnnResult], quality: Sequence[float], title: str, index_kinds: Sequence[type[Index]], is_dark: bool
 ) -> Figure:
     """Plot quality against the time of a query: a curve per index over rising effort, exact search as a star.
 
     quality: of each row; index_kinds: their order gives symbols and dashes.
     """
-    figure, ink = new_figure(), INK.colour(dark)
-    scorers = list(dict.fromkeys(row.scorer for row in rows))
+    figure, ink_colour, kind_names = new_figure(), INK.colour(is_dark), read_column(index_kinds, "kind")
+    scorers = list(dict.fromkeys(read_column(rows, "scorer")))
     curves: dict[tuple[str, str], list[tuple[AnnResult, float]]] = {}
-    for row, value in zip(rows, quality, strict=True):
-        curves.setdefault((row.scorer, row.curve), []).append((row, value))
+    for result, value in zip(rows, quality, strict=True):
+        curves.setdefault((result.scorer, result.curve), []).append((result, value))
     # Curves of one kind need their parameters in the legend to be told apart.
-    curve_counts = Counter((scorer, points[0][0].index["kind"]) for (scorer, _), points in curves.items())
-    for (scorer, curve), points in curves.items():
-        top = points[0][0]
-        exact, colour, name = (top.exact, series_style(scorers.index(scorer)).colour(dark), escape(top.title, 60))
-        position = 0 if exact else [kind.kind for kind in index_kinds].index(top.index["kind"])
+    curve_counts = Counter((scorer_name, points[0][0].index["kind"]) for (scorer_name, _), points in curves.items())
+    for (scorer_name, curve_name), points in curves.items():
+        curve_rows, values = map(list, zip(*points, strict=True))
+        top = curve_rows[0]
+        exact, colour, name = top.exact, series_style(scorers.index(scorer_name)).colour(is_dark), escape(top.title, 60)
+        position = 0 if exact else kind_names.index(top.index["kind"])
         # Build parameters are named if a scorer has several indexes of a kind.
-        has_several = curve_counts[scorer, top.index["kind"]] > 1
+        has_several = curve_counts[scorer_name, top.index["kind"]] > 1
         marker_style = {"symbol": "star", "size": 17} if exact else {"symbol": series_style(position).symbol, "size": 9}
         if exact:
-            figure.add_hline(y=points[0][1], line=guide(colour, "dash"))
+            figure.add_hline(y=values[0], line=guide(colour, "dash"))
             figure.add_vline(x=top.milliseconds, line=guide(colour))
         figure.add_scatter(
-            x=[row.milliseconds for row, _ in points],
-            y=[value for _, value in points],
+            x=read_column(curve_rows, "milliseconds"),
+            y=values,
             mode="markers" if exact else "lines+markers",
-            name=f"{name}: {escape(curve if has_several else curve.split(',')[0], 60)}",
+            name=f"{name}: {escape(curve_name if has_several else curve_name.split(',')[0], 60)}",
             line={"color": colour, "width": 2, "dash": DASHES[position % len(DASHES)]},
-            marker=marker_style | {"color": colour, "line": {"width": 1, "color": ink}},
+            marker=marker_style | {"color": colour, "line": {"width": 1, "color": ink_colour}},
             hovertext=[
-                f"{name}<br>{escape(row.label, 90)}<br>{row.share:.1%} of the exact answer<br>{value:.3f}, "
-                f"{row.milliseconds:.3f} ms per query<br>built in {row.build:.2f} s, {row.megabytes:.1f} MB"
-                for row, value in points
+                f"{name}<br>{escape(result.label, 90)}<br>{result.share:.1%} of the exact answer<br>{value:.3f}, "
+                f"{result.milliseconds:.3f} ms per query<br>built in {result.build:.2f} s, {result.megabytes:.1f} MB"
+                for result, value in points
             ],
             hovertemplate=TOOLTIP,
         )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dashboard.charts.figure import (
     TOOLTIP,
     apply_layout,
+    build_tooltip,
     dodge_offset,
     error_bars,
     escape,
@@ -17,6 +18,7 @@ from dashboard.charts.figure import (
     join_segments,
     legend_below,
     new_figure,
+    read_column,
 )
 from dashboard.charts.palette import GREY, INK, method_style, series_style
 
@@ -34,23 +36,23 @@ BIN_SPREAD = 0.5
 THEORY_LEGEND = legend_below(-0.2)
 
 
-def plot_plane(plane: Turned, dark: bool) -> Figure:
+def plot_plane(plane: Turned, is_dark: bool) -> Figure:
     """Plot documents and the query as arrows from the origin; those with a weight in colour."""
     from engine.views.theory import find_weighing_selector
 
-    figure, grey, ink = new_figure(), GREY[dark], INK.colour(dark)
-    support_colour = method_style(find_weighing_selector()).colour(dark)
+    figure, grey, ink = new_figure(), GREY[is_dark], INK.colour(is_dark)
+    support_colour = method_style(find_weighing_selector()).colour(is_dark)
     # The first document has the direction of the second: it is drawn on top, its name below.
     for row, (x, y) in reversed(list(enumerate(plane.points))):
-        colour, width = (support_colour, 5) if row in plane.support else (grey, 2)
+        line_colour, line_width = (support_colour, 5) if row in plane.support else (grey, 2)
         name, marker = f"document {row + 1}", {"symbol": "circle", "size": [1, 12], "line": {"color": ink, "width": 1}}
         hover = f"{name}: score {plane.scores[row]:.3f}, weight {plane.weights[row]:.3f}"
-        _add_arrow(figure, (x, y), {"color": colour, "width": width}, marker, hover)
+        _add_arrow(figure, (x, y), {"color": line_colour, "width": line_width}, marker, hover)
         font, shift = {"color": ink, "size": 12}, 16 if row else -16
         figure.add_annotation(x=x, y=y, text=name, showarrow=False, yshift=shift, font=font)
     x, y = plane.query
-    line, marker = {"color": ink, "width": 2, "dash": "dash"}, {"symbol": "diamond", "size": [1, 11]}
-    _add_arrow(figure, (x, y), line, marker, f"v at {plane.angle:g}°")
+    line_style, marker = {"color": ink, "width": 2, "dash": "dash"}, {"symbol": "diamond", "size": [1, 11]}
+    _add_arrow(figure, (x, y), line_style, marker, f"v at {plane.angle:g}°")
     figure.add_annotation(x=x, y=y, text="v", showarrow=False, xshift=14, yshift=8, font={"color": ink, "size": 14})
     figure.update_xaxes(range=[-0.12, 1.25], zeroline=True, title="along document 2")
     figure.update_yaxes(range=[-0.2, 1.2], zeroline=True, scaleanchor="x", title="along document 3")
@@ -58,89 +60,75 @@ def plot_plane(plane: Turned, dark: bool) -> Figure:
 
 
 def _add_arrow(
-    figure: Figure, tip: tuple[float, float], line: dict[str, Any], marker: dict[str, Any], hover: str
+    figure: Figure, tip: tuple[float, float], line_style: dict[str, Any], marker: dict[str, Any], hover_text: str
 ) -> None:
     """Add a line from the origin with a marker at its end."""
-    look = {"mode": "lines+markers", "line": line, "marker": marker | {"color": line["color"]}}
-    figure.add_scatter(x=[0, tip[0]], y=[0, tip[1]], **look, hovertext=[hover] * 2, hovertemplate=TOOLTIP)
+    arrow_look = {"mode": "lines+markers", "line": line_style, "marker": marker | {"color": line_style["color"]}}
+    figure.add_scatter(x=[0, tip[0]], y=[0, tip[1]], **arrow_look, hovertext=[hover_text] * 2, hovertemplate=TOOLTIP)
 
 
-def plot_margins(margins: Mapping[str, Sequence[RelevantMargins]], dark: bool) -> Figure:
+def plot_margins(margins: Mapping[str, Sequence[RelevantMargins]], is_dark: bool) -> Figure:
     """Plot a median dot, a thick middle half and thin 5–95% per kind of vectors and bin of lengths."""
-    figure, ink = new_figure(), INK.colour(dark)
-    for position, (kind, rows) in enumerate(margins.items()):
+    figure, ink_colour = new_figure(), INK.colour(is_dark)
+    for position, (vector_kind, rows) in enumerate(margins.items()):
         style, offset = series_style(position), dodge_offset(position, len(margins), BIN_SPREAD)
-        colour = style.colour(dark)
-        x = [bin_index + offset for bin_index, row in enumerate(rows) if len(row.values)]
-        bins = [row for row in rows if len(row.values)]
+        colour, x, bins, hover_texts = style.colour(is_dark), [], [], []
+        for bin_index, row in enumerate(rows):
+            if len(row.values):
+                x.append(bin_index + offset)
+                bins.append(row)
+                counts = f"{len(row.values):,} relevant documents, {row.first:.0%} above 0<br>median {row.median:.3f}"
+                hover_texts.append(f"{vector_kind}, {row.least:,} to {row.most:,} words<br>{counts}")
         # The thick line is drawn over the thin one.
-        for width, low, high in (
-            (1.5, [row.low for row in bins], [row.high for row in bins]),
-            (6, [row.lower for row in bins], [row.upper for row in bins]),
-        ):
-            figure.add_scatter(
-                x=join_segments(x, x),
-                y=join_segments(low, high),
-                mode="lines",
-                line={"color": colour, "width": width},
-                showlegend=False,
-                hoverinfo="skip",
-            )
+        for line_width, low_column, high_column in ((1.5, "low", "high"), (6, "lower", "upper")):
+            y = join_segments(read_column(bins, low_column), read_column(bins, high_column))
+            line_style = {"mode": "lines", "line": {"color": colour, "width": line_width}}
+            figure.add_scatter(x=join_segments(x, x), y=y, **line_style, showlegend=False, hoverinfo="skip")
         figure.add_scatter(
             x=x,
-            y=[row.median for row in bins],
+            y=read_column(bins, "median"),
             mode="markers",
-            name=kind,
-            marker={"symbol": style.symbol, "size": 10, "color": colour, "line": {"color": ink, "width": 1}},
-            hovertext=[
-                f"{kind}, {row.least:,} to {row.most:,} words<br>{len(row.values):,} relevant documents, "
-                f"{row.first:.0%} above 0<br>median {row.median:.3f}"
-                for row in bins
-            ],
-            hovertemplate=TOOLTIP,
+            name=vector_kind,
+            marker={"symbol": style.symbol, "size": 10, "color": colour, "line": {"color": ink_colour, "width": 1}},
+            **build_tooltip(hover_texts),
         )
-    figure.add_hline(y=0, line=guide(ink))
+    figure.add_hline(y=0, line=guide(ink_colour))
     _name_lengths(figure, next(iter(margins.values())), "Words in the relevant document")
     figure.update_yaxes(title="Smallest margin over the others")
     return apply_layout(figure, **THEORY_LEGEND)
 
 
-def plot_dimension(errors: PairErrors, error: float, dark: bool) -> Figure:
+def plot_dimension(errors: PairErrors, error: float, is_dark: bool) -> Figure:
     """Plot the measured pair error over k for each bin of margins, its bound dashed, and β as a line."""
-    figure, ink = new_figure(), INK.colour(dark)
+    figure, ink_colour = new_figure(), INK.colour(is_dark)
     for position, margin_bin in enumerate(errors.bins):
-        style = series_style(position)
-        name = f"ε {margin_bin.least:.2f} to {margin_bin.most:.2f}"
-        cells = [cell for cell in errors.cells if cell.bin == position]
-        nonzero = [cell for cell in cells if cell.error > 0]  # a logarithmic axis has no 0
-        y = [cell.error for cell in nonzero]
+        series_look = series_style(position)
+        series_name = f"ε {margin_bin.least:.2f} to {margin_bin.most:.2f}"
+        bin_cells = [cell for cell in errors.cells if cell.bin == position]
+        nonzero = [cell for cell in bin_cells if cell.error > 0]  # a logarithmic axis has no 0
+        y, low_ends, high_ends = (read_column(nonzero, attribute) for attribute in ("error", "low", "high"))
         figure.add_scatter(
-            x=[cell.k for cell in nonzero],
+            x=read_column(nonzero, "k"),
             y=y,
-            **style.curve(dark, 8),
-            name=name,
-            error_y=error_bars(y, [cell.low for cell in nonzero], [cell.high for cell in nonzero]) | {"thickness": 1},
+            **series_look.curve(is_dark, 8),
+            name=series_name,
+            error_y=error_bars(y, low_ends, high_ends) | {"thickness": 1},
             hovertext=[
-                f"{name}, {margin_bin.pairs:,} pairs<br>k = {cell.k:,}: {cell.error:.2%} reversed, bound "
+                f"{series_name}, {margin_bin.pairs:,} pairs<br>k = {cell.k:,}: {cell.error:.2%} reversed, bound "
                 f"{'above 100%' if cell.bound >= 1 else f'{cell.bound:.2%}'}"
                 for cell in nonzero
             ],
             hovertemplate=TOOLTIP,
         )
-        figure.add_scatter(
-            x=[cell.k for cell in cells],
-            y=[cell.bound for cell in cells],
-            **style.line(dark, "dash"),
-            name=f"bound, {name}",
-            showlegend=False,
-            hoverinfo="skip",
-        )
-    figure.add_hline(y=error, line=guide(ink))
+        bound_line = series_look.line(is_dark, "dash") | {"name": f"bound, {series_name}", "showlegend": False}
+        x, y = read_column(bin_cells, "k"), read_column(bin_cells, "bound")
+        figure.add_scatter(x=x, y=y, **bound_line, hoverinfo="skip")
+    figure.add_hline(y=error, line=guide(ink_colour))
     # An annotation on a logarithmic axis is placed by the logarithm.
     anchor = {"x": 1, "xref": "paper", "y": math.log10(error), "xanchor": "right", "yshift": 9, "showarrow": False}
-    figure.add_annotation(**anchor, text=f"β = {error:g}", font={"color": ink})
-    ticks = sorted({cell.k for cell in errors.cells})
-    figure.update_xaxes(type="log", title="Dimensions k", tickvals=ticks, ticktext=[f"{k:,}" for k in ticks])
+    figure.add_annotation(**anchor, text=f"β = {error:g}", font={"color": ink_colour})
+    ticks = sorted(set(read_column(errors.cells, "k")))
+    figure.update_xaxes(type="log", title="Dimensions k", tickvals=ticks, ticktext=list(map("{:,}".format, ticks)))
     figure.update_yaxes(
         type="log",
         title="Pairs reversed",
@@ -152,62 +140,62 @@ def plot_dimension(errors: PairErrors, error: float, dark: bool) -> Figure:
 
 
 def plot_recall(
-    rows: Sequence[LengthDimension], smallest: Sequence[int | None], tried: Sequence[int], target: float, dark: bool
+    rows: Sequence[LengthDimension], smallest: Sequence[int | None], tried: Sequence[int], target: float, is_dark: bool
 ) -> Figure:
     """Plot the smallest dimension over the length of the documents; open above all tried if none suffices.
 
     smallest_k: of each row, None for none; tried_k: the dimensions, rising.
     """
-    figure, style = new_figure(), series_style(0)
-    measured = [(bin_row, row, k) for bin_row, (row, k) in enumerate(zip(rows, smallest, strict=True)) if row.queries]
+    figure, series_look, max_k = new_figure(), series_style(0), tried[-1]
+    x, y, is_reached, hover_texts = [], [], [], []
+    for bin_index, (margin_row, k) in enumerate(zip(rows, smallest, strict=True)):
+        if margin_row.queries:
+            x.append(bin_index)
+            y.append(2 * max_k if k is None else k)
+            is_reached.append(k is not None)
+            answer = f"k > {max_k:,}" if k is None else f"k = {k:,}"
+            lengths = f"{margin_row.least:,} to {margin_row.most:,} words, {margin_row.queries:,} queries"
+            hover_texts.append(f"{lengths}<br>{answer} keeps {target:.0%}")
     figure.add_scatter(
-        x=[bin_row for bin_row, _, _ in measured],
-        y=[2 * tried[-1] if k is None else k for _, _, k in measured],
+        x=x,
+        y=y,
         mode="lines+markers",
-        line={"color": style.colour(dark), "width": 2},
-        marker=style.marker(dark, 11, (k is not None for _, _, k in measured)),
-        hovertext=[
-            f"{row.least:,} to {row.most:,} words, {row.queries:,} queries<br>"
-            + (f"k = {k:,}" if k is not None else f"k > {tried[-1]:,}")
-            + f" keeps {target:.0%}"
-            for _, row, k in measured
-        ],
-        hovertemplate=TOOLTIP,
+        line={"color": series_look.colour(is_dark), "width": 2},
+        marker=series_look.marker(is_dark, 11, is_reached),
+        **build_tooltip(hover_texts),
     )
     _name_lengths(figure, rows, "Words in the documents")
     figure.update_yaxes(
         type="log",
         title="Smallest k",
         tickvals=list(tried),
-        ticktext=[f"{k:,}" for k in tried],
-        range=[math.log10(tried[0] / 1.5), math.log10(tried[-1] * 2.7)],
+        ticktext=list(map("{:,}".format, tried)),
+        range=[math.log10(tried[0] / 1.5), math.log10(max_k * 2.7)],
     )
     return apply_layout(figure)
 
 
-def plot_segments(margins: Segments, names: Sequence[str], dark: bool) -> Figure:
+def plot_segments(margins: Segments, document_names: Sequence[str], is_dark: bool) -> Figure:
     """Plot margins of segments and passages over the documents' own: above the diagonal they gain."""
-    figure = new_figure()
-    documents, segments, passages = (m.tolist() for m in (margins.documents, margins.segments, margins.passages))
+    figure, documents = new_figure(), margins.documents.tolist()
+    segments, passages = margins.segments.tolist(), margins.passages.tolist()
     finite_values = [value for value in (*documents, *segments, *passages) if value == value]
-    span = [min(0.0, *finite_values), max(finite_values)] if len(finite_values) > 1 else [0.0, 1.0]
-    figure.add_scatter(
-        x=span, y=span, mode="lines", line=guide(INK.colour(dark)), name="equal margins", hoverinfo="skip"
-    )
-    for position, (name, values, is_proved) in enumerate(
-        (
-            ("segments", segments, margins.promised.tolist()),
-            ("real passages (nothing proved)", passages, [False] * len(passages)),
-        )
-    ):
+    axis_limits = [min(0.0, *finite_values), max(finite_values)] if len(finite_values) > 1 else [0.0, 1.0]
+    diagonal = {"mode": "lines", "line": guide(INK.colour(is_dark)), "name": "equal margins"}
+    figure.add_scatter(x=axis_limits, y=axis_limits, **diagonal, hoverinfo="skip")
+    margin_series = {
+        "segments": (segments, margins.promised.tolist()),
+        "real passages (nothing proved)": (passages, [False] * len(passages)),
+    }
+    for position, (series_name, (values, is_proved)) in enumerate(margin_series.items()):
         figure.add_scatter(
             x=documents,
             y=values,
             mode="markers",
-            name=name,
-            marker=series_style(position).marker(dark, 10, is_proved),
-            hovertext=[escape(text) for text in names],
-            hovertemplate="%{hovertext}<br>documents %{x:.3f}, " + name + " %{y:.3f}<extra></extra>",
+            name=series_name,
+            marker=series_style(position).marker(is_dark, 10, is_proved),
+            hovertext=list(map(escape, document_names)),
+            hovertemplate="%{hovertext}<br>documents %{x:.3f}, " + series_name + " %{y:.3f}<extra></extra>",
         )
     figure.update_xaxes(title="Margin of the documents")
     figure.update_yaxes(title="Margin of the segments")

@@ -20,7 +20,7 @@ RUN_STYLE, *REFERENCE_STYLES = SERIES
 SHARE_STYLES = SERIES[1:4]
 
 
-def plot_training(stage_name: str, curves: Curves, dark: bool) -> Figure:
+def plot_training(stage_name: str, curves: Curves, is_dark: bool) -> Figure:
     """Plot the metrics on dev with their references above; loss, shares and support below."""
     quantities: dict[str, tuple[Mapping[str, Sequence[float | None]], Sequence[Style]]] = {
         "loss": ({"loss": curves.loss}, [RUN_STYLE]),
@@ -30,23 +30,19 @@ def plot_training(stage_name: str, curves: Curves, dark: bool) -> Figure:
     # Quantities that this training does not have get no panel.
     lower_panels = {title: (lines, styles) for title, (lines, styles) in quantities.items() if any(lines.values())}
     n_bands = len(curves.bands)
-    figure = new_grid(
-        2 if lower_panels else 1,
-        n_bands,
-        subplot_titles=[escape(title) for title in (*(f"{band.title} on dev" for band in curves.bands), *lower_panels)],
-        horizontal_spacing=0.07,
-        vertical_spacing=0.17,
-    )
+    titles = [*(f"{band.title} on dev" for band in curves.bands), *lower_panels]
+    layout = {"subplot_titles": list(map(escape, titles)), "horizontal_spacing": 0.07, "vertical_spacing": 0.17}
+    figure = new_grid(2 if lower_panels else 1, n_bands, **layout)
     # Titles of subplots are annotations.
     figure.update_annotations(font_size=13)
     for column, band in enumerate(curves.bands, 1):
-        _add_metric(figure, stage_name, curves, band, column, dark)
+        _add_metric(figure, stage_name, curves, band, column, is_dark)
     for column, (lines, styles) in enumerate(lower_panels.values(), 1):
-        for style, (title, values) in zip(styles, lines.items(), strict=False):
+        for line_style, (title, values) in zip(styles, lines.items(), strict=False):
             figure.add_scatter(
                 x=list(curves.epochs),
                 y=list(values),
-                **style.curve(dark, 6),
+                **line_style.curve(is_dark, 6),
                 name=escape(title, 60),
                 showlegend=lines is curves.shares,
                 hovertemplate="epoch %{x}: %{y:.4g}<extra>" + escape(title, 60) + "</extra>",
@@ -58,56 +54,52 @@ def plot_training(stage_name: str, curves: Curves, dark: bool) -> Figure:
     figure.update_xaxes(nticks=6, dtick=1 if len(curves.epochs) <= MAX_TICKED_EPOCHS else None, zeroline=False)
     for column in range(1, max(n_bands, len(lower_panels)) + 1):
         figure.update_xaxes(title="epoch", title_standoff=4, row=2 if lower_panels else 1, col=column)
-    return apply_layout(
-        figure,
-        **legend_below(-0.14),
-        height=TRAINING_PX if lower_panels else TRAINING_PX // 2 + 40,
-        margin={"l": 10, "r": 10, "t": 44, "b": 10},
-    )
+    height = TRAINING_PX if lower_panels else TRAINING_PX // 2 + 40
+    return apply_layout(figure, **legend_below(-0.14), height=height, margin={"l": 10, "r": 10, "t": 44, "b": 10})
 
 
-def _add_metric(figure: Figure, stage_name: str, curves: Curves, band: Band, column: int, dark: bool) -> None:
+def _add_metric(figure: Figure, stage_name: str, curves: Curves, metric_band: Band, column: int, is_dark: bool) -> None:
     """Add one metric on dev: its band, the references, the run, and its best epoch."""
-    panel = {"row": 1, "col": column, "showlegend": column == 1}
-    colour, epochs = RUN_STYLE.colour(dark), list(curves.epochs)
+    subplot = {"row": 1, "col": column, "showlegend": column == 1}
+    colour, epochs = RUN_STYLE.colour(is_dark), list(curves.epochs)
     figure.add_scatter(
-        **band_outline(epochs, band.low, band.high),
+        **band_outline(epochs, metric_band.low, metric_band.high),
         mode="lines",
         fillcolor=translucent(colour, BAND_OPACITY),
         line={"width": 0},
         name="± 1 standard error",
         legendgroup="band",
-        **panel,
+        **subplot,
     )
-    for position, (reference, value) in enumerate(band.lines.items()):
-        style, dash = REFERENCE_STYLES[position % len(REFERENCE_STYLES)], DASHES[1 + position % (len(DASHES) - 1)]
+    for position, (reference, value) in enumerate(metric_band.lines.items()):
+        line_style, dash = REFERENCE_STYLES[position % len(REFERENCE_STYLES)], DASHES[1 + position % (len(DASHES) - 1)]
         figure.add_scatter(
             x=[min(epochs), max(*epochs, 0)],
             y=[value, value],
-            **style.line(dark, dash),
+            **line_style.line(is_dark, dash),
             name=escape(reference),
             legendgroup=reference,
             hovertemplate="%{y:.4f}<extra>" + escape(reference) + "</extra>",
-            **panel,
+            **subplot,
         )
     figure.add_scatter(
         x=epochs,
-        y=list(band.values),
-        **RUN_STYLE.curve(dark, 6),
+        y=list(metric_band.values),
+        **RUN_STYLE.curve(is_dark, 6),
         name=escape(stage_name),
         legendgroup=stage_name,
         customdata=[str(epoch) for epoch in epochs],
         hovertemplate="epoch %{x}: %{y:.4f}<extra>" + escape(stage_name) + "</extra>",
-        **panel,
+        **subplot,
     )
     figure.add_scatter(
         x=[curves.best],
-        y=[band.best],
+        y=[metric_band.best],
         mode="markers",
         marker={"symbol": "circle-open", "size": 15, "color": colour, "line": {"width": 2}},
         name="best epoch",
         legendgroup="best",
         hovertemplate="best, epoch %{x}: %{y:.4f}<extra></extra>",
-        **panel,
+        **subplot,
     )
     figure.update_yaxes(nticks=6, row=1, col=column)

@@ -1,6 +1,7 @@
 """A verdict card as SVG, 1200 × 630: always light, as it is pasted into other people's pages."""
 
 import math
+from operator import attrgetter
 from textwrap import wrap
 from unicodedata import east_asian_width
 from xml.etree.ElementTree import Element, SubElement, tostring
@@ -8,7 +9,7 @@ from xml.etree.ElementTree import Element, SubElement, tostring
 from dashboard.charts.palette import method_style
 from engine.progress import counted, shorten
 from engine.values import replace_surrogates
-from engine.views.verdict_card import CardCurve, VerdictCard
+from engine.views.verdict_card import VerdictCard
 from engine.wording import decimal
 
 CARD_WIDTH, CARD_HEIGHT, CARD_MARGIN = 1200, 630, 48
@@ -28,91 +29,84 @@ CARD_LABEL_GAP = 16
 N_CARD_TICKS = 4
 
 
-def build_verdict_svg(card: VerdictCard) -> str:
+def build_verdict_svg(verdict_card: VerdictCard) -> str:
     """Build the card as one SVG document, for any texts."""
     size = {"width": str(CARD_WIDTH), "height": str(CARD_HEIGHT), "viewBox": f"0 0 {CARD_WIDTH} {CARD_HEIGHT}"}
-    svg = Element("svg", {"xmlns": "http://www.w3.org/2000/svg", **size, "font-family": SANS_FONTS, "role": "img"})
+    svg_root = Element("svg", {"xmlns": "http://www.w3.org/2000/svg", **size, "font-family": SANS_FONTS, "role": "img"})
     # The title is the picture's text for screen readers.
-    SubElement(svg, "title").text = _clean(card.sentence)
-    SubElement(svg, "rect", {"width": str(CARD_WIDTH), "height": str(CARD_HEIGHT), "fill": GROUND})
-    for number, line in enumerate(_wrap_text(card.sentence, SENTENCE_COLUMNS, 3)):
-        _add_text(svg, CARD_MARGIN, 76 + 42 * number, line, 32, weight="700")
-    _add_frontier(svg, card)
-    _add_facts(svg, card)
-    _add_text(svg, CARD_MARGIN, CARD_HEIGHT - 32, "Frontier", 18, weight="700")
-    _add_text(svg, CARD_MARGIN + 88, CARD_HEIGHT - 32, "what diversity costs in relevance, measured", 16, QUIET)
-    return tostring(svg, encoding="unicode")
+    SubElement(svg_root, "title").text = _clean(verdict_card.sentence)
+    SubElement(svg_root, "rect", {"width": str(CARD_WIDTH), "height": str(CARD_HEIGHT), "fill": GROUND})
+    for number, text_line in enumerate(_wrap_text(verdict_card.sentence, SENTENCE_COLUMNS, 3)):
+        _add_text(svg_root, CARD_MARGIN, 76 + 42 * number, text_line, 32, weight="700")
+    _add_frontier(svg_root, verdict_card)
+    _add_facts(svg_root, verdict_card)
+    _add_text(svg_root, CARD_MARGIN, CARD_HEIGHT - 32, "Frontier", 18, weight="700")
+    _add_text(svg_root, CARD_MARGIN + 88, CARD_HEIGHT - 32, "what diversity costs in relevance, measured", 16, QUIET)
+    return tostring(svg_root, encoding="unicode")
 
 
 def _add_facts(svg: Element, card: VerdictCard) -> None:
     """Add the facts behind the sentence, and the code, on a panel."""
-    lines = (wrap(_clean(line), CODE_COLUMNS, subsequent_indent="    ", break_on_hyphens=False) for line in card.code)
-    code = [line for code_lines in lines for line in code_lines or [""]][:MAX_CODE_LINES]
+    code_lines = []
+    for code_line in card.code:
+        code_lines += wrap(_clean(code_line), CODE_COLUMNS, subsequent_indent="    ", break_on_hyphens=False) or [""]
     facts = [
         " · ".join(filter(None, [counted(card.queries, "query", "queries"), card.interval])),
         f"{shorten(_clean(card.corpus), 34)} · embeddings {_clean(card.fingerprint)}",
     ]
     for number, fact in enumerate(facts):
         _add_text(svg, PANEL_LEFT, TOP + 8 + 26 * number, shorten(_clean(fact), 66), 17, QUIET)
-    if code:
-        top, height = TOP + 58, 28 + CODE_LINE_PX * len(code)
-        box = {"x": PANEL_LEFT, "y": top, "width": PANEL_RIGHT - PANEL_LEFT, "height": height, "rx": 8, "fill": PANEL}
-        SubElement(svg, "rect", {name: str(value) for name, value in box.items()})
-        for number, line in enumerate(code):
-            _add_text(svg, PANEL_LEFT + 16, top + 28 + CODE_LINE_PX * number, line, 14.5, family=MONO_FONTS)
+    code_lines = code_lines[:MAX_CODE_LINES]
+    if code_lines:
+        panel_top, height = TOP + 58, 28 + CODE_LINE_PX * len(code_lines)
+        size = {"width": str(PANEL_RIGHT - PANEL_LEFT), "height": str(height), "rx": "8", "fill": PANEL}
+        SubElement(svg, "rect", {"x": str(PANEL_LEFT), "y": str(panel_top)} | size)
+        for number, code_line in enumerate(code_lines):
+            _add_text(svg, PANEL_LEFT + 16, panel_top + 28 + CODE_LINE_PX * number, code_line, 14.5, family=MONO_FONTS)
 
 
 def _add_frontier(svg: Element, card: VerdictCard) -> None:
     """Add axes, a line for each method with its name, and the chosen point."""
-    chosen = [card.chosen] if card.chosen else []
-    points = [*chosen, *(point for curve in card.curves for point in zip(curve.x, curve.y, strict=True))]
+    points = [card.chosen] if card.chosen else []
+    for curve in card.curves:
+        points += zip(curve.x, curve.y, strict=True)
     if not points:
         return
-    (x_range, x_ticks), (y_range, y_ticks) = (_compute_scale(values) for values in zip(*points, strict=True))
+    (x_range, x_ticks), (y_range, y_ticks) = map(_compute_scale, zip(*points, strict=True))
 
     def to_card(x: float, y: float) -> tuple[float, float]:
-        across, up = (x - x_range[0]) / (x_range[1] - x_range[0]), (y - y_range[0]) / (y_range[1] - y_range[0])
-        return round(LEFT + across * (RIGHT - LEFT), 1), round(BOTTOM - up * (BOTTOM - TOP), 1)
+        x_share, y_share = (x - x_range[0]) / (x_range[1] - x_range[0]), (y - y_range[0]) / (y_range[1] - y_range[0])
+        return round(LEFT + x_share * (RIGHT - LEFT), 1), round(BOTTOM - y_share * (BOTTOM - TOP), 1)
 
-    for tick in y_ticks:
-        y = to_card(x_range[0], tick)[1]
+    for tick_value in y_ticks:
+        y = to_card(x_range[0], tick_value)[1]
         _add_line(svg, [(LEFT, y), (RIGHT, y)], FAINT, 1)
-        _add_text(svg, LEFT - 10, y + 5, _format_tick(tick, y_ticks), 14, QUIET, anchor="end")
-    for tick in x_ticks:
-        _add_text(
-            svg, to_card(tick, y_range[0])[0], BOTTOM + 22, _format_tick(tick, x_ticks), 14, QUIET, anchor="middle"
-        )
+        _add_text(svg, LEFT - 10, y + 5, _format_tick(tick_value, y_ticks), 14, QUIET, anchor="end")
+    for tick_value in x_ticks:
+        x = to_card(tick_value, y_range[0])[0]
+        _add_text(svg, x, BOTTOM + 22, _format_tick(tick_value, x_ticks), 14, QUIET, anchor="middle")
     _add_line(svg, [(LEFT, BOTTOM), (RIGHT, BOTTOM)], QUIET, 1)
     _add_text(svg, (LEFT + RIGHT) / 2, BOTTOM + 46, f"{card.titles[0]} →", 15, QUIET, anchor="middle")
     rotated = Element("g", {"transform": f"translate({CARD_MARGIN + 6} {(TOP + BOTTOM) / 2}) rotate(-90)"})
     svg.append(rotated)
     _add_text(rotated, 0, 0, f"{card.titles[1]} →", 15, QUIET, anchor="middle")
-    curves = [
-        (curve, [to_card(x, y) for x, y in zip(curve.x, curve.y, strict=True)]) for curve in card.curves if curve.x
-    ]
-    for curve, places in curves:
-        colour = method_style(curve.method).light
-        _add_line(svg, places, colour, 2.5)
+    curve_ends = []
+    for curve in filter(attrgetter("x"), card.curves):
+        text_colour, places = method_style(curve.method).light, list(map(to_card, curve.x, curve.y))
+        _add_line(svg, places, text_colour, 2.5)
         for x, y in places:
-            SubElement(svg, "circle", {"cx": f"{x}", "cy": f"{y}", "r": "3.5", "fill": colour})
+            SubElement(svg, "circle", {"cx": f"{x}", "cy": f"{y}", "r": "3.5", "fill": text_colour})
+        curve_ends.append((max(places), curve))
     chosen_place, heights = to_card(*card.chosen) if card.chosen else None, []
     if chosen_place:
         x, y = chosen_place
         SubElement(svg, "circle", {"cx": f"{x}", "cy": f"{y}", "r": "10", "fill": "none", "stroke": INK} | _stroke(2.5))
         heights = [_add_label(svg, chosen_place, card.chosen_label, INK, [], 16, "700")]
-    _add_names(svg, curves, chosen_place if card.chosen_label else None, heights)
-
-
-def _add_names(
-    svg: Element,
-    placed_curves: list[tuple[CardCurve, list[tuple[float, float]]]],
-    chosen_place: tuple[float, float] | None,
-    heights: list[float],
-) -> None:
-    """Add the methods' names at their curves' rightmost points, without overlap, except at `chosen_place`."""
-    curve_ends = [(max(places), curve) for curve, places in placed_curves if max(places) != chosen_place]
-    for end, curve in sorted(curve_ends, key=lambda entry: entry[0][1]):
-        heights.append(_add_label(svg, end, curve.label, method_style(curve.method).light, heights, 14, "600"))
+    # Methods are named at their curves' rightmost points, unless the chosen point's label is there.
+    for curve_end, curve in sorted(curve_ends, key=lambda entry: entry[0][1]):
+        if curve_end != chosen_place or not card.chosen_label:
+            text_colour = method_style(curve.method).light
+            heights.append(_add_label(svg, curve_end, curve.label, text_colour, heights, 14, "600"))
 
 
 def _add_label(
@@ -133,8 +127,8 @@ def _add_text(
     parent: Element,
     x: float,
     y: float,
-    text: str,
-    size: float,
+    label_text: str,
+    font_size: float,
     colour: str = INK,
     *,
     anchor: str = "start",
@@ -142,47 +136,47 @@ def _add_text(
     family: str = "",
     halo: bool = False,
 ) -> None:
-    look = {"x": f"{x:g}", "y": f"{y:g}", "font-size": f"{size:g}", "fill": colour, "font-weight": weight}
-    look |= {"text-anchor": anchor, "xml:space": "preserve"} | ({"font-family": family} if family else {})
-    look |= {"paint-order": "stroke", "stroke": GROUND, "stroke-linejoin": "round"} | _stroke(4) if halo else {}
-    SubElement(parent, "text", look).text = _clean(text)
+    attributes = {"x": f"{x:g}", "y": f"{y:g}", "font-size": f"{font_size:g}", "fill": colour, "font-weight": weight}
+    attributes |= {"text-anchor": anchor, "xml:space": "preserve"} | ({"font-family": family} if family else {})
+    attributes |= {"paint-order": "stroke", "stroke": GROUND, "stroke-linejoin": "round"} | _stroke(4) if halo else {}
+    SubElement(parent, "text", attributes).text = _clean(label_text)
 
 
-def _add_line(svg: Element, places: list[tuple[float, float]], colour: str, width: float) -> None:
+def _add_line(svg_root: Element, places: list[tuple[float, float]], text_colour: str, line_width: float) -> None:
     points = " ".join(f"{x:g},{y:g}" for x, y in places)
-    SubElement(svg, "polyline", {"points": points, "fill": "none", "stroke": colour} | _stroke(width))
+    SubElement(svg_root, "polyline", {"points": points, "fill": "none", "stroke": text_colour} | _stroke(line_width))
 
 
-def _stroke(width: float) -> dict[str, str]:
-    return {"stroke-width": f"{width:g}"}
+def _stroke(line_width: float) -> dict[str, str]:
+    return {"stroke-width": f"{line_width:g}"}
 
 
 def _compute_scale(values: tuple[float, ...]) -> tuple[tuple[float, float], list[float]]:
     """Compute the range of an axis, wider than its values, and its ticks at 1, 2 or 5 · 10ⁿ."""
-    low, high = min(values), max(values)
-    span = (high - low) or abs(high) or 1.0
+    low_end, high_end = min(values), max(values)
+    value_span = (high_end - low_end) or abs(high_end) or 1.0
     # Points at the edge of the data must not lie on the axes.
-    axis_range = (low - 0.06 * span, high + 0.06 * span)
-    power = 10.0 ** math.floor(math.log10(span / N_CARD_TICKS))
+    axis_range = (low_end - 0.06 * value_span, high_end + 0.06 * value_span)
+    power = 10.0 ** math.floor(math.log10(value_span / N_CARD_TICKS))
     # The smallest step of the form 1, 2 or 5 · 10ⁿ that needs at most N_CARD_TICKS ticks.
-    step = next(power * multiple for multiple in (1, 2, 5, 10) if power * multiple * N_CARD_TICKS >= span)
-    first_tick = math.ceil(axis_range[0] / step)
-    return axis_range, [step * tick for tick in range(first_tick, math.floor(axis_range[1] / step) + 1)]
+    tick_step = next(power * multiple for multiple in (1, 2, 5, 10) if power * multiple * N_CARD_TICKS >= value_span)
+    first_tick = math.ceil(axis_range[0] / tick_step)
+    return axis_range, [tick_step * tick for tick in range(first_tick, math.floor(axis_range[1] / tick_step) + 1)]
 
 
 def _format_tick(value: float, ticks: list[float]) -> str:
     """Format a tick with the decimals that its axis needs."""
-    step = ticks[1] - ticks[0] if len(ticks) > 1 else abs(value) or 1.0
-    return decimal(round(value, 12) + 0.0, max(0, -math.floor(math.log10(step) + 1e-9)))
+    tick_step = ticks[1] - ticks[0] if len(ticks) > 1 else abs(value) or 1.0
+    return decimal(round(value, 12) + 0.0, max(0, -math.floor(math.log10(tick_step) + 1e-9)))
 
 
-def _wrap_text(text: str, columns: int, max_lines: int) -> list[str]:
+def _wrap_text(label_text: str, columns: int, max_lines: int) -> list[str]:
     """Wrap text into at most `max_lines`, with an ellipsis if cut; wide letters take two columns."""
-    text = _clean(text)
-    is_wide = any(east_asian_width(letter) in "WF" for letter in text)
-    return wrap(text, columns // 2 if is_wide else columns, max_lines=max_lines, placeholder="…") or [""]
+    label_text = _clean(label_text)
+    is_wide = not {"W", "F"}.isdisjoint(map(east_asian_width, label_text))
+    return wrap(label_text, columns // 2 if is_wide else columns, max_lines=max_lines, placeholder="…") or [""]
 
 
-def _clean(text: str) -> str:
+def _clean(label_text: str) -> str:
     """Return text that XML can contain, in one line."""
-    return "".join(letter if letter.isprintable() else " " for letter in replace_surrogates(text))
+    return "".join(letter if letter.isprintable() else " " for letter in replace_surrogates(label_text))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dashboard.charts.figure import apply_layout, escape, guide, legend_below, new_figure
+from dashboard.charts.figure import apply_layout, escape, guide, legend_below, new_figure, read_column
 from dashboard.charts.palette import GREY, INK, PALETTE, method_style
 
 if TYPE_CHECKING:
@@ -22,69 +23,64 @@ MIN_LABEL_DISTANCE = 0.045
 
 
 def plot_weights(
-    lines: Sequence[WeightLine],
+    weight_lines: Sequence[WeightLine],
     l1: float,
     span: tuple[float, float],
     name: str,
     solver_weights: Sequence[tuple[float, str]],
-    dark: bool,
+    is_dark: bool,
 ) -> Figure:
     """Plot every document's weight along λ₁, those with a weight at l1 in colour, relevant ones thicker.
 
     span: the ends of the axis; name: of the selector; solver_weights: (weight, document's name) at l1 if the solver's
     weights are not on the lines.
     """
-    figure, style, ink = new_figure(), method_style(name), INK.colour(dark)
+    figure, style, ink_colour = new_figure(), method_style(name), INK.colour(is_dark)
+    hover_template = "%{hovertext}<br>λ₁ %{x:.4g}<br>w %{y:.4f}<extra></extra>"
     # The most important documents come first and are drawn last, on top.
-    for line in reversed(lines):
-        is_chosen, label = line.chosen is not None, _line_label(line)
-        figure.add_scatter(
-            x=line.l1,
-            y=line.weight,
-            mode="lines+markers" if is_chosen else "lines",
-            line={"color": style.colour(dark), "width": 3 if line.relevant else 1.5}
-            if is_chosen
-            else {"color": GREY[dark], "width": 1},
-            marker={"size": 4},
-            opacity=1 if is_chosen else 0.7,
-            name=label,
-            hovertext=[label] * len(line.l1),
-            hovertemplate="%{hovertext}<br>λ₁ %{x:.4g}<br>w %{y:.4f}<extra></extra>",
-        )
+    for weight_line in reversed(weight_lines):
+        look: dict[str, Any] = {"mode": "lines", "line": {"color": GREY[is_dark], "width": 1}, "opacity": 0.7}
+        if weight_line.chosen is not None:
+            width = 3 if weight_line.relevant else 1.5
+            look = {"mode": "lines+markers", "line": {"color": style.colour(is_dark), "width": width}, "opacity": 1}
+        line_label = _line_label(weight_line)
+        texts = {"name": line_label, "hovertext": [line_label] * len(weight_line.l1), "hovertemplate": hover_template}
+        figure.add_scatter(x=weight_line.l1, y=weight_line.weight, marker={"size": 4}, **look, **texts)
     if solver_weights:
+        weights, document_names = zip(*solver_weights, strict=True)
         figure.add_scatter(
             x=[l1] * len(solver_weights),
-            y=[weight for weight, _ in solver_weights],
+            y=weights,
             mode="markers",
-            marker={"symbol": f"{style.symbol}-open", "size": 9, "color": ink},
+            marker={"symbol": f"{style.symbol}-open", "size": 9, "color": ink_colour},
             name="as computed",
             hovertemplate="%{customdata}<br>w %{y:.4f}<extra>as computed</extra>",
-            customdata=[escape(text) for _, text in solver_weights],
+            customdata=list(map(escape, document_names)),
         )
-    _add_labels(figure, lines, l1, ink)
-    figure.add_vline(x=l1, line=guide(ink, "dash"))
+    _add_labels(figure, weight_lines, l1, ink_colour)
+    figure.add_vline(x=l1, line=guide(ink_colour, "dash"))
     figure.update_xaxes(type="log", title="λ₁", range=[math.log10(span[0]), math.log10(span[1])])
     figure.update_yaxes(title="weight w", rangemode="tozero")
     return apply_layout(figure)
 
 
-def plot_convergence(rows: Sequence[ConvergenceRow], name: str, k: int, dark: bool) -> Figure:
+def plot_convergence(rows: Sequence[ConvergenceRow], selector: str, set_size: int, is_dark: bool) -> Figure:
     """Plot FISTA by its number of steps against the minimiser: quality (left axis), residual (right axis)."""
-    figure, colour, ink = new_figure(), method_style(name).colour(dark), INK.colour(dark)
+    figure, line_colour, ink_colour = new_figure(), method_style(selector).colour(is_dark), INK.colour(is_dark)
     # Two of the palette's blues differ in contrast: each page has the legible one.
-    blue = PALETTE[6 if dark else 1].colour(dark)
-    exact, steps = rows[0], rows[1:]
-    curves: list[tuple[str, list[Any], dict[str, Any], str]] = [
-        (f"same top {k} as exact", [row.same_set for row in steps], guide(ink) | {"width": 1.5}, "y"),
-        ("KKT residual", [row.residual for row in steps], {"color": blue, "width": 1.5}, "y2"),
+    blue = PALETTE[6 if is_dark else 1].colour(is_dark)
+    exact_row, steps = rows[0], rows[1:]
+    curves = [
+        (f"same top {set_size} as exact", "same_set", guide(ink_colour) | {"width": 1.5}, "y"),
+        ("KKT residual", "residual", {"color": blue, "width": 1.5}, "y2"),
     ]
-    if exact.comp is not None:
-        curves.insert(0, (f"Comp@{k}", [row.comp for row in steps], {"color": colour, "width": 2}, "y"))
-        line = guide(colour, "dash") | {"width": 1.5}
-        figure.add_hline(y=exact.comp, line=line, annotation_text=f"exact {exact.comp:.3f}")
-    x = [row.steps for row in steps]
-    for name, y, line, axis in curves:
-        figure.add_scatter(x=x, y=y, name=name, line=line, yaxis=axis, mode="lines+markers")
+    if exact_row.comp is not None:
+        curves.insert(0, (f"Comp@{set_size}", "comp", {"color": line_colour, "width": 2}, "y"))
+        line = guide(line_colour, "dash") | {"width": 1.5}
+        figure.add_hline(y=exact_row.comp, line=line, annotation_text=f"exact {exact_row.comp:.3f}")
+    for title, quantity, line, axis in curves:
+        y = read_column(steps, quantity)
+        figure.add_scatter(x=read_column(steps, "steps"), y=y, name=title, line=line, yaxis=axis, mode="lines+markers")
     figure.update_xaxes(type="log", title="steps T")
     right_axis = {"side": "right", "overlaying": "y", "showgrid": False, "title": "residual / best score"}
     log_axis = {"type": "log", "dtick": 1, "exponentformat": "power"}
@@ -92,18 +88,18 @@ def plot_convergence(rows: Sequence[ConvergenceRow], name: str, k: int, dark: bo
     return apply_layout(figure, **legend_below(-0.25))
 
 
-def _add_labels(figure: Figure, lines: Sequence[WeightLine], l1: float, ink: str) -> None:
+def _add_labels(figure: Figure, weight_lines: Sequence[WeightLine], l1: float, ink_colour: str) -> None:
     """Add names at l1, by rank; names that would overlap are left to the hover."""
     heights: list[float] = []
-    distance = MIN_LABEL_DISTANCE * max((max(line.weight) for line in lines), default=0.0)
-    for line in sorted((line for line in lines if line.chosen), key=lambda line: line.chosen or 0):
+    distance = MIN_LABEL_DISTANCE * max((max(weight_line.weight) for weight_line in weight_lines), default=0.0)
+    for weight_line in sorted(filter(attrgetter("chosen"), weight_lines), key=attrgetter("chosen")):
         # λ₁ falls along the path, and `interp` needs it rising.
-        height = float(np.interp(l1, line.l1[::-1], line.weight[::-1], right=0.0))
+        height = float(np.interp(l1, weight_line.l1[::-1], weight_line.weight[::-1], right=0.0))
         if len(heights) < 6 and all(abs(height - used) >= distance for used in heights):
             heights.append(height)
             position = {"x": math.log10(l1), "y": height, "xanchor": "left", "xshift": 6, "showarrow": False}
-            figure.add_annotation(**position, text=_line_label(line), font={"size": 11, "color": ink})
+            figure.add_annotation(**position, text=_line_label(weight_line), font={"size": 11, "color": ink_colour})
 
 
-def _line_label(line: WeightLine) -> str:
-    return escape(line.title or line.id) + (" ✓" if line.relevant else "")
+def _line_label(weight_line: WeightLine) -> str:
+    return escape(weight_line.title or weight_line.id) + (" ✓" if weight_line.relevant else "")

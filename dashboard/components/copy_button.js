@@ -1,14 +1,14 @@
 // A button that copies a text.
 
 function copyByHand(text) {
-  // Browsers give pages without encryption, but for those of this machine, no clipboard.
+  // Browsers have no clipboard for pages without encryption, except those of this machine.
   const field = document.createElement("textarea");
   field.value = text;
   document.body.append(field);
   field.select();
-  const done = document.execCommand("copy");
+  const isCopied = document.execCommand("copy");
   field.remove();
-  if (!done) throw new Error("select the text and copy it");
+  if (!isCopied) throw new Error("select the text and copy it");
 }
 
 export default function ({ parentElement, data }) {

@@ -20,17 +20,17 @@ from dashboard.components import vendor
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-NAME = "live_plot"
-HEIGHT = 430
-"""Pixels of a chart whose layout does not say."""
-SLIDER = 40
-"""Pixels of the slider below a chart with a curve to drag along (plot_controls.js)."""
+VIEW_NAME = "live_plot"
+DEFAULT_HEIGHT_PX = 430
+"""Height of a chart whose layout does not set one."""
+SLIDER_HEIGHT_PX = 40
+"""Height of the slider below a chart with a curve to drag along (plot_controls.js)."""
 MODEBAR = {"displaylogo": False}
 
 
 @dataclass(frozen=True)
 class Backdrop:
-    """The part of a chart that does not follow the controls: drawn below the figure, fetched once by the browser."""
+    """Part of a chart that does not follow the controls: drawn below the figure, fetched once by the browser."""
 
     digest: str  # names its content
     make: Callable[[], Figure] = field(compare=False)  # its traces, as a figure
@@ -40,18 +40,18 @@ class Backdrop:
 class Overlay:
     """Result sets over a map, drawn by the browser, where other components may change them."""
 
-    data: Mapping[str, Any] = field(compare=False)  # what map_overlay.js takes
+    data: Mapping[str, Any] = field(compare=False)  # for map_overlay.js
     traces: Sequence[dict[str, Any]] = field(compare=False)  # their replacement where charts are not live
 
 
 @dataclass(frozen=True)
 class Picked:
-    """The points that a person pointed at, as the ids in the traces' customdata."""
+    """Points that a person pointed at, as the ids in the traces' customdata."""
 
     clicked: str | None = None  # the last point clicked, None before the first click
     selected: tuple[str, ...] = ()  # the points inside the last lasso or box
     hovered: str | None = None  # the point under the mouse, in charts that report it
-    clicks: int = 0  # how many clicks there have been: the same point may be clicked again
+    clicks: int = 0  # number of clicks so far: the same point may be clicked again
 
 
 def plot(
@@ -67,31 +67,31 @@ def plot(
     label: str = "Chart",
     on_adjust: Callable[[str, float], None] | None = None,
 ) -> Picked:
-    """Draw a figure; returns the points that were pointed at.
+    """Draw a figure; return the points that were pointed at.
 
     figure: plotly's, or its data and layout as plain JSON values, which is quicker; key: of this chart in the session;
     backdrop: traces below the figure's; overlay: sets above them; select: offer lasso and box; hover: report the point
     under the mouse too; scroll: zoom by the wheel; file: name of a download; label: for screen readers; on_adjust:
-    called with "level" or "curve" and its value, before the page is drawn again, when a person has dragged what the
+    called with "level" or "curve" and its value, before the page is drawn again, after a drag of a handle that the
     layout's meta declares (plot_controls.js). A point's id is its customdata, as text. Zoom stays for as long as the
     layout's `uirevision`, or else the key.
     """
-    if available():
+    if is_available():
         options: dict[str, bool | str] = {"select": select, "hover": hover, "scroll": scroll}
         _draw_live(figure, key, backdrop, overlay, on_adjust, file=file, label=label, **options)
     else:
         _draw_static(figure, key, backdrop, overlay, select, scroll, file)
-    return picked(key)
+    return get_picked(key)
 
 
 def is_dark() -> bool:
-    """Whether the page is dark."""
+    """Return True if the page is dark."""
     return bool(st.context.theme.type == "dark")
 
 
-def available() -> bool:
-    """Whether charts are live on this server."""
-    return vendor.served() and hasattr(getattr(st.components, "v2", None), "component")
+def is_available() -> bool:
+    """Return True if charts are live on this server."""
+    return vendor.is_serving() and hasattr(getattr(st.components, "v2", None), "component")
 
 
 def _draw_live(
@@ -102,54 +102,56 @@ def _draw_live(
     on_adjust: Callable[[str, float], None] | None,
     **options: bool | str,
 ) -> None:
-    values = _as_json(figure)
-    values["layout"] = {"height": HEIGHT, "uirevision": key} | values["layout"]
+    figure_json = _as_json(figure)
+    layout = figure_json["layout"] = {"height": DEFAULT_HEIGHT_PX, "uirevision": key} | figure_json["layout"]
     data = {
-        "figure": values,
+        "figure": figure_json,
         "backdrop": backdrop and _backdrop_address(backdrop),
         "overlay": overlay and overlay.data,
-        "library": vendor.library(),
+        "library": vendor.library_url(),
         "dark": is_dark(),
         **options,
     }
+    # The script draws only data of a version that it has not drawn yet.
     data["version"] = hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:16]
-    events = ("clicked", "selected", "hovered")
-    callbacks: dict[str, Any] = {name: partial(_remember, key, name) for name in events}
+    event_names = ("clicked", "selected", "hovered")
+    callbacks: dict[str, Any] = {event_name: partial(_remember, key, event_name) for event_name in event_names}
     if on_adjust is not None:
         callbacks["adjusted"] = lambda dragged: on_adjust(dragged["name"], float(dragged["value"]))
-    # That the page became dark or light needs a new run, and no more. The height is there before the script is.
+    # A change between dark and light needs a new run of the page and nothing else.
     callbacks["dark"] = lambda _: None
-    height = values["layout"]["height"] + (SLIDER if "curve" in (values["layout"].get("meta") or {}) else 0)
-    vendor.view(NAME, key, data, callbacks, height=height, isolate_styles=False)
+    # The height is fixed before the script arrives, so that the page below does not jump.
+    height = layout["height"] + (SLIDER_HEIGHT_PX if "curve" in (layout.get("meta") or {}) else 0)
+    vendor.draw_view(VIEW_NAME, key, data, callbacks, height=height, isolate_styles=False)
 
 
 def _backdrop_address(backdrop: Backdrop) -> str:
-    return vendor.address_of(backdrop.digest) or vendor.keep(
-        backdrop.digest, json.dumps(_as_json(backdrop.make())["data"]).encode()
-    )
+    served_url = vendor.backdrop_url(backdrop.digest)
+    # The traces are computed only if the server does not have them under this digest.
+    return served_url or vendor.serve_backdrop(backdrop.digest, json.dumps(_as_json(backdrop.make())["data"]).encode())
 
 
-def picked(key: str) -> Picked:
-    """The points pointed at in a chart so far; may be asked before the chart is drawn, which may depend on it."""
+def get_picked(key: str) -> Picked:
+    """Return the points picked in a chart so far, also before it is drawn: the drawing may depend on them."""
     selection: Picked = st.session_state.get(f"{key}.picked", Picked())
     return selection
 
 
-def _remember(key: str, name: str, value: Any) -> None:
-    if name == "selected":
+def _remember(key: str, event_name: str, value: Any) -> None:
+    if event_name == "selected":
         value = tuple(value)
-    before = picked(key)
-    clicks = before.clicks + (name == "clicked")
-    st.session_state[f"{key}.picked"] = replace(before, **{name: value}, clicks=clicks)
+    previous = get_picked(key)
+    clicks = previous.clicks + (event_name == "clicked")
+    st.session_state[f"{key}.picked"] = replace(previous, **{event_name: value}, clicks=clicks)
 
 
 def _as_json(figure: Figure | dict[str, Any]) -> dict[str, Any]:
-    """A figure as JSON values without a template: the browser's side gives it the page's colours."""
+    """Return a figure as JSON values without a template: the script applies the page's colours."""
     if isinstance(figure, dict):
         return figure
-    values: dict[str, Any] = json.loads(figure.to_json())
-    values["layout"].pop("template", None)
-    return values
+    figure_json: dict[str, Any] = json.loads(figure.to_json())
+    figure_json["layout"].pop("template", None)
+    return figure_json
 
 
 def _draw_static(
@@ -174,16 +176,17 @@ def _draw_static(
 
 
 def _remember_static(key: str) -> None:
-    selection, before = st.session_state[key].selection, picked(key)
-    ids = tuple(ident for point in selection.points if (ident := _id(point)) is not None)
-    if selection.box or selection.lasso or not ids:
-        now = replace(before, selected=ids)
+    selection, previous = st.session_state[key].selection, get_picked(key)
+    point_ids = tuple(point_id for point in selection.points if (point_id := _point_id(point)) is not None)
+    # A click selects one point without a box or a lasso.
+    if selection.box or selection.lasso or not point_ids:
+        picked = replace(previous, selected=point_ids)
     else:
-        now = replace(before, clicked=ids[0], selected=(), clicks=before.clicks + 1)
-    st.session_state[f"{key}.picked"] = now
+        picked = replace(previous, clicked=point_ids[0], selected=(), clicks=previous.clicks + 1)
+    st.session_state[f"{key}.picked"] = picked
 
 
-def _id(point: Mapping[str, Any]) -> str | None:
+def _point_id(point: Mapping[str, Any]) -> str | None:
     customdata = point.get("customdata")
-    first = customdata[0] if isinstance(customdata, list | tuple) and customdata else customdata
-    return None if first is None or first == [] else str(first)
+    first_value = customdata[0] if isinstance(customdata, list | tuple) and customdata else customdata
+    return None if first_value is None or first_value == [] else str(first_value)

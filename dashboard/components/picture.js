@@ -1,18 +1,19 @@
-// An SVG shown as a picture, to be copied or downloaded as PNG or SVG.
+// An SVG drawn as a picture, to copy or to download as PNG or SVG.
 
-const urlOf = (blob) => URL.createObjectURL(blob);
+const objectUrl = (blob) => URL.createObjectURL(blob);
 
+// The URL is revoked later, as some browsers begin the download after the click.
 function save(blob, name) {
   const link = document.createElement("a");
-  link.href = urlOf(blob);
+  link.href = objectUrl(blob);
   link.download = name;
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 10000);
 }
 
-async function rasterised(svg, width, height) {
+async function rasterise(svg, width, height) {
   const image = new Image();
-  image.src = urlOf(svg);
+  image.src = objectUrl(svg);
   await image.decode();
   const canvas = document.createElement("canvas");
   Object.assign(canvas, { width, height });
@@ -23,12 +24,12 @@ async function rasterised(svg, width, height) {
 
 export default function ({ parentElement, data }) {
   const svg = new Blob([data.svg], { type: "image/svg+xml" });
-  const png = () => rasterised(svg, data.width, data.height);
+  const png = () => rasterise(svg, data.width, data.height);
   const picture = parentElement.querySelector("img");
-  picture.src = urlOf(svg);
+  picture.src = objectUrl(svg);
   picture.alt = data.label;
   const status = parentElement.querySelector("[role=status]");
-  const acts = {
+  const actions = {
     copy: async () => {
       await navigator.clipboard.write([new ClipboardItem({ "image/png": png() })]);
       status.textContent = "Copied";
@@ -36,13 +37,13 @@ export default function ({ parentElement, data }) {
     png: async () => save(await png(), `${data.file}.png`),
     svg: async () => save(svg, `${data.file}.svg`),
   };
-  for (const [name, act] of Object.entries(acts)) {
+  for (const [name, act] of Object.entries(actions)) {
     parentElement.querySelector(`[data-act=${name}]`).onclick = () => {
       status.textContent = "";
       act().catch((error) => (status.textContent = `This did not work: ${error.message}`));
     };
   }
-  // Browsers give pages without encryption, but for those of this machine, no clipboard for pictures.
+  // Browsers have no clipboard for pictures on pages without encryption, except those of this machine.
   parentElement.querySelector("[data-act=copy]").hidden = !(navigator.clipboard?.write && window.ClipboardItem);
   return () => URL.revokeObjectURL(picture.src);
 }

@@ -17,22 +17,20 @@ PICTURE = (
 )
 
 
-def picture(svg: str, size: tuple[int, int], key: str, *, file: str, label: str) -> None:
-    """Draw it; size: of the PNG, in pixels; file: name of the downloads; label: for screen readers.
-
-    The browser shows it as an image, in which nothing runs and nothing is fetched.
-    """
+def draw_svg(svg: str, size: tuple[int, int], key: str, *, file: str, label: str) -> None:
+    """Draw an SVG as a picture; size: of the PNG, in pixels; file: name of the downloads; label: for screen readers."""
+    # The browser draws it as an image, in which no script runs and nothing is fetched.
     data = {"svg": svg, "width": size[0], "height": size[1], "file": file, "label": label}
-    _draw("picture", PICTURE, ("picture.css", "buttons.css"), key, data)
+    _draw_component("picture", PICTURE, ("picture.css", "buttons.css"), key, data)
 
 
-def copy_button(label: str, text: str, key: str) -> None:
+def draw_copy_button(label: str, text: str, key: str) -> None:
     """Draw a button that copies a text; the browser says beside it that it has copied."""
-    _draw("copy_button", COPY_BUTTON, ("buttons.css",), key, {"label": label, "text": text})
+    _draw_component("copy_button", COPY_BUTTON, ("buttons.css",), key, {"label": label, "text": text})
 
 
-def _draw(name: str, html: str, sheets: tuple[str, ...], key: str, data: dict[str, Any]) -> None:
-    css = "".join((FOLDER / sheet).read_text(encoding="utf-8") for sheet in sheets)
-    js = (FOLDER / f"{name}.js").read_text(encoding="utf-8")
+def _draw_component(name: str, html: str, style_files: tuple[str, ...], key: str, data: dict[str, Any]) -> None:
+    styles = "".join((FOLDER / style_file).read_text(encoding="utf-8") for style_file in style_files)
+    script = (FOLDER / f"{name}.js").read_text(encoding="utf-8")
     # Registered anew in every run: a component belongs to the server's runtime, which outlives no test.
-    st.components.v2.component(f"frontier_{name}", html=html, css=css, js=js)(key=key, data=data)
+    st.components.v2.component(f"frontier_{name}", html=html, css=styles, js=script)(key=key, data=data)

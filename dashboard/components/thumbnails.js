@@ -1,16 +1,16 @@
-// A wall of small matrices, one button each, drawn from one string of bytes.
+// A wall of small matrices, a button each, drawn from one string of bytes.
 
-const NOTHING = 255;
+const EMPTY_CELL = 255;
 
-const bytes = (text) => Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+const decodeBytes = (text) => Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
 
-function thumbnail(size, values, colours) {
+function drawThumbnail(size, values, colours) {
   const canvas = document.createElement("canvas");
   canvas.width = canvas.height = size;
   const brush = canvas.getContext("2d");
   const image = brush.createImageData(size, size);
   values.forEach((value, cell) => {
-    if (value !== NOTHING) image.data.set([...colours.subarray(3 * value, 3 * value + 3), 255], 4 * cell);
+    if (value !== EMPTY_CELL) image.data.set([...colours.subarray(3 * value, 3 * value + 3), 255], 4 * cell);
   });
   brush.putImageData(image, 0, 0);
   return canvas;
@@ -18,11 +18,12 @@ function thumbnail(size, values, colours) {
 
 export default function ({ parentElement, data, setTriggerValue }) {
   const wall = parentElement.querySelector(".frontier-wall");
+  // A run of the page with the same matrices must not take the focus from a button.
   if (wall.dataset.version === data.version) return;
   wall.dataset.version = data.version;
   wall.setAttribute("aria-label", data.label);
-  const values = bytes(data.values);
-  const colours = bytes(data.colours);
+  const values = decodeBytes(data.values);
+  const colours = decodeBytes(data.colours);
   const cells = data.size * data.size;
   wall.replaceChildren(
     ...data.titles.map((title, position) => {
@@ -32,8 +33,8 @@ export default function ({ parentElement, data, setTriggerValue }) {
       button.setAttribute("aria-label", title);
       const note = document.createElement("span");
       note.textContent = data.notes[position];
-      const own = values.subarray(cells * position, cells * (position + 1));
-      button.append(thumbnail(data.size, own, colours), note);
+      const matrix = values.subarray(cells * position, cells * (position + 1));
+      button.append(drawThumbnail(data.size, matrix, colours), note);
       button.onclick = () => setTriggerValue("clicked", position);
       return button;
     }),

@@ -1,4 +1,4 @@
-"""A wall of small heat maps, one for each matrix: any number in one component, each can be clicked."""
+"""A wall of small heat maps, one for each matrix: any number in one component, all of them clickable."""
 
 import base64
 import hashlib
@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import streamlit as st
 
-NAME = "frontier_thumbnails"
-FILE = Path(__file__)
-NOTHING = 255
-"""The byte of a cell that stays empty."""
+COMPONENT_NAME = "frontier_thumbnails"
+MODULE_FILE = Path(__file__)
+EMPTY_CELL = 255
+"""Byte of a cell that stays empty."""
 
 
-def wall(
+def draw_wall(
     matrices: np.ndarray,
     titles: Sequence[str],
     notes: Sequence[str],
@@ -23,17 +23,18 @@ def wall(
     *,
     label: str,
 ) -> None:
-    """Draw (n, k, k) numbers from 0 to 1, nothing where NaN.
+    """Draw (n, k, k) numbers from 0 to 1; the cells of NaN stay empty.
 
     titles: at the mouse and for screen readers; notes: below; on_click: called with a matrix's position before the page
     is drawn again; label: of all, for screen readers.
     """
     from plotly.colors import sample_colorscale, unlabel_rgb
 
-    # Those of the heat maps, three bytes each, from that of 0 to that of 1.
-    shades = sample_colorscale("Cividis", np.linspace(0, 1, NOTHING).tolist())
+    # The colours of the heat maps, three bytes each, from that of 0 to that of 1.
+    shades = sample_colorscale("Cividis", np.linspace(0, 1, EMPTY_CELL).tolist())
     colours = np.array([unlabel_rgb(shade) for shade in shades]).round().astype(np.uint8)
-    values = np.where(np.isnan(matrices), NOTHING, np.nan_to_num(matrices).clip(0, 1) * (NOTHING - 1)).astype(np.uint8)
+    scaled = np.nan_to_num(matrices).clip(0, 1) * (EMPTY_CELL - 1)
+    values = np.where(np.isnan(matrices), EMPTY_CELL, scaled).astype(np.uint8)
     data = {
         "values": base64.b64encode(values.tobytes()).decode(),
         "colours": base64.b64encode(colours.tobytes()).decode(),
@@ -44,17 +45,17 @@ def wall(
     }
     data["version"] = hashlib.sha256(repr(data).encode()).hexdigest()[:16]
 
-    def clicked() -> None:
+    def report_click() -> None:
         position = st.session_state[key].get("clicked")
-        # A browser may still show the wall before.
+        # A browser may still show the previous wall, which can have more matrices.
         if isinstance(position, int) and 0 <= position < len(titles):
             on_click(position)
 
     # Registered anew in every run: a component belongs to the server's runtime, which outlives no test.
     component = st.components.v2.component(
-        NAME,
+        COMPONENT_NAME,
         html='<div class="frontier-wall" role="group"></div>',
-        css=FILE.with_suffix(".css").read_text(encoding="utf-8"),
-        js=FILE.with_suffix(".js").read_text(encoding="utf-8"),
+        css=MODULE_FILE.with_suffix(".css").read_text(encoding="utf-8"),
+        js=MODULE_FILE.with_suffix(".js").read_text(encoding="utf-8"),
     )
-    component(key=key, data=data, on_clicked_change=clicked)
+    component(key=key, data=data, on_clicked_change=report_click)

@@ -1,4 +1,4 @@
-"""What the server gives to the views beside the page's messages: scripts, backdrops of charts, sliders' answers."""
+"""Routes of the server for the views, beside the page's messages: scripts, backdrops of charts, sliders' answers."""
 
 from __future__ import annotations
 
@@ -24,77 +24,78 @@ if TYPE_CHECKING:
 BACKDROPS, MODULES, ANSWERS = "/backdrop", "/module", "/answers"
 MODULE_FOLDER = Path(__file__).parent / "scripts"
 LIBRARY = "/vendor/plotly.min.js"
-MOST_BACKDROPS = 16
-"""Backdrops in memory, the least recently used goes first; a page that needs one gives it again."""
-FOR_EVER = {"Cache-Control": "private, max-age=31536000, immutable"}
-
-MOST_ANSWERS = 512
-"""Answers that can still be asked for; a page that needs more offers them again."""
+MAX_BACKDROPS = 16
+"""Backdrops in memory, the least recently used goes first; a page that needs one serves it again."""
+MAX_ANSWERS = 512
+"""Requests that can still be answered; a page that needs more serves them again."""
+#: Every URL holds a version or a digest of its content, so a browser never needs to ask again.
+CACHE_FOREVER = {"Cache-Control": "private, max-age=31536000, immutable"}
 
 
 class Answerable(Protocol):
-    """What a browser can ask for: data, and what JSON values are made of them."""
+    """Request of a browser, with the JSON values that answer it."""
 
     def answer(self) -> Any: ...
 
 
-_ANSWERS: Memo[str, Answerable] = Memo(MOST_ANSWERS)
-_BACKDROPS: Memo[str, bytes] = Memo(MOST_BACKDROPS)
+_ANSWERS: Memo[str, Answerable] = Memo(MAX_ANSWERS)
+_BACKDROPS: Memo[str, bytes] = Memo(MAX_BACKDROPS)
 _SERVED = threading.Event()
 _BASE = ""
-"""The path that the server's routes lie below, with a leading slash, or nothing."""
+"""Path that the server's routes lie below, with a leading slash, or ""."""
 
 
-def served() -> bool:
-    """Whether this server has the routes; one that was started otherwise has not."""
+def is_serving() -> bool:
+    """Return True if this server has the routes; one that was started otherwise has not."""
     return _SERVED.is_set()
 
 
-def library() -> str:
-    """The address of the chart library, another one for another version."""
+def library_url() -> str:
+    """Return the URL of the chart library, which names its version."""
     return f"{_BASE}{LIBRARY}?{distribution('plotly').version}"
 
 
-def keep(digest: str, content: bytes) -> str:
-    """Serve a backdrop, JSON, from now on; returns its address."""
+def serve_backdrop(digest: str, content: bytes) -> str:
+    """Serve a backdrop, JSON, from now on; return its URL."""
     _BACKDROPS[digest] = content
     return f"{_BASE}{BACKDROPS}/{digest}.json"
 
 
-def address_of(digest: str) -> str | None:
-    """The address of a backdrop, None for one that is not served."""
+def backdrop_url(digest: str) -> str | None:
+    """Return the URL of a backdrop; None if it is not served."""
     return f"{_BASE}{BACKDROPS}/{digest}.json" if digest in _BACKDROPS else None
 
 
-def module(name: str) -> str:
-    """The address of a script of the views, another one for another version of any of them."""
-    return f"{_BASE}{MODULES}/{_modules()}/{name}"
+def module_url(name: str) -> str:
+    """Return the URL of a script of the views, which names the version of all scripts."""
+    return f"{_BASE}{MODULES}/{_modules_version()}/{name}"
 
 
 @cache
-def _modules() -> str:
+def _modules_version() -> str:
+    # One version for all: the scripts import each other by relative URLs.
     files = sorted(MODULE_FOLDER.iterdir())
     return hashlib.sha256(b"".join(file.read_bytes() for file in files if file.is_file())).hexdigest()[:16]
 
 
-def view(
+def draw_view(
     name: str, key: str, data: dict[str, Any], callbacks: Mapping[str, Callable[[Any], Any]], **options: Any
 ) -> None:
     """Draw the view of a module: messages carry its data, and a loader of a few lines in place of its script.
 
-    callbacks: take what the view reports, by the event or value; options: `isolate_styles` of the component, and those
-    of its element.
+    callbacks: take the values that the view reports, by event; options: `isolate_styles` of the component, and those of
+    its element.
     """
     import streamlit as st
 
-    isolated = options.pop("isolate_styles", True)
+    is_isolated = options.pop("isolate_styles", True)
     # Registered anew in every run: a component belongs to the server's runtime, which outlives no test.
     loader = (MODULE_FOLDER / "loader.js").read_text(encoding="utf-8")
-    component = st.components.v2.component(f"frontier_{name}", js=loader, isolate_styles=isolated)
+    component = st.components.v2.component(f"frontier_{name}", js=loader, isolate_styles=is_isolated)
     handlers: dict[str, Any] = {
         f"on_{event}_change": partial(_report, key, event, callback) for event, callback in callbacks.items()
     }
-    component(key=key, data={**data, "module": module(f"{name}.js")}, **options, **handlers)
+    component(key=key, data={**data, "module": module_url(f"{name}.js")}, **options, **handlers)
 
 
 def _report(key: str, event: str, callback: Callable[[Any], Any]) -> None:
@@ -104,71 +105,74 @@ def _report(key: str, event: str, callback: Callable[[Any], Any]) -> None:
         callback(value)
 
 
-def offer(digest: str, request: Answerable) -> str:
-    """Serve the answer to a request from now on, computed when it is asked for; returns its address."""
+def serve_answer(digest: str, request: Answerable) -> str:
+    """Serve the answer to a request from now on, computed when it is requested; return its URL."""
     _ANSWERS[digest] = request
     return f"{_BASE}{ANSWERS}/{digest}.json"
 
 
-def routes(base: str = "") -> list[BaseRoute]:
-    """The routes for the server; `served` from now on.
+def build_routes(base: str = "") -> list[BaseRoute]:
+    """Build the routes of the server; `is_serving` is True from now on.
 
-    base: the path that all of them lie below, with its leading slash, "" for none; it stands in their addresses
+    base: the path that all of them lie below, with its leading slash, "" for none; it is part of their URLs
     """
     from starlette.routing import Route
 
+    # The URLs that pages send are built without a request, so the path is stored for them.
     global _BASE
     _BASE = base
     _SERVED.set()
     return [
-        Route(f"{base}{LIBRARY}", _library),
-        Route(f"{base}{BACKDROPS}/{{digest}}.json", _backdrop),
-        Route(f"{base}{MODULES}/{{version}}/{{name}}", _module),
-        Route(f"{base}{ANSWERS}/{{digest}}.json", _answers),
+        Route(f"{base}{LIBRARY}", _send_library),
+        Route(f"{base}{BACKDROPS}/{{digest}}.json", _send_backdrop),
+        Route(f"{base}{MODULES}/{{version}}/{{name}}", _send_module),
+        Route(f"{base}{ANSWERS}/{{digest}}.json", _send_answer),
     ]
 
 
-async def _library(_: Request) -> Response:
+async def _send_library(_: Request) -> Response:
     from starlette.responses import FileResponse
 
     file = str(distribution("plotly").locate_file("plotly/package_data/plotly.min.js"))
-    return FileResponse(file, media_type="text/javascript", headers=FOR_EVER)
+    return FileResponse(file, media_type="text/javascript", headers=CACHE_FOREVER)
 
 
-async def _backdrop(request: Request) -> Response:
+async def _send_backdrop(request: Request) -> Response:
     from starlette.responses import PlainTextResponse, Response
 
     content = _BACKDROPS.get(request.path_params["digest"])
     if content is None:
         return PlainTextResponse("no such backdrop", status_code=404)
-    return Response(content, media_type="application/json", headers=FOR_EVER)
+    return Response(content, media_type="application/json", headers=CACHE_FOREVER)
 
 
-async def _module(request: Request) -> Response:
+async def _send_module(request: Request) -> Response:
     from starlette.responses import FileResponse, PlainTextResponse
 
     file = MODULE_FOLDER / request.path_params["name"]
+    # A name with a slash or dots could lead out of the folder.
     if file.parent != MODULE_FOLDER or file.suffix not in (".js", ".css") or not file.is_file():
         return PlainTextResponse("no such module", status_code=404)
     media_type = "text/javascript" if file.suffix == ".js" else "text/css"
-    return FileResponse(file, media_type=media_type, headers=FOR_EVER)
+    return FileResponse(file, media_type=media_type, headers=CACHE_FOREVER)
 
 
-async def _answers(request: Request) -> Response:
+async def _send_answer(request: Request) -> Response:
     from starlette.concurrency import run_in_threadpool
     from starlette.responses import PlainTextResponse, Response
 
-    asked = _ANSWERS.get(request.path_params["digest"])
-    if asked is None:
+    answerable = _ANSWERS.get(request.path_params["digest"])
+    if answerable is None:
         return PlainTextResponse("no such answers", status_code=404)
 
-    def content() -> bytes:
+    def compute_body() -> bytes:
         with jobs.page_turn():
-            values = asked.answer()
+            values = answerable.answer()
         return gzip.compress(json.dumps(values, separators=(",", ":"), ensure_ascii=False).encode(), 5)
 
+    # Answers take long, and the event loop serves all visitors.
     try:
-        body = await run_in_threadpool(content)
+        body = await run_in_threadpool(compute_body)
     except FrontierError as error:
         return PlainTextResponse(str(error), status_code=422)
-    return Response(body, media_type="application/json", headers=FOR_EVER | {"Content-Encoding": "gzip"})
+    return Response(body, media_type="application/json", headers=CACHE_FOREVER | {"Content-Encoding": "gzip"})

@@ -2,10 +2,13 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from itertools import chain
 
+import pandas as pd
 import streamlit as st
 
 from dashboard.services import corpora, jobs, roots, training_runs, uploads
+from dashboard.services.source import Loaded
 from dashboard.services.trained import TRAINED_SECTION as TRAINED
 from dashboard.widgets.basics import step_button
 from dashboard.widgets.choices import select
@@ -49,7 +52,7 @@ def draw() -> None:
         section = ALL_SECTIONS
         if not roots.get_rules().shared:
             st.code(str(home()), language=None)
-            sections = [ALL_SECTIONS, *dict.fromkeys(item.section for item in items)]
+            sections = [ALL_SECTIONS, *_list_sections(items)]
             section = select("Section", sections, "data.cache.section", format_func=_section_title)
         if problem := storage_warning():
             st.text("⚠ Nothing new is kept on this server's disk." if roots.get_rules().shared else f"⚠ {problem}")
@@ -73,41 +76,35 @@ def draw() -> None:
 
 def _draw_sections(items: Sequence[Item]) -> None:
     """Draw every section with its files and bytes."""
-    sections = list(dict.fromkeys(item.section for item in items))
-    by_section = [[item for item in items if item.section == section] for section in sections]
-    table = {
-        "Section": [_section_title(section) for section in sections],
-        "Files": [len({path for item in section_items for path in item.files}) for section_items in by_section],
-        "Size": [format_bytes(inventory.count_bytes(section_items)) for section_items in by_section],
-    }
-    draw_table(table, max_rows=len(sections))
+    rows = []
+    for section in _list_sections(items):
+        section_items = [item for item in items if item.section == section]
+        # Items can share files, as two corpora can share embeddings.
+        files = set(chain.from_iterable(item.files for item in section_items))
+        rows.append((_section_title(section), len(files), format_bytes(inventory.count_bytes(section_items))))
+    draw_table(pd.DataFrame(rows, columns=["Section", "Files", "Size"]), max_rows=len(rows))
 
 
 def _draw_items(items: Sequence[Item], section: str) -> list[Item]:
     """Draw the items of a section; return the ticked ones."""
     timestamp = datetime.now().timestamp()
-    encoders = [
-        ""
-        if "encoder" not in item.facts or _is_of_others(item)
-        else f"{corpora.format_encoder_name(str(item.facts['encoder']))}, {item.facts.get('arithmetic')}"
-        for item in items
-    ]
-    states = [("in use" if _is_in_use(item) else "", "incomplete" if item.missing else "") for item in items]
-    table = {
-        **({"Section": [_section_title(item.section) for item in items]} if section == ALL_SECTIONS else {}),
-        "What": [_describe_item(item) for item in items],
-        **({"Encoder": encoders} if any(encoders) else {}),
-        "State": [", ".join(filter(None, state)) for state in states],
-        "Last used": [_format_age(timestamp - item.used) for item in items],
-        "Size": [format_bytes(item.bytes) for item in items],
-    }
+    rows = []
+    for item in items:
+        encoder = ""
+        if "encoder" in item.facts and not _is_of_others(item):
+            encoder = f"{corpora.format_encoder_name(str(item.facts['encoder']))}, {item.facts.get('arithmetic')}"
+        states = ("in use" if _is_in_use(item) else "", "incomplete" if item.missing else "")
+        state, age = ", ".join(filter(None, states)), _format_age(timestamp - item.used)
+        rows.append((_section_title(item.section), _describe_item(item), encoder, state, age, format_bytes(item.bytes)))
+    table = pd.DataFrame(rows, columns=["Section", "What", "Encoder", "State", "Last used", "Size"])
+    # Columns that would say the same in every row are left out.
+    if section != ALL_SECTIONS:
+        del table["Section"]
+    if not any(table["Encoder"]):
+        del table["Encoder"]
+    key = f"{CACHE_TABLE_KEY}.{section}.{st.session_state.get('data.cache.turn', 0)}"
     event = draw_table(
-        table,
-        key=f"{CACHE_TABLE_KEY}.{section}.{st.session_state.get('data.cache.turn', 0)}",
-        max_rows=MAX_CACHE_ROWS,
-        on_select="rerun",
-        selection_mode="multi-row",
-        placeholder="",
+        table, key=key, max_rows=MAX_CACHE_ROWS, on_select="rerun", selection_mode="multi-row", placeholder=""
     )
     return [items[row_index] for row_index in event.selection.rows if row_index < len(items)]
 
@@ -124,22 +121,20 @@ def _draw_delete_buttons(ticked: Sequence[Item], listed: Sequence[Item], items: 
         st.caption("Select rows to delete. Embeddings that two corpora share stay until both are deleted.")
 
 
-def _draw_confirmation(selected: Sequence[Item], items: Sequence[Item], key_suffix: str) -> None:
-    locked = [item for item in selected if _is_locked(item)]
+def _draw_confirmation(selected: Sequence[Item], items: Sequence[Item], suffix: str) -> None:
+    locked = list(filter(_is_locked, selected))
     deleted = [item for item in selected if item not in locked]
-    n_in_use = sum(_is_in_use(item) for item in deleted)
+    n_in_use = sum(map(_is_in_use, deleted))
     st.text(f"{counted(len(deleted), 'entry', 'entries')}, {format_bytes(inventory.count_freed_bytes(deleted, items))}")
-    for section in dict.fromkeys(item.section for item in deleted):
+    for section in _list_sections(deleted):
         st.text(f"{_section_title(section)} {LOSS_TEXTS.get(section, RECOMPUTED_TEXT)}.")
     if n_in_use:
         entries = counted(n_in_use, "entry", "entries")
         st.text(f"{entries} of a loaded corpus: it keeps working and is embedded again when reloaded.")
     if locked:
-        st.text(
-            "Not deleted, in use: " + ", ".join(f"{_section_title(e.section)}, {_describe_item(e)}" for e in locked[:4])
-        )
-    key_suffix = f"data.cache.delete.{key_suffix}"
-    step_button("Delete", key_suffix, _remove_items, deleted, type="primary", disabled=not deleted)
+        descriptions = (f"{_section_title(item.section)}, {_describe_item(item)}" for item in locked[:4])
+        st.text(f"Not deleted, in use: {', '.join(descriptions)}")
+    step_button("Delete", f"data.cache.delete.{suffix}", _remove_items, deleted, type="primary", disabled=not deleted)
 
 
 def _remove_items(items: Sequence[Item]) -> None:
@@ -171,12 +166,16 @@ def _is_in_use(item: Item) -> bool:
         return item.name in {source.trained for source in corpora.list_sources()}
     # Embeddings are identified by the encoder's weights and dtype, and by their texts.
     weights = item.facts.get("weights"), item.facts.get("arithmetic")
-    return any(
-        (encoder := loaded.space.encoder) is not None
-        and (encoder.digest, encoder.dtype) == weights
-        and item.facts.get("content") in (loaded.dataset.corpus.digest, loaded.dataset.queries.digest)
-        for loaded in corpora.list_loaded()
-    )
+    for loaded in corpora.list_loaded():
+        encoder = loaded.space.encoder
+        if encoder is not None and (encoder.digest, encoder.dtype) == weights and _holds_texts(item, loaded):
+            return True
+    return False
+
+
+def _holds_texts(item: Item, loaded: Loaded) -> bool:
+    """Return True if an item was computed from the documents or the queries of a corpus."""
+    return item.facts.get("content") in (loaded.dataset.corpus.digest, loaded.dataset.queries.digest)
 
 
 def _describe_item(item: Item) -> str:
@@ -199,14 +198,14 @@ def _is_of_others(item: Item) -> bool:
     """Return True if an item was sent by another session, or computed from such an upload."""
     if item.section == uploads.UPLOADS_SECTION:
         return uploads.belongs_to_others(item.name)
-    content = item.facts.get("content")
-    sources = [
-        corpus
-        for corpus in corpora.list_loaded()
-        if content in (corpus.dataset.corpus.digest, corpus.dataset.queries.digest)
-    ]
-    folders = [folder for corpus in sources if (folder := uploads.find_upload_folder(corpus.source.path))]
+    sources = (loaded.source for loaded in corpora.list_loaded() if _holds_texts(item, loaded))
+    # A corpus that was not uploaded has no folder.
+    folders = list(filter(None, (uploads.find_upload_folder(source.path) for source in sources)))
     return bool(folders) and all(map(uploads.belongs_to_others, folders))
+
+
+def _list_sections(items: Sequence[Item]) -> list[str]:
+    return list(dict.fromkeys(item.section for item in items))
 
 
 def _section_title(section: str) -> str:

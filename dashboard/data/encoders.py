@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 from typing import Any
 
 import streamlit as st
@@ -99,15 +100,10 @@ def _draw_compare_form(loaded: Loaded) -> tuple[Any, ...] | None:
         st.info("Add a second encoder or precision to compare the two.", icon=":material/compare:")
         return None
     names = corpora.format_variant_names(variants)
-    picked_indices = st.multiselect(
-        "Encoders",
-        range(1, len(variants)),
-        default=range(1, len(variants)),
-        format_func=lambda index: names[index],
-        key=f"data.encoders.{_encoder_key(loaded)}.{len(variants)}",
-        help="Each is compared with the current one",
-    )
-    chosen = {names[index]: variants[index] for index in (0, *picked_indices)}
+    indices, why = range(1, len(variants)), "Each is compared with the current one"
+    key = f"data.encoders.{_encoder_key(loaded)}.{len(variants)}"
+    positions = st.multiselect("Encoders", indices, default=indices, format_func=names.__getitem__, key=key, help=why)
+    chosen = {names[index]: variants[index] for index in (0, *positions)}
     st.text(f"Baseline: {names[0]}, the current one")
     column, right_column = st.columns(2)
     options, key = _list_query_sets(list(chosen.values())), f"data.encoders.on.{loaded.space.corpus.digest[:12]}"
@@ -180,36 +176,39 @@ def _draw_result(result: EncoderResult, is_stale: bool) -> None:
         "Metric", study.metrics, format_func=lambda m: f"{METRICS[m].title}@{study.k}", key="data.encoders.metric"
     )
     by_pair = {(decoder, row.label): row for decoder, metric_rows in study.rows[metric].items() for row in metric_rows}
-    # The first encoder is the baseline of the comparison and has no row.
-    rows = [
-        (decoder, encoder, by_pair.get((decoder, encoder))) for decoder in study.decoders for encoder in study.encoders
-    ]
-    compared = [row for _, _, row in rows]
-    means = [study.mean(decoder, encoder, metric) if row is None else row.mean for decoder, encoder, row in rows]
-    overlaps = [None if row is None else study.agreement(decoder, encoder) for decoder, encoder, row in rows]
-    bounds = [None if row is None or row.low is None or row.high is None else (row.low, row.high) for row in compared]
-    intervals = ["" if bound is None else f"{signed(bound[0])} to {signed(bound[1])}" for bound in bounds]
-    wins = [" / ".join(f"{count:,}" for count in row.wins) if row else "" for row in compared]
+    table_rows: list[tuple[Any, ...]] = []
+    compared = []
+    for decoder, encoder in product(study.decoders, study.encoders):
+        row = by_pair.get((decoder, encoder))
+        # The first encoder is the baseline of the comparison and has no row.
+        if row is None:
+            table_rows.append((decoder, encoder, study.mean(decoder, encoder, metric), None, "", None, "", None))
+            continue
+        compared.append(row)
+        interval = "" if row.low is None or row.high is None else f"{signed(row.low)} to {signed(row.high)}"
+        win_counts, overlap = " / ".join(map("{:,}".format, row.wins)), study.agreement(decoder, encoder)
+        table_rows.append((decoder, encoder, row.mean, row.difference, interval, row.p_holm, win_counts, overlap))
+    decoders, encoders, means, differences, intervals, p_values, wins, overlaps = zip(*table_rows, strict=True)
     overlap_help = "Share of documents that both encoders retrieve, mean over queries"
     draw_columns(
         {
-            "Decoder": ([decoder for decoder, _, _ in rows], None),
-            "Encoder": ([encoder for _, encoder, _ in rows], None),
+            "Decoder": (decoders, None),
+            "Encoder": (encoders, None),
             "Mean": (means, number_column("%.3f")),
-            "Difference": ([row and row.difference for row in compared], number_column("%+.3f")),
+            "Difference": (differences, number_column("%+.3f")),
             "95% CI": (intervals, None),
-            "p (Holm)": ([row and row.p_holm for row in compared], number_column("%.3f")),
+            "p (Holm)": (p_values, number_column("%.3f")),
             "W / T / L": (wins, text_column(help="Queries won, tied and lost")),
             "Overlap": (overlaps, number_column("percent", help=overlap_help)),
         },
         max_rows=MAX_ENCODER_ROWS,
         placeholder="",
     )
-    for row in filter(None, compared):
+    for row in compared:
         st.text(describe_comparison(row))
-    hint = (
-        "" if result.query_set != DOCUMENT_QUERIES else " Every document finds itself, so 1 of the k is always shared."
-    )
+    hint = ""
+    if result.query_set == DOCUMENT_QUERIES:
+        hint = " Every document finds itself, so 1 of the k is always shared."
     st.caption(
         f"{counted(len(study.queries), 'query', 'queries')} · paired bootstrap and randomisation test · similarities "
         f"are not comparable across encoders: ILAD and Redundancy are measured with the current encoder.{hint}"
@@ -231,12 +230,14 @@ def _draw_differences(result: EncoderResult, metric: str) -> None:
     title = f"{METRICS[metric].title}@{comparison.k}"
     st.caption(f"Overlap of the two result sets, and {title} with each encoder")
     metric_column = number_column("%.3f", help=title)
+    table_rows = [(visible(result.query_texts[row.query]), row.overlap, row.first, row.other) for row in rows]
+    queries, overlaps, baseline_means, encoder_means = zip(*table_rows, strict=True)
     draw_columns(
         {
-            "Query": ([visible(result.query_texts[row.query]) for row in rows], text_column(420)),
-            "Overlap": ([row.overlap for row in rows], number_column("percent", "small")),
-            comparison.encoders[0]: ([row.first for row in rows], metric_column),
-            encoder: ([row.other for row in rows], metric_column),
+            "Query": (queries, text_column(420)),
+            "Overlap": (overlaps, number_column("percent", "small")),
+            comparison.encoders[0]: (baseline_means, metric_column),
+            encoder: (encoder_means, metric_column),
         },
         max_rows=MAX_ENCODER_ROWS,
         placeholder="",

@@ -22,7 +22,7 @@ from dashboard.widgets.job_panel import JobPanel
 from dashboard.widgets.tables import draw_columns, number_column, text_column
 from engine.decoder import SET_SIZE
 from engine.errors import FrontierError
-from engine.evaluation.export import format_source_flags
+from engine.evaluation.export_decoder import format_source_flags
 from engine.evaluation.runs import RankedRun, decode_runs
 from engine.judging.log import Judged, Judgement, JudgingLog
 from engine.judging.pool import build_pool, order_pairs
@@ -109,18 +109,15 @@ def _draw_add_queries(loaded: Loaded, log: JudgingLog, log_queries: Queries) -> 
         help="Text with a search a line, or a .csv, .tsv, .jsonl or .parquet table with a column of them.",
     )
     if upload is not None:
-        step_button(
-            "Add from the file",
-            "judge.add.file",
-            _add_queries,
-            log,
-            lambda: read_queries(uploads.save_uploads([upload]), dataset_queries=log_queries),
-        )
+
+        def read_upload() -> Any:
+            return read_queries(uploads.save_uploads([upload]), dataset_queries=log_queries)
+
+        step_button("Add from the file", "judge.add.file", _add_queries, log, read_upload)
     queries = loaded.dataset.queries
     if len(queries) and not set(queries.ids) <= set(log_queries.ids):
-        step_button(
-            f"Add the {counted(len(queries), 'query', 'queries')} of the corpus", "judge.own", log.add_queries, queries
-        )
+        label = f"Add the {counted(len(queries), 'query', 'queries')} of the corpus"
+        step_button(label, "judge.own", log.add_queries, queries)
 
 
 def _add_typed_queries(log: JudgingLog, log_queries: Queries) -> None:
@@ -133,7 +130,7 @@ def _add_queries(log: JudgingLog, read_queries: Any) -> None:
     try:
         collected = read_queries()
         log.add_queries(collected.queries)
-        st.session_state[MESSAGES_KEY] = [str(notice) for notice in collected.notices]
+        st.session_state[MESSAGES_KEY] = list(map(str, collected.notices))
     except FrontierError as error:
         st.session_state[MESSAGES_KEY] = [str(error)]
 
@@ -163,16 +160,14 @@ def _draw_next_pair(loaded: Loaded, log: JudgingLog, judgements: Judged, pool: J
     n_done = len(pool.pairs) - len(remaining)
     # A query is begun once one of its pairs is judged.
     n_begun = len({query for query, _ in set(pool.pairs) - set(remaining)})
-    st.progress(
-        n_done / max(1, len(pool.pairs)),
-        f"{n_done:,} of {len(pool.pairs):,} judged · {n_begun:,} of {len(pool.vectors.ids):,} queries begun",
-    )
+    progress_text = f"{n_done:,} of {len(pool.pairs):,} judged · {n_begun:,} of {len(pool.vectors.ids):,} queries begun"
+    st.progress(n_done / max(1, len(pool.pairs)), progress_text)
     if not remaining:
         st.success("Everything that these decoders return is judged.", icon=":material/done_all:")
     else:
-        (query, doc_id), queries = remaining[0], judgements.queries()
-        row_index = loaded.space.corpus.position[doc_id]
-        corpus = loaded.space.corpus
+        pair = remaining[0]
+        (query, doc_id), queries, corpus = pair, judgements.queries(), loaded.space.corpus
+        row_index = corpus.position[doc_id]
         with st.container(key="judge-query"):
             st.text(visible(queries.texts[queries.position[query]]))
         with st.container(key="judge-document", border=True):
@@ -183,10 +178,8 @@ def _draw_next_pair(loaded: Loaded, log: JudgingLog, judgements: Judged, pool: J
         with st.container(horizontal=True, gap="small"):
             for grade, label in enumerate(GRADE_LABELS):
                 how: dict[str, Any] = {"shortcut": str(grade), "type": "primary" if grade > 1 else "secondary"}
-                step_button(label, f"judge.grade.{grade}", _store_grade, log, query, doc_id, grade, person, **how)
-            step_button(
-                "Skip", "judge.skip", _store_grade, log, query, doc_id, None, person, type="tertiary", shortcut="s"
-            )
+                step_button(label, f"judge.grade.{grade}", _store_grade, log, *pair, grade, person, **how)
+            step_button("Skip", "judge.skip", _store_grade, log, *pair, None, person, type="tertiary", shortcut="s")
     last = next((vote for vote in reversed(judgements.judgements) if vote.person == person), None)
     if last is not None:
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
@@ -229,12 +222,8 @@ def _draw_votes(loaded: Loaded, log: JudgingLog, judgements: Judged) -> None:
         return
     st.text(f"Votes given on Explore, as grades: up is {GRADE_LABELS[1].lower()}, down {GRADE_LABELS[0].lower()}.")
     names = [shorten(visible(vote.document), 80) for vote in converted.judgements]
-    draw_columns(
-        {
-            "Document": (names, text_column(300)),
-            "Grade": ([_format_grade(vote) for vote in converted.judgements], None),
-        }
-    )
+    grades = list(map(_format_grade, converted.judgements))
+    draw_columns({"Document": (names, text_column(300)), "Grade": (grades, None)})
 
     def take_over() -> None:
         log.add_queries(converted.queries)
@@ -245,33 +234,29 @@ def _draw_votes(loaded: Loaded, log: JudgingLog, judgements: Judged) -> None:
 
 def _draw_standing(loaded: Loaded, judged: Judged, pool: JudgingTask) -> None:
     """Draw the standing of the systems by the grades so far."""
-    run_names = tuple(run.name for run in pool.runs)
-    k = _get_k()
+    k, run_names = _get_k(), tuple(run.name for run in pool.runs)
     key = (loaded.key, run_names, pool.vectors.digest, len(judged.judgements), k)
 
     def compute() -> Standing:
-        return compute_standing(
-            pool.runs, merge_grades(judged), loaded.space, pool.vectors, k=k, resamples=N_STANDING_RESAMPLES
-        )
+        grades, resamples = merge_grades(judged), N_STANDING_RESAMPLES
+        return compute_standing(pool.runs, grades, loaded.space, pool.vectors, k=k, resamples=resamples)
 
     standing = get_or_compute("judge.standing", key, compute)
     st.subheader("What is known by now")
     if not standing.n_queries:
         st.text("No document was relevant yet.")
         return
-    intervals = [
-        "" if row.low is None or row.high is None else f"{decimal(row.low)} to {decimal(row.high)}"
-        for row in standing.systems
-    ]
+    table_rows = []
+    for row in standing.systems:
+        interval = "" if row.low is None or row.high is None else f"{decimal(row.low)} to {decimal(row.high)}"
+        table_rows.append((row.name, row.mean, interval, percent(row.judged_share, 0)))
+    names, means, intervals, judged_shares = zip(*table_rows, strict=True)
     draw_columns(
         {
-            "Decoder": ([row.name for row in standing.systems], text_column(108)),
-            f"Recall@{k}": ([row.mean for row in standing.systems], number_column("%.3f", 78)),
+            "Decoder": (names, text_column(108)),
+            f"Recall@{k}": (means, number_column("%.3f", 78)),
             "95% CI": (intervals, text_column(112)),
-            "Judged": (
-                [percent(row.judged_share, 0) for row in standing.systems],
-                text_column(54, f"Of the first {k}"),
-            ),
+            "Judged": (judged_shares, text_column(54, f"Of the first {k}")),
         },
         max_rows=10,
     )

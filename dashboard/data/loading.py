@@ -126,13 +126,9 @@ def draw_encoders(loaded: Loaded) -> None:
     """Draw the encoders that the corpus is loaded with, and buttons to switch."""
     variants = corpora.list_variants(loaded)
     names = corpora.format_variant_names(variants)
-    if loaded.source.trained and all(variant.source != loaded.source.without_training for variant in variants):
-        st.button(
-            "Use untrained embeddings",
-            key="data.plain",
-            on_click=address.switch_source,
-            args=(loaded.source.without_training,),
-        )
+    untrained = loaded.source.without_training
+    if loaded.source.trained and all(variant.source != untrained for variant in variants):
+        st.button("Use untrained embeddings", key="data.plain", on_click=address.switch_source, args=(untrained,))
     if len(variants) < 2:
         st.text(names[0])
         return

@@ -60,13 +60,8 @@ def _draw_source() -> Source | None:
     if origin == ENGINE_WAY:
         return _draw_stores()
     if origin == DEMO_WAY:
-        name = st.radio(
-            "Built in",
-            list(corpora.DEMOS),
-            captions=list(corpora.DEMOS.values()),
-            key="data.demo",
-            persist_state="session",
-        )
+        names, captions = list(corpora.DEMOS), list(corpora.DEMOS.values())
+        name = st.radio("Built in", names, captions=captions, key="data.demo", persist_state="session")
         return _draw_encoder(Source(name))
     if origin == UPLOAD_WAY:
         files = upload_field(
@@ -83,9 +78,8 @@ def _draw_source() -> Source | None:
             path = uploaded
             st.text(f"Uploaded before: {path.name}")
         else:
-            st.info(
-                "A table with a text column is enough. With judgements, Recall is measured.", icon=":material/upload:"
-            )
+            text = "A table with a text column is enough. With judgements, Recall is measured."
+            st.info(text, icon=":material/upload:")
             return None
     elif not roots.accepts_typed_paths():
         st.info(roots.PATHS_OFF, icon=":material/block:")
@@ -151,12 +145,9 @@ def _draw_table_source(path: Path) -> Source | None:
         column = select(label, options, f"data.columns.{path}.{role}", default=column, container=container, help=why)
         chosen_columns[role] = None if column == NO_COLUMN else column
     columns = chosen_columns["id"], chosen_columns["text"] or "", chosen_columns["title"]
-    source = Source(
-        str(path),
-        columns=columns,
-        metadata=_draw_kept_columns(path, [role for role in column_names if role not in columns]),
-        separator=separator if separator and separator != guess else "",
-    )
+    metadata = _draw_kept_columns(path, [name for name in column_names if name not in columns])
+    separator = separator if separator and separator != guess else ""
+    source = Source(str(path), columns=columns, metadata=metadata, separator=separator)
     return _draw_encoder(_check_source(source))
 
 
@@ -172,10 +163,8 @@ def _draw_folder_source(path: Path) -> Source | None:
     head = preview_table(table, PREVIEW_ROWS)
     _draw_preview(head)
     fixed = ("_id", "text", "title", *(["metadata"] if head.nested_keys else []))
-    metadata = _draw_kept_columns(
-        path, [name for name in dict.fromkeys((*head.columns, *head.nested_keys)) if name not in fixed]
-    )
-    return _draw_encoder(_check_source(replace(source, metadata=metadata)))
+    free_columns = [name for name in dict.fromkeys((*head.columns, *head.nested_keys)) if name not in fixed]
+    return _draw_encoder(_check_source(replace(source, metadata=_draw_kept_columns(path, free_columns))))
 
 
 def _check_source(source: Source) -> Source | None:

@@ -22,7 +22,7 @@ from dashboard.widgets.tables import draw_columns, number_column, pair, text_col
 from engine import feedback as orag
 from engine.errors import DataError
 from engine.feedback.session import state_at
-from engine.feedback.storage import replace_log
+from engine.feedback.vote_log import replace_log
 from engine.progress import counted
 from engine.values import Notice
 from engine.views.drift import Between, Entry, compare_states, conclusions

@@ -121,9 +121,9 @@ def _ask_query(loaded: Loaded, key: str, rows: Sequence[ChangedQuery]) -> None:
     split = next((name for name in dataset.qrels if query_id in dataset.judged(name).position), None)
     # Probes are labelled queries, or documents as their own queries.
     if split is not None:
-        query.select(loaded, query.LABELLED, split, query_id)
+        query.select_query(loaded, query.LABELLED, split, query_id)
     elif query_id in dataset.corpus.position:
-        query.select(loaded, query.SIMILAR, None, query_id)
+        query.select_query(loaded, query.SIMILAR, None, query_id)
     st.session_state[ASKED_KEY] = True
 
 

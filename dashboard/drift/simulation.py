@@ -60,6 +60,7 @@ def _draw_form(loaded: Loaded) -> None:
         for decoder in request.decoders:
             decoders.check_decoder(decoder, loaded.space)
         text = _format_forecast(loaded, request)
+        # A stopped simulation leaves its file.
         resumes = request.file(loaded).exists()
         st.text(text + (" Resume continues the run that was stopped." if resumes else ""))
     except FrontierError as error:
@@ -132,6 +133,7 @@ def draw_example(loaded: Loaded) -> DriftHistory | None:
     if job is not None and job.result is not None:
         return from_simulation(job.result, note)
     st.text(note)
+    # A large corpus is simulated on a click only.
     if job is None and loaded.space.embeddings.vectors.numel() > MAX_UNASKED_NUMBERS:
         st.button("Run", type="primary", key="drift.example.start", on_click=panel.start_job)
         return None

@@ -9,6 +9,7 @@ from typing import Any
 import streamlit as st
 
 from dashboard.charts.drift_time import plot_quality, plot_regret, plot_sparklines
+from dashboard.charts.figure import read_column
 from dashboard.components.live_plot import is_dark, plot
 from dashboard.drift.history import DRIFT_MEMO, ROUNDS_UNIT, DriftHistory, name_decoders
 from dashboard.drift.request import SimulationRequest, find_probes, run_simulation
@@ -51,7 +52,8 @@ def draw_sparklines(
     # Moments of a log are measured newest first.
     drifts = sorted(drifts, key=lambda drift: drift.step)
     lines = views.sparklines(drifts, unexplored)
-    steps = [drift.step for drift in drifts]
+    steps = read_column(drifts, "step")
+    # The last moment up to the step; a step before all moments shows the first.
     step_index = len(steps) - 1 if step is None else max(bisect_right(steps, step) - 1, 0)
     figure_area = st.container()
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
@@ -67,6 +69,7 @@ def draw_sparklines(
         st.caption(f"Grey: change below {views.NOISE_CHANGE:g} · dashed: alarm{dotted_note}")
     if chosen_lines := [line for line in lines if line.measure.name in chosen]:
         picture = plot_sparklines(chosen_lines, steps, step_index, step_unit.removesuffix("s"), is_dark())
+        # The chart stands above the controls that decide on it.
         with figure_area:
             plot(picture, "drift.sparklines", file="drift", label="Drift over time")
 
@@ -75,6 +78,7 @@ def draw_quality(checkpoints: Sequence[RoundMetrics], labels: Mapping[str, tuple
     """Draw the quality of every decoder over time, on all, frequent and rare queries side by side."""
     if not checkpoints:
         return
+    # All checkpoints have the same parts.
     parts = list(dict.fromkeys(cell.part for cell in checkpoints[0].cells))
     with st.container(horizontal=True, gap="medium"):
         metric = choose(
@@ -145,12 +149,14 @@ def draw_log_quality(history: DriftHistory) -> None:
         st.info("Decoder quality needs judged queries, and this corpus has none.")
         return
     measured = session_memo(QUALITY_TABLE, MAX_MOMENTS)
+    # Another split, decoder or k needs new measurements.
     setting = (split, tuple(decoder.label for decoder in history.decoders), history.k)
     keys = {step: (history.log_digests[step], *setting) for step in history.steps}
     key = (history.feedback.digest, *setting)
     job = jobs.find_job(QUALITY_PURPOSE, key, stop_other=True)
 
     def list_measured() -> list[RoundMetrics]:
+        # Finished moments of a running job count as soon as they come.
         measured.update({keys[checkpoint.step]: checkpoint for checkpoint in (job and job.partial) or ()})
         return [measured[keys[step]] for step in history.steps if keys[step] in measured]
 
@@ -177,6 +183,7 @@ def draw_log_quality(history: DriftHistory) -> None:
             on_partial=draw if is_active else None,
             failed_text="The decoders cannot be measured.",
         ).result()
+        # The panel has drawn the partial results.
         if is_active:
             return
     draw()

@@ -1,6 +1,8 @@
 """`frontier evidence`: judged claims as one HTML file."""
 
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from dashboard.charts.evidence import plot_curves, plot_effects
 from dashboard.charts.html import escape_html, format_chart, format_page, format_table
@@ -11,45 +13,48 @@ from engine.views.evidence import command, facts, figures, headline
 
 
 def evidence(measured: str | None, out: str) -> None:
-    report = (
-        parse_report(Path(measured).read_text(encoding="utf-8")) if measured else next(iter(list_reports().values()))
-    )
-    write_text(out, page(report))
+    text = Path(measured).read_text(encoding="utf-8") if measured else None
+    report = next(iter(list_reports().values())) if text is None else parse_report(text)
+    write_text(out, build_page(report))
     echo(f"{out}: {Path(out).stat().st_size / 1e6:.1f} MB, {len(report.rows):,} claims")
 
 
-def page(report: Report) -> str:
-    """The report as HTML: counts, then every claim, which opens; its charts draw without a network."""
-    head, *rows = report.table()
-    counts = [
-        [f"<th>{escape_html(cell)}</th>" for cell in head],
-        *([f"<td>{cell}</td>" for cell in row] for row in rows),
-    ]
-    first = next((row for row in report.rows if row.ruling.effects), None)
-    parts = [
+def build_page(report: Report) -> str:
+    """Build the report as HTML: counts, then every claim, which opens; its charts draw without a network."""
+    header_cells, *count_rows = report.table()
+    counts = [_format_cells(map(escape_html, header_cells), "th"), *map(_format_cells, count_rows)]
+    # The first claim with a chart brings the chart library for all.
+    first_row = next((claim_row for claim_row in report.rows if claim_row.ruling.effects), None)
+    page_parts = [
         "<h1>Evidence</h1>",
         f"<p><strong>{escape_html(headline(report))}</strong></p>",
         f'<p class="note">{escape_html(report.title)}</p>',
         format_table(counts),
     ]
-    for paper, name in PAPERS.items():
-        own = [row for row in report.rows if row.claim.paper == paper]
-        parts += [f"<h2>{escape_html(name)}</h2>" if own else "", *(_claim(row, row is first) for row in own)]
-    return format_page("Frontier: evidence", parts)
+    for paper, paper_title in PAPERS.items():
+        paper_claims = [claim_row for claim_row in report.rows if claim_row.claim.paper == paper]
+        page_parts += [f"<h2>{escape_html(paper_title)}</h2>"] if paper_claims else []
+        page_parts += [_format_claim(claim_row, claim_row is first_row) for claim_row in paper_claims]
+    return format_page("Frontier: evidence", page_parts)
 
 
-def _claim(row: JudgedClaim, first: bool) -> str:
-    """A claim that opens: charts, facts, command, why, figures."""
-    effects = row.ruling.effects
-    drawn = [*plot_curves(row.ruling.curves, dark=False), *([plot_effects(effects, dark=False)] if effects else [])]
-    rows = figures(effects)
-    cells = [[f"<td>{escape_html(cell)}</td>" for cell in line.values()] for line in rows]
-    inside = [
-        *(format_chart(figure, first and figure is drawn[0]) for figure in drawn),
-        *(f"<p><strong>{escape_html(name)}</strong>: {escape_html(text)}</p>" for name, text in facts(row)),
-        f"<p><code>{escape_html(again)}</code></p>" if (again := command(row)) else "",
-        f'<p class="note">{escape_html(row.ruling.why)}</p>',
-        format_table([[f"<th>{escape_html(name)}</th>" for name in rows[0]], *cells]) if rows else "",
-    ]
+def _format_cells(cells: Iterable[Any], tag_name: str = "td") -> list[str]:
+    return [f"<{tag_name}>{cell}</{tag_name}>" for cell in cells]
+
+
+def _format_claim(row: JudgedClaim, has_library: bool) -> str:
+    """Format a claim that opens: charts, facts, command, reason, figures."""
+    effects, contents = row.ruling.effects, []
+    charts = plot_curves(row.ruling.curves, dark=False) + ([plot_effects(effects, is_dark=False)] if effects else [])
+    for position, figure in enumerate(charts):
+        contents.append(format_chart(figure, has_library and position == 0))
+    for fact_name, fact_text in facts(row):
+        contents.append(f"<p><strong>{escape_html(fact_name)}</strong>: {escape_html(fact_text)}</p>")
+    if repeat_command := command(row):
+        contents.append(f"<p><code>{escape_html(repeat_command)}</code></p>")
+    contents.append(f'<p class="note">{escape_html(row.ruling.why)}</p>')
+    if figure_rows := figures(effects):
+        cells = [_format_cells(map(escape_html, figure_row.values())) for figure_row in figure_rows]
+        contents.append(format_table([_format_cells(map(escape_html, figure_rows[0]), "th"), *cells]))
     summary = f"<strong>{escape_html(row.short)}</strong> {escape_html(row.claim.sentence)}"
-    return f"<details><summary>{summary}</summary>{''.join(filter(None, inside))}</details>"
+    return f"<details><summary>{summary}</summary>{''.join(contents)}</details>"

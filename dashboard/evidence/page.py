@@ -1,5 +1,6 @@
 """The Evidence page: every claim by its paper, with the verdict that its numbers allow; a click opens the numbers."""
 
+from collections import defaultdict
 from itertools import cycle
 
 import streamlit as st
@@ -11,71 +12,76 @@ from engine.evidence.claim import PAPERS
 from engine.evidence.run import JudgedClaim, Report, list_reports
 from engine.views.evidence import COLOURS, command, facts, figures, headline
 
-ALL = "all"
-STYLE = "<style>[class*=st-key-evidence-] summary {opacity: 1}</style>"
+ALL_CLAIMS = "all"
+PAPER_TITLES = {ALL_CLAIMS: "All papers"}
+LINE_CSS = "<style>[class*=st-key-evidence-] summary {opacity: 1}</style>"
 """Lines that can be opened are the page's main text, and as legible."""
 
 
-def show() -> None:
-    """The whole page."""
-    st.html(STYLE)
-    known = list_reports()
-    title = select("Measured on", known, "evidence.report", label_visibility="collapsed")
-    report = known[title]
+def draw_evidence() -> None:
+    """Draw the page."""
+    st.html(LINE_CSS)
+    reports = list_reports()
+    report = reports[select("Measured on", reports, "evidence.report", label_visibility="collapsed")]
     st.subheader(headline(report), anchor=False)
     st.caption(
         "A rule computes each verdict from the numbers. `frontier reproduce all --data FOLDER` measures them on your "
         "own judged sets, with any encoder, and this page has them then too."
     )
-    _claims(report)
+    _draw_claims(report)
 
 
 @st.fragment
-def _claims(report: Report) -> None:
-    counts = {short: count for short, count in report.counts().items() if count}
+def _draw_claims(report: Report) -> None:
+    # Verdicts that no claim has are left out.
+    verdict_titles = {ALL_CLAIMS: f"All {len(report.rows)}"}
+    for short, count in report.counts().items():
+        if count:
+            verdict_titles[short] = f"{short} {count}"
+    papers = [ALL_CLAIMS, *PAPERS]
     with st.container(horizontal=True, gap="medium"):
-        paper = choose("Paper", [ALL, *PAPERS], "evidence.paper", format_func=lambda p: "All papers" if p == ALL else p)
-        verdict = choose(
-            "Verdict", [ALL, *counts], "evidence.verdict",
-            format_func=lambda v: f"All {len(report.rows)}" if v == ALL else f"{v} {counts[v]}",
-        )  # fmt: skip
-    rows = [r for r in report.rows if paper in (ALL, r.claim.paper) and verdict in (ALL, r.short)]
-    if not rows:
+        paper = choose("Paper", papers, "evidence.paper", format_func=lambda name: PAPER_TITLES.get(name, name))
+        verdict = choose("Verdict", verdict_titles, "evidence.verdict", format_func=verdict_titles.__getitem__)
+    by_paper = defaultdict(list)
+    for claim_row in report.rows:
+        if paper in (ALL_CLAIMS, claim_row.claim.paper) and verdict in (ALL_CLAIMS, claim_row.short):
+            by_paper[claim_row.claim.paper].append(claim_row)
+    if not by_paper:
         st.info("No claim of this paper came out so.")
-    for name, full in PAPERS.items():
-        own = [row for row in rows if row.claim.paper == name]
-        if own:
-            st.markdown(f"**{full}**")
+    for name, paper_title in PAPERS.items():
+        if name in by_paper:
+            st.markdown(f"**{paper_title}**")
             with st.container(gap=None, key=f"evidence-{name}"):
-                for row in own:
-                    _claim(row)
+                for claim_row in by_paper[name]:
+                    _draw_claim(claim_row)
 
 
-def _claim(row: JudgedClaim) -> None:
-    """A line that opens."""
+def _draw_claim(row: JudgedClaim) -> None:
+    """Draw a claim as a line that opens."""
     name, effects = row.claim.id, row.ruling.effects
-    line = f":{COLOURS[row.short]}-badge[{row.short}] {row.claim.sentence}"
-    opened = st.expander(line, key=f"evidence.{name}", on_change="rerun", type="compact")
-    if not opened.open:
+    claim_text = f":{COLOURS[row.short]}-badge[{row.short}] {row.claim.sentence}"
+    claim_line = st.expander(claim_text, key=f"evidence.{name}", on_change="rerun", type="compact")
+    # Closed claims draw nothing: their charts take the time.
+    if not claim_line.open:
         return
-    with opened:
-        left, right = st.columns([3, 2], gap="medium")
-        with left:
+    with claim_line:
+        chart_column, text_column = st.columns([3, 2], gap="medium")
+        with chart_column:
             if effects:
-                drawn = plot_curves(row.ruling.curves, is_dark())
-                places = st.columns(min(2, len(drawn))) if drawn else []
-                for at, (figure, place) in enumerate(zip(drawn, cycle(places), strict=False)):
-                    with place:
-                        file = f"{row.claim.id}-{at}"
-                        plot(figure, f"evidence.curves.{file}", file=file, label=row.claim.sentence)
+                charts = plot_curves(row.ruling.curves, is_dark())
+                columns = st.columns(min(2, len(charts))) if charts else []
+                for position, (figure, column) in enumerate(zip(charts, cycle(columns), strict=False)):
+                    with column:
+                        file_name = f"{row.claim.id}-{position}"
+                        plot(figure, f"evidence.curves.{file_name}", file=file_name, label=row.claim.sentence)
                 plot(plot_effects(effects, is_dark()), f"evidence.chart.{name}", file=name, label=row.claim.sentence)
             else:
                 st.text(row.ruling.why)
-        with right:
-            for title, text in facts(row):
-                st.text(f"{title}: {text}")
-            if again := command(row):
-                st.code(again, language="sh", wrap_lines=True)
+        with text_column:
+            for fact_title, fact_text in facts(row):
+                st.text(f"{fact_title}: {fact_text}")
+            if repeat_command := command(row):
+                st.code(repeat_command, language="sh", wrap_lines=True)
             if effects:
                 with st.popover("Figures"):
                     st.text(row.ruling.why)

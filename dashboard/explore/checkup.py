@@ -7,7 +7,7 @@ from html import escape
 import numpy as np
 import streamlit as st
 
-from dashboard.components.thumbnails import wall
+from dashboard.components.thumbnails import draw_wall
 from dashboard.services import memo
 from dashboard.services.jobs import Job
 from dashboard.services.memo import session_memo
@@ -59,7 +59,7 @@ def find_check_up(loaded: Loaded, k: int, depth: int | None) -> CheckUpResult | 
     return memo.get_or_compute(CHECKUP_TABLE, key, partial(_run_check_up, loaded, vectors, k, depth), MAX_CHECKUPS)
 
 
-def draw_check_up(loaded: Loaded, question: Question) -> None:
+def draw_check_up(loaded: Loaded, question: Question, *_: object) -> None:
     """Draw the headline, and every query's set as a small heat map, the most redundant first."""
     confirm.rerun_if_stale()
     with st.spinner("Checking queries"):
@@ -79,21 +79,16 @@ def draw_check_up(loaded: Loaded, question: Question) -> None:
     # The diagonal is always 1 and would only dazzle.
     similarity[:, np.eye(similarity.shape[1], dtype=bool)] = np.nan
     titles = [f"{result.query_texts[position]} · {_format_figures(checked, position)}" for position in positions]
+    label = "Similarities within each query's results, the most redundant first"
 
     def open_query(square: int) -> None:
         """Select the query of a square, and show Explore's first view."""
         mode = SIMILAR if result.with_documents else LABELLED
-        confirm.take_step(lambda: query.select(loaded, mode, result.split, checked.queries[positions[square]]))
+        confirm.take_step(lambda: query.select_query(loaded, mode, result.split, checked.queries[positions[square]]))
         st.session_state.pop(decoders.VIEW_KEY, None)
 
-    wall(
-        similarity,
-        titles,
-        [str(checked.pairs[position]) for position in positions],
-        "checkup.wall",
-        open_query,
-        label="Similarities within each query's results, the most redundant first",
-    )
+    n_pairs = [str(checked.pairs[position]) for position in positions]
+    draw_wall(similarity, titles, n_pairs, "checkup.wall", open_query, label=label)
 
 
 def _format_figures(checked: CheckUp, position: int) -> str:
@@ -116,8 +111,8 @@ def _check_up_panel(loaded: Loaded, question: Question) -> JobPanel[CheckUpResul
     return JobPanel(purpose=CHECKUP_TABLE, key=key, title="Checking queries", work=run_job, wait_seconds=1, memo=cached)
 
 
-def _check_up_key(loaded: Loaded, k: int, depth: int | None) -> tuple[object, ...]:
-    return loaded.key, loaded.space.embeddings.encoder, _get_split(loaded), _clip_k(k), depth
+def _check_up_key(loaded: Loaded, set_size: int, depth: int | None) -> tuple[object, ...]:
+    return loaded.key, loaded.space.embeddings.encoder, _get_split(loaded), _clip_k(set_size), depth
 
 
 def _get_split(loaded: Loaded) -> str | None:
@@ -126,8 +121,8 @@ def _get_split(loaded: Loaded) -> str | None:
     return split if mode == LABELLED else find_first_split(loaded.dataset)
 
 
-def _clip_k(k: int) -> int:
-    return min(max(k, 2), MAX_CHECKED_K)
+def _clip_k(set_size: int) -> int:
+    return min(max(set_size, 2), MAX_CHECKED_K)
 
 
 def _sample_queries(loaded: Loaded) -> tuple[Queries | None, str | None, int]:
@@ -141,7 +136,7 @@ def _sample_queries(loaded: Loaded) -> tuple[Queries | None, str | None, int]:
     return queries.sample(MAX_QUERIES), split, len(queries)
 
 
-def _run_check_up(loaded: Loaded, vectors: Embeddings | None, k: int, depth: int | None) -> CheckUpResult:
+def _run_check_up(loaded: Loaded, vectors: Embeddings | None, set_size: int, depth: int | None) -> CheckUpResult:
     queries, split, n_queries = _sample_queries(loaded)
     if queries is None or vectors is None:
         vectors = build_document_variants([loaded.space], MAX_DOCUMENTS)[0].queries
@@ -149,5 +144,5 @@ def _run_check_up(loaded: Loaded, vectors: Embeddings | None, k: int, depth: int
         texts = tuple(corpus.titles[row] or corpus.ids[row] for row in map(corpus.position.__getitem__, vectors.ids))
     else:
         texts = queries.texts
-    checked = check_up(decoders.make_baseline(depth), loaded.space, vectors, _clip_k(k))
+    checked = check_up(decoders.make_baseline(depth), loaded.space, vectors, _clip_k(set_size))
     return CheckUpResult(checked, tuple(map(visible, texts)), n_queries, split, queries is None)

@@ -41,9 +41,9 @@ class OpenDocument:
     source: str = ""  # name of the decoder in whose set it was clicked, "" for none
 
 
-def open_document(loaded: Loaded, question: Question, row: int, source: str = "") -> None:
+def open_document(loaded: Loaded, question: Question, row_index: int, source: str = "") -> None:
     """Open a document of the corpus in the panel; source: the decoder in whose set it was clicked."""
-    st.session_state[PANEL_KEY] = OpenDocument(loaded.space.corpus.digest, question.text, row, source)
+    st.session_state[PANEL_KEY] = OpenDocument(loaded.space.corpus.digest, question.text, row_index, source)
 
 
 def current_document(loaded: Loaded, question: Question) -> OpenDocument | None:
@@ -68,13 +68,11 @@ def draw_panel(loaded: Loaded, question: Question, answers: Mapping[str, Answer]
     st.html(PANEL_CSS)
     with page_turn():
         # The rank is the same for all decoders, so it is computed once.
-        rank = find_ranks(space, vector, [row_index])[0]
-        explanations = {
-            name: explain_document(
-                space, vector, answer.ranking, row_index, answer.stage, question.depth, rank, answer.relevance
-            )
-            for name, answer in answers.items()
-        }
+        rank_text = find_ranks(space, vector, [row_index])[0]
+        explanations = {}
+        for decoder_name, answer in answers.items():
+            details = answer.stage, question.depth, rank_text, answer.relevance
+            explanations[decoder_name] = explain_document(space, vector, answer.ranking, row_index, *details)
     with st.container(border=True, gap="small", key="reading"):
         with st.container(horizontal=True, vertical_alignment="center"):
             with st.container():
@@ -84,15 +82,15 @@ def draw_panel(loaded: Loaded, question: Question, answers: Mapping[str, Answer]
         st.text(get_body(loaded, row_index))
         if loaded.reach is None:
             vote_buttons.draw_vote_buttons(loaded, question, row_index, answers, document.source)
-        for name, explanation in explanations.items():
-            _draw_reason(answers[name], explanation)
+        for decoder_name, explanation in explanations.items():
+            _draw_reason(answers[decoder_name], explanation)
 
 
 def _draw_reason(answer: Answer, explanation: Why) -> None:
     """Draw the reason why a decoder has the document or not."""
     sign = method_style(answer.name).sign
-    rank = "" if explanation.rank is None else f" #{explanation.rank}"
-    lines = [f"{sign} {answer.title}{rank}. {describe_reasons(explanation)}"]
+    rank_text = "" if explanation.rank is None else f" #{explanation.rank}"
+    lines = [f"{sign} {answer.title}{rank_text}. {describe_reasons(explanation)}"]
     details = []
     if explanation.nearest is not None:
         location = "above" if explanation.rank is not None else "in the set"
@@ -107,20 +105,17 @@ def _draw_reason(answer: Answer, explanation: Why) -> None:
 
 
 def _format_relevance(
-    loaded: Loaded, question: Question, row: int, answers: Mapping[str, Answer], explanation: Why
+    loaded: Loaded, question: Question, row_index: int, answers: Mapping[str, Answer], explanation: Why
 ) -> str:
     """Format a document's relevance by the first scorer, its rank, and its judgement."""
     # The scorer is named only if a decoder has another one.
-    scorer = (
-        f" by {decoders.first_scorer().spec.title}"
-        if any(answer.relevance is not None for answer in answers.values())
-        else ""
-    )
+    has_others = any(answer.relevance is not None for answer in answers.values())
+    scorer = f" by {decoders.first_scorer().spec.title}" if has_others else ""
     relevance = "–" if explanation.relevance is None else decimal(explanation.relevance)
     text = f"Relevance{scorer} {relevance}, rank {explanation.place:,} of {loaded.size:,}"
     if question.qrels is None or not question.is_judged:
         return text
-    is_relevant = loaded.space.corpus.ids[row] in question.qrels.relevant(question.id)
+    is_relevant = loaded.space.corpus.ids[row_index] in question.qrels.relevant(question.id)
     return text + (" · judged relevant ✓" if is_relevant else " · not judged relevant")
 
 
@@ -128,8 +123,8 @@ def draw_heading(loaded: Loaded, row_index: int) -> None:
     """Draw a document's title and id, on one line."""
     corpus = loaded.space.corpus
     title, doc_id = visible(corpus.titles[row_index]), visible(corpus.ids[row_index])
-    name = doc_id if title in ("", doc_id) else f"{title} · {doc_id}"
-    st.text(shorten(name, 80))
+    decoder_name = doc_id if title in ("", doc_id) else f"{title} · {doc_id}"
+    st.text(shorten(decoder_name, 80))
 
 
 def get_body(loaded: Loaded, row_index: int) -> str:

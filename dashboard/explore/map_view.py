@@ -1,5 +1,7 @@
 """The Map view: the corpus in two dimensions, the retrieved sets on it, and a document's neighbours."""
 
+from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -8,7 +10,7 @@ import streamlit as st
 
 from dashboard.charts.map import Marks, build_map, build_set_traces, extent_around, full_extent
 from dashboard.charts.palette import method_style
-from dashboard.components.live_plot import Overlay, Picked, is_dark, picked, plot
+from dashboard.components.live_plot import Overlay, Picked, get_picked, is_dark, plot
 from dashboard.services import jobs
 from dashboard.services.memo import get_or_compute, session_memo
 from dashboard.services.source import Loaded
@@ -70,23 +72,26 @@ def _draw_map(loaded: Loaded, question: Question, answers: dict[str, Answer], ch
     judged = question.qrels.relevant(question.id) if question.qrels is not None else ()
     relevant = sorted(corpus.position[doc_id] for doc_id in judged if doc_id in corpus.position)
     sets = {name: answer.ranking.rows() for name, answer in answers.items()}
-    row_sets = {row for rows in sets.values() for row in rows}
-    clicked = _parse_row(loaded, picked(key).clicked)
+    row_sets = set(chain.from_iterable(sets.values()))
+    clicked = _parse_row(loaded, get_picked(key).clicked)
     near = [] if clicked is None else [clicked, *(row for row, _ in _find_neighbours(loaded, clicked))]
     places = _locate_rows(loaded, layout, sorted({*relevant, *near, *row_sets}))
     query = place_query(loaded.space, question, layout)
 
     def marks(rows: list[int]) -> Marks:
-        xy = np.array([places[row] for row in rows], dtype=float).reshape(-1, 2)
-        return Marks(xy, [str(row) for row in rows], [name_document(loaded, row) for row in rows])
+        xy = np.array(list(map(places.__getitem__, rows)), dtype=float).reshape(-1, 2)
+        return Marks(xy, list(map(str, rows)), [name_document(loaded, row_index) for row_index in rows])
 
     all_marks = bool(st.session_state.get(WHOLE_KEY))
-    marked = [query, *(places[row] for row in row_sets)]
+    marked = [query, *map(places.__getitem__, row_sets)]
     extent = full_extent(layout.points) if all_marks else _get_extent(question, layout, marked)
     grouped = colour in corpus.metadata and isinstance(colouring(corpus.metadata[colour]), Groups)
     figure = build_map(None if clicked is None else (places[clicked], marks(near[1:])), extent, grouped, dark)
     figure["layout"]["uirevision"] = f"{layout.digest} {all_marks} {query_digest(question)}"
-    traces = [(answer.name, answer.title, marks(sets[name])) for name, answer in answers.items()]
+    traces, overlay_sets = [], []
+    for name, answer in answers.items():
+        traces.append((answer.name, answer.title, marks(sets[name])))
+        overlay_sets.append(_mark_set(name, answer, sets[name]))
     clustering = chart.clusters
     clusters = zip(clustering.centres.tolist(), clustering.sizes.tolist(), clustering.names, strict=True)
     # A sampled map lacks some documents of the sets: the overlay adds them.
@@ -99,10 +104,10 @@ def _draw_map(loaded: Loaded, question: Question, answers: dict[str, Answer], ch
             {
                 "query": query_key(loaded, question),
                 "place": query.tolist(),
-                "sets": [_mark_set(name, answer, sets[name]) for name, answer in answers.items()],
+                "sets": overlay_sets,
                 "relevant": relevant,
                 "places": {str(row): [*places[row].tolist(), name_document(loaded, row)] for row in unmapped},
-                "clusters": [[*centre, size, shorten(name, 28)] for centre, size, name in clusters if name],
+                "clusters": [[*centre, size_text, shorten(name, 28)] for centre, size_text, name in clusters if name],
                 "prefix": chart.prefix,
             },
             build_set_traces(traces, query, marks(relevant) if relevant else None, dark),
@@ -135,7 +140,7 @@ def _mark_set(name: str, answer: Answer, rows: list[int]) -> dict[str, Any]:
 def _locate_rows(loaded: Loaded, layout: maps.Layout, rows: list[int]) -> dict[int, np.ndarray]:
     """Return positions of documents; those that a sampled map lacks are computed once."""
     places: dict[int, np.ndarray] = get_or_compute("map.places", layout.digest, dict, max_entries=1)
-    if missing := [row for row in rows if row not in places]:
+    if missing := [row_index for row_index in rows if row_index not in places]:
         with jobs.page_turn():
             places |= dict(zip(missing, maps.find_positions(layout, loaded.space, missing), strict=True))
     return places
@@ -155,12 +160,12 @@ def _find_neighbours(loaded: Loaded, row_index: int) -> list[tuple[int, float]]:
 
 def _describe_view(chart: CorpusMap) -> str:
     """Describe the map: its projection, its size, and its fidelity."""
-    layout, size = chart.layout, f"{chart.layout.of:,} documents"
+    layout, size_text = chart.layout, f"{chart.layout.of:,} documents"
     # A large corpus is mapped by a sample, which the caption must say.
     if layout.sampled:
-        size = f"a random {len(layout):,} of {size}; result sets are always shown"
+        size_text = f"a random {len(layout):,} of {size_text}; result sets are always shown"
     return (
-        f"{describe_map(layout)}: {size}. The map keeps {chart.fidelity:.0%} of each document's {N_NEAREST} "
+        f"{describe_map(layout)}: {size_text}. The map keeps {chart.fidelity:.0%} of each document's {N_NEAREST} "
         "nearest neighbours. Distances between clusters are not meaningful."
     )
 
@@ -184,9 +189,12 @@ def _draw_selection(loaded: Loaded, selection: Picked) -> None:
         st.text(replace_surrogates(corpus.passages[row]) or "(no text)")
     neighbours = _find_neighbours(loaded, row)
     st.caption(f"The {len(neighbours)} nearest in the embedding space")
-    names = [name_document(loaded, neighbour) for neighbour, _ in neighbours]
-    similarities = [similarity for _, similarity in neighbours], number_column("%.3f", 80)
-    draw_columns({"Document": (names, None), "Similarity": similarities}, height=330)
+    names, similarities = [], []
+    for neighbour, similarity in neighbours:
+        names.append(name_document(loaded, neighbour))
+        similarities.append(similarity)
+    columns = {"Document": (names, None), "Similarity": (similarities, number_column("%.3f", 80))}
+    draw_columns(columns, height=330)
 
 
 def _list_documents(loaded: Loaded, rows: list[int]) -> None:
@@ -194,15 +202,18 @@ def _list_documents(loaded: Loaded, rows: list[int]) -> None:
     corpus = loaded.space.corpus
     st.text(f"{len(rows):,} documents inside")
     st.caption("Double-click to clear the selection.")
-    doc_ids = [replace_surrogates(corpus.ids[row]) for row in rows]
-    table = pd.DataFrame({"id": doc_ids, "Document": [name_document(loaded, row) for row in rows]})
+    # Texts of files may have lone surrogates, which a download cannot encode.
+    doc_ids, names, texts = [], [], []
+    for row_index in rows:
+        doc_ids.append(replace_surrogates(corpus.ids[row_index]))
+        names.append(name_document(loaded, row_index))
+        texts.append(replace_surrogates(corpus.passages[row_index]))
+    table = pd.DataFrame({"id": doc_ids, "Document": names})
     draw_table(table.head(MAX_LASSO_ROWS), height=min(400, 38 + 35 * len(table)))
     if len(rows) > MAX_LASSO_ROWS:
         st.caption(f"The first {MAX_LASSO_ROWS} are listed.")
     with st.container(horizontal=True):
         lines = "".join(f"{doc_id}\n" for doc_id in doc_ids)
         st.download_button("Ids (.txt)", lines, "documents.ids.txt", "text/plain", key="map.ids")
-        texts = pd.DataFrame({"id": doc_ids, "text": [replace_surrogates(corpus.passages[row]) for row in rows]})
-        st.download_button(
-            "Ids and texts (.csv)", lambda: format_csv(texts), "documents.csv", "text/csv", key="map.csv"
-        )
+        build_csv = partial(format_csv, pd.DataFrame({"id": doc_ids, "text": texts}))
+        st.download_button("Ids and texts (.csv)", build_csv, "documents.csv", "text/csv", key="map.csv")

@@ -53,9 +53,7 @@ VIEWS = {
     view_names.REDUNDANCY: View(redundancy.draw_redundancy, redundancy.draw_options),
     view_names.WEIGHTS: View(weights.draw_weights, needs_documents=True),
     view_names.METRICS: View(results.draw_metrics),
-    view_names.CHECK_UP: View(
-        lambda loaded, question, *_: checkup.draw_check_up(loaded, question), needs_documents=True
-    ),
+    view_names.CHECK_UP: View(checkup.draw_check_up, needs_documents=True),
 }
 
 
@@ -86,9 +84,8 @@ def _draw_answers(loaded: Loaded, question: Question, is_released: bool) -> None
     with bar:
         view = views[choose("View", views, "view")]
         option_area = st.container(horizontal=True, vertical_alignment="center", width="stretch")
-        settings = st.popover(
-            "Decoders and settings", icon=":material/tune:", width="content", key="explore.settings", on_change="rerun"
-        )
+        look: Any = {"icon": ":material/tune:", "width": "content"}
+        settings = st.popover("Decoders and settings", key="explore.settings", on_change="rerun", **look)
         if settings.open:
             with settings:
                 _draw_settings(loaded)
@@ -125,40 +122,36 @@ def _draw_settings(loaded: Loaded) -> None:
     """Draw the choice of decoders, and all their parameters and scorers."""
     specs = methods("selector")
     names = list(specs)
+    intro = f"Changes are marked against {specs[names[0]].title}."
     chosen_names = choose_several(
         "Decoders",
         names,
         decoders.DECODERS_KEY,
         default=decoders.list_chosen(),
         format_func=lambda n: f"{method_style(n).sign} {specs[n].title}",
-        help="\n\n".join(
-            [f"Changes are marked against {specs[names[0]].title}."]
-            + [f"**{spec.title}** {spec.summary}" for spec in specs.values()]
-        ),
+        help="\n\n".join([intro, *(f"**{spec.title}** {spec.summary}" for spec in specs.values())]),
     )
     for name in chosen_names:
         spec = specs[name]
-        heading, picker = (
-            partial(draw_method_heading, name, spec.title),
-            partial(scorers.draw_scorers, spec, loaded.space),
-        )
+        heading = partial(draw_method_heading, name, spec.title)
+        picker = partial(scorers.draw_scorers, spec, loaded.space)
         draw_stage_row(spec, decoders.PARAM_PREFIX, heading, ("scorer", picker), scorers.count_changed_scorers(spec))
 
 
 def _answer_or_last(
-    loaded: Loaded, question: Question, name: str, decoder: Decoder, errors: dict[str, str]
+    loaded: Loaded, question: Question, method_name: str, decoder: Decoder, errors: dict[str, str]
 ) -> Answer | None:
     """Return a decoder's answer; if it fails, add the reason to `errors` and return its last answer."""
     last_answers: dict[str, tuple[tuple[Any, ...], Answer]] = st.session_state.setdefault("good", {})
     query_parts = (loaded.space.embeddings.digest, loaded.state, question.text, question.k, question.depth)
     try:
-        result = compute_answer(loaded, question, name, decoder)
+        result = compute_answer(loaded, question, method_name, decoder)
     except FrontierError as error:
-        errors[name] = str(error)
+        errors[method_name] = str(error)
         # The last answer is only shown for the same query on the same documents.
-        last_query, last_answer = last_answers.get(name, (None, None))
+        last_query, last_answer = last_answers.get(method_name, (None, None))
         return last_answer if last_query == query_parts else None
-    last_answers[name] = (query_parts, result)
+    last_answers[method_name] = (query_parts, result)
     return result
 
 
@@ -207,7 +200,7 @@ def draw_tiles(
         else:
             st.session_state[decoders.VIEW_KEY] = view_names.CHECK_UP
 
-    vendor.view("tiles", TILES_KEY, data, {"committed": partial(_commit_sliders, forms), "stepped": step_to})
+    vendor.draw_view("tiles", TILES_KEY, data, {"committed": partial(_commit_sliders, forms), "stepped": step_to})
 
 
 def _build_tile(
@@ -231,18 +224,13 @@ def _build_tile(
                 "standard": form.default,
                 "linked": isinstance(form, Real) and form.scale == "linear" and form.comfortable_range == (0.0, 1.0),
                 "stops": next(reversed(requests.values())).stops,
-                "urls": [vendor.offer(digest, request) for digest, request in requests.items()],
+                "urls": [vendor.serve_answer(digest, request) for digest, request in requests.items()],
             }
         )
     packed = slider.pack_ranking(loaded.space, question.vector, result.ranking, **extra)
     notes = [describe_guarantee(stage.as_json()), decoders.describe_scorers(result.decoder), packed["trust"]]
-    return {
-        "key": key,
-        **method_look(result.name, result.title),
-        "note": " · ".join(filter(None, notes)),
-        "now": packed,
-        "sliders": sliders,
-    }
+    tile = {"note": " · ".join(filter(None, notes)), "now": packed, "sliders": sliders}
+    return {"key": key} | method_look(result.name, result.title) | tile
 
 
 def _commit_sliders(forms: Mapping[str, Mapping[str, tuple[str, Param]]], message: Mapping[str, Any]) -> None:

@@ -1,17 +1,19 @@
 """Proofs of answers from a vector engine, and the button that proves the others."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import streamlit as st
 
+from dashboard.charts.figure import read_column
 from dashboard.services.jobs import Job
 from dashboard.services.source import Loaded
 from dashboard.session.answers import Answer, answer_key, as_embeddings, store_proof
 from dashboard.session.query import Question
 from dashboard.widgets.job_panel import JobPanel, draw_run_button
-from engine.dialogue import SCOPE_PROVEN
 from engine.progress import counted, report_to
 from engine.reach import Reach
+from engine.remote_certificate import SCOPE_PROVEN
 from engine.values import Ranking
 
 HELP = "The engine looks at all documents in place of its index, until nothing is found that an answer lacks."
@@ -22,8 +24,11 @@ def draw_proofs(loaded: Loaded, question: Question, answers: Mapping[str, Answer
     reach = loaded.reach
     if reach is None:
         return
-    answers_info = [(answer, answer.ranking.info[0]) for answer in answers.values()]
-    provable = [answer for answer, info in answers_info if info["scope"] != SCOPE_PROVEN and info["provable"]]
+    proven, provable, partial_answers = list[Answer](), list[Answer](), list[Answer]()
+    for answer in answers.values():
+        info = answer.ranking.info[0]
+        is_proven = info["scope"] == SCOPE_PROVEN
+        (proven if is_proven else provable if info["provable"] else partial_answers).append(answer)
     panel = _proof_panel(reach, loaded.origin, question, provable)
     # While a proof runs, its progress replaces the summary.
     if provable and panel.job is not None:
@@ -33,19 +38,18 @@ def draw_proofs(loaded: Loaded, question: Question, answers: Mapping[str, Answer
                 store_proof(loaded.origin, question, answer.decoder, ranking)
             st.rerun()
         return
-    proven = [answer for answer, info in answers_info if info["scope"] == SCOPE_PROVEN]
-    parts = [
-        (f"proven for all {counted(loaded.size, 'document')}", proven),
-        ("not proven", provable),
-        ("of the documents that came back only", [a for a, _ in answers_info if a not in proven and a not in provable]),
-    ]
-    summary = " · ".join(f"{scope}: {', '.join(a.title for a in members)}" for scope, members in parts if members)
+    scopes = {
+        f"proven for all {counted(loaded.size, 'document')}": proven,
+        "not proven": provable,
+        "of the documents that came back only": partial_answers,
+    }
+    parts = [f"{scope}: {', '.join(read_column(members, 'title'))}" for scope, members in scopes.items() if members]
+    summary = " · ".join(parts)
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="explore.proof"):
         st.caption(summary[:1].upper() + summary[1:], width="content")
         if provable:
-            draw_run_button(
-                "Prove", "prove.start", panel.purpose, help=HELP, on_click=panel.start_job, type="secondary"
-            )
+            look = {"help": HELP, "type": "secondary"}
+            draw_run_button("Prove", "prove.start", panel.purpose, on_click=panel.start_job, **look)
 
 
 def _proof_panel(
@@ -62,12 +66,6 @@ def _proof_panel(
                 proofs.append(reach.prove(answer.decoder, query, question.k))
         return proofs
 
-    return JobPanel(
-        purpose="prove",
-        key=tuple(answer_key(corpus, question, answer.decoder) for answer in answers),
-        title="prove answers",
-        work=prove,
-        resume_label="Prove",
-        autostart=False,
-        failed_text="This could not be proved.",
-    )
+    key = tuple(answer_key(corpus, question, answer.decoder) for answer in answers)
+    texts: Any = {"title": "prove answers", "resume_label": "Prove", "failed_text": "This could not be proved."}
+    return JobPanel(purpose="prove", key=key, work=prove, autostart=False, **texts)

@@ -1,6 +1,7 @@
 """The Redundancy view: similarity within each set, and any two documents side by side."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import pandas as pd
 import streamlit as st
@@ -35,27 +36,23 @@ PAIR_KEY, SETS_KEY = "redundancy.pair", "redundancy.beside"
 
 def draw_options(answers: Mapping[str, Answer], baseline: str) -> None:
     """Draw the choice of the sets beside the baseline's, if not all fit."""
-    other_names = [name for name in answers if name != baseline]
+    other_names = _list_others(answers, baseline)
     if len(other_names) < MAX_SETS:
         return
     st.session_state[SETS_KEY] = _list_sets(answers, baseline)[1:]
-    label = f"Beside {answers[baseline].title}"
-    st.multiselect(
-        label,
-        other_names,
-        max_selections=MAX_SETS - 1,
-        key=SETS_KEY,
-        persist_state="session",
-        format_func=lambda name: answers[name].title,
-        label_visibility="collapsed",
-        placeholder=label,
-        width=320,
-    )
+    label, titles = f"Beside {answers[baseline].title}", {name: answers[name].title for name in other_names}
+    look = {"label_visibility": "collapsed", "placeholder": label, "width": 320}
+    options: Any = {"max_selections": MAX_SETS - 1, "key": SETS_KEY, "persist_state": "session"} | look
+    st.multiselect(label, other_names, format_func=titles.__getitem__, **options)
+
+
+def _list_others(answers: Mapping[str, Answer], baseline: str) -> list[str]:
+    return [name for name in answers if name != baseline]
 
 
 def _list_sets(answers: Mapping[str, Answer], baseline: str) -> list[str]:
     """Return the baseline and the chosen sets, by default the first that fit."""
-    other_names = [name for name in answers if name != baseline]
+    other_names = _list_others(answers, baseline)
     if len(other_names) < MAX_SETS:
         return [baseline, *other_names]
     # A decoder that is no longer compared cannot stay selected.
@@ -105,13 +102,16 @@ def _draw_set(loaded: Loaded, question: Question, name: str, answer: Answer, red
     draw_method_heading(answer.stage.spec.name, answer.title)
     nearest = redundancy.nearest
     names = [title or doc_id for title, doc_id in zip(redundancy.titles, redundancy.ids, strict=True)]
-    similarities = [None if n is None else redundancy.similarity[row, n] for row, n in enumerate(nearest)]
-    above = [None if n is None else f"#{n + 1} {names[n]}" for n in nearest]
+    # The first document has none above it.
+    cosines, above = [], []
+    for row_index, nearest_row in enumerate(nearest):
+        cosines.append(None if nearest_row is None else redundancy.similarity[row_index, nearest_row])
+        above.append(None if nearest_row is None else f"#{nearest_row + 1} {names[nearest_row]}")
     event = draw_columns(
         {
             "#": (range(1, len(nearest) + 1), number_column(width=32)),
             "Document": (names, text_column(130)),
-            "Similarity": (similarities, number_column("%.3f", 76)),
+            "Similarity": (cosines, number_column("%.3f", 76)),
             "Nearest already chosen": (above, text_column(140, "The most similar document ranked above it")),
         },
         key=f"near.{name}",
@@ -119,9 +119,10 @@ def _draw_set(loaded: Loaded, question: Question, name: str, answer: Answer, red
         **CLICKABLE,
         placeholder="–",
     )
-    row = find_click(f"near.{name}", event, len(nearest))
-    if row is not None and (nearest_row := nearest[row]) is not None:
-        _open_pair(loaded, question, redundancy.rows[row], redundancy.rows[nearest_row])
+    clicked = find_click(f"near.{name}", event, len(nearest))
+    nearest_row = None if clicked is None else nearest[clicked]
+    if clicked is not None and nearest_row is not None:
+        _open_pair(loaded, question, redundancy.rows[clicked], redundancy.rows[nearest_row])
 
 
 def _open_clicked(loaded: Loaded, question: Question, picked: live_plot.Picked) -> None:
@@ -158,23 +159,20 @@ def _draw_pair(
         similarity = similarities(loaded.space, pair)[0, 1]
     with st.container(border=True, height=PAIR_PX, key="redundancy.panel"):
         *texts, ranks = st.columns([5, 5, 4], gap="small")
-        for row, column, letter in zip(pair, texts, "AB", strict=True):
+        for row_index, column, letter in zip(pair, texts, "AB", strict=True):
             with column, st.container(gap="xxsmall"):
                 st.caption(letter)
-                document_panel.draw_heading(loaded, row)
+                document_panel.draw_heading(loaded, row_index)
                 with st.container(height=TEXT_PX, border=False, key=f"redundancy.text.{letter}"):
-                    st.text(document_panel.get_body(loaded, row))
+                    st.text(document_panel.get_body(loaded, row_index))
         with ranks:
             st.caption(f"similarity of A and B: {similarity:.4f}")
-            rank = number_column(width=60, help="Its rank in the decoder's set")
-            rank_columns = [pd.array([s.rank(row) for s in sets.values()], dtype="Int64") for row in pair]
-            draw_columns(
-                {
-                    "Decoder": ([answers[name].title for name in sets], text_column(110)),
-                    "A": (rank_columns[0], rank),
-                    "B": (rank_columns[1], rank),
-                },
-                key="redundancy.made",
-                row_height=ROW_PX,
-                placeholder="out",
-            )
+            rank_column = number_column(width=60, help="Its rank in the decoder's set")
+            rank_columns = [pd.array([s.rank(row_index) for s in sets.values()], dtype="Int64") for row_index in pair]
+            titles = [answers[name].title for name in sets]
+            columns = {
+                "Decoder": (titles, text_column(110)),
+                "A": (rank_columns[0], rank_column),
+                "B": (rank_columns[1], rank_column),
+            }
+            draw_columns(columns, key="redundancy.made", row_height=ROW_PX, placeholder="out")

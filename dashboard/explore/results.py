@@ -6,6 +6,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
+from dashboard.charts.figure import read_column
 from dashboard.charts.palette import method_style
 from dashboard.components import vendor
 from dashboard.explore import document_panel
@@ -45,10 +46,10 @@ def draw_lists(loaded: Loaded, question: Question, answers: Mapping[str, Answer]
     votes = None
     if feedback.is_live():
         feedback.prepare_session(loaded)
-        own_votes = vote_buttons.find_own_votes(loaded, question)
-        votes = {str(row): kind for row, kind in own_votes if kind != vote_buttons.RIGHT}
+        user_votes = vote_buttons.find_own_votes(loaded, question)
+        votes = {str(row_index): kind for row_index, kind in user_votes if kind != vote_buttons.RIGHT}
     opened_row = None if document is None else document.row
-    data = {"query": query_key(loaded, question), "opened": opened_row, "votes": votes}
+    list_data = {"query": query_key(loaded, question), "opened": opened_row, "votes": votes}
     lists = vote_buttons.list_rankings(answers)
 
     def on_opened(message: Mapping[str, Any]) -> None:
@@ -64,9 +65,9 @@ def draw_lists(loaded: Loaded, question: Question, answers: Mapping[str, Answer]
             seen = vote_buttons.find_list(row_index, lists, str(message["source"]))
             confirm.take_step(vote_buttons.vote_step(loaded, question, row_index, kind, seen))
 
-    vendor.view("lists", "explore.lists", data, {"opened": on_opened, "voted": on_voted})
+    vendor.draw_view("lists", "explore.lists", list_data, {"opened": on_opened, "voted": on_voted})
     with page_turn():
-        rankings = [answer.ranking for answer in answers.values()]
+        rankings = read_column(answers.values(), "ranking")
         missed_docs = find_missed(loaded.space, question.vector, question.id, rankings, question.qrels)
     _draw_missed("Missed by all: ", missed_docs)
     _draw_side(loaded, question, answers)
@@ -113,31 +114,25 @@ def _draw_merged(loaded: Loaded, question: Question, answers: Mapping[str, Answe
         st.caption("Nothing was retrieved.")
         return
     # Figure spaces pad all ranks to one width, so that texts sort as numbers.
-    max_digits = max((len(str(entry.rank)) for r in rows for entry in r.places.values() if entry.rank), default=1)
+    max_rank = max((entry.rank or 0 for row in rows for entry in row.places.values()), default=0)
 
     def pad_rank(entry: Place) -> str:
-        return FIGURE_SPACE * (max_digits - len(str(entry.rank)) if entry.rank else 0) + str(entry)
+        return FIGURE_SPACE * (len(str(max_rank)) - len(str(entry.rank)) if entry.rank else 0) + str(entry)
 
-    titles = {name: f"{method_style(answer.name).sign} {answer.title}" for name, answer in answers.items()}
     # Scores of different scorers are not comparable: the column is then the inner product.
-    relevance = "Relevance" if all(a.relevance is None for a in answers.values()) else "Inner product"
+    relevance = "Relevance" if all(answer.relevance is None for answer in answers.values()) else "Inner product"
     pinned = st.column_config.TextColumn(width=280, pinned=len(answers) > MAX_UNPINNED + 1)
+    columns: dict[str, tuple[list[Any], Any]] = {"Document": (list(map(format_document, rows)), pinned)}
+    for tick, column in make_relevance_column(rows).items():
+        columns[tick] = column, text_column(28, "Judged relevant")
+    columns[relevance] = read_column(rows, "relevance"), number_column("%.3f", 76, RELEVANCE_HELP)
     ranks = text_column(112, "Rank, and places gained or lost; – for a document in neither set")
-    event = draw_columns(
-        {
-            "Document": ([format_document(r) for r in rows], pinned),
-            **{
-                tick: (column, text_column(28, "Judged relevant"))
-                for tick, column in make_relevance_column(rows).items()
-            },
-            relevance: ([r.relevance for r in rows], number_column("%.3f", 76, RELEVANCE_HELP)),
-            **{title: ([pad_rank(row.places[name]) for row in rows], ranks) for name, title in titles.items()},
-            "Sets": ([r.sets for r in rows], number_column(width=48, help="How many of the decoders return it")),
-        },
-        key="merged",
-        max_rows=MAX_TABLE_ROWS,
-        **CLICKABLE,
-    )
+    for name, answer in answers.items():
+        title = f"{method_style(answer.name).sign} {answer.title}"
+        columns[title] = [pad_rank(row.places[name]) for row in rows], ranks
+    sets_column = number_column(width=48, help="How many of the decoders return it")
+    columns["Sets"] = read_column(rows, "sets"), sets_column
+    event = draw_columns(columns, key="merged", max_rows=MAX_TABLE_ROWS, **CLICKABLE)
     clicked = find_click("merged", event, len(rows))
     if clicked is not None:
         document_panel.open_document(loaded, question, rows[clicked].row)
@@ -146,10 +141,9 @@ def _draw_merged(loaded: Loaded, question: Question, answers: Mapping[str, Answe
 
 def _draw_missed(heading: str, documents: Sequence[tuple[str, int | None]]) -> None:
     """Draw the names of relevant documents that were not returned, the most relevant first."""
-    names = [
-        f"{doc_id} ({'not in the corpus' if rank is None else f'relevance rank {rank:,}'})"
-        for doc_id, rank in documents[:MAX_MISSED]
-    ]
+    names = []
+    for doc_id, rank in documents[:MAX_MISSED]:
+        names.append(f"{doc_id} ({'not in the corpus' if rank is None else f'relevance rank {rank:,}'})")
     if len(documents) > MAX_MISSED:
         names.append(f"and {len(documents) - MAX_MISSED:,} more")
     if names:

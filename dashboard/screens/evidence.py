@@ -4,4 +4,4 @@ from dashboard.evidence import page
 from dashboard.session import address
 
 address.get_source()
-page.show()
+page.draw_evidence()

@@ -10,7 +10,7 @@ if loaded is not None:
     from dashboard.tuning import page as tuning
 
     TUNE, TRAIN = "Tune a setting", "Train"
-    VIEWS = {TUNE: tuning.show, TRAIN: training.show}
+    VIEWS = {TUNE: tuning.draw_tuning, TRAIN: training.draw_training}
     # After a reload what is under way is what people look for.
     first = TRAIN if training_runs.is_training(loaded.without_training) else TUNE
     VIEWS[choose("Tune or train", VIEWS, "tune.page", default=first)](loaded)

@@ -121,8 +121,11 @@ def report_health() -> dict[str, Any]:
     _LOADED_ONCE.update(loaded.source for loaded in list_loaded())  # pages load too
     waiting = [source for source in list_start_sources() if source not in _LOADED_ONCE]
     # No path goes out: the health check is open to everybody who reaches the server.
-    waiting_jobs = [(source, find_loading_job(source)) for source in waiting]
-    failed_names = [source.name for source, job in waiting_jobs if job is not None and not job.running and job.error]
+    failed_names = []
+    for source in waiting:
+        job = find_loading_job(source)
+        if job is not None and not job.running and job.error:
+            failed_names.append(source.name)
     status = "failed" if failed_names else "loading" if waiting else "ok"
     loaded = sorted({corpus.source.name for corpus in list_loaded() if corpus.source in list_start_sources()})
     return {"status": status, "loaded": loaded} | ({"failed": failed_names} if failed_names else {})
@@ -146,7 +149,7 @@ def inspect_files(source: Source) -> Inspection:
 
 def _list_file_states(path: Path) -> tuple[tuple[str, int, int], ...]:
     """Return name, modification time and bytes of each file that a corpus is read from."""
-    paths = [path] if path.is_file() else sorted(file for file in (*path.glob("*"), *path.glob("*/*.tsv")))
+    paths = [path] if path.is_file() else sorted((*path.glob("*"), *path.glob("*/*.tsv")))
     stats = [(str(file), file.stat()) for file in paths if file.is_file()]
     return tuple((name, stat.st_mtime_ns, stat.st_size) for name, stat in stats)
 
@@ -177,9 +180,7 @@ def list_other_loads(used: Source | None) -> list[tuple[Source, Job]]:
 
 def may_see_load(source: Source, job: Job, path: str) -> bool:
     """Return True if this session may see a corpus being loaded: its paths are known, or this session typed them."""
-    shared = (
-        source.path == path and not roots.is_model_folder(source.encoder) and not roots.is_model_folder(source.qrels)
-    )
+    shared = source.path == path and not any(map(roots.is_model_folder, (source.encoder, source.qrels)))
     return shared or source in _START_SOURCES or jobs.is_subscribed(job)
 
 
@@ -219,15 +220,15 @@ def format_encoder_name(name: str) -> str:
 
 def format_variant_names(variants: Sequence[Loaded]) -> list[str]:
     """Name the variants by encoder, dtype and training, and by the weights' digest if two are alike."""
-    names_digests = []
+    names, suffixes = [], []
     for variant in variants:
         encoder = variant.space.encoder
         name = "own vectors" if encoder is None else f"{format_encoder_name(encoder.name)}, {encoder.dtype}"
         name += f" · trained: {variant.training}" if variant.training else ""
         embeddings = variant.space.embeddings
-        names_digests.append((name, (embeddings.encoder or embeddings).digest))
-    names = [name for name, _ in names_digests]
-    return [name if names.count(name) == 1 else f"{name} ({digest[:6]})" for name, digest in names_digests]
+        names.append(name)
+        suffixes.append(f" ({(embeddings.encoder or embeddings).digest[:6]})")
+    return [name if names.count(name) == 1 else name + suffix for name, suffix in zip(names, suffixes, strict=True)]
 
 
 def compute_encoder_key(loaded: Loaded) -> str:
@@ -323,9 +324,8 @@ def _embed_corpus(source: Source, job: Job) -> Loaded:
         # More labelled queries are embedded by the job that needs them.
         if 0 < len(dataset.queries) <= MAX_EAGER_QUERIES:
             options["dtype"] = embeddings.encoder.dtype
-            query_vectors = engine.embed(
-                dataset.queries, progress=_freezing_progress(job, 3, "queries"), **options
-            ).vectors
+            report = _freezing_progress(job, 3, "queries")
+            query_vectors = engine.embed(dataset.queries, progress=report, **options).vectors
     space = engine.Space(dataset.corpus, embeddings)
     return Loaded(source=source, dataset=dataset, space=space, queries=query_vectors)
 
@@ -336,9 +336,9 @@ def _share_loaded_texts(dataset: Any) -> Any:
         if loaded.dataset.corpus == dataset.corpus and loaded.dataset.corpus.name == dataset.corpus.name:
             corpus, metadata = loaded.dataset.corpus, dataset.corpus.metadata
             # The columns beside the documents are no part of what makes two corpora the same.
-            return replace(
-                dataset, corpus=corpus if corpus.metadata == metadata else replace(corpus, metadata=metadata)
-            )
+            if corpus.metadata != metadata:
+                corpus = replace(corpus, metadata=metadata)
+            return replace(dataset, corpus=corpus)
     return dataset
 
 

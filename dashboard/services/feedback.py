@@ -19,7 +19,7 @@ from dashboard.services.memo import Memo
 from dashboard.services.source import Loaded
 from engine import feedback as orag
 from engine.data import event_log
-from engine.feedback import storage
+from engine.feedback import vote_log
 from engine.feedback.policy import VoteKind
 from engine.values import Embeddings, Notice
 
@@ -161,7 +161,7 @@ def begin_new_log(loaded: Loaded) -> Path:
         (usual_path, state_path), old_path = _list_log_paths(loaded), get_log_path(loaded)
         # The usual log stays where it is, as it may belong to another state of the corpus.
         if old_path != usual_path:
-            old_path = storage.move_aside(old_path)
+            old_path = vote_log.move_aside(old_path)
         orag.save(blank_session, state_path)
         return old_path
 
@@ -196,7 +196,7 @@ def open_or_create_log(loaded: Loaded) -> orag.Log:
     if log is not None:
         return log
     # Two processes may begin a log at once; the storage lets one of them win.
-    storage.begin_log(lambda: _blank_session(loaded), get_log_path(loaded))
+    vote_log.begin_log(lambda: _blank_session(loaded), get_log_path(loaded))
     return _open_log(loaded) or open_or_create_log(loaded)
 
 

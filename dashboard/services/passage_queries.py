@@ -29,11 +29,11 @@ def find_task(loaded: Loaded) -> Dataset | None:
     # A long corpus would block the page, so a job searches it.
     if digest not in _PASSAGE_TASKS and sum(map(len, loaded.dataset.corpus.texts)) <= MAX_PAGE_CHARACTERS:
         with jobs.page_turn():
-            make(loaded)
+            make_task(loaded)
     return _PASSAGE_TASKS.get(digest)
 
 
-def make(loaded: Loaded, job: Job | None = None) -> Dataset:
+def make_task(loaded: Loaded, job: Job | None = None) -> Dataset:
     """Choose the passages of a corpus and cache them."""
     corpus = loaded.dataset.corpus
     progress, stop = (None, None) if job is None else (job.report, job.stop)
@@ -45,6 +45,5 @@ def make(loaded: Loaded, job: Job | None = None) -> Dataset:
 def swap_queries(loaded: Loaded, task: Dataset) -> Loaded:
     """Return the corpus with passages as its labelled queries, whose vectors come on demand."""
     qrels = {PASSAGES_SPLIT: next(iter(task.qrels.values()))}
-    return replace(
-        loaded, dataset=replace(loaded.dataset, queries=task.queries, qrels=qrels, aspects=None), queries=None
-    )
+    dataset = replace(loaded.dataset, queries=task.queries, qrels=qrels, aspects=None)
+    return replace(loaded, dataset=dataset, queries=None)

@@ -26,8 +26,9 @@ class JobRequest:
 
     def qrels(self, dataset: Dataset) -> dict[str, Qrels]:
         """Return the judgements by split. Raises DataError if a split is missing."""
-        if missing_names := [split_name for split_name in self.split_names if split_name not in dataset.qrels]:
-            raise DataError(explain_missing_split(dataset.qrels, missing_names[0]))
+        for split_name in self.split_names:
+            if split_name not in dataset.qrels:
+                raise DataError(explain_missing_split(dataset.qrels, split_name))
         return {split_name: dataset.qrels[split_name] for split_name in self.split_names}
 
     def vectors(self, loaded: Loaded, qrels: Mapping[str, Qrels], job: Job) -> Embeddings:
@@ -37,7 +38,9 @@ class JobRequest:
     def digest(self, loaded: Loaded) -> str:
         """Name the result of these settings on this corpus and these judgements."""
         # Judgements are part of the name: edited judgements must not find an old result.
-        parts = [part for name, qrels in self.qrels(loaded.dataset).items() for part in (name, qrels.digest)]
+        parts: list[str] = []
+        for name, qrels in self.qrels(loaded.dataset).items():
+            parts += (name, qrels.digest)
         return digest_of([loaded.space.embeddings.digest, json.dumps(self.as_json(), sort_keys=True), *parts])[:32]
 
     def as_json(self) -> dict[str, Any]:

@@ -130,7 +130,8 @@ def _walk_folder(folder: Path, max_depth: int) -> Iterator[Path]:
 
 
 def _format_refusal(typed_path: str | Path) -> str:
+    # A whole command, as its reader is on a page, where a bare flag says nothing.
     return (
-        f"{visible(str(typed_path))[:300]!r} lies outside the folders that this server reads: start it with "
-        "--root FOLDER, a folder that holds it, to have it read"
+        f"{visible(str(typed_path))[:300]!r} lies outside the folders that this server reads; start it by "
+        '"frontier serve --root FOLDER", with a folder that contains it, to have it read'
     )

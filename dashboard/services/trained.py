@@ -15,7 +15,7 @@ from engine.errors import DataError
 from engine.values import Queries, replace_surrogates
 
 if TYPE_CHECKING:
-    from engine.evaluation.export import ExportContext
+    from engine.evaluation.export_decoder import ExportContext
     from engine.training.trained import Trained
 
 TRAINED_SECTION = "trained"
@@ -32,9 +32,8 @@ def save_trained(trained: Trained, stage: str, corpus: str) -> str:
     path = _checkpoint_path(name)
     if not _is_readable(path):
         replace(trained, facts={**trained.facts, STAGE_FACT: stage}).save(path)
-    inventory.label_entries(
-        TRAINED_SECTION, name, [path.name], {"name": f"{replace_surrogates(corpus)}: {stage}, to be used"}
-    )
+    facts = {"name": f"{replace_surrogates(corpus)}: {stage}, to be used"}
+    inventory.label_entries(TRAINED_SECTION, name, [path.name], facts)
     return name
 
 
@@ -71,7 +70,7 @@ def export_fields(loaded: Loaded) -> dict[str, str]:
 
 def export_context(loaded: Loaded, k: int, **other_fields: Any) -> ExportContext:
     """Build the context in which a decoder that was chosen on a corpus is to be used."""
-    from engine.evaluation.export import READING_ARGUMENTS, ExportContext
+    from engine.evaluation.export_decoder import READING_ARGUMENTS, ExportContext
 
     encoder = None if loaded.space.encoder is None else loaded.source.encoder
     fields: dict[str, Any] = {"documents": len(loaded.space), **export_fields(loaded), **other_fields}

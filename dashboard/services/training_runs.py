@@ -84,9 +84,7 @@ def find_training_job(digest: str) -> Job | None:
 def is_training(loaded: Loaded) -> bool:
     """Return True if a training on these embeddings runs in any window."""
     with _TRAININGS_LOCK:
-        return any(
-            embeddings == loaded.space.embeddings.digest and job.running for embeddings, job in _TRAININGS.values()
-        )
+        return any(digest == loaded.space.embeddings.digest and job.running for digest, job in _TRAININGS.values())
 
 
 def list_trainings(loaded: Loaded) -> list[TrainingJob]:

@@ -24,10 +24,8 @@ def format_source(source: Source) -> dict[str, str]:
     # Defaults are left out, so that an address stays short and survives new fields.
     default = Source(source.path)
     fields = {name: getattr(source, name) for name in SOURCE_FIELDS if getattr(source, name) != getattr(default, name)}
-    columns = {
-        name: value for name, value in zip(COLUMN_PARAMS, source.columns or (), strict=False) if value is not None
-    }
-    extra = {METADATA_PARAM: ",".join(quote(name) for name in source.metadata)} if source.metadata else {}
+    columns = {key: value for key, value in zip(COLUMN_PARAMS, source.columns or (), strict=False) if value is not None}
+    extra = {METADATA_PARAM: ",".join(map(quote, source.metadata))} if source.metadata else {}
     if source.where:
         extra[WHERE_PARAM] = ",".join(f"{quote(name, safe='')}={quote(value, safe='')}" for name, value in source.where)
     return {"corpus": source.path, **columns, **extra, **fields}
@@ -37,14 +35,16 @@ def parse_source(params: Mapping[str, str]) -> Source | None:
     """Return the corpus that address parameters name, loaded or not; None if they name none."""
     if not params.get("corpus"):
         return None
-    id_column, text_column, title_column = (params.get(name) for name in COLUMN_PARAMS)
+    id_column, text_column, title_column = map(params.get, COLUMN_PARAMS)
     fields: dict[str, Any] = {name: params[name] for name in SOURCE_FIELDS if name in params}
     # A table needs a text column; id and title alone mean nothing.
     columns = (id_column, text_column, title_column) if text_column is not None else None
     metadata = tuple(map(unquote, params[METADATA_PARAM].split(","))) if METADATA_PARAM in params else ()
-    pairs = [pair.partition("=") for pair in params.get(WHERE_PARAM, "").split(",") if pair]
-    where = tuple((unquote(column), unquote(value)) for column, _, value in pairs)
-    return Source(params["corpus"], columns=columns, metadata=metadata, where=where, **fields)
+    where = []
+    for pair in filter(None, params.get(WHERE_PARAM, "").split(",")):
+        column, _, value = pair.partition("=")
+        where.append((unquote(column), unquote(value)))
+    return Source(params["corpus"], columns=columns, metadata=metadata, where=tuple(where), **fields)
 
 
 def find_source(requested: Source) -> Source | None:

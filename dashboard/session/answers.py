@@ -138,7 +138,6 @@ def compute_scores(loaded: Loaded, question: Question, decoder: Decoder) -> tupl
         words = f"Scoring by {titles}; the first time an index is made or a model is loaded"
         query = as_embeddings(loaded, question)
         with st.spinner(words), jobs.page_turn(), report_to(report):
-            # x
             # What is computed once for a corpus is not part of a query's time.
             for scorer in filter(None, (decoder.retrieve, decoder.rerank)):
                 scorer.prepare(loaded.space)
@@ -153,7 +152,8 @@ def _time_calls(
 ) -> tuple[T, float | None]:
     """Return a result and the median seconds of a few calls, none of them the first of its kind.
 
-    get_get_tensor: a result's tensor, whose device is waited for. None if the first call took too long to be repeated.
+    The median is None if the first call took too long to be repeated. get_tensor: returns the tensor of a result, whose
+    device is waited for.
     """
     timed_kinds = _memo(loaded, "timed", MAX_CACHED_ANSWERS)
     is_first, seconds = call_kind not in timed_kinds, list[float]()

@@ -78,9 +78,8 @@ def _get_scorer(selector_name: str, role: str) -> Scorer | None:
 def check_decoder(decoder: Decoder, space: Space) -> Decoder:
     """Return the decoder. Raises ParamError, with the fix, if its scorers lack something."""
     if decoder.rerank is not None and decoder.depth is None:
-        raise ParamError(
-            f"{decoder.rerank.spec.title} scores a pool again, and there is none: set one beside k (pool, n)"
-        )
+        title = decoder.rerank.spec.title
+        raise ParamError(f"{title} scores a pool again, and there is none: set one beside k (pool, n)")
     for scorer in filter(None, (decoder.retrieve, decoder.rerank)):
         if (consent := find_due(scorer, space)) is not None:
             raise ParamError(f"{scorer.spec.title} needs {consent} first: agree to it under the decoder's scorer")

@@ -120,9 +120,8 @@ def update_address(loaded: Loaded) -> None:
     A link that still waits for its corpus stays in place.
     """
     params = _address_params(loaded)
-    if params is None or st.query_params.to_dict() == params:
-        return
-    st.query_params.from_dict(params)
+    if params is not None and st.query_params.to_dict() != params:
+        st.query_params.from_dict(params)
 
 
 def preview_address(loaded: Loaded) -> str | None:

@@ -81,7 +81,7 @@ def get_selection(loaded: Loaded) -> tuple[str, str | None, str]:
     return mode, split, queries.ids[query_index] if query_index < len(queries) else ""
 
 
-def select(loaded: Loaded, mode: str, split: str | None, entry: str) -> str | None:
+def select_query(loaded: Loaded, mode: str, split: str | None, entry: str) -> str | None:
     """Set the controls to values of `get_selection`, before they are drawn; return an error or None."""
     key, dataset = corpus_key(loaded), loaded.dataset
     # Links may come from a corpus with an encoder: the reason is returned, not raised.

@@ -23,6 +23,8 @@ from engine.progress import shorten
 from engine.stages import Scorer, SelectorSpec, Spec, methods, spec_of
 from engine.wording import visible
 
+TakeParam = Callable[..., Any]
+"""Removes a parameter from an address and parses it; remarks what is invalid."""
 MAX_REMARK_LENGTH = 400
 OPENED_KEY, REMARKS_KEY, UNSEEN_KEY = "link.opened", "link.remarks", "link.unseen"
 """Session keys: state of the last opened link, its parts that failed, its settings of pages not drawn yet."""
@@ -62,7 +64,8 @@ def parse_link(params: Mapping[str, str]) -> Reading:
         unread.pop(name, None)
     state = State(
         source=source,
-        **{name: _check_hex(unread.pop(name, ""), name, remarks) for name in ("digest", "vectors")},
+        digest=_check_hex(unread.pop("digest", ""), "digest", remarks),
+        vectors=_check_hex(unread.pop("vectors", ""), "vectors", remarks),
         **_parse_question(unread, remarks),
         split=unread.pop("split", None),
         k=take("k", SET_SIZE),
@@ -73,7 +76,7 @@ def parse_link(params: Mapping[str, str]) -> Reading:
         page=_parse_page(unread.pop(PAGE_PARAM, ""), remarks),
     )
     remarks += [f"the link has {name!r}, which this version does not know: it is left out" for name in unread]
-    return Reading(state, tuple(_shorten_remark(remark) for remark in remarks))
+    return Reading(state, tuple(map(_shorten_remark, remarks)))
 
 
 def fits_corpus(state: State, loaded: Loaded) -> bool:
@@ -100,7 +103,7 @@ def describe_mismatch(state: State, loaded: Loaded) -> str | None:
 
 def apply_state(state: State, loaded: Loaded) -> list[str]:
     """Set the controls to a state, before they are drawn; return what could not be set, with the fix."""
-    problems = [query.select(loaded, state.way, state.split, state.question)] if state.way else []
+    problems = [query.select_query(loaded, state.way, state.split, state.question)] if state.way else []
     st.session_state[decoders.K_KEY] = state.k
     st.session_state[decoders.POOL_KEY] = state.pool
     for decoder in state.decoders:
@@ -197,13 +200,13 @@ def _draw_remarks() -> None:
         st.button("OK", key="link.ok", on_click=st.session_state.pop, args=(REMARKS_KEY, None))
 
 
-def _parse_decoder(spec: SelectorSpec, unread: dict[str, str], take: Callable[..., Any], remarks: list[str]) -> Decoder:
+def _parse_decoder(spec: SelectorSpec, unread: dict[str, str], take: TakeParam, remarks: list[str]) -> Decoder:
     selector = _parse_stage(spec, spec.name, take)
     retriever, reranker = (_parse_scorer(unread, spec, role, take, remarks) for role in (RETRIEVE, RERANK))
     return Decoder(selector, retriever or first_scorer(), reranker)
 
 
-def _parse_stage(spec: Spec, prefix: str, take: Callable[..., Any]) -> Any:
+def _parse_stage(spec: Spec, prefix: str, take: TakeParam) -> Any:
     values: dict[str, Any] = {}
     for param in order_params(spec.params):
         form = form_of(param, drop_ineffective(spec.params, values))[1]
@@ -211,9 +214,7 @@ def _parse_stage(spec: Spec, prefix: str, take: Callable[..., Any]) -> Any:
     return spec.cls(**values)
 
 
-def _parse_scorer(
-    unread: dict[str, str], spec: Spec, role: str, take: Callable[..., Any], remarks: list[str]
-) -> Scorer | None:
+def _parse_scorer(unread: dict[str, str], spec: Spec, role: str, take: TakeParam, remarks: list[str]) -> Scorer | None:
     """Parse the scorer of a role; None if the address names no valid one."""
     prefix, scorers = f"{spec.name}.{role}", list_scorers(role)
     name = unread.pop(prefix, None)
@@ -251,19 +252,22 @@ def _parse_names(listed: str, specs: Mapping[str, Spec], remarks: list[str]) -> 
     return [name for name in specs if name in listed_names]
 
 
-def _parse_tradeoff(unread: dict[str, str], take: Callable[..., Any], remarks: list[str]) -> dict[str, Any]:
+def _parse_tradeoff(unread: dict[str, str], take: TakeParam, remarks: list[str]) -> dict[str, Any]:
     """Parse the settings of Trade-off."""
-    lists = {key: specs for key, specs in tradeoff.list_choices().items() if key in unread}
-    settings: dict[str, Any] = {key: _parse_names(unread.pop(key), specs, remarks) for key, specs in lists.items()}
-    values = {key: take(key, param) for key, param in tradeoff.SETTINGS.items() if key in unread}
-    return settings | {key: value for key, value in values.items() if value != tradeoff.SETTINGS[key].default}
+    settings: dict[str, Any] = {}
+    for key, specs in tradeoff.list_choices().items():
+        if key in unread:
+            settings[key] = _parse_names(unread.pop(key), specs, remarks)
+    for key, param in tradeoff.SETTINGS.items():
+        # A setting that the address lacks is at its default, as in the sender's session.
+        if (value := take(key, param)) != param.default:
+            settings[key] = value
+    return settings
 
 
 def _parse_question(unread: dict[str, str], remarks: list[str]) -> dict[str, str]:
     """Parse the fields of a State that hold the query."""
-    questions = [
-        {"way": kind, "question": unread.pop(name)} for kind, name in QUESTION_PARAMS.items() if name in unread
-    ]
+    questions = [{"way": way, "question": unread.pop(name)} for way, name in QUESTION_PARAMS.items() if name in unread]
     if len(questions) > 1:
         remarks.append(f"the link asks in {len(questions)} ways at once: the first is taken")
     return questions[0] if questions else {}

@@ -49,10 +49,10 @@ _DECLARATIONS: dict[str, Param] = {
     PASSAGES_KEY: Choice(THIS_QUERY, "", (THIS_QUERY, passage_queries.PASSAGES_TITLE)),
     SAMPLE_KEY: Whole(None, "", 1, unset="as many as are drawn at first"),
     VALUES_KEY: N_VALUES,
-    **{axis_key("x", judged): Choice(X_METRIC, "", (*_GAIN_METRICS, TIME_AXIS)) for judged in (True, False)},
-    **{
-        axis_key("y", judged): Choice(Y_METRIC if judged else UNJUDGED_Y, "", _GAIN_METRICS) for judged in (True, False)
-    },
+    axis_key("x", True): Choice(X_METRIC, "", (*_GAIN_METRICS, TIME_AXIS)),
+    axis_key("x", False): Choice(X_METRIC, "", (*_GAIN_METRICS, TIME_AXIS)),
+    axis_key("y", True): Choice(Y_METRIC, "", _GAIN_METRICS),
+    axis_key("y", False): Choice(UNJUDGED_Y, "", _GAIN_METRICS),
     SHARE_KEY: Real(KEPT_SHARE.default, "", *KEPT_SHARE.comfortable_range),
     WHOLE_KEY: Flag(False, ""),
     PANELS_KEY: Flag(False, ""),

@@ -1,14 +1,16 @@
 """The dialogs Share, Export and Saved views, and their buttons."""
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from operator import attrgetter, itemgetter
 from typing import Any
 from urllib.parse import urlsplit
 
 import pandas as pd
 import streamlit as st
 
-from dashboard.components.picture import copy_button
+from dashboard.components.picture import draw_copy_button
 from dashboard.services import trained
 from dashboard.services.candidates import measure_pool_depth
 from dashboard.services.source import Loaded
@@ -28,7 +30,7 @@ from dashboard.sharing.snapshots import IN_BOTH, NEWER_ONLY, OLDER_ONLY, PageSna
 from dashboard.widgets.basics import download_button, show_failure, step_button
 from dashboard.widgets.tables import draw_columns, draw_table, number_column
 from engine.errors import FrontierError
-from engine.evaluation.export import export_all
+from engine.evaluation.export_decoder import export_all
 from engine.progress import counted, shorten
 from engine.values import replace_surrogates
 from engine.wording import visible
@@ -50,7 +52,7 @@ def draw_menu(loaded: Loaded, question: Question | None) -> None:
     if dialog == LINK:
         st.dialog("Share", width="medium")(draw_link)(loaded)
     elif dialog == EXPORT and question is not None:
-        st.dialog("Export", width="large")(export)(loaded, question)
+        st.dialog("Export", width="large")(draw_export)(loaded, question)
     elif dialog == VIEWS:
         st.session_state.pop(OUTCOME_KEY, None)
         st.dialog("Saved views", width="large")(draw_snapshots)(loaded, question)
@@ -66,7 +68,7 @@ def draw_link(loaded: Loaded) -> None:
         st.text(str(error)[:1].upper() + str(error)[1:] + ".")
         return
     st.code(address, language=None)
-    copy_button("Copy link", address, "share.copy")
+    draw_copy_button("Copy link", address, "share.copy")
     state = get_state(loaded)
     decoders = counted(len(state.decoders), "decoder")
     content = f", {decoders} and settings of Trade-off" if state.tradeoff else f" and {decoders}"
@@ -78,7 +80,7 @@ def draw_link(loaded: Loaded) -> None:
     )
 
 
-def export(loaded: Loaded, question: Question) -> None:
+def draw_export(loaded: Loaded, question: Question) -> None:
     """The dialog of a chosen decoder as code, and of files with the results of all."""
     decoders = setting.get_decoders()
     if not decoders:
@@ -140,11 +142,13 @@ def draw_snapshots(loaded: Loaded, question: Question | None) -> None:
         st.info("No saved views yet. One keeps settings, results and metrics, to open or compare later.")
         return
     # Names may repeat: ids identify saved views.
-    by_id = {snap.id: snap for snap in saved}
+    by_id, labels = {}, {}
+    for saved_view in saved:
+        by_id[saved_view.id] = saved_view
+        labels[saved_view.id] = visible(f"{saved_view.name} · {saved_view.corpus} · {saved_view.when}")
     for key in (VIEW_KEY, OTHER_KEY):
         if st.session_state.get(key) not in (*by_id, None):
             del st.session_state[key]  # somebody deleted it
-    labels = {snapshot_id: visible(f"{snap.name} · {snap.corpus} · {snap.when}") for snapshot_id, snap in by_id.items()}
     snapshot = by_id[st.selectbox("Saved view", list(by_id), format_func=labels.__getitem__, key=VIEW_KEY)]
     _draw_snapshot(snapshot)
     if other_ids := [snapshot_id for snapshot_id in by_id if snapshot_id != snapshot.id]:
@@ -163,7 +167,7 @@ def _draw_snapshot(snapshot: PageSnapshot) -> None:
     rows = [(answer.title, *row) for answer in snapshot.answers.values() for row in answer.parameters]
     if rows:
         with st.expander("Parameters"):
-            names = ("Decoder", *(column.capitalize() for column in PARAMETER_COLUMNS))
+            names = ("Decoder", *map(str.capitalize, PARAMETER_COLUMNS))
             draw_columns(
                 {name: (list(cells), None) for name, cells in zip(names, zip(*rows, strict=True), strict=True)}
             )
@@ -220,7 +224,11 @@ def _delete_snapshot(snapshot: PageSnapshot) -> None:
 
 def _take_snapshot(name: str, loaded: Loaded, question: Question) -> PageSnapshot:
     """Take a snapshot of the page."""
-    space = loaded.space
+    space, answers = loaded.space, {}
+    for result in compute_results(loaded, question, setting.get_decoders()):
+        documents = tuple(map(attrgetter("id", "title"), result.rows))
+        details = result.figures, result.words, result.parameters
+        answers[result.name] = SavedAnswer(result.title, result.setting, documents, *details)
     return snapshots.make_snapshot(
         name,
         state=get_link_params(loaded),
@@ -229,12 +237,7 @@ def _take_snapshot(name: str, loaded: Loaded, question: Question) -> PageSnapsho
         vectors=space.embeddings.digest,
         encoder=_describe_encoder(loaded),
         query=question.text,
-        answers={
-            r.name: SavedAnswer(
-                r.title, r.setting, tuple((row.id, row.title) for row in r.rows), r.figures, r.words, r.parameters
-            )
-            for r in compute_results(loaded, question, setting.get_decoders())
-        },
+        answers=answers,
     )
 
 
@@ -279,7 +282,7 @@ def _draw_set_comparison(older: PageSnapshot, newer: PageSnapshot, older_name: s
         st.info("No results to compare: one view has no decoder.")
         return
     # The last decoder of both views is compared by default.
-    common = next((name for name in reversed(list(older.answers)) if name in newer.answers), None)
+    common = next(filter(newer.answers.__contains__, reversed(list(older.answers))), None)
     answers = []
     columns = zip(st.columns(2), ("Older", "Newer"), (older, newer), (older_name, newer_name), strict=True)
     for position, (column, age_title, snapshot, label) in enumerate(columns):
@@ -295,9 +298,9 @@ def _draw_set_comparison(older: PageSnapshot, newer: PageSnapshot, older_name: s
             answers.append(snapshot.answers[name])
             st.text(f"{label}: {snapshot.answers[name].setting}")
     rows = snapshots.compare_sets(*answers)
-    where = [row[-1] for row in rows]
-    older_only, newer_only = where.count(OLDER_ONLY), where.count(NEWER_ONLY)
-    st.text(f"{where.count(IN_BOTH)} in both, {older_only} {OLDER_ONLY}, {newer_only} {NEWER_ONLY}")
+    counts = Counter(map(itemgetter(-1), rows))
+    only_counts = f"{counts[OLDER_ONLY]} {OLDER_ONLY}, {counts[NEWER_ONLY]} {NEWER_ONLY}"
+    st.text(f"{counts[IN_BOTH]} in both, {only_counts}")
     ranks = [f"# {older_name}", f"# {newer_name}"]
     frame = pd.DataFrame(rows, columns=["Document", "Title", *ranks, "Where"])
     _draw_compared(frame.astype(dict.fromkeys(ranks, "Int64")), "compare.sets")

@@ -9,6 +9,7 @@ import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 from dashboard.services.jobs import page_turn
@@ -60,17 +61,9 @@ def compute_results(loaded: Loaded, question: Question, decoders: Mapping[str, D
             values = measure(ranking, space, query, qrels, question.k, metrics, aspects).per_query
         figures = {f"{title_of(metric)}@{question.k}": values[metric].get(question.id) for metric in metrics}
         words = format_decoder(decoder_to_json(decoder), not setting.has_default_scorers(decoder))
-        results.append(
-            DecoderResult(
-                name=name,
-                title=setting.format_title(decoder),
-                setting=decoder.label,
-                words=words,
-                parameters=list_parameters(decoder),
-                rows=tuple(rows),
-                figures=figures,
-            )
-        )
+        texts: Any = {"name": name, "title": setting.format_title(decoder), "setting": decoder.label, "words": words}
+        parameters = list_parameters(decoder)
+        results.append(DecoderResult(parameters=parameters, rows=tuple(rows), figures=figures, **texts))
     return tuple(results)
 
 
@@ -89,41 +82,41 @@ def list_parameters(decoder: Decoder) -> tuple[tuple[str, ...], ...]:
 
 def format_sets_csv(results: Sequence[DecoderResult]) -> bytes:
     """Format one line for each retrieved document."""
-    rows = [[result.name, result.setting, *_format_document(row).values()] for result in results for row in result.rows]
+    rows = []
+    for result in results:
+        rows += [[result.name, result.setting, *_format_document(row).values()] for row in result.rows]
     return _format_csv(["decoder", "setting", *SET_COLUMNS], rows)
 
 
 def format_figures_csv(results: Sequence[DecoderResult]) -> bytes:
     """Format one line for each metric of a decoder, its value empty if undefined."""
-    rows = [[r.name, r.setting, title, value] for r in results for title, value in r.figures.items()]
+    rows = []
+    for result in results:
+        rows += [[result.name, result.setting, *figure] for figure in result.figures.items()]
     return _format_csv(["decoder", "setting", "metric", "value"], rows)
 
 
 def format_sets_json(results: Sequence[DecoderResult], state: Mapping[str, str], **facts: Any) -> bytes:
     """Format state, settings, sets and metrics; facts: query, k, corpus and encoder, unchanged."""
-    decoders = [
-        {
-            "decoder": result.name,
-            "setting": result.setting,
-            "words": result.words,
-            "parameters": [dict(zip(PARAMETER_COLUMNS, row, strict=True)) for row in result.parameters],
-            "figures": dict(result.figures),
-            "documents": [_format_document(row) for row in result.rows],
-        }
-        for result in results
-    ]
+    decoders = []
+    for result in results:
+        texts = {"decoder": result.name, "setting": result.setting, "words": result.words}
+        parameters = [dict(zip(PARAMETER_COLUMNS, row, strict=True)) for row in result.parameters]
+        documents = list(map(_format_document, result.rows))
+        figures = dict(result.figures)
+        decoders.append(texts | {"parameters": parameters, "figures": figures, "documents": documents})
     content = {"state": dict(state), **facts, "decoders": decoders}
     return json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False).encode()
 
 
 def _format_document(row: Row) -> dict[str, Any]:
-    return {column: getattr(row, column) for column in SET_COLUMNS}
+    return dict(zip(SET_COLUMNS, attrgetter(*SET_COLUMNS)(row), strict=True))
 
 
 def _format_csv(header: list[str], rows: list[list[Any]]) -> bytes:
     # The csv module writes its own line ends.
     stream = io.StringIO(newline="")
-    csv.writer(stream).writerows(
-        [guard_formula(cell) if isinstance(cell, str) else cell for cell in row] for row in (header, *rows)
-    )
+    writer = csv.writer(stream)
+    for row in (header, *rows):
+        writer.writerow([guard_formula(cell) if isinstance(cell, str) else cell for cell in row])
     return stream.getvalue().encode("utf-8")

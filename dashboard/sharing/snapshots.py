@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
+from itertools import filterfalse
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from engine.values import digest_of, replace_surrogates
 SNAPSHOTS_FOLDER, SNAPSHOT_SUFFIX = "snapshots", ".json"
 SNAPSHOT_ID = re.compile(r"[0-9a-f]{32}")
 MAX_NAME_LENGTH, MAX_SNAPSHOT_BYTES = 80, 64_000_000
+TEXT_FIELDS = ("corpus", "digest", "vectors", "encoder", "query", "frontier", "made")
 IN_BOTH, OLDER_ONLY, NEWER_ONLY = "both", "older only", "newer only"
 
 
@@ -67,9 +69,9 @@ def save(snapshot: PageSnapshot) -> PageSnapshot:
     """Write a snapshot; a number is added to a name that another has. Raises FrontierError where it cannot write."""
     other_names = {other.name for other in read_snapshots()[0] if other.id != snapshot.id}
     # One of these names is free, as there are more of them than other snapshots.
-    suffixes = ("", *(f" ({count})" for count in range(2, len(other_names) + 2)))
+    suffixes = ["", *map(" ({})".format, range(2, len(other_names) + 2))]
     names = (snapshot.name[: MAX_NAME_LENGTH - len(suffix)] + suffix for suffix in suffixes)
-    snapshot = replace(snapshot, name=next(name for name in names if name not in other_names))
+    snapshot = replace(snapshot, name=next(filterfalse(other_names.__contains__, names)))
     data = asdict(snapshot)
     # The seal detects edited and truncated files: what a snapshot says was computed.
     data["seal"] = digest_of([json.dumps(data, sort_keys=True)])
@@ -122,9 +124,12 @@ def describe_difference(older: PageSnapshot, newer: PageSnapshot) -> str | None:
 
 def compare_settings(older: PageSnapshot, newer: PageSnapshot) -> list[tuple[str, str, str]]:
     """Return (setting, older's, newer's) of all differing settings; "–" for a missing one."""
-    names = dict.fromkeys([*older.state, *newer.state])
-    rows = ((name, older.state.get(name, "–"), newer.state.get(name, "–")) for name in names)
-    return [row for row in rows if row[1] != row[2]]
+    rows = []
+    for name in dict.fromkeys([*older.state, *newer.state]):
+        older_value, newer_value = older.state.get(name, "–"), newer.state.get(name, "–")
+        if older_value != newer_value:
+            rows.append((name, older_value, newer_value))
+    return rows
 
 
 def compare_metrics(
@@ -133,30 +138,30 @@ def compare_metrics(
     """Return (decoder, metric, older's, newer's, newer's − older's) of every metric of either."""
     rows = []
     for name in dict.fromkeys([*older.answers, *newer.answers]):
-        a, b = (s.answers[name].figures if name in s.answers else {} for s in (older, newer))
+        figures = (snapshot.answers[name].figures if name in snapshot.answers else {} for snapshot in (older, newer))
+        older_figures, newer_figures = figures
         title = (older.answers.get(name) or newer.answers[name]).title
-        for metric in dict.fromkeys([*a, *b]):
-            x, y = a.get(metric), b.get(metric)
-            rows.append((title, metric, x, y, None if x is None or y is None else y - x))
+        for metric in dict.fromkeys([*older_figures, *newer_figures]):
+            older_value, newer_value = older_figures.get(metric), newer_figures.get(metric)
+            change = None if older_value is None or newer_value is None else newer_value - older_value
+            rows.append((title, metric, older_value, newer_value, change))
     return rows
 
 
 def compare_sets(older: SavedAnswer, newer: SavedAnswer) -> list[tuple[str, str, int | None, int | None, str]]:
     """Return (id, title, older rank, newer rank, membership) of every document of two sets, shared first."""
-    a, b = ({doc: rank for rank, (doc, _) in enumerate(answer.documents, 1)} for answer in (older, newer))
+    older_ranks, newer_ranks = _rank_documents(older), _rank_documents(newer)
     # The older title wins, if a document was renamed in between.
-    titles = dict([*newer.documents, *older.documents])
-    rows = [
-        (
-            doc,
-            titles[doc],
-            a.get(doc),
-            b.get(doc),
-            IN_BOTH if doc in a and doc in b else OLDER_ONLY if doc in a else NEWER_ONLY,
-        )
-        for doc in dict.fromkeys([*a, *b])
-    ]
+    titles, rows = dict([*newer.documents, *older.documents]), []
+    for doc_id in older_ranks | newer_ranks:
+        older_rank, newer_rank = older_ranks.get(doc_id), newer_ranks.get(doc_id)
+        membership = NEWER_ONLY if older_rank is None else OLDER_ONLY if newer_rank is None else IN_BOTH
+        rows.append((doc_id, titles[doc_id], older_rank, newer_rank, membership))
     return sorted(rows, key=lambda row: (IN_BOTH, OLDER_ONLY, NEWER_ONLY).index(row[4]))
+
+
+def _rank_documents(answer: SavedAnswer) -> dict[str, int]:
+    return {doc_id: rank for rank, (doc_id, _) in enumerate(answer.documents, 1)}
 
 
 def _read_snapshot(file: Path) -> PageSnapshot:
@@ -164,13 +169,12 @@ def _read_snapshot(file: Path) -> PageSnapshot:
         raise DataError("it is too large for a saved view; delete the file")
     try:
         data = json.loads(file.read_bytes())
+        # The seal is of the data without it.
         if data.pop("seal") != digest_of([json.dumps(data, sort_keys=True)]):
             raise ValueError
         answers = {_parse_text(name): _parse_answer(answer) for name, answer in data["answers"].items()}
         state = {_parse_text(name): _parse_text(value) for name, value in data["state"].items()}
-        texts = {
-            n: _parse_text(data[n]) for n in ("corpus", "digest", "vectors", "encoder", "query", "frontier", "made")
-        }
+        texts = {field: _parse_text(data[field]) for field in TEXT_FIELDS}
         return PageSnapshot(name=_clean_name(data["name"]), state=state, answers=answers, id=file.stem, **texts)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         if isinstance(error, DataError):
@@ -180,9 +184,12 @@ def _read_snapshot(file: Path) -> PageSnapshot:
 
 def _parse_answer(data: Any) -> SavedAnswer:
     documents = tuple((_parse_text(doc_id), _parse_text(title)) for doc_id, title in data["documents"])
-    figures = {_parse_text(title): None if v is None else _parse_number(v) for title, v in data["figures"].items()}
+    figures = {}
+    for title, value in data["figures"].items():
+        figures[_parse_text(title)] = None if value is None else _parse_number(value)
     parameters = tuple(tuple(map(_parse_text, row)) for row in data["parameters"])
-    if any(len(row) != len(PARAMETER_COLUMNS) for row in parameters):
+    # Rows of another length are of another version.
+    if not {len(PARAMETER_COLUMNS)}.issuperset(map(len, parameters)):
         raise TypeError
     title, setting, words = (_parse_text(data[name]) for name in ("title", "setting", "words"))
     return SavedAnswer(title, setting, documents, figures, words, parameters)

@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 import streamlit as st
 
 import engine
+from dashboard.charts.figure import read_column
 from dashboard.charts.theory import plot_dimension, plot_margins, plot_recall, plot_segments
 from dashboard.components.live_plot import is_dark, plot
 from dashboard.services import jobs
@@ -19,8 +21,8 @@ from dashboard.theory.study import (
     StudyView,
     choose_queries,
     get_cached,
-    measure,
     query_row,
+    run_study,
 )
 from dashboard.widgets.choices import choose
 from dashboard.widgets.parameters import draw_parameter
@@ -55,13 +57,14 @@ def _draw_margins(loaded: Loaded, _: Question | None) -> None:
     def compute_margins(job: Job) -> MarginsByKind:
         queries, qrels = choice.load_task()
         vectors = choice.embed(queries, job)
-        inputs = {kind: vectors if kind == "dense" else queries for kind in VECTORS.options}
-        measure_kind = partial(relevant_margins, loaded.space, progress=job.report, stop=job.stop)
-        return len(queries), {
-            kind: measure_kind(texts, qrels, kind) for kind, texts in inputs.items() if texts is not None
-        }
+        margins, options = {}, dict[str, Any](progress=job.report, stop=job.stop)
+        for kind in VECTORS.options:
+            texts = vectors if kind == "dense" else queries
+            if texts is not None:
+                margins[kind] = relevant_margins(loaded.space, texts, qrels, kind, **options)
+        return len(queries), margins
 
-    measure(("margins", choice.key), "Measuring margins", compute_margins, _show_margins, autostart=choice.is_small)
+    run_study(("margins", choice.key), "Measuring margins", compute_margins, _show_margins, autostart=choice.is_small)
 
 
 def _show_margins(result: MarginsByKind) -> None:
@@ -76,23 +79,14 @@ def _show_margins(result: MarginsByKind) -> None:
     )
     if "dense" not in margins:
         st.caption("Words only: this corpus has its own vectors and no encoder for queries.")
-    draw_table(
-        [
-            {
-                "Vectors": kind,
-                "Words": f"{row.least:,} to {row.most:,}",
-                "Documents": row.documents,
-                "Relevant": len(row.values),
-                "Above 0": row.first,
-                "5%": row.low,
-                "Median": row.median,
-                "95%": row.high,
-            }
-            for kind, rows in margins.items()
-            for row in rows
-        ],
-        {"Above 0": number_column("percent")} | dict.fromkeys(("5%", "Median", "95%"), number_column("%.3f")),
-    )
+    table_rows = []
+    for kind, rows in margins.items():
+        for row in rows:
+            counts: dict[str, Any] = {"Documents": row.documents, "Relevant": len(row.values), "Above 0": row.first}
+            spread: dict[str, Any] = {"5%": row.low, "Median": row.median, "95%": row.high}
+            table_rows.append({"Vectors": kind, "Words": f"{row.least:,} to {row.most:,}"} | counts | spread)
+    percentiles = dict.fromkeys(("5%", "Median", "95%"), number_column("%.3f"))
+    draw_table(table_rows, {"Above 0": number_column("percent")} | percentiles)
 
 
 def _draw_dimensions(loaded: Loaded, _: Question | None) -> None:
@@ -105,21 +99,15 @@ def _draw_dimensions(loaded: Loaded, _: Question | None) -> None:
         value = draw_parameter(param, key, st.container(width=240))
     key_parts = choice.key, weighting, projection
     if of_pairs:
-        measure(
-            ("dimension", *key_parts),
-            "Measuring random projections",
-            partial(_measure_pairs, choice, weighting, projection),
-            lambda result: _show_pairs(weighting, value, *result),
-            autostart=choice.is_small,
-        )
-    else:
-        measure(
-            ("recall", *key_parts),
-            "Projecting documents of every length",
-            partial(_measure_recall, choice, weighting, projection),
-            lambda result: _show_recall(weighting, value, *result),
-            autostart=choice.is_small,
-        )
+        work = partial(_measure_pairs, choice, weighting, projection)
+        errors = run_study(("dimension", *key_parts), "Measuring random projections", work, autostart=choice.is_small)
+        if errors is not None:
+            _show_pairs(weighting, value, *errors)
+        return
+    title, recall_work = "Projecting documents of every length", partial(_measure_recall, choice, weighting, projection)
+    recall_result = run_study(("recall", *key_parts), title, recall_work, autostart=choice.is_small)
+    if recall_result is not None:
+        _show_recall(weighting, value, *recall_result)
 
 
 def _measure_pairs(choice: QueryChoice, weighting: str, projection: str, job: Job) -> tuple[int, Margins, PairErrors]:
@@ -143,32 +131,31 @@ def _show_pairs(weighting: str, error: float, count: int, margins: Margins, erro
         )
     with table_column:
         st.markdown(f"**To reverse at most {error:.0%} of pairs**")
-        draw_table(
-            {
-                "Margin ε": [f"{r.least:.3f} to {r.most:.3f}" for r in rows],
-                "Pairs": [r.pairs for r in rows],
-                "Measured k": [
-                    f"> {PAIR_DIMENSIONS[-1]:,}" if r.measured is None else f"{'≤ ' if r.at_once else ''}{r.measured:,}"
-                    for r in rows
-                ],
-                "Bound's k": [f"{r.guaranteed:,}" for r in rows],
-                "Corollary 1": [f"{r.simple:,}" for r in rows],
-                "Times": ["–" if r.times is None else f"{'≥ ' if r.at_once else ''}{r.times:.1f}" for r in rows],
-            }
-        )
-        if times := [r.times for r in rows if r.times is not None]:
-            st.caption(
-                f"The bound is loose: it asks for {min(times):.0f} to {max(times):.0f} times the dimension that was "
-                "enough."
-            )
+        margin_texts, measured_texts, factor_texts, factors = [], [], [], []
+        for row in rows:
+            margin_texts.append(f"{row.least:.3f} to {row.most:.3f}")
+            # The smallest measured k may already be enough: then the true one may be smaller still.
+            lower, upper = ("≥ ", "≤ ") if row.at_once else ("", "")
+            is_reached = row.measured is not None
+            measured_texts.append(f"{upper}{row.measured:,}" if is_reached else f"> {PAIR_DIMENSIONS[-1]:,}")
+            factor_texts.append("–" if row.times is None else f"{lower}{row.times:.1f}")
+            factors += [] if row.times is None else [row.times]
+        bounds = list(map("{:,}".format, read_column(rows, "guaranteed")))
+        simple_bounds = list(map("{:,}".format, read_column(rows, "simple")))
+        columns = {"Margin ε": margin_texts, "Pairs": read_column(rows, "pairs"), "Measured k": measured_texts}
+        draw_table(columns | {"Bound's k": bounds, "Corollary 1": simple_bounds, "Times": factor_texts})
+        if factors:
+            span = f"{min(factors):.0f} to {max(factors):.0f} times"
+            st.caption(f"The bound is loose: it asks for {span} the dimension that was enough.")
         if needed_rows:
             st.markdown(f"**To keep {weighting}'s best document above its nearest rival**")
+            count_column = number_column("localized")
             draw_columns(
                 {
-                    "Queries": ([row.share for row in needed_rows], number_column("percent")),
-                    "Margin ε": ([row.margin for row in needed_rows], number_column("%.4f")),
-                    "Bound's k": ([row.dimension for row in needed_rows], number_column("localized")),
-                    "Corollary 1": ([row.simple for row in needed_rows], number_column("localized")),
+                    "Queries": (read_column(needed_rows, "share"), number_column("percent")),
+                    "Margin ε": (read_column(needed_rows, "margin"), number_column("%.4f")),
+                    "Bound's k": (read_column(needed_rows, "dimension"), count_column),
+                    "Corollary 1": (read_column(needed_rows, "simple"), count_column),
                 }
             )
             st.caption("Each of these queries with an error of at most β. Ties are left out.")
@@ -194,21 +181,19 @@ def _show_recall(weighting: str, target: float, count: int, rows: Sequence[Lengt
         f"document in the top {RESULT_RANK.default} in {target:.0%} of cases (sparse-dense paper, Fig. 3b) · open "
         f"symbol: more than {TRIED_DIMENSIONS[-1]:,} · table: the share of cases at each k"
     )
-    texts = [
-        f"> {TRIED_DIMENSIONS[-1]:,}" if k is None else f"{'≤ ' if k == TRIED_DIMENSIONS[0] else ''}{k:,}"
-        for k in smallest
-    ]
-    # A dimension that no row was measured at gets no column.
-    measured_k = [k for k in TRIED_DIMENSIONS if any(k in row.recall for row in rows)]
-    draw_table(
-        {
-            "Words": [f"{row.least:,} to {row.most:,}" for row in rows],
-            "Queries": [row.queries for row in rows],
-            "Smallest k": ["–" if not r.queries else k for r, k in zip(rows, texts, strict=True)],
-            **{f"k = {k:,}": [row.recall.get(k) for row in rows] for k in measured_k},
-        },
-        {f"k = {k:,}": number_column("percent") for k in measured_k},
-    )
+    lengths, texts = [], []
+    for row, k in zip(rows, smallest, strict=True):
+        lengths.append(f"{row.least:,} to {row.most:,}")
+        reached = f"> {TRIED_DIMENSIONS[-1]:,}" if k is None else f"{'≤ ' if k == TRIED_DIMENSIONS[0] else ''}{k:,}"
+        texts.append(reached if row.queries else "–")
+    columns: dict[str, list[Any]] = {"Words": lengths, "Queries": read_column(rows, "queries"), "Smallest k": texts}
+    formats = {}
+    for k in TRIED_DIMENSIONS:
+        # A dimension that no row was measured at gets no column.
+        if any(k in row.recall for row in rows):
+            columns[f"k = {k:,}"] = [row.recall.get(k) for row in rows]
+            formats[f"k = {k:,}"] = number_column("percent")
+    draw_table(columns, formats)
 
 
 MARGINS = StudyView(
@@ -240,7 +225,7 @@ def _draw_segments(loaded: Loaded, question: Question | None) -> None:
         options = {"progress": job.report, "stop": job.stop}
         return engine.segments(loaded.space, queries, passage_words=n_words, **options), queries.texts
 
-    result = measure(key, title, compute_segments, autostart=choice.is_small)
+    result = run_study(key, title, compute_segments, autostart=choice.is_small)
     if result is None and (job := jobs.find_job(THEORY_PURPOSE, key)) is not None and job.is_active:
         return
     example = None
@@ -268,13 +253,11 @@ def _draw_example(loaded: Loaded, text: str, n_words: int, rivals: int) -> None:
     st.text(shorten(visible(text), 200))
     # Words are counted once per corpus; later queries use the counts.
     if not has_words(space) and sum(map(len, corpus.texts)) > MAX_PAGE_CHARACTERS:
-        n_counted = measure(
-            ("words", corpus.digest), "Counting words", lambda _: len(count_passage_words(space)[1]), autostart=True
-        )
-        if n_counted is None:
+        key = ("words", corpus.digest)
+        if run_study(key, "Counting words", lambda _: len(count_passage_words(space)[1]), autostart=True) is None:
             return
-    key = ("segments", corpus.digest, text, n_words, rivals)
-    margins = get_cached(key, lambda: engine.segments(space, [text], passage_words=n_words, rivals=rivals))
+    segments_key = ("segments", corpus.digest, text, n_words, rivals)
+    margins = get_cached(segments_key, lambda: engine.segments(space, [text], passage_words=n_words, rivals=rivals))
     if len(margins):
         _show_segments(corpus, margins)
     else:
@@ -282,6 +265,7 @@ def _draw_example(loaded: Loaded, text: str, n_words: int, rivals: int) -> None:
 
 
 def _show_segments(corpus: Corpus, margins: Segments) -> None:
+    # All pairs have the query's best document first.
     rows = [int(margins.first[0]), *margins.second.tolist()]
     best, *names = (visible(corpus.titles[row] or corpus.ids[row]) for row in rows)
     st.text(f"Best by words: {best}")

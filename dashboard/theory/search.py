@@ -7,6 +7,7 @@ from typing import Any
 import streamlit as st
 
 import engine
+from dashboard.charts.figure import read_column
 from dashboard.charts.search import plot_approximate, plot_rerank_depth
 from dashboard.components.live_plot import is_dark, plot
 from dashboard.services import sweeps
@@ -15,7 +16,7 @@ from dashboard.services.source import Loaded
 from dashboard.session import decoders
 from dashboard.session.parameters import read_stage
 from dashboard.session.query import Question
-from dashboard.theory.study import N_QUERIES, QueryChoice, StudyView, measure, query_row
+from dashboard.theory.study import N_QUERIES, QueryChoice, StudyView, query_row, run_study
 from dashboard.widgets.choices import choose, choose_several, select
 from dashboard.widgets.parameters import count_changed, draw_parameter, draw_stage
 from dashboard.widgets.tables import draw_columns, number_column
@@ -53,18 +54,15 @@ def _draw_depths(loaded: Loaded, _: Question | None) -> None:
     if decoder.rerank == decoder.retrieve:
         st.info("Choose another reranker: the retriever itself changes nothing.")
         return
-    is_slow, limit = (
-        decoder.rerank is not None and decoder.rerank.rerank_only,
-        min(RERANK_DEPTHS[-1], len(loaded.space)),
-    )
+    is_slow = decoder.rerank is not None and decoder.rerank.rerank_only
+    limit = min(RERANK_DEPTHS[-1], len(loaded.space))
     if is_slow:
-        st.caption(
-            f"Slow: a model reads up to {limit * N_QUERIES:,} pairs of query and document. Finished depths are kept."
-        )
+        pairs = f"{limit * N_QUERIES:,} pairs"
+        st.caption(f"Slow: a model reads up to {pairs} of query and document. Finished depths are kept.")
     draw = partial(_show_depths, decoder)
     title = f"Reranking up to {limit:,} documents"
     measure_depths, autostart = partial(_measure_depths, choice, decoder), choice.is_small and not is_slow
-    measure(("depth", choice.key, decoder), title, measure_depths, draw, autostart=autostart, on_partial=draw)
+    run_study(("depth", choice.key, decoder), title, measure_depths, draw, autostart=autostart, on_partial=draw)
 
 
 def _draw_decoder() -> Decoder:
@@ -101,7 +99,8 @@ def _measure_depths(choice: QueryChoice, decoder: Decoder, job: Job) -> Cells:
     baseline_cells = list(engine.sweep(baselines, space, vectors, qrels, SEARCH_K, progress=job.report, **options))
     # Finished depths are stored, so that a stopped run resumes.
     for cell in engine.rerank_depths([decoder], space, vectors, qrels, k=SEARCH_K, progress=job.report, **options):
-        job.partial = job.partial or baseline_cells  # a chart of the plain ones alone would be empty
+        # A chart of the cells without reranking alone would be empty.
+        job.partial = job.partial or baseline_cells
         job.collect(cell)
     return tuple(job.partial or baseline_cells)
 
@@ -125,10 +124,10 @@ def _show_depths(decoder: Decoder, points: Cells) -> None:
         draw_columns(
             {
                 "Reranked": (["none" if row.depth is None else f"{row.depth:,}" for row in study.rows], None),
-                title: ([row.mean for row in study.rows], value_column),
-                "from": ([row.low for row in study.rows], value_column),
-                "to": ([row.high for row in study.rows], value_column),
-                "ms": ([row.milliseconds for row in study.rows], milliseconds),
+                title: (read_column(study.rows, "mean"), value_column),
+                "from": (read_column(study.rows, "low"), value_column),
+                "to": (read_column(study.rows, "high"), value_column),
+                "ms": (read_column(study.rows, "milliseconds"), milliseconds),
             }
         )
 
@@ -181,10 +180,10 @@ def _draw_approximate(loaded: Loaded, _: Question | None) -> None:
         return
     # Parameters are sorted, so that equal settings have equal keys.
     key = tuple((kind, *sorted(values.items(), key=str)) for kind, values in fixed_params.items())
-    measure(
+    run_study(
         ("approximate", choice.key, tuple(scorers), key),
         "Approximate search",
-        partial(_measure_searches, choice, scorers, fixed_params),
+        partial(_time_searches, choice, scorers, fixed_params),
         _show_searches,
         autostart=choice.is_small and all(scorer.inner_product for scorer in scorers),
         on_partial=_show_searches,
@@ -231,9 +230,7 @@ def _draw_indexes() -> dict[str, dict[str, Any]]:
     return searches
 
 
-def _measure_searches(
-    choice: QueryChoice, scorers: list[Scorer], fixed: dict[str, dict[str, Any]], job: Job
-) -> Searches:
+def _time_searches(choice: QueryChoice, scorers: list[Scorer], fixed: dict[str, dict[str, Any]], job: Job) -> Searches:
     space = choice.loaded.space
     queries: Embeddings | None
     qrels: Qrels | None = None
@@ -245,9 +242,8 @@ def _measure_searches(
         question, qrels = choice.load_task()
         queries = choice.embed(question, job)
     make_indexes = partial(usual_indexes, kinds=tuple(fixed), fixed=fixed)
-    for row in engine.approximate(
-        scorers, space, queries, qrels, indexes=make_indexes, k=SEARCH_K, progress=job.report, stop=job.stop
-    ):
+    options = {"indexes": make_indexes, "progress": job.report, "stop": job.stop}
+    for row in engine.approximate(scorers, space, queries, qrels, k=SEARCH_K, **options):
         job.collect(row)
     return tuple(job.partial or ())
 
@@ -279,21 +275,19 @@ def _quality_title(name: str) -> str:
 
 
 def _draw_searches(rows: Sequence[AnnResult]) -> None:
-    number = st.column_config.NumberColumn
-    value_column = number(format="%.3f")
+    make_column, columns = st.column_config.NumberColumn, dict[str, tuple[list[Any], Any]]()
     # One scorer needs no column of its own.
-    vectors = ([row.title for row in rows], None) if len({row.scorer for row in rows}) > 1 else None
-    draw_columns(
-        {
-            **({"Vectors": vectors} if vectors else {}),
-            "Search": ([row.label for row in rows], None),
-            "Exact": ([r.share for r in rows], number(format="%.3f", help="Share of the exact answer that was found")),
-            **{title_of(metric): ([row.mean[metric] for row in rows], value_column) for metric in rows[0].mean},
-            "ms": ([row.milliseconds for row in rows], number("ms per query", format="%.3f")),
-            "Built in s": ([row.build for row in rows], number(format="%.2f")),
-            "MB": ([row.megabytes for row in rows], number(format="%.1f")),
-        }
-    )
+    if len(set(read_column(rows, "scorer"))) > 1:
+        columns["Vectors"] = read_column(rows, "title"), None
+    columns["Search"] = read_column(rows, "label"), None
+    exact_column = make_column(format="%.3f", help="Share of the exact answer that was found")
+    columns["Exact"] = read_column(rows, "share"), exact_column
+    for metric in rows[0].mean:
+        columns[title_of(metric)] = [row.mean[metric] for row in rows], make_column(format="%.3f")
+    columns["ms"] = read_column(rows, "milliseconds"), make_column("ms per query", format="%.3f")
+    columns["Built in s"] = read_column(rows, "build"), make_column(format="%.2f")
+    columns["MB"] = read_column(rows, "megabytes"), make_column(format="%.1f")
+    draw_columns(columns)
 
 
 APPROXIMATE = StudyView(

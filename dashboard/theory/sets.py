@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from dashboard.charts.figure import read_column
 from dashboard.charts.theory import plot_plane
 from dashboard.components.live_plot import is_dark, plot
 from dashboard.services.source import Loaded
@@ -97,10 +98,10 @@ def _draw_proof(result: Proof, k: int) -> None:
     )
     draw_columns(
         {
-            "#": ([row.place for row in result.rows], None),
+            "#": (read_column(result.rows, "place"), None),
             "Document": ([row.title or row.id for row in result.rows], None),
-            "Score": ([row.score for row in result.rows], number_column("%.4f")),
-            "Weight": ([row.weight for row in result.rows], number_column("%.2e")),
+            "Score": (read_column(result.rows, "score"), number_column("%.4f")),
+            "Weight": (read_column(result.rows, "weight"), number_column("%.2e")),
             "In the set": (["✓" if row.inside else "" for row in result.rows], None),
         },
         height=300,
@@ -114,9 +115,8 @@ def _draw_proposition() -> None:
         "Turn the query v and watch. Document 1 is drawn as its shadow in the plane of 2 and 3. λ₂ is 0."
     )
     first, second = st.columns(2)
-    plane = turn_query(
-        draw_parameter(QUERY_ANGLE, "theory.angle", first), draw_parameter(L1_PARAM, "theory.l1", second)
-    )
+    angle = draw_parameter(QUERY_ANGLE, "theory.angle", first)
+    plane = turn_query(angle, draw_parameter(L1_PARAM, "theory.l1", second))
     figure = plot_plane(plane, is_dark())
     plot(figure, "theory.plane", file="proposition-1", label="Query and documents in their plane")
     support, best_names = _format_documents(plane.support), _format_documents(plane.best)
@@ -156,11 +156,11 @@ def _draw_best(loaded: Loaded, question: Question | None) -> None:
     draw_columns(
         {
             "Selector": (titles, None),
-            "Its set": ([gap.value for gap in gaps], number_column("%.4f")),
-            "Best set": ([gap.best.value for gap in gaps], number_column("%.4f")),
-            "Worst set": ([gap.best.worst for gap in gaps], number_column("%.4f")),
+            "Its set": (read_column(gaps, "value"), number_column("%.4f")),
+            "Best set": (read_column(gaps, "best.value"), number_column("%.4f")),
+            "Worst set": (read_column(gaps, "best.worst"), number_column("%.4f")),
             "From worst to best": ([1 - gap.share for gap in gaps], SHARE_COLUMN),
-            "Sets": ([gap.best.sets for gap in gaps], number_column("%d")),
+            "Sets": (read_column(gaps, "best.sets"), number_column("%d")),
         }
     )
     text_column, relaxation_column = st.columns(2, gap="large")
@@ -172,14 +172,13 @@ def _draw_best(loaded: Loaded, question: Question | None) -> None:
         st.markdown("**The relaxation** (CCBQP, Theorems 2.1 and 2.4)")
         for sentence in describe_relaxation(result.relaxation, result.ends):
             st.text(sentence)
-        st.caption(
-            f"On the {FACE_POOL_SIZE} most relevant documents, sets of {RELAXED_SET_SIZE}: "
-            "all faces of the relaxation are looked at."
-        )
+        scope = f"On the {FACE_POOL_SIZE} most relevant documents, sets of {RELAXED_SET_SIZE}"
+        st.caption(f"{scope}: all faces of the relaxation are looked at.")
 
 
 def _draw_steps(loaded: Loaded, question: Question | None) -> None:
     """Draw the comparison at the λ₁ and λ₂ that are set in Explore."""
+    # A view with `needs_query` is drawn with a query only.
     assert question is not None
     spec = methods("selector")[find_weighing_selector()]
     decoder = Decoder(read_stage(spec, decoders.PARAM_PREFIX), depth=question.depth)
@@ -192,11 +191,8 @@ def _draw_steps(loaded: Loaded, question: Question | None) -> None:
     weights.draw_solver(loaded, question, stage, max(l1, min_l1), path)
 
 
-DECODABLE = StudyView(
-    title=f"What {methods('selector')[find_weighing_selector()].title} can return",
-    caption="",
-    draw=_draw_decodable,
-)
+DECODABLE_TITLE = f"What {methods('selector')[find_weighing_selector()].title} can return"
+DECODABLE = StudyView(title=DECODABLE_TITLE, caption="", draw=_draw_decodable)
 BEST = StudyView(
     title="Best sets",
     caption="Selectors pick greedily or climb; which set is best by their own measure? Every set of the query's most "

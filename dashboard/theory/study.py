@@ -59,9 +59,9 @@ class QueryChoice:
         """Return the queries' vectors by the corpus's encoder; None if it has its own vectors."""
         if self.loaded.space.encoder is None:
             return None
-        return embed_missing(
-            self.loaded if self.way == TEST_QUERIES else replace(self.loaded, queries=None), queries, job
-        )
+        # The corpus may have vectors of its labelled queries only.
+        loaded = self.loaded if self.way == TEST_QUERIES else replace(self.loaded, queries=None)
+        return embed_missing(loaded, queries, job)
 
 
 def choose_queries(loaded: Loaded) -> QueryChoice:
@@ -119,7 +119,7 @@ def get_cached(key: Hashable, compute: Callable[[], T]) -> T:
     return memo.get_or_compute(THEORY_MEMO, key, compute, MAX_THEORY_RESULTS)
 
 
-def measure(
+def run_study(
     key: Hashable,
     title: str,
     work: Callable[[Job], T],
@@ -128,7 +128,7 @@ def measure(
     autostart: bool,
     on_partial: Callable[[Any], Any] | None = None,
 ) -> T | None:
-    """The result of a job, which `draw` draws; until it is there its progress or the button to start it, and None.
+    """Return a job's result after `draw` drew it; until then draw its progress or its start button, and return None.
 
     Other arguments are those of a JobPanel.
     """

@@ -3,9 +3,12 @@
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from itertools import repeat
+from operator import itemgetter
 
 import streamlit as st
 
+from dashboard.charts.figure import read_column
 from dashboard.charts.frontier import FrontierChart, find_curve, plot_frontier
 from dashboard.charts.frontier_panels import plot_panels
 from dashboard.charts.palette import method_style
@@ -106,10 +109,8 @@ def draw_tradeoff(loaded: Loaded, question: Question | None) -> None:
     with axes:
         x, y = _draw_axes(sweep)
     if qrels is not None and not all_queries and question is not None and not question.is_judged:
-        st.caption(
-            f"This query has no judgements, so there is no Recall for it; up goes {METRICS[y].title}, "
-            f"{METRICS[y].formula}."
-        )
+        axis_text = f"{METRICS[y].title}, {METRICS[y].formula}"
+        st.caption(f"This query has no judgements, so there is no Recall for it; up goes {axis_text}.")
     _draw_board(loaded, question, sweep, x, y, set(names) <= {*decoders.list_chosen(), next(iter(methods("selector")))})
 
 
@@ -117,7 +118,7 @@ def _draw_decoders() -> list[str]:
     """Draw the choice of decoders to measure; by default those of Explore, and the baseline."""
     specs = methods("selector")
     st.session_state.setdefault(settings.PICKED_KEY, settings.get_default(settings.PICKED_KEY))
-    names = choose_several(
+    method_names = choose_several(
         "Decoders",
         specs,
         settings.PICKED_KEY,
@@ -131,9 +132,9 @@ def _draw_decoders() -> list[str]:
     def pick_all() -> None:
         st.session_state[settings.PICKED_KEY] = list(specs)
 
-    if len(names) < len(specs):
+    if len(method_names) < len(specs):
         st.button("All", key="tradeoff.all", on_click=pick_all, help="Compare all decoders")
-    return names
+    return method_names
 
 
 def _get_labelled(loaded: Loaded) -> tuple[str, Qrels | None, Queries]:
@@ -194,14 +195,14 @@ def _build_sweep(
     loaded: Loaded,
     question: Question | None,
     all_queries: bool,
-    names: list[str],
+    method_names: list[str],
     scorers: list[Scorer],
     values: int,
     labelled: tuple[str, Qrels | None, Queries],
 ) -> Sweep | None:
     k = question.k if question is not None else st.session_state.get(decoders.K_KEY, SET_SIZE.default)
     depth = question.depth if question is not None else st.session_state.get(decoders.POOL_KEY, POOL.default)
-    measured = _list_decoders(loaded.space, names, scorers, values, depth)
+    measured = _list_decoders(loaded.space, method_names, scorers, values, depth)
     split, qrels, queries = labelled
     build = partial(
         Sweep, loaded=loaded, decoders=measured, k=k, shares_scorers=all(map(decoders.has_default_scorers, measured))
@@ -227,19 +228,19 @@ def _draw_scorers() -> list[Scorer]:
         "Relevance comes from these, similarity between documents always from the dense vectors. A decoder is "
         "measured behind each, and behind the scorers that it has in Explore."
     )
-    names = choose_several(
+    scorer_names = choose_several(
         "Scorers",
         specs,
         settings.SCORERS_KEY,
         default=[next(iter(specs))],
-        format_func=lambda name: specs[name].title,
+        format_func=lambda scorer_name: specs[scorer_name].title,
         help="\n\n".join([help_text, *(f"**{spec.title}** {spec.summary}" for spec in specs.values())]),
     )
-    return [specs[name].cls() for name in names]
+    return [specs[scorer_name].cls() for scorer_name in scorer_names]
 
 
 def _list_decoders(
-    space: Space, names: list[str], scorers: list[Scorer], values: int, depth: int | None
+    space: Space, method_names: list[str], scorers: list[Scorer], values: int, depth: int | None
 ) -> tuple[Decoder, ...]:
     """Return the decoders to measure, the baseline first; draw those that are left out."""
     specs, chosen = methods("selector"), decoders.list_chosen()
@@ -247,11 +248,11 @@ def _list_decoders(
     # The baseline is always measured, as everything is compared with it.
     settings = [decoders.make_baseline(depth)]
     reasons: dict[tuple[Scorer, Scorer | None], str] = {}
-    for name in dict.fromkeys([first_name, *names]):
+    for name in dict.fromkeys([first_name, *method_names]):
         explored = decoders.get_decoder(name)
-        stages = [*(decoder.select for decoder in grid(name, values)), *([explored.select] if name in chosen else [])]
-        chains: list[tuple[Scorer, Scorer | None]] = [(scorer, None) for scorer in scorers]
-        if name in names and name in chosen:
+        stages = read_column(grid(name, values), "select") + ([explored.select] if name in chosen else [])
+        chains: list[tuple[Scorer, Scorer | None]] = list(zip(scorers, repeat(None)))
+        if name in method_names and name in chosen:
             chains.append((explored.retrieve, explored.rerank))
         for chain in chains:
             # The reason is asked once per chain of scorers, as all selectors share it.
@@ -277,10 +278,8 @@ def _draw_explanation(loaded: Loaded) -> None:
         reason = "This corpus has no judgements, so nothing says which documents are right: there is no Recall."
         remedy = "Judgements (queries.jsonl and qrels/ beside the corpus) add the rest."
         if passage_queries.can_make(loaded):
-            remedy += (
-                f" “{passage_queries.PASSAGES_TITLE}” make labelled queries of its own texts: "
-                "those have Recall and MRR."
-            )
+            title = passage_queries.PASSAGES_TITLE
+            remedy += f" “{title}” make labelled queries of its own texts: those have Recall and MRR."
     st.info(
         f"{reason} What stays is {METRICS[X_METRIC].title}, how different the documents of a set are, against "
         f"{METRICS[UNJUDGED_Y].title}, how well they fit the query together. {remedy}",
@@ -290,7 +289,7 @@ def _draw_explanation(loaded: Loaded) -> None:
 
 def _draw_board(loaded: Loaded, question: Question | None, sweep: Sweep, x: str, y: str, small: bool) -> None:
     """Draw verdict, chart, sets and tables of the finished cells, and the job for the others."""
-    draw = partial(st.fragment(_draw_results), loaded, question, sweep, x, y)
+    draw_results = partial(st.fragment(_draw_results), loaded, question, sweep, x, y)
     try:
         cells = sweeps.find_cells(sweep)
     except FrontierError as error:
@@ -299,29 +298,26 @@ def _draw_board(loaded: Loaded, question: Question | None, sweep: Sweep, x: str,
     # Finished cells are drawn while the job measures the others.
     if cells.missing:
         n_missing = len(sweep.decoders) - len(cells.points)
+        start_label = f"Measure {counted(n_missing, 'setting')}" if n_missing else "Measure every λ"
         panel = JobPanel(
             purpose=sweeps.SWEEP_PURPOSE,
             key=sweep.key,
             title="Measuring the trade-off",
             work=partial(sweeps.run_sweep, sweep),
-            start_label="Resume"
-            if cells.job is not None
-            else f"Measure {counted(n_missing, 'setting')}"
-            if n_missing
-            else "Measure every λ",
+            start_label=start_label if cells.job is None else "Resume",
             offer_text=_describe_missing(sweep, cells),
             autostart=False,
-            on_partial=lambda _: draw(),
+            on_partial=lambda _: draw_results(),
             failed_text="Measuring ended early; what is finished is kept.",
         )
         if small and sweeps.is_small(sweep) and panel.job is None and jobs.find_blocker(sweeps.SWEEP_PURPOSE) is None:
             panel.start_job()
         if (job := panel.job) is not None and job.is_active:
-            _draw_measuring(job, draw)
+            _draw_measuring(job, draw_results)
             return
         if panel.result() is None and job is not None and job.partial:
             return  # the panel draws it
-    draw()
+    draw_results()
 
 
 @st.fragment(run_every=POLL_INTERVAL)
@@ -342,11 +338,11 @@ def _describe_missing(sweep: Sweep, cells: Cells) -> str:
     n_settings, n_curves = len(sweep.decoders) - len(cells.points), len(sweep.exact_selectors) - len(cells.curves)
     parts = [f"{n_settings:,} of {len(sweep.decoders):,} settings"] if n_settings else []
     parts += [f"every λ of {counted(n_curves, 'decoder')}"] if n_curves else []
-    size = f"{len(sweep.queries):,} queries × {len(sweep.loaded.space):,} documents"
+    size_text = f"{len(sweep.queries):,} queries × {len(sweep.loaded.space):,} documents"
     cost_text = "" if sweep.vectors is not None else " The queries have to be embedded first."
     if sweep.n_pairs:
         cost_text += f" A model reads up to {sweep.n_pairs:,} pairs of query and document, which takes long."
-    return f"Not measured yet: {' and '.join(parts)}, on {size}.{cost_text}"
+    return f"Not measured yet: {' and '.join(parts)}, on {size_text}.{cost_text}"
 
 
 def _draw_results(loaded: Loaded, question: Question | None, sweep: Sweep, x: str, y: str) -> None:
@@ -357,30 +353,30 @@ def _draw_results(loaded: Loaded, question: Question | None, sweep: Sweep, x: st
         return
     partial_count = len(cells.points) if len(cells.points) < len(sweep.decoders) else None
     systems_cells = _other_systems(loaded, sweep, _get_labelled(loaded)[2])
-    cells = replace(cells, points=(*cells.points, *(cell for _, cell in systems_cells.values())))
+    cells = replace(cells, points=(*cells.points, *map(itemgetter(1), systems_cells.values())))
     # Bands of incomplete results may be coarse.
     resamples = RESAMPLES.low if cells.running else BAND_RESAMPLES
     try:
         # Bootstrap intervals take the time: they are cached by cells and axes.
         curves = get_or_compute(
             selection.MEMORY_KEY,
-            (sweep.key, x, y, tuple(cell.key for cell in cells.points), cells.running),
+            (sweep.key, x, y, tuple(read_column(cells.points, "key")), cells.running),
             lambda: frontier(cells.points, x, y, sweep.k, resamples=resamples),
         )
     except FrontierError as error:
         st.info("No setting has both metrics. Choose another axis.", icon=":material/info:")
         st.text(str(error))
         return
-    base = next((p for p in curves.points if p.point.label == sweep.baseline.label), None)
-    labels = [p.point.label for p in curves.points]
+    base, labels = selection.find_point(curves, sweep.baseline.label), read_column(curves.points, "point.label")
     share, rows = selection.get_budget(), _compare_settings(sweep, cells, curves, base)
     result = None if base is None or len(labels) < 2 else find_verdict(curves, base.point.label, share, rows)
     if result is not None and partial_count is not None:
         partial_text = f"Of the {partial_count:,} of {len(sweep.decoders):,} settings measured so far."
         result = replace(result, text=f"{result.text} {partial_text}")
     best_label = None if result is None or result.best is None else result.best.point.label
+    sweep_decoders = dict(zip(read_column(sweep.decoders, "label"), sweep.decoders, strict=True))
     if result is not None and not cells.running:  # else it would change every second
-        decoder = next((each for each in sweep.decoders if each.label == best_label), None)
+        decoder = None if best_label is None else sweep_decoders.get(best_label)
         verdict.draw_verdict(loaded, curves, result, decoder)
     if not cells.missing:
         restore.check_setting(settings.OPEN_POINT_KEY, labels.__contains__, "the best setting is open")
@@ -389,12 +385,12 @@ def _draw_results(loaded: Loaded, question: Question | None, sweep: Sweep, x: st
     label = selection.find_open_label(labels, best_label)
     # Curves over other queries than the points' would not pass through them.
     exact = [curve for curve in cells.curves if not curve.left_out and len(curve.queries) == curves.queries]
-    point = next(p for p in curves.points if p.point.label == label)
+    point = curves.points[labels.index(label)]
     curve = find_curve(point, curves, exact)
     if curve is not None:
         low, high = curve.interval
         restore.check_setting(settings.SCRUBBED_KEY, lambda value: low <= value <= high, "its nearest point is open")
-    systems = {each.label: each for each in sweep.decoders} | {label: run for label, (run, _) in systems_cells.items()}
+    systems = {**sweep_decoders, **{run_label: run for run_label, (run, _) in systems_cells.items()}}
     opened = _find_opened(systems[label], point, curve, curves)
     with st.container(key=BOARD):
         chart_column, side_column = st.columns([3, 2], gap="medium")
@@ -420,37 +416,26 @@ def _compare_settings(sweep: Sweep, cells: Cells, curves: Frontier, base: Fronti
         return {m: {row.label: row for row in compare(cells.points, m, base.point, curves.k)} for m in curves.metrics}
 
     with st.spinner("Testing the differences"):
-        return get_or_compute(
-            selection.MEMORY_KEY,
-            ("compare", sweep.key, tuple(cell.key for cell in cells.points), curves.x, curves.y),
-            compute,
-        )
+        key = "compare", sweep.key, tuple(read_column(cells.points, "key")), curves.x, curves.y
+        return get_or_compute(selection.MEMORY_KEY, key, compute)
 
 
 def _find_opened(
     system: Decoder | RankedRun, point: FrontierPoint, curve: Curve | None, curves: Frontier
 ) -> OpenSetting:
     """Return the open setting: the system of a point, or a dragged position on its curve."""
-    value = st.session_state.get(settings.SCRUBBED_KEY)
+    dragged_value = st.session_state.get(settings.SCRUBBED_KEY)
     # Without a drag the point itself is open.
-    if curve is None or value is None:
-        bounds = (point.x_low, point.x_high), (point.y_low, point.y_high)
-        return OpenSetting(
-            system=system, name=point.name, point=point, x=point.x, y=point.y, x_ends=bounds[0], y_ends=bounds[1]
-        )
-    decoder = Decoder(curve.make_stage(value), decoders.first_scorer())
+    if curve is None or dragged_value is None:
+        x_ends, y_ends = (point.x_low, point.x_high), (point.y_low, point.y_high)
+        ends = {"x_ends": x_ends, "y_ends": y_ends}
+        return OpenSetting(system=system, name=point.name, point=point, x=point.x, y=point.y, **ends)
+    decoder = Decoder(curve.make_stage(dragged_value), decoders.first_scorer())
     # Bands exist at grid positions only: the nearest one is shown.
-    means, position = curve.at(value), int(abs(curve.band_positions - value).argmin())
+    means, position = curve.at(dragged_value), int(abs(curve.band_positions - dragged_value).argmin())
     x_ends, y_ends = (tuple(curve.bands[axis][position].tolist()) for axis in (curves.x, curves.y))
-    return OpenSetting(
-        system=decoder,
-        name=format_decoder(decoder_to_json(decoder), with_scorers=False),
-        point=None,
-        x=means[curves.x],
-        y=means[curves.y],
-        x_ends=x_ends,
-        y_ends=y_ends,
-    )
+    name, x, y = format_decoder(decoder_to_json(decoder), with_scorers=False), means[curves.x], means[curves.y]
+    return OpenSetting(system=decoder, name=name, point=None, x=x, y=y, x_ends=x_ends, y_ends=y_ends)
 
 
 def _draw_chart(
@@ -463,37 +448,34 @@ def _draw_chart(
     opened: OpenSetting,
     curve: Curve | None,
 ) -> None:
-    explored = {decoders.effective_decoder(decoder) for decoder in decoders.get_decoders().values()}
-    several = len({point.point.method for point in curves.points}) > MIN_PANEL_METHODS
+    explored = set(map(decoders.effective_decoder, decoders.get_decoders().values()))
+    has_panels = len(set(read_column(curves.points, "point.method"))) > MIN_PANEL_METHODS
+    toggle = partial(st.toggle, persist_state="session")
     with st.container(horizontal=True, gap="medium"):
-        show_all = st.toggle(
-            "Show all", key=settings.WHOLE_KEY, persist_state="session", help="Also what keeps too little"
-        )
-        as_panels = several and st.toggle(
-            "Panels", key=settings.PANELS_KEY, persist_state="session", help="One a decoder"
-        )
+        show_all = toggle("Show all", key=settings.WHOLE_KEY, help="Also what keeps too little")
+        as_panels = has_panels and toggle("Panels", key=settings.PANELS_KEY, help="One a decoder")
+    decoder = opened.decoder
+    scrub = None if curve is None or decoder is None else (curve, getattr(decoder.select, curve.parameter))
     chart = FrontierChart(
         frontier=curves,
         dark=is_dark(),
         share=None if result is None else result.share,
         whole=show_all,
-        current=[decoder.label for decoder in sweep.decoders if decoder in explored and decoder != sweep.baseline],
+        current=[each.label for each in sweep.decoders if each in explored and each != sweep.baseline],
         opened=opened.system.label,
         callouts=_build_callouts(curves, result, rows),
         exact=exact,
         rows=rows,
-        scrub=None
-        if curve is None or opened.decoder is None
-        else (curve, getattr(opened.decoder.select, curve.parameter)),
+        scrub=scrub,
     )
-    on_drag = partial(_take_drag, curve, [point.point.label for point in curves.points])
-    title = f"Frontier: {format_axis_title(curves.y)} against {format_axis_title(curves.x)}"
-    label = title if result is None else f"{title}. {result.text}"
+    on_drag = partial(_take_drag, curve, read_column(curves.points, "point.label"))
+    chart_title = f"Frontier: {format_axis_title(curves.y)} against {format_axis_title(curves.x)}"
+    chart_label = chart_title if result is None else f"{chart_title}. {result.text}"
     file = f"frontier-{curves.x}-{curves.y}"
     if as_panels:
-        picked = plot(plot_panels(chart), "tradeoff.panels.chart", file=file, label=label)
+        picked = plot(plot_panels(chart), "tradeoff.panels.chart", file=file, label=chart_label)
     else:
-        picked = plot(plot_frontier(chart), "tradeoff.frontier", file=file, label=label, on_adjust=on_drag)
+        picked = plot(plot_frontier(chart), "tradeoff.frontier", file=file, label=chart_label, on_adjust=on_drag)
     caption, details = _describe_chart(curves, sweep, len(_get_labelled(loaded)[2]), bool(exact))
     st.caption(caption, help=details)
     clicks = f"tradeoff.clicks.{as_panels}"
@@ -513,16 +495,16 @@ def _build_callouts(curves: Frontier, result: Verdict | None, rows: ComparisonsB
     return callouts
 
 
-def _take_drag(curve: Curve | None, labels: list[str], name: str, value: float) -> None:
+def _take_drag(curve: Curve | None, labels: list[str], control_name: str, dragged_value: float) -> None:
     """Store a drag on the chart; for a callback."""
-    if name == "level":
-        st.session_state[settings.SHARE_KEY] = round(value / 100, 2)
+    if control_name == "level":
+        st.session_state[settings.SHARE_KEY] = round(dragged_value / 100, 2)
     elif curve is not None:
-        label = Decoder(curve.make_stage(value), decoders.first_scorer()).label
+        label = Decoder(curve.make_stage(dragged_value), decoders.first_scorer()).label
         if label in labels:
             selection.open_point(label)
         else:
-            st.session_state[settings.SCRUBBED_KEY] = value
+            st.session_state[settings.SCRUBBED_KEY] = dragged_value
 
 
 def _describe_chart(curves: Frontier, sweep: Sweep, n_available: int, has_exact: bool) -> tuple[str, str]:
@@ -564,11 +546,11 @@ def _other_systems(loaded: Loaded, sweep: Sweep, queries: Queries) -> dict[str, 
         return {}
 
     def build_cell(run: RankedRun) -> Cell:
-        asked = loaded.space, vectors, qrels, sweep.k, sweep.metrics
+        cell_arguments = loaded.space, vectors, qrels, sweep.k, sweep.metrics
         return get_or_compute(
             selection.MEMORY_KEY,
             ("run", run.name, run.digest, sweep.key),
-            lambda: run.build_cell(*asked, split=sweep.split, aspects=loaded.dataset.aspects),
+            lambda: run.build_cell(*cell_arguments, split=sweep.split, aspects=loaded.dataset.aspects),
         )
 
     return {run.label: (run, build_cell(run)) for run in runs.read_runs(loaded, queries).values()}

@@ -6,13 +6,14 @@ from typing import Any
 
 import streamlit as st
 
+from dashboard.charts.figure import read_column
 from dashboard.charts.palette import method_look
 from dashboard.components import vendor
 from dashboard.services import jobs
 from dashboard.services.source import Loaded
 from dashboard.services.sweeps import Sweep
 from dashboard.session.answers import as_embeddings, build_slider_requests, compute_scores
-from dashboard.session.query import LABELLED, Question, query_key, select
+from dashboard.session.query import LABELLED, Question, query_key, select_query
 from dashboard.tradeoff import selection
 from dashboard.tradeoff.selection import OpenSetting
 from dashboard.tradeoff.verdict import use_in_explore
@@ -55,12 +56,12 @@ def draw_sets(
             st.button("Use in Explore", key="tradeoff.use.opened", on_click=use_in_explore, args=(opened.decoder,))
     if sweep.is_stored:
         parts = []
-        for axis, value, (low, high) in ((curves.y, opened.y, opened.y_ends), (curves.x, opened.x, opened.x_ends)):
+        for axis, mean_value, (low, high) in ((curves.y, opened.y, opened.y_ends), (curves.x, opened.x, opened.x_ends)):
             interval_text = "" if low is None or high is None else f" (95% CI {decimal(low)} to {decimal(high)})"
             parts.append(
-                f"{value:.2g} ms a query"
+                f"{mean_value:.2g} ms a query"
                 if axis == TIME_AXIS
-                else f"{title_of(axis)}@{curves.k} {decimal(value)}{interval_text}"
+                else f"{title_of(axis)}@{curves.k} {decimal(mean_value)}{interval_text}"
             )
         st.caption(f"Mean of {curves.queries:,} queries: {' · '.join(parts)}")
     if question is None:
@@ -75,27 +76,22 @@ def _draw_steps(
     loaded: Loaded, sweep: Sweep, question: Question, order: tuple[QueryDifference, ...], curves: Frontier
 ) -> None:
     """Draw the query's rank among wins and losses, and steps to its neighbours and the extremes."""
-    ids = [row.query for row in order]
-    pos = ids.index(question.id) if question.id in ids else None
+    query_ids = read_column(order, "query")
+    rank, last = query_ids.index(question.id) if question.id in query_ids else None, len(order) - 1
+    prior, following = (None, None) if rank is None else (rank - 1, rank + 1)
     with st.container(horizontal=True, vertical_alignment="center", gap="xxsmall"):
-        last, prior, after = (len(ids) - 1, None if pos is None else pos - 1, None if pos is None else pos + 1)
-        for label, name, target in (
-            ("Biggest win", "most", 0),
-            ("⟨", "before", prior),
-            ("⟩", "after", after),
-            ("Biggest loss", "least", last),
-        ):
-            is_enabled = target is not None and 0 <= target <= last and target != pos
-            query = ids[target] if is_enabled and target is not None else ""
-            arguments = (loaded, sweep.split, query)
-            st.button(label, key=f"tradeoff.{name}", on_click=ask, args=arguments, disabled=not is_enabled)
-        if pos is not None:
-            st.caption(f"{pos + 1} of {len(ids)} · {title_of(curves.y)} {signed(order[pos].difference)}")
+        buttons = {"most": ("Biggest win", 0), "before": ("⟨", prior), "after": ("⟩", following)}
+        for step_name, (label, target_rank) in (buttons | {"least": ("Biggest loss", last)}).items():
+            is_enabled = target_rank is not None and 0 <= target_rank <= last and target_rank != rank
+            arguments = (loaded, sweep.split, query_ids[target_rank] if is_enabled and target_rank is not None else "")
+            st.button(label, key=f"tradeoff.{step_name}", on_click=ask, args=arguments, disabled=not is_enabled)
+        if rank is not None:
+            st.caption(f"{rank + 1} of {len(order)} · {title_of(curves.y)} {signed(order[rank].difference)}")
 
 
-def ask(loaded: Loaded, split: str, query: str) -> None:
+def ask(loaded: Loaded, split: str, query_text: str) -> None:
     """Make a query the session's; for a callback."""
-    if select(loaded, LABELLED, split, query) is None:
+    if select_query(loaded, LABELLED, split, query_text) is None:
         st.session_state[selection.REDRAW_KEY] = True
 
 
@@ -104,27 +100,27 @@ def _draw_query(
 ) -> None:
     """Draw the set for a query and its figures; both follow a drag along the curve."""
     space = loaded.space
-    query = as_embeddings(loaded, question)
+    query_text = as_embeddings(loaded, question)
     try:
         ranking, seen = _compute_set(loaded, question, opened.system, sweep.k)
     except FrontierError as error:
         show_failure("This query has no answer at this setting.", error)
         return
     with jobs.page_turn():
-        baseline = decode(sweep.baseline, space, query, k=sweep.k)
+        baseline = decode(sweep.baseline, space, query_text, k=sweep.k)
         known_qrels = question.qrels if question.is_judged else None
         aspects = loaded.dataset.aspects if (loaded.dataset.aspects or {}).get(question.id) else None
-        metrics = [metric for metric in curves.metrics if metric in available_metrics(known_qrels, aspects, query)]
-        measured = measure(ranking, space, query, known_qrels, sweep.k, metrics, aspects).per_query
+        metrics = [metric for metric in curves.metrics if metric in available_metrics(known_qrels, aspects, query_text)]
+        measured = measure(ranking, space, query_text, known_qrels, sweep.k, metrics, aspects).per_query
         values = {metric: measured[metric].get(question.id) for metric in metrics}
     value_texts = [f"{title_of(metric)} {decimal(value)}" for metric, value in values.items() if value is not None]
     relevant_ids, decoder = question.relevant_ids, opened.decoder
     options: dict[str, Any] = {"relevant": relevant_ids, "scores": None if seen is None else seen.score}
-    slider_param, url = curve.declared if curve is not None else None, None
+    slider_param, offer_url = curve.declared if curve is not None else None, None
     # Exact curves have a slider: its answers are computed in the browser.
     if decoder and has_slider(slider_param):
         digest, request = list(build_slider_requests(loaded, question, decoder, slider_param, **options).items())[-1]
-        url = vendor.offer(digest, request)
+        offer_url = vendor.serve_answer(digest, request)
     st.text(shorten(question.text, MAX_QUERY_LENGTH))
     data = {
         "query": query_key(loaded, question),
@@ -135,12 +131,12 @@ def _draw_query(
             "now": pack_ranking(space, question.vector, ranking, **options),
             "base": pack_ranking(space, question.vector, baseline, **options),
             "said": f"This query: {' · '.join(value_texts)}",
-            "url": url,
+            "url": offer_url,
             "decoder": method_look(*opened.style_name)
             | {"key": opened.style_name[0], "baseline": decoder == sweep.baseline},
         },
     }
-    vendor.view("along", "tradeoff.set", data, {"opened": partial(_open_document, len(space))})
+    vendor.draw_view("along", "tradeoff.set", data, {"opened": partial(_open_document, len(space))})
     if (row := st.session_state.get(READ_KEY)) is not None and row < len(space):
         corpus = space.corpus
         text = " ".join(dict.fromkeys(filter(None, [corpus.ids[row], corpus.titles[row], corpus.texts[row]])))

@@ -7,7 +7,7 @@ import streamlit as st
 
 from dashboard.session.tradeoff import OPEN_POINT_KEY, SCRUBBED_KEY, SHARE_KEY
 from engine.decoder import Decoder
-from engine.evaluation.frontier import KEPT_SHARE, FrontierPoint
+from engine.evaluation.frontier import KEPT_SHARE, Frontier, FrontierPoint
 from engine.evaluation.runs import RankedRun
 
 REDRAW_KEY, LEAVE_KEY = "tradeoff.anew", "tradeoff.leave"
@@ -53,6 +53,11 @@ def find_open_label(labels: Sequence[str], *defaults: str | None) -> str:
     """Return the label of the open point: the chosen one, else the first default that exists, else any."""
     candidates = (st.session_state.get(OPEN_POINT_KEY), *defaults)
     return next((label for label in candidates if label is not None and label in labels), labels[0])
+
+
+def find_point(curves: Frontier, label: str | None) -> FrontierPoint | None:
+    """Return the point of a decoder, None if it has none."""
+    return next((point for point in curves.points if point.point.label == label), None)
 
 
 def get_budget() -> float:

@@ -6,10 +6,11 @@ from typing import Any
 
 import streamlit as st
 
+from dashboard.charts.figure import read_column
 from dashboard.charts.frontier import format_method
 from dashboard.charts.palette import method_style
 from dashboard.charts.verdict_card import CARD_HEIGHT, CARD_WIDTH, build_verdict_svg
-from dashboard.components.picture import picture
+from dashboard.components.picture import draw_svg
 from dashboard.services import trained
 from dashboard.services.source import Loaded
 from dashboard.session import decoders
@@ -17,7 +18,7 @@ from dashboard.session.tradeoff import SHARE_KEY
 from dashboard.tradeoff import selection
 from dashboard.widgets.tables import draw_columns, number_column, text_column
 from engine.decoder import Decoder
-from engine.evaluation.export import export, write_short_code
+from engine.evaluation.export_decoder import export, write_short_code
 from engine.evaluation.frontier import (
     KEPT_SHARE,
     TIME_AXIS,
@@ -54,8 +55,8 @@ def draw_verdict(loaded: Loaded, curves: Frontier, verdict: Verdict, decoder: De
         snippet = export(decoder, "python", context)
         with st.popover("Code"):
             st.code(snippet.text, language=snippet.language)
-        code = write_short_code(decoder, context)
-        draw_card_button(lambda: _build_card(loaded, curves, verdict, code), "tradeoff.card")
+        short_code = write_short_code(decoder, context)
+        draw_card_button(lambda: _build_card(loaded, curves, verdict, short_code), "tradeoff.card")
 
 
 def use_in_explore(decoder: Decoder) -> None:
@@ -70,37 +71,33 @@ def draw_card_button(build_card: Callable[[], VerdictCard], key: str) -> None:
 
     def draw_preview(card: VerdictCard) -> None:
         svg = build_verdict_svg(card)
-        picture(svg, (CARD_WIDTH, CARD_HEIGHT), f"{key}.picture", file="frontier-card", label=visible(card.sentence))
+        draw_svg(svg, (CARD_WIDTH, CARD_HEIGHT), f"{key}.picture", file="frontier-card", label=visible(card.sentence))
 
     if st.button("Card", key=key, icon=":material/image:", help="One picture to paste into a chat or a report"):
         st.dialog("Card", width="large")(draw_preview)(build_card())
 
 
-def _build_card(loaded: Loaded, curves: Frontier, verdict: Verdict, code: tuple[str, ...]) -> VerdictCard:
+def _build_card(loaded: Loaded, curves: Frontier, verdict: Verdict, short_code: tuple[str, ...]) -> VerdictCard:
     """Build the verdict's card."""
-    best, gain = verdict.best, verdict.gain
+    best_points, gain = verdict.best, verdict.gain
     interval = ""
     if gain is not None and gain.low is not None and gain.high is not None:
         interval = f"95% CI {signed(gain.low)} to {signed(gain.high)} {format_axis_title(curves.x)}"
+    card_curves = []
+    for points in curves.curves.values():
+        x, y = tuple(read_column(points, "x")), tuple(read_column(points, "y"))
+        card_curves.append(CardCurve(method=points[0].point.method, label=format_method(points[0]), x=x, y=y))
     return VerdictCard(
         sentence=verdict.text,
-        curves=tuple(
-            CardCurve(
-                method=points[0].point.method,
-                label=format_method(points[0]),
-                x=tuple(point.x for point in points),
-                y=tuple(point.y for point in points),
-            )
-            for points in curves.curves.values()
-        ),
+        curves=tuple(card_curves),
         titles=(f"{format_axis_title(curves.x)}@{curves.k}", f"{format_axis_title(curves.y)}@{curves.k}"),
-        chosen=None if best is None else (best.x, best.y),
-        chosen_label="" if best is None else best.name,
+        chosen=None if best_points is None else (best_points.x, best_points.y),
+        chosen_label="" if best_points is None else best_points.name,
         queries=curves.queries,
         interval=interval,
         corpus=loaded.space.corpus.name,
         fingerprint=loaded.space.embeddings.digest[:8],
-        code=code,
+        code=short_code,
     )
 
 
@@ -109,9 +106,8 @@ MAX_BEST_ROWS = 10
 
 def draw_budget(curves: Frontier, baseline: FrontierPoint) -> None:
     """Draw the budget's slider, which the chart's line moves too."""
-    st.session_state.setdefault(
-        SHARE_KEY, KEPT_SHARE.default
-    )  # the chart sets it too, which a default would contradict
+    # The chart sets it too, which a default would contradict.
+    st.session_state.setdefault(SHARE_KEY, KEPT_SHARE.default)
     st.slider(
         f"Keep at least this share of {baseline.name}'s {title_of(curves.y)}",
         *KEPT_SHARE.comfortable_range,
@@ -124,64 +120,57 @@ def draw_budget(curves: Frontier, baseline: FrontierPoint) -> None:
 
 def draw_best(curves: Frontier, verdict: Verdict, rows: ComparisonsByMetric) -> None:
     """Draw a row per decoder, the best first; a click opens its sets."""
-    best = select_best_per_method(curves, verdict.base.point.label, verdict.share)
+    best_points = select_best_per_method(curves, verdict.base.point.label, verdict.share)
     # Decoders that miss the budget are listed last, by their diversity.
     floor = compute_floor(verdict.base, verdict.share)
-    points = sorted(best, key=lambda point: (point.y < floor, -curves.direction * point.x))
+    points = sorted(best_points, key=lambda point: (point.y < floor, -curves.direction * point.x))
     columns = _columns(curves, points, floor, verdict.share, rows)
-    labels = [point.point.label for point in points]
+    draw_point_table("best", columns, read_column(points, "point.label"), MAX_BEST_ROWS)
+
+
+def draw_point_table(name: str, columns: dict[str, tuple[list[Any], Any]], labels: list[str], max_rows: int) -> None:
+    """Draw a row per setting; a click opens its sets. labels: of the rows' decoders."""
     # Another list is another widget: a selection is a position, and must not outlive its list.
-    key = f"tradeoff.best.{digest_of(labels)[:12]}"
-    draw_columns(
-        columns,
-        key=key,
-        max_rows=MAX_BEST_ROWS,
-        on_select=partial(open_row, key, labels),
-        selection_mode="single-cell",
-        placeholder="",
-    )
+    widget_key = f"tradeoff.{name}.{digest_of(labels)[:12]}"
+    on_select = partial(open_row, widget_key, labels)
+    selection_options = {"selection_mode": "single-cell", "placeholder": ""}
+    draw_columns(columns, key=widget_key, max_rows=max_rows, on_select=on_select, **selection_options)
 
 
 def _columns(
     curves: Frontier, points: list[FrontierPoint], floor: float, share: float, rows: ComparisonsByMetric
 ) -> dict[str, tuple[list[Any], Any]]:
-    names = [point.name if point.y >= floor else format_method(point) for point in points]
-    signs = [f"{method_style(point.point.method).sign} {name}" for point, name in zip(points, names, strict=True)]
-    columns: dict[str, tuple[list[Any], Any]] = {"Best setting": (signs, text_column(170))}
+    settings, diversities, changes, wins, y_title = [], [], [], [], title_of(curves.y)
+    for point in points:
+        comparison, is_feasible = rows.get(curves.y, {}).get(point.point.label), point.y >= floor
+        name = point.name if is_feasible else format_method(point)
+        settings.append(f"{method_style(point.point.method).sign} {name}")
+        diversities.append(point.x if is_feasible else None)
+        changes.append(format_interval(comparison) if is_feasible else f"no setting keeps {percent(share)}")
+        wins.append("" if comparison is None or comparison.queries < 2 else "·".join(map(str, comparison.wins)))
+    columns: dict[str, tuple[list[Any], Any]] = {"Best setting": (settings, text_column(170))}
     # Times have no natural maximum for a bar.
     if curves.x == TIME_AXIS:
-        columns["ms"] = [point.x for point in points], number_column("%.2f", 70, "Median of single calls, a query each")
+        columns["ms"] = read_column(points, "x"), number_column("%.2f", 70, "Median of single calls, a query each")
     else:
-        max_x = max(point.x for point in curves.points)
-        x_column = st.column_config.ProgressColumn(format="%.3f", min_value=0.0, max_value=max(max_x, 1e-9), width=90)
-        columns[title_of(curves.x)] = [point.x if point.y >= floor else None for point in points], x_column
-    costs = [rows.get(curves.y, {}).get(point.point.label) for point in points]
-    changes = [
-        format_interval(row) if point.y >= floor else f"no setting keeps {percent(share)}"
-        for point, row in zip(points, costs, strict=True)
-    ]
-    columns[f"Δ {title_of(curves.y)} (95% CI)"] = changes, text_column(165)
-    wins = ["" if row is None or row.queries < 2 else "·".join(map(str, row.wins)) for row in costs]
-    columns["W·T·L"] = (
-        wins,
-        text_column(76, f"Queries with more, the same and less {title_of(curves.y)} than the baseline"),
-    )
-    return columns
+        max_value = max(*read_column(curves.points, "x"), 1e-9)
+        x_column = st.column_config.ProgressColumn(format="%.3f", min_value=0.0, max_value=max_value, width=90)
+        columns[title_of(curves.x)] = diversities, x_column
+    columns[f"Δ {y_title} (95% CI)"] = changes, text_column(165)
+    wins_column = text_column(76, f"Queries with more, the same and less {y_title} than the baseline")
+    return columns | {"W·T·L": (wins, wins_column)}
 
 
-def format_interval(row: Comparison | None) -> str:
+def format_interval(comparison: Comparison | None) -> str:
     """Format a difference with its interval; "" for the baseline."""
-    if row is None:
+    if comparison is None:
         return ""
-    bounds = (
-        ""
-        if row.low is None or row.high is None or row.low == row.high
-        else f" ({signed(row.low)} to {signed(row.high)})"
-    )
-    return signed(row.difference) + bounds
+    if comparison.low is None or comparison.high is None or comparison.low == comparison.high:
+        return signed(comparison.difference)
+    return f"{signed(comparison.difference)} ({signed(comparison.low)} to {signed(comparison.high)})"
 
 
-def open_row(key: str, labels: list[str]) -> None:
+def open_row(widget_key: str, labels: list[str]) -> None:
     """Open the setting of the clicked row; for a callback."""
-    cells = st.session_state[key].selection.cells
+    cells = st.session_state[widget_key].selection.cells
     selection.open_point(labels[cells[0][0]] if cells else None)

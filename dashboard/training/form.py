@@ -1,10 +1,12 @@
 """The form of a training: method, parameters, queries."""
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any
 
 import streamlit as st
 
+from dashboard.charts.figure import read_column
 from dashboard.charts.palette import SERIES
 from dashboard.services.source import Loaded
 from dashboard.services.training_request import TrainingRequest
@@ -20,129 +22,134 @@ from engine.values import Dataset
 from engine.wording import percent, visible
 
 PREFIX = "train"
-SPLITS = 3
-"""To learn from, to choose by, to report on."""
+N_SPLITS = 3
+"""Number of query sets: to learn from, to choose on, to report on."""
 ROLES = {
     "train": ("Learn from", ("train", "training")),
     "dev": ("Validate on", ("dev", "validation", "valid", "val")),
     "test": ("Report on", ("test",)),
 }
-"""Role → its label, and what such splits are called."""
-NOTHING = "nothing (the table is of the split above)"
-COLOURS = [(style.light, style.dark) for style in SERIES]
+"""Role → its label, and the usual names of such splits."""
+NO_SPLIT = "nothing (the table is of the split above)"
+COLOURS = list(map(attrgetter("light", "dark"), SERIES))
 
 
-def ask(loaded: Loaded, passages: bool) -> TrainingRequest | None:
-    """Draw the form; None while nothing may be learnt from. passages: whether the queries are those of the corpus."""
-    left, right = st.columns(2)
+def draw_form(loaded: Loaded, passages: bool) -> TrainingRequest | None:
+    """Draw the form; return None if no queries are left to learn from. passages: True for passages as queries."""
+    method_column, split_column = st.columns(2)
     method = select(
         "Method",
         RECIPES,
         f"{PREFIX}.method",
         # The first one is what the others are compared with.
         default=list(RECIPES)[len(RECIPES) > 1],
-        container=left,
+        container=method_column,
         format_func=lambda name: RECIPES[name].title,
         help="\n\n".join(f"{r.title}: {r.__doc__} {r.source}." for r in RECIPES.values()),
     )
-    left.caption(f"{RECIPES[method].__doc__} {RECIPES[method].source}.")
-    with right:
-        splits = _splits(loaded.dataset, corpus_key(loaded), passages)
+    method_column.caption(f"{RECIPES[method].__doc__} {RECIPES[method].source}.")
+    with split_column:
+        splits = _draw_splits(loaded.dataset, corpus_key(loaded), passages)
     if splits is None:
         return None
     with st.expander("Advanced"):
-        params = _parameters(method)
-        places = st.columns(4)
-        with places[0]:
-            seed = _seed("Seed", f"{PREFIX}.seed", SEED.help)
+        params = _draw_parameters(method)
+        seed_columns = st.columns(4)
+        with seed_columns[0]:
+            seed = _draw_seed("Seed", f"{PREFIX}.seed", SEED.help)
         if "divide" in splits:
-            with places[1]:
-                splits["parting"] = _seed("Split seed", f"{PREFIX}.parting", "Another seed draws other queries.")
+            with seed_columns[1]:
+                splits["parting"] = _draw_seed("Split seed", f"{PREFIX}.parting", "Another seed draws other queries.")
     request = TrainingRequest(method=method, params=tuple(params.items()), seed=seed, passages=passages, **splits)
-    with right:
-        _bar(request, loaded.dataset)
+    with split_column:
+        _draw_bar(request, loaded.dataset)
     return request
 
 
-def _splits(dataset: Dataset, key: str, passages: bool) -> dict[str, Any] | None:
-    """Which queries are for what, as a TrainingRequest has them; None where all are for reports, and none was given."""
+def _draw_splits(dataset: Dataset, corpus_digest: str, passages: bool) -> dict[str, Any] | None:
+    """Draw the choice of the query sets; return the fields of a TrainingRequest, None if there are too few sets."""
     sizes = count_judged(dataset)
     names = list(sizes)
 
-    def sized(name: str) -> str:
+    def format_size(name: str) -> str:
         return f"{visible(name)} · {sizes[name]:,} queries" if name in sizes else name
 
-    shares = ", ".join(percent(share) for share in SPLIT_SHARES)
-    # What Tune reports on should not have been learnt from.
+    shares = ", ".join(map(percent, SPLIT_SHARES))
+    # Tune reports on the test queries, so training must not learn from them by default.
     unreported = [name for name in names if passages or name not in ROLES["test"][1]]
     divide = (passages and len(names) < 2) or st.toggle(
         "Split one query set",
-        len(names) < SPLITS and bool(unreported),
-        key=f"{PREFIX}.divide.{key}",
+        len(names) < N_SPLITS and bool(unreported),
+        key=f"{PREFIX}.divide.{corpus_digest}",
         persist_state="session",
         help=f"Training needs three sets that share no query: {shares} of one are drawn to train, validate and test.",
     )
     if not divide and len(names) < 2:
-        st.info(f"The only judged queries are {sized(names[0])}. Turn on the switch to learn from a part of them.")
+        size = format_size(names[0])
+        st.info(f"The only judged queries are {size}. Turn on the switch to learn from a part of them.")
         return None
     if not divide:
         chosen: dict[str, Any] = {}
         for role, (label, usual) in ROLES.items():
-            rest = [name for name in names if name not in chosen.values()] + ([NOTHING] if role == "test" else [])
-            first = next((name for name in usual if name in rest), None)
-            before = ".".join(map(str, chosen.values()))[:60]
-            own_key = f"{PREFIX}.{role}.{key}.{len(rest)}.{before}"
-            picked = select(label, rest, own_key, default=first, format_func=sized)
-            chosen[role] = None if picked == NOTHING else picked
+            options = [name for name in names if name not in chosen.values()] + ([NO_SPLIT] if role == "test" else [])
+            default = next(filter(options.__contains__, usual), None)
+            # Other earlier choices leave other options: the widget is then another one.
+            earlier_choices = ".".join(map(str, chosen.values()))[:60]
+            widget_key = f"{PREFIX}.{role}.{corpus_digest}.{len(options)}.{earlier_choices}"
+            picked = select(label, options, widget_key, default=default, format_func=format_size)
+            chosen[role] = None if picked == NO_SPLIT else picked
         return chosen
+    # The largest set leaves the most queries to learn from.
     largest = max(unreported or names, key=sizes.__getitem__)
-    split = select("Query set", names, f"{PREFIX}.of.{key}", default=largest, format_func=sized)
+    split = select("Query set", names, f"{PREFIX}.of.{corpus_digest}", default=largest, format_func=format_size)
     return {"train": "train", "dev": "dev", "test": "test", "divide": split}
 
 
-def _bar(request: TrainingRequest, dataset: Dataset) -> None:
-    """The parts of the queries as one bar, each as long as its share."""
+def _draw_bar(request: TrainingRequest, dataset: Dataset) -> None:
+    """Draw the parts of the queries as one bar, each as long as its share."""
     qrels = request.qrels(dataset)
-    names = {"train": request.train, "validate": request.dev, "test": request.test}
-    counts = {role: len(qrels[name]) for role, name in names.items() if name is not None}
+    split_names = {"train": request.train, "validate": request.dev, "test": request.test}
+    counts = {role: len(qrels[name]) for role, name in split_names.items() if name is not None}
     if request.divide is not None:
-        whole = counted(sum(counts.values()), "query", "queries")
-        st.caption(f"Random split of {whole} (seed {request.parting})")
-    parts = "".join(
-        f'<div style="flex: {count} 1 0; min-width: 4.5rem; padding: .15rem .5rem; color: light-dark(#fff, #111); '
-        f'background: light-dark({light}, {dark}); white-space: nowrap">{role} {count:,}</div>'
-        for (role, count), (light, dark) in zip(counts.items(), COLOURS, strict=False)
-    )
-    label = ", ".join(f"{role} {count:,}" for role, count in counts.items())
+        all_queries = counted(sum(counts.values()), "query", "queries")
+        st.caption(f"Random split of {all_queries} (seed {request.parting})")
+    parts, labels = "", []
+    for (role, count), (light, dark) in zip(counts.items(), COLOURS, strict=False):
+        shape = f"flex: {count} 1 0; min-width: 4.5rem; padding: .15rem .5rem; color: light-dark(#fff, #111)"
+        colour = f"background: light-dark({light}, {dark}); white-space: nowrap"
+        labels.append(f"{role} {count:,}")
+        parts += f'<div style="{shape}; {colour}">{labels[-1]}</div>'
+    label = ", ".join(labels)
     style = "display: flex; gap: 2px; border-radius: .4rem; overflow: hidden; font-size: .85rem"
     st.html(f'<div role="img" aria-label="{label}" style="{style}">{parts}</div>')
 
 
-def _seed(label: str, key: str, help_: str) -> int:
-    how: Any = {"key": key, "help": help_, "persist_state": "session"}
-    return int(st.number_input(label, SEED.low, SEED.high, SEED.default, 1, **how))
+def _draw_seed(label: str, corpus_digest: str, help_text: str) -> int:
+    options: Any = {"key": corpus_digest, "help": help_text, "persist_state": "session"}
+    return int(st.number_input(label, SEED.low, SEED.high, SEED.default, 1, **options))
 
 
-def _parameters(method: str) -> dict[str, Any]:
-    """Draw the parameters that count; those that the data decide are left out."""
-    params = {p.name: p for p in declared_params(method)}
-    late = [name for name in RECIPES[method].late if name in params]
+def _draw_parameters(method: str) -> dict[str, Any]:
+    """Draw the parameters without those that the data decide; return their values."""
+    declared = declared_params(method)
+    params = dict(zip(read_column(declared, "name"), declared, strict=True))
+    late_names = list(filter(params.__contains__, RECIPES[method].late))
     by_hand: Sequence[str] = ()
-    if late:
+    if late_names:
+        late_help = "; ".join(f"{params[name].symbol}: {params[name].help}" for name in late_names)
         by_hand = choose_several(
             "Override defaults",
-            late,
+            late_names,
             f"{PREFIX}.{method}.late",
             default=[],
             format_func=lambda name: params[name].symbol,
-            help="Chosen by the data unless overridden: "
-            + "; ".join(f"{params[name].symbol}: {params[name].help}" for name in late),
+            help=f"Chosen by the data unless overridden: {late_help}",
         )
-    shown = [p for p in params.values() if p.name not in late or p.name in by_hand]
+    visible_params = [param for param in params.values() if param.name not in late_names or param.name in by_hand]
     values: dict[str, Any] = {}
-    key = f"{PREFIX}.{method}.{{}}".format
+    corpus_digest = f"{PREFIX}.{method}.{{}}".format
     columns = st.columns(4)
-    for number, param in enumerate(order_params(shown)):
+    for number, param in enumerate(order_params(visible_params)):
         with columns[number % len(columns)]:
-            draw_parameters([param], key, values)
+            draw_parameters([param], corpus_digest, values)
     return {name: values[name] for name in params if name in values}

@@ -31,65 +31,65 @@ from engine.training.recipes import RECIPES, declared_params, make_recipe
 from engine.views.training import curves, find_best_epoch, select_compared_systems
 from engine.wording import visible
 
-DATA = "screens/data.py"
-LOOKED, OUTCOMES, MINE = "train.looked", "train.outcomes", "train.mine"
-"""Where a session keeps estimates, results, and the digest of the training that its job runs."""
-AT, MOST_LISTED = "train.at", 12
+DATA_SCREEN = "screens/data.py"
+ESTIMATES, OUTCOMES, MINE = "train.looked", "train.outcomes", "train.mine"
+"""Session keys: estimates, results, and the digest of the training that its job runs."""
+OPEN_KEY, MAX_LISTED = "train.at", 12
 
 
-def show(loaded: Loaded) -> None:
-    """The form, the training that is shown, and the list of all."""
-    # Training begins with the encoder's own embeddings, whatever the session looks at.
-    plain = loaded.without_training
-    with_passages = passages.draw_toggle(plain, "train.passages", st.container())
-    if plain.space.encoder is None:
-        return _teach(
+def draw_training(loaded: Loaded) -> None:
+    """Draw the form, the open training, and the list of all."""
+    # Training begins with the encoder's own embeddings, whatever the session searches.
+    untrained = loaded.without_training
+    with_passages = passages.draw_toggle(untrained, "train.passages", st.container())
+    if untrained.space.encoder is None:
+        return _draw_obstacle(
             loaded,
             "This corpus came with its own vectors, so there is no encoder to embed its queries with.",
             "Load the texts and choose an encoder, or train with engine.train, which takes the queries' vectors.",
         )
-    if not count_judged(plain.dataset) and not with_passages:
-        more = f" Or turn on “{passage_queries.PASSAGES_TITLE}” above." if passage_queries.can_make(plain) else ""
-        return _teach(
+    if not count_judged(untrained.dataset) and not with_passages:
+        remedy = f" Or turn on “{passage_queries.PASSAGES_TITLE}” above." if passage_queries.can_make(untrained) else ""
+        return _draw_obstacle(
             loaded,
             "Training needs judgements: which documents answer which queries.",
             "Load a BEIR folder (corpus.jsonl, queries.jsonl, qrels/*.tsv), or judge under Data → Judge. "
-            f"A few hundred judged queries are few, a few thousand are good.{more}",
+            f"A few hundred judged queries are few, a few thousand are good.{remedy}",
         )
     if with_passages:
-        judged = passages.replace_by_passages(plain)
+        judged = passages.replace_by_passages(untrained)
         if judged is None:
             return None
-        plain = judged
+        untrained = judged
     try:
-        request = form.ask(plain, with_passages)
-        digest = request.digest(plain) if request is not None else ""
+        request = form.draw_form(untrained, with_passages)
+        digest = request.digest(untrained) if request is not None else ""
     except FrontierError as error:
         return show_failure("These settings cannot be trained.", error)
-    _join(plain)
+    _attach_running(untrained)
     if request is not None:
-        _start_and_estimate(plain, request, digest)
-    result.in_use(loaded)
+        _draw_start(untrained, request, digest)
+    result.draw_in_use(loaded)
     if with_passages:
-        passages.draw_explanation(plain)
-    shown = _shown_digest(plain)
-    if shown is None and request is not None:
-        _introduce(request)
-    if shown is not None:
-        _run(loaded, plain, shown, stale=shown != digest)
-    _list_trainings(plain)
+        passages.draw_explanation(untrained)
+    open_digest = _get_open_digest(untrained)
+    if open_digest is None and request is not None:
+        _draw_introduction(request)
+    if open_digest is not None:
+        _draw_run(loaded, untrained, open_digest, stale=open_digest != digest)
+    _draw_trainings(untrained)
     return None
 
 
-def _teach(loaded: Loaded, why: str, fix: str) -> None:
-    st.info(why, icon=":material/model_training:")
-    st.text(fix)
+def _draw_obstacle(loaded: Loaded, help_text: str, remedy: str) -> None:
+    st.info(help_text, icon=":material/model_training:")
+    st.text(remedy)
     if st.button("Load a corpus", type="primary", key="train.load"):
-        st.switch_page(DATA)
-    result.in_use(loaded)
+        st.switch_page(DATA_SCREEN)
+    result.draw_in_use(loaded)
 
 
-def _introduce(request: TrainingRequest) -> None:
+def _draw_introduction(request: TrainingRequest) -> None:
     learns = make_recipe(request.method, **dict(request.params)).learns
     reported = "the table is of the test queries"
     if request.test is None:
@@ -100,120 +100,123 @@ def _introduce(request: TrainingRequest) -> None:
     )
 
 
-def _join(plain: Loaded) -> None:
-    """Join a training that another window of this corpus has under way, as after a reload."""
-    if TRAINING in jobs.get_session_jobs() or _shown_digest(plain) is not None or jobs.find_blocker(TRAINING):
+def _attach_running(untrained: Loaded) -> None:
+    """Attach to a training of this corpus that another window runs, as after a reload."""
+    if TRAINING in jobs.get_session_jobs() or _get_open_digest(untrained) is not None or jobs.find_blocker(TRAINING):
         return
-    for training in training_runs.list_trainings(plain):
+    for training in training_runs.list_trainings(untrained):
         if (job := training_runs.find_training_job(training.digest)) is not None:
             jobs.attach_job(TRAINING, job)
             st.session_state[MINE] = training.digest
-            _look_at(plain, training.digest)
+            _open_training(untrained, training.digest)
             return
 
 
-def _run(loaded: Loaded, plain: Loaded, digest: str, stale: bool) -> None:
-    """Draw the training that is shown: under way, stopped, failed or finished."""
-    requests = {training.digest: training.request for training in training_runs.list_trainings(plain)}
+def _draw_run(loaded: Loaded, untrained: Loaded, digest: str, stale: bool) -> None:
+    """Draw the open training: running, stopped, failed or finished."""
+    requests = {training.digest: training.request for training in training_runs.list_trainings(untrained)}
     request = requests.get(digest)
     if request is None:
         st.info("This training has been deleted.")
-        _look_at(plain, None)
+        _open_training(untrained, None)
         return
     outcomes: dict[str, TrainingOutcome] = st.session_state.setdefault(OUTCOMES, {})
-    job = jobs.get_session_jobs().get(TRAINING) if st.session_state.get(MINE) == digest else None
-    title = visible(_describe(request))
-    if job is not None and job.running and not jobs.is_unsubscribed(job):
-        why = "Stops after this step; progress is saved."
-        return draw_running(
-            job, "train.cancel", partial(_draw_curves, "train.now"), title=title, to_end=True, cancel_help=why
-        )
-    if job is not None and isinstance(job.result, TrainingOutcome):
-        outcomes[digest] = job.result
+    training_job = jobs.get_session_jobs().get(TRAINING) if st.session_state.get(MINE) == digest else None
+    title = visible(_describe_request(request))
+    if training_job is not None and training_job.running and not jobs.is_unsubscribed(training_job):
+        help_text = "Stops after this step; progress is saved."
+        draw_partial = partial(_draw_curves, "train.now")
+        return draw_running(training_job, "train.cancel", draw_partial, title=title, to_end=True, cancel_help=help_text)
+    if training_job is not None and isinstance(training_job.result, TrainingOutcome):
+        outcomes[digest] = training_job.result
     outcome = outcomes.get(digest)
     with st.container(horizontal=True, vertical_alignment="center"):
         st.text(title)
         if stale:
             st.badge("from earlier settings", icon=":material/history:", color="gray")
-    if job is not None and job.error:
-        return _failed(plain, request, digest, job.error)
+    if training_job is not None and training_job.error:
+        return _draw_failure(untrained, request, digest, training_job.error)
     if outcome is None or outcome.table is None:
-        return _stopped(loaded, plain, request, digest, outcome)
+        return _draw_stopped(loaded, untrained, request, digest, outcome)
     result.warn_of_unlearnt(outcome.stages)
-    result.table(outcome, outcome.table, digest)
-    result.use_buttons(loaded, digest, outcome.stages)
+    result.draw_comparison(outcome, outcome.table, digest)
+    result.draw_use_buttons(loaded, digest, outcome.stages)
     st.subheader("Training curves", anchor=False)
     _draw_curves("train.after", outcome.progress)
-    result.ends(outcome)
+    result.draw_stage_ends(outcome)
     return None
 
 
 def _draw_curves(key: str, progress: TrainingProgress | None) -> None:
-    """The curves of the stage that a person chose, the newest one at first."""
+    """Draw the curves of the chosen stage, by default the newest one."""
     if progress is None:
         return
     stages = [name for name, history in progress.histories.items() if history]
     if not stages:
         st.caption("The first validation appears here.")
         return
-    why = "The start, its control (the start trained on for as long), and the method."
-    # Where a stage has begun since, it is what people look for.
-    stage = choose("Stage", stages, f"{key}.stage.{len(stages)}", default=stages[-1], show_label=True, help=why)
+    help_text = "The start, its control (the start trained on for as long), and the method."
+    # The key has the number of stages, so that a new stage is chosen when it begins.
+    stage = choose("Stage", stages, f"{key}.stage.{len(stages)}", default=stages[-1], show_label=True, help=help_text)
     history = progress.histories[stage]
     lines = select_compared_systems(stage, progress.histories, progress.lines)
     points = curves(history, lines)
     figure = plot_training(stage, points, is_dark())
     plot(figure, f"{key}.{stage}", file=f"training-{stage}", label=f"Training of {stage}")
     best = find_best_epoch(history)
-    when = "before the first epoch" if best.epoch < 0 else f"after epoch {best.epoch}"
+    best_text = "before the first epoch" if best.epoch < 0 else f"after epoch {best.epoch}"
     st.caption(
-        f"Best on dev {when}; those weights are kept. Epoch −1 is before training."
+        f"Best on dev {best_text}; those weights are kept. Epoch −1 is before training."
         + (f" Lines: what {stage} is compared with, each at its own best on dev." if lines else "")
     )
 
 
-def _still_means(plain: Loaded, request: TrainingRequest, digest: str) -> bool:
-    """Whether a request still means this training: judgements may have changed, and passages be off."""
+def _is_same_training(untrained: Loaded, request: TrainingRequest, digest: str) -> bool:
+    """Return True if a request still identifies this training; judgements may have changed since."""
     with suppress(FrontierError):
-        return request.digest(plain) == digest
+        return request.digest(untrained) == digest
     return False
 
 
-def _failed(plain: Loaded, request: TrainingRequest, digest: str, why: str) -> None:
-    show_failure("Training failed.", why)
-    blocked = jobs.find_blocker() is not None or not _still_means(plain, request, digest)
-    readable = False
+def _draw_failure(untrained: Loaded, request: TrainingRequest, digest: str, help_text: str) -> None:
+    show_failure("Training failed.", help_text)
+    blocked = jobs.find_blocker() is not None or not _is_same_training(untrained, request, digest)
+    is_readable = False
+    # A checkpoint may be damaged: then only a new start helps.
     with suppress(FrontierError):
-        readable = bool(histories(training_runs.training_folder(digest), request.method))
+        is_readable = bool(histories(training_runs.training_folder(digest), request.method))
 
     def retry() -> None:
         training_runs.delete_training(digest)
-        _begin(plain, request)
+        _begin_training(untrained, request)
 
     with st.container(horizontal=True):
-        if readable:
-            why = "Continues from the last complete epoch."
-            how: dict[str, Any] = {"type": "primary", "disabled": blocked, "help": why}
-            step_button("Resume", "train.on", _begin, plain, request, **how)
-        why = "Deletes this training's checkpoints and starts again. Embeddings in use stay."
-        step_button("Retry", "train.anew", retry, disabled=blocked, help=why)
+        if is_readable:
+            help_text = "Continues from the last complete epoch."
+            options: dict[str, Any] = {"type": "primary", "disabled": blocked, "help": help_text}
+            step_button("Resume", "train.on", _begin_training, untrained, request, **options)
+        help_text = "Deletes this training's checkpoints and starts again. Embeddings in use stay."
+        step_button("Retry", "train.anew", retry, disabled=blocked, help=help_text)
 
 
-def _stopped(
-    loaded: Loaded, plain: Loaded, request: TrainingRequest, digest: str, outcome: TrainingOutcome | None
+def _draw_stopped(
+    loaded: Loaded, untrained: Loaded, request: TrainingRequest, digest: str, outcome: TrainingOutcome | None
 ) -> None:
-    """Draw what is known of a training that is not over, and how to go on."""
+    """Draw the progress of an unfinished training, and the buttons that resume or close it."""
     try:
-        known = outcome and outcome.progress
-        progress = known or TrainingProgress(histories(training_runs.training_folder(digest), request.method), {})
+        reached = outcome and outcome.progress
+        progress = reached or TrainingProgress(histories(training_runs.training_folder(digest), request.method), {})
         stages = training_runs.load_stages(digest, request)
     except FrontierError as error:
-        return _failed(plain, request, digest, str(error))
-    finished, changed = training_runs.is_training_finished(digest, request), not _still_means(plain, request, digest)
+        return _draw_failure(untrained, request, digest, str(error))
+    finished, changed = (
+        training_runs.is_training_finished(digest, request),
+        not _is_same_training(untrained, request, digest),
+    )
     begun = [name for name, history in progress.histories.items() if history]
-    # Not where a person has just cancelled that.
+    # The missing table is made at once, unless a person has just cancelled that.
     if finished and outcome is None and not changed and jobs.find_blocker() is None:
-        _begin(plain, request)
+        _begin_training(untrained, request)
         st.rerun()
     if finished:
         st.info("This training is finished. Its table is not there yet.", icon=":material/check:")
@@ -221,49 +224,51 @@ def _stopped(
         reason = f"Stopped in {begun[-1]}" if begun else "Stopped before its first epoch"
         if outcome is not None and outcome.stages:
             reason = f"{outcome.stages[-1].name}: {outcome.stages[-1].stopped}"
-        kept = f"{reason}. Progress is saved."
-        st.info(kept, icon=":material/stop_circle:")
+        stop_text = f"{reason}. Progress is saved."
+        st.info(stop_text, icon=":material/stop_circle:")
     with st.container(horizontal=True):
-        label, why = "Show the table" if finished else "Resume", "Trained on different judgements."
-        how: dict[str, Any] = {"disabled": changed or jobs.find_blocker() is not None, "help": why if changed else None}
-        step_button(label, "train.on", _begin, plain, request, type="primary", **how)
-        why = "It stays in the list of trainings below."
-        step_button("Close", "train.close", _look_at, plain, None, help=why)
+        label, help_text = "Show the table" if finished else "Resume", "Trained on different judgements."
+        is_blocked = changed or jobs.find_blocker() is not None
+        options: dict[str, Any] = {"type": "primary", "disabled": is_blocked, "help": help_text if changed else None}
+        step_button(label, "train.on", _begin_training, untrained, request, **options)
+        help_text = "It stays in the list of trainings below."
+        step_button("Close", "train.close", _open_training, untrained, None, help=help_text)
     if begun:
         _draw_curves("train.stopped", progress)
-        result.use_buttons(loaded, digest, stages)
+        result.draw_use_buttons(loaded, digest, stages)
     return None
 
 
-def _start_and_estimate(plain: Loaded, request: TrainingRequest, digest: str) -> None:
+def _draw_start(untrained: Loaded, request: TrainingRequest, digest: str) -> None:
     """Draw the buttons that start and estimate a training, and the estimate."""
-    estimates: dict[str, Foreseen] = st.session_state.setdefault(LOOKED, {})
+    estimates: dict[str, Foreseen] = st.session_state.setdefault(ESTIMATES, {})
     panel = JobPanel(
         purpose=ESTIMATE_PURPOSE,
         key=None,
         title="Timing the first steps",
-        work=lambda job: (digest, estimate_training(request, plain, job)),
+        work=lambda job: (digest, estimate_training(request, untrained, job)),
         resume_label="",
         autostart=False,
         failed_text="The time cannot be estimated.",
     )
     with st.container(horizontal=True, vertical_alignment="center"):
-        mine = jobs.get_session_jobs().get(TRAINING)
-        going = training_runs.find_training_job(digest) is not None or (mine is not None and mine.running)
+        session_job = jobs.get_session_jobs().get(TRAINING)
+        going = training_runs.find_training_job(digest) is not None or (session_job is not None and session_job.running)
         if draw_run_button("Run", "train.start", TRAINING, disabled=going):
-            _begin(plain, request)
+            _begin_training(untrained, request)
             st.rerun()
-        why = "Times the first steps of every stage."
-        if st.button("Estimate time", key="train.look", disabled=jobs.find_blocker() is not None, help=why):
+        help_text = "Times the first steps of every stage."
+        if st.button("Estimate time", key="train.look", disabled=jobs.find_blocker() is not None, help=help_text):
             panel.start_job()
             st.rerun()
-    if (timed := panel.result()) is not None:
-        estimates[timed[0]] = timed[1]
+    if (estimate := panel.result()) is not None:
+        # The form may have changed since the job began: the estimate is stored by its own digest.
+        estimates[estimate[0]] = estimate[1]
     if digest in estimates:
-        _figures(estimates[digest], request)
+        _draw_estimate(estimates[digest], request)
 
 
-def _figures(estimated: Foreseen, request: TrainingRequest) -> None:
+def _draw_estimate(estimated: Foreseen, request: TrainingRequest) -> None:
     method = estimated.method
     with st.container(horizontal=True, border=True):
         st.metric("Training queries", f"{method.queries:,}")
@@ -271,73 +276,77 @@ def _figures(estimated: Foreseen, request: TrainingRequest) -> None:
         st.metric("Left out", f"{method.left_out:,}", help="Queries without a relevant document in the corpus.")
         st.metric("Repeated", f"{estimated.repeated:,}", help="Queries left out, as another part has the same text.")
         st.metric("Steps per epoch", f"{method.steps:,}")
-        st.metric("Time per epoch", _seconds(estimated.seconds_an_epoch), help="With validation.")
-        stages = ", ".join(f"{name} {_seconds(stage.seconds)}" for name, stage in estimated.stages.items())
+        st.metric("Time per epoch", _format_seconds(estimated.seconds_an_epoch), help="With validation.")
+        stages = ", ".join(f"{name} {_format_seconds(stage.seconds)}" for name, stage in estimated.stages.items())
         every = f"All epochs of every stage: {stages}. Most stop earlier."
-        st.metric("Total, at most", _seconds(estimated.seconds), help=every)
+        # Training stops early, so the estimate is an upper bound.
+        st.metric("Total, at most", _format_seconds(estimated.seconds), help=every)
     params = dict(request.params)
-    late = RECIPES[request.method].late
-    if unset := [p.symbol for p in declared_params(request.method) if p.name in late and p.name not in params]:
+    late_params = RECIPES[request.method].late
+    if unset := [p.symbol for p in declared_params(request.method) if p.name in late_params and p.name not in params]:
         st.caption(f"Choosing {', '.join(unset)} on the validation queries takes extra time.")
 
 
-def _seconds(seconds: float) -> str:
+def _format_seconds(seconds: float) -> str:
     return format_duration(seconds) if seconds >= 1 else "< 1 s"
 
 
-def _begin(plain: Loaded, request: TrainingRequest) -> None:
-    """Train, go on, or read what is finished; and show it."""
-    digest = training_runs.start_training(plain, request)
+def _begin_training(untrained: Loaded, request: TrainingRequest) -> None:
+    """Start, resume or load a training, and open it."""
+    digest = training_runs.start_training(untrained, request)
+    # An earlier result of the same training must not hide the new one.
     st.session_state.setdefault(OUTCOMES, {}).pop(digest, None)
     st.session_state[MINE] = digest
-    _look_at(plain, digest)
+    _open_training(untrained, digest)
 
 
-def _shown_digest(plain: Loaded) -> str | None:
-    """The training that the session shows on these embeddings."""
-    shown: dict[str, str | None] = st.session_state.setdefault(AT, {})
-    return shown.get(plain.space.embeddings.digest)
+def _get_open_digest(untrained: Loaded) -> str | None:
+    """Return the digest of the open training of these embeddings, None without one."""
+    open_digests: dict[str, str | None] = st.session_state.setdefault(OPEN_KEY, {})
+    return open_digests.get(untrained.space.embeddings.digest)
 
 
-def _look_at(plain: Loaded, digest: str | None) -> None:
-    """Show another training, None for none, from the next run of the page on."""
-    st.session_state.setdefault(AT, {})[plain.space.embeddings.digest] = digest
+def _open_training(untrained: Loaded, digest: str | None) -> None:
+    """Open another training, None for none, from the page's next run on."""
+    st.session_state.setdefault(OPEN_KEY, {})[untrained.space.embeddings.digest] = digest
 
 
-def _describe(request: TrainingRequest) -> str:
-    """A training in words: its method, what is not at its default, its splits and its seed."""
+def _describe_request(request: TrainingRequest) -> str:
+    """Describe a training: its method, changed parameters, splits and seed."""
     params = dict(request.params)
     recipe = RECIPES[request.method]
-    changed = [
-        f"{p.symbol} = {p.text(params[p.name])}"
-        for p in declared_params(request.method)
-        if p.name in params and (params[p.name] != p.default or p.name in recipe.late)
-    ]
-    where = request.train if request.divide is None else f"parts of {request.divide} (seed {request.parting})"
-    return ", ".join([recipe.title, *changed, f"learnt from {where}", f"seed {request.seed}"])
+    changed = []
+    for param in declared_params(request.method):
+        value = params.get(param.name, param.default)
+        if param.name in params and (value != param.default or param.name in recipe.late):
+            changed.append(f"{param.symbol} = {param.text(value)}")
+    source = request.train if request.divide is None else f"parts of {request.divide} (seed {request.parting})"
+    return ", ".join([recipe.title, *changed, f"learnt from {source}", f"seed {request.seed}"])
 
 
-def _list_trainings(plain: Loaded) -> None:
+def _draw_trainings(untrained: Loaded) -> None:
     """Draw the list of trainings, each with buttons to open and delete it."""
-    if not (trainings := training_runs.list_trainings(plain)):
+    if not (trainings := training_runs.list_trainings(untrained)):
         return
     with st.expander(f"Trainings ({len(trainings):,})"):
-        for training in trainings[:MOST_LISTED]:
+        for training in trainings[:MAX_LISTED]:
             with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-                described = f"{_describe(training.request)} · {training_runs.describe_status(training)}"
+                described = f"{_describe_request(training.request)} · {training_runs.describe_status(training)}"
                 st.text(visible(described), width="stretch")
-                current = training.digest == _shown_digest(plain)
+                current = training.digest == _get_open_digest(untrained)
                 label, digest = "Shown" if current else "Open", training.digest
-                step_button(label, f"train.open.{digest}", _look_at, plain, digest, disabled=current)
+                step_button(label, f"train.open.{digest}", _open_training, untrained, digest, disabled=current)
                 why = "Deletes its checkpoints. Embeddings in use stay (Data page, Cache)."
                 going = training_runs.find_training_job(digest) is not None
-                step_button("Delete", f"train.delete.{digest}", _delete, plain, digest, disabled=going, help=why)
+                step_button(
+                    "Delete", f"train.delete.{digest}", _delete_training, untrained, digest, disabled=going, help=why
+                )
 
 
-def _delete(plain: Loaded, digest: str) -> None:
+def _delete_training(untrained: Loaded, digest: str) -> None:
     try:
         training_runs.delete_training(digest)
     except FrontierError as error:
         st.toast(visible(str(error)), icon=":material/error:")
-    if _shown_digest(plain) == digest:
-        _look_at(plain, None)
+    if _get_open_digest(untrained) == digest:
+        _open_training(untrained, None)

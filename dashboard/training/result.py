@@ -9,6 +9,7 @@ import pandas as pd
 import streamlit as st
 
 import engine
+from dashboard.charts.figure import read_column
 from dashboard.services import trained, training_runs
 from dashboard.services.source import Loaded
 from dashboard.services.training_request import TrainingOutcome, TrainingStage
@@ -27,22 +28,23 @@ NEVER = "never got better on dev than where it started, so it has the start's we
 TABLE, GROUPS = "All queries", "By relevant documents"
 
 
-def table(outcome: TrainingOutcome, comparison: Table, digest: str) -> None:
+def draw_comparison(outcome: TrainingOutcome, comparison: Table, digest: str) -> None:
     """Draw the comparison of a course."""
     st.html(f"<h3>On {comparison.queries:,} queries of {escape(visible(comparison.split))}</h3>")
     if verdict := outcome.verdict:
         st.text(verdict)
+    # Without test queries the table is of those that chose the best epochs.
     if comparison.split == outcome.request.dev:
-        flattered = "The best epochs were chosen on these queries, so the figures are flattering."
-        st.warning(flattered, icon=":material/warning:")
-    view, save = st.columns([5, 1], vertical_alignment="center")
-    with view:
-        way = choose("Table", [TABLE, GROUPS], "train.table")
+        warning = "The best epochs were chosen on these queries, so the figures are flattering."
+        st.warning(warning, icon=":material/warning:")
+    view_column, save_column = st.columns([5, 1], vertical_alignment="center")
+    with view_column:
+        view_name = choose("Table", [TABLE, GROUPS], "train.table")
     content, how = format_csv(pd.DataFrame(comparison.records)), {"icon": ":material/download:", "width": "stretch"}
-    with save:
+    with save_column:
         download_button("CSV", content, f"training-{digest[:8]}.csv", "text/csv", "train.csv", **how)
-    if way == GROUPS:
-        _groups(comparison)
+    if view_name == GROUPS:
+        _draw_groups(comparison)
     else:
         frame = pd.DataFrame(list(comparison.rows), columns=["System", *comparison.head[1:]])
         draw_table(frame, max_rows=len(frame))
@@ -54,25 +56,22 @@ def table(outcome: TrainingOutcome, comparison: Table, digest: str) -> None:
         st.text("\n".join(map(visible, comparison.sentences)) or "There is nothing to compare it with.")
 
 
-def _groups(comparison: Table) -> None:
-    groups = comparison.groups()
-    rows = [
-        {"System": name}
-        | {f"{group.relevant} relevant ({group.queries:,})": percent(*group.means[name]) for group in groups}
-        for name in comparison.values
-    ]
-    draw_table(rows, max_rows=len(rows))
-    st.caption(
-        "Comp@5 in percent ± standard error, by how many documents are relevant (how many queries have so many)."
-    )
+def _draw_groups(comparison: Table) -> None:
+    columns = {"System": list(comparison.values)}
+    for group in comparison.groups():
+        title = f"{group.relevant} relevant ({group.queries:,})"
+        columns[title] = [percent(*group.means[name]) for name in comparison.values]
+    draw_table(columns, max_rows=len(comparison.values))
+    scope = "by how many documents are relevant (how many queries have so many)"
+    st.caption(f"Comp@5 in percent ± standard error, {scope}.")
 
 
-def ends(outcome: TrainingOutcome) -> None:
+def draw_stage_ends(outcome: TrainingOutcome) -> None:
     """Draw why each stage ended, and with which decoder it is measured."""
     stages = outcome.stages
     table = {
-        "Stage": [stage.name for stage in stages],
-        "Best epoch": [stage.best for stage in stages],
+        "Stage": read_column(stages, "name"),
+        "Best epoch": read_column(stages, "best"),
         "Ended": [visible(stage.stopped or "in the middle") for stage in stages],
         "Decoder": [visible(stage.decoder) for stage in stages],
     }
@@ -81,14 +80,14 @@ def ends(outcome: TrainingOutcome) -> None:
 
 def warn_of_unlearnt(stages: Sequence[TrainingStage]) -> None:
     """Warn of stages that ended with the weights that they started from."""
-    *others, last = stages
+    *earlier_stages, last = stages
     if last.best < 0:
         st.warning("Training never improved dev: these are the start's weights.", icon=":material/warning:")
-    if names := [stage.name for stage in others if stage.best < 0]:
+    if names := [stage.name for stage in earlier_stages if stage.best < 0]:
         st.text(f"Nor did that of {', '.join(names)}." if last.best < 0 else f"{', '.join(names)} {NEVER}.")
 
 
-def use_buttons(loaded: Loaded, digest: str, stages: Sequence[TrainingStage]) -> None:
+def draw_use_buttons(loaded: Loaded, digest: str, stages: Sequence[TrainingStage]) -> None:
     """Draw the buttons that make a stage's embeddings those of the session's corpus."""
     st.subheader("Use these embeddings", anchor=False)
     st.caption(
@@ -99,14 +98,14 @@ def use_buttons(loaded: Loaded, digest: str, stages: Sequence[TrainingStage]) ->
         for stage in stages:
             learnt = stage.best >= 0
             why = f"Search with what {stage.name} learnt, at its best epoch." if learnt else f"{stage.name} {NEVER}."
-            kind = "primary" if learnt and stage is stages[-1] else "secondary"
-            step, key = partial(_use, loaded, digest, stage.name), f"train.use.{stage.name}"
-            step_button(f"Use {stage.name}", key, confirm.take_step, step, type=kind, help=why)
+            button_type = "primary" if learnt and stage is stages[-1] else "secondary"
+            use_stage, widget_key = partial(_use_stage, loaded, digest, stage.name), f"train.use.{stage.name}"
+            step_button(f"Use {stage.name}", widget_key, confirm.take_step, use_stage, type=button_type, help=why)
     st.text("\n".join(visible(f"{stage.name} is trained for {stage.decoder}") for stage in stages))
     confirm.show_error("These embeddings cannot be used.")
 
 
-def in_use(loaded: Loaded) -> None:
+def draw_in_use(loaded: Loaded) -> None:
     """Draw which trained embeddings the session searches, their decoder, and the way back."""
     origin = loaded.origin
     decoder = origin.trained_for
@@ -114,7 +113,7 @@ def in_use(loaded: Loaded) -> None:
         return
 
     def leave() -> None:
-        # On the encoder's own embeddings a scorer of what was trained would find nothing to score.
+        # A trained scorer has nothing to score on the encoder's own embeddings.
         if not decoders.has_default_scorers(decoder):
             decoders.put_decoder(Decoder(decoder.select))
         address.switch_source(origin.source.without_training)
@@ -127,11 +126,12 @@ def in_use(loaded: Loaded) -> None:
         step_button("Use the encoder's own", "train.plain", leave, icon=undo)
 
 
-def _use(loaded: Loaded, digest: str, stage: str) -> None:
+def _use_stage(loaded: Loaded, digest: str, stage: str) -> None:
     """Search with what a stage learnt, with its decoder. Raises FrontierError."""
-    plain = loaded.without_training
-    learnt = engine.load_trained(checkpoint(training_runs.training_folder(digest), stage), plain.space)
-    name = trained.save_trained(learnt, stage, plain.space.corpus.name)
-    address.switch_source(replace(plain.source, trained=name))
+    untrained = loaded.without_training
+    # Checkpoints are of the encoder's own embeddings, whatever the session searches now.
+    learnt = engine.load_trained(checkpoint(training_runs.training_folder(digest), stage), untrained.space)
+    name = trained.save_trained(learnt, stage, untrained.space.corpus.name)
+    address.switch_source(replace(untrained.source, trained=name))
     decoders.apply_decoder(learnt.decoder)
     st.toast("In use: Explore now searches these embeddings, with their decoder.", icon=":material/check:")

@@ -7,12 +7,13 @@ from typing import Any, TypeVar
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from dashboard.charts.figure import read_column
 from dashboard.charts.palette import method_style
 from dashboard.services.source import Loaded
 from dashboard.session import decoders
 from dashboard.session.parameters import order_params, param_key, read_stage, resolve_form
 from dashboard.session.query import corpus_key, find_max_k
-from dashboard.tuning.request import EVERY, TuningRequest, baseline
+from dashboard.tuning.request import EVERY, TuningRequest, find_baseline
 from dashboard.widgets.choices import choose_several, select
 from dashboard.widgets.parameters import draw_parameter, format_label
 from engine.decoder import POOL, SET_SIZE
@@ -26,7 +27,7 @@ from engine.wording import visible
 
 V = TypeVar("V")
 PREFIX = "tune"
-POINTS = Whole(
+STEP_COUNT = Whole(
     default=11,
     low=1,
     comfortable=(2, 51),
@@ -34,14 +35,14 @@ POINTS = Whole(
     name="Steps per parameter",
     help="Values of each parameter that are tried, from end to end of its comfortable range.",
 )
-SEARCHED = replace(
+TRIAL_COUNT = replace(
     TRIALS,
     comfortable=(8, 256),
     symbol="Settings to try",
     name="Settings to try",
     help="A search chooses so many of all settings.",
 )
-MOST = Whole(
+QUERY_SAMPLE = Whole(
     default=None,
     low=1,
     unset="all",
@@ -49,55 +50,60 @@ MOST = Whole(
     name="Query sample",
     help="For a quick look: at most this many queries of each split.",
 )
-AIMS = {
+AIM_TEXTS = {
     "maximise": "maximise one metric:",
     "diverse": "maximise diversity (ILAD)",
     "knee": "sit at the knee of Recall–ILAD",
 }
-"""What a sentence says of an aim, after the word "to"."""
-KEPT = (0.8, 0.85, 0.9, 0.95, 0.98, 0.99, 1.0)
+"""Text of an aim, which continues the sentence after the word "to"."""
+KEPT_SHARES = (0.8, 0.85, 0.9, 0.95, 0.98, 0.99, 1.0)
 """Shares of the baseline's Recall to choose from."""
 DEV_NAMES = ("dev", "validation", "valid", "val")
-"""What splits to choose on are called."""
+"""Usual names of splits to choose on."""
+# Options from 2 on are the remaining splits.
 HALVES, NO_REPORT = 0, 1
 
 
-def ask(loaded: Loaded) -> tuple[TuningRequest, DeltaGenerator]:
-    """Draw the form as a sentence to fill in; returns what it asks for, and the end of the sentence, to draw in.
+def draw_form(loaded: Loaded) -> tuple[TuningRequest, DeltaGenerator]:
+    """Draw the form as a sentence to fill in; return its request, and the container at the sentence's end.
 
-    What it asks for may still be impossible, and says so when looked at.
+    The request may be impossible: its properties raise then.
     """
-    known = {n: s for n, s in methods("selector").items() if s.params and n != baseline()}
+    baseline_name = find_baseline()
+    specs = {name: spec for name, spec in methods("selector").items() if spec.params and name != baseline_name}
 
-    def called(method: str) -> str:
-        return "every decoder" if method == EVERY else f"{method_style(method).sign} {known[method].title}"
+    def format_title(method: str) -> str:
+        return "every decoder" if method == EVERY else f"{method_style(method).sign} {specs[method].title}"
 
-    with _line("tune-goal"):
-        say("Tune")
-        method = _blank("Decoder", [EVERY, *known], f"{PREFIX}.method", 185, called)
-        say("to")
-        objective = _objective(loaded)
-    with (end := _line("tune-splits")):
-        choose, report, halve = _splits(loaded)
-    asked: dict[str, Any] = {"method": method, "objective": objective}
-    asked |= {"choose": choose, "report": report, "halve": halve}
+    with _open_line("tune-goal"):
+        draw_words("Tune")
+        method = _draw_blank("Decoder", [EVERY, *specs], f"{PREFIX}.method", 185, format_title)
+        draw_words("to")
+        objective = _draw_objective(loaded)
+    with (sentence_end := _open_line("tune-splits")):
+        choose, report, halve = _draw_splits(loaded)
+    fields: dict[str, Any] = {"method": method, "objective": objective}
+    fields |= {"choose": choose, "report": report, "halve": halve}
     with st.expander("Advanced"):
-        asked |= _every(loaded) if method == EVERY else _one(loaded, known[method])
-    return TuningRequest(**asked), end
+        fields |= _draw_all_decoders(loaded) if method == EVERY else _draw_one_decoder(loaded, specs[method])
+    return TuningRequest(**fields), sentence_end
 
 
-def fill_in(asked: Mapping[str, Any], loaded: Loaded) -> None:
+def fill_form(asked: Mapping[str, Any], loaded: Loaded) -> None:
     """Set the form to a request as `TuningRequest.as_json` writes it, before it is drawn."""
-    method, choose, key, state = asked["method"], asked["choose"], corpus_key(loaded), st.session_state
-    state.update({f"{PREFIX}.{name}": asked[name] for name in ("method", "most", "points", "trials")})
-    state.update({f"{PREFIX}.{name}": value for name, value in asked["objective"].items()})
+    method, choose, corpus_digest, state = asked["method"], asked["choose"], corpus_key(loaded), st.session_state
+    values = {name: asked[name] for name in ("method", "most", "points", "trials")} | asked["objective"]
+    for name, value in values.items():
+        state[f"{PREFIX}.{name}"] = value
     state[decoders.K_KEY] = asked["k"]
-    others = [name for name in loaded.dataset.qrels if name != choose]
-    if len(others) < len(loaded.dataset.qrels):
-        known = asked["report"] in others
-        state[f"{PREFIX}.choose.{key}"] = choose
-        place = others.index(asked["report"]) + 2 if known else HALVES if asked["halve"] else NO_REPORT
-        state[f"{PREFIX}.report.{key}.{choose}"] = place
+    other_splits = [name for name in loaded.dataset.qrels if name != choose]
+    # A split to choose on that no longer exists leaves the form's splits alone.
+    if len(other_splits) < len(loaded.dataset.qrels):
+        is_available = asked["report"] in other_splits
+        state[f"{PREFIX}.choose.{corpus_digest}"] = choose
+        option = HALVES if asked["halve"] else NO_REPORT
+        option = other_splits.index(asked["report"]) + 2 if is_available else option
+        state[f"{PREFIX}.report.{corpus_digest}.{choose}"] = option
     if method == EVERY:
         state[f"{PREFIX}.scorers"] = list(asked["scorers"])
         return
@@ -105,148 +111,141 @@ def fill_in(asked: Mapping[str, Any], loaded: Loaded) -> None:
     stages = {role: asked[role] and make(**asked[role]) for role in (decoders.RETRIEVE, decoders.RERANK)}
     decoders.put_scorers(method, stages)
     spec, fixed = methods("selector")[method], dict(asked["fixed"])
-    values: dict[str, Any] = {}
-    for param in order_params(p for p in spec.params if p.name in fixed):
-        widget, form = resolve_form(param_key(spec, PREFIX, param.name), param, values)
-        state[widget] = values[param.name] = form.check(fixed[param.name])
+    set_values: dict[str, Any] = {}
+    for param in order_params(param for param in spec.params if param.name in fixed):
+        widget_key, form = resolve_form(param_key(spec, PREFIX, param.name), param, set_values)
+        state[widget_key] = set_values[param.name] = form.check(fixed[param.name])
 
 
-def _every(loaded: Loaded) -> dict[str, Any]:
-    """What is asked for besides where every decoder is tuned."""
-    offered = decoders.list_scorers(decoders.RETRIEVE)
-    scorers = choose_several(
-        "Scorers to retrieve with",
-        offered,
-        f"{PREFIX}.scorers",
-        default=[next(iter(offered))],
-        format_func=lambda n: offered[n].title,
-    )
-    places = st.columns(4, vertical_alignment="bottom")
-    return {
-        **_sizes(loaded, places),
-        "points": draw_parameter(POINTS, f"{PREFIX}.points", places[2]),
-        "depth": None,
-        "free": (),
-        "fixed": (),
-        "trials": SEARCHED.default,
-        "scorers": tuple(scorers),
-    }
+def _draw_all_decoders(loaded: Loaded) -> dict[str, Any]:
+    """Draw the remaining controls for tuning every decoder; return their fields of the request."""
+    specs = decoders.list_scorers(decoders.RETRIEVE)
+    default, key = [next(iter(specs))], f"{PREFIX}.scorers"
+    titles = {name: spec.title for name, spec in specs.items()}
+    scorers = choose_several("Scorers to retrieve with", specs, key, default=default, format_func=titles.__getitem__)
+    columns = st.columns(4, vertical_alignment="bottom")
+    fields = _draw_sizes(loaded, columns)
+    fields["points"] = draw_parameter(STEP_COUNT, f"{PREFIX}.points", columns[2])
+    fields |= {"depth": None, "free": (), "fixed": (), "trials": TRIAL_COUNT.default}
+    return fields | {"scorers": tuple(scorers)}
 
 
-def _sizes(loaded: Loaded, places: Sequence[DeltaGenerator]) -> dict[str, Any]:
-    """How many documents a decoder returns, and how many queries are asked."""
-    k = min(draw_parameter(SET_SIZE, decoders.K_KEY, places[0]), find_max_k(loaded))
-    return {"k": k, "most": draw_parameter(MOST, f"{PREFIX}.most", places[1])}
+def _draw_sizes(loaded: Loaded, columns: Sequence[DeltaGenerator]) -> dict[str, Any]:
+    """Draw the set size and the sample of queries; return their fields of the request."""
+    k = min(draw_parameter(SET_SIZE, decoders.K_KEY, columns[0]), find_max_k(loaded))
+    return {"k": k, "most": draw_parameter(QUERY_SAMPLE, f"{PREFIX}.most", columns[1])}
 
 
-def _one(loaded: Loaded, spec: Spec) -> dict[str, Any]:
-    """What is asked for besides where one decoder is tuned."""
-    free = _free(spec)
-    places = st.columns(4, vertical_alignment="bottom")
-    asked = {**_sizes(loaded, places), "depth": draw_parameter(POOL, decoders.POOL_KEY, places[2])}
-    asked |= {"points": POINTS.default, "trials": SEARCHED.default}
+def _draw_one_decoder(loaded: Loaded, spec: Spec) -> dict[str, Any]:
+    """Draw the remaining controls for tuning one decoder; return their fields of the request."""
+    free = _draw_free_params(spec)
+    columns = st.columns(4, vertical_alignment="bottom")
+    fields = _draw_sizes(loaded, columns) | {"depth": draw_parameter(POOL, decoders.POOL_KEY, columns[2])}
+    fields |= {"points": STEP_COUNT.default, "trials": TRIAL_COUNT.default}
     if len(free) > MAX_GRID_DIMS:
-        asked["trials"] = draw_parameter(SEARCHED, f"{PREFIX}.trials", places[3])
-    elif any(not p.swept or len(p.swept) < 2 for p in spec.params if p.name in free):
-        asked["points"] = draw_parameter(POINTS, f"{PREFIX}.points", places[3])
-    fixed = _fixed(spec, free)
-    behind = decoders.get_decoder(spec.name)
-    if by := decoders.describe_scorers(behind):
-        st.caption(f"As set in Explore: {by}.")
-    scorers = {"retrieve": behind.retrieve, "rerank": behind.rerank}
-    return {**asked, **scorers, "free": free, "fixed": tuple(fixed.items())}
+        fields["trials"] = draw_parameter(TRIAL_COUNT, f"{PREFIX}.trials", columns[3])
+    elif any(not param.swept or len(param.swept) < 2 for param in spec.params if param.name in free):
+        fields["points"] = draw_parameter(STEP_COUNT, f"{PREFIX}.points", columns[3])
+    fixed = _draw_fixed_params(spec, free)
+    explored = decoders.get_decoder(spec.name)
+    if scorer_text := decoders.describe_scorers(explored):
+        st.caption(f"As set in Explore: {scorer_text}.")
+    fields |= {"retrieve": explored.retrieve, "rerank": explored.rerank}
+    return fields | {"free": free, "fixed": tuple(fixed.items())}
 
 
-def _line(key: str) -> DeltaGenerator:
-    """A line of words and controls, which breaks where the screen is narrow."""
-    return st.container(horizontal=True, vertical_alignment="center", gap="small", key=key)
+def _open_line(corpus_digest: str) -> DeltaGenerator:
+    """Open a line of words and controls, which wraps on a narrow screen."""
+    return st.container(horizontal=True, vertical_alignment="center", gap="small", key=corpus_digest)
 
 
-def say(words: str) -> None:
+def draw_words(sentence_text: str) -> None:
     """Write words of the sentence."""
-    st.text(words, width="content")
+    st.text(sentence_text, width="content")
 
 
-def _blank(label: str, options: Iterable[V], key: str, width: int, format_func: Callable[[Any], str], **how: Any) -> V:
-    """A list in the middle of a sentence; label: for screen readers."""
-    return select(label, options, key, label_visibility="collapsed", width=width, format_func=format_func, **how)
+def _draw_blank(
+    label: str, options: Iterable[V], key: str, width: int, format_func: Callable[[Any], str], **look: Any
+) -> V:
+    """Draw a list in the middle of a sentence; label: for screen readers."""
+    return select(label, options, key, label_visibility="collapsed", width=width, format_func=format_func, **look)
 
 
-def _objective(loaded: Loaded) -> Objective:
+def _draw_objective(loaded: Loaded) -> Objective:
     aim, metric, share = params_of(Objective)
     assert isinstance(aim, Choice) and isinstance(metric, Choice)
     dataset = loaded.dataset
     measurable = available_metrics(next(iter(dataset.qrels.values())), dataset.aspects, loaded.space.embeddings)
-    metrics = [m for m in metric.options if m in measurable]
-    # What people come for: the price of diversity kept in bounds.
-    usual = next((a for a in aim.options if Objective(aim=a).constrained), None)
-    chosen = _blank("Goal", aim.options, f"{PREFIX}.aim", 265, lambda a: AIMS.get(a, a), default=usual)
+    metrics = list(filter(measurable.__contains__, metric.options))
+    # People come to buy diversity at a bounded price.
+    usual = next((option for option in aim.options if Objective(aim=option).constrained), None)
+    chosen = _draw_blank("Goal", aim.options, f"{PREFIX}.aim", 265, lambda a: AIM_TEXTS.get(a, a), default=usual)
     values: dict[str, Any] = {}
     if metric.requires and metric.requires[1] == chosen:
-        values["metric"] = _blank("Metric", metrics, f"{PREFIX}.metric", 150, title_of, default=metric.default)
+        values["metric"] = _draw_blank("Metric", metrics, f"{PREFIX}.metric", 150, title_of, default=metric.default)
     elif share.requires and share.requires[1] == chosen:
-        say("while keeping")
-        key = f"{PREFIX}.share"
-        options = sorted({*KEPT, st.session_state.get(key, share.default)})
-        values["share"] = _blank("Recall to keep", options, key, 95, lambda v: f"{100 * v:g}%", default=share.default)
-        say(f"of {methods('selector')[baseline()].title}'s {METRICS[RELEVANT].title}.")
+        draw_words("while keeping")
+        corpus_digest = f"{PREFIX}.share"
+        options = sorted({*KEPT_SHARES, st.session_state.get(corpus_digest, share.default)})
+        values["share"] = _draw_blank(
+            "Recall to keep", options, corpus_digest, 95, lambda v: f"{100 * v:g}%", default=share.default
+        )
+        draw_words(f"of {methods('selector')[find_baseline()].title}'s {METRICS[RELEVANT].title}.")
     return Objective(aim=chosen, **values)
 
 
-def _splits(loaded: Loaded) -> tuple[str, str | None, bool]:
-    """The split to choose on, the one to report on, and whether that is a half of the first."""
-    names = list(loaded.dataset.qrels)
-    usual = next((n for n in DEV_NAMES if n in names), names[0])
-    key = corpus_key(loaded)
-    say("Choose on")
-    choose = _blank("Choose on", names, f"{PREFIX}.choose.{key}", 130, visible, default=usual)
-    others = [n for n in names if n != choose]
-    places = [*range(2, len(others) + 2), HALVES, NO_REPORT]
-    # Of what is left, tests come last in most data sets.
-    first = others.index("test") + 2 if "test" in others else None
-    say("and confirm on")
-    place: int = _blank(
-        "Confirm on",
-        places,
-        f"{PREFIX}.report.{key}.{choose}",
-        150,
-        lambda p: {HALVES: "half of it", NO_REPORT: "nothing"}.get(p) or visible(others[p - 2]),
-        default=first,
-    )
-    return choose, others[place - 2] if place >= 2 else None, place == HALVES
+def _draw_splits(loaded: Loaded) -> tuple[str, str | None, bool]:
+    """Draw the choice of splits; return that to choose on, that to report on, and True for halves of the first."""
+    split_names = list(loaded.dataset.qrels)
+    usual = next(filter(split_names.__contains__, DEV_NAMES), split_names[0])
+    corpus_digest = corpus_key(loaded)
+    draw_words("Choose on")
+    choose = _draw_blank("Choose on", split_names, f"{PREFIX}.choose.{corpus_digest}", 130, visible, default=usual)
+    other_splits = [name for name in split_names if name != choose]
+    options = [*range(2, len(other_splits) + 2), HALVES, NO_REPORT]
+    default = other_splits.index("test") + 2 if "test" in other_splits else None
+
+    def format_option(option: int) -> str:
+        return {HALVES: "half of it", NO_REPORT: "nothing"}.get(option) or visible(other_splits[option - 2])
+
+    draw_words("and confirm on")
+    corpus_digest = f"{PREFIX}.report.{corpus_digest}.{choose}"
+    picked: int = _draw_blank("Confirm on", options, corpus_digest, 150, format_option, default=default)
+    return choose, other_splits[picked - 2] if picked >= 2 else None, picked == HALVES
 
 
-def _free(spec: Spec) -> tuple[str, ...]:
-    """The names of the parameters to set."""
-    declared = {p.name: p for p in spec.params}
+def _draw_free_params(spec: Spec) -> tuple[str, ...]:
+    """Draw the choice of the tuned parameters; return their names."""
+    declared = dict(zip(read_column(spec.params, "name"), spec.params, strict=True))
     chosen = choose_several(
         "Parameters to tune",
         declared,
         f"{PREFIX}.free.{spec.name}",
-        default=[p.name for p in Settings.build(spec, 2, None, {}).free],
-        format_func=lambda n: format_label(declared[n]),
+        default=read_column(Settings.build(spec, 2, None, {}).free, "name"),
+        format_func=lambda name: format_label(declared[name]),
         help=f"With up to {MAX_GRID_DIMS}, every setting of a grid is tried; with more, those that a search suggests.",
     )
     return tuple(chosen)
 
 
-def _fixed(spec: Spec, free: tuple[str, ...]) -> Mapping[str, Any]:
-    """The values of the others: as Explore has them where somebody set them there, else as sweeps take them."""
-    rest = [p for p in spec.params if p.name not in free]
-    if not rest:
+def _draw_fixed_params(spec: Spec, free: tuple[str, ...]) -> Mapping[str, Any]:
+    """Draw the other parameters, by default as set in Explore, else as in sweeps; return their values."""
+    params = [param for param in spec.params if param.name not in free]
+    if not params:
         return {}
     explored = read_stage(spec, decoders.PARAM_PREFIX)
     values: dict[str, Any] = {}
-    places = st.columns(4, vertical_alignment="bottom")
-    for param in order_params(rest):
-        key, form = resolve_form(param_key(spec, PREFIX, param.name), param, values)
+    columns = st.columns(4, vertical_alignment="bottom")
+    for param in order_params(params):
+        corpus_digest, form = resolve_form(param_key(spec, PREFIX, param.name), param, values)
         if param.requires and values.get(param.requires[0], param.requires[1]) != param.requires[1]:
             continue
-        value, usual = getattr(explored, param.name), sweep_values(param, 1)
-        if form is param and value == param.default and len(usual) == 1:
-            value = usual[0]
-        low, high = getattr(form, "comfortable_range", (None, None))
-        fits = low is None or value is None or (low <= value <= high and value == form.type(value))
-        st.session_state.setdefault(key, form.check(value) if fits else form.default)
-        values[param.name] = draw_parameter(form, key, places[len(values) % len(places)])
+        value, usual_values = getattr(explored, param.name), sweep_values(param, 1)
+        if form is param and value == param.default and len(usual_values) == 1:
+            value = usual_values[0]
+        low_end, high_end = getattr(form, "comfortable_range", (None, None))
+        # A slider shows values of its comfortable range only.
+        is_valid = low_end is None or value is None or (low_end <= value <= high_end and value == form.type(value))
+        st.session_state.setdefault(corpus_digest, form.check(value) if is_valid else form.default)
+        values[param.name] = draw_parameter(form, corpus_digest, columns[len(values) % len(columns)])
     return values

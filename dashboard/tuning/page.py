@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain, filterfalse
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -13,7 +14,7 @@ from dashboard.services.request import select_judged_queries
 from dashboard.services.source import Loaded
 from dashboard.session import decoders
 from dashboard.tuning import form, result
-from dashboard.tuning.request import PURPOSE, TuningOutcome, TuningRequest, file_of, run
+from dashboard.tuning.request import PURPOSE, TuningOutcome, TuningRequest, find_store_file, run_tuning
 from dashboard.widgets import passages
 from dashboard.widgets.basics import show_failure
 from dashboard.widgets.job_panel import JobPanel, draw_end, draw_run_button
@@ -27,9 +28,9 @@ from engine.progress import counted, format_duration
 from engine.values import digest_of
 from engine.wording import visible
 
-DATA = "screens/data.py"
-OUTCOMES, SPLITS, AGAIN = "tune.outcomes", "tune.splits", "tune.again"
-"""Where a session keeps what tunings found, the judgements as asked for last, and that a study is taken up again."""
+DATA_SCREEN = "screens/data.py"
+OUTCOMES, SPLITS, REPEAT_KEY = "tune.outcomes", "tune.splits", "tune.again"
+"""Session keys: results of tunings, the last judgements, and True while a past study is to be repeated."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,28 +43,29 @@ class StartedTuning:
     count: int  # of the settings, at most
 
 
-def show(loaded: Loaded) -> None:
-    """The form, what is under way, and the last result."""
+def draw_tuning(loaded: Loaded) -> None:
+    """Draw the form, the running tuning, and the last result."""
     with_passages = passages.draw_toggle(loaded, "tune.passages", st.container())
     if not loaded.dataset.qrels and not with_passages:
-        return _teach(
+        return _draw_obstacle(
             "Tuning needs judgements: which documents answer which queries.",
             "Judge 25 queries under Data → Judge, or load a BEIR folder (corpus.jsonl, queries.jsonl, qrels/*.tsv)."
             + (f" Or turn on “{passage_queries.PASSAGES_TITLE}” above." if passage_queries.can_make(loaded) else ""),
         )
     if loaded.space.encoder is None:
-        return _teach(
+        return _draw_obstacle(
             "This corpus came with its own vectors, so there is no encoder to embed its queries with.",
             "Load the texts and choose an encoder, or tune with engine.tune, which takes the queries' vectors.",
         )
+    # Passages replace the judgements on this page only.
     if with_passages:
         judged = passages.replace_by_passages(loaded)
         if judged is None:
             return None
         loaded = judged
-    request, end = form.ask(loaded)
-    _plan(loaded, request, end)
-    _history(loaded)
+    request, sentence_end = form.draw_form(loaded)
+    _draw_plan(loaded, request, sentence_end)
+    _draw_history(loaded)
     if with_passages:
         passages.draw_explanation(loaded)
     job = jobs.get_session_jobs().get(PURPOSE)
@@ -71,121 +73,120 @@ def show(loaded: Loaded) -> None:
     if job is not None and job.error:
         draw_end(job, "Tuning failed.")
     elif job is not None:
-        outcome = _panel(loaded, job.key).result()
+        outcome = _build_panel(loaded, job.key).result()
         if outcome is None:
             return None
         outcomes[job.key.digest] = outcome
-    last = outcomes.get(_identity(loaded))
-    return None if last is None else result.show(loaded, last, stale=last.request != request)
+    last = outcomes.get(_identify_data(loaded))
+    return None if last is None else result.draw_result(loaded, last, stale=last.request != request)
 
 
-def _identity(loaded: Loaded) -> str:
-    """Names what a result is of: the vectors, the judgements and the aspects."""
-    judged = [part for split, qrels in loaded.dataset.qrels.items() for part in (split, qrels.digest)]
+def _identify_data(loaded: Loaded) -> str:
+    """Return a digest of what a result depends on: vectors, judgements and aspects."""
+    judged = list(chain.from_iterable((split, qrels.digest) for split, qrels in loaded.dataset.qrels.items()))
     return digest_of([loaded.space.embeddings.digest, digest_of_aspects(loaded.dataset.aspects), *judged])
 
 
-def _teach(why: str, fix: str) -> None:
-    st.info(why, icon=":material/tune:")
-    st.text(fix)
+def _draw_obstacle(reason: str, remedy: str) -> None:
+    st.info(reason, icon=":material/tune:")
+    st.text(remedy)
     if st.button("Load a corpus", type="primary", key="tune.load"):
-        st.switch_page(DATA)
+        st.switch_page(DATA_SCREEN)
 
 
-def _plan(loaded: Loaded, request: TuningRequest, end: DeltaGenerator) -> None:
-    """Draw the work of a run, or its obstacle, and the button. end: of the sentence."""
-    problem, count = False, 0
-    with end:
+def _draw_plan(loaded: Loaded, request: TuningRequest, sentence_end: DeltaGenerator) -> None:
+    """Draw the work of a run, or its obstacle, and the button. sentence_end: of the sentence."""
+    problem, n_settings = False, 0
+    with sentence_end:
         try:
-            count = request.count
+            # Impossible settings raise here, and the form shows the reason.
+            n_settings = request.count
             for decoder in request.chains:
                 decoders.check_decoder(decoder, loaded.space)
             # For very many queries they take a second: the last ones are remembered.
-            key = (_identity(loaded), request.choose, request.report, request.halve, request.most)
+            key = (_identify_data(loaded), request.choose, request.report, request.halve, request.most)
             splits = get_or_compute(SPLITS, key, lambda: request.splits(loaded.dataset), 1)
         except FrontierError as error:
             problem = True
             show_failure("These settings cannot be tuned.", error)
         else:
-            queries = len(splits.queries[splits.dev])
-            about = _seconds(loaded, request, count * queries)
-            form.say(f"{counted(count, 'setting')} × {counted(queries, 'query', 'queries')}{about}")
+            n_queries = len(splits.queries[splits.dev])
+            time_text = _estimate_text(loaded, request, n_settings * n_queries)
+            form.draw_words(f"{counted(n_settings, 'setting')} × {counted(n_queries, 'query', 'queries')}{time_text}")
         job = jobs.get_session_jobs().get(PURPOSE)
         blocked = problem or (job is not None and job.is_active)
-        again = st.session_state.pop(AGAIN, False)
+        again = st.session_state.pop(REPEAT_KEY, False)
         if draw_run_button("Run", "tune.start", PURPOSE, disabled=blocked) or (again and not blocked):
-            started = StartedTuning(request, _identity(loaded), loaded.space.corpus.name, count)
-            _panel(loaded, started).start_job()
+            started = StartedTuning(request, _identify_data(loaded), loaded.space.corpus.name, n_settings)
+            _build_panel(loaded, started).start_job()
             st.rerun()
     if not problem:
         trained.warn_of_leakage(loaded, select_judged_queries(loaded.dataset, splits.qrels))
 
 
-def _history(loaded: Loaded) -> None:
-    """The studies of this corpus, newest first; a click takes one up again."""
-    file = file_of(loaded)
-    studies = read_history(Store(file)) if file.exists() else []
+def _draw_history(loaded: Loaded) -> None:
+    """Draw the studies of this corpus, newest first; a click repeats one."""
+    store_file = find_store_file(loaded)
+    studies = read_history(Store(store_file)) if store_file.exists() else []
     if not studies:
         return
     with st.expander(f"History ({len(studies):,})"):
         # A new table after each study: else the row that was clicked would stay selected.
-        key = f"tune.history.{digest_of([study.finished + study.chosen for study in studies])[:8]}"
-        draw_table(
-            [dict(zip(HISTORY_HEADER, map(visible, study.row), strict=True)) for study in studies],
-            max_rows=8,
-            key=key,
-            on_select=partial(_take_up, loaded, studies, key),
-            selection_mode="single-row",
-        )
+        table_key = f"tune.history.{digest_of([study.finished + study.chosen for study in studies])[:8]}"
+        rows = [dict(zip(HISTORY_HEADER, map(visible, study.row), strict=True)) for study in studies]
+        on_select = partial(_repeat_study, loaded, studies, table_key)
+        draw_table(rows, max_rows=8, key=table_key, on_select=on_select, selection_mode="single-row")
         st.caption("Kept, won: on the queries that confirm. Select a row to take it up again.")
 
 
-def _take_up(loaded: Loaded, studies: Sequence[PastStudy], key: str) -> None:
-    """Fill in the form as a study had it, and run it again: what it measured is kept."""
-    row = next(iter(st.session_state[key].selection.rows), None)
-    if row is not None:
-        asked = studies[row].asked
-        form.fill_in(asked, loaded)
-        # Not with other judgements than those that were chosen by.
-        st.session_state[AGAIN] = {asked["choose"], asked["report"]} <= {*loaded.dataset.qrels, None}
+def _repeat_study(loaded: Loaded, studies: Sequence[PastStudy], table_key: str) -> None:
+    """Set the form to a past study and run it again; its measured settings are in the store."""
+    row_index = next(iter(st.session_state[table_key].selection.rows), None)
+    if row_index is not None:
+        asked = studies[row_index].asked
+        form.fill_form(asked, loaded)
+        # A split of the study may be gone since.
+        st.session_state[REPEAT_KEY] = {asked["choose"], asked["report"]} <= {*loaded.dataset.qrels, None}
 
 
-def _seconds(loaded: Loaded, request: TuningRequest, calls: int) -> str:
-    """How long a run takes, by the pace of the same decoder's last one; "" before the first."""
-    last = st.session_state[OUTCOMES].get(_identity(loaded)) if OUTCOMES in st.session_state else None
-    if last is None or last.request.method != request.method:
+def _estimate_text(loaded: Loaded, request: TuningRequest, n_calls: int) -> str:
+    """Estimate the duration of a run from the same decoder's last one; "" before the first."""
+    last_outcome = st.session_state[OUTCOMES].get(_identify_data(loaded)) if OUTCOMES in st.session_state else None
+    if last_outcome is None or last_outcome.request.method != request.method:
         return ""
-    paces = [cell.latency for cell in last.tuned.points if cell.latency is not None]
-    return f" ≈ {format_duration(max(1.0, calls * sum(paces) / len(paces) / 1000))}" if paces else ""
+    # Runs of other decoders have another pace.
+    paces = [cell.latency for cell in last_outcome.tuned.points if cell.latency is not None]
+    return f" ≈ {format_duration(max(1.0, n_calls * sum(paces) / len(paces) / 1000))}" if paces else ""
 
 
-def _panel(loaded: Loaded, started: StartedTuning) -> JobPanel[TuningOutcome]:
-    """The panel of a tuning: what is known of it while it runs, and how to go on after a stop."""
+def _build_panel(loaded: Loaded, started: StartedTuning) -> JobPanel[TuningOutcome]:
+    """Build the panel of a tuning: its progress while it runs, and its button after a stop."""
     job, request = jobs.get_session_jobs().get(PURPOSE), started.request
-    known = sum(map(request.tries, (job and job.partial) or ()))
-    elsewhere = started.digest != _identity(loaded)
-    named = f"Tuning {request.title}, goal: {request.objective.text}"
+    n_measured = sum(map(request.tries, (job and job.partial) or ()))
+    is_elsewhere = started.digest != _identify_data(loaded)
+    heading = f"Tuning {request.title}, goal: {request.objective.text}"
     return JobPanel(
         purpose=PURPOSE,
         key=started,
         title=f"tuning {request.title}",
-        work=partial(run, request, loaded),
+        work=partial(run_tuning, request, loaded),
         autostart=False,
-        on_partial=partial(_so_far, started),
-        heading=visible(f"{named}, k = {request.k} on {started.corpus}"),
-        stopped_text=f"Stopped after {known:,} of {started.count:,} settings. Progress is saved.",
-        locked_reason="This run was on another corpus. Choose it on the Data page." if elsewhere else "",
+        on_partial=partial(_draw_partial, started),
+        heading=visible(f"{heading}, k = {request.k} on {started.corpus}"),
+        stopped_text=f"Stopped after {n_measured:,} of {started.count:,} settings. Progress is saved.",
+        locked_reason="This run was on another corpus. Choose it on the Data page." if is_elsewhere else "",
         dismiss_help="Shows the last result again. Progress stays saved.",
     )
 
 
-def _so_far(started: StartedTuning, cells: Sequence[Cell]) -> None:
+def _draw_partial(started: StartedTuning, cells: Sequence[Cell]) -> None:
     """Draw the settings measured until now."""
-    measured = [cell for cell in cells if started.request.tries(cell)]
-    base = next((cell for cell in cells if not started.request.tries(cell)), None)
-    if base is None or not measured:
+    measured = list(filter(started.request.tries, cells))
+    baseline = next(filterfalse(started.request.tries, cells), None)
+    # Settings are drawn against the baseline, so they wait for it.
+    if baseline is None or not measured:
         return
     st.caption(f"So far: {len(measured):,} of {started.count:,} settings. None is chosen yet.")
     if started.request.every:
         return
-    result.show_points(measured, base, started.request.k, started.request.objective)
+    result.draw_points(measured, baseline, started.request.k, started.request.objective)

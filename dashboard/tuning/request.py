@@ -23,9 +23,9 @@ from engine.values import Qrels, Queries
 
 PURPOSE = "tune"
 EVERY = "all"
-"""In place of a selector's name: every decoder, the best of which is chosen."""
+"""Stands for all selectors: every decoder is tuned, and the best is chosen."""
 STORED = "sweeps"
-"""The section of the cache that holds finished cells, one file a corpus."""
+"""Section of the cache that has finished cells, one file for each corpus."""
 
 
 @dataclass(frozen=True)
@@ -61,12 +61,12 @@ class TuningRequest(JobRequest):
 
     @property
     def every(self) -> bool:
-        """Whether every decoder is tuned."""
+        """True if every decoder is tuned."""
         return self.method == EVERY
 
     @property
     def title(self) -> str:
-        """What is tuned, in words."""
+        """Title of the tuned decoder, or of all."""
         return "every decoder" if self.every else spec_of(self.method).title
 
     @property
@@ -82,14 +82,14 @@ class TuningRequest(JobRequest):
         return [replace(self.like, retrieve=make(name)) for name in self.scorers] or [self.like]
 
     def tries(self, cell: Cell) -> bool:
-        """Whether a cell is one of the settings, and not the baseline's."""
+        """Return True if a cell is one of the tuned settings, not the baseline's."""
         return cell.label != self.like.label if self.every else cell.method == self.method
 
     @property
     def like(self) -> Decoder:
         """The baseline behind the same scorers: only the selector differs."""
-        plain = Decoder(make(baseline()), depth=self.depth)
-        return replace(plain, retrieve=self.retrieve or plain.retrieve, rerank=self.rerank)
+        baseline = Decoder(make(find_baseline()), depth=self.depth)
+        return replace(baseline, retrieve=self.retrieve or baseline.retrieve, rerank=self.rerank)
 
     @property
     def settings(self) -> Settings:
@@ -107,10 +107,10 @@ class TuningRequest(JobRequest):
         if not self.halve:
             return judged
         halves = split_in_half(judged[self.choose]).values()
-        return {f"half {n} of {self.choose}": half for n, half in enumerate(halves, 1)}
+        return {f"half {number} of {self.choose}": half for number, half in enumerate(halves, 1)}
 
     def splits(self, dataset: engine.Dataset) -> Splits:
-        """The judgements. Raises DataError, also where the two splits share a query."""
+        """Return the judgements. Raises DataError, also if the two splits share a query."""
         qrels, remarks = self.qrels(dataset), []
         dev, test = (*qrels, None)[:2]
         assert dev is not None
@@ -118,13 +118,18 @@ class TuningRequest(JobRequest):
             remarks.append(f"The two halves of {self.choose} share no query: a query's id decides where it goes.")
         queries = cast("dict[str, Queries]", select_judged_queries(dataset.queries, qrels, dev, test))
         if self.most is not None:
-            ids = {name: qrels[name].grades.keys() & set(split.ids) for name, split in queries.items()}
-            every = {name: Qrels({q: qrels[name].grades[q] for q in judged}) for name, judged in ids.items()}
-            qrels = {name: subsample(judgements, self.most) for name, judgements in every.items()}
-            short = [name for name in queries if len(qrels[name]) < len(every[name])]
-            if short:
-                sizes = " and ".join(f"{len(qrels[n]):,} of {len(every[n]):,} queries of {n}" for n in short)
-                remarks.append(f"A quick look: {sizes}, drawn by their ids. Tune on all before you rely on it.")
+            sizes, samples = [], {}
+            for name, split in queries.items():
+                grades = qrels[name].grades
+                # Judgements of queries without a text would take places of the sample.
+                judged = Qrels({query_id: grades[query_id] for query_id in grades.keys() & set(split.ids)})
+                samples[name] = subsample(judged, self.most)
+                if len(samples[name]) < len(judged):
+                    sizes.append(f"{len(samples[name]):,} of {len(judged):,} queries of {name}")
+            qrels = samples
+            if sizes:
+                scope = " and ".join(sizes)
+                remarks.append(f"A quick look: {scope}, drawn by their ids. Tune on all before you rely on it.")
             queries = cast("dict[str, Queries]", select_judged_queries(dataset.queries, qrels, dev, test))
         return Splits(qrels, dev, test, queries, " ".join(remarks))
 
@@ -139,20 +144,21 @@ class TuningOutcome:
     documents: int  # the size of the corpus
 
 
-def baseline() -> str:
-    """The name of the selector that the others are compared with."""
+def find_baseline() -> str:
+    """Return the name of the selector that the others are compared with."""
     return next(iter(methods("selector")))
 
 
-def file_of(loaded: Loaded) -> Path:
-    """Where the cells and the studies of a corpus are kept."""
+def find_store_file(loaded: Loaded) -> Path:
+    """Return the file of a corpus' cells and studies."""
+    # The embeddings' digest identifies the corpus and its encoder.
     return cached_file(STORED, f"{loaded.space.embeddings.digest[:16]}.db")
 
 
-def run(request: TuningRequest, loaded: Loaded, job: Job) -> TuningOutcome:
+def run_tuning(request: TuningRequest, loaded: Loaded, job: Job) -> TuningOutcome:
     """Tune; finished cells go to job.partial and to the store."""
     splits = request.splits(loaded.dataset)
-    asked = loaded.space, request.vectors(loaded, splits.qrels, job), splits.qrels
+    task = loaded.space, request.vectors(loaded, splits.qrels, job), splits.qrels
     options: dict[str, Any] = {
         "objective": request.objective,
         "k": request.k,
@@ -160,15 +166,16 @@ def run(request: TuningRequest, loaded: Loaded, job: Job) -> TuningOutcome:
         "test": splits.test,
         "points": request.points,
         "aspects": loaded.dataset.aspects,
-        "store": (store := Store(file_of(loaded))),
+        "store": (store := Store(find_store_file(loaded))),
         "progress": job.report,
         "stop": job.stop,
         "seen": job.collect,
     }
     if request.every:
-        tuned = choose(*asked, scorers=request.scorers, **options)
+        tuned = choose(*task, scorers=request.scorers, **options)
     else:
         options |= {"free": request.free, "fixed": dict(request.fixed), "like": request.like, "trials": request.trials}
-        tuned = tune(request.method, *asked, **options)
+        tuned = tune(request.method, *task, **options)
+    # The history is in the same file as the cells.
     record_study(store, tuned, request.title, request.as_json())
     return TuningOutcome(request, tuned, splits.remarks, len(loaded.space))

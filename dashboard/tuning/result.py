@@ -19,7 +19,7 @@ from dashboard.widgets.basics import download_button
 from dashboard.widgets.choices import choose, select
 from dashboard.widgets.tables import draw_columns, draw_table, number_column, pair, text_column
 from engine.errors import DataError, ParamError
-from engine.evaluation.export import export_all
+from engine.evaluation.export_decoder import export_all
 from engine.evaluation.heat_map import build_slices, compute_importance, heat_map
 from engine.evaluation.metrics import METRICS, mean_of_defined, title_of
 from engine.evaluation.paired import declared_parameters, format_decoder
@@ -30,310 +30,313 @@ from engine.evaluation.tuning.objectives import DIVERSE, RELEVANT, Objective
 from engine.evaluation.tuning.tuned import Tuned, compare_on_dev, suggest_next_step
 from engine.wording import percent, visible
 
-HEADING = "font-size: 1.5rem; font-weight: 700; line-height: 1.2"
-LOOKS = {True: "light-dark(#15803D, #4ADE80)", False: "light-dark(#B45309, #FBBF24)", None: "inherit"}
-"""The colour of a verdict, by whether the choice is confirmed."""
-CAPTION = "From, to: 95% paired bootstrap CI of the difference. ↑ ↓ significant (test and interval agree)."
+HEADING_STYLE = "font-size: 1.5rem; font-weight: 700; line-height: 1.2"
+STATUS_COLOURS = {True: "light-dark(#15803D, #4ADE80)", False: "light-dark(#B45309, #FBBF24)", None: "inherit"}
+"""Colour of a verdict, by whether the choice is confirmed."""
+DIFFERENCE_CAPTION = "From, to: 95% paired bootstrap CI of the difference. ↑ ↓ significant (test and interval agree)."
 SLICES, HEAT_MAP, TABLE = "Slices", "Heat-map", "All settings"
-DIFFERENCE = number_column("%+.3f")
+DELTA_COLUMN = number_column("%+.3f")
 PICKED, REPORTED = "tune.picked", "tune.reported"
 """Session keys: the setting that was opened last, and the one that the table reported last."""
 
 
-def show(loaded: Loaded, outcome: TuningOutcome, stale: bool) -> None:
-    """The verdict, its differences, what it was chosen from, and what is told of it. stale: the form has changed."""
+def draw_result(loaded: Loaded, outcome: TuningOutcome, stale: bool) -> None:
+    """Draw the verdict, its differences, the measured settings and the details; stale: the form has changed."""
     tuned = outcome.tuned
-    _verdict(outcome, stale)
+    _draw_verdict(outcome, stale)
     if tuned.several:
-        _decoders(tuned)
+        _draw_decoder_forests(tuned)
     else:
-        left, right = pair("tune-charts")
-        with left:
-            _forest(tuned)
-        with right:
-            show_points(tuned.points, tuned.base, tuned.k, tuned.objective, tuned.chosen)
+        chart_column, side_column = pair("tune-charts")
+        with chart_column:
+            _draw_chosen_forest(tuned)
+        with side_column:
+            draw_points(tuned.points, tuned.base, tuned.k, tuned.objective, tuned.chosen)
     with st.expander("Table and details"):
         if tuned.several:
-            _decoder_table(tuned)
+            _draw_decoder_table(tuned)
         else:
-            _report(tuned)
+            _draw_report(tuned)
         st.text("\n".join(map(visible, tuned.sentences)))
     with st.expander("Code and files"):
-        _use(loaded, outcome)
+        _draw_export(loaded, outcome)
 
 
-def _verdict(outcome: TuningOutcome, stale: bool) -> None:
-    """What was chosen, whether that holds, and the way to Explore."""
+def _draw_verdict(outcome: TuningOutcome, stale: bool) -> None:
+    """Draw the chosen setting, its confirmation, and the button that opens it in Explore."""
     tuned = outcome.tuned
     name = tuned.winner.name if tuned.several else format_decoder(tuned.chosen.decoder, with_scorers=False)
-    gained = describe_comparison(tuned.winner_gain) if tuned.several and tuned.winner_gain is not None else ""
+    gain_text = describe_comparison(tuned.winner_gain) if tuned.several and tuned.winner_gain is not None else ""
     with st.container(border=True, key="tune-verdict"):
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            status = f'<span style="color: {LOOKS[tuned.is_confirmed]}">{escape(visible(tuned.status))}</span>'
-            told = f"{escape(name)} — {status}"
-            st.html(f'<div role="heading" aria-level="2" style="{HEADING}">{told}</div>', width="content")
+            status = f'<span style="color: {STATUS_COLOURS[tuned.is_confirmed]}">{escape(visible(tuned.status))}</span>'
+            # The heading is HTML, so the name and the status are escaped.
+            heading = f"{escape(name)} — {status}"
+            st.html(f'<div role="heading" aria-level="2" style="{HEADING_STYLE}">{heading}</div>', width="content")
             if stale:
                 st.badge("from earlier settings", icon=":material/history:", color="gray")
             st.space("stretch")
-            apply(tuned.chosen, tuned.k, "tune.apply", "primary")
+            draw_apply_button(tuned.chosen, tuned.k, "tune.apply", "primary")
         scorers = decoders.describe_scorers(tuned.decoder)
-        more = " · ".join(filter(None, [suggest_next_step(tuned), scorers, outcome.remarks]))
-        for line in filter(None, [tuned.outcome, gained, more]):
+        details = " · ".join(filter(None, [suggest_next_step(tuned), scorers, outcome.remarks]))
+        for line in filter(None, [tuned.outcome, gain_text, details]):
             st.text(visible(line))
 
 
-def _forest(tuned: Tuned) -> None:
-    """The differences to the baseline on both splits, and what they have to keep to."""
+def _draw_chosen_forest(tuned: Tuned) -> None:
+    """Draw the differences to the baseline on both splits, and the required share."""
     splits = [(tuned.test or "", True, tuned.comparisons), (tuned.dev, False, compare_on_dev(tuned))]
-    metrics = tuned.objective.metrics[::-1]  # what is gained, then what it costs
-    rows = [
-        ForestRow(f"{METRICS[metric].title} on {split}", tuned.chosen.method, confirms, row)
-        for metric in metrics
-        for split, confirms, found in splits
-        for row in found
-        if row.metric == metric
-    ]
+    rows = []
+    # The gain comes first, then its price.
+    for metric in tuned.objective.metrics[::-1]:
+        for split_name, is_confirming, comparisons in splits:
+            label = f"{METRICS[metric].title} on {split_name}"
+            matches = [comparison for comparison in comparisons if comparison.metric == metric]
+            rows += [ForestRow(label, tuned.chosen.method, is_confirming, comparison) for comparison in matches]
     _draw_forest(tuned, rows, "tune.forest", "Filled: queries it was not chosen on. Bars: 95% bootstrap CI.")
 
 
-def _decoders(tuned: Tuned) -> None:
-    """Every decoder at its best beside the baseline, in what is gained and in what it costs."""
+def _draw_decoder_forests(tuned: Tuned) -> None:
+    """Draw every decoder at its best setting against the baseline, in gain and price."""
     metrics = tuned.objective.metrics[::-1]
-    split, found = _tested(tuned)
-    by_label = {one.dev.label: one for one in tuned.candidates}
-    for place, metric in zip(pair("tune-charts"), metrics, strict=False):
+    split_name, comparisons = _get_report_comparisons(tuned)
+    by_label = _index_candidates(tuned)
+    for column, metric in zip(pair("tune-charts"), metrics, strict=False):
         rows = [
             ForestRow(row.name, by_label[row.label].dev.method, row.label == tuned.chosen.label, row)
-            for row in found
+            for row in comparisons
             if row.metric == metric
         ]
-        with place:
-            what = f"{METRICS[metric].title}@{tuned.k} on {visible(split)}"
-            _draw_forest(tuned, rows, f"tune.forest.{metric}", "Filled: the choice. Bars: 95% bootstrap CI.", what)
+        with column:
+            scope = f"{METRICS[metric].title}@{tuned.k} on {visible(split_name)}"
+            _draw_forest(tuned, rows, f"tune.forest.{metric}", "Filled: the choice. Bars: 95% bootstrap CI.", scope)
 
 
-def _tested(tuned: Tuned) -> tuple[str, Sequence[Comparison]]:
-    """The split that reports, or else the one that chose, and the differences there."""
+def _index_candidates(tuned: Tuned) -> dict[str, Any]:
+    return {candidate.dev.label: candidate for candidate in tuned.candidates}
+
+
+def _get_report_comparisons(tuned: Tuned) -> tuple[str, Sequence[Comparison]]:
+    """Return the split that reports, or else the one that chose, and its differences."""
     return (tuned.dev, compare_on_dev(tuned)) if tuned.test is None else (tuned.test, tuned.comparisons)
 
 
-def _draw_forest(tuned: Tuned, rows: Sequence[ForestRow], key: str, caption: str, what: str = "") -> None:
-    """Differences with what they have to keep to; what: what they are of, where the rows do not say it."""
+def _draw_forest(tuned: Tuned, rows: Sequence[ForestRow], key: str, caption: str, scope: str = "") -> None:
+    """Draw differences and the required share; scope: metric and split, if the rows do not name them."""
     if not rows:
         return
-    least = {tuned.objective.metrics[0]: tuned.objective.share} if tuned.objective.constrained else {}
-    st.markdown(f"**{f'{what}: d' if what else 'D'}ifference to {rows[0].difference.baseline}**")
-    plot(plot_forest(rows, least, is_dark()), key, file="forest", label=f"{tuned.status}: {tuned.outcome}")
+    min_shares = {tuned.objective.metrics[0]: tuned.objective.share} if tuned.objective.constrained else {}
+    st.markdown(f"**{f'{scope}: d' if scope else 'D'}ifference to {rows[0].difference.baseline}**")
+    plot(plot_forest(rows, min_shares, is_dark()), key, file="forest", label=f"{tuned.status}: {tuned.outcome}")
     st.caption(caption)
 
 
-def _report(tuned: Tuned) -> None:
-    """The chosen setting beside the baseline, on both splits."""
-    rows = {row.metric: row for row in tuned.comparisons}
-    dev, test = visible(tuned.dev), visible(tuned.test or "")
+def _draw_report(tuned: Tuned) -> None:
+    """Draw the chosen setting against the baseline, on both splits."""
+    rows = {comparison.metric: comparison for comparison in tuned.comparisons}
+    dev_name, test_name = visible(tuned.dev), visible(tuned.test or "")
     table = []
-    for metric in measured(tuned.chosen):
-        line = {
+    for metric in list_metrics(tuned.chosen):
+        table_row = {
             "Metric": f"{METRICS[metric].title}@{tuned.k}",
-            f"{dev}: baseline": tuned.base.mean[metric],
-            f"{dev}: chosen": tuned.chosen.mean[metric],
+            f"{dev_name}: baseline": tuned.base.mean[metric],
+            f"{dev_name}: chosen": tuned.chosen.mean[metric],
         }
-        if row := rows.get(metric):
-            line |= {
-                f"{test}: baseline": row.baseline_mean,
-                f"{test}: chosen": row.mean,
-                **_tested_values(row),
-                **dict(zip(("Wins", "Ties", "Losses"), row.wins, strict=True)),
+        if comparison := rows.get(metric):
+            table_row |= {
+                f"{test_name}: baseline": comparison.baseline_mean,
+                f"{test_name}: chosen": comparison.mean,
+                **_format_difference_values(comparison),
+                **dict(zip(("Wins", "Ties", "Losses"), comparison.wins, strict=True)),
             }
-        table.append(line)
+        table.append(table_row)
     means = [name for name in table[0] if ": " in name]
-    draw_table(table, {**dict.fromkeys(means, number_column("%.3f")), **_tested_columns("")}, placeholder="")
+    draw_table(table, {**dict.fromkeys(means, number_column("%.3f")), **_build_difference_columns("")}, placeholder="")
     if tuned.reported:
-        st.caption(CAPTION)
+        st.caption(DIFFERENCE_CAPTION)
 
 
-def _tested_columns(of: str) -> dict[str, Any]:
-    """How the columns of a difference are shown, whose names begin with `of`."""
+def _build_difference_columns(prefix: str) -> dict[str, Any]:
+    """Build the column settings of a difference; prefix: of the columns' names."""
     signed = number_column("%+.3f")
     return {
-        f"{of}difference": number_column("%+.3f", help="Chosen − baseline"),
-        of.strip(): text_column(30, "↑ ↓ significant"),
-        f"{of}from": signed,
-        f"{of}to": signed,
-        f"{of}p": text_column(help="Paired randomisation test, Holm-corrected over the rows"),
+        f"{prefix}difference": number_column("%+.3f", help="Chosen − baseline"),
+        prefix.strip(): text_column(30, "↑ ↓ significant"),
+        f"{prefix}from": signed,
+        f"{prefix}to": signed,
+        f"{prefix}p": text_column(help="Paired randomisation test, Holm-corrected over the rows"),
     }
 
 
-def _tested_values(row: Comparison, of: str = "") -> dict[str, Any]:
-    """The columns of a difference, by names that begin with `of`."""
+def _format_difference_values(row: Comparison, prefix: str = "") -> dict[str, Any]:
+    """Build the cells of a difference by column; prefix: of the columns' names."""
     return {
-        f"{of}difference": row.difference,
-        of.strip(): SIGNIFICANCE_ARROWS[(1 if row.difference > 0 else -1) if row.significant else 0].strip(),
-        f"{of}from": row.low,
-        f"{of}to": row.high,
-        f"{of}p": format_p_value(row.p_holm).removeprefix("p = ").removeprefix("p "),
+        f"{prefix}difference": row.difference,
+        prefix.strip(): SIGNIFICANCE_ARROWS[(1 if row.difference > 0 else -1) if row.significant else 0].strip(),
+        f"{prefix}from": row.low,
+        f"{prefix}to": row.high,
+        f"{prefix}p": format_p_value(row.p_holm).removeprefix("p = ").removeprefix("p "),
     }
 
 
-def _decoder_table(tuned: Tuned) -> None:
-    """Every decoder at its best: its differences to the baseline on the split that reports."""
-    split, found = _tested(tuned)
-    by_label = {one.dev.label: one for one in tuned.candidates}
+def _draw_decoder_table(tuned: Tuned) -> None:
+    """Draw each decoder's best setting: its differences to the baseline on the split that reports."""
+    split, comparisons = _get_report_comparisons(tuned)
+    by_label = _index_candidates(tuned)
     metrics = tuned.objective.metrics[::-1]
     rows: dict[str, dict[str, Any]] = {}
-    for row in sorted(found, key=lambda row: metrics.index(row.metric)):
-        line = rows.setdefault(row.label, {"Decoder": row.name, "Settings": by_label[row.label].settings})
-        line |= _tested_values(row, f"{METRICS[row.metric].title} ")
-    looks = {name: look for m in metrics for name, look in _tested_columns(f"{METRICS[m].title} ").items()}
-    draw_table(list(rows.values()), looks, placeholder="")
-    where = f"Each at its best on {tuned.dev}, measured on {split}."
-    st.caption(f"{visible(where)} {CAPTION}")
+    for row in sorted(comparisons, key=lambda row: metrics.index(row.metric)):
+        table_row = rows.setdefault(row.label, {"Decoder": row.name, "Settings": by_label[row.label].settings})
+        table_row |= _format_difference_values(row, f"{METRICS[row.metric].title} ")
+    columns: dict[str, Any] = {}
+    for metric in metrics:
+        columns |= _build_difference_columns(f"{METRICS[metric].title} ")
+    draw_table(list(rows.values()), columns, placeholder="")
+    scope_text = f"Each at its best on {tuned.dev}, measured on {split}."
+    st.caption(f"{visible(scope_text)} {DIFFERENCE_CAPTION}")
 
 
-def _use(loaded: Loaded, outcome: TuningOutcome) -> None:
-    """The chosen decoder for elsewhere, and the numbers as files."""
+def _draw_export(loaded: Loaded, outcome: TuningOutcome) -> None:
+    """Draw the chosen decoder as code, and downloads of the numbers."""
     tuned = outcome.tuned
-    use = trained.export_context(loaded, tuned.k, documents=outcome.documents)
-    snippets = {s.title: s for s in export_all(tuned.decoder, use)}
-    left, right = st.columns([3, 1], vertical_alignment="bottom")
-    with left:
+    export_context = trained.export_context(loaded, tuned.k, documents=outcome.documents)
+    snippets = {s.title: s for s in export_all(tuned.decoder, export_context)}
+    chart_column, side_column = st.columns([3, 1], vertical_alignment="bottom")
+    with chart_column:
         snippet = snippets[choose("For", snippets, "tune.target")]
-    with right.popover("Download", icon=":material/download:", width="stretch"):
-        name = f"tuned-{tuned.decoder.select.spec.name}"
+    with side_column.popover("Download", icon=":material/download:", width="stretch"):
+        file_stem = f"tuned-{tuned.decoder.select.spec.name}"
         content = json.dumps(tuned.as_json(), ensure_ascii=False, indent=2, allow_nan=False)
         cells = format_csv(build_frame([tuned.base, *tuned.points]))
-        download_button("Result, JSON", content, f"{name}.json", "application/json", "tune.json", width="stretch")
-        download_button("All settings, CSV", cells, f"{name}.csv", "text/csv", "tune.csv", width="stretch")
+        download_button("Result, JSON", content, f"{file_stem}.json", "application/json", "tune.json", width="stretch")
+        download_button("All settings, CSV", cells, f"{file_stem}.csv", "text/csv", "tune.csv", width="stretch")
     st.code(snippet.text, language=snippet.language, wrap_lines=True)
 
 
-def show_points(points: Sequence[Cell], base: Cell, k: int, objective: Objective, chosen: Cell | None = None) -> None:
-    """Points of one selector on the split to choose on, with the baseline's, by a view of the person's choice."""
+def draw_points(points: Sequence[Cell], base: Cell, k: int, objective: Objective, chosen: Cell | None = None) -> None:
+    """Draw the settings of one selector on the split to choose on, in one of three views."""
     metrics = tuple(dict.fromkeys((RELEVANT, DIVERSE, *objective.metrics)))
-    ways = [SLICES, TABLE]
-    with suppress(ParamError, DataError):  # where not just two parameters vary
+    view_names = [SLICES, TABLE]
+    # A heat map needs exactly two varying parameters.
+    with suppress(ParamError, DataError):
         heat_map(points, objective.metrics[-1], k)
-        ways = [SLICES, HEAT_MAP, TABLE]
-    way = choose("View", ways, f"tune.view.{len(ways)}")
-    if way == HEAT_MAP:
-        _heat_map(points, objective, k, chosen)
-    elif way == TABLE:
-        _table(points, base, chosen)
+        view_names = [SLICES, HEAT_MAP, TABLE]
+    view = choose("View", view_names, f"tune.view.{len(view_names)}")
+    if view == HEAT_MAP:
+        _draw_heat_map(points, objective, k, chosen)
+    elif view == TABLE:
+        _draw_table(points, base, chosen)
     else:
-        _slices(points, base, metrics, k, chosen)
+        _draw_slices(points, base, metrics, k, chosen)
     for metric in metrics:
-        if found := compute_importance(points, metric, k):
-            parts = [f"{symbol} {percent(share)}" for symbol, share in found.items()]
-            parts.append(f"together {percent(1 - sum(found.values()))}")
+        if importance := compute_importance(points, metric, k):
+            parts = [f"{symbol} {percent(share)}" for symbol, share in importance.items()]
+            parts.append(f"together {percent(1 - sum(importance.values()))}")
             st.caption(f"What moves {title_of(metric)} (share of its variance): {' · '.join(parts)}")
-    _opened(points, base, k, chosen)
+    _draw_opened(points, base, k, chosen)
 
 
-def measured(point: Cell) -> list[str]:
-    """The metrics of a point, as they are declared: a store has them by name."""
-    return [m for m in METRICS if m in point.values]
+def list_metrics(point: Cell) -> list[str]:
+    """Return the metrics of a setting in the order of their declaration; a store sorts them by name."""
+    return [metric for metric in METRICS if metric in point.values]
 
 
-def _slices(points: Sequence[Cell], base: Cell, metrics: tuple[str, ...], k: int, chosen: Cell | None) -> None:
-    grid = build_slices(points, base, metrics, k, chosen_cell=chosen)
+def _draw_slices(points: Sequence[Cell], baseline: Cell, metrics: tuple[str, ...], k: int, chosen: Cell | None) -> None:
+    grid = build_slices(points, baseline, metrics, k, chosen_cell=chosen)
     if not grid.slices:
         st.caption("One setting so far.")
         return
-    _clicked("slices", plot(plot_slices(grid, is_dark()), "tune.slices", file="slices"))
+    _open_clicked("slices", plot(plot_slices(grid, is_dark()), "tune.slices", file="slices"))
     notes = ["dashed = chosen"] if chosen else []
     if chosen and len(grid.slices) > 1:
         notes.append("joined = differs from it in this parameter alone")
-    st.caption(" · ".join(["Tuning queries", *notes, f"dotted = {_name(base)}", "click a point to open it"]))
+    st.caption(" · ".join(["Tuning queries", *notes, f"dotted = {_format_name(baseline)}", "click a point to open it"]))
 
 
-def _heat_map(points: Sequence[Cell], objective: Objective, k: int, chosen: Cell | None) -> None:
-    names = measured(points[0])
+def _draw_heat_map(points: Sequence[Cell], objective: Objective, set_size: int, chosen: Cell | None) -> None:
+    metric_names = list_metrics(points[0])
     last = objective.metrics[-1]
-    metric = select("Metric of the map", names, "tune.map.metric", default=last, format_func=title_of, width=220)
-    grid = heat_map(points, metric, k)
+    metric = select("Metric of the map", metric_names, "tune.map.metric", default=last, format_func=title_of, width=220)
+    grid = heat_map(points, metric, set_size)
     figure = plot_heat_map(grid, is_dark(), None if chosen is None else chosen.key, clickable=True)
-    _clicked("map", plot(figure, "tune.map", file="heat-map"))
-    fewer = grid.queries[grid.keys != ""]
+    _open_clicked("map", plot(figure, "tune.map", file="heat-map"))
+    query_counts = grid.queries[grid.keys != ""]
     notes = ["Tuning queries", *(["framed = chosen"] if chosen else []), "click a cell to open it"]
-    if fewer.min() < fewer.max():
+    if query_counts.min() < query_counts.max():
         notes.append("cells with fewer queries are not comparable")
     st.caption(" · ".join(notes))
 
 
-def _table(points: Sequence[Cell], base: Cell, chosen: Cell | None) -> None:
-    rows = [base, *points]
-    whole = build_frame(rows)
-    declared = declared_parameters(points[0].method)
-    params = [n for n in declared if len({p.decoder["select"][n] for p in points}) > 1]
-    marks = [_name(base), *("chosen" if chosen and p.key == chosen.key else "" for p in points)]
-    settings = {n: whole[f"select.{n}"].astype(object) for n in params}
+def _draw_table(points: Sequence[Cell], baseline: Cell, chosen: Cell | None) -> None:
+    rows = [baseline, *points]
+    frame = build_frame(rows)
+    marks = [_format_name(baseline), *("chosen" if chosen and cell.key == chosen.key else "" for cell in points)]
+    columns: dict[str, tuple[Any, Any]] = {"": (marks, text_column(80))}
+    for name, param in declared_parameters(points[0].method).items():
+        # Parameters with one value everywhere get no column.
+        if len({cell.decoder["select"][name] for cell in points}) > 1:
+            values = frame[f"select.{name}"].astype(object)
+            columns[param.symbol] = values.where(values.notna(), None), None
+    for metric in list_metrics(points[0]):
+        columns[title_of(metric)] = [_mean_difference(cell, baseline, metric) for cell in rows], DELTA_COLUMN
+    columns["Returned"] = frame["returned"], number_column("%.1f", help="Documents per query, on average")
+    columns["ms per query"] = frame["milliseconds"], number_column("%.2f", help="Median of single calls")
     event = draw_columns(
-        {
-            "": (marks, text_column(80)),
-            **{declared[n].symbol: (values.where(values.notna(), None), None) for n, values in settings.items()},
-            **{title_of(m): ([_beyond(p, base, m) for p in rows], DIFFERENCE) for m in measured(points[0])},
-            "Returned": (whole["returned"], number_column("%.1f", help="Documents per query, on average")),
-            "ms per query": (whole["milliseconds"], number_column("%.2f", help="Median of single calls")),
-        },
+        columns,
         key=f"tune.table.{len(rows)}",
         on_select="rerun",
         selection_mode="single-row",
         placeholder="",
         height=min(36 * (len(rows) + 1) + 2, 420),
     )
-    place = next(iter(event.selection.rows), None)
-    key = None if place is None or place >= len(rows) else rows[place].key
+    row_index = next(iter(event.selection.rows), None)
+    key = None if row_index is None or row_index >= len(rows) else rows[row_index].key
     # Open a setting when the table reports another one than before.
     if key != st.session_state.get(REPORTED):
         st.session_state[REPORTED] = key
         st.session_state[PICKED] = key or st.session_state.get(PICKED)
-    st.caption(f"Differences to {_name(base)} on the tuning queries. Select a row to open its setting.")
+    st.caption(f"Differences to {_format_name(baseline)} on the tuning queries. Select a row to open its setting.")
 
 
-def _beyond(point: Cell, base: Cell, metric: str) -> float:
-    """By how much a setting has more than the baseline, over the queries on which both have the metric."""
-    return mean_of_defined(point.values[metric] - base.values[metric])
+def _mean_difference(point: Cell, baseline: Cell, metric: str) -> float:
+    """Return the mean difference of a setting to the baseline, over queries that both have the metric on."""
+    return mean_of_defined(point.values[metric] - baseline.values[metric])
 
 
-def _name(point: Cell) -> str:
+def _format_name(point: Cell) -> str:
     return format_decoder(point.decoder, with_scorers=False)
 
 
-def _clicked(where: str, picked: Picked) -> None:
-    """Open the setting of a point that was clicked just now."""
-    before = st.session_state.setdefault("tune.clicks", {})
-    if picked.clicks != before.get(where, 0):
-        before[where] = picked.clicks
+def _open_clicked(view: str, picked: Picked) -> None:
+    """Open the setting of a point that was clicked in this run; view: that it was clicked in."""
+    clicks = st.session_state.setdefault("tune.clicks", {})
+    if picked.clicks != clicks.get(view, 0):
+        clicks[view] = picked.clicks
         st.session_state[PICKED] = picked.clicked
 
 
-def _opened(points: Sequence[Cell], base: Cell, k: int, chosen: Cell | None) -> None:
-    """The figures of the setting that was opened last, and the way to Explore."""
+def _draw_opened(points: Sequence[Cell], baseline: Cell, set_size: int, chosen: Cell | None) -> None:
+    """Draw the figures of the setting opened last, and the button that opens it in Explore."""
     point = next((p for p in points if p.key == st.session_state.get(PICKED)), None)
     if point is None:
         return
     with st.container(border=True):
-        words, button = st.columns([5, 2], vertical_alignment="center")
-        which = " (chosen)" if chosen is not None and point.key == chosen.key else ""
-        words.text(f"{_name(point)}{which}, on {point.split}")
+        text_column, button = st.columns([5, 2], vertical_alignment="center")
+        chosen_text = " (chosen)" if chosen is not None and point.key == chosen.key else ""
+        text_column.text(f"{_format_name(point)}{chosen_text}, on {point.split}")
         with button:
-            apply(point, k, "tune.apply.opened")
-        beside = {"This setting": point, **({"Chosen": chosen} if chosen else {})}
-        draw_table(
-            [{"": name, **{title_of(m): _beyond(p, base, m) for m in measured(point)}} for name, p in beside.items()],
-            {title_of(m): DIFFERENCE for m in measured(point)},
-        )
-        st.caption(f"Differences to {_name(base)}.")
+            draw_apply_button(point, set_size, "tune.apply.opened")
+        settings = {"This setting": point, **({"Chosen": chosen} if chosen else {})}
+        metrics, rows = list_metrics(point), []
+        for name, cell in settings.items():
+            rows.append({"": name} | {title_of(metric): _mean_difference(cell, baseline, metric) for metric in metrics})
+        draw_table(rows, dict.fromkeys(map(title_of, metrics), DELTA_COLUMN))
+        st.caption(f"Differences to {_format_name(baseline)}.")
 
 
-def apply(point: Cell, k: int, key: str, kind: Literal["primary", "secondary"] = "secondary") -> None:
-    """The button that shows a setting in Explore."""
-    if st.button(
-        "Use in Explore",
-        key=key,
-        type=kind,
-        icon=":material/compare_arrows:",
-        on_click=decoders.apply_decoder,
-        args=(decoder_from_json(point.decoder), k),
-    ):
+def draw_apply_button(point: Cell, k: int, key: str, kind: Literal["primary", "secondary"] = "secondary") -> None:
+    """Draw the button that opens a setting in Explore."""
+    look: dict[str, Any] = {"key": key, "type": kind, "icon": ":material/compare_arrows:"}
+    arguments = decoder_from_json(point.decoder), k
+    if st.button("Use in Explore", on_click=decoders.apply_decoder, args=arguments, **look):
         decoders.open_explore()

@@ -19,9 +19,30 @@ def choose(
     format_func: Callable[[Any], str] = str,
     help: str | None = None,
 ) -> V:
-    """Draw the options side by side; return the chosen one, at first `default` or the first option.
+    """Draw the options side by side; return the chosen one.
 
-    show_label: show the label above; persist: keep the choice while other pages are drawn.
+    Parameters
+    ----------
+    label : str
+        The name of the choice, for screen readers too.
+    options : iterable
+        The options in order, at least one.
+    key : str
+        The session key of the choice.
+    default : optional
+        The first choice; the first option by default.
+    show_label : bool
+        Show the label above the options.
+    persist : bool
+        Keep the choice while other pages are drawn.
+    format_func : callable
+        Returns the text of an option.
+    help : str or None
+        The text of the tooltip.
+
+    Returns
+    -------
+    The chosen option.
     """
     choices = list(options)
     first_choice = choices[0] if default is None else default
@@ -69,9 +90,24 @@ def choose_several(
 def select(label: str, options: Iterable[V], key: str, *, default: Any = None, container: Any = st, **how: Any) -> V:
     """Draw a list; return the chosen option, which is kept while other pages are drawn.
 
-    default: the first choice, if it is among the options, else the first option
-    container: the container, by default the current one
-    select_options: options of `st.selectbox`
+    Parameters
+    ----------
+    label : str
+        The name of the list.
+    options : iterable
+        The options in order, at least one.
+    key : str
+        The session key of the choice.
+    default : optional
+        The first choice; the first option if it is not among the options.
+    container : optional
+        The container to draw in; the current one by default.
+    **how
+        Further options of `st.selectbox`.
+
+    Returns
+    -------
+    The chosen option.
     """
     choices = list(options)
     first_index = choices.index(default) if default in choices else 0

@@ -18,7 +18,7 @@ def wait_for_corpus(source: Source) -> Loaded | None:
     """Return the loaded corpus; until it is loaded, draw its progress and a cancel button, return None."""
     job = corpora.get_loading_job(source)
     # The state is read before the result: a job may end in between.
-    is_running = job.running and not jobs.is_unsubscribed(job)  # before the result, which may arrive between the two
+    is_running = job.running and not jobs.is_unsubscribed(job)
     if job.result is not None:
         loaded: Loaded = job.result
         return loaded
@@ -59,6 +59,7 @@ def draw_corpus_chip(loaded: Loaded, n_learned: int | None = None) -> None:
     """Draw the corpus in use: name, size, dimension, device, fingerprint, and its number of feedback events."""
     space = loaded.origin.space
     encoder = space.encoder
+    # Names are text and figures are captions: a name may hold what Markdown would format.
     location = space.device.type if loaded.reach is None else f"in {loaded.reach.ref.kind}"
     with st.container(border=True):
         st.text(space.corpus.name)

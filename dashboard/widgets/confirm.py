@@ -35,7 +35,7 @@ def rerun_if_stale() -> None:
 
 
 def ask(name: str, label: str, question: str, disabled: bool, step: Callable[[], Any], why: str | None = None) -> None:
-    """Draw a button that asks `question` before it takes the step; step_name: of its key."""
+    """Draw a button that asks `question` before it takes the step; name: of its key."""
     if st.session_state.get(CONFIRM_KEY) != name:
         st.button(label, key=f"drift.{name}", disabled=disabled, help=why, on_click=_answer, args=(name,))
         return

@@ -2,6 +2,7 @@
 
 import hashlib
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -104,7 +105,7 @@ def name_document(loaded: Loaded, row_index: int) -> str:
 def build_backdrop(loaded: Loaded, corpus_map: CorpusMap, dark: bool, colour: str = NO_COLOUR) -> Backdrop:
     """Build the documents of a map over contours of their density, drawn once below any chart.
 
-    colour: PLAIN, CLUSTER, or a column of the corpus' metadata.
+    colour: NO_COLOUR, CLUSTER_COLOUR, or a column of the corpus' metadata.
     """
     # The digest covers everything drawn, so that the browser may keep the picture.
     layout, corpus = corpus_map.layout, loaded.space.corpus
@@ -117,14 +118,9 @@ def build_backdrop(loaded: Loaded, corpus_map: CorpusMap, dark: bool, colour: st
             return Groups(tuple(map(visible, corpus_map.clusters.names)), corpus_map.clusters.of)
         return colouring([visible(values[row]) for row in row_ids]) if values else None
 
-    return Backdrop(
-        hashlib.sha256("\0".join(digest_parts).encode("utf-8", "replace")).hexdigest()[:32],
-        lambda: plot_backdrop(
-            layout.points,
-            row_ids,
-            [name_document(loaded, row_id) for row_id in row_ids],
-            dark,
-            estimate_density(layout.points),
-            group_colours(),
-        ),
-    )
+    def draw_documents() -> Any:
+        names = [name_document(loaded, row_id) for row_id in row_ids]
+        return plot_backdrop(layout.points, row_ids, names, dark, estimate_density(layout.points), group_colours())
+
+    digest = hashlib.sha256("\0".join(digest_parts).encode("utf-8", "replace")).hexdigest()[:32]
+    return Backdrop(digest, draw_documents)

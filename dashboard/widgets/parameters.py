@@ -90,7 +90,7 @@ def draw_stage_row(
 ) -> Any:
     """Draw a stage's heading and parameters in a row, advanced ones in a popover; return the stage.
 
-    extra: title of more content of the popover, and the function that draws it; n_extra_changes: changes in it.
+    extra: title of more content of the popover, and the function that draws it; n_extra: number of changes in it.
     """
     widget_keys = {p.name: param_key(spec, key, p.name) for p in spec.params}
     values: dict[str, Any] = {}
@@ -123,9 +123,7 @@ def _draw_presets(spec: Spec, key: str, widget_keys: Mapping[str, str]) -> None:
         return
     with st.container(horizontal=True):
         for name, preset in spec.presets.items():
-            text = ", ".join(
-                f"{param.symbol} = {preset[param.name]:g}" for param in spec.params if param.name in preset
-            )
+            text = ", ".join(f"{p.symbol} = {preset[p.name]:g}" for p in spec.params if p.name in preset)
             button_key = param_key(spec, key, name)
             st.button(f"{name}: {text}", key=button_key, on_click=_set_preset, args=(spec, widget_keys, preset))
 
@@ -139,5 +137,6 @@ def _set_preset(spec: Spec, widget_keys: Mapping[str, str], values: Mapping[str,
     for param in spec.params:
         if param.name in values:
             st.session_state[widget_keys[param.name]] = values[param.name]
+            # A preset is in the plain form, so the parameters that would choose another form go back to their defaults.
             for variant, _, _ in param.variants:
                 st.session_state[widget_keys[variant]] = next(p.default for p in spec.params if p.name == variant)

@@ -5,14 +5,7 @@ from typing import Any
 
 import streamlit as st
 
-from dashboard.services.passage_queries import (
-    PASSAGES_SPLIT,
-    PASSAGES_TITLE,
-    can_make,
-    find_task,
-    make,
-    swap_queries,
-)
+from dashboard.services import passage_queries
 from dashboard.services.source import Loaded
 from dashboard.widgets.basics import show_failure
 from dashboard.widgets.job_panel import JobPanel
@@ -25,15 +18,11 @@ NO_PASSAGES = "No passages can be had of this corpus."
 
 def draw_toggle(loaded: Loaded, key: str, container: Any = None) -> bool:
     """Draw the choice to use passages as labelled queries; return False if they cannot be used."""
-    if not can_make(loaded):
+    if not passage_queries.can_make(loaded):
         return False
     with container or st.sidebar:
-        return st.toggle(
-            PASSAGES_TITLE,
-            key=key,
-            persist_state="session",
-            help="As labelled queries: parts of the corpus's own texts; right is the document that contains them.",
-        )
+        why = "As labelled queries: parts of the corpus's own texts; right is the document that contains them."
+        return st.toggle(passage_queries.PASSAGES_TITLE, key=key, persist_state="session", help=why)
 
 
 def replace_by_passages(loaded: Loaded) -> Loaded | None:
@@ -42,26 +31,27 @@ def replace_by_passages(loaded: Loaded) -> Loaded | None:
     No document is added. If no document has enough words, draw that.
     """
     try:
-        task = find_task(loaded)
+        task = passage_queries.find_task(loaded)
     except FrontierError as error:
         show_failure(NO_PASSAGES, error)
         return None
+    # A long corpus is searched by a job, which the page offers or shows.
     if task is None:
         task = JobPanel(
             purpose=PASSAGES_PURPOSE,
             key=loaded.space.corpus.digest,
             title="Choosing passages",
-            work=partial(make, loaded),
+            work=partial(passage_queries.make_task, loaded),
             start_label="Choose passages",
             resume_label="Choose passages",
             failed_text=NO_PASSAGES,
         ).result()
-    return None if task is None else swap_queries(loaded, task)
+    return None if task is None else passage_queries.swap_queries(loaded, task)
 
 
 def draw_explanation(loaded: Loaded) -> None:
     """Draw an explanation of the task and its metrics; loaded: as `replace_by_passages` returns it."""
-    queries, qrels = loaded.dataset.queries, loaded.dataset.qrels[PASSAGES_SPLIT]
+    queries, qrels = loaded.dataset.queries, loaded.dataset.qrels[passage_queries.PASSAGES_SPLIT]
     # A passage that occurs in several documents has several right answers.
     n_several = sum(len(qrels.relevant(query_id)) > 1 for query_id in queries.ids)
     note = f" {n_several:,} stand in several documents, all of which are right." if n_several else ""

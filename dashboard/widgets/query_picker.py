@@ -103,26 +103,17 @@ def _draw_kind(loaded: Loaded, ways: Sequence[str], key: str) -> tuple[str, str 
 def _draw_order(loaded: Loaded, split: str | None) -> None:
     """Draw the choice of the queries' order, if their vectors are stored."""
     queries = loaded.dataset.judged(split) if split else loaded.dataset.queries
-    if (
-        not len(queries)
-        or len(queries) > MAX_ORDERED_QUERIES
-        or (vectors := find_query_vectors(loaded, queries)) is None
-    ):
+    if not 0 < len(queries) <= MAX_ORDERED_QUERIES or (vectors := find_query_vectors(loaded, queries)) is None:
         return
-    chosen = list(setting.get_decoders().values())
+    # The last decoder that can run here is compared; the first one is usually the baseline itself.
+    chosen = reversed(setting.get_decoders().values())
     baseline = setting.make_baseline(setting.get_pool_depth())
-    against = next(
-        (d for d in reversed(chosen) if d != baseline and setting.explain_lack(d, loaded.space) is None), None
-    )
-    gain = [] if against is None else [GAIN_ORDER]
-    why = (
-        ""
-        if against is None
-        else f" {GAIN_ORDER}: {setting.format_title(against)} against {setting.format_title(baseline)}, as set now."
-    )
-    order = choose(
-        "Order", [FILE_ORDER, REDUNDANT_ORDER, *gain], "header.order", show_label=True, help=f"Of the queries.{why}"
-    )
+    against = next((d for d in chosen if d != baseline and setting.explain_lack(d, loaded.space) is None), None)
+    orders, why = [FILE_ORDER, REDUNDANT_ORDER], "Of the queries."
+    if against is not None:
+        orders.append(GAIN_ORDER)
+        why += f" {GAIN_ORDER}: {setting.format_title(against)} against {setting.format_title(baseline)}, as set now."
+    order = choose("Order", orders, "header.order", show_label=True, help=why)
     if order == FILE_ORDER:
         return set_query_order(loaded, split, None)
     # Orders depend on k: near-duplicates are counted within the first k documents.
@@ -135,12 +126,9 @@ def _draw_order(loaded: Loaded, split: str | None) -> None:
         return rank_by_gain(against, baseline, loaded.space, vectors, qrels, k).positions
 
     about = () if order == REDUNDANT_ORDER or against is None else (against.label,)
+    order_key = (loaded.key, split, order, k, baseline.label, *about)
     with st.spinner("Ordering the queries"):
-        set_query_order(
-            loaded,
-            split,
-            get_or_compute("orders", (loaded.key, split, order, k, baseline.label, *about), compute_order),
-        )
+        set_query_order(loaded, split, get_or_compute("orders", order_key, compute_order))
 
 
 def _draw_labelled(loaded: Loaded, key: str, split: str | None) -> tuple[str, str, Tensor, Qrels | None] | None:

@@ -2,16 +2,8 @@
 
 import streamlit as st
 
-from dashboard.session.decoders import (
-    POOL_KEY,
-    RERANK,
-    RETRIEVE,
-    agree,
-    find_due,
-    first_scorer,
-    list_scorers,
-    role_key,
-)
+from dashboard.session import decoders
+from dashboard.session.decoders import RERANK, RETRIEVE, agree, find_due, first_scorer, list_scorers, role_key
 from dashboard.session.parameters import read_stage
 from dashboard.widgets.parameters import count_changed, draw_stage
 from engine.errors import FrontierError
@@ -33,18 +25,14 @@ def draw_scorers(spec: SelectorSpec, space: Space) -> None:
         scorers, key = list_scorers(role), role_key(spec.name, role)
         # A retriever is required; a reranker is optional.
         names = [*([UNSET] if role == RERANK else []), *scorers]
-        picked_name = st.selectbox(
-            label,
-            names,
-            key=key,
-            persist_state="session",
-            format_func={UNSET: UNSET, **{name: scorer.title for name, scorer in scorers.items()}}.__getitem__,
-            help="\n\n".join([ROLE_HELP[role], *(f"**{s.title}** {s.summary}" for s in scorers.values())]),
-        )
+        titles = {UNSET: UNSET, **{name: scorer.title for name, scorer in scorers.items()}}.__getitem__
+        why = "\n\n".join([ROLE_HELP[role], *(f"**{s.title}** {s.summary}" for s in scorers.values())])
+        picked_name = st.selectbox(label, names, key=key, persist_state="session", format_func=titles, help=why)
+        # A scorer's widgets are drawn only while it is chosen; their values stay in the session.
         if picked_name in scorers:
             draw_stage(scorers[picked_name], key)
             _draw_consent(scorers[picked_name], key, space)
-            if role == RERANK and st.session_state.get(POOL_KEY) is None:
+            if role == RERANK and st.session_state.get(decoders.POOL_KEY) is None:
                 st.caption("There is no pool yet: set one beside k.")
     if spec.cls.first_by_scores:
         st.caption("This decoder takes the first document by the scorer, and the others by the dense vectors.")
@@ -70,6 +58,7 @@ def count_changed_scorers(spec: SelectorSpec) -> int:
     for role in ROLE_LABELS:
         scorers, key = list_scorers(role), role_key(spec.name, role)
         picked_name = st.session_state.get(key)
+        # A scorer other than the default counts as one change, and so does each of its changed parameters.
         if picked_name in scorers:
             n_changed += (role == RERANK or picked_name != first_name) + count_changed(scorers[picked_name], key)
     return n_changed

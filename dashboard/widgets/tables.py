@@ -34,7 +34,7 @@ def draw_table(
     """Draw a table without its index; return Streamlit's event.
 
     columns: name → values, or a data frame; config: name → column configuration; max_rows: visible rows, each
-    ROW_HEIGHT high, None for Streamlit's own heights; options: of `st.dataframe`.
+    ROW_PX high, None for Streamlit's own heights; options: of `st.dataframe`.
     """
     frame = columns if isinstance(columns, pd.DataFrame) else pd.DataFrame(columns)
     # Heights are multiples of rows, so that no row is cut.
@@ -67,7 +67,7 @@ def _make_columns(n_columns: int, key: str, width: str, gap: Any) -> list[Any]:
 
 
 def find_click(key: str, event: Any, n_rows: int) -> int | None:
-    """Return the row clicked just now of a CLICK_OPTIONS table of `n_rows` rows, None for none."""
+    """Return the row clicked just now of a CLICKABLE table of `n_rows` rows, None for none."""
     # The grid remembers a position, not a document: only a change of position is a click.
     cells = event.selection.cells
     row = cells[0][0] if cells and cells[0][0] < n_rows else None
@@ -92,7 +92,7 @@ def draw_set(
     """Draw a set as a table; return Streamlit's event, None for an empty set.
 
     dropped: the baseline's documents that the set lacks, drawn below it; None without a comparison; width: of the
-    documents' column; relevance_help: of its column; nearest_columns: values and configurations in place of "Nearest".
+    documents' column; relevance_help: of its column; nearest: values and configurations in place of "Nearest".
     """
     compared, rows = dropped is not None, [*retrieved, *(dropped or ())]
     if not rows:

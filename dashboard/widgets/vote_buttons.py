@@ -18,21 +18,14 @@ UP: VoteKind = "up"
 DOWN: VoteKind = "down"
 RIGHT: VoteKind = "right"
 VOTE_LABELS = {
-    UP: (
-        "More like this",
-        ":material/thumb_up:",
-        "Moves the document towards this query, so that it ranks higher.",
-    ),
-    DOWN: (
-        "Less like this",
-        ":material/thumb_down:",
-        "Moves the document away from this query, so that it ranks lower.",
-    ),
-    RIGHT: (
-        "Correct answer",
-        ":material/check_circle:",
-        "Moves the document towards this query, and the others of its list away from it.",
-    ),
+    UP: ("More like this", ":material/thumb_up:"),
+    DOWN: ("Less like this", ":material/thumb_down:"),
+    RIGHT: ("Correct answer", ":material/check_circle:"),
+}
+VOTE_HELP = {
+    UP: "Moves the document towards this query, so that it ranks higher.",
+    DOWN: "Moves the document away from this query, so that it ranks lower.",
+    RIGHT: "Moves the document towards this query, and the others of its list away from it.",
 }
 NO_LIST_HELP = "No list shown here has it. You can still vote it up or down."
 
@@ -46,7 +39,8 @@ def draw_vote_buttons(loaded: Loaded, question: Question, row: int, answers: Map
     listed = find_list(row, list_rankings(answers), source)
     own_votes = find_own_votes(loaded, question)
     with st.container(horizontal=True, gap="xsmall", horizontal_alignment="left", key="votes"):
-        for kind, (label, icon, help_) in VOTE_LABELS.items():
+        for kind, (label, icon) in VOTE_LABELS.items():
+            # The correct answer pushes the rest of its list away, so it needs a list.
             has_no_list = kind == RIGHT and not listed
             st.button(
                 label,
@@ -54,14 +48,14 @@ def draw_vote_buttons(loaded: Loaded, question: Question, row: int, answers: Map
                 key=f"vote.{kind}",
                 type="primary" if (row, kind) in own_votes else "secondary",
                 disabled=has_no_list,
-                help=NO_LIST_HELP if has_no_list else f"{help_} Click again to take it back.",
+                help=NO_LIST_HELP if has_no_list else f"{VOTE_HELP[kind]} Click again to take it back.",
                 on_click=confirm.take_step,
                 args=(vote_step(loaded, question, row, kind, listed),),
             )
 
 
 def vote_step(loaded: Loaded, question: Question, row: int, kind: VoteKind, rows: Sequence[int]) -> Callable[[], None]:
-    """Return the step that gives a vote or takes it back; listed: the document's list, or ()."""
+    """Return the step that gives a vote or takes it back; rows: the document's list, or ()."""
     return partial(feedback.toggle_vote, loaded, as_embeddings(loaded, question), row, kind, rows)
 
 

@@ -163,11 +163,7 @@ def compare() -> None:
 @option("--trials", type=int, default=64, help="Settings tried beyond two parameters.")
 @seed_option("Seed of the search and of the draws.")
 @execution_options("tune.db")
-@option(
-    "--export",
-    "target",
-    help="Print the chosen setting: python, json, command, service, langchain, haystack, …",
-)
+@option("--export", "target", help="Print the chosen setting: python, json, command, service, langchain, haystack, …")
 @click.option("--history", "past", is_flag=True, help="List the studies in the store, newest first; tune nothing.")
 @JSON_FLAG
 @runs_in("engine.cli.evaluation")
@@ -372,10 +368,9 @@ def _numbers_parser(number_type: type) -> Any:
     """Return a callback that parses comma-separated numbers; it returns None if the option is not given."""
 
     # click passes the parameter, so that the error names the option as it was typed.
-    # click passes the parameter, so that the error names the option as it was typed.
     def parse(_context: click.Context, parameter: click.Parameter, option: str | None) -> tuple[Any, ...] | None:
         try:
-            return None if option is None else tuple(number_type(number_text) for number_text in option.split(","))
+            return None if option is None else tuple(map(number_type, option.split(",")))
         except ValueError:
             raise click.UsageError(f"{parameter.opts[0]} takes numbers with commas between; got {option!r}") from None
 
@@ -392,28 +387,24 @@ def _parse_arrivals(
         try:
             arrivals.append((float(share.removesuffix("%")) / (100 if share.endswith("%") else 1), int(round_text)))
         except ValueError:
-            raise click.UsageError(
-                f"{parameter.opts[0]} takes SHARE@ROUND, 0.5@1000 or 50%@1000; got {arrival_text!r}"
-            ) from None
+            flag = parameter.opts[0]
+            raise click.UsageError(f"{flag} takes SHARE@ROUND, 0.5@1000 or 50%@1000; got {arrival_text!r}") from None
     return tuple(arrivals)
 
 
-_PARSE_DECLARED = lazy("engine.cli.simulation:parse_declared")
+_PARSE_PARAM = lazy("engine.cli.simulation:parse_declared")
 SHOWING = chain_options(
     option(
         "--reranker", metavar=f"cosine|judgements|{STAGE_TEXT}", callback=lazy("engine.cli.simulation:parse_reranker"),
         help="Picks what is shown among several drawn (Algorithm 2): cosine, judgements (the best there is), a scorer.",
     ),
-    option(
-        "--candidates", metavar="K", callback=_PARSE_DECLARED,
-        help="Documents drawn for the reranker; default: 10.",
-    ),
+    option("--candidates", metavar="K", callback=_PARSE_PARAM, help="Documents drawn for the reranker; default: 10."),
     click.option(
         "--arrive", "arrivals", multiple=True, metavar="SHARE@ROUND", callback=_parse_arrivals,
         help="A share of the documents comes only after that round (Algorithm 3), 0.5@1000 say; several of them.",
     ),
     option(
-        "--newcomers", metavar="neighbours|printed", callback=_PARSE_DECLARED,
+        "--newcomers", metavar="neighbours|printed", callback=_PARSE_PARAM,
         help="They start at their vector moved as their 5 nearest have moved (not the paper's; default), or as printed "
         "at their vector.",
     ),
@@ -423,7 +414,7 @@ SHOWING = chain_options(
         "queries.jsonl, a list of {step, tool}.",
     ),
     option(
-        "--updates", metavar="N", callback=_PARSE_DECLARED,
+        "--updates", metavar="N", callback=_PARSE_PARAM,
         help="Queries come again until documents were updated so often; the paper has about 3,000 (appendix C.3).",
     ),
 )  # fmt: skip

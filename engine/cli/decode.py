@@ -13,11 +13,11 @@ import engine
 from engine.cli.group import Meter, use_threads
 from engine.cli.inputs import STAGES, CorpusOptions, embed_corpus, space_and_decoder, warn_of_leakage
 from engine.cli.options import value_flag
-from engine.cli.output import echo, echo_json, echo_notices, format_columns, nan_to_none, one_line
+from engine.cli.output import echo, echo_json, echo_notices, format_columns, nan_to_none, one_line, read_column
 from engine.data.encoders import shipped_notices
 from engine.decoder import DEPTH, SET_SIZE, Decoder, score_candidates
 from engine.errors import FrontierError
-from engine.evaluation.export import read_setting
+from engine.evaluation.export_decoder import read_setting
 from engine.evaluation.metrics import METRICS, available_metrics
 from engine.evaluation.sweep.compute import measure_latency, prepare_decoder
 from engine.integrations.server import Service, build_app
@@ -51,15 +51,13 @@ def embed(source: CorpusOptions, queries: bool) -> None:
         if queries and len(dataset.queries):
             text_sets.append(dataset.queries)
         for text_set in text_sets:
-            embeddings = engine.embed(
-                text_set, encoder=source.encoder, dtype=source.dtype, device=source.device, progress=meter
-            )
-            ref = embeddings.encoder
+            vectors = engine.embed(text_set, source.encoder, dtype=source.dtype, device=source.device, progress=meter)
+            ref = vectors.encoder
             meter.echo(
-                f"{len(embeddings):,} vectors of {embeddings.dimension} dimensions, {ref.name} in {ref.dtype}, "
-                f"fingerprint {embeddings.digest[:12]}"
+                f"{len(vectors):,} vectors of {vectors.dimension} dimensions, {ref.name} in {ref.dtype}, "
+                f"fingerprint {vectors.digest[:12]}"
             )
-            echo_notices(shipped_notices(text_set, embeddings))
+            echo_notices(shipped_notices(text_set, vectors))
 
 
 def stage_flags() -> list[click.Option]:
@@ -100,7 +98,7 @@ def decode(
     decoder = decoder_from_flags(passed_texts) if source.trained is None else None
     if sum(map(bool, (texts, query_ids, split))) != 1:
         raise click.UsageError("give one of --query, --query-id or --split")
-    if any(not query_text.strip() for query_text in texts):
+    if not all(map(str.strip, texts)):
         raise click.UsageError("--query is empty")
     with Meter() as meter:
         dataset = source.load(meter)
@@ -147,8 +145,9 @@ def _queries(dataset: Dataset, texts: Sequence[str], query_ids: Sequence[str], s
         return Queries.of(texts)
     if split:
         return dataset.judged(split)
-    if unknown_ids := [query_id for query_id in query_ids if query_id not in dataset.queries.position]:
-        raise click.UsageError(f"no query {unknown_ids[0]!r} in this corpus; it has {len(dataset.queries):,} queries")
+    for query_id in query_ids:
+        if query_id not in dataset.queries.position:
+            raise click.UsageError(f"no query {query_id!r} in this corpus; it has {len(dataset.queries):,} queries")
     return dataset.queries.only(query_ids)
 
 
@@ -186,8 +185,8 @@ def decoder_from_flags(flags: Mapping[str, str | None], base_decoder: Decoder | 
         method_params = spec_of(method_name, kind).params
         # A parameter of another method is an error, which names the method that has it.
         for text in texts:
-            owners = [spec.name for spec in registered(kind).values() if text in {param.name for param in spec.params}]
-            if text not in {param.name for param in method_params}:
+            if text not in read_column(method_params, "name"):
+                owners = [spec.name for spec in registered(kind).values() if text in read_column(spec.params, "name")]
                 flag_name = f"--{flag_prefix}{text.replace('_', '-')}"
                 raise click.UsageError(f"{flag_name} is of {', '.join(owners)}; add --{stage} {owners[0]}")
         # A checkpoint's parameter values apply only as long as the flags name the method that it was trained with.
@@ -216,32 +215,28 @@ def build_entries(
     """Return each query with its ranked documents as plain values."""
     space = resolve_local_space(space)
     # Texts that nothing embeds have no inner products: there the relevance is the first scorer's.
-    query_scores = (
-        None if vectors is not queries else [score_candidates(decoder, space, queries.only([q])) for q in queries.ids]
-    )
-    relevance = None if query_scores is None else torch.stack([scores.retrieved for scores in query_scores])
+    relevance = None
+    if vectors is queries:
+        relevance = torch.stack([score_candidates(decoder, space, queries.only([q])).retrieved for q in queries.ids])
     trace = engine.trace(ranking, space, vectors, relevance)
     doc_ids, passages = space.corpus.ids, space.corpus.passages
-    return [
-        {
-            "id": queries.ids[query_index],
-            "query": queries.texts[query_index],
-            "documents": [
-                {
-                    "rank": pick["rank"],
-                    "id": doc_ids[pick["row"]],
-                    "gain": pick["score"],
-                    "relevance": pick["relevance"],
-                    "nearest": None if pick["nearest"] is None else doc_ids[pick["nearest"]],
-                    "similarity": pick["similarity"],
-                    "text": passages[pick["row"]],
-                }
-                for pick in trace.rows(query_index)
-            ],
-            "info": dict(ranking.info[query_index]),
-        }
-        for query_index in range(len(queries))
-    ]
+    entries = []
+    for query_index, (query_id, query_text) in enumerate(zip(queries.ids, queries.texts, strict=True)):
+        documents = []
+        for pick in trace.rows(query_index):
+            document = {
+                "rank": pick["rank"],
+                "id": doc_ids[pick["row"]],
+                "gain": pick["score"],
+                "relevance": pick["relevance"],
+                "nearest": None if pick["nearest"] is None else doc_ids[pick["nearest"]],
+                "similarity": pick["similarity"],
+                "text": passages[pick["row"]],
+            }
+            documents.append(document)
+        info = dict(ranking.info[query_index])
+        entries.append({"id": query_id, "query": query_text, "documents": documents, "info": info})
+    return entries
 
 
 def echo_entry(query_entry: Mapping[str, Any], with_trace: bool) -> None:

@@ -16,26 +16,18 @@ from engine.cli.inputs import (
     CorpusOptions,
     JudgedOptions,
     check_splits,
+    embed_and_warn,
     embed_corpus,
-    embed_queries,
     make_stages,
     parse_stage,
+    select_judged,
 )
-from engine.cli.output import (
-    echo,
-    echo_json,
-    echo_lines,
-    echo_written,
-    format_columns,
-    nan_to_none,
-    or_dash,
-    write_text,
-)
+from engine.cli.output import echo, echo_json, echo_lines, format_columns, nan_to_none, or_dash, pick_fields, write_text
 from engine.data.answers import containing_documents, read_answers
 from engine.decoder import DEPTH, Decoder
 from engine.errors import Cancelled, DataError
 from engine.evaluation.exact_frontier import compute_exact_frontiers
-from engine.evaluation.export import EXPORT_TARGETS, ExportContext, export
+from engine.evaluation.export_decoder import EXPORT_TARGETS, ExportContext, export
 from engine.evaluation.frontier import frontier
 from engine.evaluation.metrics import METRICS, available_metrics, title_of
 from engine.evaluation.paired import align_on_common_queries, format_stage_call, short_names
@@ -76,7 +68,7 @@ def sweep(
     as_json: bool,
 ) -> None:
     use_threads()
-    exact_stages, selectors = _split_exact_selectors(selectors, (*retrieves, *reranks, *filter(None, [depth])), values)
+    exact_stages, selectors = _split_exact(selectors, (*retrieves, *reranks, *filter(None, [depth])), values)
     decoders = _build_decoders(selectors, retrieves, reranks, depth, points) if selectors else []
     n_cells, store_file = len(decoders) * len(sizes), execution["store"]
     with Meter() as meter:
@@ -107,18 +99,14 @@ def corpus_answers(corpus: str, dataset: Dataset) -> dict[str, dict[str, frozens
     return containing_documents(dataset.corpus, read_answers(corpus))
 
 
-def _split_exact_selectors(
-    selectors: Sequence[str], scorers: Sequence[str], mode: str
-) -> tuple[list[Any], tuple[str, ...]]:
+def _split_exact(selectors: Sequence[str], stages: Sequence[str], mode: str) -> tuple[list[Any], tuple[str, ...]]:
     """Separate selectors with an exact path over λ, if --values all, from the texts of the others."""
     selector_texts = tuple(selectors or methods("selector"))
     if mode == "grid":
         return [], selector_texts
     # An exact path covers the whole corpus by inner products, so no other scorer may come before it.
-    if scorers:
-        raise click.UsageError(
-            "--values all chooses from the whole corpus by the dense scorer; leave out " + scorers[0]
-        )
+    if stages:
+        raise click.UsageError(f"--values all chooses from the whole corpus by the dense scorer; leave out {stages[0]}")
     exact_stages, grid_texts = [], []
     for selector_text in selector_texts:
         method_name, fixed_params = parse_stage(selector_text, "select")
@@ -144,9 +132,8 @@ def echo_curves(curves: Sequence[Any], as_json: bool) -> None:
     if as_json:
         # NaN marks intervals without a value; JSON has null for it.
         for c in curves:
-            field_names = ("label", "method", "parameter", "interval", "k", "split", "key")
             means = {metric: [v if v == v else None for v in column.tolist()] for metric, column in c.means.items()}
-            curve_fields: dict[str, Any] = {name: getattr(c, name) for name in field_names}
+            curve_fields = pick_fields(c, "label", "method", "parameter", "interval", "k", "split", "key")
             echo_json({**curve_fields, "breakpoints": c.breakpoints.tolist(), "means": means})
         return
     rows = [["every value", "of", "k", "pieces", "metric", "best", "from", "to"]]
@@ -163,13 +150,12 @@ def _build_decoders(
     selectors: Sequence[str], retrieves: Sequence[str], reranks: Sequence[str], depth: str | None, n_points: int
 ) -> list[Decoder]:
     """Combine every setting of the selectors with every chain of scorers, without repetition."""
-    parsed_selectors = [parse_stage(selector_text) for selector_text in selectors or methods("selector")]
+    parsed_selectors = list(map(parse_stage, selectors or methods("selector")))
     pool = DEPTH.default if depth is None else DEPTH.parse(depth)
-    chains = product(make_stages(retrieves or ("dense",), "retrieve"), make_stages(reranks, "rerank") or [None])
+    stages = make_stages(retrieves or ("dense",), "retrieve"), make_stages(reranks, "rerank") or [None]
     settings = [decoder for name, params in parsed_selectors for decoder in engine.grid(name, n_points, **params)]
-    decoders = [
-        replace(decoder, retrieve=first, rerank=second, depth=pool) for first, second in chains for decoder in settings
-    ]
+    combinations = product(*stages, settings)
+    decoders = [replace(decoder, retrieve=first, rerank=last, depth=pool) for first, last, decoder in combinations]
     # Settings of different options can coincide: the first one stays, in order.
     return list(dict.fromkeys(decoders))
 
@@ -197,15 +183,15 @@ def echo_cells(cells: Sequence[Any], n_queries: int, store_file: str, as_json: b
     if not as_json:
         echo(f"\n{len(cells)} cells of {n_queries:,} queries in {store_file}")
         return
-    field_names = ("label", "method", "k", "split", "left_out", "returned", "key", "digest")
     for cell in cells:
         mean_values, provenance = nan_to_none(cell.mean), dict(cell.provenance)
         fields = {"decoder": cell.decoder, "mean": mean_values, "provenance": provenance, "queries": len(cell.queries)}
         fields["milliseconds"] = cell.latency
-        echo_json({field_name: getattr(cell, field_name) for field_name in field_names} | fields)
+        head = pick_fields(cell, "label", "method", "k", "split", "left_out", "returned", "key", "digest")
+        echo_json(head | fields)
 
 
-def _echo_means(cells: Sequence[Any], decoders: Sequence[Decoder], metric_names: Sequence[str]) -> None:
+def _echo_means(cells: list[Any], decoders: Sequence[Decoder], metric_names: Sequence[str]) -> None:
     """Print a row a cell with the means over the queries for which every setting has the metric."""
     mean_columns, remarks = _compute_means(cells, metric_names)
     table_rows = [("decoder", "k", *metric_names, "returned", "ms/query")]
@@ -217,31 +203,28 @@ def _echo_means(cells: Sequence[Any], decoders: Sequence[Decoder], metric_names:
     echo_lines(["", *remarks] if remarks else [])
 
 
-def _compute_means(
-    cells: Sequence[Any], names: Sequence[str]
-) -> tuple[dict[tuple[int, str], dict[str, float]], list[str]]:
+def _compute_means(cells: list[Any], names: Sequence[str]) -> tuple[dict[tuple[int, str], dict[str, float]], list[str]]:
     """Return (k, metric) → label → mean over the common queries, and remarks on metrics that not all settings have."""
     mean_columns: dict[tuple[int, str], dict[str, float]] = {}
     remarks = []
     for k, name in product(sorted({cell.k for cell in cells}), names):
+        title = f"{title_of(name)}@{k}"
         try:
             common = align_on_common_queries(cells, (name,), k)
         except DataError as error:
             mean_columns[k, name] = {}
-            remarks.append(f"{title_of(name)}@{k}: {error}")
+            remarks.append(f"{title}: {error}")
             continue
-        cell_means = common.values[name].mean(0).tolist()
-        mean_columns[k, name] = dict(zip((common_cell.label for common_cell in common.cells), cell_means, strict=True))
+        labels, cell_means = [cell.label for cell in common.cells], common.values[name].mean(0).tolist()
+        mean_columns[k, name] = dict(zip(labels, cell_means, strict=True))
         if (n_queries := len(common.queries)) < common.n_common:
-            remarks.append(
-                f"{title_of(name)}@{k}: over {n_queries:,} of {common.n_common:,} queries: every setting has it there"
-            )
+            remarks.append(f"{title}: over {n_queries:,} of {common.n_common:,} queries: every setting has it there")
     return mean_columns, remarks
 
 
 def compare(
     swept: FinishedSweep,
-    others: OtherSystems,
+    other_systems: OtherSystems,
     metrics: tuple[str, ...],
     wins: bool,
     oracle: bool,
@@ -249,10 +232,11 @@ def compare(
     as_json: bool,
 ) -> None:
     # File endings are checked before the store is read.
-    if bad_files := [file for file in files if Path(file).suffix.lower() not in (".md", ".tex", ".csv", ".parquet")]:
-        raise click.UsageError(f"--out takes .md, .tex, .csv or .parquet; got {bad_files[0]!r}")
+    for file_name in files:
+        if Path(file_name).suffix.lower() not in (".md", ".tex", ".csv", ".parquet"):
+            raise click.UsageError(f"--out takes .md, .tex, .csv or .parquet; got {file_name!r}")
     cells, k = swept.load_cells()
-    cells += others.cells(swept, cells, k)
+    cells += other_systems.cells(swept, cells, k)
     x_name, y_name = swept.across, swept.up
     curve = frontier(cells, x_name, y_name, k)
     table = build_results(cells, metrics or tuple(cells[0].values), swept.baseline, k)
@@ -279,54 +263,42 @@ def compare(
         area = {"hypervolume": curve.hypervolume, "reference": curve.reference}
         groups: dict[str, Any] = {"by": strata.as_json()} if strata else {}
         groups |= {"wins": [{**asdict(data), "wins": data.wins._asdict()} for data in rows]} if wins else {}
-        groups |= {"oracle": [asdict(data) for data in headroom]} if oracle else {}
+        groups |= {"oracle": list(map(asdict, headroom))} if oracle else {}
         return echo_json({**head, **area, "front": front, "untimed": curve.untimed, "table": table.as_json(), **groups})
     echo(f"Not dominated in {x_name}@{k} and {y_name}@{k}, over {curve.queries:,} queries:")
     echo_lines(f"  {p.x:.4f}  {p.y:.4f}  {p.name}" for p in curve.front)
     echo_lines(filter(None, [curve.remark]))
     echo(f"Hypervolume {curve.hypervolume:.5f} above ({curve.reference[0]:.4f}, {curve.reference[1]:.4f})\n")
-    marked_rows = (zip(data, marks, strict=True) for data, marks in zip(table.rows, table.marks, strict=True))
-    table_text = format_columns(
-        [table.head, *([cell + SIGNIFICANCE_ARROWS[mark].ljust(2) for cell, mark in data] for data in marked_rows)]
-    )
-    echo(f"{table_text}\n\n{table.caption}\n\n{comparisons}")
+    text_rows: list[Sequence[str]] = [table.head]
+    for row, marks in zip(table.rows, table.marks, strict=True):
+        text_rows.append([cell + SIGNIFICANCE_ARROWS[mark].ljust(2) for cell, mark in zip(row, marks, strict=True)])
+    echo(f"{format_columns(text_rows)}\n\n{table.caption}\n\n{comparisons}")
     if strata:
         echo(f"\n{METRICS[y_name].title}@{k} by {strata.title}, each method's best setting:\n{format_strata(strata)}")
     if wins:
         echo(f"\n{METRICS[y_name].title}@{k} against {table.rows[0][0]}, query by query:\n{_format_wins(rows)}")
     if oracle:
         echo(f"\n{METRICS[y_name].title}@{k} of each method's settings:\n{_format_headroom(headroom)}")
-    echo_written(files)
+    echo_lines(map("written: {}".format, files))
 
 
 def _format_headroom(headroom_rows: Sequence[Any]) -> str:
     """Format the best setting for all queries, and the best for each one by its own judgements."""
-    lines = [
-        (
-            row.method,
-            f"{row.settings}",
-            row.best,
-            f"{row.mean:.4f}",
-            f"{row.oracle:.4f}",
-            f"{row.difference:.4f}" + ("" if row.low is None else f" [{row.low:.4f}, {row.high:.4f}]"),
-        )
-        for row in headroom_rows
-    ]
-    return format_columns([("", "settings", "best for all", "its mean", "best for each", "at most gained"), *lines])
+    table_rows = [("", "settings", "best for all", "its mean", "best for each", "at most gained")]
+    for row in headroom_rows:
+        gained = f"{row.difference:.4f}" + ("" if row.low is None else f" [{row.low:.4f}, {row.high:.4f}]")
+        table_rows.append((row.method, f"{row.settings}", row.best, f"{row.mean:.4f}", f"{row.oracle:.4f}", gained))
+    return format_columns(table_rows)
 
 
 def _format_wins(differences: Sequence[Any]) -> str:
     """Format each setting's shares of queries above, equal to and below the baseline, and the largest differences."""
-    table_head = ("", "wins", "ties", "loses", "mean", "baseline", "most above", "most below")
-    table_rows = [
-        (
-            row.name,
-            *(f"{win_count / row.queries:.1%}" for win_count in row.wins),
-            *(f"{value:.4f}" for value in (row.mean, row.baseline_mean, max(0.0, row.most), max(0.0, -row.least))),
-        )
-        for row in differences
-    ]
-    return format_columns([table_head, *table_rows])
+    table_rows = [("", "wins", "ties", "loses", "mean", "baseline", "most above", "most below")]
+    for row in differences:
+        shares = [f"{win_count / row.queries:.1%}" for win_count in row.wins]
+        values = (row.mean, row.baseline_mean, max(0.0, row.most), max(0.0, -row.least))
+        table_rows.append((row.name, *shares, *map("{:.4f}".format, values)))
+    return format_columns(table_rows)
 
 
 def tune(
@@ -362,8 +334,7 @@ def tune(
         if halve:
             qrels, splits = split_in_half(dataset.qrels[dev], search["seed"]), ["dev", "test"]
         space = embed_corpus(dataset, source, progress=meter)
-        queries = dataset.queries.only({query_id for split_name in splits for query_id in qrels[split_name].grades})
-        vectors = embed_queries(space, queries, progress=meter)
+        vectors = embed_and_warn(space, select_judged(dataset.queries, qrels, splits), progress=meter)
         split_roles = dict(zip(("dev", "test"), [*splits, None], strict=False))
         stop_event = threading.Event()
         try:
@@ -408,7 +379,7 @@ def _echo_history(store_file: str, as_json: bool) -> None:
         raise DataError(f"--store names the file of earlier studies; there is no {store_file!r}")
     studies = read_history(Store(store_file))
     if as_json:
-        return echo_json(*(asdict(study) for study in studies))
+        return echo_json(*map(asdict, studies))
     echo(format_columns([HISTORY_HEADER, *(study.row for study in studies)]))
 
 
@@ -418,8 +389,8 @@ def _resolve_tuning(
     """Return the tuning function of the flags and its arguments. Raises UsageError."""
     if selector == "all":
         scorers = [name for name, method_spec in engine.methods("scorer").items() if not method_spec.cls.rerank_only]
-        scorer_choice = scorers if retrieve == "all" else retrieve.split(",") if retrieve else None
-        return engine.choose, {"scorers": scorer_choice, **{name: search_options[name] for name in ("points", "seed")}}
+        names = scorers if retrieve == "all" else retrieve.split(",") if retrieve else None
+        return engine.choose, {"scorers": names, "points": search_options["points"], "seed": search_options["seed"]}
     # Exactly one stage is tuned at a time.
     if (selector is None) == (retrieve is None):
         raise click.UsageError("name what is tuned, one of --select (a selector, or all) and --retrieve (a scorer)")
@@ -431,9 +402,8 @@ def _parse_objective(objective: str, metric: str | None, share: float | None, ta
     """Return the objective of the flags. Raises an error that names the flag, also for --export."""
     if target_name is not None and target_name not in EXPORT_TARGETS:
         raise click.UsageError(f"--export must be one of {', '.join(EXPORT_TARGETS)}; got {target_name!r}")
-    given_values: dict[str, Any] = {
-        param_name: v for param_name, v in (("aim", objective), ("metric", metric), ("share", share)) if v is not None
-    }
+    flag_values = {"aim": objective, "metric": metric, "share": share}
+    given_values: dict[str, Any] = {name: value for name, value in flag_values.items() if value is not None}
     # The parameters are checked under the names of their flags, so that an error says what was typed.
     for param in params_of(Objective):
         flag_name = "--objective" if param.name == "aim" else param.flag

@@ -3,6 +3,7 @@
 import re
 import time
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,8 @@ import click
 
 from engine import feedback as core
 from engine.cli.group import Meter, stop_on_interrupt, use_threads
-from engine.cli.inputs import CorpusOptions, check_splits, embed_corpus, embed_queries, make_stages
-from engine.cli.output import echo, echo_json, echo_lines, echo_notices, echo_written, format_columns, one_line, or_dash
+from engine.cli.inputs import CorpusOptions, check_splits, embed_and_warn, embed_corpus, make_stages
+from engine.cli.output import echo, echo_json, echo_lines, echo_notices, format_columns, one_line, or_dash, read_column
 from engine.cli.simulation import StreamOptions, declared_values
 from engine.data.event_log import log_exists
 from engine.decoder import Decoder
@@ -20,7 +21,7 @@ from engine.drift.round_metrics import HELD_OUT, STREAM, TAIL, adapted, called
 from engine.feedback import Session
 from engine.feedback.export import VECTOR_FILE_SUFFIXES
 from engine.feedback.presets import resolve_preset
-from engine.feedback.storage import EXPORT_SUFFIX
+from engine.feedback.vote_log import EXPORT_SUFFIX
 from engine.params import values_of
 from engine.progress import counted
 from engine.simulation.simulate import is_replayable
@@ -37,7 +38,7 @@ TIMELINE_MEASURES = ("median", "q99", "churn", "confidence", "success", "hubs", 
 
 
 def _build_decoders(selectors: Sequence[str]) -> list[Decoder]:
-    return [Decoder(selector) for selector in make_stages(selectors, "select")]
+    return list(map(Decoder, make_stages(selectors, "select")))
 
 
 def simulate(
@@ -52,6 +53,7 @@ def simulate(
 ) -> None:
     use_threads()
     values = declared_values(texts)
+    plan, preset = values["plan"], values["preset"]
     if target is not None and Path(target).suffix.lower() not in VECTOR_FILE_SUFFIXES:
         raise click.UsageError(f"--export must end in {', '.join(VECTOR_FILE_SUFFIXES)}; got {target!r}")
     # A log is append-only: a simulation never adds to one that exists.
@@ -59,18 +61,16 @@ def simulate(
         raise click.UsageError(f"{log} exists; a simulation's log needs a file of its own")
     deployment = Deployment.build(stream.reranker, stream.candidates)
     # A log holds one event for one chosen document; other simulations cannot be written as such a log.
-    if (log or target) and not is_replayable(
-        values["plan"], resolve_preset(stream.preset, values["preset"]), deployment
-    ):
+    if (log or target) and not is_replayable(plan, resolve_preset(stream.preset, preset), deployment):
         raise click.UsageError(
             "--log and --export need feedback that moves the chosen document alone: --mode chosen, no --reranker"
         )
     with Meter() as meter, stop_on_interrupt() as stop_event:
         task = stream.load_stream(values["corpus"].get("words"), meter, stop_event)
         simulation = run(
-            task.space, task.queries, task.stream, preset=stream.preset, stream=values["stream"], plan=values["plan"],
+            task.space, task.queries, task.stream, preset=stream.preset, stream=values["stream"], plan=plan,
             held_out=task.held_out, decoders=_build_decoders(selectors), k=k, file=file, hops=task.hops, progress=meter,
-            stop=stop_event, **stream.variant, **values["preset"],
+            stop=stop_event, **stream.variant, **preset,
         )  # fmt: skip
     if log is not None:
         core.save(simulation.session(), log)
@@ -79,7 +79,7 @@ def simulate(
     if as_json:
         return echo_json(_simulation_json(simulation), allow_nan=False)
     echo_lines(_simulation_lines(simulation, k, task.space))
-    echo_written(filter(None, (log, target)))
+    echo_lines(map("written: {}".format, filter(None, (log, target))))
 
 
 def replay(log: str, source: CorpusOptions, to: str | None, target: str | None, as_json: bool) -> None:
@@ -102,7 +102,8 @@ def replay(log: str, source: CorpusOptions, to: str | None, target: str | None, 
     echo(f"{counted(summary['records'], 'record')}: {feedback_text}; {documents_text}")
     preset, fingerprint = summary["preset"], summary["digest"]
     echo(f"learns as {preset}, temperature {session.temperature:.4g}; fingerprint {fingerprint[:12]}")
-    echo_written(filter(None, (target,)))
+    if target:
+        echo(f"written: {target}")
 
 
 def undo(log: str, source: CorpusOptions, events: tuple[str, ...], last: int | None, as_json: bool) -> None:
@@ -158,14 +159,15 @@ def report(
     events = views.feedback(session, shown)
     # JSON has all the fields; the text shows the documents that moved most.
     if as_json:
+        answer_rows = []
+        for text, answer in answers:
+            now_ids, dropped_ids = read_column(answer.rows, "id"), read_column(answer.dropped, "id")
+            answer_rows.append({"query": text, "decoder": answer.label, "now": now_ids, "dropped": dropped_ids})
         report_fields = {
             "drift": [drift.as_json() | {"alarm": drift.alarm, "light": drift.light} for drift in drifts],
-            "movers": [vars(mover) for mover in views.movers(drifts[-1], space, session.vectors)],
-            "events": [vars(event) for event in events],
-            "answers": [
-                {"query": text, "decoder": a.label, "now": [r.id for r in a.rows], "dropped": [r.id for r in a.dropped]}
-                for text, a in answers
-            ],
+            "movers": list(map(vars, views.movers(drifts[-1], space, session.vectors))),
+            "events": list(map(vars, events)),
+            "answers": answer_rows,
         }
         return echo_json({**_session_json(session), **report_fields}, allow_nan=False)
     echo_lines((*_timeline_lines(drifts), *_drift_lines(drifts[-1], space)))
@@ -187,7 +189,7 @@ def _drift_history(session: Session, dataset: Dataset, split_choice: str | None,
     with Meter() as meter:
         # Precomputed vectors have no encoder: drift is then measured without probe queries.
         if name is not None and session.space.encoder is not None:
-            probes = embed_queries(session.space, dataset.judged(name).sample(500), progress=meter)
+            probes = embed_and_warn(session.space, dataset.judged(name).sample(500), progress=meter)
         start = beginning(session, probes, dataset.qrels[name] if name is not None and probes is not None else None)
         return list(history(session, start, moments(session.position, n_moments), progress=meter))
 
@@ -219,13 +221,13 @@ def _simulation_lines(simulation: Any, k: int, space: Space) -> Iterator[str]:
     first_checkpoint = simulation.checkpoints[0]
     part = HELD_OUT if first_checkpoint.cell(part=HELD_OUT) else STREAM
     decoders = simulation.decoders
-    for label, column_name in zip([decoder.label for decoder in decoders], called(decoders), strict=True):
+    for label, column_name in zip(read_column(decoders, "label"), called(decoders), strict=True):
         yield ""
         yield f"{column_name}, {first_checkpoint.cell(label, part).queries:,} {part} queries:"
         rows = [["round", f"Recall@{k}", f"nDCG@{k}", f"ILAD@{k}", "(space as it is)", "tail nDCG", "stream nDCG"]]
         for checkpoint in simulation.checkpoints:
             cell, tail, stream = (checkpoint.cell(label, *keys) for keys in ((part,), (part, TAIL), (STREAM,)))
-            mean_values = [cell.mean[column_name] for column_name in ("recall", "ndcg", "ilad", "ilad_now")]
+            mean_values = itemgetter("recall", "ndcg", "ilad", "ilad_now")(cell.mean)
             row_values = (*mean_values, tail.mean["ndcg"], stream.mean["ndcg"])
             rows.append([str(checkpoint.step), *map(or_dash, row_values)])
         yield format_columns(rows, "r")

@@ -1,8 +1,8 @@
 """A finished sweep: its cells, groups of its queries (`--by`), and runs of other systems beside it (`--run`)."""
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +10,8 @@ import click
 
 import engine
 from engine.cli.group import Meter
-from engine.cli.inputs import Encoding, ReadOptions, embed_corpus, embed_queries
-from engine.cli.output import echo_notices, format_columns, one_line
+from engine.cli.inputs import Encoding, ReadOptions, embed_and_warn, embed_corpus
+from engine.cli.output import echo_notices, format_columns, group_rows, one_line, read_column
 from engine.errors import DataError
 from engine.evaluation.frontier import KEPT_SHARE, frontier, select_best_per_method
 from engine.evaluation.paired import format_stage_call, short_names
@@ -47,16 +47,20 @@ class StratifiedSweep:
         keys = {"lowest": "least", "highest": "most"}
         json_rows: dict[str, list[dict[str, Any]]] = {}
         for kind, strata in rows.items():
-            fields = [{keys.get(key, key): value for key, value in asdict(row).items()} for row in strata]
-            json_rows[kind] = [{**row, "name": display_names[row["label"]]} for row in fields]
+            json_rows[kind] = []
+            for stratum in strata:
+                fields = {keys.get(key, key): value for key, value in asdict(stratum).items()}
+                json_rows[kind].append({**fields, "name": display_names[stratum.label]})
         return {"kind": self.kind, "baseline": self.baseline, **json_rows}
 
     def table(self) -> tuple[dict[str, int], list[tuple[str, ...]]]:
         """Return group → number of queries, and a row a decoder: its name, and its mean in every group."""
         groups = {stratum.group: stratum.queries for stratum in self.means}
-        cells = {(stratum.label, stratum.group): f"{stratum.mean:.4f}" for stratum in self.means}
-        decoder_names = {stratum.label: stratum.name for stratum in self.means}
-        return groups, [(name, *(cells[label, group] for group in groups)) for label, name in decoder_names.items()]
+        rows = []
+        # The strata of every decoder are in the order of the groups.
+        for strata in group_rows(self.means, "label").values():
+            rows.append((strata[0].name, *map("{:.4f}".format, read_column(strata, "mean"))))
+        return groups, rows
 
 
 DEFAULT_REPORT_SPLIT = "test"
@@ -84,11 +88,11 @@ class FinishedSweep(ReadOptions):
         cells = [cell for cell in Store(store).read_cells() if split in (None, cell.split)]
         if not cells:
             raise click.UsageError(f"{store} holds no cells" + (f" of split {split!r}" if split else ""))
-        if len(splits := sorted({cell.split for cell in cells})) > 1:
+        if len(splits := group_rows(cells, "split")) > 1:
             # Means over several splits would mix queries that chose a setting with those that judge it.
             if DEFAULT_REPORT_SPLIT not in splits:
-                raise click.UsageError(f"{store} holds the splits {', '.join(splits)}: say which with --split")
-            cells = [cell for cell in cells if cell.split == DEFAULT_REPORT_SPLIT]
+                raise click.UsageError(f"{store} holds the splits {', '.join(sorted(splits))}: say which with --split")
+            cells = splits[DEFAULT_REPORT_SPLIT]
         # Means over different queries or vectors are not comparable, so a store with several data sets is refused.
         if len({(cell.provenance["embeddings"], cell.provenance["queries"]) for cell in cells}) > 1:
             raise click.UsageError(
@@ -126,9 +130,8 @@ class FinishedSweep(ReadOptions):
         except DataError as error:
             if by in QUERY_COUNT_TITLES:
                 raise
-            raise click.UsageError(
-                f"--by must be one of {', '.join(QUERY_COUNT_TITLES)}, or a column; {error}"
-            ) from None
+            kinds = ", ".join(QUERY_COUNT_TITLES)
+            raise click.UsageError(f"--by must be one of {kinds}, or a column; {error}") from None
         data = dataset.corpus, dataset.judged(first_cell.split), dataset.qrels[first_cell.split]
         space = self._load_space(dataset, first_cell) if by == "correlation" else None
         counts: dict[str, Any] = {**collect_query_values(*data), **count_by_query(*data, dataset.aspects, space)}
@@ -136,9 +139,9 @@ class FinishedSweep(ReadOptions):
         if by not in counts:
             raise click.UsageError(f"--by {by}: no query has {group_title}; there are {', '.join(counts)}")
         curve = frontier(cells, self.across, self.up, k)
-        curve_cells = [curve_point.point for curve_point in curve.points]
+        curve_cells = read_column(curve.points, "point")
         baseline = resolve_baseline(curve_cells, self.baseline or find_default_baseline(curve_cells), k).label
-        best = tuple(curve_point.point for curve_point in select_best_per_method(curve, baseline, KEPT_SHARE.default))
+        best = tuple(read_column(select_best_per_method(curve, baseline, KEPT_SHARE.default), "point"))
         # Means, and differences to the baseline, are computed over the same groups.
         means, differences = (stratify(best, self.up, counts[by], k, against=against) for against in (None, baseline))
         return StratifiedSweep(by, group_title, means, differences, baseline, best)
@@ -170,15 +173,14 @@ class OtherSystems(Encoding):
             dataset = swept.load_corpus(sweep_cells, "--run")
             queries = dataset.judged(first_cell.split)
             results = [read_run(run_file, dataset.corpus.ids, queries.ids) for run_file in self.runs]
-            if duplicate_names := [name for name, n_runs in Counter(run.name for run in results).items() if n_runs > 1]:
-                raise click.UsageError(
-                    f"two runs are called {duplicate_names[0]!r}; give each a tag of its own, or a .jsonl file"
-                )
+            for tag, runs in group_rows(results, "name").items():
+                if len(runs) > 1:
+                    raise click.UsageError(f"two runs are called {tag!r}; give each a tag of its own, or a .jsonl file")
             space = embed_corpus(dataset, self, progress=meter)
             if space.embeddings.digest != first_cell.provenance["embeddings"]:
                 raise click.UsageError(f"the store was swept with other vectors than those of --encoder {self.encoder}")
-            vectors = embed_queries(space, queries, progress=meter)
-        echo_notices(notice for run in results for notice in run.notices)
+            vectors = embed_and_warn(space, queries, progress=meter)
+        echo_notices(chain.from_iterable(read_column(results, "notices")))
         run_inputs = (space, vectors, dataset.qrels[first_cell.split], k, tuple(first_cell.values))
         return [run.build_cell(*run_inputs, split=first_cell.split, aspects=dataset.aspects) for run in results]
 
@@ -186,10 +188,6 @@ class OtherSystems(Encoding):
 def format_strata(strata: StratifiedSweep) -> str:
     """Format groups of queries as columns and decoders as rows."""
     group_sizes, table_rows = strata.table()
-    return format_columns(
-        [
-            ("", *(one_line(group_name, 24) for group_name in group_sizes)),
-            ("queries", *(f"{n_queries:,}" for n_queries in group_sizes.values())),
-            *table_rows,
-        ]
-    )
+    group_names = [one_line(group_name, 24) for group_name in group_sizes]
+    sizes = map("{:,}".format, group_sizes.values())
+    return format_columns([("", *group_names), ("queries", *sizes), *table_rows])

@@ -1,7 +1,9 @@
 """Inputs of commands: corpora and their vectors, judged queries, and methods that options name."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
+from itertools import chain
 from typing import Any, Literal
 
 import click
@@ -88,7 +90,7 @@ class JudgedOptions(CorpusOptions):
         if self.count is not None:
             queries = queries.sample(self.count, self.seed)
         space = embed_corpus(dataset, self, progress=meter)
-        return dataset, space, embed_queries(space, queries, progress=meter), dataset.qrels[self.split]
+        return dataset, space, embed_and_warn(space, queries, progress=meter), dataset.qrels[self.split]
 
 
 def embed_corpus(dataset: Dataset, encoding: Encoding, **report: Any) -> Space:
@@ -109,7 +111,7 @@ def space_and_decoder(dataset: Dataset, encoding: Encoding, **report: Any) -> tu
     return trained_space.space, trained_space.decoder
 
 
-def embed_queries(space: Space, queries: Queries, **report: Any) -> Embeddings:
+def embed_and_warn(space: Space, queries: Queries, **report: Any) -> Embeddings:
     """Embed the queries; print on stderr how many of them the space was trained on."""
     if space.encoder is None:
         raise click.UsageError("the corpus came with its own vectors, so its queries cannot be embedded")
@@ -123,16 +125,13 @@ def warn_of_leakage(space: Space, queries: Queries, meter: Any = None) -> None:
     if count := len(learnt_from(space, queries)):
         if meter is not None:
             meter.clear()
-        verb_form = "was" if count == 1 else "were"
-        echo(
-            f"{count:,} of these {len(queries):,} queries {verb_form} learnt from: these figures flatter the training",
-            err=True,
-        )
+        learnt_text = "was learnt from" if count == 1 else "were learnt from"
+        echo(f"{count:,} of these {len(queries):,} queries {learnt_text}: these figures flatter the training", err=True)
 
 
 def parse_sizes(_context: click.Context, _parameter: click.Parameter, text: str | tuple[str, ...]) -> Any:
     """Parse the value or the values of -k as set sizes. Raises ParamError."""
-    return SET_SIZE.parse(text) if isinstance(text, str) else sorted({SET_SIZE.parse(size_text) for size_text in text})
+    return SET_SIZE.parse(text) if isinstance(text, str) else sorted(set(map(SET_SIZE.parse, text)))
 
 
 def parse_stage(stage_text: str, stage: str = "select") -> tuple[str, dict[str, Any]]:
@@ -145,19 +144,28 @@ def parse_stage(stage_text: str, stage: str = "select") -> tuple[str, dict[str, 
 def parse_name(stage_text: str, option_name: str) -> tuple[str, dict[str, str]]:
     """Split a text like `nnn:l2=0.1,fill=strict` into the name and the texts of its parameters."""
     method_name, _, param_list = stage_text.partition(":")
-    param_pairs = [param_pair.partition("=") for param_pair in param_list.split(",") if param_pair]
-    # A pair without a sign is most likely a mistyped value, not a parameter without one.
-    if any(not equals_sign for _, equals_sign, _ in param_pairs):
-        raise click.UsageError(f"--{option_name} takes NAME or NAME:PARAMETER=VALUE,…; got {stage_text!r}")
-    return method_name, {param_name.replace("-", "_"): param_value for param_name, _, param_value in param_pairs}
+    param_texts = {}
+    for param_pair in filter(None, param_list.split(",")):
+        param_name, equals_sign, param_text = param_pair.partition("=")
+        # A pair without a sign is most likely a mistyped value, not a parameter without one.
+        if not equals_sign:
+            raise click.UsageError(f"--{option_name} takes NAME or NAME:PARAMETER=VALUE,…; got {stage_text!r}")
+        param_texts[param_name.replace("-", "_")] = param_text
+    return method_name, param_texts
 
 
 def make_stages(stage_texts: Sequence[str], stage: str) -> list[Any]:
     """Build the scorers or selectors that an option's texts name."""
-    return [make(name, **params) for name, params in (parse_stage(stage_text, stage) for stage_text in stage_texts)]
+    return [make(name, **params) for name, params in map(partial(parse_stage, stage=stage), stage_texts)]
+
+
+def select_judged(queries: Queries, qrels: Mapping[str, Qrels], split_names: Iterable[str]) -> Queries:
+    """Return the queries that at least one of the splits judges, in file order."""
+    return queries.only(chain.from_iterable(qrels[split_name].grades for split_name in split_names))
 
 
 def check_splits(qrels: Mapping[str, Any], split_names: Sequence[str | None], hint: str = "") -> None:
     """Raise a UsageError if a split is missing; hint: how to make it."""
-    if missings := [split_name for split_name in split_names if split_name is not None and split_name not in qrels]:
-        raise click.UsageError(f"{explain_missing_split(qrels, missings[0])}{hint}")
+    for split_name in split_names:
+        if split_name is not None and split_name not in qrels:
+            raise click.UsageError(f"{explain_missing_split(qrels, split_name)}{hint}")

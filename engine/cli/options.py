@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from engine.cli.group import Decorator, lazy
+from engine.cli.output import read_column
 from engine.params import Param, parse_values
 
 STAGE_TEXT = "NAME[:PARAM=VALUE,…]"
@@ -104,7 +105,7 @@ READING = chain_options(QRELS, TABLE_COLUMNS)
 def group_options(group_name: str, group: Callable[..., Any], *decorators: Decorator) -> Decorator:
     """Gather the values of some options into one argument of the command, built by `make_group`."""
     # click records an option on the function that it decorates; a throwaway function yields their names.
-    names = [parameter.name for parameter in chain_options(*decorators)(lambda: None).__click_params__]
+    names = read_column(chain_options(*decorators)(lambda: None).__click_params__, "name")
 
     def decorate(command: Any) -> Any:
         @wraps(command)
@@ -118,10 +119,8 @@ def group_options(group_name: str, group: Callable[..., Any], *decorators: Decor
 
 def size_option(dest_name: str = "k", default: str | tuple[str, ...] = "10") -> Decorator:
     """Return the option of the set size, or of several if the default is a tuple."""
-    help, multiple = "Documents per query.", not isinstance(default, str)
-    return option(
-        "-k", dest_name, default=default, multiple=multiple, callback=lazy("engine.cli.inputs:parse_sizes"), help=help
-    )
+    attributes = {"callback": lazy("engine.cli.inputs:parse_sizes"), "help": "Documents per query."}
+    return option("-k", dest_name, default=default, multiple=not isinstance(default, str), **attributes)
 
 
 SIZE_OPTION = size_option()
@@ -233,7 +232,7 @@ FINISHED_SWEEP = group_options(
 )
 """The argument and the options of a command on a finished sweep."""
 OTHER_RUNS = group_options(
-    "others",
+    "other_systems",
     lazy("engine.cli.finished_sweep:OtherSystems"),
     option(
         "--run",

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -42,12 +43,6 @@ def echo_notices(notices: Iterable[Any]) -> None:
         echo(f"note: {notice}", err=True)
 
 
-def echo_written(file_names: Iterable[Any]) -> None:
-    """Print the names of the files that were written."""
-    for file_name in file_names:
-        echo(f"written: {file_name}")
-
-
 def write_text(file_path: str | Path, text: str) -> None:
     """Write a file atomically, through a link to its target. Raises FrontierError."""
     # Imported here: the cache module imports what commands without files do not need.
@@ -60,6 +55,24 @@ def one_line(text: str, width: int) -> str:
     """Return the text as one printable line of at most `max_width` characters."""
     # Control characters become visible first, then all other unprintable ones and line breaks become spaces.
     return shorten(" ".join("".join(c if c.isprintable() else " " for c in visible(text)).split()), width)
+
+
+def group_rows(table_rows: Iterable[Any], field_name: str) -> dict[Any, list[Any]]:
+    """Group rows by the value of a field; values and rows keep their order."""
+    groups: dict[Any, list[Any]] = {}
+    for table_row in table_rows:
+        groups.setdefault(getattr(table_row, field_name), []).append(table_row)
+    return groups
+
+
+def read_column(table_rows: Iterable[Any], field_name: str) -> list[Any]:
+    """Return a field of every row; `a.b` is the field b of the field a."""
+    return list(map(attrgetter(field_name), table_rows))
+
+
+def pick_fields(record: Any, *field_names: str) -> dict[str, Any]:
+    """Return the named fields of an object."""
+    return {field_name: getattr(record, field_name) for field_name in field_names}
 
 
 def or_dash(value: float | None, decimals: int = 4) -> str:
@@ -77,7 +90,7 @@ def format_columns(table_rows: Iterable[Sequence[str]], column_sides: str = "l")
 
     column_sides: l or r for each column; further columns are aligned to the right
     """
-    table_cells = [list(table_row) for table_row in table_rows]
+    table_cells = list(map(list, table_rows))
     align = ["left" if column_side == "l" else "right" for column_side in column_sides.ljust(len(table_cells[0]), "r")]
     # Numbers arrive formatted; tabulate must not parse and reformat them.
     return str(tabulate.tabulate(table_cells, tablefmt="plain", disable_numparse=True, colalign=align))

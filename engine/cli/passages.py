@@ -33,10 +33,8 @@ def passages(corpus: str, reading: ReadOptions, out: str, **texts: str | None) -
         f"{len(task.queries):,} queries and {len(task.corpus):,} documents in {folder}, of which {distractors:,} are "
         f"distractors made for the task; split {SPLIT}"
     )
-    echo(
-        f"next: frontier sweep --corpus {folder} --split {SPLIT}, or frontier tune --corpus {folder} --dev {SPLIT} "
-        "--halve …"
-    )
+    tune_flags = f"--corpus {folder} --dev {SPLIT} --halve …"
+    echo(f"next: frontier sweep --corpus {folder} --split {SPLIT}, or frontier tune {tune_flags}")
 
 
 def sizes(corpus: str, reading: ReadOptions, as_json: bool) -> None:

@@ -5,14 +5,14 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
-from itertools import product
+from itertools import product, starmap
 from typing import Any
 
 import engine
 from engine.cli.evaluation import collect_cells, corpus_answers, echo_cells
 from engine.cli.group import Meter, use_threads
 from engine.cli.inputs import JudgedOptions, make_stages, parse_name
-from engine.cli.output import echo, echo_json, echo_lines, format_columns, or_dash
+from engine.cli.output import echo, echo_json, echo_lines, format_columns, group_rows, or_dash, read_column
 from engine.decoder import DEPTH, Decoder
 from engine.errors import Cancelled, ParamError
 from engine.evaluation.metrics import METRICS
@@ -43,14 +43,12 @@ def depths(
     decoders = _build_decoders(selectors, retrieves, reranks)
     with Meter() as meter:
         dataset, space, queries, qrels = judged.load_judged(meter)
-        pool_depths, stop_event = (
-            [DEPTH.parse(depth_text) for depth_text in depths] or list(RERANK_DEPTHS),
-            threading.Event(),
-        )
+        pool_depths = list(map(DEPTH.parse, depths)) or list(RERANK_DEPTHS)
         # Pools with random documents are printed as means alone: no store holds them.
         if random is not None:
             mixed_options = {"random": random, "seed": seed, "k": k, "metrics": metrics}
             return _echo_mixed(decoders, (space, queries, qrels), pool_depths, mixed_options, as_json)
+        stop_event = threading.Event()
         results = engine.rerank_depths(
             decoders, space, queries, qrels, depths=pool_depths, k=k, metrics=metrics,
             split=judged.split, aspects=dataset.aspects, progress=meter, stop=stop_event, **execution,
@@ -70,7 +68,7 @@ def _echo_mixed(
 ) -> None:
     """Print the means of reranked pools of the best and of random documents: a row for each decoder and pool size."""
     names = list(dict.fromkeys(mixed["metrics"]))
-    lines = [("", "best", "random", *(f"{METRICS[metric].title}@{mixed['k']}" for metric in names))]
+    lines = [("", "best", "random", *_title_metrics(names, mixed["k"]))]
     for decoder, n_best in product(decoders, pool_depths):
         mean = rerank_mixed(decoder, *judged_data, best=n_best or len(judged_data[0]), **mixed).mean
         if as_json:
@@ -87,7 +85,7 @@ def _build_decoders(selectors: Sequence[str], retrieves: Sequence[str], reranks:
         make_stages(retrieves or ("dense",), "retrieve"),
         *([make_stages(reranks, "rerank")] if reranks else []),
     ]
-    return [Decoder(*stage_chain) for stage_chain in product(*stage_methods)]
+    return list(starmap(Decoder, product(*stage_methods)))
 
 
 def _echo_depths(cells: Sequence[Any], decoders: Sequence[Decoder], metrics: Sequence[str]) -> None:
@@ -95,17 +93,16 @@ def _echo_depths(cells: Sequence[Any], decoders: Sequence[Decoder], metrics: Seq
     depths = sorted({cell.decoder["depth"] for cell in cells})
     # Decoders of one chain differ in their depth alone: they share a row of the table.
     by_depth = {(_serialize_chain(cell.decoder), cell.decoder["depth"]): cell for cell in cells}
-    rows = {
-        decoder.label: [by_depth[_serialize_chain(decoder_to_json(decoder)), depth] for depth in depths]
-        for decoder in decoders
-    }
-    depth_titles = [f"{depth:,}" for depth in depths]
+    rows = {}
+    for decoder in decoders:
+        chain = _serialize_chain(decoder_to_json(decoder))
+        rows[decoder.label] = [by_depth[chain, depth] for depth in depths]
+    depth_titles = list(map("{:,}".format, depths))
     for metric_name in dict.fromkeys(metrics):
-        table_head = (f"{METRICS[metric_name].title}@{cells[0].k} by depth", *depth_titles)
-        table_rows = []
+        table_rows = [(f"{METRICS[metric_name].title}@{cells[0].k} by depth", *depth_titles)]
         for label, row_cells in rows.items():
             table_rows.append((label, *(f"{cell.mean[metric_name]:.4f}" for cell in row_cells)))
-        echo(format_columns([table_head, *table_rows]) + "\n")
+        echo(format_columns(table_rows) + "\n")
     time_rows = [(label, *(or_dash(cell.latency, 2) for cell in row_cells)) for label, row_cells in rows.items()]
     echo(format_columns([("ms a query by depth", *depth_titles), *time_rows]))
 
@@ -158,19 +155,23 @@ def ann(
 def _echo_tables(rows: Sequence[Any]) -> None:
     """Print a table for each scorer."""
     metrics = list(rows[0].mean)
-    metric_titles = (f"exact@{rows[0].k}", *(f"{METRICS[metric_name].title}@{rows[0].k}" for metric_name in metrics))
-    for scorer in dict.fromkeys(row.scorer for row in rows):
-        scorer_rows = [row for row in rows if row.scorer == scorer]
+    metric_titles = (f"exact@{rows[0].k}", *_title_metrics(metrics, rows[0].k))
+    for scorer, scorer_rows in group_rows(rows, "scorer").items():
         lines: list[tuple[str, ...]] = [("index", *metric_titles, "ms/query", "built in s", "MB")]
         for row in scorer_rows:
-            values = (f"{value:.4f}" for value in (row.share, *(row.mean[metric_name] for metric_name in metrics)))
+            values = map("{:.4f}".format, (row.share, *(row.mean[metric_name] for metric_name in metrics)))
             lines.append((row.label, *values, f"{row.milliseconds:.3f}", f"{row.build:.2f}", f"{row.megabytes:.1f}"))
         first = scorer_rows[0]
         echo(f"{scorer}: {first.entries:,} vectors, {first.per_document:.2f} a document\n{format_columns(lines)}\n")
 
 
+def _title_metrics(metrics: Sequence[str], k: int) -> list[str]:
+    return [f"{METRICS[metric_name].title}@{k}" for metric_name in metrics]
+
+
 def latency(judged: JudgedOptions, selectors: tuple[str, ...], as_json: bool, **study: Any) -> None:
-    weighted = [n for n, spec in methods("selector").items() if RELEVANCE_WEIGHT.name in {p.name for p in spec.params}]
+    weight = RELEVANCE_WEIGHT.name
+    weighted = [name for name, spec in methods("selector").items() if weight in read_column(spec.params, "name")]
     selector_stages = make_stages(selectors or weighted, "select")
     measurements: list[Any] = []
     with Meter() as meter:
@@ -185,10 +186,9 @@ def latency(judged: JudgedOptions, selectors: tuple[str, ...], as_json: bool, **
     # Selectors as rows, sizes as columns, and where there are enough of them how time grows.
     set_sizes = sorted({measurement.k for measurement in measurements})
     has_slope = len(set_sizes) >= MIN_SLOPE_SIZES
-    rows = [("ms a query by k", *(f"{k:,}" for k in set_sizes), *(["slope"] if has_slope else []))]
-    for name in dict.fromkeys(measurement.name for measurement in measurements):
-        selector_rows = [measurement for measurement in measurements if measurement.name == name]
-        times = tuple(f"{measurement.milliseconds:.2f}" for measurement in selector_rows)
+    rows = [("ms a query by k", *map("{:,}".format, set_sizes), *(["slope"] if has_slope else []))]
+    for name, selector_rows in group_rows(measurements, "name").items():
+        times = map("{:.2f}".format, read_column(selector_rows, "milliseconds"))
         grows = fit_slope(selector_rows) if has_slope else None
         rows.append((name, *times, *([f"{grows.value:.2f} [{grows.low:.2f}, {grows.high:.2f}]"] if grows else [])))
     echo(format_columns(rows))
@@ -215,31 +215,27 @@ def budget(
         answers = corpus_answers(judged.corpus, dataset) if answered else None
         measurements = list(compute_budget_curve(decoders, space, queries, qrels, answers, budgets or WORD_BUDGETS, k))
     if as_json:
-        return echo_json(*(asdict(row) for row in measurements))
+        return echo_json(*map(asdict, measurements))
     # One table a metric; every column is a budget of words.
-    for metric_name in dict.fromkeys(row.metric for row in measurements):
-        rows = [row for row in measurements if row.metric == metric_name]
-        sizes = list(dict.fromkeys(row.budget for row in rows))
-        table_rows = [
-            (decoder_label, *(f"{row.mean:.4f} ({row.documents:.1f})" for row in rows if row.label == decoder_label))
-            for decoder_label in dict.fromkeys(row.label for row in rows)
-        ]
-        metric_title = METRICS[metric_name].title.partition(" in ")[0]
-        head = (f"{metric_title} within words, {rows[0].queries:,} queries", *(f"{n_words:,}" for n_words in sizes))
-        echo(format_columns([head, *table_rows]) + "\n")
+    for metric_name, rows in group_rows(measurements, "metric").items():
+        title = f"{METRICS[metric_name].title.partition(' in ')[0]} within words, {rows[0].queries:,} queries"
+        table_rows = [(title, *map("{:,}".format, group_rows(rows, "budget")))]
+        for decoder_label, decoder_rows in group_rows(rows, "label").items():
+            table_rows.append((decoder_label, *(f"{row.mean:.4f} ({row.documents:.1f})" for row in decoder_rows)))
+        echo(format_columns(table_rows) + "\n")
     echo(f"Of the first {measurements[0].k if measurements else k}; in brackets how many documents are read.")
 
 
 def _parse_indexes(index_texts: tuple[str, ...], n_vectors: int) -> list[Any]:
     """Parse the settings of `--index`; a bare name stands for the usual settings at this number of vectors."""
-    index_settings: list[Any] = []
+    settings: list[Any] = []
     # Errors name --index rather than the class of the index.
     for index_text in index_texts or tuple(INDEXES):
         name, values = parse_name(index_text, "index")
         if name not in INDEXES:
             raise ParamError(f"--index must be one of {', '.join(INDEXES)}; got {name!r}")
-        params = params_of(INDEXES[name])
-        index_settings += (
-            [INDEXES[name](**parse_values(params, values, name))] if values else usual_indexes(n_vectors, [name])
-        )
-    return index_settings
+        if values:
+            settings.append(INDEXES[name](**parse_values(params_of(INDEXES[name]), values, name)))
+        else:
+            settings += usual_indexes(n_vectors, [name])
+    return settings

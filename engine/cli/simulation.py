@@ -9,9 +9,9 @@ from typing import Any
 import click
 
 from engine.cli.group import Meter, stop_on_interrupt, use_threads
-from engine.cli.inputs import CorpusOptions, check_splits, embed_corpus, embed_queries, make_stages
+from engine.cli.inputs import CorpusOptions, check_splits, embed_and_warn, embed_corpus, make_stages, select_judged
 from engine.cli.options import declared_flags, flag_values
-from engine.cli.output import echo_json, echo_lines
+from engine.cli.output import echo_json, echo_lines, pick_fields
 from engine.data.degrade import SHORTENED_WORDS, shorten_documents
 from engine.data.plans import QUESTIONS_FILE, expand_plans
 from engine.feedback import Preset
@@ -28,12 +28,8 @@ from engine.values import Embeddings, Qrels
 
 def parse_declared(_context: click.Context, parameter: click.Parameter, option_text: str | None) -> Any:
     """Parse an option that is a declared parameter of simulations. Raises ParamError."""
-    declared_params: dict[str | None, Any] = {
-        "candidates": N_CANDIDATES,
-        "newcomers": NEWCOMER_START,
-        "updates": N_UPDATES,
-    }
-    param = declared_params[parameter.name]
+    declared_params = {"candidates": N_CANDIDATES, "newcomers": NEWCOMER_START, "updates": N_UPDATES}
+    param: Any = declared_params[str(parameter.name)]
     return param.parse(option_text) if option_text is not None else param.default if param is NEWCOMER_START else None
 
 
@@ -44,12 +40,8 @@ def parse_reranker(_context: click.Context, _parameter: click.Parameter, option_
 
 def _list_params() -> dict[str, Sequence[Param]]:
     """Return the declared parameters of a simulation by group."""
-    return {
-        "preset": params_of(Preset),
-        "stream": params_of(Stream),
-        "plan": params_of(Plan),
-        "corpus": (SHORTENED_WORDS,),
-    }
+    corpus_params = (SHORTENED_WORDS,)
+    return {"preset": params_of(Preset), "stream": params_of(Stream), "plan": params_of(Plan), "corpus": corpus_params}
 
 
 def simulation_flags() -> list[click.Option]:
@@ -105,7 +97,7 @@ class StreamOptions(CorpusOptions):
     @property
     def variant(self) -> dict[str, Any]:
         """Arguments of `simulate` on how documents are shown, except the hops."""
-        return {field: getattr(self, field) for field in ("reranker", "candidates", "arrivals", "newcomers", "updates")}
+        return pick_fields(self, "reranker", "candidates", "arrivals", "newcomers", "updates")
 
     def load_stream(self, max_words: int | None, meter: Meter, stop_event: Event) -> StreamData:
         """Load the data of a simulation, with documents shortened to `max_words`. Raises UsageError or DataError."""
@@ -125,8 +117,8 @@ class StreamOptions(CorpusOptions):
             dataset = replace(dataset, corpus=shorten_documents(dataset.corpus, max_words), vectors=None)
         progress_options: dict[str, Any] = {"progress": meter, "stop": stop_event}
         space = embed_corpus(dataset, self, **progress_options)
-        query_ids = {query_id for name in (split, self.test) if name for query_id in dataset.qrels[name].grades}
-        queries = embed_queries(space, dataset.queries.only(query_ids), **progress_options)
+        judged_queries = select_judged(dataset.queries, dataset.qrels, filter(None, (split, self.test)))
+        queries = embed_and_warn(space, judged_queries, **progress_options)
         held_out_qrels = dataset.qrels[self.test] if self.test else None
         return StreamData(space=space, queries=queries, stream=dataset.qrels[split], held_out=held_out_qrels, hops=hops)
 
@@ -137,11 +129,9 @@ def search(stream: StreamOptions, k: int, as_json: bool, **texts: str | None) ->
     for name, tried_values in (("rate", stream.rates), ("batch", stream.batches)):
         if name in values["preset"] and tried_values is not None:
             raise click.UsageError(f"--{name} and --{'rates' if name == 'rate' else 'batches'} both say what is tried")
-    search_values: dict[str, Any] = {
-        "rates": stream.rates or ((values["preset"].pop("rate"),) if "rate" in values["preset"] else core.SEARCH_RATES),
-        "batches": stream.batches
-        or ((values["preset"].pop("batch"),) if "batch" in values["preset"] else core.SEARCH_BATCHES),
-    }
+    preset = values["preset"]
+    rates = stream.rates or ((preset.pop("rate"),) if "rate" in preset else core.SEARCH_RATES)
+    batches = stream.batches or ((preset.pop("batch"),) if "batch" in preset else core.SEARCH_BATCHES)
     with Meter() as meter, stop_on_interrupt() as stop_event:
         task = stream.load_stream(values["corpus"].get("words"), meter, stop_event)
         head_lines = [] if as_json else [f"{'η₀':>8}  {'batch':>5}  {'updates':>7}  nDCG@{k}   gain"]
@@ -155,8 +145,8 @@ def search(stream: StreamOptions, k: int, as_json: bool, **texts: str | None) ->
 
         search_result = core.search(
             task.space, task.queries, task.stream, preset=stream.preset, stream=values["stream"], plan=values["plan"],
-            held_out=task.held_out, hops=task.hops, k=k, progress=meter, stop=stop_event, seen=seen, **search_values,
-            **stream.variant, **values["preset"],
+            held_out=task.held_out, hops=task.hops, k=k, progress=meter, stop=stop_event, seen=seen, rates=rates,
+            batches=batches, **stream.variant, **preset,
         )  # fmt: skip
     # Settings were printed as they ended; the summary follows.
     if as_json:
@@ -183,14 +173,14 @@ def _result_lines(search_result: Any, k: int) -> Iterator[str]:
 
 def _result_json(search_result: Any) -> dict[str, Any]:
     """Return a search as plain JSON values."""
-    reached_means = {part: search_result.find_outcome(part) for part in ("held-out", "stream")}
+    reached_means = {}
+    for part in ("held-out", "stream"):
+        if (pair := search_result.find_outcome(part)) is not None:
+            reached_means[part] = {"before": pair[0], "after": pair[1]}
     return {
         "settings": [vars(setting) | {"gain": setting.gain} for setting in search_result.settings],
         "chosen_by": search_result.part,
         "best": vars(search_result.best),
         "at_the_end": search_result.is_at_end,
-        "second_half": {
-            "rounds": len(search_result.confirmed.trail),
-            **{part: {"before": pair[0], "after": pair[1]} for part, pair in reached_means.items() if pair is not None},
-        },
+        "second_half": {"rounds": len(search_result.confirmed.trail), **reached_means},
     }

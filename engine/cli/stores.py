@@ -45,7 +45,7 @@ def check_command(name: str, queries: int, data: str | None, n: int, enough: flo
         rows = measure_store_recall(collection, test_vectors, n, min_recall=enough, progress=meter, stop=stop_event)
     save_recall(rows)
     if as_json:
-        return echo_json(*(asdict(recall_row) for recall_row in rows))
+        return echo_json(*map(asdict, rows))
     head = ("ef", f"recall@{n} of queries", "of residuals", "what the engine did")
     echo(format_columns([head, *((str(r.ef), f"{r.queries:.3f}", f"{r.residuals:.3f}", r.plan) for r in rows)]))
     last_row = rows[-1]

@@ -9,7 +9,7 @@ import click
 
 from engine.cli.group import Meter, use_threads
 from engine.cli.inputs import JudgedOptions, make_stages
-from engine.cli.output import echo, echo_json, echo_lines, format_columns, write_text
+from engine.cli.output import echo, echo_json, echo_lines, format_columns, group_rows, read_column, write_text
 from engine.evaluation.studies.brute_force import iterate_pools, optimum_gap
 from engine.evidence.run import reproduce as run
 from engine.evidence.run import row_as_json, save_report, sort_rows
@@ -31,15 +31,16 @@ def vrsd(judged: JudgedOptions, k: int, pool: int, as_json: bool) -> None:
     # Every row has both derived values, which its fields do not.
     if as_json:
         return echo_json(*(asdict(row) | {"same": row.equivalence.same, "share": row.gap.share} for row in rows))
-    same_text = _format_share(sum(row.equivalence.same for row in rows), rows)
-    found_text = _format_share(sum(row.gap.share == 0 for row in rows), rows)
+    gap_shares = read_column(rows, "gap.share")
+    same_text = _format_share(sum(read_column(rows, "equivalence.same")), rows)
+    found_text = _format_share(gap_shares.count(0), rows)
     echo_lines(
         [
             f"{len(rows):,} queries, pools of {min(pool, len(space)):,}, k = {k}, the most relevant document fixed:",
             f"  cos(sum, q) and cos(rest, q − d₀) are largest for one set on {same_text}; what the second's set "
-            f"lacks of the first's cosine: {_format_mean_and_max([row.equivalence.lost for row in rows])}",
+            f"lacks of the first's cosine: {_format_mean_and_max(read_column(rows, 'equivalence.lost'))}",
             f"  Algorithm 1 finds the best set on {found_text}; what it lacks "
-            f"of the range from the worst set to the best: {_format_mean_and_max([row.gap.share for row in rows])}",
+            f"of the range from the worst set to the best: {_format_mean_and_max(gap_shares)}",
         ]
     )
 
@@ -91,17 +92,17 @@ def ccbqp(
         return echo_json({"pools": json_rows, "ends": list(map(asdict, end_rows)), "cone": asdict(cone_row)})
     n_saddles, n_stationary = _sum_fields(pool_rows, "saddles", "fractional")
     n_between, n_capped, n_runs = _sum_fields(end_rows, "fractional", "capped", "runs")
-    tight_text = _format_share(sum(row.tight for row in pool_rows), pool_rows)
+    tight_text = _format_share(sum(read_column(pool_rows, "tight")), pool_rows)
     sizes_text = ", ".join(map(str, sorted({row.k for row in end_rows})))
     largest = ", ".join(f"{value:.1f} of {n:,}" for n, value in zip(cone_row.sizes, cone_row.largest, strict=True))
     slope_text = "" if cone_row.slope is None else f"; slope {cone_row.slope:.2f}, where 1 is linear"
     echo_lines(
         [
-            f"{len(queries):,} queries, θ of {', '.join(f'{theta:g}' for theta in weights)}:",
+            f"{len(queries):,} queries, θ of {', '.join(map('{:g}'.format, weights))}:",
             f"  pools of {min(pool, len(space))}: no point of the relaxation beats the best set of 3 on {tight_text}; "
             f"of {n_stationary:,} stationary points between sets {n_saddles:,} are saddles",
             f"  all documents, k of {sizes_text}: of {n_runs:,} runs of Algorithm 1 {n_between:,} ended between sets, "
-            f"{n_capped:,} at the limit of steps; the longest took {max(row.most for row in end_rows)}",
+            f"{n_capped:,} at the limit of steps; the longest took {max(read_column(end_rows, 'most'))}",
             f"  least cosine of two documents: {cone_row.least:.4f} ({cone_row.pair[0]}, {cone_row.pair[1]})",
             f"  largest eigenvalue of the Gram matrix: {largest}{slope_text}",
         ]
@@ -117,13 +118,12 @@ def gap(
     table_rows = [(title, "best", "lacks in the mean", "at most")]
     for stage in make_stages(selectors or DEFAULT_HEURISTICS, "select"):
         fixed = fix_first and stage.spec.name == "vrsd"
-        gaps, json_rows = [], []
+        shares, json_rows = [], []
         for query_id, pool_vectors, query_vector in iterate_pools(space, queries, pool):
             pool_gap = optimum_gap(vectors=pool_vectors, query=query_vector, k=k, fix_first=fixed, **stage.as_json())
-            gaps.append(pool_gap)
+            shares.append(pool_gap.share)
             json_rows.append({"selector": stage.label, "query": query_id, "share": pool_gap.share} | asdict(pool_gap))
-        shares = [pool_gap.share for pool_gap in gaps]
-        best_text = _format_share(shares.count(0.0), gaps)
+        best_text = _format_share(shares.count(0.0), shares)
         table_rows.append((stage.label, best_text, f"{sum(shares) / len(shares):.4f}", f"{max(shares):.4f}"))
         if as_json:
             echo_json(*json_rows)
@@ -144,23 +144,22 @@ def recall(
     if as_json:
         return echo_json(*(asdict(row) | {"share": row.share, "violated": row.violated} for row in loss_rows))
     table_rows = [("k", "queries", "lost", "bound below 1", "of them lost", "violated")]
-    for dimension in sorted({row.k for row in loss_rows}):
-        rows = [row for row in loss_rows if row.k == dimension]
+    for dimension, rows in sorted(group_rows(loss_rows, "k").items()):
         # A bound of 1 or more promises nothing, so the other queries are also counted apart.
         bounded_rows = [row for row in rows if row.bound < 1]
         counts = f"{dimension:,}", f"{len(rows):,}", _format_mean_share(rows), f"{len(bounded_rows):,}"
-        n_violated = sum(row.violated for row in rows)
+        n_violated = sum(read_column(rows, "violated"))
         table_rows.append((*counts, _format_mean_share(bounded_rows), f"{n_violated}"))
     note = f"lost: the best document is behind {rank} others or more; {draws} projections"
     echo_lines([format_columns(table_rows), note])
 
 
 def _sum_fields(rows: Sequence[Any], *field_names: str) -> list[int]:
-    return [sum(getattr(row, field_name) for row in rows) for field_name in field_names]
+    return [sum(read_column(rows, field_name)) for field_name in field_names]
 
 
 def _format_mean_share(rows: Sequence[Any]) -> str:
-    return f"{sum(row.share for row in rows) / len(rows):.4f}" if rows else "–"
+    return f"{sum(read_column(rows, 'share')) / len(rows):.4f}" if rows else "–"
 
 
 def _load_judged(judged: JudgedOptions) -> tuple[Dataset, Space, Embeddings, Qrels]:

@@ -10,7 +10,7 @@ import click
 
 import engine
 from engine.cli.group import Meter, stop_on_interrupt, use_threads
-from engine.cli.inputs import Encoding, ReadOptions, check_splits, embed_corpus, embed_queries
+from engine.cli.inputs import Encoding, ReadOptions, check_splits, embed_and_warn, embed_corpus, select_judged
 from engine.cli.options import (
     ENCODER,
     READING,
@@ -119,8 +119,8 @@ def _run_course(method_name: str, param_values: Mapping[str, Any], options: _Cou
         dataset = _load_splits(options, meter)
         space = embed_corpus(dataset, options, progress=meter)
         split_names = {options.learn, options.dev, options.test} & dataset.qrels.keys()
-        judged_ids = {query_id for split_name in split_names for query_id in dataset.qrels[split_name].grades}
-        queries = embed_queries(space, dataset.queries.only(judged_ids), progress=meter)
+        judged_queries = select_judged(dataset.queries, dataset.qrels, split_names)
+        queries = embed_and_warn(space, judged_queries, progress=meter)
         inputs = (method_name, space, queries, dataset.qrels)
         shared: dict[str, Any] = {
             "train": options.learn,
@@ -254,8 +254,8 @@ def cross_encoder(chosen: _CrossEncoderOptions, **texts: str | None) -> None:
         queries: Any = dataset.queries
         if params.get("retrieve") == "dense":
             corpus = embed_corpus(dataset, chosen, progress=meter)
-            judged_ids = {query_id for split in (chosen.learn, chosen.dev) for query_id in dataset.qrels[split].grades}
-            queries = embed_queries(corpus, queries.only(judged_ids), progress=meter)
+            judged_queries = select_judged(queries, dataset.qrels, (chosen.learn, chosen.dev))
+            queries = embed_and_warn(corpus, judged_queries, progress=meter)
 
         epoch_callback = None if chosen.as_json else lambda look: meter.echo(_look_line(look))
         with stop_on_interrupt() as stop_event:
@@ -274,6 +274,5 @@ def cross_encoder(chosen: _CrossEncoderOptions, **texts: str | None) -> None:
 def _look_line(look: Look) -> str:
     epoch = "start" if look.epoch < 0 else f"epoch {look.epoch}"
     loss = "" if look.loss is None else f"  loss {look.loss:.4f}"
-    return (
-        f"{epoch:<9}{loss}  dev nDCG@10 {look.ndcg:.4f} ± {look.ndcg_se:.4f}  MRR@10 {look.mrr:.4f} ± {look.mrr_se:.4f}"
-    )
+    means = f"dev nDCG@10 {look.ndcg:.4f} ± {look.ndcg_se:.4f}  MRR@10 {look.mrr:.4f} ± {look.mrr_se:.4f}"
+    return f"{epoch:<9}{loss}  {means}"

@@ -39,7 +39,7 @@ class ParquetTable:
         with open_regular(path) as parquet_file:
             self._size = os.fstat(parquet_file.fileno()).st_size
             decoder_options = {"columns": column_names, "rows": max_rows, "longest": MAX_LINE_BYTES}
-            self._process = _start_decoder("parquet_decoder.py", json.dumps(decoder_options), parquet_file.fileno())
+            self._process = _start_decoder("parquet_sandbox.py", json.dumps(decoder_options), parquet_file.fileno())
         import pyarrow as pa
 
         try:

@@ -14,8 +14,8 @@ from engine.params import Whole
 from engine.progress import Progress, Stop
 from engine.values import Embeddings, Qrels
 
-Look = TypeVar("Look")
-LOOKING_BACK, MEASURING = "looking back", "measuring decoders"
+StepResult = TypeVar("StepResult")
+DRIFT_LABEL, METRICS_LABEL = "looking back", "measuring decoders"
 JUDGED = "judged"
 """Part of the judged queries of a session, none of which is held out."""
 POINTS = Whole(20, "points", 1, 1000, name="points", help="At how many moments to look.")
@@ -26,10 +26,10 @@ def beginning(session: Session, probes: Embeddings | None = None, qrels: Qrels |
 
     probes: queries whose answers are followed; qrels: their judgements, for the confidence.
     """
-    right = None
+    right_lists = None
     if probes is not None and qrels is not None:
-        right = right_rows(qrels, probes.ids, session.space.corpus.position)
-    return origin(session.origin, probes, right=right, temperature=session.temperature, seed=session.preset.seed)
+        right_lists = right_rows(qrels, probes.ids, session.space.corpus.position)
+    return origin(session.origin, probes, right=right_lists, temperature=session.temperature, seed=session.preset.seed)
 
 
 def standing(session: Session, start: DriftBaseline) -> Drift:
@@ -58,7 +58,7 @@ def history(
     Undone feedback counts until it was undone. seen: called with every drift. Raises ParamError for a position outside
     the log, Cancelled.
     """
-    return _at_steps(session, steps, lambda step, now: standing(now, start), LOOKING_BACK, progress, stop, seen)
+    return _at_steps(session, steps, lambda step, now: standing(now, start), DRIFT_LABEL, progress, stop, seen)
 
 
 def measured(
@@ -78,37 +78,38 @@ def measured(
 
     start: `beginning` of the session; steps, seen: as `history` has them. Raises ParamError, DataError, Cancelled.
     """
-    right = right_rows(qrels, queries.ids, session.space.corpus.position)
-    rare = rare_rows(right_counts(right, len(session)))
-    part = Part(JUDGED, queries, qrels, np.array([rare[rows].all() for rows in right], dtype=bool))
+    right_lists = right_rows(qrels, queries.ids, session.space.corpus.position)
+    is_rare = rare_rows(right_counts(right_lists, len(session)))
+    part = Part(JUDGED, queries, qrels, np.array([is_rare[rows].all() for rows in right_lists], dtype=bool))
 
-    def look(step: int, now: Session) -> RoundMetrics:
-        space = adapted(session.space, now.vectors)
-        return RoundMetrics(step, cells([part], decoders, session.space, space, k), standing(now, start))
+    def measure_step(step: int, session_then: Session) -> RoundMetrics:
+        space = adapted(session.space, session_then.vectors)
+        return RoundMetrics(step, cells([part], decoders, session.space, space, k), standing(session_then, start))
 
-    return _at_steps(session, steps, look, MEASURING, progress, stop, seen)
+    return _at_steps(session, steps, measure_step, METRICS_LABEL, progress, stop, seen)
 
 
 def _at_steps(
     session: Session,
     steps: Sequence[int] | None,
-    look: Callable[[int, Session], Look],
+    measure_step: Callable[[int, Session], StepResult],
     label: str,
     progress: Progress | None,
     stop: Stop | None,
-    seen: Callable[[Look], None] | None,
-) -> tuple[Look, ...]:
-    """What `look` makes of a session at positions of its log."""
+    seen: Callable[[StepResult], None] | None,
+) -> tuple[StepResult, ...]:
+    """Measure a session at positions of its log."""
     steps = moments(session.position) if steps is None else tuple(steps)
-    looks: list[Look] = []
-    for done, step in enumerate(steps):
+    results: list[StepResult] = []
+    for n_done, step in enumerate(steps):
         if stop is not None and stop.is_set():
-            raise Cancelled(f"{label} was stopped after {done} of {len(steps)} moments")
+            raise Cancelled(f"{label} was stopped after {n_done} of {len(steps)} moments")
         if progress is not None:
-            progress(done, len(steps), label)
-        looks.append(look(step, session if step == session.position else at(session, step)))
+            progress(n_done, len(steps), label)
+        # The session itself is at hand; earlier positions are replayed from its log.
+        results.append(measure_step(step, session if step == session.position else at(session, step)))
         if seen is not None:
-            seen(looks[-1])
+            seen(results[-1])
     if progress is not None:
         progress(len(steps), len(steps), label)
-    return tuple(looks)
+    return tuple(results)

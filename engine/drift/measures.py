@@ -6,7 +6,7 @@ good it is.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
@@ -21,15 +21,15 @@ from engine.values import Embeddings, real_tensor
 
 DEPTH = 10
 """Answers and neighbourhoods are compared over so many documents."""
-MOVERS = 10
-WATCHED = 500
+MAX_MOVERS = 10
+MAX_WATCHED_ROWS = 500
 """Documents whose neighbourhoods are followed; of a larger corpus, a seeded sample."""
 HUB_ALARM = 0.03
-AMBER, RED = 1.0, 2.0
-SLACK = 1e-5
+AMBER_LENGTH, RED_LENGTH = 1.0, 2.0
+LENGTH_TOLERANCE = 1e-5
 """Unit rows in float32 are this close to length 1."""
 PERSISTENCE = 0.9
-SMOOTHING = 0.99
+SMOOTHING_WEIGHT = 0.99
 TEMPERATURE = Real(
     default=1.0, low=1e-6, high=1e6, comfortable=(0.01, 1.0), scale="log", symbol="τ", name="temperature",
     help="Scores are divided by it before the softmax.",
@@ -59,16 +59,8 @@ MEASURES: dict[str, Measure] = {
             "Half of the documents moved at least this far, a shift common to all left out.",
         ),
         Measure("q99", "Movement, 99%", "One document in a hundred moved at least this far."),
-        Measure(
-            "shift",
-            "Common shift",
-            "How far all documents moved together. It changes no ranking.",
-        ),
-        Measure(
-            "churn",
-            "Answer churn",
-            f"Share of a probe query's first {DEPTH} results that were replaced.",
-        ),
+        Measure("shift", "Common shift", "How far all documents moved together. It changes no ranking."),
+        Measure("churn", "Answer churn", f"Share of a probe query's first {DEPTH} results that were replaced."),
         Measure(
             "rbo",
             "Order kept (RBO)",
@@ -76,10 +68,7 @@ MEASURES: dict[str, Measure] = {
             "1 = the same order.",
         ),
         Measure(
-            "confidence",
-            "Confidence",
-            "Probability that a document drawn for a probe query is judged relevant.",
-            "up",
+            "confidence", "Confidence", "Probability that a document drawn for a probe query is judged relevant.", "up"
         ),
         Measure("success", "Success", "Share of recent votes that were good; the last hundred count most.", "up"),
         Measure(
@@ -97,8 +86,8 @@ MEASURES: dict[str, Measure] = {
         Measure(
             "longest",
             "Longest vector",
-            f"Length of the longest document vector. Above {AMBER:g} some documents win by length alone; above {RED:g} "
-            "they dominate.",
+            f"Length of the longest document vector. Above {AMBER_LENGTH:g} some documents win by length alone; above "
+            f"{RED_LENGTH:g} they dominate.",
             "down",
         ),
     )
@@ -144,23 +133,24 @@ class Drift:
 
     @property
     def alarm(self) -> bool:
-        """Whether some documents have come to crowd the answers: the hubs are up by 0.03 over the start."""
+        """True if some documents crowd the answers: the hubs are up by 0.03 over the start."""
         return self.hubs is not None and self.start is not None and self.hubs - self.start >= HUB_ALARM
 
     @property
     def light(self) -> Literal["green", "amber", "red"]:
-        """By the longest row: amber above 1 where no ball holds it, red above 2."""
-        if self.longest > RED + SLACK:
+        """Warning by the longest row: amber above 1 where no ball holds it, red above 2."""
+        if self.longest > RED_LENGTH + LENGTH_TOLERANCE:
             return "red"
-        return "amber" if not self.ball and self.longest > AMBER + SLACK else "green"
+        return "amber" if not self.ball and self.longest > AMBER_LENGTH + LENGTH_TOLERANCE else "green"
 
     def as_json(self) -> dict[str, Any]:
-        """Plain JSON values; `from_json` reads them back exactly."""
-        return {f.name: getattr(self, f.name) for f in fields(self)} | {"movers": [list(m) for m in self.movers]}
+        """Return plain JSON values; `from_json` reads them back exactly."""
+        return vars(self) | {"movers": list(map(list, self.movers))}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "Drift":
-        return cls(**{**values, "movers": tuple(Mover(int(row), float(far)) for row, far in values["movers"])})
+        movers = tuple(Mover(int(row), float(distance)) for row, distance in values["movers"])
+        return cls(**{**values, "movers": movers})
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,11 +170,11 @@ class DriftBaseline:
 
     @cached_property
     def hubs(self) -> float:
-        return gini(counts(self.answers, len(self.vectors)))
+        return compute_gini(count_answers(self.answers, len(self.vectors)))
 
     @cached_property
     def near(self) -> np.ndarray:
-        return nearest(self.vectors, self.watched)
+        return find_nearest_rows(self.vectors, self.watched)
 
 
 def origin(
@@ -201,7 +191,7 @@ def origin(
     the confidence; temperature: τ. seed: of the sample of documents whose neighbourhoods are followed. Raises DataError
     or ParamError.
     """
-    rows = _rows(vectors)
+    rows = _read_rows(vectors)
     points = None
     if probes is not None:
         points = probes.vectors if isinstance(probes, Embeddings) else real_tensor(probes, "probes")
@@ -211,23 +201,23 @@ def origin(
                 f"probes must be (P, {rows.shape[1]}), at least one; got shape {tuple(points.shape)}, and the vectors "
                 f"have {rows.shape[1]} dimensions"
             )
-    of_probes: tuple[np.ndarray, ...] | None = None
+    right_rows: tuple[np.ndarray, ...] | None = None
     if right is not None:
-        count = 0 if points is None else len(points)
-        if not count or len(right) != count:
-            raise DataError(f"right must have one list of rows for each probe; got {len(right)} for {count} probes")
-        of_probes = tuple(np.unique(np.asarray(given, dtype=np.int64)) for given in right)
-        if any(len(given) and (given[0] < 0 or given[-1] >= len(rows)) for given in of_probes):
+        n_probes = 0 if points is None else len(points)
+        if not n_probes or len(right) != n_probes:
+            raise DataError(f"right must have one list of rows for each probe; got {len(right)} for {n_probes} probes")
+        right_rows = tuple(np.unique(np.asarray(probe_rows, dtype=np.int64)) for probe_rows in right)
+        if any(len(probe_rows) and (probe_rows[0] < 0 or probe_rows[-1] >= len(rows)) for probe_rows in right_rows):
             raise DataError(f"right must hold rows in [0, {len(rows) - 1}]")
-    watched = sampled_rows(len(rows), WATCHED, seed)
-    return DriftBaseline(rows, points, of_probes, TEMPERATURE.check(temperature), watched)
+    watched_rows = sampled_rows(len(rows), MAX_WATCHED_ROWS, seed)
+    return DriftBaseline(rows, points, right_rows, TEMPERATURE.check(temperature), watched_rows)
 
 
-def sampled_rows(count: int, most: int | None, seed: int | Sequence[int]) -> np.ndarray:
-    """All rows below `count`, or a seeded sample of at most so many; rising."""
-    if most is None or count <= most:
-        return np.arange(count)
-    return np.sort(np.random.default_rng(seed).choice(count, most, replace=False))
+def sampled_rows(n_rows: int, max_rows: int | None, seed: int | Sequence[int]) -> np.ndarray:
+    """All rows below `n_rows`, or a seeded sample of at most so many; rising."""
+    if max_rows is None or n_rows <= max_rows:
+        return np.arange(n_rows)
+    return np.sort(np.random.default_rng(seed).choice(n_rows, max_rows, replace=False))
 
 
 def drift(
@@ -238,41 +228,44 @@ def drift(
     vectors: (n, d) Θ_t, the rows of Θ₁; step: how many events led there; success: of recent feedback (`smoothed`);
     ball: whether the session keeps rows in the unit ball. Raises DataError.
     """
-    rows = _rows(vectors)
+    rows = _read_rows(vectors)
     if rows.shape != start.vectors.shape:
         raise DataError(f"vectors must be the rows of the start, {start.vectors.shape}; got {rows.shape}")
     if isinstance(step, bool) or not isinstance(step, int) or step < 0:
         raise ParamError(f"step must be a whole number in [0, ∞); got {step!r}")
-    far, common = movement(start.vectors, rows)
-    order = np.lexsort((np.arange(len(far)), -far))[:MOVERS]
-    of_probes: dict[str, Any] = dict.fromkeys(("churn", "rbo", "confidence", "hubs"))
+    distances, common_shift = measure_movement(start.vectors, rows)
+    # Equal distances are listed by row, so that the movers do not depend on the sort.
+    mover_rows = np.lexsort((np.arange(len(distances)), -distances))[:MAX_MOVERS]
+    probe_measures: dict[str, Any] = dict.fromkeys(("churn", "rbo", "confidence", "hubs"))
+    # Without probe queries there are no answers, and so none of the measures of them.
     if start.probes is not None:
-        now = answers(rows, start.probes)
-        of_probes["churn"] = float(1 - shared(start.answers, now).mean())
-        of_probes["rbo"] = float(rank_overlap(start.answers, now).mean())
-        of_probes["hubs"] = gini(counts(now, len(rows)))
+        current_answers = answers(rows, start.probes)
+        probe_measures["churn"] = float(1 - shared(start.answers, current_answers).mean())
+        probe_measures["rbo"] = float(compute_rank_overlap(start.answers, current_answers).mean())
+        probe_measures["hubs"] = compute_gini(count_answers(current_answers, len(rows)))
         if start.right is not None:
-            of_probes["confidence"] = confidence(rows, start.probes, start.right, start.temperature)
+            probe_measures["confidence"] = compute_confidence(rows, start.probes, start.right, start.temperature)
     return Drift(
         step=step,
-        median=float(np.median(far)),
-        q99=float(np.quantile(far, 0.99)),
-        shift=common,
+        median=float(np.median(distances)),
+        q99=float(np.quantile(distances, 0.99)),
+        shift=common_shift,
         success=success,
-        neighbourhood=float(1 - jaccard(start.near, nearest(rows, start.watched)).mean()),
+        neighbourhood=float(1 - compute_jaccard(start.near, find_nearest_rows(rows, start.watched)).mean()),
         longest=float(np.linalg.norm(rows, axis=1).max()),
         start=start.hubs if start.probes is not None else None,
-        movers=tuple(Mover(int(row), float(far[row])) for row in order if far[row] > 0),
+        movers=tuple(Mover(int(row), float(distances[row])) for row in mover_rows if distances[row] > 0),
         ball=bool(ball),
-        **of_probes,
+        **probe_measures,
     )
 
 
-def movement(start: np.ndarray, now: np.ndarray) -> tuple[np.ndarray, float]:
+def measure_movement(start_vectors: np.ndarray, current_vectors: np.ndarray) -> tuple[np.ndarray, float]:
     """(n,) |d_i − mean d|, how far each row of D = Θ_t − Θ₁ moved beyond the common shift, and |mean d|."""
-    moved = now - start
-    common = moved.mean(0)
-    return np.asarray(np.linalg.norm(moved - common, axis=1)), float(np.linalg.norm(common))
+    displacements = current_vectors - start_vectors
+    # Rankings by inner product do not change if all rows move alike.
+    common_shift = displacements.mean(0)
+    return np.asarray(np.linalg.norm(displacements - common_shift, axis=1)), float(np.linalg.norm(common_shift))
 
 
 def answers(vectors: np.ndarray, probes: torch.Tensor) -> np.ndarray:
@@ -280,18 +273,21 @@ def answers(vectors: np.ndarray, probes: torch.Tensor) -> np.ndarray:
     return select("top_k", torch.from_numpy(vectors), probes, k=min(DEPTH, len(vectors))).index.numpy()
 
 
-def nearest(vectors: np.ndarray, watched: np.ndarray) -> np.ndarray:
+def find_nearest_rows(vectors: np.ndarray, watched_rows: np.ndarray) -> np.ndarray:
     """(w, min(10, n − 1)) for each watched row the nearest others by Euclidean distance, which a common shift leaves
     alone; on unit rows they are the nearest by cosine."""
-    centred = vectors - vectors.mean(0)
+    centred_vectors = vectors - vectors.mean(0)
     # |a − b|² falls as a·b − |b|²/2 rises: one product finds the nearest.
-    lifted = np.column_stack([centred, -0.5 * (centred**2).sum(1)])
-    points = np.column_stack([centred[watched], np.ones(len(watched))])
+    extended_vectors = np.column_stack([centred_vectors, -0.5 * (centred_vectors**2).sum(1)])
+    watched_points = np.column_stack([centred_vectors[watched_rows], np.ones(len(watched_rows))])
     depth = min(DEPTH, len(vectors) - 1)
-    rows = np.asarray(select("top_k", torch.from_numpy(lifted), torch.from_numpy(points), k=depth + 1).index)
-    itself = rows == watched[:, None]
-    itself[~itself.any(1), -1] = True  # among equal rows it may not be listed: the last one goes
-    return np.asarray(rows[~itself].reshape(len(watched), depth))
+    neighbour_rows = np.asarray(
+        select("top_k", torch.from_numpy(extended_vectors), torch.from_numpy(watched_points), k=depth + 1).index
+    )
+    itself = neighbour_rows == watched_rows[:, None]
+    # Among equal rows a row may not be listed itself: then the last one goes.
+    itself[~itself.any(1), -1] = True
+    return np.asarray(neighbour_rows[~itself].reshape(len(watched_rows), depth))
 
 
 def shared(then: np.ndarray, now: np.ndarray) -> np.ndarray:
@@ -299,68 +295,72 @@ def shared(then: np.ndarray, now: np.ndarray) -> np.ndarray:
     return np.asarray((then[:, :, None] == now[:, None, :]).sum((1, 2)) / max(1, then.shape[1]))
 
 
-def jaccard(then: np.ndarray, now: np.ndarray) -> np.ndarray:
+def compute_jaccard(then: np.ndarray, now: np.ndarray) -> np.ndarray:
     """(m,) |common| / |either| of two sets of k rows each, (m, k); 1 for empty ones."""
     if not then.shape[1]:
         return np.ones(len(then))
-    common = (then[:, :, None] == now[:, None, :]).sum((1, 2))
-    return np.asarray(common / (2 * then.shape[1] - common))
+    n_common = (then[:, :, None] == now[:, None, :]).sum((1, 2))
+    return np.asarray(n_common / (2 * then.shape[1] - n_common))
 
 
-def rank_overlap(then: np.ndarray, now: np.ndarray, persistence: float = PERSISTENCE) -> np.ndarray:
+def compute_rank_overlap(then: np.ndarray, now: np.ndarray, persistence: float = PERSISTENCE) -> np.ndarray:
     """(P,) rank-biased overlap of lists of k distinct rows, extrapolated (Webber et al. 2010, eq. 23)."""
     k = then.shape[1]
-    alike = then[:, :, None] == now[:, None, :]
-    depth = np.arange(1, k + 1)
-    agreement = np.stack([alike[:, :d, :d].sum((1, 2)) for d in depth], axis=1) / depth
-    weights = (1 - persistence) / persistence * persistence**depth
-    overlap: np.ndarray = agreement @ weights + agreement[:, -1] * persistence**k
-    return overlap
+    # Entry (i, j) of a query's matrix: the i-th row then is the j-th row now.
+    equal = then[:, :, None] == now[:, None, :]
+    depths = np.arange(1, k + 1)
+    agreements = np.stack([equal[:, :size, :size].sum((1, 2)) for size in depths], axis=1) / depths
+    weights = (1 - persistence) / persistence * persistence**depths
+    overlaps: np.ndarray = agreements @ weights + agreements[:, -1] * persistence**k
+    return overlaps
 
 
-def counts(answers: np.ndarray, n: int) -> np.ndarray:
+def count_answers(answer_rows: np.ndarray, n_rows: int) -> np.ndarray:
     """(n,) number of answers, (P, k), that each row is in."""
-    return np.bincount(answers[answers >= 0].ravel(), minlength=n)
+    return np.bincount(answer_rows[answer_rows >= 0].ravel(), minlength=n_rows)
 
 
-def gini(numbers: np.ndarray) -> float:
+def compute_gini(numbers: np.ndarray) -> float:
     """Gini coefficient of (n,) numbers ≥ 0: Σ_i Σ_j |x_i − x_j| / (2 n Σ x); 0 where all are 0."""
-    ordered = np.sort(np.asarray(numbers, dtype=np.float64))
-    n, total = len(ordered), ordered.sum()
-    return float((2 * np.arange(1, n + 1) - n - 1) @ ordered / (n * total)) if total else 0.0
+    sorted_numbers = np.sort(np.asarray(numbers, dtype=np.float64))
+    count, total = len(sorted_numbers), sorted_numbers.sum()
+    return float((2 * np.arange(1, count + 1) - count - 1) @ sorted_numbers / (count * total)) if total else 0.0
 
 
-def confidence(
+def compute_confidence(
     vectors: np.ndarray, probes: torch.Tensor, right: Sequence[np.ndarray], temperature: float
 ) -> float | None:
     """Mean probability of the probes' right rows, p = softmax(Θq/τ); None where no probe has any."""
-    known = [probe for probe, rows in enumerate(right) if len(rows)]
-    if not known:
+    judged_probes = [probe for probe, probe_rows in enumerate(right) if len(probe_rows)]
+    if not judged_probes:
         return None
     points = probes.numpy()
-    step = max(1, (1 << 22) // len(vectors))
-    sums: list[float] = []
-    for begin in range(0, len(known), step):
-        block = known[begin : begin + step]
-        p = softmax(points[block] @ vectors.T / temperature)
-        sums += [float(p[i, right[probe]].sum()) for i, probe in enumerate(block)]
-    return float(np.mean(sums))
+    # Blocks of at most four million scores bound the memory.
+    block_size = max(1, (1 << 22) // len(vectors))
+    right_chances: list[float] = []
+    for block_start in range(0, len(judged_probes), block_size):
+        probe_block = judged_probes[block_start : block_start + block_size]
+        probabilities = softmax(points[probe_block] @ vectors.T / temperature)
+        right_chances += [float(probabilities[index, right[probe]].sum()) for index, probe in enumerate(probe_block)]
+    return float(np.mean(right_chances))
 
 
-def smoothed(outcomes: Sequence[float] | np.ndarray, weight: float = SMOOTHING) -> float | None:
-    """The mean of outcomes, each worth `weight` of the one after it; None where there is none."""
-    given = np.asarray(outcomes, dtype=np.float64)
-    if not len(given):
+def smoothed(outcomes: Sequence[float] | np.ndarray, weight: float = SMOOTHING_WEIGHT) -> float | None:
+    """Return the mean of outcomes, each worth `weight` of the one after it; None if there is none."""
+    values = np.asarray(outcomes, dtype=np.float64)
+    if not len(values):
         return None
-    age = weight ** np.arange(len(given) - 1, -1, -1)
-    return float(age @ given / age.sum())
+    # The last outcome has age 0 and weight 1.
+    age_weights = weight ** np.arange(len(values) - 1, -1, -1)
+    return float(age_weights @ values / age_weights.sum())
 
 
-def _rows(vectors: Any) -> np.ndarray:
+def _read_rows(vectors: Any) -> np.ndarray:
     if isinstance(vectors, np.ndarray) and not vectors.flags.writeable:
-        vectors = vectors.copy()  # torch takes no array that must not be written to
-    given = vectors.vectors if isinstance(vectors, Embeddings) else real_tensor(vectors, "vectors")
-    rows = given.detach().cpu().double().numpy()
+        # torch takes no array that must not be written to.
+        vectors = vectors.copy()
+    tensor = vectors.vectors if isinstance(vectors, Embeddings) else real_tensor(vectors, "vectors")
+    rows = tensor.detach().cpu().double().numpy()
     if rows.ndim != 2 or 0 in rows.shape:
         raise DataError(f"vectors must be a matrix with at least one row and one column; got shape {rows.shape}")
     if not np.isfinite(rows).all():

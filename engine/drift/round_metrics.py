@@ -19,7 +19,7 @@ from engine.evaluation.sweep.cell import decoder_to_json
 from engine.space import Space
 from engine.values import Embeddings, Qrels
 
-POPULAR = 0.5
+POPULAR_SHARE = 0.5
 """Popular documents: those most often right, until they hold this share of all right answers."""
 HELD_OUT, STREAM = "held-out", "stream"
 ALL, HEAD, TAIL = "all", "head", "tail"
@@ -61,23 +61,25 @@ class RoundMetrics:
     drift: Drift
 
     def cell(self, label: str | None = None, part: str = HELD_OUT, group: str = ALL) -> RoundCell | None:
-        """The first cell of a part and group, None for none; label: a decoder, in full or short, or any."""
+        """Return the first cell of a part and group, None for none; label: a decoder, in full or short, or any."""
         cells = (cell for cell in self.cells if (cell.part, cell.group) == (part, group))
         return next((cell for cell in cells if label in (None, cell.label, cell.decoder)), None)
 
     def as_json(self) -> dict[str, Any]:
-        """Plain JSON values, NaN as None; `from_json` reads them back."""
-        cells = [
-            vars(cell) | {"mean": {m: None if np.isnan(v) else v for m, v in cell.mean.items()}} for cell in self.cells
-        ]
+        """Return plain JSON values, NaN as None; `from_json` reads them back."""
+        cells = []
+        # JSON has no NaN.
+        for cell in self.cells:
+            means = {metric: None if np.isnan(mean) else mean for metric, mean in cell.mean.items()}
+            cells.append(vars(cell) | {"mean": means})
         return {"step": self.step, "cells": cells, "drift": self.drift.as_json()}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "RoundMetrics":
-        cells = (
-            RoundCell(**{**c, "mean": {m: np.nan if v is None else v for m, v in c["mean"].items()}})
-            for c in values["cells"]
-        )
+        cells = []
+        for cell in values["cells"]:
+            means = {metric: np.nan if mean is None else mean for metric, mean in cell["mean"].items()}
+            cells.append(RoundCell(**{**cell, "mean": means}))
         return cls(values["step"], tuple(cells), Drift.from_json(values["drift"]))
 
 
@@ -91,25 +93,28 @@ class Part:
     tail: np.ndarray
 
 
-def right_counts(right: Sequence[np.ndarray], n: int) -> np.ndarray:
+def right_counts(right_lists: Sequence[np.ndarray], n_rows: int) -> np.ndarray:
     """(n,) for how many queries each row is right."""
-    return np.bincount(np.concatenate([*right, np.empty(0, np.int64)]).astype(np.int64), minlength=n)
+    return np.bincount(np.concatenate([*right_lists, np.empty(0, np.int64)]).astype(np.int64), minlength=n_rows)
 
 
-def popular_rows(times: np.ndarray) -> np.ndarray:
+def popular_rows(right_counts: np.ndarray) -> np.ndarray:
     """(n,) bool: the fewest rows that hold half of all right answers; ties go to the lower row."""
-    order = np.argsort(-times, kind="stable")
-    before = np.cumsum(times[order]) - times[order]
-    popular = np.zeros(len(times), dtype=bool)
-    popular[order[(before < POPULAR * times.sum()) & (times[order] > 0)]] = True
+    # A stable sort puts the lower of equal rows first.
+    row_order = np.argsort(-right_counts, kind="stable")
+    before_counts = np.cumsum(right_counts[row_order]) - right_counts[row_order]
+    popular = np.zeros(len(right_counts), dtype=bool)
+    popular[row_order[(before_counts < POPULAR_SHARE * right_counts.sum()) & (right_counts[row_order] > 0)]] = True
     return popular
 
 
-def rare_rows(times: np.ndarray) -> np.ndarray:
+def rare_rows(right_counts: np.ndarray) -> np.ndarray:
     """(n,) bool: the half of the rows that are right least often, with ties; none where all are equal."""
-    middle = np.median(times)
-    rare: np.ndarray = times <= middle if middle < times.max() else times < middle
-    return rare
+    median_count = np.median(right_counts)
+    is_rare: np.ndarray = (
+        right_counts <= median_count if median_count < right_counts.max() else right_counts < median_count
+    )
+    return is_rare
 
 
 def right_rows(qrels: Qrels, ids: Sequence[str], position: Mapping[str, int]) -> list[np.ndarray]:
@@ -117,37 +122,37 @@ def right_rows(qrels: Qrels, ids: Sequence[str], position: Mapping[str, int]) ->
 
     ids: of the queries; position: the row of a document.
     """
-    return [np.array(sorted(position[d] for d in qrels.relevant(q) if d in position), dtype=np.int64) for q in ids]
+    return [
+        np.array(
+            sorted(position[document] for document in qrels.relevant(query) if document in position), dtype=np.int64
+        )
+        for query in ids
+    ]
 
 
-def sampled(queries: Sequence[str], most: int | None, seed: int) -> list[str]:
-    """All of the queries, or a seeded sample of the most that are asked for, in their order."""
-    return [queries[row] for row in sampled_rows(len(queries), most, (seed, len(queries)))]
+def sampled(queries: Sequence[str], max_queries: int | None, seed: int) -> list[str]:
+    """Return all queries, or a seeded sample of at most so many, in their order."""
+    return list(map(queries.__getitem__, sampled_rows(len(queries), max_queries, (seed, len(queries)))))
 
 
 def cells(
-    parts: Sequence[Part], decoders: Sequence[Decoder], start: Space, now: Space, k: int
+    parts: Sequence[Part], decoders: Sequence[Decoder], start_space: Space, current_space: Space, k: int
 ) -> tuple[RoundCell, ...]:
-    """Every decoder on every part, decoded in the space as it is now."""
-    rows = []
-    for decoder, name in zip(decoders, called(decoders, format_stage_call), strict=True):
+    """Measure every decoder on every part, decoded in the space as it is now."""
+    round_cells = []
+    for decoder, short_name in zip(decoders, called(decoders, format_stage_call), strict=True):
         for part in parts:
-            ranking = decode(decoder, now, part.queries, k)
-            values = dict(measure(ranking, start, part.queries, part.qrels, k, ("recall", "ndcg", "ilad")).values)
-            values["ilad_now"] = measure(ranking, now, part.queries, None, k, ("ilad",)).values["ilad"]
+            ranking = decode(decoder, current_space, part.queries, k)
+            metrics = "recall", "ndcg", "ilad"
+            metric_values = dict(measure(ranking, start_space, part.queries, part.qrels, k, metrics).values)
+            # Drift alone inflates ILAD, so that it is also measured in the space as it is now.
+            metric_values["ilad_now"] = measure(ranking, current_space, part.queries, None, k, ("ilad",)).values["ilad"]
             groups = {ALL: np.ones(len(part.tail), bool), HEAD: ~part.tail, TAIL: part.tail}
-            rows += [
-                RoundCell(
-                    name,
-                    decoder.label,
-                    part.name,
-                    group,
-                    int(chosen.sum()),
-                    {m: mean_of_defined(v[chosen]) for m, v in values.items()},
-                )
-                for group, chosen in groups.items()
-            ]
-    return tuple(rows)
+            for group, is_chosen in groups.items():
+                means = {metric: mean_of_defined(values[is_chosen]) for metric, values in metric_values.items()}
+                labels = short_name, decoder.label, part.name, group
+                round_cells.append(RoundCell(*labels, int(is_chosen.sum()), means))
+    return tuple(round_cells)
 
 
 def called(decoders: Sequence[Decoder], style: StageFormat = format_stage) -> list[str]:
@@ -156,9 +161,11 @@ def called(decoders: Sequence[Decoder], style: StageFormat = format_stage) -> li
 
 
 def adapted(start: Space, vectors: np.ndarray) -> Space:
-    """The corpus with other vectors, (n, d); the very same space where nothing moved."""
-    first = start.embeddings
+    """Return the corpus with other vectors, (n, d); the very same space if nothing moved."""
+    start_embeddings = start.embeddings
     rows = torch.from_numpy(np.array(vectors))
-    if torch.equal(rows, first.vectors.cpu()):
+    if torch.equal(rows, start_embeddings.vectors.cpu()):
         return start
-    return start.with_embeddings(Embeddings(first.ids, rows, first.encoder, first.texts))
+    return start.with_embeddings(
+        Embeddings(start_embeddings.ids, rows, start_embeddings.encoder, start_embeddings.texts)
+    )

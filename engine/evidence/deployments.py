@@ -1,6 +1,6 @@
 """Deployments of judged sets: queries that come and are learned from, others that are only measured, and the gains."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
@@ -14,6 +14,7 @@ from engine.data.plans import expand_plans, has_plans
 from engine.drift.round_metrics import rare_rows, right_counts, right_rows
 from engine.errors import DataError
 from engine.evaluation.splits import subsample
+from engine.evidence.cells import map_values, rename_cells, subtract_cells
 from engine.evidence.claim import Measurement
 from engine.evidence.judged_sets import JudgedSet
 from engine.evidence.measures import DENSE, POINTS
@@ -62,17 +63,27 @@ class JudgedDeployment:
         metric_values = engine.measure(ranking, self.space, part_queries, part_qrels, K, GAIN_METRICS).values
         return {metric: POINTS * np.asarray(metric_values[metric]) for metric in GAIN_METRICS}
 
-    def points_after(self, finished_run: Simulated, part_qrels: Qrels) -> dict[str, np.ndarray]:
-        """Return metric → (n,) points in the space that a deployment ended with."""
-        return self.values(part_qrels, self.space.with_embeddings(finished_run.embeddings()))
+    def run_all(self, seeds: Iterable[int], **changes: Any) -> list[Simulated]:
+        """Simulate a deployment with each of the seeds."""
+        return [self.run(seed, **changes) for seed in seeds]
+
+    def mean_after(self, seeds: Iterable[int]) -> dict[str, np.ndarray]:
+        """Return metric → (n,) points of the held-out part after a deployment, mean over the seeds."""
+        return self._mean_points(self.run_all(seeds), self.held_out)
+
+    def _mean_points(self, finished_runs: Sequence[Simulated], part_qrels: Qrels) -> dict[str, np.ndarray]:
+        """Return metric → (n,) points in the spaces that deployments ended with, mean over them."""
+        spaces = (self.space.with_embeddings(run.embeddings()) for run in finished_runs)
+        run_points = [self.values(part_qrels, space) for space in spaces]
+        return {metric: np.mean([points[metric] for points in run_points], axis=0) for metric in GAIN_METRICS}
 
     def gains(self, finished_runs: Sequence[Simulated]) -> dict[str, np.ndarray]:
         """Return part and metric → (n,) points gained, mean over the runs."""
         gains: dict[str, np.ndarray] = {}
         # The stream is subsampled for measuring alone; all of it is learned from.
         for name, part_qrels in (("held-out", self.held_out), ("stream", subsample(self.stream, MAX_LEARNED))):
-            points, after = self.values(part_qrels), [self.points_after(run, part_qrels) for run in finished_runs]
-            gains |= {f"{name} {m}@{K}": np.mean([each[m] for each in after], axis=0) - points[m] for m in GAIN_METRICS}
+            part_gains = subtract_cells(self._mean_points(finished_runs, part_qrels), self.values(part_qrels))
+            gains |= rename_cells(part_gains, prefix=f"{name} ", suffix=f"@{K}")
         return gains
 
     def select_queries(self, qrels: Qrels) -> Embeddings:
@@ -146,19 +157,20 @@ def measure_deployments(
     """Apply `measure` to each set's deployment; cells are named by the set and the part."""
     cells: dict[str, Any] = {}
     for judged in sets:
-        cells |= {f"{judged.name}, {name}": as_list(values) for name, values in measure(deploy_set(judged)).items()}
+        cells |= rename_cells(map_values(as_list, measure(deploy_set(judged))), prefix=f"{judged.name}, ")
     return cells
 
 
 def ndcg_gains(deployment: JudgedDeployment, seed: int, **how: Any) -> dict[str, np.ndarray]:
     """Return points of nDCG gained, mean over the runs of a seed; changes: as `simulate` takes it."""
-    return pick_cells(deployment.gains([deployment.run(run_seed, **how) for run_seed in run_seeds(seed)]), "ndcg")
+    return pick_cells(deployment.gains(deployment.run_all(run_seeds(seed), **how)), "ndcg")
 
 
 def as_list(raw_values: np.ndarray) -> list[float]:
     """Return numbers rounded as they are stored."""
     # Adding 0.0 turns −0.0 into 0.0, so that stored files do not depend on the sign of zero.
-    return [float(value) for value in np.round(raw_values, STORED_DIGITS) + 0.0]
+    rounded_values: list[float] = (np.round(raw_values, STORED_DIGITS) + 0.0).tolist()
+    return rounded_values
 
 
 def pick_cells(measured: Mapping[str, CellValues], *name_parts: str) -> dict[str, CellValues]:

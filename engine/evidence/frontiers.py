@@ -1,6 +1,8 @@
 """What the sets of every method hold at every setting, and how the frontiers that they draw lie to one another."""
 
 from collections.abc import Mapping, Sequence
+from itertools import chain, product
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,7 @@ from engine.evaluation.sweep.store import cached_file
 from engine.evaluation.sweep.sweep import sweep
 from engine.evidence.claim import Measurement, define_measure
 from engine.evidence.judged_sets import JudgedSet
-from engine.evidence.measures import CACHE_SECTION, MMR_GRID, POINTS
+from engine.evidence.measures import CACHE_SECTION, MMR_GRID, POINTS, stack_values
 from engine.evidence.rules import Effect, compare_frontiers, correlate_ranks
 
 FRONTIER_SETS = ("perspectrum", "multihop-rag-summ500", "toolbank-numpy", "ultratool-en", "toollens")
@@ -63,9 +65,9 @@ def measure_frontiers(judged_sets: Sequence[JudgedSet], seed: int) -> Measuremen
         # A spread over k needs at least two set sizes, which a small corpus does not have.
         if len(by_size) > 1:
             own_spread = compute_spread(by_size, FW)
-            spreads = {method: compute_spread(by_size, method) for method in (MMR, DPP)}
-            percent_more = {method: 100 * (spreads[method] - own_spread) / own_spread.mean() for method in spreads}
-            parts["spreads"][judged.name] = {method: _round_values(percent) for method, percent in percent_more.items()}
+            for method in (MMR, DPP):
+                percent_more = 100 * (compute_spread(by_size, method) - own_spread) / own_spread.mean()
+                parts["spreads"].setdefault(judged.name, {})[method] = _round_values(percent_more)
     return parts
 
 
@@ -79,18 +81,16 @@ def measure_tables(judged_set: JudgedSet, seed: int) -> Mapping[int, Table]:
     metrics = ("recall", "ilad", "cos_sum", *(("alpha_ndcg",) if judged_set.dataset.aspects else ()))
     set_sizes = [size for size in FRONTIER_SIZES if size < len(space)] or [max(1, len(space) // 2)]
     swept_cells = sweep(
-        [decoder for decoders in METHOD_GRIDS.values() for decoder in decoders], space, all_queries.take(query_rows),
+        list(chain.from_iterable(METHOD_GRIDS.values())), space, all_queries.take(query_rows),
         judged_set.splits["test"], set_sizes, metrics, split="test", aspects=judged_set.dataset.aspects,
         store=cached_file(CACHE_SECTION, "cells.db"),
     )  # fmt: skip
     # The sweep yields cells in any order: they are looked up by label and size.
-    values = {(cell.label, cell.k): cell.values for cell in swept_cells}
-    tables = {}
-    for size in set_sizes:
-        tables[size] = {
-            name: {metric: np.stack([values[d.label, size][metric] for d in decoders], axis=1) for metric in metrics}
-            for name, decoders in METHOD_GRIDS.items()
-        }
+    cells = {(cell.label, cell.k): cell for cell in swept_cells}
+    tables: dict[int, dict[str, Mapping[str, np.ndarray]]] = {}
+    for size, (name, decoders) in product(set_sizes, METHOD_GRIDS.items()):
+        method_cells = [cells[decoder.label, size] for decoder in decoders]
+        tables.setdefault(size, {})[name] = {metric: stack_values(method_cells, metric) for metric in metrics}
     return tables
 
 
@@ -101,10 +101,12 @@ def compute_means(metric_columns: Mapping[str, np.ndarray]) -> list[np.ndarray]:
 
 def compare_areas(table: Table) -> dict[str, list[list[float | None]]]:
     """Return, by pair of methods, how one frontier of Recall over ILAD lies to the other."""
-    axes = {method: (metric_columns["ilad"], metric_columns["recall"]) for method, metric_columns in table.items()}
-    pairs = [(method, other_method) for method, other_method in AREA_PAIRS if method in table and other_method in table]
-    effects = {pair: compare_frontiers(axes[pair[0]], axes[pair[1]], "") for pair in pairs}
-    return {", ".join(pair): [_store_effect(effect) for effect in effects[pair]] for pair in pairs}
+    get_axes, areas = itemgetter("ilad", "recall"), {}
+    for method, other_method in AREA_PAIRS:
+        if method in table and other_method in table:
+            effects = compare_frontiers(get_axes(table[method]), get_axes(table[other_method]), "")
+            areas[f"{method}, {other_method}"] = list(map(_store_effect, effects))
+    return areas
 
 
 def step_ratio(claimed_ilad: np.ndarray, other_ilad: np.ndarray) -> list[float | None]:
@@ -138,18 +140,21 @@ def correlate_measures(method_table: Table) -> dict[str, list[float | None]]:
     other. VRSD's one setting counts as much as a grid of MMR's. All grids end at the most relevant documents, which
     therefore are no method of their own.
     """
-    method_tables = [method_table[name] for name in (MMR, DPP, FW, GREEDY, VRSD)]
+    method_tables = itemgetter(MMR, DPP, FW, GREEDY, VRSD)(method_table)
     stored_effects = {}
     for weights, weight_slice in {"all θ": slice(None), "θ from .5": LARGE_WEIGHTS}.items():
         n_settings = len(MMR_GRID[weight_slice])
 
         def columns(metric: str, part: slice = weight_slice, width: int = n_settings) -> np.ndarray:
+            grids = []
             # A method with one setting is repeated, so that every method weighs as much in the correlation.
-            grids = [table[metric][:, part] if table[metric].shape[1] > 1 else table[metric] for table in method_tables]
-            return np.concatenate([np.repeat(columns, width // columns.shape[1], axis=1) for columns in grids], axis=1)
+            for table in method_tables:
+                grid = table[metric][:, part] if table[metric].shape[1] > 1 else table[metric]
+                grids.append(np.repeat(grid, width // grid.shape[1], axis=1))
+            return np.concatenate(grids, axis=1)
 
         # Recall and ILAD exclude one another over settings, so that each is held fixed while the other is correlated.
-        cosines, recalls, ilads = (columns(metric) for metric in ("cos_sum", "recall", "ilad"))
+        cosines, recalls, ilads = map(columns, ("cos_sum", "recall", "ilad"))
         stored_effects[f"{weights}, Recall at equal ILAD"] = _store_effect(correlate_ranks(cosines, recalls, "", ilads))
         stored_effects[f"{weights}, ILAD at equal Recall"] = _store_effect(correlate_ranks(cosines, ilads, "", recalls))
         if "alpha_ndcg" in method_tables[0]:
@@ -173,11 +178,13 @@ def read_effect(effect_name: str, stored_effect: Sequence[float | None]) -> Effe
 def read_pairs(measured: Measurement, method: str, other_method: str) -> list[tuple[Effect, Effect]]:
     """Return, cell by cell, the stored areas of two methods, as `rules.judge_areas` takes them."""
     pair = f"{method}, {other_method}"
-    pairs = {cell: areas[pair] for cell, areas in measured["areas"].items() if pair in areas}
-    return [
-        (read_effect(f"{cell}, to {other_method}: area", stored_area), read_effect("", stored_share))
-        for cell, (stored_area, stored_share) in pairs.items()
-    ]  # fmt: skip
+    effect_pairs = []
+    for cell, areas in measured["areas"].items():
+        if pair in areas:
+            stored_area, stored_share = areas[pair]
+            area = read_effect(f"{cell}, to {other_method}: area", stored_area)
+            effect_pairs.append((area, read_effect("", stored_share)))
+    return effect_pairs
 
 
 def _store_effect(effect: Effect) -> list[float | None]:

@@ -1,9 +1,10 @@
 """Judged sets that claims are measured on: read and embedded once, each with queries to choose on and to report on."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any, TypeVar
 
 import engine
 from engine.data.models.hub import BUNDLED
@@ -13,6 +14,7 @@ from engine.values import Dataset, Embeddings, Qrels, digest_of
 
 RESPLIT_FOLDER = "qrels_resplit"
 """Judgements of a set divided anew, for sets that were published with one split."""
+SetValue = TypeVar("SetValue")
 MIN_TEST_QUERIES = 100
 """Queries of a test split below which all judged queries are halved: what is not trained has seen none of them."""
 
@@ -127,3 +129,8 @@ class JudgedSets:
             set_work = Path(work) / set_name if work else None
             self._sets[set_name] = JudgedSet(set_name, dataset, self.encoder, set_work, train, set_folder)
         return self._sets[set_name]
+
+
+def compute_by_set(compute: Callable[..., SetValue], sets: Iterable[JudgedSet], *arguments: Any) -> dict[str, SetValue]:
+    """Return set name → what a function computes of the set and the other arguments."""
+    return {judged_set.name: compute(judged_set, *arguments) for judged_set in sets}

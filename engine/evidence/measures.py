@@ -1,6 +1,7 @@
 """What several claims measure: decoders chosen on one split and reported on another, query by query."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
 
 import numpy as np
 
@@ -19,8 +20,8 @@ BM25 = Decoder(make("top_k"), engine.make("bm25"))
 MMR_GRID = engine.grid("mmr")
 ELASTIC_GRID = engine.grid("nnn", fill="strict")
 """The paper's 7 × 7 values of λ₁ and λ₂, and its decoder: the support alone."""
-L1_GRID = [d for d in engine.grid("nnn", fill="strict", l2=0.0)]
-L2_GRID = [d for d in engine.grid("nnn", fill="strict", l1=0.0)]
+L1_GRID = engine.grid("nnn", fill="strict", l2=0.0)
+L2_GRID = engine.grid("nnn", fill="strict", l1=0.0)
 POINTS = 100
 """Differences are told in points of a hundred, as the papers have them."""
 CACHE_SECTION = "evidence"
@@ -40,15 +41,12 @@ def tuned_differences(
 
     The cells of the measurement: set, metric, k and the other's name → differences query by query.
     """
-    return {
-        f"{judged_set.name}: points of {METRICS[metric].title}@{size} over {other_name}": (
-            measure_tuned(judged_set, claimed, metric, size) - measure_tuned(judged_set, other_decoders, metric, size)
-        ).tolist()
-        for judged_set in sets
-        for metric in metrics
-        for size in k
-        for other_name, other_decoders in others.items()
-    }
+    cells = {}
+    for judged_set, metric, size, (other_name, other_decoders) in product(sets, metrics, k, others.items()):
+        claimed_values = measure_tuned(judged_set, claimed, metric, size)
+        differences = claimed_values - measure_tuned(judged_set, other_decoders, metric, size)
+        cells[f"{judged_set.name}: points of {METRICS[metric].title}@{size} over {other_name}"] = differences.tolist()
+    return cells
 
 
 def get_cells(
@@ -70,10 +68,14 @@ def get_cells(
     return [by_label[decoder.label] for decoder in decoders]
 
 
+def stack_values(cells: Iterable[Cell], metric: str) -> np.ndarray:
+    """Return (n, cells) values of a metric, query by query."""
+    return np.stack([cell.values[metric] for cell in cells], axis=1)
+
+
 def choose_on_dev(judged_set: JudgedSet, decoders: Sequence[Decoder], metric: str, k: int) -> Decoder:
     """Return the decoder with the best mean on dev, then the best Recall, then the first."""
     dev_cells = get_cells(judged_set, decoders, "dev", (metric, "recall"), k)
-    # Ties go to the better Recall, and then to the earlier setting, so that the choice is reproducible.
     # Ties go to the better Recall, and then to the earlier setting, so that the choice is reproducible.
     best_index = max(range(len(decoders)), key=lambda i: (dev_cells[i].mean[metric], dev_cells[i].mean["recall"], -i))
     return decoders[best_index]

@@ -5,9 +5,12 @@ seen on every set that can tell, and a set that cannot tell is never counted for
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import chain
+from operator import attrgetter
+from typing import Any
 
 import numpy as np
 from scipy.stats import binomtest, spearmanr
@@ -24,6 +27,7 @@ from engine.evaluation.statistics import (
     estimate_queries_needed,
     percentile_ends,
 )
+from engine.evidence.cells import round_significant
 from engine.progress import counted
 from engine.wording import decimal, percent
 
@@ -99,7 +103,8 @@ class Ruling:
     @property
     def curves(self) -> tuple[EffectCurve, ...]:
         """Those of all effects that have points, each once."""
-        return tuple(dict.fromkeys(curve for effect in self.effects for curve in effect.curves if curve.points))
+        all_curves = chain.from_iterable(effect.curves for effect in self.effects)
+        return tuple(dict.fromkeys(filter(attrgetter("points"), all_curves)))
 
 
 def word_verdict(ruling: Ruling, scope: Scope, where: str) -> str:
@@ -149,10 +154,7 @@ def difference(cell_values: Mapping[str, Sequence[float]], margin: float, seed: 
     Interval: paired bootstrap; test: sign flips, Holm over the cells.
     """
     effects = _sign_effects(cell_values, margin, seed)
-    effect_signs = [effect.sign for effect in effects]
-    verdict = _decide(effect_signs)
-    needed = _estimate_needed(verdict, cell_values, effects, [max(abs(effect.value), margin) for effect in effects])
-    return Ruling(verdict=verdict, why=_describe(effects), effects=effects, needed=needed, open=_count_open(effects))
+    return _rule_cells(cell_values, effects, lambda size: max(size, margin))
 
 
 def equivalence(cell_values: Mapping[str, Sequence[float]], margin: float, seed: int = 0) -> Ruling:
@@ -160,25 +162,18 @@ def equivalence(cell_values: Mapping[str, Sequence[float]], margin: float, seed:
 
     An interval within the margin is for it, one beyond against it; one across it is open, whether it has 0 or not.
     """
-    effects = _sign_effects(cell_values, margin, seed)
-    is_beyond = [each.sign and max(each.low or 0, -(each.high or 0)) > margin for each in effects]
-    effect_signs = [1 if each.sign == 0 else -1 if far else None for each, far in zip(effects, is_beyond, strict=True)]
-    effects = tuple(replace(each, sign=sign) for each, sign in zip(effects, effect_signs, strict=True))
-    verdict = _decide([effect.sign for effect in effects])
-    distances = [abs(margin - abs(effect.value)) for effect in effects]
-    needed = _estimate_needed(verdict, cell_values, effects, distances)
-    return Ruling(verdict=verdict, why=_describe(effects), effects=effects, needed=needed, open=_count_open(effects))
+    effects = []
+    for effect in _sign_effects(cell_values, margin, seed):
+        is_beyond = effect.sign and max(effect.low or 0, -(effect.high or 0)) > margin
+        effects.append(replace(effect, sign=1 if effect.sign == 0 else -1 if is_beyond else None))
+    return _rule_cells(cell_values, effects, lambda size: abs(margin - size))
 
 
 def judge_range(effects: Sequence[Effect], low: float = -math.inf, high: float = math.inf) -> Ruling:
     """Judge a claim that numbers lie in a range: an interval inside is for it, one outside against it."""
-    marked = tuple(replace(effect, sign=_compare_to_range(effect, low, high)) for effect in effects)
-    span = " and ".join(
-        filter(None, (f"≥ {low:g}" if low > -math.inf else "", f"≤ {high:g}" if high < math.inf else ""))
-    )
-    verdict = _decide([effect.sign for effect in marked])
-    why = f"{_describe(marked)} Claimed: {span}."
-    return Ruling(verdict=verdict, why=why, effects=marked, open=_count_open(marked))
+    marked = [replace(effect, sign=_compare_to_range(effect, low, high)) for effect in effects]
+    limits = f"≥ {low:g}" if low > -math.inf else "", f"≤ {high:g}" if high < math.inf else ""
+    return _rule_effects(marked, f" Claimed: {' and '.join(filter(None, limits))}.")
 
 
 def slope(sizes: Sequence[float], values: np.ndarray, curve_name: str, axes: tuple[str, str], seed: int = 0) -> Effect:
@@ -200,13 +195,23 @@ def slope(sizes: Sequence[float], values: np.ndarray, curve_name: str, axes: tup
     return Effect(name=title, value=float(exponents.mean()), low=low, high=high, curves=(curve,))
 
 
+def fit_exponents(cells: Mapping[str, tuple[Sequence[float], Any]], axes: tuple[str, str]) -> list[Effect]:
+    """Fit the `slope` of every cell; cells: name → sizes and values."""
+    return [slope(sizes, np.array(values), cell_name, axes) for cell_name, (sizes, values) in cells.items()]
+
+
 def curve_of(
     curve_name: str, axes: tuple[str, str], x: Sequence[float], y: Sequence[float] | np.ndarray, *, log: bool = False
 ) -> EffectCurve:
     """Build a curve of numbers to six digits, without those that its axes cannot show."""
-    all_points = ((float(f"{x_value:.6g}"), float(f"{y_value:.6g}")) for x_value, y_value in zip(x, y, strict=True))
+    all_points = zip(round_significant(x), round_significant(y), strict=True)
     visible_points = tuple(point for point in all_points if math.isfinite(sum(point)) and (min(point) > 0 or not log))
     return EffectCurve(name=curve_name, x=axes[0], y=axes[1], points=visible_points, log=log)
+
+
+def build_curves(axes: tuple[str, str], x: Sequence[float], lines: Mapping[str, Sequence[float]]) -> list[EffectCurve]:
+    """Build the curves of several lines over the same numbers."""
+    return [curve_of(curve_name, axes, x, y) for curve_name, y in lines.items()]
 
 
 def add_curves(ruling: Ruling, curves_by_name: Mapping[str, Sequence[EffectCurve]]) -> Ruling:
@@ -246,37 +251,34 @@ def compare_frontiers(
 
     claimed_axes, other_axes: x and y, each (n, m) by query and setting. The corner is the worst mean of all settings.
     """
-    widths = [claimed_axes[0].shape[1], other_axes[0].shape[1]]
+    n_claimed = claimed_axes[0].shape[1]
     all_values = np.concatenate([claimed_axes[0], other_axes[0], claimed_axes[1], other_axes[1]], axis=1)
-    min_x, min_y = (axis_values.mean(0).min() for axis_values in np.split(all_values, 2, axis=1))
-    worst_corner = (float(min_x), float(min_y))
+    mean_values = all_values.mean(0)
+    min_x, min_y = mean_values.reshape(2, -1).min(1).tolist()
 
     def apart(mean_values: np.ndarray) -> float:
-        claimed_points, other_points = np.split(mean_values.reshape(2, -1).T, [widths[0]])
-        return compute_hypervolume(claimed_points, worst_corner) - compute_hypervolume(other_points, worst_corner)
+        claimed_points, other_points = np.split(mean_values.reshape(2, -1).T, [n_claimed])
+        return compute_hypervolume(claimed_points, (min_x, min_y)) - compute_hypervolume(other_points, (min_x, min_y))
 
-    mean_values = all_values.mean(0)
-    drawn_differences = np.array([apart(row) for row in bootstrap_means(all_values, n_resamples, seed)])
-    low, high = percentile_ends(drawn_differences)
-    x, y = np.split(mean_values, 2)
-    dominated_share = _dominated_share(x[widths[0] :], y[widths[0] :], x[: widths[0]], y[: widths[0]])
+    low, high = percentile_ends(list(map(apart, bootstrap_means(all_values, n_resamples, seed))))
+    claimed_means, other_means = np.split(mean_values.reshape(2, -1), [n_claimed], axis=1)
+    dominated_share = _dominated_share(*other_means, *claimed_means)
     return (
-        Effect(name=f"{effect_name}: hyper-volume", value=apart(mean_values), low=float(low), high=float(high)),
+        Effect(name=f"{effect_name}: hyper-volume", value=apart(mean_values), low=low, high=high),
         Effect(name=f"{effect_name}: share of the other's frontier dominated", value=dominated_share),
     )
 
 
 def judge_areas(effect_pairs: Sequence[tuple[Effect, Effect]]) -> Ruling:
     """Judge a claim that a frontier dominates another on every set: more area, and half of its points beaten."""
-    marked = []
+    marked, share_texts = [], []
     for area, beaten_share in effect_pairs:
         range_sign = _compare_to_range(area, 0.0, math.inf)
         # More area alone is no dominance: half of the other's frontier must be dominated too.
         sign = 0 if range_sign == 1 and beaten_share.value < 0.5 else range_sign
         marked.append(replace(area, sign=sign))
-    shares_text = ", ".join(percent(beaten_share.value) for _, beaten_share in effect_pairs)
-    why = f"{_describe(marked)} Points of the other's frontier that are dominated: {shares_text}."
-    return Ruling(verdict=_decide([e.sign for e in marked]), why=why, effects=tuple(marked), open=_count_open(marked))
+        share_texts.append(percent(beaten_share.value))
+    return _rule_effects(marked, f" Points of the other's frontier that are dominated: {', '.join(share_texts)}.")
 
 
 def share(effect_name: str, n_hits: int, n_total: int) -> Effect:
@@ -285,6 +287,16 @@ def share(effect_name: str, n_hits: int, n_total: int) -> Effect:
         return Effect(name=effect_name, value=math.nan, low=0.0, high=1.0)
     low, high = binomtest(n_hits, n_total).proportion_ci(CONFIDENCE_LEVEL)
     return Effect(name=effect_name, value=n_hits / n_total, low=float(low), high=float(high))
+
+
+def compute_shares(cells: Mapping[str, Sequence[int]]) -> list[Effect]:
+    """Compute the `share` of every cell; cells: name → hits and all."""
+    return [share(cell_name, n_hits, n_total) for cell_name, (n_hits, n_total) in cells.items()]
+
+
+def build_effects(values: Mapping[str, float]) -> list[Effect]:
+    """Build effects of numbers without intervals."""
+    return [Effect(name=effect_name, value=value) for effect_name, value in values.items()]
 
 
 def proportion(part_values: np.ndarray, whole_values: np.ndarray, effect: str, seed: int = 0) -> Effect:
@@ -296,7 +308,7 @@ def proportion(part_values: np.ndarray, whole_values: np.ndarray, effect: str, s
     # A resample whose whole is 0 gives an infinite ratio, which widens the interval as it should.
     with np.errstate(divide="ignore"):
         low, high = percentile_ends(drawn_means[:, 0] / drawn_means[:, 1])
-    return Effect(name=effect, value=float(part_values.mean() / whole_values.mean()), low=float(low), high=float(high))
+    return Effect(name=effect, value=float(part_values.mean() / whole_values.mean()), low=low, high=high)
 
 
 def thresholds(effects: Sequence[Effect], holds: float, limit: float) -> Ruling:
@@ -312,32 +324,32 @@ def thresholds(effects: Sequence[Effect], holds: float, limit: float) -> Ruling:
         is_between = limit <= low and high < holds if is_rising else holds < low and high <= limit
         return 1 if is_for else -1 if is_against else 0 if is_between else None
 
-    signed_effects = tuple(replace(effect, sign=sign(effect)) for effect in effects)
-    effect_signs = [effect.sign for effect in signed_effects]
-    # If every decided share lies between the thresholds the claim holds partly; a mixture is decided by the signs.
-    verdict = Finding.PARTLY if {*effect_signs} - {None} == {0} else _decide(effect_signs)
+    signed_effects = [replace(effect, sign=sign(effect)) for effect in effects]
     limits_text = f"Holds {'from' if is_rising else 'to'} {percent(holds)}, refuted {'below' if is_rising else 'above'}"
-    reason = f"{_describe(signed_effects)} {limits_text} {percent(limit)}."
-    return Ruling(verdict=verdict, why=reason, effects=signed_effects, open=_count_open(signed_effects))
+    ruling = _rule_effects(signed_effects, f" {limits_text} {percent(limit)}.")
+    # If every decided share lies between the thresholds the claim holds partly; a mixture is decided by the signs.
+    is_between = {effect.sign for effect in signed_effects} - {None} == {0}
+    return replace(ruling, verdict=Finding.PARTLY) if is_between else ruling
 
 
 def combine(rulings: Sequence[Ruling]) -> Ruling:
     """Combine the verdicts of parts of a claim, all of which it needs."""
-    verdicts = {ruling.verdict for ruling in rulings} - {Finding.UNTESTABLE}
-    decided_verdicts = verdicts - {Finding.UNDECIDED}
-    if not verdicts:
+    columns = attrgetter("verdict", "why", "effects", "needed", "open")
+    verdicts, reasons, effects, needed_queries, open_counts = zip(*map(columns, rulings), strict=True)
+    testable_verdicts = {*verdicts} - {Finding.UNTESTABLE}
+    decided_verdicts = testable_verdicts - {Finding.UNDECIDED}
+    if not testable_verdicts:
         verdict = Finding.UNTESTABLE
     elif not decided_verdicts:
         verdict = Finding.UNDECIDED
     else:
         verdict = decided_verdicts.pop() if len(decided_verdicts) == 1 else Finding.PARTLY
-    needed_queries = [ruling.needed for ruling in rulings if ruling.needed]
     return Ruling(
         verdict=verdict,
-        why=" ".join(dict.fromkeys(ruling.why for ruling in rulings)),
-        effects=tuple(effect for ruling in rulings for effect in ruling.effects),
-        needed=max(needed_queries) if needed_queries and verdict is Finding.UNDECIDED else None,
-        open=sum(ruling.open for ruling in rulings),
+        why=" ".join(dict.fromkeys(reasons)),
+        effects=tuple(chain.from_iterable(effects)),
+        needed=max(filter(None, needed_queries), default=None) if verdict is Finding.UNDECIDED else None,
+        open=sum(open_counts),
     )
 
 
@@ -351,7 +363,8 @@ def _sign_effects(cell_values: Mapping[str, Sequence[float]], margin: float, see
         ((low, high),) = bootstrap_intervals(column, N_RESAMPLES, seed)
         sign: int | None = None
         if low is not None and high is not None:
-            low, high = (round(end, END_DIGITS) + 0.0 for end in (low, high))  # sums that cancel leave rounding
+            # Sums that cancel leave rounding, and maybe −0.0.
+            low, high = round(low, END_DIGITS) + 0.0, round(high, END_DIGITS) + 0.0
             is_certain = p_value < SIGNIFICANCE_LEVEL
             sign = 1 if low > 0 and is_certain else -1 if high < 0 and is_certain else None
             # A difference within the margin is none, however significant it may be.
@@ -361,19 +374,39 @@ def _sign_effects(cell_values: Mapping[str, Sequence[float]], margin: float, see
     return tuple(effects)
 
 
-def _count_open(effects: Sequence[Effect]) -> int:
-    return sum(effect.sign is None for effect in effects)
+def _rule_effects(effects: Sequence[Effect], claimed: str = "") -> Ruling:
+    """Decide by the signs of effects, describe them and count what is open; claimed: what the sentence ends with."""
+    signs = [effect.sign for effect in effects]
+    why = f"{_describe(effects, signs)}{claimed}"
+    return Ruling(verdict=_decide(signs), why=why, effects=tuple(effects), open=signs.count(None))
+
+
+def _rule_cells(
+    cells: Mapping[str, Sequence[float]], effects: Sequence[Effect], get_distance: Callable[[float], float]
+) -> Ruling:
+    """Judge effects of cells; if nothing is decided, add the queries with which the first cell would be.
+
+    get_distance: of the size of an effect to what it must be told from
+    """
+    ruling, needed_queries = _rule_effects(effects), []
+    if ruling.verdict is not Finding.UNDECIDED:
+        return ruling
+    for cell_values, effect in zip(cells.values(), effects, strict=True):
+        distance = get_distance(abs(effect.value))
+        if effect.sign is None and distance > 0:
+            needed_queries.append(estimate_queries_needed(np.asarray(cell_values, dtype=np.float64), distance))
+    return replace(ruling, needed=max(filter(None, needed_queries), default=None))
 
 
 def _decide(effect_signs: Sequence[int | None]) -> Finding:
     """Return Holds if every decided sign is for it, Refuted if none is and one is against it or all are level."""
-    decided_signs = [sign for sign in effect_signs if sign is not None]
+    decided_signs = {*effect_signs} - {None}
     if not decided_signs:
         return Finding.UNDECIDED
     # One cell as claimed is enough against refutation; the others make the verdict partial.
     if 1 in decided_signs:
-        return Finding.HOLDS if set(decided_signs) == {1} else Finding.PARTLY
-    return Finding.REFUTED if -1 in decided_signs or len(decided_signs) == len(effect_signs) else Finding.UNDECIDED
+        return Finding.HOLDS if decided_signs == {1} else Finding.PARTLY
+    return Finding.REFUTED if -1 in decided_signs or None not in effect_signs else Finding.UNDECIDED
 
 
 def _compare_to_range(effect: Effect, low: float, high: float) -> int | None:
@@ -385,30 +418,17 @@ def _compare_to_range(effect: Effect, low: float, high: float) -> int | None:
     return -1 if interval_high < low or interval_low > high else None
 
 
-def _estimate_needed(
-    verdict: Finding, cells: Mapping[str, Sequence[float]], effects: Sequence[Effect], distances: Sequence[float]
-) -> int | None:
-    """Return the queries with which the least decided cell would show its difference."""
-    if verdict is not Finding.UNDECIDED:
-        return None
-    needed_queries = []
-    for cell_values, effect, distance in zip(cells.values(), effects, distances, strict=True):
-        if effect.sign is None and distance > 0:
-            needed_queries.append(estimate_queries_needed(np.asarray(cell_values, dtype=np.float64), distance))
-    return max(filter(None, needed_queries), default=None)
-
-
-def _describe(effects: Sequence[Effect]) -> str:
+def _describe(effects: Sequence[Effect], signs: Sequence[int | None]) -> str:
     """Describe the effects in one sentence, of many the first ones and the counts of signs."""
-    named = [
-        f"{effect.name} {decimal(effect.value)}"
-        + ("" if effect.low is None or effect.high is None else f" [{decimal(effect.low)}, {decimal(effect.high)}]")
-        for effect in effects[:MAX_NAMED]
-    ]
+    named = []
+    for effect in effects[:MAX_NAMED]:
+        named.append(f"{effect.name} {decimal(effect.value)}")
+        if effect.low is not None and effect.high is not None:
+            named[-1] += f" [{decimal(effect.low)}, {decimal(effect.high)}]"
     if len(effects) <= MAX_NAMED:
         return "; ".join(named) + "."
     ways = {"as claimed": 1, "against it": -1, "neither": 0, "open": None}
-    counts = [f"{n} {title}" for title, sign in ways.items() if (n := sum(effect.sign == sign for effect in effects))]
+    counts = [f"{n_effects} {title}" for title, sign in ways.items() if (n_effects := signs.count(sign))]
     return f"{'; '.join(named)}; and {len(effects) - MAX_NAMED} more: of all {len(effects)}, {', '.join(counts)}."
 
 
@@ -421,17 +441,19 @@ def _partial_correlation(a: np.ndarray, values: np.ndarray, held_values: np.ndar
 
 
 def _spearman(first_values: np.ndarray, second_values: np.ndarray) -> float:
-    first_rounded, rounded = (np.round(raw_values, 12) for raw_values in (first_values, second_values))
+    first_rounded, rounded = np.round((first_values, second_values), 12)
     # scipy warns of a constant, which has no correlation.
     return float(spearmanr(first_rounded, rounded).statistic) if np.ptp(first_rounded) and np.ptp(rounded) else math.nan
 
 
-def _dominated_share(x: np.ndarray, y: np.ndarray, by_x: np.ndarray, other_y: np.ndarray) -> float:
+def _dominated_share(x: np.ndarray, y: np.ndarray, other_x: np.ndarray, other_y: np.ndarray) -> float:
     """Return the share of a frontier's undominated points that points of another dominate."""
-    indices = [point_index for point_index in range(len(x)) if not _is_dominated(x[point_index], y[point_index], x, y)]
-    return sum(_is_dominated(x[point_index], y[point_index], by_x, other_y) for point_index in indices) / len(indices)
+    undominated = ~_find_dominated(x, y, x, y)
+    return float(_find_dominated(x[undominated], y[undominated], other_x, other_y).mean())
 
 
-def _is_dominated(x: float, y: float, other_x: np.ndarray, other_y: np.ndarray) -> bool:
-    # Dominated: another point is at least as good on both axes and better on one.
-    return bool(((other_x >= x) & (other_y >= y) & ((other_x > x) | (other_y > y))).any())
+def _find_dominated(x: np.ndarray, y: np.ndarray, other_x: np.ndarray, other_y: np.ndarray) -> np.ndarray:
+    """Return the (n,) mask of points that any other one is at least as good as on both axes, and better on one."""
+    x, y = x[:, None], y[:, None]
+    is_dominated = (other_x >= x) & (other_y >= y) & ((other_x > x) | (other_y > y))
+    return np.asarray(is_dominated.any(1))

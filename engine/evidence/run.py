@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from importlib import resources
 from multiprocessing import get_context
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -101,13 +101,14 @@ class Report:
     def counts(self, paper: str | None = None) -> dict[str, int]:
         """Count the claims of a paper, by default of all, by short verdict."""
         counter = Counter(row.short for row in self.rows if paper in (None, row.claim.paper))
-        return {verdict_title: counter[verdict_title] for verdict_title in SHORT_VERDICTS}
+        return dict.fromkeys(SHORT_VERDICTS, 0) | counter
 
     def table(self) -> list[tuple[str, ...]]:
         """Return papers by verdicts, with a head and a last row of all."""
-        named_counts = [(name, self.counts(paper)) for paper, name in PAPERS.items()] + [("all", self.counts())]
-        table_rows = [(name, *(f"{n_claims or '–'}" for n_claims in counts.values())) for name, counts in named_counts]
-        return [("", *map(str, SHORT_VERDICTS)), *table_rows]
+        table_rows = [("", *map(str, SHORT_VERDICTS))]
+        for paper, name in (*PAPERS.items(), (None, "all")):
+            table_rows.append((name, *(f"{n_claims or '–'}" for n_claims in self.counts(paper).values())))
+        return table_rows
 
     def as_json(self) -> str:
         """Return the report as the text of a file."""
@@ -222,7 +223,7 @@ def _measure(claim: Claim, judged_sets: JudgedSets, seed: int) -> Measurement:
 
 
 def _judge_claim(claim: Claim, judged_sets: JudgedSets, measurement: Measurement) -> JudgedClaim:
-    used_sets = [judged_set.name for judged_set in _select_sets(claim, judged_sets)]
+    used_sets = list(map(attrgetter("name"), _select_sets(claim, judged_sets)))
     missing = measurement.get("missing", claim.missing)
     # Evidence on other sets than the claim's own is a stand-in, whatever the claim allows at best.
     return JudgedClaim(
@@ -253,8 +254,8 @@ def _build_cache_key(claim: Claim, sets: JudgedSets, seed: int) -> str:
     # Claims on generated cases depend on no set and no encoder, so that their key names neither.
     if claim.sets:
         used_sets = _select_sets(claim, sets)
-        key_parts += [encoder_model.find_source(sets.encoder).digest, *(judged_set.digest for judged_set in used_sets)]
-        key_parts += [judged_set.trained_digest for judged_set in used_sets if claim.trained]
+        key_parts += [encoder_model.find_source(sets.encoder).digest, *map(attrgetter("digest"), used_sets)]
+        key_parts += map(attrgetter("trained_digest"), used_sets if claim.trained else ())
     return hashlib.sha256(digest_of([*key_parts, str(seed)]).encode()).hexdigest()[:32]
 
 
@@ -264,7 +265,7 @@ def row_as_json(row: JudgedClaim) -> dict[str, object]:
     return {
         "id": claim.id, "paper": claim.paper, "place": claim.place, "sentence": claim.sentence,
         "verdict": str(row.ruling.verdict), "words": row.words, "why": row.ruling.why, "scope": str(row.scope),
-        "where": row.where, "effects": [asdict(effect) for effect in row.ruling.effects], "needed": row.ruling.needed,
+        "where": row.where, "effects": list(map(asdict, row.ruling.effects)), "needed": row.ruling.needed,
         "open": row.ruling.open, "paper_effect": claim.effect, "differs": claim.differs, "seconds": row.seconds,
     }  # fmt: skip
 
@@ -273,7 +274,7 @@ def parse_report(report_text: str) -> Report:
     """Parse a report; rows of claims that no longer exist are left out. Raises DataError."""
     try:
         content = json.loads(report_text)
-        judged_sets, encoder, seed, rows = (content[field_name] for field_name in REPORT_FIELDS)
+        judged_sets, encoder, seed, rows = itemgetter(*REPORT_FIELDS)(content)
         judged_rows = [_parse_row(row) for row in rows if row["id"] in CLAIMS]
     # Files come from people, too: whatever is missing or of a wrong type makes them no report.
     except (ValueError, KeyError, TypeError) as error:
@@ -283,8 +284,8 @@ def parse_report(report_text: str) -> Report:
 
 def sort_rows(judged_rows: Iterable[JudgedClaim]) -> tuple[JudgedClaim, ...]:
     """Return rows in the order of papers and numbers."""
-    claim_order = {claim_id: claim_index for claim_index, claim_id in enumerate(CLAIMS)}
-    return tuple(sorted(judged_rows, key=lambda judged_row: claim_order[judged_row.claim.id]))
+    claim_ids = list(CLAIMS)
+    return tuple(sorted(judged_rows, key=lambda judged_row: claim_ids.index(judged_row.claim.id)))
 
 
 def save_report(report: Report) -> Report:
@@ -293,10 +294,9 @@ def save_report(report: Report) -> Report:
     cache_key = REPORT_PREFIX + hashlib.sha256(identity.encode()).hexdigest()[:24]
     stored_report = _load_report(cache_key)
     earlier_rows = stored_report.rows if stored_report is not None else ()
-    new_ids = {judged_row.claim.id for judged_row in report.rows}
     # Rows of this run replace earlier rows of the same claims; all others stay.
-    all_rows = (*report.rows, *(judged_row for judged_row in earlier_rows if judged_row.claim.id not in new_ids))
-    full_report = Report(sets=report.sets, encoder=report.encoder, seed=report.seed, rows=sort_rows(all_rows))
+    rows_by_id = {judged_row.claim.id: judged_row for judged_row in (*earlier_rows, *report.rows)}
+    full_report = replace(report, rows=sort_rows(rows_by_id.values()))
     cache.put(CACHE_SECTION, cache_key, full_report.as_json().encode())
     return full_report
 
@@ -331,8 +331,9 @@ def _parse_row(row: Mapping[str, Any]) -> JudgedClaim:
     for effect in row["effects"]:
         curves = (EffectCurve(**c | {"points": tuple(map(tuple, c["points"]))}) for c in effect.get("curves", ()))
         parsed_effects.append(Effect(**effect | {"curves": tuple(curves)}))
-    ruling_fields = {field_name: row[field_name] for field_name in ("why", "needed", "open")}
-    ruling = Ruling(verdict=Finding(row["verdict"]), effects=tuple(parsed_effects), **ruling_fields)
+    why, needed, n_open = itemgetter("why", "needed", "open")(row)
+    verdict, effects = Finding(row["verdict"]), tuple(parsed_effects)
+    ruling = Ruling(verdict=verdict, why=why, effects=effects, needed=needed, open=n_open)
     return JudgedClaim(
         claim=CLAIMS[row["id"]], ruling=ruling, scope=Scope(row["scope"]), where=row["where"], seconds=row["seconds"]
     )

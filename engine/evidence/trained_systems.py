@@ -141,7 +141,7 @@ def trained_answers(judged_set: JudgedSet) -> list[dict[str, dict[str, Any]]]:
     if judged_set.work is None:
         raise DataError(f"systems trained on {judged_set.name} (--work FOLDER has them, --train makes them)")
     if judged_set.train:
-        return [TrainedSystems(judged_set, judged_set.work).answers(seed) for seed in range(N_TRAINED_SEEDS)]
+        return list(map(TrainedSystems(judged_set, judged_set.work).answers, range(N_TRAINED_SEEDS)))
     seed_answers: list[dict[str, dict[str, Any]]] = []
     while (answers_path := _answers_file(judged_set.work, len(seed_answers))).is_file():
         seed_answers.append(json.loads(answers_path.read_text()))

@@ -35,8 +35,8 @@ from engine.feedback.policy import (
 from engine.feedback.presets import NOTES, PRESETS, Preset
 from engine.feedback.records import Event, Query
 from engine.feedback.session import Session, feed, redo, replay, reset, restore, session, snapshot, state_at, undo
-from engine.feedback.storage import Log, load, log, place, save, toggle_vote
 from engine.feedback.temperature import by_perplexity, perplexity
+from engine.feedback.vote_log import Log, load, log, place, save, toggle_vote
 
 #: Public name of `state_at`.
 at = state_at

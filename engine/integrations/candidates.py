@@ -16,7 +16,7 @@ from engine.data.encoders import TextEncoder
 from engine.data.models.encoder_model import Role
 from engine.decoder import SET_SIZE, Decoder, ScoredCandidates, decode, query_batch, select_from, select_pool
 from engine.errors import DataError
-from engine.evaluation.export import ExportContext, read_setting
+from engine.evaluation.export_decoder import ExportContext, read_setting
 from engine.space import Space
 from engine.values import Corpus, Embeddings, EncoderRef, Ranking, real_tensor
 
@@ -29,7 +29,7 @@ MAX_CACHED_VECTORS = 20_000
 
 def encode_with(documents: Callable[[list[str]], Any], query: Callable[[str], Any]) -> Encode:
     """Return the two functions of a framework's embedding model as the one that an Answerer takes."""
-    return lambda texts, role: documents(list(texts)) if role == "document" else [query(text) for text in texts]
+    return lambda texts, role: documents(list(texts)) if role == "document" else list(map(query, texts))
 
 
 @contextmanager
@@ -79,9 +79,8 @@ def build_selections(ranking: Ranking, ids: Sequence[str]) -> list[Selection]:
     for query_index, info in enumerate(ranking.info):
         rows = ranking.rows(query_index)
         scores = tuple(ranking.gain[query_index, : len(rows)].tolist())
-        selections.append(
-            Selection(rows=tuple(rows), ids=tuple(ids[row] for row in rows), scores=scores, certificate=dict(info))
-        )
+        selected_ids = tuple(map(ids.__getitem__, rows))
+        selections.append(Selection(rows=tuple(rows), ids=selected_ids, scores=scores, certificate=dict(info)))
     return selections
 
 
@@ -173,9 +172,9 @@ class Answerer:
             return Selection(rows=(), ids=(), scores=(), certificate={})
         rows, encoder_ref = self._embed_candidates(texts, vectors)
         names = tuple(map(str, range(n_candidates)))
-        space = Space(
-            Corpus(names, ("",) * n_candidates if texts is None else tuple(texts)), Embeddings(names, rows, encoder_ref)
-        )
+        # Rerankers that read texts need them; a decoder of vectors alone gets empty ones.
+        corpus = Corpus(names, ("",) * n_candidates if texts is None else tuple(texts))
+        space = Space(corpus, Embeddings(names, rows, encoder_ref))
         queries = self._embed_query(query, query_vector, vectors is not None)
         ranking = _rank(self.decoder, space, queries, scores, k)
         return build_selections(ranking, names if ids is None else ids)[0]
@@ -191,7 +190,7 @@ class Answerer:
             if new_texts:
                 new_vectors = _as_tensor(encode(new_texts, "document"), "vectors")
                 self._cached_vectors.update(zip(new_texts, new_vectors, strict=True))
-            candidate_vectors = torch.stack([self._cached_vectors[text] for text in texts or ()])
+            candidate_vectors = torch.stack(list(map(self._cached_vectors.__getitem__, texts or ())))
             # Dictionaries keep insertion order, so that the oldest vectors go first.
             for text in list(self._cached_vectors)[: max(0, len(self._cached_vectors) - MAX_CACHED_VECTORS)]:
                 del self._cached_vectors[text]

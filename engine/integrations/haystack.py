@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from engine.evaluation.export import export
+from engine.evaluation.export_decoder import export
 from engine.integrations.candidates import Answerer, require_package, require_values
 
 with require_package("haystack-ai", "haystack"):

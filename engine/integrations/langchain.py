@@ -42,13 +42,12 @@ class FrontierCompressor(BaseDocumentCompressor):
         """Return the selected rows of the documents, with scores and certificate."""
         metadata = [document.metadata for document in documents]
         # Vectors and scores count only if every document has them.
+        vectors, scores = ([entry.get(key) for entry in metadata] for key in (self.vector_key, self.score_key))
         return self._answerer(
             query,
             [document.page_content for document in documents],
-            vectors=require_values(
-                [entry.get(self.vector_key) for entry in metadata], f"metadata[{self.vector_key!r}]"
-            ),
-            scores=require_values([entry.get(self.score_key) for entry in metadata], f"metadata[{self.score_key!r}]"),
+            vectors=require_values(vectors, f"metadata[{self.vector_key!r}]"),
+            scores=require_values(scores, f"metadata[{self.score_key!r}]"),
         )
 
     def compress_documents(

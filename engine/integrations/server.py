@@ -109,11 +109,13 @@ def build_app(service: Service, host: str = LOOPBACK_HOSTS[0]) -> Starlette:
             body += chunk
             if len(body) > MAX_REQUEST_BYTES:
                 return reply({"error": f"a request has at most {MAX_REQUEST_BYTES >> 20} MiB; send fewer queries"}, 413)
+        # Refused before parsing: nested brackets take far more memory as objects than as text.
         if (parts := body.count(b"[") + body.count(b"{")) > MAX_BRACKETS:
             return reply({"error": f"a request has at most {MAX_BRACKETS:,} brackets; this one has {parts:,}"}, 413)
         try:
             return reply(await run_in_threadpool(lambda: service.answer(json.loads(body))))
-        except (FrontierError, ValueError, RecursionError) as error:  # ValueError: no JSON, or thousands of digits
+        # A ValueError is no JSON, or a number of thousands of digits.
+        except (FrontierError, ValueError, RecursionError) as error:
             return reply({"error": str(error)}, 400)
 
     routes = [Route("/health", health), Route("/answer", answer, methods=["POST"])]

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from engine.data.encoders import embed
 from engine.decoder import QueryLike, decode
 from engine.errors import DataError
-from engine.evaluation.export import read_setting
+from engine.evaluation.export_decoder import read_setting
 from engine.integrations.candidates import Selection, build_selections
 from engine.space import Space
 from engine.values import Corpus, Embeddings, Ranking, real_tensor

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby, pairwise
+from itertools import chain, groupby, pairwise
 
 import numpy as np
 
@@ -66,8 +66,8 @@ def title_prefix(titles: Sequence[str]) -> str:
     first, last = min(titles), max(titles)
     differing = (position for position, (a, b) in enumerate(zip(first, last, strict=False)) if a != b)
     n_common = next(differing, min(len(first), len(last)))
-    separator_ends = [match.end() for match in re.finditer(r"[\W_]+", first[:n_common])]
-    return first[: separator_ends[-1]] if separator_ends else ""
+    prefix = re.match(r".*[\W_]", first[:n_common], re.DOTALL)
+    return prefix[0] if prefix else ""
 
 
 def _group_points(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -83,7 +83,8 @@ def _group_points(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     means = np.stack([np.bincount(labels, coordinates) / sizes for coordinates in positions.T], axis=1)
     cluster_ids = np.argsort(np.lexsort((means[:, 0], -sizes)))[labels].astype(np.int16)
     distances = ((positions - means[labels]) ** 2).sum(1)
-    nearest = np.lexsort((distances, cluster_ids))  # the first of each cluster is in its middle
+    # Distances are compared within each cluster, so that its first document is the one in its middle.
+    nearest = np.lexsort((distances, cluster_ids))
     return cluster_ids, points[nearest[np.unique(cluster_ids[nearest], return_index=True)[1]]]
 
 
@@ -98,7 +99,7 @@ def _extract_terms(corpus: Corpus, row: int) -> set[str]:
         for is_stop_word, word_run in groupby(words, ENGLISH_STOP_WORDS.__contains__):
             if not is_stop_word:
                 terms.update(run_words := list(word_run))
-                terms.update(f"{a} {b}" for a, b in pairwise(run_words))
+                terms.update(map(" ".join, pairwise(run_words)))
     return terms
 
 
@@ -107,12 +108,12 @@ def _name_clusters(terms: Sequence[set[str]], cluster_ids: np.ndarray, n_cluster
 
     A term that more than half of all documents hold, as a prefix that all titles share, names no cluster.
     """
-    total_counts = Counter(term for words in terms for term in words)
+    total_counts = Counter(chain.from_iterable(terms))
     max_documents = len(terms) / 2 if n_clusters > 1 else len(terms)
     mean_documents, used_names, cluster_names = len(terms) / n_clusters, set[str](), list[str]()
     for cluster in range(n_clusters):
         members = np.flatnonzero(cluster_ids == cluster).tolist()
-        term_counts = Counter(term for member in members for term in terms[member])
+        term_counts = Counter(chain.from_iterable(terms[member] for member in members))
         min_documents = min(2, len(members))
         scores = {
             term: n_holding * math.log1p(mean_documents / total_counts[term])

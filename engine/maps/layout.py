@@ -125,9 +125,9 @@ class Layout(ByDigest):
     axes: np.ndarray | None = None
 
     def __post_init__(self) -> None:
-        for array in (self.points, self.rows, self.mean, self.axes):
-            if array is not None:
-                array.setflags(write=False)
+        # The digest is computed once and names the map in caches, so that its arrays must never change.
+        for array in self._arrays:
+            array.setflags(write=False)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -140,8 +140,11 @@ class Layout(ByDigest):
     @cached_property
     def digest(self) -> str:
         words = (self.embeddings, self.method, repr(self.perplexity), str(self.seed), str(self.of))
-        arrays = [array for array in (self.points, self.rows, self.mean, self.axes) if array is not None]
-        return digest_of([*words, *(array.tobytes() for array in arrays)])
+        return digest_of([*words, *map(np.ndarray.tobytes, self._arrays)])
+
+    @property
+    def _arrays(self) -> list[np.ndarray]:
+        return [array for array in (self.points, self.rows, self.mean, self.axes) if array is not None]
 
 
 @without_autocast
@@ -233,6 +236,7 @@ def place(layout: Layout, space: Space, vectors: Any) -> np.ndarray:
     blocks = []
     for block in _extend_units(new_vectors).split(NEIGHBOUR_BLOCK):
         rows, cosine = find_nearest(distinct.matrix, block, min(_N_PLACING, len(distinct)))
+        # A vector of the map itself takes its own point, and does not drift towards its neighbours.
         is_mapped = cosine[:, :1] >= 1 - _SAME_TOLERANCE
         blocks.append(np.where(is_mapped, mapped[rows[:, 0]], np.median(mapped[rows], axis=1)))
     return np.concatenate(blocks).astype(np.float32)
@@ -290,8 +294,8 @@ def measure_fidelity(layout: Layout, space: Space, k: int = 10) -> float:
         block = sample[start : start + NEIGHBOUR_BLOCK]
         true_rows = find_nearest(distinct.matrix, distinct.matrix.vectors[torch.from_numpy(block)], k + 1)[0]
         true_rows = true_rows[mask_others(true_rows, block)].reshape(-1, k)
-        pairs = zip(true_rows, map_rows[start : start + NEIGHBOUR_BLOCK], strict=True)
-        n_kept += sum(len(np.intersect1d(*pair)) for pair in pairs)
+        for pair in zip(true_rows, map_rows[start : start + NEIGHBOUR_BLOCK], strict=True):
+            n_kept += len(np.intersect1d(*pair))
     return n_kept / (len(sample) * k)
 
 
@@ -307,9 +311,9 @@ class _LayoutRequest:
     embeddings: str
 
     @classmethod
-    def check(cls, space: Space, method: str, perplexity: float, seed: int, most: int) -> "_LayoutRequest":
-        checked = LAYOUT_METHOD.check(method), PERPLEXITY.check(perplexity), SEED.check(seed), MAX_MAPPED.check(most)
-        return cls(*checked[:3], min(checked[3], len(space)), len(space), space.embeddings.digest)
+    def check(cls, space: Space, method: str, perplexity: float, seed: int, max_mapped: int) -> "_LayoutRequest":
+        checked = LAYOUT_METHOD.check(method), PERPLEXITY.check(perplexity), SEED.check(seed)
+        return cls(*checked, min(MAX_MAPPED.check(max_mapped), len(space)), len(space), space.embeddings.digest)
 
     @property
     def key(self) -> str:
@@ -347,8 +351,8 @@ def _check_space(layout: Layout, space: Space) -> None:
 class _DistinctVectors:
     """The distinct directions of mapped documents.
 
-    mapped: (m,) rows of the corpus; matrix: (u, d + 1) their directions, by `_extend_units`; first: (u,) which
-    mapped document is the first of each; kind: (m,) which one a document has.
+    mapped_rows: (m,) rows of the corpus; matrix: (u, d + 1) their directions, by `_extend_units`; first: (u,) the
+    mapped document that is the first of each; vector_ids: (m,) the direction that a document has.
     """
 
     mapped_rows: np.ndarray
@@ -396,7 +400,8 @@ def _extend_units(rows: Tensor) -> Tensor:
     """Return (n, d + 1) float32 unit rows; a zero row is 1 in the last column, where all others are 0."""
     unit = rows.new_zeros(len(rows), rows.shape[1] + 1, dtype=torch.float32)
     for block in slices(len(rows), rows.shape[1]):
-        unit[block, :-1] = _normalize(rows[block]) + 0.0  # no negative zeros: equal rows have equal bytes
+        # Adding 0.0 removes negative zeros: equal rows must have equal bytes to be found as duplicates.
+        unit[block, :-1] = _normalize(rows[block]) + 0.0
     unit[:, -1] = (rows == 0).all(1)
     return unit
 

@@ -2,14 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from engine.candidates import Candidates
 from engine.params import Whole, declare
+from engine.solvers.certificate_queries import LinearQuestion, ask_most_relevant
 from engine.solvers.coverage import MAX_CACHED_GROUND, select_covering_sets, warm
 from engine.solvers.gram import build_ranking
 from engine.solvers.greedy.lambda_path import coverage_paths
 from engine.solvers.lines import LambdaPath
-from engine.solvers.questions import LinearQuestion, ask_most_relevant
 from engine.stages import RELEVANCE_WEIGHT, Selector, register
 from engine.values import Ranking
 
@@ -47,16 +48,17 @@ class FacilityLocation(Selector):
         ground_sizes = [max(k, min(stage.ground_set or c.count, c.count)) for stage in stages]
         for size in dict.fromkeys(ground_sizes):
             same_size = [stage_index for stage_index, stage_size in enumerate(ground_sizes) if stage_size == size]
-            picks, gains, evaluations = select_covering_sets(
-                c, k, size, [stages[stage_index].relevance_weight for stage_index in same_size]
-            )
+            weights = [stages[stage_index].relevance_weight for stage_index in same_size]
+            picks, gains, evaluations = select_covering_sets(c, k, size, weights)
+            columns: dict[str, list[Any]] = {
+                "candidates": [c.count] * c.batch,
+                "pool": [size] * c.batch,
+                "whole": [size == c.count] * c.batch,
+            }
             for weight_id, stage_index in enumerate(same_size):
-                figures = zip(gains[:, weight_id].sum(1).tolist(), evaluations[:, weight_id].tolist(), strict=True)
-                common_info = {"candidates": c.count, "pool": size, "whole": size == c.count}
-                info = tuple(
-                    {**common_info, "objective": goal, "evaluations": n_computed} for goal, n_computed in figures
-                )
-                answers[stage_index] = build_ranking(c, picks[:, weight_id], gains[:, weight_id], info)
+                stage_gains, n_computed = gains[:, weight_id], evaluations[:, weight_id].tolist()
+                columns |= {"objective": stage_gains.sum(1).tolist(), "evaluations": n_computed}
+                answers[stage_index] = build_ranking(c, picks[:, weight_id], stage_gains, columns)
         return [answers[stage_index] for stage_index in range(len(stages))]
 
     @property

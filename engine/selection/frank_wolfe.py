@@ -6,8 +6,8 @@ from typing import Self
 
 from engine.candidates import Candidates
 from engine.params import Flag, Real, declare
+from engine.solvers.certificate_queries import LinearQuestion, ask_set_objective
 from engine.solvers.quadratic.solve import SetSearch, rank_sets, warm
-from engine.solvers.questions import LinearQuestion, ask_set_objective
 from engine.stages import RELEVANCE_WEIGHT, Selector, register
 from engine.values import Ranking
 

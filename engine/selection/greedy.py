@@ -6,10 +6,10 @@ from typing import ClassVar, Self
 import torch
 
 from engine.candidates import Candidates
+from engine.solvers.certificate_queries import LinearQuestion, ask_greedy_picks
 from engine.solvers.greedy.certified import is_warm, select_greedily, warm
 from engine.solvers.greedy.lambda_path import lambda_paths
 from engine.solvers.lines import LambdaPath
-from engine.solvers.questions import LinearQuestion, ask_greedy_picks
 from engine.stages import Selector
 from engine.values import Ranking
 

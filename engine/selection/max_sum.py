@@ -6,11 +6,11 @@ from typing import Self
 
 from engine.candidates import Candidates
 from engine.params import Flag, declare
+from engine.solvers.certificate_queries import LinearQuestion, ask_set_objective
 from engine.solvers.greedy.lambda_path import lambda_paths
 from engine.solvers.greedy.steps import SUM
 from engine.solvers.lines import LambdaPath
 from engine.solvers.quadratic.solve import SetSearch, rank_sets, warm
-from engine.solvers.questions import LinearQuestion, ask_set_objective
 from engine.stages import RELEVANCE_WEIGHT, Selector, register
 from engine.values import Ranking
 
@@ -40,9 +40,8 @@ class MaxSum(Selector):
         row; k = 1: relevance. info: objective (CCBQP eq. 2), and where polished swaps and swap_optimal: no swap with
         any candidate improves the set.
         """
-        return rank_sets(
-            candidates, k, [SetSearch(stage.relevance_weight, None, int(stage.polish)) for stage in stages]
-        )
+        searches = [SetSearch(stage.relevance_weight, None, int(stage.polish)) for stage in stages]
+        return rank_sets(candidates, k, searches)
 
     def questions(self, candidates: Candidates, ranking: Ranking) -> list[LinearQuestion] | None:
         """Ask if a document outside would improve the set in place of a member; without swaps, at a step of greed."""

@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 
 from engine.candidates import Candidates, select_problem
 from engine.params import Choice, Real, Whole, declare
+from engine.solvers.certificate_queries import LinearQuestion, ask_elastic_net, ask_most_relevant
 from engine.solvers.elastic_net.decode import reconstruct, warm
 from engine.solvers.elastic_net.path import WeightPath, ranking_path, regularization_path
 from engine.solvers.lines import LambdaPath
-from engine.solvers.questions import LinearQuestion, ask_elastic_net, ask_most_relevant
 from engine.stages import Selector, register
 from engine.values import Ranking
 
@@ -107,22 +107,17 @@ class NNN(Selector):
     @property
     def no_path(self) -> str | None:
         # The path holds minimisers at λ₁ itself: shares of a best score, support sizes and fills bend its lines.
-        required_values = {"solver": "exact", "scale": "absolute", "fill": "strict"}
-        other_values = [
-            f'{name}="{required}"' for name, required in required_values.items() if getattr(self, name) != required
-        ]
-        if not other_values:
+        required = {"solver": "exact", "scale": "absolute", "fill": "strict"}
+        changes = [f'{name}="{value}"' for name, value in required.items() if getattr(self, name) != value]
+        if not changes:
             return None
-        return f"{self.label} has no path: only weights at λ₁ itself are lines; pass {', '.join(other_values)}"
+        return f"{self.label} has no path: only weights at λ₁ itself are lines; pass {', '.join(changes)}"
 
     def lambda_path(
         self, candidates: Candidates, k: int, interval: tuple[float, float], marks: Sequence[float] = ()
     ) -> list[LambdaPath]:
         """Return the k largest weights of the exact minimisers at every λ₁."""
-        return [
-            ranking_path(select_problem(candidates, query_id), k, self.l2, interval)
-            for query_id in range(candidates.batch)
-        ]
+        return [ranking_path(select_problem(candidates, i), k, self.l2, interval) for i in range(candidates.batch)]
 
     def weights_path(self, candidates: Candidates, lowest: float) -> WeightPath | None:
         """Return the exact minimisers of one query at this λ₂ and every λ₁."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from engine.candidates import Candidates
-from engine.solvers.questions import LinearQuestion, ask_relevance_order
+from engine.solvers.certificate_queries import LinearQuestion, ask_relevance_order
 from engine.solvers.tie_breaking import rank_exactly
 from engine.stages import Selector, register
 from engine.values import Ranking

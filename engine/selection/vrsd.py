@@ -8,7 +8,7 @@ from torch import Tensor
 
 from engine.candidates import Candidates
 from engine.matrix import GRAM_ROWS, blocks
-from engine.solvers.gram import build_ranking
+from engine.solvers.gram import build_ranking, list_infos
 from engine.solvers.resultant import select_nearest_sums, warm
 from engine.solvers.tie_breaking import find_best
 from engine.stages import Selector, register
@@ -44,10 +44,8 @@ class VRSD(Selector):
         c = candidates
         if c.count <= GRAM_ROWS:
             picks, cosines = select_nearest_sums(c, k)
-            info = tuple(
-                {"candidates": c.count, "objective": goal, "close_calls": 0} for goal in cosines[:, -1].tolist()
-            )
-            return build_ranking(c, picks, cosines, info)
+            figures = {"objective": cosines[:, -1].tolist(), "close_calls": [0] * c.batch}
+            return build_ranking(c, picks, cosines, {"candidates": [c.count] * c.batch, **figures})
         every = torch.arange(c.batch, device=c.relevance.device)
         picked_ids = torch.empty(c.batch, k, dtype=torch.int64, device=c.relevance.device)
         gains = torch.empty(c.batch, k, dtype=torch.float64, device=c.relevance.device)
@@ -65,11 +63,8 @@ class VRSD(Selector):
             picked_ids[:, rank], gains[:, rank] = pick, sum_race.exact_cosines(every, pick)
             close_calls += is_close
             sum_race.add_picks(every, pick)
-        final_figures = zip(gains[:, -1].tolist(), close_calls.tolist(), strict=True)
-        info = tuple(
-            {"candidates": c.count, "objective": goal, "close_calls": n_close} for goal, n_close in final_figures
-        )
-        return Ranking(picked_ids, gains, info)
+        figures = {"objective": gains[:, -1].tolist(), "close_calls": close_calls.tolist()}
+        return Ranking(picked_ids, gains, list_infos({"candidates": [c.count] * c.batch, **figures}))
 
     @classmethod
     def warm(cls) -> None:
@@ -146,11 +141,8 @@ class _SumRace:
         # Under four errors of y anything from −1 to 1 is possible. Above them |1/√y − 1/√ŷ| ≤ 0.77·error/ŷ^1.5 and
         # 1/√y ≤ 1.16/√ŷ, whence the bound on x/√y, |x/√ŷ| being at most 1.2.
         min_square = column(4 * y_error)
-        is_lost = (
-            squared_lengths <= min_square
-            if bool((squared_lengths.amin(1, keepdim=True) < min_square.clamp_min(1 / 16)).any())
-            else None
-        )
+        is_any_small = bool((squared_lengths.amin(1, keepdim=True) < min_square.clamp_min(1 / 16)).any())
+        is_lost = squared_lengths <= min_square if is_any_small else None
         inverse_lengths = (squared_lengths if is_lost is None else torch.maximum(squared_lengths, min_square)).rsqrt_()
         max_inverse = inverse_lengths.amax(1, keepdim=True) if is_lost is None else inverse_lengths
         error = max_inverse * (1.2 * column(x_error) + column(y_error) * max_inverse)
@@ -158,9 +150,8 @@ class _SumRace:
         # Every cosine to a zero query is 0: a negative error calls that decided, for the lowest row.
         error[self.is_zero_query] = -1
         query_offset = column((self.vector_sum * self.unit_queries).sum(1) / normaliser)
-        return torch.addcmul(query_offset, self.along, column(1 / normaliser), out=self.score_buffer).mul_(
-            inverse_lengths
-        ), error
+        torch.addcmul(query_offset, self.along, column(1 / normaliser), out=self.score_buffer)
+        return self.score_buffer.mul_(inverse_lengths), error
 
     def exact_cosines(self, queries: Tensor, doc_ids: Tensor) -> Tensor:
         """Return (m,) float64 cosines at flat (problem, candidate) pairs."""
@@ -171,8 +162,7 @@ class _SumRace:
             sum_lengths = (vector_sums * vector_sums).sum(1).sqrt()
             # What is left of rows that cancel is the rounding of their sum, and points nowhere.
             noise_lengths = 1e-14 * (self.reach[block] + (vectors * vectors).sum(1).sqrt())
-            cosines = (vector_sums * self.unit_queries[block]).sum(1) / sum_lengths.clamp_min(
-                torch.finfo(torch.float64).tiny
-            )
+            products = (vector_sums * self.unit_queries[block]).sum(1)
+            cosines = products / sum_lengths.clamp_min(torch.finfo(torch.float64).tiny)
             cosine_blocks.append(torch.where(sum_lengths <= noise_lengths, 0.0, cosines))
         return torch.cat(cosine_blocks)

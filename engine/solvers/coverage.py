@@ -43,9 +43,8 @@ class CoverageTables:
         size = columns.shape[1]
         solo_gain, n_cached = np.empty(size), size if len(rows) == size else 0
         measure_solo_coverage(columns, rows, filled, solo_gain)
-        return CoverageTables(
-            columns, rows, filled, solo_gain, np.zeros((n_cached, n_cached)), np.zeros(size, np.bool_)
-        )
+        pair_gain, pair_ready = np.zeros((n_cached, n_cached)), np.zeros(size, np.bool_)
+        return CoverageTables(columns, rows, filled, solo_gain, pair_gain, pair_ready)
 
     @staticmethod
     def from_gram(gram: Gram) -> "CoverageTables":
@@ -72,10 +71,8 @@ def iterate_ground_sets(c: Candidates, size: int) -> Iterator[tuple[slice, Array
     if size == c.count <= GRAM_ROWS:
         for block, gram, relevance in iterate_problems(c):
             build_tables = partial(CoverageTables.from_gram, gram)
-            yield (
-                block, np.arange(size), c.matrix.derive("covers", build_tables) if c.shared else build_tables(),
-                relevance,
-            )  # fmt: skip
+            tables = c.matrix.derive("covers", build_tables) if c.shared else build_tables()
+            yield block, np.arange(size), tables, relevance
         return
     ground_rows, scores = rank_exactly(c.relevance, size, c.relevance_error, c.exact_relevance)
     ground_rows, row_order = ground_rows.sort(dim=1)
@@ -83,11 +80,8 @@ def iterate_ground_sets(c: Candidates, size: int) -> Iterator[tuple[slice, Array
     shared_tables: CoverageTables | None = None
     for query_id in range(c.batch):
         ground_ids = ground_rows[query_id].cpu().numpy()
-        tables = shared_tables or _build_tables(
-            c.vectors[ground_rows[query_id]] if c.shared else c.vectors[query_id, ground_rows[query_id]],
-            full_gram,
-            ground_ids,
-        )
+        vectors = c.vectors if c.shared else c.vectors[query_id]
+        tables = shared_tables or _build_tables(vectors[ground_rows[query_id]], full_gram, ground_ids)
         shared_tables = tables if c.shared and size == c.count else None
         yield slice(query_id, query_id + 1), ground_ids, tables, scores[query_id : query_id + 1].cpu().numpy()
 
@@ -96,14 +90,12 @@ def _build_tables(vectors: Tensor, gram: Gram | None, ground_ids: Array) -> Cove
     """Build the tables of some vectors, which are rows `ground_ids` of the Gram matrix if there is one."""
     size = len(ground_ids)
     if gram is not None:
-        return CoverageTables.build(
-            np.empty((0, size)), gram.fill_all_rows()[np.ix_(ground_ids, ground_ids)], np.ones(size, np.bool_)
-        )
+        ground_products = gram.fill_all_rows()[np.ix_(ground_ids, ground_ids)]
+        return CoverageTables.build(np.empty((0, size)), ground_products, np.ones(size, np.bool_))
     if size <= MAX_CACHED_GROUND:
         return CoverageTables.from_gram(Gram(vectors))
-    return CoverageTables.build(
-        vectors.cpu().T.contiguous().double().numpy(), np.empty((1, size)), np.zeros(1, np.bool_)
-    )
+    columns = vectors.cpu().T.contiguous().double().numpy()
+    return CoverageTables.build(columns, np.empty((1, size)), np.zeros(1, np.bool_))
 
 
 @jit_exact
@@ -144,9 +136,8 @@ def measure_solo_coverage(columns: Array, rows: Array, filled: Array, solo_gain:
     """Compute what each document covers by itself."""
     coverage, lanes = np.zeros(len(solo_gain)), np.empty(N_LANES)
     for document in range(len(solo_gain)):
-        solo_gain[document] = measure_added_coverage(
-            compute_similarities(columns, rows, filled, document), coverage, lanes
-        )
+        similarities = compute_similarities(columns, rows, filled, document)
+        solo_gain[document] = measure_added_coverage(similarities, coverage, lanes)
 
 
 @jit_exact
@@ -184,16 +175,11 @@ def run_lazy_greedy(
                     is_exact[:] = True
                     n_computed += size - 1
                 # Greed alone could begin, and at k = 1 end, with another document than the most relevant.
-                pick = (
-                    find_largest(upper, coverage, 0.0)[0]
-                    if k > 1
-                    else find_largest(relevance[query_id], coverage, 0.0)[0]
-                )
+                pick = find_largest(upper if k > 1 else relevance[query_id], coverage, 0.0)[0]
                 # Renew the largest bound until the largest is exact: then no other gain can be larger.
                 while not is_exact[pick]:
-                    upper[pick] = base_gains[pick] + share * measure_added_coverage(
-                        compute_similarities(columns, rows, filled, pick), coverage, lanes
-                    )
+                    pick_row = compute_similarities(columns, rows, filled, pick)
+                    upper[pick] = base_gains[pick] + share * measure_added_coverage(pick_row, coverage, lanes)
                     is_exact[pick] = True
                     n_computed += 1
                     pick = find_largest(upper, coverage, 0.0)[0]

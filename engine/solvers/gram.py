@@ -4,7 +4,7 @@ Each is a sum over the dimensions in one fixed order, four at a time, and a lane
 blocking, batch or thread count changes a bit, identical rows have identical products, and s_ij = s_ji.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -33,15 +33,11 @@ def compute_products(columns: np.ndarray, points: np.ndarray, result: np.ndarray
             c0, c1 = columns[axis, start : start + STRIP_LENGTH], columns[axis + 1, start : start + STRIP_LENGTH]
             c2, c3 = columns[axis + 2, start : start + STRIP_LENGTH], columns[axis + 3, start : start + STRIP_LENGTH]
             for point_id in range(len(points)):
-                x0 = points[point_id, axis]
-                x1 = points[point_id, axis + 1]
-                x2 = points[point_id, axis + 2]
-                x3 = points[point_id, axis + 3]
+                point = points[point_id]
+                x0, x1, x2, x3 = point[axis], point[axis + 1], point[axis + 2], point[axis + 3]
                 strip_sums = result[point_id, start : start + STRIP_LENGTH]
-                for position in range(len(strip_sums)):
-                    strip_sums[position] += (x0 * c0[position] + x1 * c1[position]) + (
-                        x2 * c2[position] + x3 * c3[position]
-                    )
+                for i in range(len(strip_sums)):
+                    strip_sums[i] += (x0 * c0[i] + x1 * c1[i]) + (x2 * c2[i] + x3 * c3[i])
         for axis in range(d - d % 4, d):
             c0 = columns[axis, start : start + STRIP_LENGTH]
             for point_id in range(len(points)):
@@ -53,13 +49,19 @@ def compute_products(columns: np.ndarray, points: np.ndarray, result: np.ndarray
 @jit_exact
 def fill_row(columns: np.ndarray, rows: np.ndarray, filled: np.ndarray, row_id: int) -> None:
     """Compute one row of the Gram matrix, unless it is there."""
-    if not filled[row_id]:
+    fill_slot(columns, rows, filled, row_id, row_id)
+
+
+@jit_exact
+def fill_slot(columns: np.ndarray, rows: np.ndarray, filled: np.ndarray, slot: int, vector_id: int) -> None:
+    """Compute the inner products of one vector with all into row `slot`, unless they are there."""
+    if not filled[slot]:
         # Another thread may make it too: sums on the way must not be seen where it is read.
-        new_row = np.empty((1, len(filled)))
-        compute_products(columns, columns[:, row_id].copy().reshape(1, -1), new_row)
-        for column_index in range(len(filled)):
-            rows[row_id, column_index] = new_row[0, column_index]
-        filled[row_id] = True
+        new_row = np.empty((1, rows.shape[1]))
+        compute_products(columns, columns[:, vector_id].astype(np.float64).reshape(1, -1), new_row)
+        for column_index in range(rows.shape[1]):
+            rows[slot, column_index] = new_row[0, column_index]
+        filled[slot] = True
 
 
 class Gram:
@@ -105,10 +107,8 @@ def compute_squared_norms(columns: np.ndarray) -> np.ndarray:
     for axis in range(0, d - 3, 4):
         c0, c1, c2, c3 = columns[axis], columns[axis + 1], columns[axis + 2], columns[axis + 3]
         for position in range(n_vectors):
-            x0 = np.float64(c0[position])
-            x1 = np.float64(c1[position])
-            x2 = np.float64(c2[position])
-            x3 = np.float64(c3[position])
+            x0, x1 = np.float64(c0[position]), np.float64(c1[position])
+            x2, x3 = np.float64(c2[position]), np.float64(c3[position])
             squares[position] += (x0 * x0 + x1 * x1) + (x2 * x2 + x3 * x3)
     for axis in range(d - d % 4, d):
         c0 = columns[axis]
@@ -142,7 +142,12 @@ def iterate_problems(c: Candidates) -> Iterator[tuple[slice, Gram, np.ndarray]]:
         yield block, gram, compute_relevance(replace(c, relevance=c.relevance[block], queries=c.queries[block]), gram)
 
 
-def build_ranking(c: Candidates, picks: np.ndarray, gains: np.ndarray, info: tuple[Mapping[str, Any], ...]) -> Ranking:
-    """Build the ranking of a compiled loop's sets, (B, k), on the candidates' device."""
+def list_infos(columns: Mapping[str, Sequence[Any]]) -> tuple[dict[str, Any], ...]:
+    """Return one dictionary per problem from columns, each with a value for every problem."""
+    return tuple(dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True))
+
+
+def build_ranking(c: Candidates, picks: np.ndarray, gains: np.ndarray, columns: Mapping[str, Sequence[Any]]) -> Ranking:
+    """Build the ranking of a compiled loop's sets, (B, k), on the candidates' device; columns: see `list_infos`."""
     device = c.relevance.device
-    return Ranking(torch.tensor(picks, device=device), torch.tensor(gains, device=device), info)
+    return Ranking(torch.tensor(picks, device=device), torch.tensor(gains, device=device), list_infos(columns))

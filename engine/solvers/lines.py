@@ -51,44 +51,34 @@ def order_lines(
     """
     starts = np.append(start, ends[:-1])
     slopes = gains[:, 0] - gains[:, 1]
-    first_line, second_line = np.triu_indices(members.shape[1], 1)
+    first, second = np.triu_indices(members.shape[1], 1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        crossings = (gains[:, 1, first_line] - gains[:, 1, second_line]) / (
-            slopes[:, second_line] - slopes[:, first_line]
-        )
+        crossings = (gains[:, 1, first] - gains[:, 1, second]) / (slopes[:, second] - slopes[:, first])
     cut_piece, cut_pair = np.nonzero((crossings > starts[:, None]) & (crossings < ends[:, None]))
-    source_piece = np.append(cut_piece, np.arange(len(ends)))
+    source = np.append(cut_piece, np.arange(len(ends)))
     stops = np.append(crossings[cut_piece, cut_pair], ends)
-    line_order = np.lexsort((stops, source_piece))
-    source_piece, stops = source_piece[line_order], stops[line_order]
+    order = np.lexsort((stops, source))
+    source, stops = source[order], stops[order]
     starts = np.append(start, stops[:-1])
     has_length = (stops > starts) | (len(stops) == 1)
-    source_piece, starts, stops = source_piece[has_length], starts[has_length], stops[has_length]
+    source, starts, stops = source[has_length], starts[has_length], stops[has_length]
 
-    def evaluate_lines(positions: Array) -> Array:
-        line_values: Array = (
-            positions[:, None] * gains[source_piece, 0] + (1 - positions)[:, None] * gains[source_piece, 1]
-        )
+    def evaluate(positions: Array) -> Array:
+        line_values: Array = positions[:, None] * gains[source, 0] + (1 - positions)[:, None] * gains[source, 1]
         return line_values
 
-    line_order = np.argsort(-evaluate_lines((starts + stops) / 2), axis=1, kind="stable")
-    members, lines = (
-        np.take_along_axis(members[source_piece], line_order, 1),
-        np.take_along_axis(gains[source_piece], line_order[:, None], 2),
-    )
-    left_lead, right_lead = (
-        -np.diff(np.take_along_axis(evaluate_lines(at), line_order, 1))[:, :k] for at in (starts, stops)
-    )
+    order = np.argsort(-evaluate((starts + stops) / 2), axis=1, kind="stable")
+    members = np.take_along_axis(members[source], order, 1)
+    lines = np.take_along_axis(gains[source], order[:, None], 2)
+    left_lead, right_lead = (-np.diff(np.take_along_axis(evaluate(at), order, 1))[:, :k] for at in (starts, stops))
     is_same_line = (np.diff(lines) == 0).all(1)[:, :k]
     with np.errstate(divide="ignore", invalid="ignore"):
         unsure_share = np.clip((slack - np.minimum(left_lead, right_lead)) / np.abs(right_lead - left_lead), 0, 1)
     lengths = (stops - starts)[:, None]
-    lower_bounds = np.where(
-        is_same_line | (left_lead > slack), starts[:, None], starts[:, None] + unsure_share * lengths
-    )
+    lower = np.where(is_same_line | (left_lead > slack), starts[:, None], starts[:, None] + unsure_share * lengths)
     upper = np.where(is_same_line | (right_lead > slack), stops[:, None], stops[:, None] - unsure_share * lengths)
-    lower_bounds[~is_same_line & (left_lead <= slack) & (right_lead <= slack)] = np.inf
-    sure_intervals = np.stack([lower_bounds.max(1, initial=-np.inf), upper.min(1, initial=np.inf)], 1)
-    sure_intervals[:, 0] = np.maximum(np.maximum(sure_intervals[:, 0], starts), certain[source_piece, 0])
-    sure_intervals[:, 1] = np.minimum(np.minimum(sure_intervals[:, 1], stops), certain[source_piece, 1])
+    lower[~is_same_line & (left_lead <= slack) & (right_lead <= slack)] = np.inf
+    sure_intervals = np.stack([lower.max(1, initial=-np.inf), upper.min(1, initial=np.inf)], 1)
+    sure_intervals[:, 0] = np.maximum(np.maximum(sure_intervals[:, 0], starts), certain[source, 0])
+    sure_intervals[:, 1] = np.minimum(np.minimum(sure_intervals[:, 1], stops), certain[source, 1])
     return LambdaPath(start, stops, members[:, :k], lines[:, :, :k], sure_intervals)

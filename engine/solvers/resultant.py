@@ -78,11 +78,10 @@ def walk_queries(
                             columns, item, row_scale, vector_sum, queries[query_id], NOISE_SHARE * reach
                         )
                         scores[item] = exact_cosine * abs(exact_cosine)
-            pick = (
-                find_largest(exclusion, scores, 1.0)[0]
-                if rank
-                else find_largest(relevance[query_id], relevance[query_id], 0.0)[0]
-            )
+            if rank:
+                pick = find_largest(exclusion, scores, 1.0)[0]
+            else:
+                pick = find_largest(relevance[query_id], relevance[query_id], 0.0)[0]
             chosen[rank], cosines[query_id, rank] = pick, np.copysign(np.sqrt(abs(scores[pick])), scores[pick])
             exclusion[pick] = -np.inf
             toward += unit_products[pick]

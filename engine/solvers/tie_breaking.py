@@ -43,11 +43,9 @@ def find_best(
     reach = scores[problems] + (errors[problems] if errors.ndim == 2 else errors[problems].unsqueeze(1))
     open_ = reach >= guaranteed_score[problems]
     is_undecided[problems] = open_.sum(1, dtype=torch.int32) > 1  # in int64 the sum costs twenty times as much
-    is_still_open = is_undecided[problems]
-    if bool(is_still_open.any()):
-        best_ids[is_undecided] = break_ties(
-            open_[is_still_open], score_exactly, find_duplicates, problems[is_still_open]
-        )
+    is_tied = is_undecided[problems]
+    if bool(is_tied.any()):
+        best_ids[is_undecided] = break_ties(open_[is_tied], score_exactly, find_duplicates, problems[is_tied])
     return best_ids, is_undecided
 
 
@@ -66,15 +64,11 @@ def break_ties(
         # The lowest candidate of each kind in each problem, and how many each problem has.
         kind_ids = torch.unique(problem * len(duplicate_of) + duplicate_of[doc_ids], return_inverse=True)[1]
         positions = torch.arange(len(kind_ids), device=kind_ids.device)
-        lowest_position = torch.zeros_like(positions)[: int(kind_ids.max()) + 1].scatter_reduce(
-            0, kind_ids, positions, "amin", include_self=False
-        )
-        first_positions = lowest_position.sort().values
-        problem, doc_ids, n_contenders = (
-            problem[first_positions],
-            doc_ids[first_positions],
-            torch.bincount(problem[first_positions], minlength=len(open_)),
-        )
+        lowest = torch.zeros_like(positions)[: int(kind_ids.max()) + 1]
+        lowest = lowest.scatter_reduce(0, kind_ids, positions, "amin", include_self=False)
+        first_positions = lowest.sort().values
+        problem, doc_ids = problem[first_positions], doc_ids[first_positions]
+        n_contenders = torch.bincount(problem, minlength=len(open_))
     exact_scores = score_exactly(problem if problems is None else problems[problem], doc_ids)
     # nonzero lists candidates in ascending order, and both sorts are stable: the lower row wins a tie.
     score_order = exact_scores.argsort(descending=True, stable=True)

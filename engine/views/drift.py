@@ -10,11 +10,11 @@ import numpy as np
 
 from engine.decoder import Decoder, decode, query_batch
 from engine.drift.measures import (
-    AMBER,
+    AMBER_LENGTH,
     DEPTH,
     HUB_ALARM,
     MEASURES,
-    RED,
+    RED_LENGTH,
     Drift,
     DriftBaseline,
     Measure,
@@ -114,7 +114,7 @@ def _sparkline(drifts: Sequence[Drift], name: str, values: tuple[float | None, .
         minimum, maximum, alarm = max(0.0, start - 2 * HUB_ALARM), start + 2 * HUB_ALARM, start + HUB_ALARM
     elif name == "longest":
         # Without the unit ball nothing holds lengths back, and the warning comes earlier.
-        maximum, alarm = RED + 0.25, RED if all(measured.ball for measured in drifts) else AMBER
+        maximum, alarm = RED_LENGTH + 0.25, RED_LENGTH if all(measured.ball for measured in drifts) else AMBER_LENGTH
     # A value off the axis extends it rather than being cut.
     minimum, maximum = min(minimum, *measured_values), max(maximum, *measured_values)
     return Sparkline(measure=MEASURES[name], values=values, alarm=alarm, low=minimum, high=maximum)

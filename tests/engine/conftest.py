@@ -2,8 +2,8 @@
 
 import pytest
 
-import engine.dialogue
 import engine.reach
+import engine.remote_certificate
 
 
 @pytest.fixture
@@ -11,4 +11,4 @@ def small_pools(monkeypatch):
     """Pools of a few dozen, so that a few thousand documents are a large corpus."""
     for name, few in (("INITIAL_POOL_SIZE", 40), ("POOL_MARGIN", 5)):
         monkeypatch.setattr(engine.reach, name, few)
-    monkeypatch.setattr(engine.dialogue, "MIN_QUESTION_RESULTS", 10)
+    monkeypatch.setattr(engine.remote_certificate, "MIN_QUESTION_RESULTS", 10)

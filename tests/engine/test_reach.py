@@ -7,8 +7,8 @@ import pytest
 import torch
 
 import engine
-import engine.dialogue
 import engine.reach
+import engine.remote_certificate
 from engine.candidates import Candidates
 from engine.data.stores.arrays import ArrayStore
 from engine.data.stores.recall import MeasuredRecall
@@ -149,7 +149,7 @@ def test_index_proves_nothing_and_a_proof_mends_its_answer(small_pools, name, pa
         expected = [ids[row] for row in whole.rows(q)]
         assert told["scope"] != "proven" and told["open"] == len(told["ids"])
         wrong += list(told["ids"]) != expected
-        assert proof["scans"] <= engine.dialogue.MAX_QUESTION_ROUNDS
+        assert proof["scans"] <= engine.remote_certificate.MAX_QUESTION_ROUNDS
         if proof["scope"] == "proven":
             assert list(proof["ids"]) == expected
     assert wrong, "the index found everything: nothing is shown"

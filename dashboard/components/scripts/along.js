@@ -1,4 +1,4 @@
-// One ranked list beside a chart: it follows the chart's dot along its curve.
+// One ranked list beside a chart. It follows the dot that is dragged along the chart's curve.
 
 import { Lists } from "./lists.js";
 import { Answers, announce, hub, listen, make, number, path } from "./parts.js";
@@ -14,6 +14,7 @@ class Along extends Lists {
   update(component) {
     const { now, base, url, said } = (this.along = component.data.along);
     this.base = new Answers(base).of[0];
+    // The answers are requested now, so that the first drag finds them.
     if (url) path(url, () => {});
     super.update(component);
     this.show(new Answers(now).of[0], said);
@@ -21,10 +22,12 @@ class Along extends Lists {
 
   // The set at another value of the curve's parameter, while the dot is dragged there.
   turn(value) {
-    const { url, judged } = this.along, set = url && path(url, () => this.turn(value))?.at(value);
+    const { url, judged } = this.along;
+    // Until the answers have arrived the list stays at the last value; their arrival calls this again.
+    const set = url && path(url, () => this.turn(value))?.at(value);
     if (!set) return;
-    const found = judged ? `${set.found} of ${judged} relevant` : `Mean relevance ${number(set.relevance)}`;
-    this.show(set, `This query: ${found} · ILAD ${number(set.diversity)}`);
+    const relevance = judged ? `${set.found} of ${judged} relevant` : `Mean relevance ${number(set.relevance)}`;
+    this.show(set, `This query: ${relevance} · ILAD ${number(set.diversity)}`);
   }
 
   show(set, said) {

@@ -1,11 +1,11 @@
-// The ranked lists of the decoders that are shown, with lines between the same documents; they follow the tiles.
+// The ranked lists of the visible decoders, with lines between the same documents. They follow the tiles' sliders.
 
-import { DUPLICATE, announce, counted, heat, hub, listen, make, number, stillness, styled } from "./parts.js";
+import { DUPLICATE_COSINE, announce, heat, hub, listen, make, number, stillness, styled } from "./parts.js";
 
-const ROW = 28, OUT = 22, HEAD = 24;
+const ROW_PX = 28, DROPPED_ROW_PX = 22, DROPPED_HEAD_PX = 24;
 
-// A dotted name's last part tells it from its neighbours: it comes first.
-function parted(name) {
+// Split a dotted name into its last part, which distinguishes it and is printed first, and the rest.
+function splitName(name) {
   const cut = /^\S+$/.test(name) ? name.lastIndexOf(".") : -1;
   return cut > 0 && cut < name.length - 1 ? [name.slice(cut + 1), name.slice(0, cut)] : [name, ""];
 }
@@ -23,7 +23,7 @@ class List {
   row(document) {
     let row = this.rows.get(document.row);
     if (row) return row;
-    const node = make(this.order, "li", "document"), [name, module] = parted(document.name);
+    const node = make(this.order, "li", "document"), [name, module] = splitName(document.name);
     node.dataset.row = document.row;
     row = { node, y: 0, dim: 0, document };
     row.rank = make(node, "span", "rank");
@@ -41,40 +41,40 @@ class List {
     return row;
   }
 
-  // Where each document goes: the set's by rank, below them those of the baseline that it lacks.
+  // Set each document's target: the set's documents by rank, below them the baseline's that the set lacks.
   aim(decoder, base) {
-    const { set } = decoder, own = !decoder.baseline, { k } = hub.shown;
+    const { set } = decoder, isCompared = !decoder.baseline, { k } = hub.shown;
     this.node.classList.toggle("computing", !set);
     if (!set || (this.set === set && this.base === base)) return;
     Object.assign(this, { set, base });
     for (const row of this.rows.values()) row.fade = 0;
-    const inside = new Set(set.rows), before = new Set(base.rows), groups = set.groups();
-    const dropped = own ? base.rows.map((_, i) => base.document(i)).filter((document) => !inside.has(document.row)) : [];
+    const inside = new Set(set.rows), baseRows = new Set(base.rows), groups = set.groups();
+    const dropped = isCompared ? base.rows.map((_, i) => base.document(i)).filter((document) => !inside.has(document.row)) : [];
     const sizes = groups.reduce((count, group) => count.set(group, (count.get(group) ?? 0) + 1), new Map());
     set.rows.forEach((_, rank) => {
-      const document = set.document(rank), row = this.place(document, rank, rank * ROW), nearest = set.closestAbove(rank);
+      const document = set.document(rank), row = this.place(document, rank, rank * ROW_PX), nearest = set.closestAbove(rank);
       row.rank.textContent = rank + 1;
-      row.tag.textContent = own && !before.has(document.row) ? "NEW" : "";
-      const alike = nearest.cosine >= DUPLICATE;
+      row.tag.textContent = isCompared && !baseRows.has(document.row) ? "NEW" : "";
+      const isDuplicate = nearest.cosine >= DUPLICATE_COSINE;
       row.near.style.background = rank ? `rgb(${heat(nearest.cosine)})` : "transparent";
       row.near.classList.toggle("alike", sizes.get(groups[rank]) > 1);
-      row.near.title = rank ? `Closest above: #${nearest.rank + 1}, cosine ${number(nearest.cosine)}${alike ? ", a near-duplicate" : ""}` : "";
+      row.near.title = rank ? `Closest above: #${nearest.rank + 1}, cosine ${number(nearest.cosine)}${isDuplicate ? ", a near-duplicate" : ""}` : "";
       row.node.dataset.rank = rank + 1;
     });
     dropped.forEach((document, i) => {
-      const row = this.place(document, set.ids.length + i, k * ROW + HEAD + i * OUT);
+      const row = this.place(document, set.ids.length + i, k * ROW_PX + DROPPED_HEAD_PX + i * DROPPED_ROW_PX);
       row.node.classList.add("out");
       row.rank.textContent = row.tag.textContent = "";
       row.near.style.background = "transparent";
       delete row.node.dataset.rank;
     });
     this.cut.textContent = dropped.length ? `DROPPED ${dropped.length}` : "";
-    this.cut.style.top = `${k * ROW}px`;
-    this.node.style.height = `${k * ROW + (own ? HEAD + Math.max(dropped.length, 2) * OUT : 0)}px`;
+    this.cut.style.top = `${k * ROW_PX}px`;
+    this.node.style.height = `${k * ROW_PX + (isCompared ? DROPPED_HEAD_PX + Math.max(dropped.length, 2) * DROPPED_ROW_PX : 0)}px`;
     for (const [document, row] of this.rows) if (!row.fade) delete row.node.dataset.rank;
   }
 
-  // Screen readers follow the document's order, not the places: it is set right once nothing moves.
+  // Screen readers follow the order of the elements, not their places: it is corrected once nothing moves.
   sort() {
     const rows = [...this.rows.values()].sort((a, b) => a.order - b.order);
     if (rows.every(({ node }, i) => this.order.children[i] === node)) return;
@@ -85,7 +85,8 @@ class List {
 
   place(document, order, y) {
     const row = this.row(document);
-    if (row.dim < 0.05) row.y = y + (row.node.isConnected ? 0 : ROW);
+    // An invisible row has no place to slide from: it starts at its target.
+    if (row.dim < 0.05) row.y = y + (row.node.isConnected ? 0 : ROW_PX);
     Object.assign(row, { aim: y, fade: 1, order });
     row.node.className = `document${document.right ? " right" : ""}${this.view.opened === document.row ? " opened" : ""}`;
     row.tick.textContent = document.right ? "✓" : "";
@@ -105,7 +106,7 @@ export class Lists {
     this.stop = [
       listen("sets", () => this.draw()),
       listen("hover", ({ row }) => {
-        for (const list of this.lists) for (const [own, { node }] of list.rows) node.classList.toggle("hovered", own === row);
+        for (const list of this.lists) for (const [id, { node }] of list.rows) node.classList.toggle("hovered", id === row);
       }),
     ];
     this.escape = (event) => event.key === "Escape" && this.opened !== null && this.component.setTriggerValue("opened", { row: null });
@@ -126,7 +127,7 @@ export class Lists {
     this.component.setTriggerValue("opened", { row, source });
   }
 
-  // Thumbs of a row, while feedback is on.
+  // Draw the vote buttons of a row, while feedback is on.
   thumbs(row, document, source) {
     if (!this.votes) return (row.votes.textContent = "");
     const given = this.votes[document] ?? "";
@@ -142,6 +143,7 @@ export class Lists {
   draw() {
     const { shown } = hub;
     if (!shown || !this.component || shown.query !== this.component.data.query) return;
+    // The lists are rebuilt only for other decoders, so that rows can slide.
     const shape = shown.decoders.map((decoder) => decoder.key).join();
     if (shape !== this.shape) {
       this.shape = shape;
@@ -170,7 +172,7 @@ export class Lists {
     });
   }
 
-  // Rows slide to their places, and the lines between the lists with them.
+  // Move rows and lines a part of the way to their targets, again in each frame until nothing moves.
   flow() {
     let moving = false;
     const share = stillness.matches ? 1 : 0.34;
@@ -191,6 +193,7 @@ export class Lists {
   }
 
   join(left, right, svg, lines) {
+    // Reading the width costs a layout, so it is read once for a size of the window.
     const width = (this.gap ??= svg.clientWidth);
     if (!width) return;
     for (const line of lines.values()) line.used = false;
@@ -201,7 +204,7 @@ export class Lists {
       lines.set(id, line);
       line.used = true;
       if (line.look !== look) line.setAttribute("class", (line.look = look));
-      const [y, z] = [from, to].map((row) => (row.y + (row.node.classList.contains("out") ? OUT : ROW) / 2).toFixed(1));
+      const [y, z] = [from, to].map((row) => (row.y + (row.node.classList.contains("out") ? DROPPED_ROW_PX : ROW_PX) / 2).toFixed(1));
       const d = `M4,${y}C${width * 0.55},${y} ${width * 0.45},${z} ${width - 3},${z}`;
       if (line.d !== d) line.setAttribute("d", (line.d = d));
     }

@@ -1,4 +1,4 @@
-// One plot that stays: made once, its traces and layout replaced afterwards, so that zoom, lasso and hover survive.
+// A plot that is created once. Later its traces and layout are replaced, so that zoom, lasso and hover survive.
 
 import { MapOverlay, withGutters } from "./map_overlay.js";
 import { luminance } from "./parts.js";
@@ -6,6 +6,7 @@ import { Controls } from "./plot_controls.js";
 
 let library = null;
 
+// All charts of a page share one copy of the library; after a failure the next chart tries again.
 function plotly(url) {
   if (window.Plotly) return Promise.resolve(window.Plotly);
   library ??= new Promise((resolve, reject) => {
@@ -22,7 +23,7 @@ function plotly(url) {
 }
 
 const backdrops = new Map();
-const MOST_BACKDROPS = 4;
+const MAX_BACKDROPS = 4;
 
 function backdrop(url) {
   if (!url) return Promise.resolve([]);
@@ -33,18 +34,20 @@ function backdrop(url) {
     });
     request.catch(() => backdrops.delete(url));
     backdrops.set(url, request);
-    while (backdrops.size > MOST_BACKDROPS) backdrops.delete(backdrops.keys().next().value);
+    // Maps iterate in the order of insertion, so the oldest backdrop goes first.
+    while (backdrops.size > MAX_BACKDROPS) backdrops.delete(backdrops.keys().next().value);
   }
   return backdrops.get(url);
 }
 
-// Charts stand on the page's own ground and take its ink.
+// Add the page's colours and font to a layout. Values of the layout itself win.
 function themed(layout, element) {
   const style = getComputedStyle(element);
-  const property = (name, otherwise) => style.getPropertyValue(name).trim() || otherwise;
+  const property = (name, fallback) => style.getPropertyValue(name).trim() || fallback;
   const ink = property("--st-text-color", style.color);
   const ground = property("--st-background-color", "#ffffff");
   const faint = `color-mix(in srgb, ${ink} 15%, ${ground})`;
+  // Plotly does not understand color-mix(), so the browser computes the colour on a helper element.
   const line = document.createElement("i");
   line.style.color = faint;
   element.appendChild(line);
@@ -81,6 +84,7 @@ function idsOf(event) {
   return [...ids];
 }
 
+// The URL is revoked later, as some browsers begin the download after the click.
 function save(text, type, name) {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(new Blob([text], { type }));
@@ -119,7 +123,7 @@ class Chart {
   async draw() {
     this.drawing = true;
     try {
-      // Of the updates that came in during a drawing only the last counts.
+      // Only the last of the updates that arrived during a drawing counts.
       while (this.stale && !this.gone) {
         this.stale = false;
         await this.once(this.component.data);
@@ -147,12 +151,12 @@ class Chart {
     this.div.setAttribute("aria-label", data.label);
     const mode = `${data.select} ${data.scroll}`;
     if (this.mode === mode) {
-      // Without a config: with one that differs, if only in its functions, plotly makes the plot anew.
+      // No config is passed: plotly recreates the plot if its config differs, even only in functions.
       await Plotly.react(this.div, this.traces, layout);
     } else {
-      const before = this.mode;
+      const previousMode = this.mode;
       this.mode = mode;
-      if (before === undefined) this.div.textContent = "";
+      if (previousMode === undefined) this.div.textContent = "";
       await Plotly.newPlot(this.div, this.traces, layout, this.config(Plotly, data));
       this.listen();
     }
@@ -163,13 +167,13 @@ class Chart {
       const documents = this.div._fullData.slice(0, below.length).filter((trace) => trace.customdata);
       this.overlay.update(data.overlay, documents, ink, ground);
     }
-    // The server chose the colours of what is drawn for a page that may have become dark since, or light.
+    // The server chose the traces' colours for a light or a dark page; tell it if the page has changed since.
     const dark = luminance(ground) < 0.5;
     if (dark !== data.dark && this.reportedDark !== dark) this.component.setStateValue("dark", dark);
     this.reportedDark = dark;
   }
 
-  // A map follows its sets until somebody zooms. Plotly keeps that zoom while the ranges given to it stay the same.
+  // A map follows its sets until somebody zooms. Plotly keeps a zoom as long as it receives the same ranges.
   follow(layout) {
     if (this.zoomedIn !== layout.uirevision)
       this.ranges = [withGutters(layout.xaxis.range, this.box.clientWidth), layout.yaxis.range];
@@ -183,12 +187,13 @@ class Chart {
     const image = (format, scale) => () => Plotly.downloadImage(figure(), { format, scale, ...size() });
     const html = async () => {
       const source = await (await fetch(data.library)).text();
-      const shown = JSON.stringify(figure()).replaceAll("<", "\\u003c");
+      // An escaped "<" cannot end the script element of the page.
+      const figureJson = JSON.stringify(figure()).replaceAll("<", "\\u003c");
       const title = name().replace(/[^\w .-]/g, "_");
       save(
         `<!doctype html><html lang="en"><head><meta charset="utf-8"><title>${title}</title></head>` +
           `<body style="margin:0;background:${this.ground}"><div id="chart"></div><script>${source}</script>` +
-          `<script>Plotly.newPlot("chart", {...${shown}, config: {displaylogo: false, responsive: true}})</script>` +
+          `<script>Plotly.newPlot("chart", {...${figureJson}, config: {displaylogo: false, responsive: true}})</script>` +
           "</body></html>",
         "text/html",
         `${name()}.html`,
@@ -214,8 +219,8 @@ class Chart {
   zoomed() {
     const layout = { ...this.layout };
     for (const name of Object.keys(layout).filter((key) => /^[xy]axis\d*$/.test(key))) {
-      const now = this.div.layout[name];
-      if (now?.range) layout[name] = { ...layout[name], range: now.range, autorange: false };
+      const currentAxis = this.div.layout[name];
+      if (currentAxis?.range) layout[name] = { ...layout[name], range: currentAxis.range, autorange: false };
     }
     return layout;
   }
@@ -242,6 +247,7 @@ class Chart {
     this.div.on("plotly_relayout", (event) => {
       if ("xaxis.range[0]" in event) this.zoomedIn = this.layout.uirevision;
     });
+    // A pointer that only passes over points reports none of them.
     let waiting = null;
     this.div.on("plotly_hover", (event) => {
       clearTimeout(waiting);

@@ -1,25 +1,26 @@
-// Mounts a view whose module the server serves, so that no message of the page has to carry its script.
-const mounted = new WeakMap();
+// Load a view's module from the server, so that the page's messages do not carry its script.
+const mountedViews = new WeakMap();
 
 export default (component) => {
   const parent = component.parentElement;
-  let shown = mounted.get(parent);
-  if (!shown) {
-    mounted.set(parent, (shown = { view: null, gone: false }));
-    const address = new URL(component.data.module, document.baseURI).href;
-    import(address)
+  let mounted = mountedViews.get(parent);
+  if (!mounted) {
+    mountedViews.set(parent, (mounted = { view: null, gone: false }));
+    const moduleUrl = new URL(component.data.module, document.baseURI).href;
+    import(moduleUrl)
       .then((module) => {
-        if (!shown.gone) (shown.view = module.mount(parent)).update(shown.latest);
+        // The element may have been removed, or have received newer data, while the module was on its way.
+        if (!mounted.gone) (mounted.view = module.mount(parent)).update(mounted.latest);
       })
       .catch((error) => {
         parent.textContent = `This view cannot be drawn (${error.message}). Start the dashboard by "frontier".`;
       });
   }
-  shown.latest = component;
-  shown.view?.update(component);
+  mounted.latest = component;
+  mounted.view?.update(component);
   return () => {
-    shown.gone = true;
-    shown.view?.end();
-    mounted.delete(parent);
+    mounted.gone = true;
+    mounted.view?.end();
+    mountedViews.delete(parent);
   };
 };

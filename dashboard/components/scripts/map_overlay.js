@@ -1,18 +1,18 @@
-// Result sets over a map: pins with labels, hulls, the query, names of clusters. Drawn in one frame from rows of the
-// corpus, which Python gives, and which another component replaces while a slider is dragged:
+// Result sets over a map: pins with labels, hulls, the query, names of clusters. They are drawn in one frame from rows
+// of the corpus, which the server sends, and which another component replaces while a slider is dragged:
 //   document event "frontier:sets", detail {query, sets: [{name, rows, relevant}]}
-//   document event "frontier:hover", detail {row, from}: sent for the pin under the mouse, and shown when it comes
+//   document event "frontier:hover", detail {row, from}: sent for the pin under the mouse; a received one is highlighted
 
 import { hub, luminance } from "./parts.js";
 
 const SVG = "http://www.w3.org/2000/svg";
-const GUTTERS_FROM = 560; // pixels of width from which on labels have columns of their own at both sides
-const LINE = 17; // pixels between two labels
-const EDGE = 6;
-const GUTTER = 190; // pixels at each side for the columns of labels
-const LONGEST_LABEL = 22; // characters
-const GAP = 3; // pixels between a label and its leader
-const REACH = 10; // pixels around a pin in which the mouse is on it
+const MIN_GUTTERS_WIDTH = 560; // pixels; a wider plot has columns of labels at both sides
+const LABEL_LINE_PX = 17; // pixels between two labels
+const EDGE_PX = 6;
+const GUTTER_PX = 190; // pixels at each side for the columns of labels
+const MAX_LABEL_LETTERS = 22; // characters
+const LEADER_GAP_PX = 3; // pixels between a label and its leader
+const PIN_REACH_PX = 10; // pixels around a pin in which the mouse is on it
 const STYLE = `
 .frontier-box { position: relative; }
 .frontier-box > svg.frontier-overlay { position: absolute; inset: 0; pointer-events: none; overflow: hidden; }
@@ -33,24 +33,24 @@ const STYLE = `
 const arrayOf = (values) => Array.from(values ?? [], Number);
 
 function element(parent, name, attributes, text) {
-  const made = document.createElementNS(SVG, name);
-  for (const key in attributes) made.setAttribute(key, attributes[key]);
-  if (text !== undefined) made.textContent = text;
-  parent.appendChild(made);
-  return made;
+  const node = document.createElementNS(SVG, name);
+  for (const key in attributes) node.setAttribute(key, attributes[key]);
+  if (text !== undefined) node.textContent = text;
+  parent.appendChild(node);
+  return node;
 }
 
-// The middle of a name tells least: modules begin alike, and variants end differently.
-function cut(name, prefix) {
+// Shorten a name in its middle, which distinguishes least: variants differ at their ends.
+function shorten(name, prefix) {
   const text = prefix && name.startsWith(prefix) && name.length > prefix.length ? name.slice(prefix.length) : name;
   const letters = [...text];
-  if (letters.length <= LONGEST_LABEL) return text;
-  const half = (LONGEST_LABEL - 1) >> 1;
+  if (letters.length <= MAX_LABEL_LETTERS) return text;
+  const half = (MAX_LABEL_LETTERS - 1) >> 1;
   return letters.slice(0, half).join("") + "…" + letters.slice(-half).join("");
 }
 
-// Corners of the convex hull, by Andrew's monotone chain.
-function hull(points) {
+// Return the corners of the convex hull (Andrew's monotone chain).
+function convexHull(points) {
   const sorted = [...points].sort((a, b) => a[0] - b[0] || a[1] - b[1]);
   const left = (o, a, b) => (a[0] - o[0]) * (b[1] - o[1]) - (a[1] - o[1]) * (b[0] - o[0]) <= 0;
   const chain = (order) => {
@@ -64,10 +64,10 @@ function hull(points) {
   return sorted.length < 3 ? sorted : [...chain(sorted), ...chain(sorted.reverse())];
 }
 
-// Places for labels of pins on one side: near the height of their pins, LINE apart, and no two leaders cross.
-function stack(pins, top, bottom, x) {
+// Place the labels of pins on one side: near the height of their pins, LABEL_LINE_PX apart, without crossing leaders.
+function stackLabels(pins, top, bottom, x) {
   pins.sort((a, b) => a.y - b.y);
-  const room = Math.min(LINE, (bottom - top) / Math.max(1, pins.length));
+  const room = Math.min(LABEL_LINE_PX, (bottom - top) / Math.max(1, pins.length));
   // Labels that would overlap form a block around the mean of their pins (isotonic regression).
   const blocks = [];
   pins.forEach((pin, i) => {
@@ -86,21 +86,21 @@ function stack(pins, top, bottom, x) {
     const [a, b, c, d] = [p, { x, y: p.ly }, q, { x, y: q.ly }];
     return side(a, b, c) * side(a, b, d) < 0 && side(c, d, a) * side(c, d, b) < 0;
   };
-  // Each exchange makes the leaders shorter in sum, so it ends.
-  for (let again = true; again; ) {
-    again = false;
+  // Each exchange shortens the sum of the leaders, so the loop ends.
+  for (let hasChanged = true; hasChanged; ) {
+    hasChanged = false;
     for (let i = 0; i < pins.length; i++)
       for (let j = 0; j < i; j++)
         if (crossing(pins[i], pins[j])) {
           [pins[i].ly, pins[j].ly] = [pins[j].ly, pins[i].ly];
-          again = true;
+          hasChanged = true;
         }
   }
 }
 
 // A range of the x axis with room for labels at both sides, where the plot is wide enough.
 export function withGutters([low, high], width) {
-  const room = width < GUTTERS_FROM ? 0 : ((high - low) * GUTTER) / (width - 2 * GUTTER);
+  const room = width < MIN_GUTTERS_WIDTH ? 0 : ((high - low) * GUTTER_PX) / (width - 2 * GUTTER_PX);
   return [low - room, high + room];
 }
 
@@ -119,22 +119,23 @@ export class MapOverlay {
     this.brush = document.createElement("canvas").getContext("2d");
     this.widths = new Map();
     this.listeners = new AbortController();
-    const listen = (target, name, heard) => target.addEventListener(name, heard, { signal: this.listeners.signal });
+    // One signal removes all listeners at the end.
+    const listen = (target, name, callback) => target.addEventListener(name, callback, { signal: this.listeners.signal });
     listen(document, "frontier:sets", (event) => this.take(event.detail));
     listen(document, "frontier:hover", (event) => this.light(event.detail?.row ?? null, event.detail?.from !== "map"));
     listen(box, "mousemove", (event) => this.tell(this.rowAt(event)));
     listen(box, "mouseleave", () => this.tell(null));
   }
 
-  // data: what Python gives; documents: the drawn traces of all documents; ink, ground: the page's colours.
+  // data: of the server; documents: the drawn traces of all documents; ink, ground: the page's colours.
   update(data, documents, ink, ground) {
     Object.assign(this, { data, ink, ground });
     this.dark = luminance(ground) < 0.5;
     this.brush.font = `12px ${getComputedStyle(this.box).fontFamily}`; // once: asked during a redraw it costs a layout
-    // A run of the page that changed no set leaves those of a slider that is being dragged.
-    const given = JSON.stringify([data.query, data.sets, data.relevant]);
-    if (given !== this.given) {
-      this.given = given;
+    // A run of the page that changed no set must not replace the sets of a slider that is being dragged.
+    const serverSets = JSON.stringify([data.query, data.sets, data.relevant]);
+    if (serverSets !== this.serverSets) {
+      this.serverSets = serverSets;
       this.sets = data.sets.map((set) => ({ ...set }));
       this.relevant = new Set(data.relevant);
     }
@@ -149,14 +150,14 @@ export class MapOverlay {
     this.draw();
   }
 
-  // Rows that another component has, in place of those of the same selectors.
+  // Take the rows of another component in place of those of the same selectors.
   take(detail) {
     if (!this.data || (detail?.query && detail.query !== this.data.query)) return;
-    for (const given of detail?.sets ?? []) {
-      const set = this.sets.find((own) => own.key === given.name);
+    for (const received of detail?.sets ?? []) {
+      const set = this.sets.find((candidate) => candidate.key === received.name);
       if (!set) continue;
-      set.rows = arrayOf(given.rows);
-      for (const row of arrayOf(given.relevant)) this.relevant.add(row);
+      set.rows = arrayOf(received.rows);
+      for (const row of arrayOf(received.relevant)) this.relevant.add(row);
     }
     this.share();
     this.draw();
@@ -179,7 +180,7 @@ export class MapOverlay {
     return this.widths.get(text);
   }
 
-  // Pixels of a place, by the axes' ranges as they are now: plotly's own conversion stands still during a pan.
+  // Return a function from places to pixels, by the current ranges: plotly's own conversion lags during a pan.
   project() {
     const { xaxis, yaxis } = this.plot._fullLayout;
     const [x0, x1] = xaxis.range.map(Number);
@@ -235,7 +236,7 @@ export class MapOverlay {
 
   drawHull(layer, set, points) {
     if (points.length < 2) return;
-    const d = `M${hull(points)
+    const d = `M${convexHull(points)
       .map(([x, y]) => `${x.toFixed(1)},${y.toFixed(1)}`)
       .join("L")}Z`;
     const colour = this.colourOf(set);
@@ -245,7 +246,7 @@ export class MapOverlay {
   // A pin is a ring with a part for each set that has the document; relevant ones are filled. A narrow plot has room
   // for the sets' signs, a wide one for names.
   drawPins(layers, taken) {
-    const wide = this.frame.w >= GUTTERS_FROM;
+    const wide = this.frame.w >= MIN_GUTTERS_WIDTH;
     if (wide) this.placeLabels();
     const boxes = wide ? taken : taken.slice(-1);
     for (const pin of this.pins) {
@@ -270,9 +271,9 @@ export class MapOverlay {
   }
 
   drawLabel(group, pin, wide, relevant, taken) {
-    const words = (relevant ? " ✓" : "") + (wide ? ` ${cut(pin.name, this.data.prefix)}` : "");
+    const words = (relevant ? " ✓" : "") + (wide ? ` ${shorten(pin.name, this.data.prefix)}` : "");
     const width = this.widthOf(words) + 11 * pin.sets.length;
-    const [x, y] = wide ? [pin.lx + (pin.right ? GAP : -GAP), pin.ly + 4] : [pin.x + 9, pin.y + 4];
+    const [x, y] = wide ? [pin.lx + (pin.right ? LEADER_GAP_PX : -LEADER_GAP_PX), pin.ly + 4] : [pin.x + 9, pin.y + 4];
     const start = wide && !pin.right ? x - width : x;
     const box = [start, y - 11, start + width, y + 4];
     if (!wide && this.covered(box, taken)) return;
@@ -283,29 +284,29 @@ export class MapOverlay {
     element(text, "tspan", {}, words);
   }
 
-  // Labels stand in two columns, left and right of the pins; where there is no room for all, the best ranks have one.
+  // Place labels in two columns, left and right of the pins. Without room for all, the best ranks have one.
   placeLabels() {
     const { x, y, w, h } = this.frame;
-    const most = 2 * Math.floor((h - 2 * EDGE) / LINE);
+    const maxLabels = 2 * Math.floor((h - 2 * EDGE_PX) / LABEL_LINE_PX);
     const rank = (pin) => Math.min(...pin.sets.map((set) => set.rows.indexOf(pin.row)));
     const order = this.pins
       .filter((pin) => pin.sets.length)
       .map((pin) => [rank(pin) - 1000 * this.relevant.has(pin.row), pin])
       .sort((a, b) => a[0] - b[0])
-      .slice(0, most)
+      .slice(0, maxLabels)
       .map(([, pin]) => pin)
       .sort((a, b) => a.x - b.x);
     const middle = x + w / 2;
     let half = order.filter((pin) => pin.x < middle).length;
-    half = Math.max(order.length - most / 2, Math.min(most / 2, half));
-    const labels = order.map((pin) => this.widthOf(cut(pin.name, this.data.prefix)) + 11 * pin.sets.length + 26);
+    half = Math.max(order.length - maxLabels / 2, Math.min(maxLabels / 2, half));
+    const labels = order.map((pin) => this.widthOf(shorten(pin.name, this.data.prefix)) + 11 * pin.sets.length + 26);
     const longest = (from, to) => Math.max(0, ...labels.slice(from, to));
     order.forEach((pin, i) => (pin.right = i >= half));
     const columns = [
-      [order.slice(0, half), x + EDGE + longest(0, half) + GAP],
-      [order.slice(half), x + w - EDGE - longest(half) - GAP],
+      [order.slice(0, half), x + EDGE_PX + longest(0, half) + LEADER_GAP_PX],
+      [order.slice(half), x + w - EDGE_PX - longest(half) - LEADER_GAP_PX],
     ];
-    for (const [pins, at] of columns) stack(pins, y + EDGE, y + h - EDGE, at);
+    for (const [pins, labelX] of columns) stackLabels(pins, y + EDGE_PX, y + h - EDGE_PX, labelX);
   }
 
   drawQuery(layer, [x, y], taken) {
@@ -330,7 +331,7 @@ export class MapOverlay {
     return taken.some((box) => x0 < box[2] && box[0] < x1 && y0 < box[3] && box[1] < y1);
   }
 
-  // The largest first; a name that would cover another, a pin or a label is left out until there is room.
+  // Draw the names of clusters, the largest first; one that would cover something is left out until there is room.
   drawClusters(layer, pixel, taken) {
     const { x, y, w, h } = this.frame;
     const largest = Math.max(1, ...this.data.clusters.map(([, , size]) => size));
@@ -364,11 +365,11 @@ export class MapOverlay {
     );
   }
 
-  // The document of the pin under the mouse; null where there is none.
+  // Return the document of the pin under the mouse; null without one.
   rowAt(event) {
     const box = this.box.getBoundingClientRect();
     const [x, y] = [event.clientX - box.left, event.clientY - box.top];
-    let best = [REACH, null];
+    let best = [PIN_REACH_PX, null];
     for (const pin of this.pins ?? []) {
       const gap = Math.hypot(pin.x - x, pin.y - y);
       if (gap < best[0]) best = [gap, pin.row];
@@ -393,11 +394,12 @@ export class MapOverlay {
       const hot = this.hot !== null && this.hot !== undefined && group.dataset.row === String(this.hot);
       group.classList.toggle("hot", hot);
       group.classList.toggle("pulse", hot && this.pulse);
+      // SVG has no z-index: the last element is drawn on top.
       if (hot) group.parentNode.appendChild(group);
     }
   }
 
-  // The same as traces, for a picture that is saved.
+  // Return the overlay as plotly traces, for a picture that is saved.
   traces() {
     const marks = (name, rows, marker) => {
       const places = rows.map((row) => this.placeOf(row)).filter(Boolean);
@@ -408,7 +410,7 @@ export class MapOverlay {
       ...{ type: "scatter", mode: "text", x, y, text, hoverinfo: "skip", showlegend: false },
       ...more,
     });
-    const column = (at) => this.data.clusters.map((cluster) => cluster[at]);
+    const column = (index) => this.data.clusters.map((cluster) => cluster[index]);
     const [x, y] = this.data.place;
     const star = { symbol: "star-diamond", size: 13, color: this.ink };
     return [

@@ -1,13 +1,14 @@
-// What the views share: elements, numbers and colours, what they tell each other, and one query's sets along a slider.
+// Shared parts of the views: elements, numbers and colours, events between views, and a query's sets along a slider.
 
 const SVG = new Set(["svg", "path", "circle", "text", "g", "line", "polyline", "polygon"]);
 
-export function make(parent, kind, name = "", more = {}) {
-  const made = SVG.has(kind) ? document.createElementNS("http://www.w3.org/2000/svg", kind) : document.createElement(kind);
-  if (name) made.setAttribute("class", name);
-  for (const [key, value] of Object.entries(more)) key === "text" ? (made.textContent = value) : made.setAttribute(key, value);
-  parent.appendChild(made);
-  return made;
+// Append an element to a parent. name: its classes; attributes: "text" is its content.
+export function make(parent, kind, name = "", attributes = {}) {
+  const node = SVG.has(kind) ? document.createElementNS("http://www.w3.org/2000/svg", kind) : document.createElement(kind);
+  if (name) node.setAttribute("class", name);
+  for (const [key, value] of Object.entries(attributes)) key === "text" ? (node.textContent = value) : node.setAttribute(key, value);
+  parent.appendChild(node);
+  return node;
 }
 
 export const number = (value, digits = 3) => (value === null ? "–" : value.toFixed(digits).replace("-", "−"));
@@ -19,12 +20,13 @@ export function signed(value, digits = 3) {
 
 export const counted = (count, singular, plural = `${singular}s`) => `${count} ${count === 1 ? singular : plural}`;
 
-// A value as people set it: never fewer digits than it has.
+// A value of a slider with all its digits.
 export const setting = (value) => String(value).replace("-", "−");
 
 const CIVIDIS = ["00224e", "123570", "3b496c", "575d6d", "707173", "8a8678", "a59c74", "c3b369", "e1cc55", "fee838"];
+// The 256 colours of similarities from 0 to 1, linear between the ten of the scale.
 const HEAT = Array.from({ length: 256 }, (_, i) => {
-  const at = (i / 255) * 9, low = Math.min(8, Math.floor(at)), part = at - low;
+  const position = (i / 255) * 9, low = Math.min(8, Math.floor(position)), part = position - low;
   return [0, 2, 4].map((channel) => {
     const [a, b] = [low, low + 1].map((n) => parseInt(CIVIDIS[n].slice(channel, channel + 2), 16));
     return Math.round(a + (b - a) * part);
@@ -32,7 +34,7 @@ const HEAT = Array.from({ length: 256 }, (_, i) => {
 });
 export const heat = (cosine) => HEAT[Math.max(0, Math.min(255, Math.round(cosine * 255)))];
 
-// Pixels of similarity between the documents of a set, one a pair; the diagonal stays clear.
+// Draw the similarities between the documents of a set, a pixel for each pair. The diagonal stays transparent.
 export function thumbnail(canvas, set, k) {
   const pen = canvas.getContext("2d"), picture = pen.createImageData(k, k);
   for (let i = 0; i < set.ids.length; i++)
@@ -40,7 +42,7 @@ export function thumbnail(canvas, set, k) {
   pen.putImageData(picture, 0, 0);
 }
 
-// One style sheet a view, from beside its module; what stands in the view is hidden until it is there.
+// Load the style sheet that lies beside the modules. The view is hidden until it has arrived.
 export function styled(parent, name, root) {
   const sheet = document.createElement("link");
   sheet.rel = "stylesheet";
@@ -52,20 +54,21 @@ export function styled(parent, name, root) {
 
 export const stillness = matchMedia("(prefers-reduced-motion: reduce)");
 
-// What the views of a page tell each other: the sets that are drawn now, and the document under the pointer.
+// State that the views of a page share: `shown` holds the sets that are drawn now. Events tell of changes.
 export const hub = (globalThis.frontier ??= { shown: null });
 
 export function announce(name, detail) {
   document.dispatchEvent(new CustomEvent(`frontier:${name}`, { detail }));
 }
 
-export function listen(name, heard) {
-  const handler = (event) => heard(event.detail);
+// Call a function with the detail of each event of this name; return the function that ends it.
+export function listen(name, callback) {
+  const handler = (event) => callback(event.detail);
   document.addEventListener(`frontier:${name}`, handler);
   return () => document.removeEventListener(`frontier:${name}`, handler);
 }
 
-// How light a colour is, from 0 to 1.
+// The luminance of a colour, from 0 to 1. The canvas understands every colour that CSS does.
 export function luminance(colour) {
   const brush = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
   brush.fillStyle = colour;
@@ -74,14 +77,14 @@ export function luminance(colour) {
   return (0.2126 * r + 0.7152 * g + 0.0722 * b) / 255;
 }
 
-// One query's sets along a slider, as the server packed them: read once, asked in every frame of a drag.
+// A query's sets along a slider, as the server packed them: unpacked once, read in every frame of a drag.
 
-export const DUPLICATE = 0.9;
-const MOST_PATHS = 64;
+export const DUPLICATE_COSINE = 0.9;
+const MAX_PATHS = 64;
 const paths = (hub.paths ??= new Map());
 const PRECISION = 100000;
 
-// A set of documents and its figures. ids number the documents of its own `answers`.
+// A set of documents and its figures. ids: positions in the document lists of `answers`, in rank order.
 class Answer {
   constructor(answers, ids) {
     const { packed, near } = answers;
@@ -93,11 +96,12 @@ class Answer {
     this.duplicates = 0;
     this.relevance = ids.length ? ids.reduce((sum, id) => sum + packed.relevance[id], 0) / ids.length : null;
     let sum = 0;
+    // The server rounds cosines down, so half a unit is added to each for the mean.
     ids.forEach((a, i) => {
       for (let j = 0; j < i; j++) {
         const cosine = near(a, ids[j]);
         sum += cosine + 0.5 / PRECISION;
-        this.duplicates += cosine >= DUPLICATE;
+        this.duplicates += cosine >= DUPLICATE_COSINE;
       }
     });
     const pairs = (ids.length * (ids.length - 1)) / 2;
@@ -115,18 +119,18 @@ class Answer {
     return this.answers.near(this.ids[i], this.ids[j]);
   }
 
-  // The rank of the document above that is most like the one at `rank`, and how like it is.
+  // The rank and the cosine of the most similar document above `rank`; rank −1 for the first one.
   closestAbove(rank) {
-    let best = -1, most = -Infinity;
-    for (let i = 0; i < rank; i++) if (this.cosine(rank, i) > most) most = this.cosine(rank, (best = i));
-    return { rank: best, cosine: most };
+    let best = -1, maxCosine = -Infinity;
+    for (let i = 0; i < rank; i++) if (this.cosine(rank, i) > maxCosine) maxCosine = this.cosine(rank, (best = i));
+    return { rank: best, cosine: maxCosine };
   }
 
-  // For each rank the lowest rank that a chain of near-duplicates joins it to.
+  // For each rank the lowest rank of its group: near-duplicates of near-duplicates are in one group (union-find).
   groups() {
     const group = this.ids.map((_, i) => i), root = (i) => (group[i] === i ? i : root(group[i]));
     this.ids.forEach((_, i) => {
-      for (let j = 0; j < i; j++) if (this.cosine(i, j) >= DUPLICATE) group[Math.max(root(i), root(j))] = Math.min(root(i), root(j));
+      for (let j = 0; j < i; j++) if (this.cosine(i, j) >= DUPLICATE_COSINE) group[Math.max(root(i), root(j))] = Math.min(root(i), root(j));
     });
     return group.map((_, i) => root(i));
   }
@@ -138,6 +142,7 @@ export class Answers {
     this.right = new Set(packed.right);
     const n = packed.rows.length, cosines = new Float64Array(n * n).fill(NaN);
     let next = 0;
+    // A pair is packed once, where it first occurs in the sets: this loop is in the order of the server's.
     for (const ids of packed.sets)
       ids.forEach((a, i) => {
         for (let j = 0; j < i; j++) {
@@ -151,7 +156,7 @@ export class Answers {
   }
 }
 
-// The answers at every position of a slider: exact between breakpoints, or known at the positions alone.
+// The sets along a slider: exact at every value, or known only at sampled positions.
 export class Path extends Answers {
   constructor(packed) {
     super(packed);
@@ -161,10 +166,10 @@ export class Path extends Answers {
     this.exact = packed.ends !== null;
     this.start = packed.start ?? this.low; // a path of ratios begins above 0
     this.why = packed.why;
-    this.within = packed.within || ""; // of which documents only, where not of all
+    this.within = packed.within || ""; // names the documents that were searched, "" for all
     this.apart = new Map(packed.apart ?? []);
     if (this.exact) this.of.length = packed.ends.length + 1;
-    // Between two samples nothing is known: a piece is drawn to halfway, and answers at its sample alone.
+    // Between two samples the set is unknown: a piece is drawn to halfway, but `at` returns it at its sample only.
     const ends = packed.ends ?? this.stops.slice(1).map((stop, i) => (this.stops[i] + stop) / 2);
     this.pieces = this.of.map((set, i) => ({
       set,
@@ -186,7 +191,7 @@ export class Path extends Answers {
     return low;
   }
 
-  // The set at a value; undefined where it is not known: between samples, or outside.
+  // The set at a value; undefined between samples and outside the slider's range.
   at(value) {
     if (this.apart.has(value)) return this.apart.get(value);
     if (value < this.start || value > this.high) return undefined;
@@ -194,16 +199,17 @@ export class Path extends Answers {
     return this.exact || piece.at === value ? piece.set : undefined;
   }
 
-  // The nearest value to one side whose set (or whose order too) differs from the set here.
+  // The nearest value to one side whose set differs from the set at `value`; order: a new order counts too.
   change(value, way, order) {
-    let at = this.piece(value);
-    const here = this.pieces[at].set;
-    do at += way;
-    while (this.pieces[at] && (order ? this.pieces[at].set === here : this.pieces[at].set.key === here.key));
-    const found = this.pieces[at];
-    return found && (found.at ?? inside(found.from, found.to));
+    let index = this.piece(value);
+    const current = this.pieces[index].set;
+    do index += way;
+    while (this.pieces[index] && (order ? this.pieces[index].set === current : this.pieces[index].set.key === current.key));
+    const next = this.pieces[index];
+    return next && (next.at ?? inside(next.from, next.to));
   }
 
+  // The pieces whose set differs from the one before; a new order alone is no change.
   get changes() {
     return this.pieces.filter((piece, i) => i && piece.set.key !== this.pieces[i - 1].set.key);
   }
@@ -220,27 +226,27 @@ export function nearest(stops, value) {
   return value - stops[low] <= stops[high] - value ? low : high;
 }
 
-// The shortest decimal inside an interval: a step lands on a number that people can write down.
+// The shortest decimal inside an interval, so that a step lands on a number that people can write down.
 export function inside(from, to) {
   for (let digits = 2; digits < 15; digits++) {
     const scale = 10 ** digits, middle = Math.round(((from + to) / 2) * scale), first = Math.floor(from * scale) + 1;
     for (const whole of [middle, first]) {
-      const found = Number((whole / scale).toFixed(digits));
-      if (found > from && found < to) return found;
+      const decimal = Number((whole / scale).toFixed(digits));
+      if (decimal > from && decimal < to) return decimal;
     }
   }
   return (from + to) / 2;
 }
 
-// What a slider's answers are, asked once; null while they are on their way.
-export function path(url, arrived) {
-  const known = paths.get(url);
-  if (known !== undefined) return known;
+// Return the answers of a slider, requested once; null while they are on their way, then `onArrival` is called.
+export function path(url, onArrival) {
+  const cached = paths.get(url);
+  if (cached !== undefined) return cached;
   paths.set(url, null);
-  while (paths.size > MOST_PATHS) paths.delete(paths.keys().next().value);
+  while (paths.size > MAX_PATHS) paths.delete(paths.keys().next().value);
   fetch(url)
     .then((answer) => (answer.ok ? answer.json() : Promise.reject(new Error(answer.status))))
-    .then((packed) => (paths.set(url, new Path(packed)), arrived()))
-    .catch(() => paths.delete(url)); // the next run of the page asks again
+    .then((packed) => (paths.set(url, new Path(packed)), onArrival()))
+    .catch(() => paths.delete(url)); // the next run of the page requests them again
   return null;
 }

@@ -1,5 +1,5 @@
-// What is dragged on a plot: a level with a veil under it, and a dot along a curve. A drag asks nothing of the server;
-// letting go reports it. The plot's layout says in its meta what there is.
+// Handles on a plot: a level with a veil under it, and a dot along a curve. A drag needs no server; its end is reported.
+// The layout's meta declares the handles.
 
 import { announce } from "./parts.js";
 
@@ -18,7 +18,7 @@ const STYLE = `
 .frontier-scrub input { flex: 1 1 160px; min-width: 120px; height: 24px; }
 .frontier-scrub output { font-variant-numeric: tabular-nums; min-width: 15em; }
 `;
-const SETTLED = 400; // milliseconds after the last key
+const KEY_PAUSE_MS = 400; // after the last key, before the level is reported
 
 export class Controls {
   constructor(chart) {
@@ -36,6 +36,7 @@ export class Controls {
     }
     if (meta.level && !this.level) this.makeLevel(host);
     if (meta.curve && !this.scrub) this.makeCurve(host);
+    // A handle that is held stays under the pointer, whatever the page redraws.
     if (this.level && !this.held) this.value = meta.level?.value;
     if (this.scrub && !this.held) this.turnTo(meta.curve);
     this.place();
@@ -52,7 +53,7 @@ export class Controls {
     this.chart.component.setTriggerValue("adjusted", { name, value });
   }
 
-  // Pixels of the plot's area, from the corner of what holds it.
+  // The plot's area in pixels, from the corner of its container.
   area() {
     const { div } = this.chart;
     const { xaxis, yaxis, _size } = div._fullLayout;
@@ -91,7 +92,7 @@ export class Controls {
       event.preventDefault();
       this.raise(this.value + step * this.meta.level.step);
       clearTimeout(this.waiting);
-      this.waiting = setTimeout(() => this.report("level", this.value), SETTLED);
+      this.waiting = setTimeout(() => this.report("level", this.value), KEY_PAUSE_MS);
     });
   }
 
@@ -126,7 +127,7 @@ export class Controls {
       announce("along", { value: this.meta.curve.values[this.at] });
     });
     this.input.addEventListener("change", () => {
-      // Keys change and input at once: what is said goes out when they rest.
+      // Every key press is a change; only the last of a series is reported.
       clearTimeout(this.resting);
       this.resting = setTimeout(() => {
         this.held = false;
@@ -167,10 +168,10 @@ export class Controls {
     }
     if (this.scrub && this.meta.curve) {
       const { x, y, texts } = this.meta.curve;
-      const within = (pixels, most) => Math.min(most, Math.max(0, pixels));
+      const within = (pixels, maxPixels) => Math.min(maxPixels, Math.max(0, pixels));
       const [x0, y0] = [xaxis.d2p(x[this.at]), yaxis.d2p(y[this.at])];
       const [across, up] = [within(x0, width), within(y0, height)];
-      // At the edge by which it left: hollow.
+      // A dot outside the zoomed range stands hollow at the edge.
       this.dot.classList.toggle("outside", across !== x0 || up !== y0);
       this.dot.style.transform = `translate(${left + across}px, ${top + up}px)`;
       this.said.textContent = texts[this.at];
@@ -179,17 +180,17 @@ export class Controls {
     if (this.meta.labels) this.prune();
   }
 
-  // Labels were placed for a wide plot: on a narrow one those go that cover one before them.
+  // Labels were placed for a wide plot. On a narrow one, hide those that cover an earlier one.
   prune() {
-    const kept = [];
+    const visibleBoxes = [];
     const edge = this.chart.div.getBoundingClientRect();
     for (const label of this.chart.div.querySelectorAll(".annotation")) {
       const box = label.getBoundingClientRect();
-      const apart = (other) =>
+      const isClear = (other) =>
         box.right <= other.left || other.right <= box.left || box.bottom <= other.top || other.bottom <= box.top;
-      const fits = box.left >= edge.left && box.right <= edge.right && kept.every(apart);
+      const fits = box.left >= edge.left && box.right <= edge.right && visibleBoxes.every(isClear);
       label.style.visibility = fits ? "visible" : "hidden";
-      if (fits) kept.push(box);
+      if (fits) visibleBoxes.push(box);
     }
   }
 

@@ -1,12 +1,13 @@
-// A tile a decoder: its sliders with what they do, its figures and its redundancy, and the query's own frontier.
+// A tile for each decoder: sliders with their effects, figures and redundancy; beside them the query's own frontier.
 
 import {
   Answers, announce, counted, hub, inside, make, nearest, number, path, setting, signed, styled, thumbnail,
 } from "./parts.js";
 
-const ENDS = ["pointerup", "pointercancel"];
-const PAUSE = 90; // milliseconds after a key press before the server is told: more may follow
-const KEPT = 0.95; // the share of the baseline's relevance that advice keeps
+const RELEASE_EVENTS = ["pointerup", "pointercancel"];
+const KEY_PAUSE_MS = 90; // after a key press, before the server is told: more may follow
+const MIN_RELEVANCE_SHARE = 0.95; // share of the baseline's relevance that an advised set must keep
+
 class Slider {
   constructor(view, tile, parent, given) {
     Object.assign(this, { view, tile });
@@ -25,7 +26,7 @@ class Slider {
     this.update(given);
   }
 
-  // Whatever the server says of it; its answers are asked for where they are others.
+  // Take the server's description of the slider; its answers are requested if their URLs are new.
   update(given) {
     this.given = given;
     this.input.setAttribute("aria-label", `${this.tile.title} ${given.symbol}`);
@@ -35,17 +36,17 @@ class Slider {
   }
 
   arrive() {
-    // Of a large corpus a part comes first, then all; each is asked for when the one before is there.
-    let found = null;
+    // A large corpus answers with a part first, then with all: each URL is requested once the one before has arrived.
+    let latest = null;
     for (const url of this.given.urls) {
       const next = path(url, () => (this.arrive(), this.view.want(true)));
       if (!next) break;
-      found = next;
+      latest = next;
     }
-    if (found === this.known) return;
-    this.known = found;
+    if (latest === this.known) return;
+    this.known = latest;
     this.tile.node.classList.toggle("waiting", this.tile.sliders?.some((slider) => !slider.known) ?? false);
-    this.stops = found?.stops ?? this.given.stops;
+    this.stops = latest?.stops ?? this.given.stops;
     this.input.max = this.stops.length - 1;
     this.shown = undefined;
     this.draw();
@@ -55,12 +56,13 @@ class Slider {
     return this.tile.values[this.given.param];
   }
 
-  // How far along the slider a value lies.
+  // The position of a value along the slider, from 0 to 1.
   share(value) {
     const { stops } = this, last = stops.length - 1;
     if (!last) return 0.5;
-    const at = nearest(stops, value), next = Math.min(last, Math.max(0, at + Math.sign(value - stops[at])));
-    return (at + (next === at ? 0 : (Math.abs(value - stops[at]) / Math.abs(stops[next] - stops[at])) * (next - at))) / last;
+    // Between two stops the position is interpolated, as stops may be unevenly spaced.
+    const stop = nearest(stops, value), next = Math.min(last, Math.max(0, stop + Math.sign(value - stops[stop])));
+    return (stop + (next === stop ? 0 : (Math.abs(value - stops[stop]) / Math.abs(stops[next] - stops[stop])) * (next - stop))) / last;
   }
 
   begin() {
@@ -85,9 +87,9 @@ class Slider {
     const step = Math.max(1, Math.round((this.stops.length - 1) / 100));
     if (!way || step === 1 || event.shiftKey) return;
     event.preventDefault();
-    const at = nearest(this.stops, this.value) + way * step;
-    this.move(this.stops[Math.min(this.stops.length - 1, Math.max(0, at))]);
-    this.view.commit(PAUSE);
+    const target = nearest(this.stops, this.value) + way * step;
+    this.move(this.stops[Math.min(this.stops.length - 1, Math.max(0, target))]);
+    this.view.commit(KEY_PAUSE_MS);
   }
 
   place() {
@@ -100,25 +102,25 @@ class Slider {
     this.cursor.style.left = `${100 * share}%`;
   }
 
-  // What the slider does before it is moved: each figure as a step function of its value.
+  // Draw the effect of the slider: each figure as a step function of its value.
   draw() {
     this.curves.textContent = "";
-    const found = this.known, { judged } = this.view.data;
-    if (!found) return;
+    const answers = this.known, { judged } = this.view.data;
+    if (!answers) return;
     const across = (value) => (1000 * this.share(value)).toFixed(1);
     const height = (value) => (100 - 96 * Math.max(0, Math.min(1, value ?? 0))).toFixed(1);
     const step = (of) =>
-      found.pieces.map(({ set, from, to }, i) => `${i ? "L" : "M"}${across(from)},${height(of(set))}H${across(to)}`).join("");
+      answers.pieces.map(({ set, from, to }, i) => `${i ? "L" : "M"}${across(from)},${height(of(set))}H${across(to)}`).join("");
     const diversity = step((set) => set.diversity);
     make(this.curves, "path", "area", { d: `${diversity}V100H0Z` });
     if (judged) make(this.curves, "path", "recall", { d: step((set) => set.found / judged) });
     else make(this.curves, "path", "relevance", { d: step((set) => set.relevance) });
     make(this.curves, "path", "diversity", { d: diversity });
-    const { changes } = found;
+    const { changes } = answers;
     make(this.curves, "path", "marks", { d: changes.map(({ from }) => `M${across(from)},94V100`).join("") });
-    const kind = found.exact ? `exact: every value, ${counted(changes.length + 1, "set")}` : `sampled at ${found.stops.length} positions${found.why && `: ${found.why}`}`;
+    const kind = answers.exact ? `exact: every value, ${counted(changes.length + 1, "set")}` : `sampled at ${answers.stops.length} positions${answers.why && `: ${answers.why}`}`;
     this.plot.title = `Diversity (filled) and ${judged ? "recall" : "relevance"} along ${this.given.symbol} · ${kind}`;
-    this.plot.dataset.kind = found.exact ? "exact" : "sampled";
+    this.plot.dataset.kind = answers.exact ? "exact" : "sampled";
   }
 }
 
@@ -153,7 +155,7 @@ class Tile {
     this.heading.textContent = given.title;
     this.heading.title = given.note;
     this.now = new Answers(given.now).of[0];
-    // The engine's own answer at what was let go: drawn already, so nothing changes but a mark.
+    // The engine's answer at the released value was drawn already from the slider's sets; a mark confirms that they agree.
     if (drawn && !given.error) {
       this.confirmed = String(drawn.rows) === String(this.now.rows);
       if (!this.confirmed && !moved.known?.within) console.error(`${given.title}: drawn is not what the engine answers`, values);
@@ -170,14 +172,14 @@ class Tile {
     this.drawn = undefined;
   }
 
-  // The set at the values of the sliders; undefined while it is not known.
+  // The set at the values of the sliders; undefined while it is unknown.
   get set() {
     const moved = this.sliders.filter((slider) => slider.value !== this.committed[slider.given.param]);
     if (!moved.length) return this.now;
     return moved.length > 1 ? undefined : moved[0].known?.at(moved[0].value);
   }
 
-  // How the positions of its sliders are known.
+  // The origin of the set in words: exact, sampled, or searched among a part of the documents.
   get kind() {
     const sampled = this.sliders.filter((slider) => slider.known && !slider.known.exact).map((slider) => slider.given.symbol);
     if (!this.sliders.length || this.sliders.some((slider) => !slider.known)) return "";
@@ -197,18 +199,18 @@ class Tile {
     const { judged, k } = this.view.data, short = set && set.ids.length < k;
     this.state.textContent = set === undefined ? "computing" : (this.given.error ?? `${short ? `${set.ids.length} of ${k}` : ""} ${this.kind}`);
     if (set === undefined) return true;
-    const own = this.given.baseline ? null : base, few = judged && judged <= 5;
+    const isCompared = !this.given.baseline, hasDots = judged && judged <= 5;
     this.right.hidden = !judged;
-    if (judged) this.right.innerHTML = `<b>${few ? "●".repeat(set.found) + "○".repeat(Math.max(0, judged - set.found)) : ""} ${set.found} of ${judged}</b> relevant`;
-    const delta = (now, then) => (own && then !== null && now !== null ? ` <span>${signed(now - then, 2)}</span>` : "");
+    if (judged) this.right.innerHTML = `<b>${hasDots ? "●".repeat(set.found) + "○".repeat(Math.max(0, judged - set.found)) : ""} ${set.found} of ${judged}</b> relevant`;
+    const delta = (value, baseValue) => (isCompared && baseValue !== null && value !== null ? ` <span>${signed(value - baseValue, 2)}</span>` : "");
     this.figures.innerHTML =
       `<span title="Diversity (ILAD): mean of 1 − cosine over all pairs; 0 = all the same">Div <b>${number(set.diversity, 2)}</b>${short ? "" : delta(set.diversity, base.diversity)}</span>` +
       `<span title="Mean cosine of the set's documents with the query">Rel <b>${number(set.relevance, 2)}</b>${delta(set.relevance, base.relevance)}</span>`;
     Object.assign(this.thumb, { width: k, height: k });
     thumbnail(this.thumb, set, k);
     this.thumb.ariaLabel = this.thumb.title = `${set.duplicates} of ${set.pairs} pairs are near-duplicates (cosine 0.90 or more)`;
-    const told = `${judged ? `${set.found} of ${judged} relevant, ` : ""}diversity ${number(set.diversity)}, relevance ${number(set.relevance)}`;
-    for (const slider of this.sliders) slider.input.setAttribute("aria-valuetext", `${setting(slider.value)}: ${told}`);
+    const summary = `${judged ? `${set.found} of ${judged} relevant, ` : ""}diversity ${number(set.diversity)}, relevance ${number(set.relevance)}`;
+    for (const slider of this.sliders) slider.input.setAttribute("aria-valuetext", `${setting(slider.value)}: ${summary}`);
     return true;
   }
 }
@@ -244,9 +246,9 @@ class Tiles {
     this.serial = 0;
     this.keys = (event) => this.key(event);
     document.addEventListener("keydown", this.keys);
-    // A drag back to where it began changes nothing, and the browser says nothing of it.
+    // The browser sends no change event for a drag that ends where it began.
     this.free = () => this.root.classList.contains("held") && (this.root.classList.remove("held"), this.commit());
-    for (const end of ENDS) addEventListener(end, this.free);
+    for (const end of RELEASE_EVENTS) addEventListener(end, this.free);
     this.sizes = new ResizeObserver(() => this.frontier());
     this.sizes.observe(this.front);
   }
@@ -262,7 +264,7 @@ class Tiles {
   update(component) {
     this.component = component;
     const data = (this.data = component.data);
-    // Answers come late: while something newer is held or on its way, the sliders stay where people put them.
+    // Answers arrive late: while a newer value is held or on its way, the sliders stay where people put them.
     this.standing = data.base && new Answers(data.base).of[0];
     this.settled = data.serial >= this.serial && !this.untold;
     this.serial = Math.max(this.serial, data.serial);
@@ -331,18 +333,18 @@ class Tiles {
     this.all.hidden = this.moved || !this.data.headline;
     if (!this.all.hidden) return void make(this.said, "b", "", { text: this.data.headline, title: this.data.headline });
     if (!set) return;
-    const rest = make(this.said, "b", "", {
+    const lead = make(this.said, "b", "", {
       text: touched.given.baseline ? `${counted(set.duplicates, "near-duplicate pair")} in ${touched.title}` : `${counted(base.duplicates, "near-duplicate pair")} → ${set.duplicates}`,
     });
     if (touched.given.baseline) return;
     const found = !judged ? "" : `, ${set.found} of ${judged} relevant` + (set.found === base.found ? "" : ` instead of ${base.found}`);
     const gained = set.diversity === null || base.diversity === null ? "" : `${signed(set.diversity - base.diversity, 2)} diversity for `;
-    rest.after(make(this.said, "span", "", {
+    lead.after(make(this.said, "span", "", {
       text: `${touched.title}${touched.written ? ` · ${touched.written}` : ""}: ${gained}${signed((set.relevance ?? 0) - base.relevance, 2)} relevance${found}.`,
     }));
   }
 
-  // The most diverse set of any slider that finds as many relevant documents and keeps enough relevance.
+  // Find the most diverse set of any slider that finds as many relevant documents and keeps enough relevance.
   advise() {
     const { base } = this;
     this.advised = null;
@@ -350,7 +352,7 @@ class Tiles {
       for (const slider of tile.given.baseline ? [] : tile.sliders)
         for (const piece of slider.known?.pieces ?? []) {
           const { set } = piece, { advised } = this;
-          if (set.ids.length < this.data.k || set.found < base.found || set.relevance < KEPT * base.relevance) continue;
+          if (set.ids.length < this.data.k || set.found < base.found || set.relevance < MIN_RELEVANCE_SHARE * base.relevance) continue;
           if (advised && (set.found - advised.set.found || set.diversity - advised.set.diversity) <= 0) continue;
           this.advised = { tile, slider, piece, set };
         }
@@ -369,7 +371,7 @@ class Tiles {
     this.commit();
   }
 
-  // The query's own trade-off: a curve a slider, and a sign where each decoder stands.
+  // Draw the query's own trade-off: a curve for each decoder's first slider, and a sign at each decoder's set.
   frontier() {
     if (!this.data) return;
     const { judged } = this.data, byRecall = judged && !this.byRelevance, width = this.front.clientWidth, height = this.front.clientHeight;
@@ -407,7 +409,7 @@ class Tiles {
     }
   }
 
-  // [ and ] go to the next change of the set, { and } to the next change of the order; j and k to the next query.
+  // [ and ] go to the next change of the set, { and } to the next change of the order; j and k step the query.
   key(event) {
     const from = event.composedPath()[0];
     if (/^(text|search|number|textarea|select-one)$/.test(from.type) || from.isContentEditable || event.ctrlKey || event.metaKey) return;
@@ -422,10 +424,10 @@ class Tiles {
     const next = slider.known.change(slider.value, way, event.key === "{" || event.key === "}");
     if (next === undefined) return;
     slider.move(next);
-    this.commit(PAUSE);
+    this.commit(KEY_PAUSE_MS);
   }
 
-  // Tell the server what was set: the address, other views and the engine's own answer follow from it.
+  // Report the values to the server, which then updates the address, other views and the engine's own answer.
   commit(pause = 0) {
     clearTimeout(this.waiting);
     this.waiting = setTimeout(() => {
@@ -440,7 +442,7 @@ class Tiles {
 
   end() {
     document.removeEventListener("keydown", this.keys);
-    for (const end of ENDS) removeEventListener(end, this.free);
+    for (const end of RELEASE_EVENTS) removeEventListener(end, this.free);
     this.sizes.disconnect();
     cancelAnimationFrame(this.asked);
     clearTimeout(this.waiting);

@@ -130,7 +130,7 @@ def approximate(
 
     Returns
     -------
-    iterator of Searched
+    iterator of AnnResult
         One result for each scorer and index.
 
     Raises

@@ -70,7 +70,7 @@ def convergence(
 
     Returns
     -------
-    iterator of Reached
+    iterator of ConvergenceRow
         The results after each number of steps; stop iterating to end early.
 
     Raises

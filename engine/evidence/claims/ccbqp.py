@@ -4,36 +4,22 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, product
+from operator import attrgetter, itemgetter
 from typing import Any
 
 import numpy as np
 
 from engine.evaluation.statistics import bootstrap_intervals
 from engine.evaluation.studies.brute_force import iterate_pools, optimum_gap
-from engine.evidence import frontiers, latencies
+from engine.evidence import frontiers, latencies, rules
+from engine.evidence.cells import map_values, rename_cells, round_significant
 from engine.evidence.claim import Measurement, PaperClaims, define_measure
 from engine.evidence.frontiers import DPP, FW, GREEDY, MMR, POLISHED, measure_frontiers, read_effect, read_pairs
-from engine.evidence.judged_sets import JudgedSet
+from engine.evidence.judged_sets import JudgedSet, compute_by_set
 from engine.evidence.latencies import PLAIN_DPP, PLAIN_MMR, compute_ratios, fit_slopes, measure_latencies
 from engine.evidence.measures import scale_rows
-from engine.evidence.rules import (
-    N_RESAMPLES,
-    Effect,
-    EffectCurve,
-    Ruling,
-    Scope,
-    add_curves,
-    combine,
-    curve_of,
-    difference,
-    judge_areas,
-    judge_range,
-    share,
-    slope,
-    theorem,
-    thresholds,
-)
+from engine.evidence.rules import Effect, EffectCurve, Ruling, Scope
 from engine.matrix import largest_eigenvalue
 from engine.theory.relaxation import measure_cone, measure_ends, relaxation
 
@@ -86,7 +72,7 @@ claim(
     "With the diagonal loading δ = 1 the relaxation is tight: its largest value is that of the best set.",
     scope=Scope.EXACT,
     measure=measure_relaxations,
-    rule=lambda measured: theorem(measured["above"], N_RELAXATIONS),
+    rule=lambda measured: rules.theorem(measured["above"], N_RELAXATIONS),
     effect="δ ≥ 1",
     differs="The theorem is for every δ from 1 on; checked at 1, on 500 drawn cases of four to eight documents, all "
     "faces enumerated.",
@@ -96,9 +82,9 @@ claim(
 
 def judge_c2(measured: Measurement) -> Ruling:
     """Judge saddles where a stationary point is no set, and loading where it changes the local maxima."""
-    stuck = [stuck for stuck, n_between in zip(measured["stuck"], measured["between"], strict=True) if n_between]
-    counts = [counts for counts, gained in zip(measured["lost"], measured["gained"], strict=True) if counts or gained]
-    return combine([theorem(stuck, 200), theorem(counts, 200)])
+    n_stuck, n_between, n_lost, n_gained = map(np.array, itemgetter("stuck", "between", "lost", "gained")(measured))
+    counts = n_lost[(n_lost > 0) | (n_gained > 0)]
+    return rules.combine([rules.theorem(n_stuck[n_between > 0].tolist(), 200), rules.theorem(counts.tolist(), 200)])
 
 
 claim(
@@ -119,7 +105,7 @@ claim(
     "Theorem 3.1",
     "From near enough to a local maximum, one step of Algorithm 1 ends exactly at it.",
     scope=Scope.EXACT,
-    rule=lambda measured: theorem(measured["apart"], 200),
+    rule=lambda measured: rules.theorem(measured["apart"], 200),
     differs="Checked on 100 drawn cases of four to eight documents, from points as near as the proof asks.",
     cost=10,
 )
@@ -158,8 +144,8 @@ def take_step(linear: np.ndarray, hessian: np.ndarray, x: np.ndarray, k: int) ->
 
 
 def judge_c4(measured: Measurement) -> Ruling:
-    effects = [share(f"{name}, rounded or capped", n_short, n_runs) for name, (n_short, n_runs, _) in measured.items()]
-    return thresholds(effects, holds=0.01, limit=0.1)
+    counts = {f"{set_name}, rounded or capped": set_counts[:2] for set_name, set_counts in measured.items()}
+    return rules.thresholds(rules.compute_shares(counts), holds=0.01, limit=0.1)
 
 
 @claim(
@@ -174,19 +160,23 @@ def judge_c4(measured: Measurement) -> Ruling:
 )
 def measure_c4(judged_sets: Sequence[JudgedSet], _: int) -> Measurement:
     """Return, by set, runs that were rounded or stopped at the cap of steps, all runs, and the most steps."""
-    set_counts = {}
-    for judged_set in judged_sets:
-        end_rows = list(measure_ends(judged_set.space, judged_set.queries("test", 40)))
-        n_short = sum(row.fractional + row.capped for row in end_rows)
-        set_counts[judged_set.name] = [n_short, sum(row.runs for row in end_rows), max(row.most for row in end_rows)]
-    return set_counts
+    return compute_by_set(_count_ends, judged_sets)
+
+
+def _count_ends(judged_set: JudgedSet) -> list[int]:
+    columns = attrgetter("fractional", "capped", "runs", "most")
+    n_fractional, n_capped, n_runs, max_steps = np.transpose(
+        list(map(columns, measure_ends(judged_set.space, judged_set.queries("test", 40))))
+    )
+    return [int(n_fractional.sum() + n_capped.sum()), int(n_runs.sum()), int(max_steps.max())]
 
 
 def judge_c5(measured: Measurement) -> Ruling:
-    cosines = [Effect(name=f"{name}, least cosine", value=values["least"]) for name, values in measured.items()]
-    axes = "documents", "largest eigenvalue"
-    slopes = [slope(values["sizes"], np.array(values["largest"]), name, axes) for name, values in measured.items()]
-    return combine([judge_range(cosines, low=-0.99), judge_range(slopes, low=0.9, high=1.1)])
+    least_cosines = map_values(itemgetter("least"), rename_cells(measured, suffix=", least cosine"))
+    growths = map_values(itemgetter("sizes", "largest"), measured)
+    cosine_ruling = rules.judge_range(rules.build_effects(least_cosines), low=-0.99)
+    exponents = rules.fit_exponents(growths, ("documents", "largest eigenvalue"))
+    return rules.combine([cosine_ruling, rules.judge_range(exponents, low=0.9, high=1.1)])
 
 
 @claim(
@@ -207,18 +197,18 @@ def measure_c5(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
     for judged_set in judged_sets:
         rows = judged_set.space.vectors
         part = [len(rows) // divisor for divisor in (16, 8, 4, 2, 1)]
-        largest = [[largest_eigenvalue(rows[rng.permutation(len(rows))[:size]]) for size in part] for _ in range(20)]
-        set_numbers[judged_set.name] = {
-            "least": measure_cone(judged_set.space).least,
-            "sizes": part,
-            "largest": largest,
-        }
+        largest = []
+        for _repetition in range(20):
+            largest.append([largest_eigenvalue(rows[rng.permutation(len(rows))[:size]]) for size in part])
+        least_cosine = measure_cone(judged_set.space).least
+        set_numbers[judged_set.name] = {"least": least_cosine, "sizes": part, "largest": largest}
     return set_numbers
 
 
 def judge_c6(measured: Measurement) -> Ruling:
-    ruling = combine([judge_areas(read_pairs(measured, FW, method)) for method in (MMR, DPP)])
-    return add_curves(ruling, {f"{cell}, to {MMR}: area": draw_frontiers(measured, cell) for cell in measured["means"]})
+    ruling = rules.combine([rules.judge_areas(read_pairs(measured, FW, method)) for method in (MMR, DPP)])
+    curves = {f"{cell}, to {MMR}: area": draw_frontiers(measured, cell) for cell in measured["means"]}
+    return rules.add_curves(ruling, curves)
 
 
 frontier_claim(
@@ -236,17 +226,19 @@ def draw_frontiers(measured: Measurement, cell_name: str) -> list[EffectCurve]:
     set_name, _, k = cell_name.rpartition(", k ")
     if k != str(frontiers.FRONTIER_SIZES[0]):
         return []
-    method_means = {method: measured["means"][cell_name][method] for method in (FW, MMR, DPP)}
-    axes = f"ILAD@{k}", f"Recall@{k}, {set_name}"
-    return [curve_of(method, axes, *np.array(setting_rows)[:, :2].T) for method, setting_rows in method_means.items()]
+    axes, curves = (f"ILAD@{k}", f"Recall@{k}, {set_name}"), []
+    for method in (FW, MMR, DPP):
+        ilad_means, recall_means, *_ = np.transpose(measured["means"][cell_name][method])
+        curves.append(rules.curve_of(method, axes, ilad_means, recall_means))
+    return curves
 
 
 def judge_c7(measured: Measurement) -> Ruling:
     """Judge Frank–Wolfe against greed for the same objective; add how sets that have more of it do."""
-    ruling, swapped = (judge_areas(read_pairs(measured, *pair)) for pair in ((FW, GREEDY), (POLISHED, FW)))
-    return replace(
-        ruling, why=f"{ruling.why} With swaps after it: {swapped.why}", effects=ruling.effects + swapped.effects
-    )
+    ruling = rules.judge_areas(read_pairs(measured, FW, GREEDY))
+    swapped = rules.judge_areas(read_pairs(measured, POLISHED, FW))
+    why = f"{ruling.why} With swaps after it: {swapped.why}"
+    return replace(ruling, why=why, effects=ruling.effects + swapped.effects)
 
 
 frontier_claim(
@@ -261,9 +253,10 @@ frontier_claim(
 
 def judge_c8(measured: Measurement) -> Ruling:
     """Judge MMR's lead up to θ = .2, and Frank–Wolfe's from .5 on, which is not to be negative."""
-    small_weight_leads = {f"{cell}, MMR's lead to θ .2": differences for cell, differences in measured["small"].items()}
-    leads = {f"{cell}, its own lead from θ .5": differences for cell, differences in measured["practical"].items()}
-    return combine([difference(small_weight_leads, 1.0), judge_range(difference(leads, 1.0).effects, low=-1.0)])
+    small_weight_leads = rename_cells(measured["small"], suffix=", MMR's lead to θ .2")
+    lead_ruling = rules.difference(rename_cells(measured["practical"], suffix=", its own lead from θ .5"), 1.0)
+    small_weight_ruling = rules.difference(small_weight_leads, 1.0)
+    return rules.combine([small_weight_ruling, rules.judge_range(lead_ruling.effects, low=-1.0)])
 
 
 frontier_claim(
@@ -282,7 +275,7 @@ def judge_c9(measured: Measurement) -> Ruling:
     for cell_name, cell_ratios in measured["steps"].items():
         for method, stored_effect in cell_ratios.items():
             effects.append(read_effect(f"{cell_name}, share of {method}'s way", stored_effect))
-    return judge_range(effects, high=0.5)
+    return rules.judge_range(effects, high=0.5)
 
 
 frontier_claim(
@@ -298,7 +291,7 @@ latency_claim(
     "C10",
     "§3, §4.2, Figure 1 (right)",
     "Frank–Wolfe's time grows more slowly than k.",
-    rule=lambda measured: judge_range(fit_slopes(measured, latencies.FW), high=1.0),
+    rule=lambda measured: rules.judge_range(fit_slopes(measured, latencies.FW), high=1.0),
     differs="One thread of a CPU, 384 dimensions, 11,112 documents and 30,000 drawn ones, θ ½ and .9; the paper has a "
     "GPU and 1,024 dimensions.",
 )
@@ -306,8 +299,8 @@ latency_claim(
 
 def judge_c11(measured: Measurement) -> Ruling:
     """Judge both methods as their papers print them: the engine's own look only where a pick may be."""
-    mmr_ruling = judge_range(fit_slopes(measured, PLAIN_MMR), low=0.85, high=1.15)
-    return combine([mmr_ruling, judge_range(fit_slopes(measured, PLAIN_DPP), low=1.0)])
+    mmr_ruling = rules.judge_range(fit_slopes(measured, PLAIN_MMR), low=0.85, high=1.15)
+    return rules.combine([mmr_ruling, rules.judge_range(fit_slopes(measured, PLAIN_DPP), low=1.0)])
 
 
 latency_claim(
@@ -327,17 +320,16 @@ def judge_c12(measured: Measurement) -> Ruling:
     for method in (PLAIN_MMR, latencies.MMR):
         method_ratios = compute_ratios(measured, method)
         for (set_name, weight), (set_sizes, ratio) in method_ratios.items():
-            large_indices = [size_index for size_index, set_size in enumerate(set_sizes) if set_size >= 100]
-            faster[f"{set_name}, θ {weight:g}, {method}"] = np.log(ratio[:, large_indices]).mean(1).tolist()
+            cell_name, n_small = f"{set_name}, θ {weight:g}, {method}", np.searchsorted(set_sizes, 100)
+            faster[cell_name] = np.log(ratio[:, n_small:]).mean(1).tolist()
             # A ratio that grows with k has a positive exponent.
-            growing.append(
-                slope(set_sizes, ratio, f"{set_name}, θ {weight:g}, {method}", ("k", "times as long as Frank–Wolfe"))
-            )
+            growing.append(rules.slope(set_sizes, ratio, cell_name, ("k", "times as long as Frank–Wolfe")))
             if weight == largest_weight:
                 smallest_ratio = method_ratios[set_name, first][1]
                 name = f"{set_name}, {method}, θ {first:g} to {weight:g}"
                 weight_log_ratios[name] = np.log(ratio / smallest_ratio).mean(1).tolist()
-    return combine([difference(faster, margin), judge_range(growing, low=0.0), difference(weight_log_ratios, margin)])
+    ratio_rulings = rules.difference(faster, margin), rules.judge_range(growing, low=0.0)
+    return rules.combine([*ratio_rulings, rules.difference(weight_log_ratios, margin)])
 
 
 latency_claim(
@@ -351,8 +343,8 @@ latency_claim(
 
 
 def judge_c13(measured: Measurement) -> Ruling:
-    effects = [share(name, sum(gap_share <= 1e-9 for gap_share in gaps), len(gaps)) for name, gaps in measured.items()]
-    return thresholds(effects, holds=0.95, limit=0.9)
+    counts = {name: (int((np.array(gaps) <= 1e-9).sum()), len(gaps)) for name, gaps in measured.items()}
+    return rules.thresholds(rules.compute_shares(counts), holds=0.95, limit=0.9)
 
 
 @claim(
@@ -375,11 +367,10 @@ def measure_c13(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
         every = judged.queries("test")
         rows = np.sort(rng.choice(len(every), min(count, len(every)), replace=False)).tolist()
         cases[f"{judged.name}'s most relevant"] = [pool[1:] for pool in iterate_pools(judged.space, every.take(rows))]
-    return {
-        f"{name}, θ {weight}": [_compute_gap(*instance, weight) for instance in source_cases]
-        for name, source_cases in cases.items()
-        for weight in (0.5, 0.7, 0.9)
-    }
+    gaps = {}
+    for (name, pools), weight in product(cases.items(), (0.5, 0.7, 0.9)):
+        gaps[f"{name}, θ {weight}"] = round_significant(_compute_gap(rows, query, weight) for rows, query in pools)
+    return gaps
 
 
 def _draw_pool(rng: np.random.Generator, n_clusters: int) -> tuple[np.ndarray, np.ndarray]:
@@ -395,16 +386,15 @@ def _draw_pool(rng: np.random.Generator, n_clusters: int) -> tuple[np.ndarray, n
 
 
 def _compute_gap(rows: Any, query: Any, weight: float) -> float:
-    optimum = optimum_gap("frank_wolfe", rows, query, k=5, relevance_weight=weight, polish=False)
-    return float(f"{optimum.share:.6g}")
+    return optimum_gap("frank_wolfe", rows, query, k=5, relevance_weight=weight, polish=False).share
 
 
 def judge_c14(measured: Measurement) -> Ruling:
     """Judge by how many percent more than Frank–Wolfe's the others' ILAD at one θ differs over k."""
     cells: dict[str, Any] = {}
     for name, spreads in measured["spreads"].items():
-        cells |= {f"{name}, to {method}": percents for method, percents in spreads.items()}
-    return difference(cells, margin=5.0)
+        cells |= rename_cells(spreads, prefix=f"{name}, to ")
+    return rules.difference(cells, margin=5.0)
 
 
 frontier_claim(
@@ -430,9 +420,10 @@ def judge_c16(measured: Measurement) -> Ruling:
     effects = []
     for name, (exact_steps, lipschitz_steps) in measured.items():
         ratios = np.log(np.array(lipschitz_steps) / np.array(exact_steps))
-        low, high = np.exp(np.array(bootstrap_intervals(ratios[:, None], N_RESAMPLES, 0), dtype=float))[0].tolist()
+        ends = np.array(bootstrap_intervals(ratios[:, None], rules.N_RESAMPLES, 0), dtype=float)
+        low, high = np.exp(ends)[0].tolist()
         effects.append(Effect(name=f"{name}: times the steps", value=float(np.exp(ratios.mean())), low=low, high=high))
-    return judge_range(sorted(effects, key=lambda effect: effect.value), low=1.1)
+    return rules.judge_range(sorted(effects, key=lambda effect: effect.value), low=1.1)
 
 
 @claim(
@@ -455,13 +446,14 @@ def measure_c16(judged_sets: Sequence[JudgedSet], _: int) -> Measurement:
         for weight in (0.1, 0.5, 0.9):
             hessian = 2 * (1 - weight) * (2 * np.eye(len(doc_vectors)) - doc_vectors @ doc_vectors.T)
             lipschitz = float(np.linalg.norm(hessian, 2))
-            for k in (set_size for set_size in (5, 20, 50) if set_size < len(doc_vectors)):
+            for k in filter(len(doc_vectors).__gt__, (5, 20, 50)):
                 linear = weight * (k - 1) * relevances
-                paths = [trace_objective(linear, hessian, k, step_rule) for step_rule in (None, lipschitz)]
+                exact = trace_objective(linear, hessian, k)
+                by_constant = trace_objective(linear, hessian, k, lipschitz)
                 # The goal is set by the lower of both ends, so that both paths reach it.
-                start_values, end_values = paths[0][0], np.minimum(*(path_values[-1] for path_values in paths))
-                goal = start_values + 0.999 * (end_values - start_values)
-                steps[f"{judged.name}, θ {weight:g}, k {k}"] = [(values >= goal).argmax(0).tolist() for values in paths]
+                goal = exact[0] + 0.999 * (np.minimum(exact[-1], by_constant[-1]) - exact[0])
+                n_steps = [(values >= goal).argmax(0).tolist() for values in (exact, by_constant)]
+                steps[f"{judged.name}, θ {weight:g}, k {k}"] = n_steps
     return steps
 
 

@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
+from itertools import product
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +20,10 @@ from engine.evaluation.statistics import bootstrap_means, percentile_ends
 from engine.evaluation.stratification import measure_relevant_correlations
 from engine.evaluation.studies.latency import measure_latencies
 from engine.evaluation.studies.per_query_best import compute_headroom
+from engine.evidence import rules
+from engine.evidence.cells import map_values, rename_cells, round_cells
 from engine.evidence.claim import Measurement, PaperClaims, define_measure
-from engine.evidence.judged_sets import JudgedSet
+from engine.evidence.judged_sets import JudgedSet, compute_by_set
 from engine.evidence.latencies import draw_space
 from engine.evidence.measures import (
     DENSE,
@@ -30,24 +34,10 @@ from engine.evidence.measures import (
     POINTS,
     get_cells,
     measure_tuned,
+    stack_values,
     tuned_differences,
 )
-from engine.evidence.rules import (
-    Effect,
-    EffectCurve,
-    Ruling,
-    Scope,
-    add_curves,
-    combine,
-    curve_of,
-    difference,
-    equivalence,
-    judge_range,
-    share,
-    slope,
-    theorem,
-    thresholds,
-)
+from engine.evidence.rules import Effect, EffectCurve, Ruling, Scope
 from engine.evidence.trained_systems import TRAINED_PARAMS, TrainedSystems, trained_values
 from engine.params import values_of
 from engine.theory.success_sets import success_sets
@@ -66,7 +56,7 @@ THREE_SETS = (TOOLBANK, TOOLLENS, MULTIHOP)
     "Theorem 1",
     "Whatever set dense retrieval finds exactly, NNN finds exactly too, for some λ₁ and λ₂.",
     scope=Scope.EXACT,
-    rule=lambda measured: theorem(measured["apart"], 500),
+    rule=lambda measured: rules.theorem(measured["apart"], 500),
     sets=(*THREE_SETS, "ultratool-en", "perspectrum", "cranfield"),
     differs="The right set is taken to be the k most relevant documents, k from 1 to 6; λ₁ and λ₂ are those of the "
     "proof, which lie outside the paper's grid (N2).",
@@ -79,8 +69,8 @@ def measure_n1(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
     for judged_set in judged_sets:
         queries = judged_set.queries("test", 100).vectors
         rng = np.random.default_rng(seed)
-        for row, set_size in zip(range(len(queries)), rng.choice(list(range(1, 7)), len(queries)), strict=True):
-            counts.append(_count_differences(judged_set.space.vectors.double(), queries[row].double(), int(set_size)))
+        for query, set_size in zip(queries, rng.choice(list(range(1, 7)), len(queries)), strict=True):
+            counts.append(_count_differences(judged_set.space.vectors.double(), query.double(), int(set_size)))
     return {"apart": [n_rows for n_rows in counts if n_rows is not None]}
 
 
@@ -92,7 +82,7 @@ def _count_differences(vectors: object, query: object, set_size: int) -> int | N
         return None
     # Two more places than both sets can fill: additional members of the support must be visible.
     ranking = engine.select("nnn", vectors, query, k=2 * set_size + 2, l1=witness.l1, l2=witness.l2)
-    return len({row_index for row_index in ranking.index[0].tolist() if row_index >= 0} ^ set(witness.rows))
+    return len({*ranking.rows()} ^ {*witness.rows})
 
 
 @define_measure("exact sets")
@@ -103,11 +93,12 @@ def measure_exact_sets(judged_sets: Sequence[JudgedSet], _: int) -> dict[str, di
     """
     set_counts = {}
     for judged_set in judged_sets:
-        split_results = [
-            success_sets(judged_set.space, judged_set.queries(split), judged_set.splits[split], path_l2=(0.0,))
-            for split in ("dev", "test")
-        ]
-        dense, grid = (np.concatenate([getattr(part, name) for part in split_results]) for name in ("dense", "by_grid"))
+        split_results = []
+        for split in ("dev", "test"):
+            queries, qrels = judged_set.queries(split), judged_set.splits[split]
+            result = success_sets(judged_set.space, queries, qrels, path_l2=(0.0,))
+            split_results.append((result.dense, result.by_grid))
+        dense, grid = map(np.concatenate, zip(*split_results, strict=True))
         gains = (grid.astype(int) - dense).tolist()
         set_counts[judged_set.name] = {"dense": int(dense.sum()), "both": int((dense & grid).sum()), "gains": gains}
     return set_counts
@@ -121,8 +112,8 @@ exact_claim = partial(claim, measure=measure_exact_sets, sets=(*THREE_SETS, "ult
 
 
 def judge_n2(measured: Measurement) -> Ruling:
-    shares = [share(f"{name}: share of them", of_set["both"], of_set["dense"]) for name, of_set in measured.items()]
-    return thresholds(shares, holds=0.95, limit=0.5)
+    counts = map_values(itemgetter("both", "dense"), measured)
+    return rules.thresholds(rules.compute_shares(rename_cells(counts, suffix=": share of them")), holds=0.95, limit=0.5)
 
 
 exact_claim(
@@ -142,7 +133,7 @@ N_COUNTEREXAMPLES = 60
     "Proposition 1",
     "There are documents and a query whose right set NNN finds and no ranking by inner products does.",
     scope=Scope.EXACT,
-    rule=lambda measured: theorem(measured["apart"], N_COUNTEREXAMPLES),
+    rule=lambda measured: rules.theorem(measured["apart"], N_COUNTEREXAMPLES),
     differs="The proposition's own example, at 60 values of λ₁.",
 )
 def measure_n3(_: Sequence[JudgedSet], seed: int) -> Measurement:
@@ -153,16 +144,14 @@ def measure_n3(_: Sequence[JudgedSet], seed: int) -> Measurement:
         top_rows = sorted(range(3), key=lambda row_index: -example.scores[row_index])[: len(example.support)]
         ranking = engine.select("nnn", example.vectors, example.query, k=3, l1=l1, l2=0.0)
         # The second term is 1 if the two best scores are the support, which would make the example no counterexample.
-        support_rows = {row_index for row_index in ranking.index[0].tolist() if row_index >= 0}
-        difference_counts.append(len(support_rows ^ set(example.support)) + (set(top_rows) == support_rows))
+        support_rows = {*ranking.rows()}
+        difference_counts.append(len(support_rows ^ {*example.support}) + ({*top_rows} == support_rows))
     return {"apart": difference_counts}
 
 
 def judge_n4(measured: Measurement) -> Ruling:
-    gains = {}
-    for name, of_set in measured.items():
-        gains[f"{name}: points of queries"] = [POINTS * gain for gain in of_set["gains"]]
-    return difference(gains, margin=0.5)
+    gains = {f"{name}: points of queries": np.multiply(POINTS, of_set["gains"]) for name, of_set in measured.items()}
+    return rules.difference(gains, margin=0.5)
 
 
 exact_claim(
@@ -203,7 +192,7 @@ claim(
     "Table 2",
     "NNN without training is about level with dense retrieval on MultiHop-RAG.",
     measure=tuned_differences.of(claimed=ELASTIC_GRID, others={"dense": [DENSE]}),
-    rule=partial(equivalence, margin=2.0),
+    rule=partial(rules.equivalence, margin=2.0),
     sets=(MULTIHOP,),
     effect="+1.3 points Comp@5, −0.5 points Comp@3",
     differs="“About level” is our reading of the table. MiniLM as it is shipped, not bge-small fine-tuned on the set; "
@@ -237,17 +226,12 @@ def trained_differences(
     set, metric, k and the pair's names → differences query by query. Intervals over them are of the queries, for the
     seeds that there are.
     """
-    return {
-        f"{judged_set.name}: points of {METRICS[metric].title}@{cutoff}, {claimed} over {other}": (
-            trained_values(judged_set, claimed, metric, cutoff) - trained_values(judged_set, other, metric, cutoff)
-        )
-        .mean(0)
-        .round(4)
-        .tolist()
-        for judged_set in sets
-        for metric, cutoff in reported
-        for claimed, other in pairs
-    }
+    cells = {}
+    for judged_set, (metric, k), (claimed, other) in product(sets, reported, pairs):
+        differences = trained_values(judged_set, claimed, metric, k) - trained_values(judged_set, other, metric, k)
+        cell_name = f"{judged_set.name}: points of {METRICS[metric].title}@{k}, {claimed} over {other}"
+        cells[cell_name] = differences.mean(0).round(4).tolist()
+    return cells
 
 
 UNROLLED = "NNN-Tr, unrolled"
@@ -268,9 +252,12 @@ trained_claim(
 
 def judge_n10(measured: Measurement) -> Ruling:
     # The paper claims a tie on ToolBank and a gain elsewhere.
-    level = {cell_name: differences for cell_name, differences in measured.items() if cell_name.startswith(TOOLBANK)}
-    better_cells = {cell_name: differences for cell_name, differences in measured.items() if cell_name not in level}
-    return combine([difference(better_cells, margin=1.0), equivalence(level, margin=2.0)])
+    level_cells: dict[str, Any] = {}
+    better_cells: dict[str, Any] = {}
+    for cell_name, differences in measured.items():
+        cells = level_cells if cell_name.startswith(TOOLBANK) else better_cells
+        cells[cell_name] = differences
+    return rules.combine([rules.difference(better_cells, margin=1.0), rules.equivalence(level_cells, margin=2.0)])
 
 
 trained_claim(
@@ -349,7 +336,7 @@ trained_claim(
     "§4.2, Tables 1, 2",
     "Once embeddings are trained for it, λ₁ alone and λ₂ alone are competitive with both.",
     measure=trained_differences.of(pairs=(("L1-Tr", "NNN-Tr, implicit + ours"), ("L2-Tr", "NNN-Tr, implicit + ours"))),
-    rule=partial(equivalence, margin=1.0),
+    rule=partial(rules.equivalence, margin=1.0),
     effect="63.1 and 62.7 against 63.1 (NumpyBank), 96.3 and 97.0 against 97.0 % Comp@5 (ToolLens)",
     differs=f"{ADAPTED} Competitive: within a point. All three are trained with implicit gradients and a loss that is "
     "not the paper's.",
@@ -360,20 +347,14 @@ EMBEDDINGS = {"trained": UNROLLED, "frozen": START}
 
 
 def judge_n18(measured: Measurement) -> Ruling:
-    axis, ranks = "settings of λ₁ and λ₂, best first", range(1, len(ELASTIC_GRID) + 1)
-    effects = [
-        Effect(
-            name=f"{name}: ratio of spreads, trained to frozen",
-            value=set_values["ratio"][0],
-            low=set_values["ratio"][1],
-            high=set_values["ratio"][2],
-            curves=tuple(
-                curve_of(which, (axis, f"Comp@5 in points, {name}"), ranks, set_values[which]) for which in EMBEDDINGS
-            ),
-        )
-        for name, set_values in measured.items()
-    ]
-    return judge_range(effects, high=1.0)
+    effects, ranks = [], range(1, len(ELASTIC_GRID) + 1)
+    for set_name, set_values in measured.items():
+        value, low, high = set_values["ratio"]
+        axes = "settings of λ₁ and λ₂, best first", f"Comp@5 in points, {set_name}"
+        curves = rules.build_curves(axes, ranks, {title: set_values[title] for title in EMBEDDINGS})
+        name = f"{set_name}: ratio of spreads, trained to frozen"
+        effects.append(Effect(name=name, value=value, low=low, high=high, curves=tuple(curves)))
+    return rules.judge_range(effects, high=1.0)
 
 
 @trained_claim(
@@ -391,9 +372,10 @@ def measure_n18(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
     first, in the mean over seeds."""
     set_results = {}
     for judged_set in judged_sets:
-        by_name = {name: measure_grid(judged_set, system_name) for name, system_name in EMBEDDINGS.items()}
-        points = {name: np.sort(POINTS * grid.mean((0, 1)))[::-1].round(4).tolist() for name, grid in by_name.items()}
-        set_results[judged_set.name] = {"ratio": spread_ratio(by_name["trained"], by_name["frozen"], seed), **points}
+        grids = map_values(partial(measure_grid, judged_set), EMBEDDINGS)
+        points = {name: np.sort(POINTS * grid.mean((0, 1)))[::-1] for name, grid in grids.items()}
+        ratio = spread_ratio(grids["trained"], grids["frozen"], seed)
+        set_results[judged_set.name] = {"ratio": ratio, **round_cells(points)}
     return set_results
 
 
@@ -401,9 +383,11 @@ def measure_grid(judged_set: JudgedSet, system_name: str) -> np.ndarray:
     """(seeds, n, cells) Comp@5 at every setting of the grid on a system's embeddings, whose seeds the folder has."""
     n_seeds = len(trained_values(judged_set, system_name, "comp", 5))
     systems = TrainedSystems(judged_set, Path(judged_set.work or ""))
-    spaces = (systems.space(system_name, seed) for seed in range(n_seeds))
-    swept = (get_cells(judged_set, ELASTIC_GRID, "test", ("comp",), 5, seed_space) for seed_space in spaces)
-    return np.stack([np.column_stack([swept_cell.values["comp"] for swept_cell in seed_cells]) for seed_cells in swept])
+    seed_grids = []
+    for seed in range(n_seeds):
+        space = systems.space(system_name, seed)
+        seed_grids.append(stack_values(get_cells(judged_set, ELASTIC_GRID, "test", ("comp",), 5, space), "comp"))
+    return np.stack(seed_grids)
 
 
 def spread_ratio(trained_grid: np.ndarray, frozen_grid: np.ndarray, seed: int) -> list[float]:
@@ -416,7 +400,7 @@ def spread_ratio(trained_grid: np.ndarray, frozen_grid: np.ndarray, seed: int) -
         spreads = (surfaces.max(2) - np.median(surfaces, axis=2)).mean(1)
         return float(spreads[0] / spreads[1])
 
-    drawn_ratios = [of(column_means) for column_means in bootstrap_means(all_columns, 1000, seed)]
+    drawn_ratios = list(map(of, bootstrap_means(all_columns, 1000, seed)))
     return [of(all_columns.mean(0)), *percentile_ends(drawn_ratios)]
 
 
@@ -457,7 +441,7 @@ def measure_query_gains(judged_sets: Sequence[JudgedSet], _: int) -> Measurement
             query_ids, qrels = half_set.queries("test").ids, half_set.splits["test"]
             correlations = measure_relevant_correlations(judged_set.space, qrels)
             query_gains = measure_tuned(half_set, ELASTIC_GRID, "comp", 5) - measure_tuned(half_set, [DENSE], "comp", 5)
-            set_values["relevant"] += [len(qrels.relevant(query_id)) for query_id in query_ids]
+            set_values["relevant"] += map(len, map(qrels.relevant, query_ids))
             set_values["correlations"] += map(correlations.get, query_ids)
             set_values["gains"] += query_gains.tolist()
     return gains_by_set
@@ -468,7 +452,6 @@ def slope_terms(numbers: np.ndarray, gains: np.ndarray) -> np.ndarray:
     deviations = numbers - numbers.mean()
     fitted_slope = deviations @ gains / (deviations @ deviations)
     residuals = gains - gains.mean() - fitted_slope * deviations
-    # Each query's term is the slope plus its influence, so that the mean of the terms is the fitted slope.
     # Each query's term is the slope plus its influence, so that the mean of the terms is the fitted slope.
     query_terms: np.ndarray = fitted_slope + len(deviations) * deviations * residuals / (deviations @ deviations)
     return query_terms
@@ -483,11 +466,14 @@ def judge_n20(measured: Measurement) -> Ruling:
         n_relevant, query_gains = np.array(set_values["relevant"], dtype=float), np.array(set_values["gains"])
         slope_cells[f"{set_name}: points a document"] = slope_terms(n_relevant, query_gains).tolist()
         # Means over fewer than five queries would be mostly chance in a figure.
-        relevant_counts = [count for count in np.unique(n_relevant) if (n_relevant == count).sum() >= 5]
+        counts, n_queries = np.unique(n_relevant, return_counts=True)
+        relevant_counts = counts[n_queries >= 5].tolist()
         mean_gains = [float(query_gains[n_relevant == count].mean()) for count in relevant_counts]
-        curves[f"{set_name}: points a document"] = [curve_of(set_name, axes, relevant_counts, mean_gains)]
+        curves[f"{set_name}: points a document"] = [rules.curve_of(set_name, axes, relevant_counts, mean_gains)]
         few_gains[f"{set_name}: points with at most 2 documents"] = query_gains[n_relevant <= 2].tolist()
-    return add_curves(combine([difference(slope_cells, margin=0.5), equivalence(few_gains, margin=1.0)]), curves)
+    return rules.add_curves(
+        rules.combine([rules.difference(slope_cells, margin=0.5), rules.equivalence(few_gains, margin=1.0)]), curves
+    )
 
 
 claim(
@@ -505,7 +491,7 @@ claim(
 
 
 def judge_n21(measured: Measurement) -> Ruling:
-    return thresholds([share(set_name, *counts) for set_name, counts in measured.items()], holds=0.01, limit=0.1)
+    return rules.thresholds(rules.compute_shares(measured), holds=0.01, limit=0.1)
 
 
 @claim(
@@ -521,18 +507,19 @@ def judge_n21(measured: Measurement) -> Ruling:
 )
 def measure_n21(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
     """Set → pairs of a query and a setting of the grid, and those whose first five are another set than the exact's."""
-    return {judged_set.name: _count_other_sets(judged_set) for judged_set in judged_sets}
+    return compute_by_set(_count_other_sets, judged_sets)
 
 
 def _count_other_sets(judged_set: JudgedSet) -> list[int]:
     vectors, queries = judged_set.space.vectors, judged_set.queries("test", 200).vectors
     grid = [dict(values_of(decoder.select)) for decoder in ELASTIC_GRID]
-    steps = [{**settings, "solver": "fista"} for settings in grid]
-    pairs = zip(*(engine.select_grid("nnn", vectors, queries, k=5, grid=g) for g in (grid, steps)), strict=True)
-    different = [
-        (exact.index.sort(1).values != step_ranking.index.sort(1).values).any(1) for exact, step_ranking in pairs
-    ]
-    return [sum(int(flags.sum()) for flags in different), sum(len(flags) for flags in different)]
+    steps = [settings | {"solver": "fista"} for settings in grid]
+    select_grid = partial(engine.select_grid, "nnn", vectors, queries, k=5)
+    n_different, n_pairs = 0, 0
+    for exact, step_ranking in zip(select_grid(grid=grid), select_grid(grid=steps), strict=True):
+        is_different = (exact.index.sort(1).values != step_ranking.index.sort(1).values).any(1)
+        n_different, n_pairs = n_different + int(is_different.sum()), n_pairs + len(is_different)
+    return [n_different, n_pairs]
 
 
 STEPS_GRID = [replace(d, select=replace(d.select, solver="fista")) for d in ELASTIC_GRID]
@@ -542,7 +529,7 @@ claim(
     "§3.1, eq. 5",
     "Fifty steps of FISTA retrieve as well as the minimiser would.",
     measure=tuned_differences.of(claimed=ELASTIC_GRID, others={"50 steps": STEPS_GRID}),
-    rule=partial(equivalence, margin=1.0),
+    rule=partial(rules.equivalence, margin=1.0),
     sets=THREE_SETS,
     differs="Taken for granted by the paper. Comp@5, λ chosen for each; MiniLM as it is shipped.",
     cost=60,
@@ -555,15 +542,12 @@ TIMED = {"search": engine.make("top_k"), "50 steps": engine.make("nnn", solver="
 
 def judge_n23(measured: Measurement) -> Ruling:
     """Judge the growth; the number of searches that a query takes is only reported."""
-    drawn_seconds, solvers = measured["drawn"], ("50 steps", "exact")
-    axes = "documents", "seconds of a query"
-    slopes = [slope(drawn_seconds["sizes"], np.array(drawn_seconds[name]), name, axes) for name in solvers]
-    ratio_texts = [
-        f"{name} {np.median(np.array(seconds[name])[:, -1] / np.array(seconds['search'])[:, -1]):.1f} ({space_name})"
-        for space_name, seconds in measured.items()
-        for name in solvers
-    ]
-    ruling = judge_range(slopes, high=1.1)
+    drawn_seconds, solvers, ratio_texts = measured["drawn"], ("50 steps", "exact"), []
+    growths = {name: (drawn_seconds["sizes"], drawn_seconds[name]) for name in solvers}
+    for (space_name, seconds), name in product(measured.items(), solvers):
+        solver_seconds, search_seconds = np.array([seconds[name], seconds["search"]])[:, :, -1]
+        ratio_texts.append(f"{name} {np.median(solver_seconds / search_seconds):.1f} ({space_name})")
+    ruling = rules.judge_range(rules.fit_exponents(growths, ("documents", "seconds of a query")), high=1.1)
     return replace(ruling, why=f"{ruling.why} At the most documents, in searches: {', '.join(ratio_texts)}.")
 
 
@@ -587,15 +571,15 @@ def time_solvers(spaces: Sequence[tuple[engine.Space, engine.Embeddings]]) -> Me
 
     Of two queries the second, as what a space remembers of a query would serve the first, which was asked before.
     """
-    round_seconds: dict[str, list[list[float]]] = {stage_name: [[] for _ in range(7)] for stage_name in TIMED}
+    round_seconds = np.zeros((len(TIMED), 7, len(spaces)))
     # Methods and spaces take turns in every round, so that a slow moment of the machine hits all of them.
     for round_index in range(7):
-        for space, queries in spaces:
+        for space_index, (space, queries) in enumerate(spaces):
             query_pair = queries.take([2 * round_index, 2 * round_index + 1])
             latency_rows = measure_latencies(list(TIMED.values()), space, query_pair, (5,), calls=2, plain=False)
-            for stage_name, latency_row in zip(TIMED, latency_rows, strict=True):
-                round_seconds[stage_name][round_index].append(round(float(latency_row.seconds[1]), 7))
-    return {"sizes": [len(space) for space, _ in spaces], **round_seconds}
+            round_seconds[:, round_index, space_index] = [row.seconds[1] for row in latency_rows]
+    seconds = dict(zip(TIMED, round_seconds.round(7).tolist(), strict=True))
+    return {"sizes": [len(space) for space, _ in spaces], **seconds}
 
 
 FACTORS = {"N": (2_000, 4_000, 8_000, 16_000), "T": (10, 20, 40, 80), "d": (48, 96, 192, 384)}
@@ -603,8 +587,8 @@ FACTORS = {"N": (2_000, 4_000, 8_000, 16_000), "T": (10, 20, 40, 80), "d": (48, 
 
 
 def judge_n24(measured: Measurement) -> Ruling:
-    exponents = [slope(values, np.array([measured[name]]), name, (name, "bytes")) for name, values in FACTORS.items()]
-    return judge_range(exponents, low=0.85, high=1.15)
+    slopes = [rules.slope(sizes, np.array([measured[name]]), name, (name, "bytes")) for name, sizes in FACTORS.items()]
+    return rules.judge_range(slopes, low=0.85, high=1.15)
 
 
 @claim(
@@ -618,12 +602,12 @@ def judge_n24(measured: Measurement) -> Ruling:
 )
 def measure_n24(_: Sequence[JudgedSet], seed: int) -> Measurement:
     """Factor → bytes at its values, the others at their largest."""
-    largest = {name: values[-1] for name, values in FACTORS.items()}
+    largest = map_values(max, FACTORS)
     space, queries = draw_space(largest["N"], seed)
 
     def count_bytes(sizes: Mapping[str, int]) -> int:
-        row_vectors, query = (part.vectors[: sizes["N"], : sizes["d"]].clone() for part in (space, queries.take([0])))
-        return count_gradient_bytes(row_vectors, query, sizes["T"])
+        row_vectors, query = space.vectors[: sizes["N"], : sizes["d"]], queries.vectors[:1, : sizes["d"]]
+        return count_gradient_bytes(row_vectors.clone(), query.clone(), sizes["T"])
 
     return {name: [count_bytes({**largest, name: value}) for value in values] for name, values in FACTORS.items()}
 
@@ -652,7 +636,7 @@ QUERY_RULES = tuned_differences.of(claimed=SHARE_GRID + COUNT_GRID, others={"one
 
 
 def judge_n25(measured: Measurement) -> Ruling:
-    ruling = difference(measured["gains"], margin=1.0)
+    ruling = rules.difference(measured["gains"], margin=1.0)
     headroom_text = ", ".join(f"{set_name} {headroom:.1f}" for set_name, headroom in measured["most"].items())
     why = f"{ruling.why} The best pair for each query, were it known, would gain: {headroom_text}."
     return replace(ruling, why=why)
@@ -691,7 +675,7 @@ def judge_n26(measured: Measurement) -> Ruling:
     differences = []
     for name, sizes in measured.items():
         differences += [abs(sizes[key] - printed) for key, printed in PRINTED_SIZES[name].items()]
-    return theorem(differences, sum(map(len, PRINTED_SIZES.values())))
+    return rules.theorem(differences, sum(map(len, PRINTED_SIZES.values())))
 
 
 @claim(
@@ -705,7 +689,7 @@ def judge_n26(measured: Measurement) -> Ruling:
 )
 def measure_n26(judged_sets: Sequence[JudgedSet], _: int) -> Measurement:
     """Set → its numbers as Table 3 has them."""
-    return {judged_set.name: _count_sizes(judged_set) for judged_set in judged_sets if judged_set.name in PRINTED_SIZES}
+    return compute_by_set(_count_sizes, [judged_set for judged_set in judged_sets if judged_set.name in PRINTED_SIZES])
 
 
 def _count_sizes(judged_set: JudgedSet) -> dict[str, float]:
@@ -745,7 +729,7 @@ def judge_n29(measured: Measurement) -> Ruling:
         query_pairs = zip(set_values["correlations"], set_values["gains"], strict=True)
         correlations, query_gains = np.array([pair for pair in query_pairs if pair[0] is not None], dtype=float).T
         slopes[f"{name}: points a tenth of the cosine"] = slope_terms(correlations / 10, query_gains).tolist()
-    return difference(slopes, margin=0.5)
+    return rules.difference(slopes, margin=0.5)
 
 
 claim(
@@ -765,14 +749,12 @@ FISTA_STEPS = (2, 5, 10, 20, 50, 100)
 
 
 def judge_n30(measured: Measurement) -> Ruling:
-    differences = {f"{set_name}: 10 steps less 50": set_values["apart"] for set_name, set_values in measured.items()}
-    curves = {}
+    differences, curves = {}, {}
     for set_name, set_values in measured.items():
-        curves[f"{set_name}: 10 steps less 50"] = [
-            curve_of(system, ("steps of FISTA", f"Comp@5 in points, {set_name}"), FISTA_STEPS, step_points)
-            for system, step_points in set_values["curves"].items()
-        ]
-    return add_curves(equivalence(differences, margin=1.0), curves)
+        cell_name, axes = f"{set_name}: 10 steps less 50", ("steps of FISTA", f"Comp@5 in points, {set_name}")
+        differences[cell_name] = set_values["apart"]
+        curves[cell_name] = rules.build_curves(axes, FISTA_STEPS, set_values["curves"])
+    return rules.add_curves(rules.equivalence(differences, margin=1.0), curves)
 
 
 @trained_claim(
@@ -791,23 +773,21 @@ def measure_n30(judged_sets: Sequence[JudgedSet], _: int) -> Measurement:
     set_results = {}
     for judged_set in judged_sets:
         points = measure_by_steps(judged_set)
-        trained = points[UNROLLED].mean(0)
-        set_results[judged_set.name] = {
-            "curves": {name: system_points.mean((0, 1)).round(4).tolist() for name, system_points in points.items()},
-            "apart": (trained[:, FISTA_STEPS.index(10)] - trained[:, FISTA_STEPS.index(50)]).round(4).tolist(),
-        }
+        curves = {name: system_points.mean((0, 1)) for name, system_points in points.items()}
+        few_steps, many_steps = points[UNROLLED].mean(0)[:, [FISTA_STEPS.index(10), FISTA_STEPS.index(50)]].T
+        differences = (few_steps - many_steps).round(4).tolist()
+        set_results[judged_set.name] = {"curves": round_cells(curves), "apart": differences}
     return set_results
 
 
 def measure_by_steps(judged_set: JudgedSet) -> dict[str, np.ndarray]:
     """System → (seeds, n, steps) points of Comp@5; dense retrieval takes none."""
-    seed_range = range(len(trained_values(judged_set, UNROLLED, "comp", 5)))
     values: dict[str, list[np.ndarray]] = {}
-    for seed in seed_range:
+    for seed in range(len(trained_values(judged_set, UNROLLED, "comp", 5))):
         for name, space, decoders in _iterate_systems(judged_set, seed):
             swept_cells = get_cells(judged_set, decoders, "test", ("comp",), 5, space)
-            values.setdefault(name, []).append(POINTS * np.column_stack([cell.values["comp"] for cell in swept_cells]))
-    return {name: np.stack(seed_points) for name, seed_points in values.items()}
+            values.setdefault(name, []).append(POINTS * stack_values(swept_cells, "comp"))
+    return map_values(np.stack, values)
 
 
 def _iterate_systems(judged_set: JudgedSet, seed: int) -> Iterator[tuple[str, engine.Space, list[Decoder]]]:

@@ -15,6 +15,8 @@ from scipy.special import log_softmax, rel_entr, softmax
 import engine
 from engine import orag
 from engine.evaluation.splits import subsample
+from engine.evidence import rules
+from engine.evidence.cells import map_values, rename_cells, subtract_cells
 from engine.evidence.claim import Measurement, PaperClaims, define_measure
 from engine.evidence.deployments import (
     DEPLOYMENT_SETS,
@@ -28,20 +30,9 @@ from engine.evidence.deployments import (
     pick_cells,
     run_seeds,
 )
-from engine.evidence.judged_sets import JudgedSet
+from engine.evidence.judged_sets import JudgedSet, compute_by_set
 from engine.evidence.measures import BM25, DENSE, POINTS, scale_rows, tuned_differences
-from engine.evidence.rules import (
-    Effect,
-    Ruling,
-    Scope,
-    combine,
-    difference,
-    equivalence,
-    judge_range,
-    proportion,
-    slope,
-    theorem,
-)
+from engine.evidence.rules import Effect, Ruling, Scope
 from engine.feedback import Draw, Event, Query, Session
 from engine.feedback.presets import UPDATE_MODES
 from engine.simulation.feedback_model import Stream
@@ -95,9 +86,9 @@ def compute_gradient(session: Session, event: Event) -> np.ndarray:
 
 def compute_max_bias(session: Session, query: Query, right: int, n_drawn: int = 1) -> float:
     """Return the largest difference of the mean step over all draws to the gradient of the cross-entropy."""
-    mean_step = sum(
-        chance * compute_gradient(session, event) for chance, event in enumerate_events(session, query, right, n_drawn)
-    )
+    mean_step: np.ndarray | float = 0.0
+    for chance, event in enumerate_events(session, query, right, n_drawn):
+        mean_step = mean_step + chance * compute_gradient(session, event)
     vectors = torch.tensor(session.exact, requires_grad=True)
     loss = -torch.log_softmax(vectors @ torch.from_numpy(query.exact), 0)[right]
     (true_gradient,) = torch.autograd.grad(loss, vectors)
@@ -132,7 +123,7 @@ def _order_chance(chances: np.ndarray, row_order: Sequence[int]) -> float:
     "Feedback on the one document drawn gives the gradient of the loss on average, whether all documents move "
     "or that one.",
     scope=Scope.EXACT,
-    rule=lambda measured: theorem(measured["apart"], 1000),
+    rule=lambda measured: rules.theorem(measured["apart"], 1000),
     differs="1,000 drawn cases of few documents, all draws enumerated.",
     cost=5,
 )
@@ -150,7 +141,7 @@ def measure_o1(_: Sequence[JudgedSet], seed: int) -> Measurement:
     "Algorithm 2, eq. 5",
     "With K documents drawn and a reranker the printed step, too, is the gradient of the loss on average.",
     scope=Scope.EXACT,
-    rule=lambda measured: theorem(measured["apart"], N_CASES),
+    rule=lambda measured: rules.theorem(measured["apart"], N_CASES),
     differs="The paper calls it a stochastic gradient estimate and proves nothing of it. Few documents, all draws "
     "enumerated, a reranker that never errs. Frontier divides by the chance to be among the K instead.",
     cost=5,
@@ -160,7 +151,7 @@ def measure_o2(_: Sequence[JudgedSet], seed: int) -> Measurement:
     rng = np.random.default_rng(seed)
     biases = []
     for _case in range(N_CASES):
-        session_case = draw_session(rng, documents=4, mode="full", weights="paper")
+        session_case = draw_session(rng, min_documents=4, mode="full", weights="paper")
         biases.append(compute_max_bias(*session_case, n_drawn=int(rng.integers(2, 4))))
     return {"apart": biases}
 
@@ -171,7 +162,7 @@ def measure_o2(_: Sequence[JudgedSet], seed: int) -> Measurement:
     "The expected regret of Algorithm 1 is at most a bound made of how far the start is from the best "
     "embeddings and of the right documents' chances.",
     scope=Scope.EXACT,
-    rule=lambda measured: theorem(measured["excess"], N_CASES),
+    rule=lambda measured: rules.theorem(measured["excess"], N_CASES),
     differs="Streams of five rounds, all draws enumerated. A line of the printed proof has p³ for p²; the bound does "
     "not need it.",
     cost=15,
@@ -201,11 +192,10 @@ def _regret_excess(rng: np.random.Generator) -> float | None:
     for chance, chances in enumerate_paths(session, stream):
         if min(chances) < 1e-9:
             return None
-        regret = compute_bounds(
-            float((moved**2).sum()), np.array(chances), norms, session.preset.rate, 1.0, True
-        ).theorem[-1]
+        distance, right_chances = float((moved**2).sum()), np.array(chances)
+        bounds = compute_bounds(distance, right_chances, norms, session.preset.rate, 1.0, True)
         # The expectation over all paths of the regret less what the theorem allows.
-        excess += chance * (-np.log(chances).sum() - best - regret)
+        excess += chance * (-np.log(chances).sum() - best - bounds.theorem[-1])
     return excess
 
 
@@ -220,9 +210,9 @@ def _square_excess(rng: np.random.Generator) -> float:
 
 def judge_o4(measured: Measurement) -> Ruling:
     regrets = np.array(measured["regret"])
-    growth_effect = slope(measured["rounds"], regrets.T, "regret", ("rounds", "regret, nats"))
-    bound_ruling = theorem((regrets.mean(1) - measured["allowed"]).tolist(), len(regrets))
-    return combine([bound_ruling, judge_range([growth_effect], high=0.6)])
+    growth_effect = rules.slope(measured["rounds"], regrets.T, "regret", ("rounds", "regret, nats"))
+    bound_ruling = rules.theorem((regrets.mean(1) - measured["allowed"]).tolist(), len(regrets))
+    return rules.combine([bound_ruling, rules.judge_range([growth_effect], high=0.6)])
 
 
 @claim(
@@ -256,18 +246,18 @@ def measure_o4(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
         # The corollary's rate depends on the distance to the best embeddings, which a pilot run of the stream
         # estimates.
         rate = compute_bounds(distance, pilot_run.trail.chance, squares, pilot_run.begun.preset.rate, 1.0, True).rate
-        runs = [deployment.run(run_seed, rate=rate, **changes) for run_seed in run_seeds(seed, N_RUNS)]
-        regrets.append(as_list(np.array([run.trail.loss.sum() - query_counts @ hindsight_best.losses for run in runs])))
-        allowed.append(
-            np.mean([compute_bounds(distance, run.trail.chance, squares, rate, 1.0, True).corollary for run in runs])
-        )
+        run_regrets, corollaries = [], []
+        for run in deployment.run_all(run_seeds(seed, N_RUNS), rate=rate, **changes):
+            run_regrets.append(run.trail.loss.sum() - query_counts @ hindsight_best.losses)
+            corollaries.append(compute_bounds(distance, run.trail.chance, squares, rate, 1.0, True).corollary)
+        regrets.append(as_list(np.array(run_regrets)))
+        allowed.append(np.mean(corollaries))
     return {"rounds": stream_sizes, "regret": regrets, "allowed": as_list(np.array(allowed))}
 
 
 def judge_o5(measured: Measurement) -> Ruling:
-    axes = "queries", "regret, nats"
-    growths = [slope(values["queries"], np.array(values["regret"]).T, name, axes) for name, values in measured.items()]
-    return judge_range(growths, high=1.0)
+    growths = {name: (values["queries"], np.transpose(values["regret"])) for name, values in measured.items()}
+    return rules.judge_range(rules.fit_exponents(growths, ("queries", "regret, nats")), high=1.0)
 
 
 @claim(
@@ -282,19 +272,18 @@ def judge_o5(measured: Measurement) -> Ruling:
 )
 def measure_o5(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
     """Return, by set, numbers of queries and the regrets after them to a rule that is given all answers."""
-    return {judged_set.name: _measure_regrets(deploy_set(judged_set), seed) for judged_set in judged_sets}
+    return compute_by_set(_measure_regrets, judged_sets, seed)
 
 
-def _measure_regrets(deployment: JudgedDeployment, seed: int) -> dict[str, list[float] | list[list[float]]]:
+def _measure_regrets(judged_set: JudgedSet, seed: int) -> dict[str, list[float] | list[list[float]]]:
+    deployment, regrets = deploy_set(judged_set), []
     stream_sizes = [round(stream_share * min(1500, len(deployment.stream))) for stream_share in (0.125, 0.25, 0.5, 1.0)]
     plan = Plan(checkpoints=1, measured=1, regret="oracle")
-    regrets = []
     for stream_size in stream_sizes:
         part = deployment.with_stream(subsample(deployment.stream, stream_size))
-        options = {"preset": "paper", "exposure": 5, "plan": plan}
-        runs = (part.run(run_seed, **options).regret.oracle for run_seed in run_seeds(seed, N_RUNS))
-        regrets.append(as_list(np.array([oracle_regret[-1] for oracle_regret in runs if oracle_regret is not None])))
-    return {"queries": [float(stream_size) for stream_size in stream_sizes], "regret": regrets}
+        runs = part.run_all(run_seeds(seed, N_RUNS), preset="paper", exposure=5, plan=plan)
+        regrets.append(as_list(np.array([run.regret.oracle[-1] for run in runs if run.regret.oracle is not None])))
+    return {"queries": list(map(float, stream_sizes)), "regret": regrets}
 
 
 @define_measure("paper gains")
@@ -308,25 +297,18 @@ def measure_paper_gains(judged_sets: Sequence[JudgedSet], seed: int) -> Measurem
     for deployment in map(deploy_set, judged_sets):
         first, *remaining_seeds = run_seeds(seed, 3)
         result = search(
-            deployment.space,
-            deployment.queries,
-            deployment.stream,
-            held_out=deployment.held_out,
-            plan=Plan(checkpoints=1, regret="none"),
-            rates=(1e-6, 1e-5),
-            batches=(5, 50),
-            updates=N_UPDATES,
-            k=K,
+            deployment.space, deployment.queries, deployment.stream, held_out=deployment.held_out,
+            plan=Plan(checkpoints=1, regret="none"), rates=(1e-6, 1e-5), batches=(5, 50), updates=N_UPDATES, k=K,
             seed=first,
-        )
+        )  # fmt: skip
         how = {"preset": "paper", "rate": result.best.rate, "batch": result.best.batch}
         # Rate and batch were chosen on the first half, so that only the second one may be reported.
         parts = split_in_halves(deployment.space, deployment.queries.ids, deployment.stream, Stream(), first)
         half = deployment.with_stream(parts[1])
-        runs = [result.confirmed, *(half.run(run_seed, updates=N_UPDATES, **how) for run_seed in remaining_seeds)]
-        pass_runs = [deployment.run(run_seed, **how) for run_seed in run_seeds(seed, 3)]
+        runs = [result.confirmed, *half.run_all(remaining_seeds, updates=N_UPDATES, **how)]
+        pass_runs = deployment.run_all(run_seeds(seed, 3), **how)
         for run_title, gains in ((f"{N_UPDATES} updates", half.gains(runs)), ("one pass", deployment.gains(pass_runs))):
-            measured |= {f"{deployment.name}, {run_title}, {name}": as_list(values) for name, values in gains.items()}
+            measured |= rename_cells(map_values(as_list, gains), prefix=f"{deployment.name}, {run_title}, ")
         measured[f"{deployment.name}, settings"] = [result.best.rate, result.best.batch]
     return measured
 
@@ -336,7 +318,7 @@ claim(
     "§4.1, Table 1",
     "Algorithm 1 with about 3,000 updates improves nDCG@10 and Recall@10, on new queries and on those it learned from.",
     measure=measure_paper_gains,
-    rule=lambda measured: difference(pick_cells(measured, f"{N_UPDATES} updates"), margin=1.0),
+    rule=lambda measured: rules.difference(pick_cells(measured, f"{N_UPDATES} updates"), margin=1.0),
     sets=DEPLOYMENT_SETS,
     effect="+0.9 to +8.3 points nDCG@10, +1.3 to +9.6 points Recall@10",
     differs="MiniLM, 384 dimensions and not 1,536; other data but for UltraTool, of which the published test. Four of "
@@ -349,7 +331,7 @@ claim(
     "Appendix C.3, Table 2",
     "Algorithm 1 improves nDCG@10 and Recall@10 also where each query comes only once.",
     measure=measure_paper_gains,
-    rule=lambda measured: difference(pick_cells(measured, "one pass"), margin=0.5),
+    rule=lambda measured: rules.difference(pick_cells(measured, "one pass"), margin=0.5),
     sets=DEPLOYMENT_SETS,
     effect="+0.2 to +1.5 points nDCG@10, +0.3 to +2.2 points Recall@10",
     differs="MiniLM, 384 dimensions and not 1,536; other data but for UltraTool. Rate and batch as searched for 3,000 "
@@ -366,7 +348,7 @@ def measure_default_gains(judged_sets: Sequence[JudgedSet], seed: int) -> Measur
     """
 
     def gain(deployment: JudgedDeployment) -> dict[str, np.ndarray]:
-        part_gains = deployment.gains([deployment.run(run_seed) for run_seed in run_seeds(seed, 40)])
+        part_gains = deployment.gains(deployment.run_all(run_seeds(seed, 40)))
         held_out = part_gains[f"held-out ndcg@{K}"]
         return {**part_gains, f"tail ndcg@{K}": held_out[deployment.tail], f"head ndcg@{K}": held_out[~deployment.tail]}
 
@@ -378,7 +360,7 @@ claim(
     "§4.1, appendix C.3, Table 2",
     "Feedback on one document per query, each query once, improves nDCG@10 and Recall@10.",
     measure=measure_default_gains,
-    rule=lambda measured: difference(pick_cells(measured, "held-out", "stream"), margin=1.0),
+    rule=lambda measured: rules.difference(pick_cells(measured, "held-out", "stream"), margin=1.0),
     sets=DEPLOYMENT_SETS,
     effect="+0.2 to +1.5 points nDCG@10, +0.3 to +2.2 points Recall@10",
     differs="By Frontier's own rule, not the paper's: chances sharpened to eight documents, the one shown moves, "
@@ -391,7 +373,7 @@ claim(
     "§4.1",
     "The improvement is consistent: queries for documents that are seldom right gain too.",
     measure=measure_default_gains,
-    rule=lambda measured: difference(pick_cells(measured, "tail"), margin=1.0),
+    rule=lambda measured: rules.difference(pick_cells(measured, "tail"), margin=1.0),
     sets=DEPLOYMENT_SETS,
     differs="The paper means data sets and encoders; rare documents are our question. MiniLM, Frontier's own rule, one "
     "pass. Seldom: the half of the documents that are right least often in the stream.",
@@ -403,7 +385,7 @@ claim(
     "O10",
     "§3, Exploration",
     "Drawing by the documents' own chances, without exploring beyond them, costs nothing to those who ask meanwhile.",
-    rule=partial(equivalence, margin=1.0),
+    rule=partial(rules.equivalence, margin=1.0),
     sets=DEPLOYMENT_SETS,
     differs="The paper compares with rules that explore at random; here with the document of the best score at the "
     "same moment. MiniLM. τ = 1 is the paper's, the other temperature Frontier's.",
@@ -415,12 +397,12 @@ def measure_o10(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
     def lose(deployment: JudgedDeployment) -> dict[str, np.ndarray]:
         sample = deployment.with_stream(subsample(deployment.stream, 1000))
         presets = {"τ = 1": "paper", "τ by perplexity 8": "default"}
-        return {title: _measure_loss(sample, preset, seed) for title, preset in presets.items()}
+        return map_values(partial(_measure_loss, sample, seed), presets)
 
     return measure_deployments(judged_sets, lose)
 
 
-def _measure_loss(deployment: JudgedDeployment, preset: str, seed: int) -> np.ndarray:
+def _measure_loss(deployment: JudgedDeployment, seed: int, preset: str) -> np.ndarray:
     lost_success = np.zeros(len(deployment.stream))
     for run_seed in run_seeds(seed, N_RUNS):
         finished_run = deployment.run(run_seed, preset=preset)
@@ -443,13 +425,10 @@ def measure_o11(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
 
     def gain(deployment: JudgedDeployment) -> dict[str, np.ndarray]:
         baseline = ndcg_gains(deployment, seed)
-        reranker_gains = {
-            "one that never errs": ndcg_gains(deployment, seed, reranker=JUDGEMENTS),
-            "the start's cosine": ndcg_gains(deployment, seed, reranker=COSINE),
-        }
         differences: dict[str, np.ndarray] = {}
-        for label, gains in reranker_gains.items():
-            differences |= {f"{label}, {name}": gains[name] - baseline[name] for name in baseline}
+        for label, reranker in {"one that never errs": JUDGEMENTS, "the start's cosine": COSINE}.items():
+            gains = ndcg_gains(deployment, seed, reranker=reranker)
+            differences |= rename_cells(subtract_cells(gains, baseline), prefix=f"{label}, ")
         return differences
 
     return measure_deployments(judged_sets, gain)
@@ -489,11 +468,11 @@ def measure_o13(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
 
 
 def judge_o14(measured: Measurement) -> Ruling:
-    regained_shares = [
-        proportion(np.array(values["regained"]), np.array(values["lost"]), f"{name}: share of the loss regained")
-        for name, values in measured.items()
-    ]
-    return judge_range(regained_shares, low=0.5)
+    regained_shares = []
+    for name, values in measured.items():
+        regained, lost = np.array(values["regained"]), np.array(values["lost"])
+        regained_shares.append(rules.proportion(regained, lost, f"{name}: share of the loss regained"))
+    return rules.judge_range(regained_shares, low=0.5)
 
 
 @claim(
@@ -509,25 +488,24 @@ def judge_o14(measured: Measurement) -> Ruling:
 )
 def measure_o14(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
     """Return, by set, the points of Recall lost with all but five words, and regained in one pass."""
-    measured = {}
-    for judged_set in judged_sets:
-        deployment = deploy_set(judged_set)
-        shortened = deployment.shorten(5)
-        recall = shortened.values(shortened.held_out)["recall"]
-        runs = [
-            shortened.points_after(shortened.run(run_seed), shortened.held_out)["recall"]
-            for run_seed in run_seeds(seed)
-        ]
-        lost, regained = deployment.values(deployment.held_out)["recall"] - recall, np.mean(runs, axis=0) - recall
-        measured[judged_set.name] = {"lost": as_list(lost), "regained": as_list(regained)}
-    return measured
+    return compute_by_set(_measure_lost_recall, judged_sets, seed)
+
+
+def _measure_lost_recall(judged_set: JudgedSet, seed: int) -> Measurement:
+    deployment = deploy_set(judged_set)
+    shortened, full_recall = deployment.shorten(5), deployment.values(deployment.held_out)["recall"]
+    recall, recall_after = shortened.values(shortened.held_out), shortened.mean_after(run_seeds(seed))
+    lost, regained = full_recall - recall["recall"], recall_after["recall"] - recall["recall"]
+    return {"lost": as_list(lost), "regained": as_list(regained)}
 
 
 @claim(
     "O15",
     "Fig. 1b, §4.1",
     "A weaker encoder with feedback ranks as well as a stronger one without, or better.",
-    rule=lambda measured: judge_range(difference(pick_cells(measured, "ndcg"), margin=1.0).effects, low=-1.0),
+    rule=lambda measured: rules.judge_range(
+        rules.difference(pick_cells(measured, "ndcg"), margin=1.0).effects, low=-1.0
+    ),
     sets=DEPLOYMENT_SETS,
     effect="0.5960 against 0.5347 Recall@10 (ToolRet-Code)",
     differs="Fig. 1b compares both with feedback. The first 64 of MiniLM's 384 dimensions for the weaker, all for the "
@@ -538,9 +516,8 @@ def measure_o15(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
     """Measure the first dimensions after one pass less all dimensions before, in points by query."""
 
     def compare(deployment: JudgedDeployment) -> dict[str, np.ndarray]:
-        weak, strong = deployment.truncate(64), deployment.values(deployment.held_out)
-        weak_points = [weak.points_after(weak.run(run_seed), weak.held_out) for run_seed in run_seeds(seed)]
-        return {metric: np.mean([run[metric] for run in weak_points], axis=0) - strong[metric] for metric in strong}
+        strong = deployment.values(deployment.held_out)
+        return subtract_cells(deployment.truncate(64).mean_after(run_seeds(seed)), strong)
 
     return measure_deployments(judged_sets, compare)
 
@@ -558,13 +535,13 @@ claim(
 
 
 def judge_o17(measured: Measurement) -> Ruling:
-    n_documents, axes = [float(size) for size in measured], ("documents", "µs a step")
-    growth_effect = slope(n_documents, np.array(list(measured.values())).T, "a step", axes)
+    n_documents, axes = list(map(float, measured)), ("documents", "µs a step")
+    growth_effect = rules.slope(n_documents, np.array(list(measured.values())).T, "a step", axes)
     time_effects = []
     for size, times in measured.items():
         name, median = f"µs a step, {int(size):,} documents", float(np.median(times))
         time_effects.append(Effect(name=name, value=median, low=min(times), high=max(times)))
-    return combine([judge_range([growth_effect], -0.1, 0.1), judge_range(time_effects, high=1000.0)])
+    return rules.combine([rules.judge_range([growth_effect], -0.1, 0.1), rules.judge_range(time_effects, high=1000.0)])
 
 
 @claim(
@@ -604,7 +581,7 @@ def _time_steps(n_documents: int, seed: int) -> list[float]:
     "O18",
     "Theorem 5.1",
     "The better the embeddings are at the start, the less the regret.",
-    rule=partial(difference, margin=0.01),
+    rule=partial(rules.difference, margin=0.01),
     sets=STEP_SETS,
     differs="Better: higher nDCG@10 before feedback, of documents cut to 5 or 15 words, or whole. MiniLM; chances are "
     "sharpened; one set.",
@@ -638,7 +615,7 @@ def _measure_losses(deployment: JudgedDeployment, temperature: float, seed: int)
     "Cross-entropy is least where the chances are the true ones, and near its least value the likeliest "
     "document stands first.",
     scope=Scope.EXACT,
-    rule=lambda measured: theorem(measured["excess"], N_CASES),
+    rule=lambda measured: rules.theorem(measured["excess"], N_CASES),
     differs="200 drawn laws of two to five queries and two to six documents.",
     cost=5,
 )

@@ -1,10 +1,12 @@
 """Claims of "Sparse, dense and attentional representations"."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import product
+from itertools import chain, product
+from operator import itemgetter
 from random import Random
+from typing import Any
 
 import numpy as np
 
@@ -14,23 +16,12 @@ from engine.data.passages import cut_passages
 from engine.decoder import Decoder
 from engine.evaluation.splits import split_in_half
 from engine.evaluation.studies.ann import AnnResult
+from engine.evidence import rules
+from engine.evidence.cells import map_values, rename_cells, round_cells, round_significant
 from engine.evidence.claim import Measurement, PaperClaims, define_measure
-from engine.evidence.judged_sets import JudgedSet
-from engine.evidence.measures import BM25, DENSE, POINTS, get_cells, measure_tuned, scale_rows
-from engine.evidence.rules import (
-    Effect,
-    EffectCurve,
-    Ruling,
-    Scope,
-    add_curves,
-    combine,
-    curve_of,
-    difference,
-    equivalence,
-    judge_range,
-    slope,
-    theorem,
-)
+from engine.evidence.judged_sets import JudgedSet, compute_by_set
+from engine.evidence.measures import BM25, DENSE, POINTS, get_cells, measure_tuned, scale_rows, stack_values
+from engine.evidence.rules import EffectCurve, Ruling, Scope
 from engine.scoring.max_sim import MaxSim
 from engine.text.tokenizer import terms
 from engine.theory.projection_bounds import (
@@ -71,20 +62,12 @@ def measure_projection_errors(judged_sets: Sequence[JudgedSet], seed: int) -> Me
     growth: dict[str, list[list[float]]] = {}
     n_runs = 5
     for judged_set, weighting, projection in product(judged_sets, ("bm25", "boolean"), ("rademacher", "gaussian")):
-        runs = [
-            engine.pair_errors(
-                judged_set.dataset.corpus,
-                judged_set.queries("test"),
-                weighting,
-                projection=projection,
-                pairs=150,
-                draws=20,
-                seed=n_runs * seed + run_index,
-            )
-            for run_index in range(n_runs)
-        ]
-        passed += [float(f"{cell.low - cell.bound:.6g}") for errors in runs for cell in errors.cells if cell.bound < 1]
-        growth[f"{judged_set.name}, {weighting}, {projection}"] = [fit_growth(errors) for errors in runs]
+        corpus, queries = judged_set.dataset.corpus, judged_set.queries("test")
+        options = {"projection": projection, "pairs": 150, "draws": 20}
+        seeds = range(n_runs * seed, n_runs * (seed + 1))
+        runs = [engine.pair_errors(corpus, queries, weighting, **options, seed=run_seed) for run_seed in seeds]
+        passed += _bound_excesses(chain.from_iterable(errors.cells for errors in runs))
+        growth[f"{judged_set.name}, {weighting}, {projection}"] = list(map(fit_growth, runs))
     return {"passed": passed, "growth": growth}
 
 
@@ -108,7 +91,7 @@ claim(
     "A random projection to k dimensions reverses a pair of documents of margin ε with a probability of at "
     "most 4 exp(−k/2 (ε²/2 − ε³/3)).",
     measure=measure_projection_errors,
-    rule=lambda measured: theorem(measured["passed"], 1000),
+    rule=lambda measured: rules.theorem(measured["passed"], 1000),
     sets=PROJECTED_SETS,
     effect="4 exp(−k/2 (ε²/2 − ε³/3))",
     differs="Counted over drawn projections, on two collections. A case is a bin of pairs of like margin at one k, "
@@ -118,12 +101,15 @@ claim(
 
 
 def judge_l2(measured: Measurement) -> Ruling:
-    growth_runs = {name: np.array(run_rows) for name, run_rows in measured["growth"].items()}
-    factors = [float(run_rows[:, 2].mean()) for run_rows in growth_runs.values()]
-    exponents = {f"{name}: exponent less 1": (run_rows[:, 0] - 1).tolist() for name, run_rows in growth_runs.items()}
-    effects = [Effect(name=f"{name}: R²", value=float(run_rows[:, 1].mean())) for name, run_rows in growth_runs.items()]
+    factors, exponents, straightness = [], {}, {}
+    for name, run_rows in measured["growth"].items():
+        run_exponents, run_r2, run_factors = np.array(run_rows).T
+        factors.append(float(run_factors.mean()))
+        exponents[f"{name}: exponent less 1"] = (run_exponents - 1).tolist()
+        straightness[f"{name}: R²"] = float(run_r2.mean())
     # The exponent alone would not show curvature, and R² alone would accept any exponent.
-    ruling = combine([equivalence(exponents, margin=0.1), judge_range(effects, low=0.95)])
+    straightness_ruling = rules.judge_range(rules.build_effects(straightness), low=0.95)
+    ruling = rules.combine([rules.equivalence(exponents, margin=0.1), straightness_ruling])
     low, high = min(factors), max(factors)
     why = f"{ruling.why} The bound asks for {low:.1f} to {high:.1f} times the dimension that is needed."
     return replace(ruling, why=why)
@@ -146,7 +132,8 @@ claim(
 
 def judge_l3(measured: Measurement) -> Ruling:
     cases = measured["drawn"]
-    return theorem([*cases["broken"], *[0.0] * (cases["cases"] - len(cases["broken"])), *measured["boolean"]], 30_000)
+    drawn_excesses = [*cases["broken"], *[0.0] * (cases["cases"] - len(cases["broken"]))]
+    return rules.theorem([*drawn_excesses, *measured["boolean"]], 30_000)
 
 
 @claim(
@@ -165,9 +152,11 @@ def measure_l3(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
     """By how much the lemmas' bounds at those dimensions pass β, as a share of it, at drawn ε, β, |D| and r₀; and by
     how much each query's least boolean margin is below what Corollary 2 has, (2 |q|² L_D)^−½."""
     rng = np.random.default_rng(seed)
-    drawn_excesses = [excess for _ in range(10_000) for excess in _excesses(rng)]
+    drawn_excesses = list(chain.from_iterable(_excesses(rng) for _case in range(10_000)))
     broken_excesses = [excess for excess in drawn_excesses if excess > 0]
-    boolean_excesses = [excess for judged_set in judged_sets for excess in _boolean_excesses(judged_set, rng)]
+    boolean_excesses: list[float] = []
+    for judged_set in judged_sets:
+        boolean_excesses += _boolean_excesses(judged_set, rng)
     return {"drawn": {"cases": len(drawn_excesses), "broken": broken_excesses}, "boolean": boolean_excesses}
 
 
@@ -194,9 +183,8 @@ def _boolean_excesses(judged_set: JudgedSet, rng: np.random.Generator) -> Iterat
         matching = np.flatnonzero(scores)
         if len(matching):
             chosen_rows = rng.choice(matching, min(len(matching), 50), replace=False)
-            margins = compute_margins_over(
-                chosen_rows, scores, scores[chosen_rows], query_length, vectors.documents, doc_norms
-            )
+            doc_vectors, chosen_scores = vectors.documents, scores[chosen_rows]
+            margins = compute_margins_over(chosen_rows, scores, chosen_scores, query_length, doc_vectors, doc_norms)
             if (positive := margins[margins > SAME_TOLERANCE]).size:
                 yield float(f"{(2 * doc_norms.max()) ** -0.5 / query_length - positive.min():.6g}")
 
@@ -206,7 +194,7 @@ def _boolean_excesses(judged_set: JudgedSet, rng: np.random.Generator) -> Iterat
     "Lemma 2",
     "A random projection to k dimensions ranks the best of |D| + 1 documents behind r₀ or more others with a "
     "probability of at most 4 (|D| − r₀ + 1) exp(−k/2 (ε²/2 − ε³/3)), where ε is its r₀-th smallest margin.",
-    rule=lambda measured: theorem([*measured["generated"], *measured["judged"]], 200),
+    rule=lambda measured: rules.theorem([*measured["generated"], *measured["judged"]], 200),
     sets=("cranfield",),
     effect="4 (|D| − r₀ + 1) exp(−k/2 (ε²/2 − ε³/3))",
     differs="Counted over drawn projections, on drawn documents and Cranfield. A case is a query at one k, where the "
@@ -220,12 +208,12 @@ def measure_l4(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
     BM25's vectors
     """
     rng = np.random.default_rng(seed)
-    generated_rows = [loss_row for case_index in range(300) for loss_row in _generate_losses(rng, case_index)]
+    generated_excesses = _bound_excesses(chain.from_iterable(_generate_losses(rng, case) for case in range(300)))
     judged_rows: list[RecallLoss] = []
     for judged_set, rank in product(judged_sets, (10, 100)):
         corpus, queries = judged_set.dataset.corpus, judged_set.queries("test")
         judged_rows += recall_losses(corpus, queries, dimensions=(1024, 4096), rank=rank, draws=20, seed=seed)
-    return {"generated": _bound_excesses(generated_rows), "judged": _bound_excesses(judged_rows)}
+    return {"generated": generated_excesses, "judged": _bound_excesses(judged_rows)}
 
 
 def _generate_losses(rng: np.random.Generator, case_seed: int) -> Sequence[RecallLoss]:
@@ -242,8 +230,9 @@ def _generate_losses(rng: np.random.Generator, case_seed: int) -> Sequence[Recal
     return recall_losses(space, query_vectors, "dense", dimensions=(dimension,), rank=rank, draws=200, seed=case_seed)
 
 
-def _bound_excesses(loss_rows: Sequence[RecallLoss]) -> list[float]:
-    return [float(f"{loss_row.low - loss_row.bound:.6g}") for loss_row in loss_rows if loss_row.bound < 1]
+def _bound_excesses(bounded_rows: Iterable[Any]) -> list[float]:
+    """Return by how much the lower ends of shares of errors pass their bounds, where those are below 1."""
+    return round_significant(row.low - row.bound for row in bounded_rows if row.bound < 1)
 
 
 def judge_l5(measured: Measurement) -> Ruling:
@@ -251,8 +240,8 @@ def judge_l5(measured: Measurement) -> Ruling:
     for name, values in measured.items():
         for rank, margins in values["ranks"].items():
             title = f"{name}, smallest margin but {int(rank) - 1}"
-            exponents.append(slope(values["words"], np.array(margins), title, axes))
-    return judge_range(exponents, high=0.0)
+            exponents.append(rules.slope(values["words"], np.array(margins), title, axes))
+    return rules.judge_range(exponents, high=0.0)
 
 
 @claim(
@@ -268,7 +257,7 @@ def judge_l5(measured: Measurement) -> Ruling:
 def measure_l5(judged_sets: Sequence[JudgedSet], _: int) -> Measurement:
     """Set → mean words of bins of as many documents each, and rank → query by query and bin by bin the so many smallest
     margin of the bin's best document over its others, of queries that have one in every bin."""
-    return {judged_set.name: _measure_margins(judged_set) for judged_set in judged_sets}
+    return compute_by_set(_measure_margins, judged_sets)
 
 
 def _measure_margins(judged_set: JudgedSet) -> Measurement:
@@ -276,28 +265,27 @@ def _measure_margins(judged_set: JudgedSet) -> Measurement:
     length_parts = make_length_bins(vectors.lengths, 4)
     rank_columns, ranks = [], (10, 100)
     for part_rows in length_parts:
-        margins = np.concatenate(
-            [block for *_, block in iterate_best_margins(vectors.documents[part_rows], vectors.queries)]
-        )
-        rank_columns.append(np.sort(np.where(margins > 0, margins, np.nan), axis=1)[:, [rank - 1 for rank in ranks]])
+        margin_blocks = iterate_best_margins(vectors.documents[part_rows], vectors.queries)
+        margins = np.concatenate([block_margins for *_, block_margins in margin_blocks])
+        rank_columns.append(np.sort(np.where(margins > 0, margins, np.nan), axis=1)[:, np.subtract(ranks, 1)])
     by_rank = np.stack(rank_columns, axis=1)
     # Only queries with a margin in every bin count, so that the bins compare the same queries.
     complete = by_rank[~np.isnan(by_rank).any(axis=(1, 2))]
-    margins_by_rank = {str(rank): complete[:, :, rank_index].round(6).tolist() for rank_index, rank in enumerate(ranks)}
-    return {"words": [float(vectors.lengths[part_rows].mean()) for part_rows in length_parts], "ranks": margins_by_rank}
+    by_rank_name = dict(zip(map(str, ranks), complete.transpose(2, 0, 1).round(6).tolist(), strict=True))
+    return {"words": [float(vectors.lengths[part_rows].mean()) for part_rows in length_parts], "ranks": by_rank_name}
 
 
 N_GROUPS = 8
 """Of queries, each with projections of its own."""
-TRIED_DIMENSIONS = tuple(int(k) for k in np.geomspace(64, 8192, 40).round())
+TRIED_DIMENSIONS = tuple(map(int, np.geomspace(64, 8192, 40).round()))
 BEYOND = 2 * TRIED_DIMENSIONS[-1]
 """Stands for a dimension that none of those reached."""
 
 
 def judge_l6(measured: Measurement) -> Ruling:
     axes = "mean words", f"dimension needed ({BEYOND:,}: more than {TRIED_DIMENSIONS[-1]:,})"
-    exponents = [slope(values["words"], np.array(values["needed"]), name, axes) for name, values in measured.items()]
-    return judge_range(exponents, low=0.0)
+    exponents = rules.fit_exponents(map_values(itemgetter("words", "needed"), measured), axes)
+    return rules.judge_range(exponents, low=0.0)
 
 
 @claim(
@@ -313,7 +301,7 @@ def judge_l6(measured: Measurement) -> Ruling:
 def measure_l6(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
     """Set → mean words of bins of as many documents each, and for each group of queries, with projections of its own,
     the smallest dimension from which on the best of a bin stays among its first ten."""
-    return {judged_set.name: _measure_dimensions(judged_set, seed) for judged_set in judged_sets}
+    return compute_by_set(_measure_dimensions, judged_sets, seed)
 
 
 def _measure_dimensions(judged_set: JudgedSet, seed: int) -> Measurement:
@@ -327,18 +315,15 @@ def _measure_dimensions(judged_set: JudgedSet, seed: int) -> Measurement:
         rows = engine.recall_dimensions(corpus, group_queries, "bm25", draws=3, seed=N_GROUPS * seed + group, **options)
         needed_dimensions.append([dimension_row.dimension or BEYOND for dimension_row in rows])
     lengths = text_vectors(corpus, group_queries, "bm25").lengths
-    return {
-        "words": [float(lengths[part].mean()) for part in make_length_bins(lengths, 4)],
-        "needed": needed_dimensions,
-    }
+    mean_words = [float(lengths[part].mean()) for part in make_length_bins(lengths, 4)]
+    return {"words": mean_words, "needed": needed_dimensions}
 
 
 def judge_l7(measured: Measurement) -> Ruling:
-    ratio_effects = []
+    ratios = {}
     for name, margins in measured.items():
-        title = f"{name}, {margins['bm25']:.2g} to {margins['boolean']:.2g}"
-        ratio_effects.append(Effect(name=title, value=margins["bm25"] / margins["boolean"]))
-    return judge_range(ratio_effects, high=0.1)
+        ratios[f"{name}, {margins['bm25']:.2g} to {margins['boolean']:.2g}"] = margins["bm25"] / margins["boolean"]
+    return rules.judge_range(rules.build_effects(ratios), high=0.1)
 
 
 @claim(
@@ -353,12 +338,10 @@ def judge_l7(measured: Measurement) -> Ruling:
 )
 def measure_l7(judged_sets: Sequence[JudgedSet], _: int) -> Measurement:
     """Set → weighting → the least margin above 0 of the best document of all over any other, of any query."""
-    measurement = {}
-    for judged_set in judged_sets:
-        measurement[judged_set.name] = {
-            weighting: engine.margins(judged_set.dataset.corpus, judged_set.queries("test"), weighting, bins=1).smallest
-            for weighting in ("bm25", "boolean")
-        }
+    measurement: dict[str, dict[str, float]] = {}
+    for judged_set, weighting in product(judged_sets, ("bm25", "boolean")):
+        margins = engine.margins(judged_set.dataset.corpus, judged_set.queries("test"), weighting, bins=1)
+        measurement.setdefault(judged_set.name, {})[weighting] = margins.smallest
     return measurement
 
 
@@ -370,12 +353,12 @@ def measure_segment_margins(judged_sets: Sequence[JudgedSet], _: int) -> Measure
     lost_margins: list[float] = []
     kept_shares: dict[str, list[float]] = {}
     for judged_set in judged_sets:
-        word_counts = np.array([len(terms(text)) for text in judged_set.dataset.corpus.passages])
+        word_counts = np.array(list(map(len, map(terms, judged_set.dataset.corpus.passages))))
         for length in (50, 100):
             shares = kept_shares.setdefault(f"{judged_set.name}, {length} words", [])
             for split_name in judged_set.splits:
                 pairs = engine.segments(judged_set.dataset.corpus, judged_set.queries(split_name), passage_words=length)
-                lost_margins += [float(f"{gap:.6g}") for gap in (pairs.documents - pairs.segments)[pairs.promised]]
+                lost_margins += round_significant((pairs.documents - pairs.segments)[pairs.promised])
                 # A document of one passage is its own best passage, and would count as kept without any cut.
                 cut = (word_counts[pairs.first] > length) & (word_counts[pairs.second] > length)
                 is_kept = pairs.passages >= pairs.documents - 1e-9
@@ -391,7 +374,7 @@ claim(
     "margin is at least the documents'.",
     scope=Scope.EXACT,
     measure=measure_segment_margins,
-    rule=lambda measured: theorem(measured["lost"], 250),
+    rule=lambda measured: rules.theorem(measured["lost"], 250),
     sets=PASSAGE_SETS,
     differs="Cases are pairs of documents that meet the premises, segments being the words of the best passage and the "
     "rest of the vocabulary.",
@@ -400,10 +383,8 @@ claim(
 
 
 def judge_l9(measured: Measurement) -> Ruling:
-    differences = {}
-    for name, shares in measured["kept"].items():
-        differences[f"{name}, share less 0.5"] = [share - 0.5 for share in shares]
-    return difference(differences, margin=0.05)
+    differences = {name: np.subtract(shares, 0.5) for name, shares in measured["kept"].items()}
+    return rules.difference(rename_cells(differences, suffix=", share less 0.5"), margin=0.05)
 
 
 claim(
@@ -437,26 +418,25 @@ def measure_sparse_and_dense(judged_sets: Sequence[JudgedSet], seed: int) -> Mea
 
     "hybrid" has the weight that is best on other queries: of those with a passage, half are "beside" it.
     """
-    measurement = {}
-    for judged_set in judged_sets:
-        measurement[judged_set.name] = {
-            "questions": {metric: _measure_questions(judged_set, metric) for metric in ("recall", "ndcg", "mrr")},
-            "lengths": _relevant_lengths(judged_set),
-            "contained": _measure_passages(judged_set, seed),
-        }
-    return measurement
+    return compute_by_set(_measure_systems, judged_sets, seed)
+
+
+def _measure_systems(judged_set: JudgedSet, seed: int) -> Measurement:
+    questions = {metric: _measure_questions(judged_set, metric) for metric in ("recall", "ndcg", "mrr")}
+    contained = _measure_passages(judged_set, seed)
+    return {"questions": questions, "lengths": _relevant_lengths(judged_set), "contained": contained}
 
 
 def _measure_questions(judged: JudgedSet, metric: str) -> Values:
     system_values = {name: measure_tuned(judged, [decoder], metric, K) for name, decoder in PART_DECODERS.items()}
     system_values["hybrid"] = measure_tuned(judged, HYBRIDS, metric, K)
-    return {name: values.round(4).tolist() for name, values in system_values.items()}
+    return round_cells(system_values)
 
 
 def _relevant_lengths(judged_set: JudgedSet) -> list[float]:
     (cell,) = get_cells(judged_set, [DENSE], "test", ("recall",), K)
     corpus, qrels = judged_set.dataset.corpus, judged_set.splits["test"]
-    words = {doc_id: len(text.split()) for doc_id, text in zip(corpus.ids, corpus.texts, strict=True)}
+    words = dict(zip(corpus.ids, map(len, map(str.split, corpus.texts)), strict=True))
     return [float(np.mean([words[d] for d in qrels.relevant(query) if d in words])) for query in cell.queries]
 
 
@@ -469,12 +449,8 @@ def _measure_passages(judged_set: JudgedSet, seed: int) -> dict[str, Values]:
         return {}
     values_by_length = {}
     for n_words, corpus in corpus_by_length.items():
-        values_by_length[str(n_words)] = _measure_contained(
-            judged_set,
-            containing_passages(
-                _take_rows(corpus, sorted(Random(seed).sample(range(len(corpus)), count))), 300, seed=seed
-            ),
-        )
+        sample = _take_rows(corpus, sorted(Random(seed).sample(range(len(corpus)), count)))
+        values_by_length[str(n_words)] = _measure_contained(judged_set, containing_passages(sample, 300, seed=seed))
     return values_by_length
 
 
@@ -489,12 +465,12 @@ def _measure_contained(judged_set: JudgedSet, task: Dataset) -> Values:
         mrr_points: np.ndarray = POINTS * engine.measure(ranking, space, queries, qrels, K, ("mrr",)).values["mrr"]
         return mrr_points
 
-    is_chosen = np.array([query in split_halves["dev"].grades for query in queries.ids])
-    system_values = {system_name: mrr(decoder) for system_name, decoder in PART_DECODERS.items()}
+    is_chosen = np.array(list(map(split_halves["dev"].grades.__contains__, queries.ids)))
+    system_values = map_values(mrr, PART_DECODERS)
     # The hybrid's weight is chosen on one half of the queries and reported on the other.
     best_values = max(map(mrr, HYBRIDS), key=lambda query_values: float(query_values[is_chosen].mean()))
     system_values |= {"hybrid": best_values[~is_chosen], "dense beside hybrid": system_values["dense"][~is_chosen]}
-    return {system_name: query_values.round(4).tolist() for system_name, query_values in system_values.items()}
+    return round_cells(system_values)
 
 
 def _cut_corpus(corpus: Corpus, length: int) -> Corpus:
@@ -509,11 +485,10 @@ def _take_rows(corpus: Corpus, row_indices: Sequence[int]) -> Corpus:
 
 def mrr_curves(values: Mapping[str, Values], set_name: str, systems: Mapping[str, str]) -> list[EffectCurve]:
     """Build curves of MRR by the length of passages; systems: by their titles."""
-    axes = "words of a passage", f"MRR@{K} in points, {set_name}"
-    return [
-        curve_of(system_title, axes, LENGTHS, [float(np.mean(values[str(n_words)][system])) for n_words in LENGTHS])
-        for system_title, system in systems.items()
-    ]
+    axes, columns = ("words of a passage", f"MRR@{K} in points, {set_name}"), {}
+    for title, system in systems.items():
+        columns[title] = [float(np.mean(values[str(n_words)][system])) for n_words in LENGTHS]
+    return rules.build_curves(axes, LENGTHS, columns)
 
 
 def fit_doubling(lengths: Sequence[float], length_columns: Sequence[Sequence[float]]) -> list[float]:
@@ -551,7 +526,7 @@ def judge_l10(measured: Measurement) -> Ruling:
             growth_name = f"{name}, growth per doubling"
             gain_cells[growth_name] = fit_doubling(LENGTHS, gaps)
             cell_curves[growth_name] = mrr_curves(set_values["contained"], name, {"BM25": "words", "dense": "dense"})
-    return add_curves(difference(gain_cells, margin=1.0), cell_curves)
+    return rules.add_curves(rules.difference(gain_cells, margin=1.0), cell_curves)
 
 
 hybrid_claim(
@@ -566,12 +541,11 @@ hybrid_claim(
 
 
 def judge_l11(measured: Measurement) -> Ruling:
-    mrr_cells = {
-        f"{set_name}, {n_words} words, MRR@10 less 95": [mrr_points - 95.0 for mrr_points in system_values["pairs"]]
-        for set_name, set_values in measured.items()
-        for n_words, system_values in set_values["contained"].items()
-    }
-    return difference(mrr_cells, margin=0.0)
+    mrr_cells = {}
+    for set_name, set_values in measured.items():
+        for n_words, system_values in set_values["contained"].items():
+            mrr_cells[f"{set_name}, {n_words} words, MRR@10 less 95"] = np.subtract(system_values["pairs"], 95.0)
+    return rules.difference(mrr_cells, margin=0.0)
 
 
 hybrid_claim(
@@ -599,11 +573,10 @@ def measure_passage_search(judged_sets: Sequence[JudgedSet], seed: int) -> Measu
     gap_cells: dict[str, list[float]] = {}
     timed_cells: dict[str, dict[str, list[float]]] = {}
     for judged_set in judged_sets:
-        passage_scorers = {
-            n_words: scorer
-            for n_words, scorer in PASSAGE_SCORERS.items()
-            if scorer.index(judged_set.space).per_document >= MIN_PASSAGES
-        }
+        passage_scorers = {}
+        for n_words, scorer in PASSAGE_SCORERS.items():
+            if scorer.index(judged_set.space).per_document >= MIN_PASSAGES:
+                passage_scorers[n_words] = scorer
         for n_words, metric_name, gaps in _compare_passages(judged_set, passage_scorers):
             gap_cells[f"{judged_set.name}, {n_words} words, {metric_name}@{K}"] = gaps
         for n_words, comparison in _time_passages(judged_set, passage_scorers, seed):
@@ -615,10 +588,10 @@ def _compare_passages(judged_set: JudgedSet, scorers: Mapping[int, MaxSim]) -> I
     metrics = ("recall", "mrr")
     decoders = [DENSE, *(Decoder(DENSE.select, scorer) for scorer in scorers.values())]
     split_cells = [get_cells(judged_set, decoders, split_name, metrics, K) for split_name in ("dev", "test")]
-    for scorer_index, n_words in enumerate(scorers, 1):
-        for metric in metrics:
-            gaps = [POINTS * (row[scorer_index].values[metric] - row[0].values[metric]) for row in split_cells]
-            yield n_words, metric, np.concatenate(gaps).round(4).tolist()
+    values = {metric: np.concatenate([stack_values(cells, metric) for cells in split_cells]) for metric in metrics}
+    for (scorer_index, n_words), metric in product(enumerate(scorers, 1), metrics):
+        gaps = POINTS * (values[metric][:, scorer_index] - values[metric][:, 0])
+        yield n_words, metric, gaps.round(4).tolist()
 
 
 def _time_passages(
@@ -627,10 +600,10 @@ def _time_passages(
     scorers = [engine.make("dense"), *passage_scorers.values()]
     options = {"k": K, "metrics": ("mrr",), "seed": seed, "repeats": 5}
 
-    def searched(split: str) -> list[AnnResult]:
+    def search(split: str) -> list[AnnResult]:
         return list(engine.approximate(scorers, judged.space, judged.queries(split), judged.splits[split], **options))
 
-    halves = [searched(split) for split in ("dev", "test")]
+    halves = list(map(search, ("dev", "test")))
     dense_indices = [search_index for search_index, row in enumerate(halves[0]) if row.scorer == scorers[0].label]
     # Each half of the queries chooses the search that is reported on the other half.
     for n_words, scorer in passage_scorers.items():
@@ -641,7 +614,7 @@ def _time_passages(
             search_times.append([exact_search.milliseconds, best_search.milliseconds])
             gaps.append(POINTS * (exact_search.values["mrr"] - best_search.values["mrr"]))
         comparison = {"milliseconds": np.mean(search_times, axis=0), "gap": np.concatenate(gaps)}
-        yield n_words, {figure: figure_values.round(6).tolist() for figure, figure_values in comparison.items()}
+        yield n_words, round_cells(comparison, 6)
 
 
 def choose_in_time(
@@ -660,7 +633,7 @@ claim(
     "§5–7, Fig. 4, 5, Table 1",
     "Several vectors per document find more than one vector does.",
     measure=measure_passage_search,
-    rule=lambda measured: difference(measured["found"], margin=1.0),
+    rule=lambda measured: rules.difference(measured["found"], margin=1.0),
     sets=PASSAGE_SETS,
     differs="Vectors of a document's passages of 50, 100 or 200 words, by MiniLM as it is shipped; the paper's are the "
     "states of the first 3, 4 or 8 tokens, by a BERT that is trained to have them.",
@@ -683,14 +656,13 @@ TRAINED_METRICS = ("recall", "ndcg")
 def measure_l13(sets: Sequence[JudgedSet], seed: int) -> Measurement:
     """Set, m and metric → what m projections to 64 dimensions find more than one to 64 m, query by query, the mean over
     some trainings."""
-    return {name: gaps for judged_set in sets for m in (2, 4) for name, gaps in _compare_vectors(judged_set, m, seed)}
+    return dict(chain.from_iterable(_compare_vectors(judged_set, m, seed) for judged_set, m in product(sets, (2, 4))))
 
 
 def _compare_vectors(judged: JudgedSet, count: int, seed: int) -> list[tuple[str, list[float]]]:
     seeds = range(3 * seed, 3 * seed + 3)
-    values = []
-    for run_seed in seeds:
-        values.append(_train_values(judged, "multi_vector", run_seed, dimension=SMALL_DIMENSION, vectors=count))
+    options = {"dimension": SMALL_DIMENSION, "vectors": count}
+    values = [_train_values(judged, "multi_vector", run_seed, **options) for run_seed in seeds]
     single = [_train_values(judged, "dual_encoder", run_seed, dimension=SMALL_DIMENSION * count) for run_seed in seeds]
     # Both systems store equally many numbers a document, in several short vectors or in one long one.
     gaps = POINTS * (np.mean(values, axis=0) - np.mean(single, axis=0))
@@ -708,13 +680,12 @@ def _train_values(judged_set: JudgedSet, method: str, seed: int, **params: int) 
 
 
 def judge_l14(measured: Measurement) -> Ruling:
-    gain_cells = {
-        f"{set_name}, {metric_name}@{K}, to {system_title}": np.subtract(values["hybrid"], values[system_name]).tolist()
-        for set_name, set_values in measured.items()
-        for metric_name, values in set_values["questions"].items()
-        for system_name, system_title in (("dense", "dense"), ("words", "BM25"))
-    }
-    return difference(gain_cells, margin=1.0)
+    gain_cells, systems = {}, {"dense": "dense", "words": "BM25"}
+    for set_name, set_values in measured.items():
+        for (metric, values), (system, title) in product(set_values["questions"].items(), systems.items()):
+            gains = np.subtract(values["hybrid"], values[system])
+            gain_cells[f"{set_name}, {metric}@{K}, to {title}"] = gains
+    return rules.difference(gain_cells, margin=1.0)
 
 
 hybrid_claim(
@@ -739,7 +710,7 @@ def judge_l15(measured: Measurement) -> Ruling:
             gain_cells[growth] = fit_doubling(LENGTHS, passage_gains)
             systems = {"hybrid": "hybrid", "dense": "dense beside hybrid"}
             cell_curves[growth] = mrr_curves(of_set["contained"], name, systems)
-    return add_curves(difference(gain_cells, margin=1.0), cell_curves)
+    return rules.add_curves(rules.difference(gain_cells, margin=1.0), cell_curves)
 
 
 hybrid_claim(
@@ -756,15 +727,14 @@ def judge_l16(measured: Measurement) -> Ruling:
     gain_cells, cell_curves = {}, {}
     for name, set_values in measured.items():
         question_values = set_values["questions"]["recall"]
-        gain_cells[f"{name}, questions, words less pairs, recall@{K}"] = np.subtract(
-            question_values["words"], question_values["pairs"]
-        ).tolist()
+        gaps = np.subtract(question_values["words"], question_values["pairs"]).tolist()
+        gain_cells[f"{name}, questions, words less pairs, recall@{K}"] = gaps
         if contained_values := set_values["contained"]:
             for max_words, differences in zip(LENGTHS, by_length(contained_values, "pairs", "words"), strict=True):
                 cell_name = f"{name}, contained in {max_words} words, pairs less words, mrr@{K}"
                 gain_cells[cell_name] = differences
             cell_curves[cell_name] = mrr_curves(contained_values, name, {"words": "words", "words and pairs": "pairs"})
-    return add_curves(difference(gain_cells, margin=1.0), cell_curves)
+    return rules.add_curves(rules.difference(gain_cells, margin=1.0), cell_curves)
 
 
 hybrid_claim(
@@ -791,7 +761,7 @@ def judge_l18(measured: Measurement) -> Ruling:
     for cell_name, cell_values in measured["timed"].items():
         passage_ms, document_ms = cell_values["milliseconds"]
         gap_cells[f"{cell_name}, mrr@10, {passage_ms:.3f} ms to {document_ms:.3f} ms"] = cell_values["gap"]
-    return difference(gap_cells, margin=1.0)
+    return rules.difference(gap_cells, margin=1.0)
 
 
 claim(

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise, product
+from operator import itemgetter
 
 import numpy as np
 
@@ -11,24 +12,14 @@ import engine
 from engine.decoder import Decoder
 from engine.evaluation.studies.brute_force import optimum_gap
 from engine.evaluation.studies.latency import measure_latencies
-from engine.evidence import frontiers
+from engine.evidence import frontiers, rules
+from engine.evidence.cells import map_values
 from engine.evidence.claim import Measurement, PaperClaims
 from engine.evidence.frontiers import FW, MMR, VRSD, measure_frontiers, read_effect
 from engine.evidence.judged_sets import JudgedSet
 from engine.evidence.latencies import LATENCY_SETS, draw_space
-from engine.evidence.measures import BM25, DENSE, POINTS, get_cells, scale_rows, tuned_differences
-from engine.evidence.rules import (
-    Effect,
-    Ruling,
-    Scope,
-    combine,
-    difference,
-    judge_range,
-    share,
-    slope,
-    theorem,
-    thresholds,
-)
+from engine.evidence.measures import BM25, DENSE, POINTS, get_cells, scale_rows, stack_values, tuned_differences
+from engine.evidence.rules import Effect, Ruling, Scope
 from engine.theory.vrsd import equivalence, reduction, subset_by_retrieval
 from engine.wording import decimal
 
@@ -42,7 +33,7 @@ N_CASES, N_ENUMERATED = 2000, 400
     "The reduction to a known hard problem is right: k numbers sum to a target if and only if k vectors have "
     "a sum of cosine 1 to the query.",
     scope=Scope.EXACT,
-    rule=lambda measured: theorem(measured["apart"], N_CASES),
+    rule=lambda measured: rules.theorem(measured["apart"], N_CASES),
     differs="2,000 drawn cases, all sets enumerated. The theorem is on Definition 3, which leaves d₀ free; Definition "
     "2, which VRSD solves, fixes it.",
     cost=3,
@@ -66,7 +57,7 @@ def measure_v1(_: Sequence[JudgedSet], seed: int) -> Measurement:
     "§3.1",
     "Maximising the cosine of all documents' sum to q is maximising that of the others' sum, without d₀, to q − d₀.",
     scope=Scope.EXACT,
-    rule=lambda measured: theorem(measured["lost"], N_ENUMERATED),
+    rule=lambda measured: rules.theorem(measured["lost"], N_ENUMERATED),
     differs="Drawn documents, five to twelve, k 3 or 4, all sets enumerated.",
     cost=5,
 )
@@ -83,7 +74,7 @@ def measure_v2(_: Sequence[JudgedSet], seed: int) -> Measurement:
 
 def judge_v3(measured: Measurement) -> Ruling:
     """Judge whether any set lacks something, and report the mean."""
-    ruling, mean = theorem(measured["gaps"], N_ENUMERATED), float(np.mean(measured["gaps"]))
+    ruling, mean = rules.theorem(measured["gaps"], N_ENUMERATED), float(np.mean(measured["gaps"]))
     effects = (*ruling.effects, Effect(name="mean share of the range that is lacking", value=mean))
     return replace(ruling, why=f"{ruling.why} The mean set lacks {decimal(mean)} of the range.", effects=effects)
 
@@ -112,8 +103,8 @@ def measure_v3(_: Sequence[JudgedSet], seed: int) -> Measurement:
 
 def judge_v4(measured: Measurement) -> Ruling:
     """Judge the win rates; both limits are the smallest win rate of the paper's Table 1."""
-    won_shares = [share(name, cell_counts["won"], cell_counts["queries"]) for name, cell_counts in measured.items()]
-    return thresholds(won_shares, holds=0.88, limit=0.88)
+    won_shares = rules.compute_shares(map_values(itemgetter("won", "queries"), measured))
+    return rules.thresholds(won_shares, holds=0.88, limit=0.88)
 
 
 @claim(
@@ -132,9 +123,9 @@ def measure_v4(judged_sets: Sequence[JudgedSet], _: int) -> Measurement:
     """Return, by set, k, pool and MMR's λ, queries won, all queries, the largest difference and both means."""
     cell_rows, weights = {}, (0.0, 0.5, 1.0)
     for judged, k, pool_depth in product(judged_sets, (3, 5, 10), (50, None)):
-        selectors = [engine.make("vrsd"), *(engine.make("mmr", relevance_weight=weight) for weight in weights)]
-        decoders = [Decoder(stage, depth=pool_depth) for stage in selectors]
-        values, *mmr_values = (cell.values["cos_sum"] for cell in get_cells(judged, decoders, "test", ("cos_sum",), k))
+        stages = [engine.make("vrsd"), *(engine.make("mmr", relevance_weight=weight) for weight in weights)]
+        decoders = [Decoder(stage, depth=pool_depth) for stage in stages]
+        values, *mmr_values = stack_values(get_cells(judged, decoders, "test", ("cos_sum",), k), "cos_sum").T
         # A difference below 1e-9 counts as a tie: mostly both selected the same set.
         for weight, weight_values in zip(weights, mmr_values, strict=True):
             differences = values - weight_values
@@ -147,11 +138,7 @@ def measure_v4(judged_sets: Sequence[JudgedSet], _: int) -> Measurement:
     return cell_rows
 
 
-ORDERED_DECODERS = {
-    "VRSD": Decoder(engine.make("vrsd")),
-    "cosine": DENSE,
-    "BM25": BM25,
-}
+ORDERED_DECODERS = {"VRSD": Decoder(engine.make("vrsd")), "cosine": DENSE, "BM25": BM25}
 
 
 @claim(
@@ -167,11 +154,10 @@ def measure_v5(judged_sets: Sequence[JudgedSet], _: int) -> Measurement:
     """Return differences of cos(sum, query) in points between neighbours of the order, by query."""
     differences = {}
     for judged, k in product(judged_sets, (5, 10)):
-        worth = get_cells(judged, list(ORDERED_DECODERS.values()), "test", ("cos_sum",), k)
-        by_name = {name: POINTS * cell.values["cos_sum"] for name, cell in zip(ORDERED_DECODERS, worth, strict=True)}
-        for first_name, second_name in pairwise(ORDERED_DECODERS):
-            name = f"{judged.name}, k {k}, {first_name} to {second_name}"
-            differences[name] = (by_name[first_name] - by_name[second_name]).round(5).tolist()
+        cells = get_cells(judged, list(ORDERED_DECODERS.values()), "test", ("cos_sum",), k)
+        for (first_name, first_cell), (second_name, second_cell) in pairwise(zip(ORDERED_DECODERS, cells, strict=True)):
+            gaps = POINTS * first_cell.values["cos_sum"] - POINTS * second_cell.values["cos_sum"]
+            differences[f"{judged.name}, k {k}, {first_name} to {second_name}"] = gaps.round(5).tolist()
     return differences
 
 
@@ -186,7 +172,7 @@ def judge_v6(measured: Measurement) -> Ruling:
             ranges.setdefault(f"{weight_range}, {effect_kind}", []).append(read_effect(f"{cell}, {measure_name}", ends))
         # A measure of both at once must correlate with each, so that the weaker of the two correlations decides.
         effects += [min(range_effects, key=lambda effect: effect.value) for range_effects in ranges.values()]
-    return judge_range(effects, low=0.3)
+    return rules.judge_range(effects, low=0.3)
 
 
 claim(
@@ -225,15 +211,14 @@ TIMED_SIZES = (16_000, 32_000, 64_000, 128_000)
 
 def judge_v8(measured: Measurement) -> Ruling:
     """Judge log ratios of times, and how the time of MMR as it is printed grows with n."""
-    log_ratios = {
-        f"{space_name}, {method} to VRSD": np.log(np.divide(seconds, method_seconds["vrsd"])).tolist()
-        for space_name, method_seconds in measured.items()
-        for method, seconds in method_seconds.items()
-        if method != "vrsd"
-    }
+    log_ratios = {}
+    for space_name, method_seconds in measured.items():
+        for method in filter("vrsd".__ne__, method_seconds):
+            ratios = np.divide(method_seconds[method], method_seconds["vrsd"])
+            log_ratios[f"{space_name}, {method} to VRSD"] = np.log(ratios).tolist()
     mmr_seconds = np.stack([measured[f"{n_documents}"]["mmr, plain"] for n_documents in TIMED_SIZES], axis=1)
-    growth_effect = slope(TIMED_SIZES, mmr_seconds, "MMR, plain", ("documents", "seconds of a query"))
-    return combine([difference(log_ratios, math.log(1.1)), judge_range([growth_effect], low=1.8)])
+    growth_effect = rules.slope(TIMED_SIZES, mmr_seconds, "MMR, plain", ("documents", "seconds of a query"))
+    return rules.combine([rules.difference(log_ratios, math.log(1.1)), rules.judge_range([growth_effect], low=1.8)])
 
 
 @claim(
@@ -249,24 +234,24 @@ def judge_v8(measured: Measurement) -> Ruling:
 )
 def measure_v8(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
     """Return, by documents and method, seconds of each query, one at a time, one thread."""
-    spaces = ((judged_set.name, judged_set.space, judged_set.queries("test")) for judged_set in judged_sets)
+    spaces = [(judged_set.name, judged_set.space, judged_set.queries("test")) for judged_set in judged_sets]
+    stages = [engine.make("vrsd"), engine.make("mmr")]
     seconds: dict[str, dict[str, list[float]]] = {}
     for space_name, space, queries in (*spaces, *((f"{count}", *draw_space(count, seed)) for count in TIMED_SIZES)):
-        for latency_row in measure_latencies(
-            [engine.make("vrsd"), engine.make("mmr")], space, queries, (20,), (0.5,), calls=9
-        ):
+        seconds[space_name] = {}
+        for latency_row in measure_latencies(stages, space, queries, (20,), (0.5,), calls=9):
             method = f"{latency_row.method}{', plain' if latency_row.plain else ''}"
-            seconds.setdefault(space_name, {})[method] = latency_row.seconds.round(7).tolist()
+            seconds[space_name][method] = latency_row.seconds.round(7).tolist()
     return seconds
 
 
 def judge_v9(measured: Measurement) -> Ruling:
     """Judge that VRSD has one point, and others several: else nothing would have collapsed."""
-    points = {
-        name: [Effect(name=f"{cell}, {name}", value=method[name]) for cell, method in measured["points"].items()]
-        for name in (VRSD, MMR, FW)
-    }
-    return combine([judge_range(points[VRSD], high=1), judge_range(points[MMR] + points[FW], low=2)])
+    counts: dict[str, dict[str, float]] = {VRSD: {}, MMR: {}, FW: {}}
+    for name, (cell, method_counts) in product(counts, measured["points"].items()):
+        counts[name][f"{cell}, {name}"] = method_counts[name]
+    vrsd_ruling = rules.judge_range(rules.build_effects(counts[VRSD]), high=1)
+    return rules.combine([vrsd_ruling, rules.judge_range(rules.build_effects(counts[MMR] | counts[FW]), low=2)])
 
 
 claim(
@@ -295,7 +280,7 @@ claim(
     "Lemma 1",
     "Whether some of the numbers sum to a target is answered by asking, for every size, whether so many of them do.",
     scope=Scope.EXACT,
-    rule=lambda measured: theorem(measured["apart"], N_CASES),
+    rule=lambda measured: rules.theorem(measured["apart"], N_CASES),
     differs="2,000 drawn sets of two to eight numbers, all subsets enumerated; each size is asked as retrieval, as in "
     "Theorem 1. As many questions as sizes: Cook's reduction, where NP-completeness is usually shown by Karp's, one "
     "question.",
@@ -332,7 +317,7 @@ def has_subset_sum(numbers: np.ndarray, target: int) -> bool:
     "At λ ½ MMR's value falls with the angle to the query among documents on one side of it, which are so "
     "picked from the nearest on; one on the other side is picked before a nearer one on the first document's.",
     scope=Scope.EXACT,
-    rule=lambda measured: theorem([*measured["rise"], *measured["others"], *measured["near"]], 3 * N_CASES),
+    rule=lambda measured: rules.theorem([*measured["rise"], *measured["others"], *measured["near"]], 3 * N_CASES),
     differs="2,000 drawn cases of three to six documents, in the plane as in the paper, whose figure has four; the "
     "derivative by differences. More dimensions, to which the paper extends it, have no sides.",
     cost=3,

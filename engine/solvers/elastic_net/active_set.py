@@ -1,8 +1,8 @@
 """The active set of one non-negative elastic net by columns of its Gram matrix: compiled loops in float64.
 
-Members are numbers in 0 … N − 1. What the loops share: `columns[slot[j]]`, (N,), holds the inner products of member j
-with all; `chosen[:k]` are the members with a weight, `weight[:k]` their weights, `factor` the Cholesky factor of their
-Gram matrix plus ridge; `standing[j]` says whether j is out, in, or depends on those that are.
+Members are numbers in 0 … N − 1. What the loops share: `columns[slots[j]]`, (N,), holds the inner products of member j
+with all; `active[:n_active]` are the members with a weight, `weights[:n_active]` their weights, `factor` the Cholesky
+factor of their Gram matrix plus ridge; `status[j]` says whether j is out, in, or depends on those that are.
 """
 
 import numpy as np
@@ -424,10 +424,8 @@ def solve_by_gram(gram, scores, l1, l2, tolerances, start_members, max_norm, que
             residuals[problem], gaps[problem] = bound_violation(
                 dual_of, n, status, active, weights, n_active, lower, ridge, norms, rel_error, abs_error, 0.0, 0.0
             )  # fmt: skip
-            all_members, all_weights = (
-                ensure_room(all_members, n_out, n_active),
-                ensure_room(all_weights, n_out, n_active),
-            )
+            all_members = ensure_room(all_members, n_out, n_active)
+            all_weights = ensure_room(all_weights, n_out, n_active)
             for index in range(n_active):
                 all_members[n_out + index], all_weights[n_out + index] = active[index], weights[index]
             n_out += n_active

@@ -21,6 +21,7 @@ from engine.solvers.elastic_net.solve import (
     score_residuals,
     take_queries,
 )
+from engine.solvers.gram import list_infos
 from engine.solvers.tie_breaking import rank_exactly
 from engine.values import Ranking
 
@@ -56,33 +57,22 @@ def reconstruct(settings: Sequence[Setting], c: Candidates, k: int) -> list[Rank
     c = score_by_vectors(c)
     best_rows = c.relevance.argmax(1)
     best = c.exact_relevance(torch.arange(c.batch, device=best_rows.device), best_rows).cpu().numpy()
-    first_parameters = [_resolve_l1(c, setting, best) for setting in settings]
-    l1 = np.stack([l1_values for l1_values, _ in first_parameters], axis=1)
+    l1_columns, messages = zip(*(_resolve_l1(c, setting, best) for setting in settings), strict=True)
+    l1 = np.stack(l1_columns, axis=1)
     # All exact settings are solved together: they share products, and one setting starts from another's solution.
-    exact_settings = [setting_id for setting_id, setting in enumerate(settings) if setting.solver == "exact"]
+    exact_settings = [index for index, setting in enumerate(settings) if setting.solver == "exact"]
     solved: dict[int, Solutions] = {}
     if exact_settings:
-        exact_solutions = elastic_nets(
-            c,
-            np.ascontiguousarray(l1[:, exact_settings]),
-            np.array([settings[setting_id].l2 for setting_id in exact_settings]),
-        )
-        query_offsets = np.arange(c.batch) * len(exact_settings)
-        solved = {
-            setting_id: exact_solutions.take(query_offsets + rank) if len(exact_settings) > 1 else exact_solutions
-            for rank, setting_id in enumerate(exact_settings)
-        }
+        exact_l2 = np.array([settings[index].l2 for index in exact_settings])
+        exact_solutions = elastic_nets(c, np.ascontiguousarray(l1[:, exact_settings]), exact_l2)
+        first_problems = np.arange(c.batch) * len(exact_settings)
+        solved = {index: exact_solutions.take(first_problems + rank) for rank, index in enumerate(exact_settings)}
     answers = []
-    for setting_id, setting in enumerate(settings):
-        if setting_id not in solved:
-            solved[setting_id] = run_fista(
-                c, torch.from_numpy(l1[:, setting_id]).to(c.queries.device), setting.l2, setting.iterations
-            )
-        answers.append(
-            _rank_solutions(
-                c, setting, solved.pop(setting_id), l1[:, setting_id], best, first_parameters[setting_id][1], k
-            )
-        )
+    for index, setting in enumerate(settings):
+        if index not in solved:
+            lam1 = torch.from_numpy(l1[:, index]).to(c.queries.device)
+            solved[index] = run_fista(c, lam1, setting.l2, setting.iterations)
+        answers.append(_rank_solutions(c, setting, solved.pop(index), l1[:, index], best, messages[index], k))
     return answers
 
 
@@ -101,28 +91,19 @@ def _resolve_l1(c: Candidates, setting: Setting, best: Array) -> tuple[Array, li
     """Translate a setting's l1 (absolute, share or support size) into λ₁ for each query, (B,), with messages."""
     messages: list[list[str]] = [[] for _ in best]
     if setting.scale == "support":
-        target_size = math.ceil(setting.l1)
-        l1_values = np.empty(c.batch)
+        size, l1_values = math.ceil(setting.l1), np.empty(c.batch)
         for query_id in range(c.batch):
-            l1_values[query_id], support_size = max(best[query_id], 0.0), 0
-            if best[query_id] > 0 and target_size:
-                path = regularization_path(
-                    take_queries(c, slice(query_id, query_id + 1)), setting.l2, MIN_SUPPORT_L1 * best[query_id],
-                    target_size,
-                )  # fmt: skip
-                l1_values[query_id], support_size = path.first_of(target_size)
-            if support_size != target_size:
-                messages[query_id].append(
-                    f"no λ₁ gives {target_size} documents a weight; this one gives {support_size}"
-                )
+            l1_values[query_id], support = max(best[query_id], 0.0), 0
+            if best[query_id] > 0 and size:
+                query, min_level = take_queries(c, slice(query_id, query_id + 1)), MIN_SUPPORT_L1 * best[query_id]
+                l1_values[query_id], support = regularization_path(query, setting.l2, min_level, size).first_of(size)
+            if support != size:
+                messages[query_id].append(f"no λ₁ gives {size} documents a weight; this one gives {support}")
         return l1_values, messages
     l1_values = np.full(c.batch, setting.l1) if setting.scale == "absolute" else setting.l1 * np.maximum(best, 0)
     if setting.l1 == 0 and setting.l2 == 0 and setting.solver == "exact":
-        for query_messages in messages:
-            query_messages.append(
-                "λ₁ = λ₂ = 0: taken as the limit of ever smaller λ₁, as the minimiser need not be unique"
-            )
-        l1_values = np.maximum(ZERO_PENALTY_SHARE * best, 0)
+        note = "λ₁ = λ₂ = 0: taken as the limit of ever smaller λ₁, as the minimiser need not be unique"
+        l1_values, messages = np.maximum(ZERO_PENALTY_SHARE * best, 0), [[note] for _ in best]
     return l1_values, messages
 
 
@@ -149,79 +130,57 @@ def take_largest_weights(solved: Solutions, k: int, c: Candidates) -> tuple[Tens
     return index.to(c.relevance.device), gain.to(c.relevance.device)
 
 
-def _fill_answers(
-    c: Candidates, solved: Solutions, l1: Array, short_queries: Array, index: Tensor, gain: Tensor
-) -> None:
+def _fill_answers(c: Candidates, solved: Solutions, l1: Array, query_ids: Array, index: Tensor, gain: Tensor) -> None:
     """Complete answers shorter than k by u·(v − Uᵀw), what each further document would add, largest first."""
     device, k = index.device, index.shape[1]
-    queries = torch.from_numpy(short_queries).to(device)
-    c, solved = take_queries(c, queries), solved.take(short_queries)
+    queries, lam1 = torch.from_numpy(query_ids).to(device), torch.from_numpy(l1[query_ids]).to(device)
+    c, solved = take_queries(c, queries), solved.take(query_ids)
     products, error, exact_scorer = score_residuals(c, residual_points(c, solved))
     products[torch.from_numpy(solved.problem).to(device), torch.from_numpy(solved.members).to(device)] = -torch.inf
     n_weighted = torch.from_numpy(solved.counts).to(device).unsqueeze(1)
-    fill_rows, fill_products = rank_exactly(
-        products, k - int(n_weighted.min()), error, exact_scorer.exact_relevance, rescore_all=False
-    )
+    n_missing = k - int(n_weighted.min())
+    fill_rows, fill_products = rank_exactly(products, n_missing, error, exact_scorer.exact_relevance, rescore_all=False)
     fill_ranks = torch.arange(k, device=device) - n_weighted
     query_id, rank_index = ((fill_ranks >= 0) & (fill_ranks < c.count - n_weighted)).nonzero(as_tuple=True)
-    index[queries[query_id], rank_index] = fill_rows[query_id, fill_ranks[query_id, rank_index]]
+    filled = query_id, fill_ranks[query_id, rank_index]
+    index[queries[query_id], rank_index] = fill_rows[filled]
     # A float32 score may pass λ₁ by its rounding; what has no weight is never above it.
-    shortfall = (
-        fill_products[query_id, fill_ranks[query_id, rank_index]]
-        - torch.from_numpy(l1[short_queries]).to(device)[query_id]
-    )
-    gain[queries[query_id], rank_index] = shortfall.clamp_max(0.0)
+    gain[queries[query_id], rank_index] = (fill_products[filled] - lam1[query_id]).clamp_max(0.0)
 
 
 def _describe_answers(
     c: Candidates, setting: Setting, solved: Solutions, l1: Array, best: Array, messages: list[list[str]], k: int
 ) -> tuple[dict[str, Any], ...]:
     # Where λ₁ = λ₂ = 0 is solved at a tiny λ₁ instead, that λ₁ itself is part of the violation.
-    residuals = solved.residual + (
-        l1 - setting.l1 if setting.l1 == setting.l2 == 0 and setting.scale == "absolute" else 0
-    )
+    residuals = solved.residual
+    if setting.l1 == setting.l2 == 0 and setting.scale == "absolute":
+        residuals = residuals + (l1 - setting.l1)
     no_values = [None] * len(solved)
-    columns: dict[str, list[Any]] = {
-        "l1": l1.tolist(),
-        "support": solved.counts.tolist(),
-        "residual": residuals.tolist(),
-        "gap": no_values,
-        "bound": no_values,
-        "ordered": no_values,
-        "certified": (residuals <= CERTIFIED_TOLERANCE * np.abs(best)).tolist(),
-        "tied": [solved.tied.get(query_id, {}) for query_id in range(len(solved))],
-        "passes": solved.passes.tolist(),
-        "messages": messages,
-    }
+    columns: dict[str, list[Any]] = {"l1": l1.tolist(), "support": solved.counts.tolist()}
+    columns |= {"residual": residuals.tolist(), "gap": no_values, "bound": no_values, "ordered": no_values}
+    columns["certified"] = (residuals <= CERTIFIED_TOLERANCE * np.abs(best)).tolist()
+    columns["tied"] = [solved.tied.get(query_id, {}) for query_id in range(len(solved))]
+    columns |= {"passes": solved.passes.tolist(), "messages": messages}
     if setting.l2 > 0:
         error_bounds = bound_weight_errors(solved.gap, setting.l2)
-        proofs = solved.gap.tolist(), error_bounds.tolist(), _count_ordered_weights(solved, error_bounds, k)
+        n_ordered = _count_ordered_weights(solved, error_bounds, k)
+        proofs = np.array([solved.gap.tolist(), error_bounds.tolist(), n_ordered], object)
         # As large as all weights together, it says nothing of any.
-        is_informative = (
-            (error_bounds < np.bincount(solved.problem, solved.weights, len(solved))) | (error_bounds == 0)
-        ).tolist()
-        for column_name, proof_values in zip(("gap", "bound", "ordered"), proofs, strict=True):
-            columns[column_name] = [
-                proof_value if informative else None
-                for proof_value, informative in zip(proof_values, is_informative, strict=True)
-            ]
+        is_informative = (error_bounds < np.bincount(solved.problem, solved.weights, len(solved))) | (error_bounds == 0)
+        proofs[:, ~is_informative] = None
+        columns |= dict(zip(("gap", "bound", "ordered"), proofs.tolist(), strict=True))
     common: dict[str, Any] = {"candidates": c.count, "l2": setting.l2, "solver": setting.solver}
     if setting.solver == "fista":
         common["iterations"] = setting.iterations
-    answers = [
-        common | dict(zip(columns, problem_values, strict=True))
-        for problem_values in zip(*columns.values(), strict=True)
-    ]
+    answers = tuple(common | answer for answer in list_infos(columns))
     for query_id, answer in enumerate(answers):
         if answer["tied"] and c.pool is not None:
-            pool_rows = c.pool[query_id].tolist()
-            answer["tied"] = {
-                pool_rows[position]: [pool_rows[duplicate] for duplicate in duplicates]
-                for position, duplicates in answer["tied"].items()
-            }
+            row_ids = c.pool[query_id].tolist()
+            ties = answer["tied"].items()
+            answer["tied"] = {row_ids[lowest]: [row_ids[copy] for copy in copies] for lowest, copies in ties}
         if not answer["support"]:
             answer["messages"] = [*answer["messages"], _explain_empty_answer(answer["l1"], float(best[query_id]))]
-    return tuple(answers)
+    return answers
 
 
 def _explain_empty_answer(l1: float, best_score: float) -> str:

@@ -49,9 +49,8 @@ def maximise_dual(c: Candidates, l1: Tensor, l2: Tensor) -> tuple[Tensor, Tensor
         is_violated = exact_products > (l1 + torch.minimum(copy_lift - tolerance, tolerance))[query_id]
         if not bool(is_violated.any()):
             return weights, members, n_passes
-        members, is_used = _extend_working_sets(
-            members, is_used, query_id[is_violated], row_id[is_violated], exact_products[is_violated]
-        )
+        violators = query_id[is_violated], row_id[is_violated], exact_products[is_violated]
+        members, is_used = _extend_working_sets(members, is_used, *violators)
 
 
 def _gather_rows(c: Candidates, query_id: Tensor, row_id: Tensor) -> Tensor:
@@ -119,9 +118,7 @@ def _search_line(heights: Tensor, climbs: Tensor, smooth_gradient: Tensor, steps
     for _ in range(LINE_SEARCH_HALVINGS):
         middle_share = (lower_share + upper_share) / 2
         is_rising = slope(middle_share) > 0
-        lower_share, upper_share = (
-            torch.where(is_rising, middle_share, lower_share),
-            torch.where(is_rising, upper_share, middle_share),
-        )
+        lower_share = torch.where(is_rising, middle_share, lower_share)
+        upper_share = torch.where(is_rising, upper_share, middle_share)
     is_same_support = ((heights > 0) == (heights + climbs > 0)).all(1)
     return torch.where(is_same_support, 1.0, (lower_share + upper_share) / 2)

@@ -31,13 +31,11 @@ def iterate_fista(c: Candidates, l1: Tensor, l2: float) -> Iterator[Tensor]:
     momentum = 1.0
     while True:
         if rows.ndim == 2:
-            gradient_step = (queries - extrapolated @ rows) @ rows.T
+            gradient = (queries - extrapolated @ rows) @ rows.T
         else:
             residuals = queries - torch.bmm(extrapolated.unsqueeze(1), rows).squeeze(1)
-            gradient_step = torch.bmm(rows, residuals.unsqueeze(2)).squeeze(2)
-        new_weights = (
-            gradient_step.div_(lipschitz).addcmul_(extrapolated, 1 - l2 / lipschitz).sub_(threshold).clamp_min_(0)
-        )
+            gradient = torch.bmm(rows, residuals.unsqueeze(2)).squeeze(2)
+        new_weights = gradient.div_(lipschitz).addcmul_(extrapolated, 1 - l2 / lipschitz).sub_(threshold).clamp_min_(0)
         # Nesterov's momentum sequence t ← (1 + √(1 + 4t²)) / 2, as in eq. 5.
         next_momentum = (1 + math.sqrt(1 + 4 * momentum * momentum)) / 2
         extrapolated = torch.add(new_weights, new_weights - weights, alpha=(momentum - 1) / next_momentum)

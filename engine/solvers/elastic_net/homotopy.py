@@ -110,9 +110,8 @@ def follow_path(gram, rows, scores, l2, min_level, target_size, max_segments):
         for index in range(n_active):
             min_slack = min(min_slack, p[index] - next_level * q[index])
         if dropped_member >= 0:
-            min_slack = min(
-                min_slack, next_level - (p_products[dropped_member] - next_level * q_products[dropped_member])
-            )
+            dropped_dual = p_products[dropped_member] - next_level * q_products[dropped_member]
+            min_slack = min(min_slack, next_level - dropped_dual)
         # Conditions off by more than rounding, or many events at one level, mean a degenerate kink: the path restarts a
         # little further down.
         n_idle = n_idle + 1 if next_level == level else 0
@@ -123,17 +122,11 @@ def follow_path(gram, rows, scores, l2, min_level, target_size, max_segments):
             continue
         if next_level < level or n_segments == 0:
             levels, ends = ensure_room(levels, n_segments + 1, 1), ensure_room(ends, n_segments, 1)
-            all_members, all_p, all_q = (
-                ensure_room(all_members, n_out, n_active),
-                ensure_room(all_p, n_out, n_active),
-                ensure_room(all_q, n_out, n_active),
-            )
+            all_members = ensure_room(all_members, n_out, n_active)
+            all_p, all_q = ensure_room(all_p, n_out, n_active), ensure_room(all_q, n_out, n_active)
             for index in range(n_active):
-                all_members[n_out + index], all_p[n_out + index], all_q[n_out + index] = (
-                    active[index],
-                    p[index],
-                    q[index],
-                )
+                entry = n_out + index
+                all_members[entry], all_p[entry], all_q[entry] = active[index], p[index], q[index]
             n_out += n_active
             ends[n_segments], levels[n_segments + 1] = n_out, next_level
             n_segments += 1

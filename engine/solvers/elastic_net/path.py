@@ -19,8 +19,8 @@ from engine.solvers.lines import LambdaPath, order_lines
 
 Array = np.ndarray
 
-PATH_START_ROWS, N_PROBES, MOST_SEGMENTS = 512, 4, 100_000
-"""The working set begins with the most relevant rows and with what so many λ₁ along the way need."""
+PATH_START_ROWS, N_PROBES, MAX_SEGMENTS = 512, 4, 100_000
+"""Most relevant rows and λ₁ along the path, whose supports the working set begins with; limit of a path's segments."""
 
 MIN_L1 = 1e-9
 """The smallest λ₁ of a path."""
@@ -81,13 +81,7 @@ class WeightPath:
             return (float(self.levels[0]) if len(self.levels) else 0.0), 0
         segment_sizes = np.where(self.levels[:-1] - self.levels[1:] > 1e-9 * self.levels[0], segment_sizes, 0)
         exact_segments, larger_segments = np.flatnonzero(segment_sizes == size), np.flatnonzero(segment_sizes > size)
-        segment = int(
-            exact_segments[0]
-            if len(exact_segments)
-            else larger_segments[0]
-            if len(larger_segments)
-            else np.argmax(segment_sizes)
-        )
+        segment = int(np.concatenate([exact_segments, larger_segments, [segment_sizes.argmax()]])[0])
         return float(self.levels[segment] + self.levels[segment + 1]) / 2, int(segment_sizes[segment])
 
 
@@ -100,13 +94,11 @@ def regularization_path(c: Candidates, l2: float, min_level: float, target_size:
 
     c = score_by_vectors(c)
     vectors = c.vectors if c.vectors.ndim == 2 else c.vectors[0]
-    query = c.queries[0].double().cpu()
+    query, empty = c.queries[0].double().cpu(), np.empty((0, 0))
     if c.count <= GRAM_ROWS:
         vectors = vectors.double().cpu()
         products = (c.matrix.gram.cpu() if c.shared else gram(vectors)).numpy()
-        segments = follow_path(
-            products, np.empty((0, 0)), (vectors @ query).numpy(), l2, min_level, target_size, MOST_SEGMENTS
-        )
+        segments = follow_path(products, empty, (vectors @ query).numpy(), l2, min_level, target_size, MAX_SEGMENTS)
         path = _build_path(segments, l2, np.arange(c.count))
         return replace(path, residual=float(_check_kinks(c, path)[0].max(initial=0)), passes=2)
     # Follow the path over a working set, check every kink against the corpus, and add what violates: between kinks all
@@ -116,9 +108,7 @@ def regularization_path(c: Candidates, l2: float, min_level: float, target_size:
     while True:
         working_rows = vectors[torch.from_numpy(inside).to(vectors.device)].double().cpu()
         scores = (working_rows @ query).numpy()
-        segments = follow_path(
-            np.empty((0, 0)), working_rows.numpy(), scores, l2, min_level, target_size, MOST_SEGMENTS
-        )
+        segments = follow_path(empty, working_rows.numpy(), scores, l2, min_level, target_size, MAX_SEGMENTS)
         path = _build_path(segments, l2, inside)
         residuals, missing_ids = _check_kinks(c, path, inside)
         n_passes += 1
@@ -141,14 +131,13 @@ def ranking_path(c: Candidates, k: int, l2: float, interval: tuple[float, float]
     path = regularization_path(c, l2, max(low, MIN_L1))
     # Crossings are certain only beyond the rounding of the weights, which grows with the scores and with the weights
     # themselves.
-    tolerance = CROSSING_TOLERANCE * float(
-        max(c.relevance.abs().max(), np.abs(path.p - path.q * path.levels[-1:]).max(initial=0))
-    )
-    path_pieces: list[LambdaPath] = []
+    max_weight = np.abs(path.p - path.q * path.levels[-1:]).max(initial=0)
+    tolerance = CROSSING_TOLERANCE * float(max(c.relevance.abs().max(), max_weight))
+    pieces: list[LambdaPath] = []
     left = low
     for segment in range(len(path) - 1, -1, -1):
         right = min(float(path.levels[segment]), high)
-        if right < left or (right == left and (segment or path_pieces)):
+        if right < left or (right == left and (segment or pieces)):
             continue
         entries = path.segment(segment)
         member_order = path.members[entries].argsort()
@@ -157,41 +146,27 @@ def ranking_path(c: Candidates, k: int, l2: float, interval: tuple[float, float]
         segment_p = np.append(path.p[entries][member_order], 0.0)
         segment_q = np.append(path.q[entries][member_order], 0.0)
         sure = np.array([[max(left, float(path.levels[segment + 1])) + tolerance, right - tolerance]])
-        path_pieces.append(
-            order_lines(
-                left,
-                np.array([right]),
-                sure,
-                members[None],
-                np.stack([segment_p - segment_q, segment_p])[None],
-                k,
-                tolerance,
-            )
-        )
+        lines = np.stack([segment_p - segment_q, segment_p])[None]
+        pieces.append(order_lines(left, np.array([right]), sure, members[None], lines, k, tolerance))
         left = right
-    if left < high or not path_pieces:
+    if left < high or not pieces:
         no_picks, sure = np.full((1, k), -1), np.array([[left + tolerance, high]])
-        path_pieces.append(LambdaPath(left, np.array([high]), no_picks, np.zeros((1, 2, k)), sure))
-    picks = np.concatenate(
-        [
-            np.pad(segment_p.picks, ((0, 0), (0, k - segment_p.picks.shape[1])), constant_values=-1)
-            for segment_p in path_pieces
-        ]
-    )
-    gains = np.concatenate(
-        [np.pad(segment_p.gains, ((0, 0), (0, 0), (0, k - segment_p.gains.shape[2]))) for segment_p in path_pieces]
-    )
+        pieces.append(LambdaPath(left, np.array([high]), no_picks, np.zeros((1, 2, k)), sure))
+    ends = np.concatenate([piece.ends for piece in pieces])
+    certain = np.concatenate([piece.certain for piece in pieces])
+    picks, gains = np.full((len(ends), k), -1), np.zeros((len(ends), 2, k))
+    end_row = 0
+    for piece in pieces:
+        start_row, end_row = end_row, end_row + len(piece.ends)
+        n_members = piece.picks.shape[1]
+        picks[start_row:end_row, :n_members], gains[start_row:end_row, :, :n_members] = piece.picks, piece.gains
     picks[np.logical_or.accumulate(picks < 0, axis=1)] = -1
-    ends = np.concatenate([segment_p.ends for segment_p in path_pieces])
-    certain = np.concatenate([segment_p.certain for segment_p in path_pieces])
     return LambdaPath(low, ends, picks, gains, certain)
 
 
 def _build_path(segments: tuple[Array, Array, Array, Array, Array, bool], l2: float, row_ids: Array) -> WeightPath:
-    levels, ends, members, all_p, all_q, finished = segments
-    return WeightPath(
-        l2=l2, levels=levels, ends=ends, members=row_ids[members], p=all_p, q=all_q, finished=bool(finished)
-    )
+    levels, ends, members, p, q, finished = segments
+    return WeightPath(l2=l2, levels=levels, ends=ends, members=row_ids[members], p=p, q=q, finished=bool(finished))
 
 
 def _probe_start_rows(c: Candidates, l2: float, min_level: float) -> Array:
@@ -216,15 +191,7 @@ def _check_kinks(c: Candidates, path: WeightPath, inside: Array | None = None) -
         members.append(path.members[entries][kink_weights > 0])
         weights.append(kink_weights[kink_weights > 0])
         kink_sizes.append(len(weights[-1]))
-    no_bounds = np.zeros(len(kink_sizes))
-    kinks = Solutions(
-        ends=np.cumsum(kink_sizes),
-        members=np.concatenate(members),
-        weights=np.concatenate(weights),
-        residual=no_bounds,
-        gap=no_bounds,
-        passes=no_bounds,
-    )
+    kinks = Solutions.uncertified(np.cumsum(kink_sizes), np.concatenate(members), np.concatenate(weights))
     if inside is not None:
         missing_parts: list[Array] = []
         levels = torch.from_numpy(path.levels).to(c.queries.device)
@@ -234,9 +201,8 @@ def _check_kinks(c: Candidates, path: WeightPath, inside: Array | None = None) -
             is_above = products > (kink_levels - error).unsqueeze(1)
             is_above[:, torch.from_numpy(inside).to(is_above.device)] = False
             kink_ids, row_id = is_above.nonzero(as_tuple=True)
-            missing_parts.append(
-                row_id[exact_scorer.exact_relevance(kink_ids, row_id) > kink_levels[kink_ids] + tolerance].cpu().numpy()
-            )
+            is_missing = exact_scorer.exact_relevance(kink_ids, row_id) > kink_levels[kink_ids] + tolerance
+            missing_parts.append(row_id[is_missing].cpu().numpy())
         if len(missing_ids := np.unique(np.concatenate(missing_parts))):
             return np.zeros(0), missing_ids
     return compute_certificate(c, kinks, path.levels, np.full(len(kink_sizes), path.l2))[0], np.empty(0, np.int64)

@@ -76,36 +76,31 @@ class Solutions:
         new_ends = np.cumsum(problem_counts)
         entry_ids = np.arange(problem_counts.sum()) + np.repeat(self.ends[problems] - new_ends, problem_counts)
         new_index = {int(problem): new_position for new_position, problem in enumerate(problems)}
-        return Solutions(
-            ends=new_ends,
-            members=self.members[entry_ids],
-            weights=self.weights[entry_ids],
-            residual=self.residual[problems],
-            gap=self.gap[problems],
-            passes=self.passes[problems],
-            tied={new_index[problem]: duplicates for problem, duplicates in self.tied.items() if problem in new_index},
-        )
+        tied = {new_index[problem]: duplicates for problem, duplicates in self.tied.items() if problem in new_index}
+        proofs = {name: getattr(self, name)[problems] for name in ("residual", "gap", "passes")}
+        members, weights = self.members[entry_ids], self.weights[entry_ids]
+        return Solutions(ends=new_ends, members=members, weights=weights, tied=tied, **proofs)
 
     @staticmethod
     def joined(parts: Sequence[Solutions]) -> Solutions:
         """Concatenate the problems of all parts, in order."""
         if len(parts) == 1:
             return parts[0]
-        problem_offsets = np.cumsum([0, *(len(p) for p in parts)]).tolist()
-        entry_offsets = np.cumsum([0, *(len(p.members) for p in parts)])
         array_names = ("members", "weights", "residual", "gap", "passes")
         arrays = {array_name: np.concatenate([getattr(p, array_name) for p in parts]) for array_name in array_names}
-        return Solutions(
-            ends=np.concatenate(
-                [part.ends + entry_offset for part, entry_offset in zip(parts, entry_offsets, strict=False)]
-            ),
-            tied={
-                p + problem_offset: duplicates
-                for part, problem_offset in zip(parts, problem_offsets, strict=False)
-                for p, duplicates in part.tied.items()
-            },
-            **arrays,
-        )
+        tied: dict[int, dict[int, list[int]]] = {}
+        ends, n_problems, n_entries = [], 0, 0
+        for part in parts:
+            ends.append(part.ends + n_entries)
+            tied |= {problem + n_problems: duplicates for problem, duplicates in part.tied.items()}
+            n_problems, n_entries = n_problems + len(part), n_entries + len(part.members)
+        return Solutions(ends=np.concatenate(ends), tied=tied, **arrays)
+
+    @staticmethod
+    def uncertified(ends: Array, members: Array, weights: Array) -> Solutions:
+        """Return solutions of which residuals, gaps and passes are still to be computed."""
+        zeros = np.zeros(len(ends))
+        return Solutions(ends=ends, members=members, weights=weights, residual=zeros, gap=zeros, passes=zeros)
 
 
 def score_by_vectors(c: Candidates) -> Candidates:
@@ -144,15 +139,9 @@ def _solve_problems(c: Candidates, l1: Array, l2: Array) -> Solutions:
         host_vectors = c.matrix.on_cpu if c.shared else c.vectors.cpu()
         host_candidates = replace(c, vectors=host_vectors, relevance=c.relevance.cpu(), queries=c.queries.cpu())
         setting_groups = [(np.flatnonzero(is_ridged), c), (np.flatnonzero(~is_ridged), host_candidates)]
-        solved = [
-            _solve_problems(group_candidates, l1[:, setting_ids], l2[setting_ids])
-            for setting_ids, group_candidates in setting_groups
-            if len(setting_ids)
-        ]
-        problem_order = np.concatenate(
-            [(np.arange(len(l1))[:, None] * len(l2) + setting_ids).ravel() for setting_ids, _ in setting_groups]
-        )
-        return Solutions.joined(solved).take(np.argsort(problem_order))
+        solved = [_solve_problems(group, l1[:, ids], l2[ids]) for ids, group in setting_groups if len(ids)]
+        order = np.concatenate([(np.arange(len(l1))[:, None] * len(l2) + ids).ravel() for ids, _ in setting_groups])
+        return Solutions.joined(solved).take(np.argsort(order))
     solutions = []
     for block, uses_gram in _split_queries(c, len(l2)):
         block_candidates = c if block == slice(None) else take_queries(c, block)
@@ -208,9 +197,8 @@ def _solve_with_rows(c: Candidates, l1: Array, l2: Array) -> Solutions:
     codes, step, slack = np.empty((0, 0), np.int8), np.empty(0), np.empty(0)
     if c.shared and rows.numel() > CACHED_NUMBERS and ("codes" in vars(c.matrix) or c.matrix.cached):
         codes, step, slack = (code_array.numpy() for code_array in c.matrix.codes)
-    start_rows = (
-        c.relevance[0].topk(min(c.count, max(MIN_START_ROWS, min(MAX_START_ROWS, c.count // 64)))).indices.numpy()
-    )
+    n_start_rows = min(c.count, max(MIN_START_ROWS, min(MAX_START_ROWS, c.count // 64)))
+    start_rows = c.relevance[0].topk(n_start_rows).indices.numpy()
     query, max_score = c.queries[0].double(), float(c.relevance.abs().max())
     state, max_rows = COLUMNS_FULL, len(start_rows) + WORKING_SET_GROWTH
     while state == COLUMNS_FULL:
@@ -249,7 +237,7 @@ def _collect_results(c: Candidates, results: tuple[Array, ...], l1: Array, l2: A
     ends, members, weights, tie_ends, ties, residual, gap, states, passes = results
     gap[np.tile(l2 == 0, len(l1))] = np.nan
     solutions = Solutions(ends=ends, members=members, weights=weights, residual=residual, gap=gap, passes=passes)
-    solutions = _distribute_among_copies(c, sort_solutions(solutions), l1.ravel(), np.tile(l2, len(l1)), tie_ends, ties)
+    solutions = _settle_copies(c, sort_solutions(solutions), l1.ravel(), np.tile(l2, len(l1)), tie_ends, ties)
     if not (unsolved := np.flatnonzero(states == FACTOR_FULL)).size:
         return solutions
     queries, setting_ids = unsolved // len(l2), unsolved % len(l2)
@@ -270,18 +258,15 @@ def bound_weight_errors(gaps: Array, l2: Array | float) -> Array:
     return distance
 
 
-def _distribute_among_copies(
-    c: Candidates, solved: Solutions, l1: Array, l2: Array, tie_ends: Array, ties: Array
-) -> Solutions:
+def _settle_copies(c: Candidates, solved: Solutions, l1: Array, l2: Array, tie_ends: Array, ties: Array) -> Solutions:
     """Give exact copies equal weights at λ₂ > 0, and all of their weight to the lowest copy at λ₂ = 0.
 
     l1, l2: (P,); ties: what may be a copy of a member and is none itself, for problem p up to tie_ends[p].
     """
     # The minimiser gives copies one weight, so weights that are proven to differ are of none.
     next_problem = solved.problem[1:]
-    is_near = (solved.weights[:-1] - solved.weights[1:] <= 2 * bound_weight_errors(solved.gap, l2)[next_problem]) & (
-        next_problem == solved.problem[:-1]
-    )
+    is_near = solved.weights[:-1] - solved.weights[1:] <= 2 * bound_weight_errors(solved.gap, l2)[next_problem]
+    is_near &= next_problem == solved.problem[:-1]
     if not len(ties) and not is_near.any():
         return solved
     is_suspect = np.diff(tie_ends, prepend=0) > 0
@@ -313,9 +298,8 @@ def _distribute_among_copies(
     solved = sort_solutions(merged)
     if changed:
         changed_candidates = take_queries(c, np.array(changed) * c.batch // len(solved))
-        solved.residual[changed], solved.gap[changed] = compute_certificate(
-            changed_candidates, solved.take(np.array(changed)), l1[changed], l2[changed]
-        )
+        proofs = compute_certificate(changed_candidates, solved.take(np.array(changed)), l1[changed], l2[changed])
+        solved.residual[changed], solved.gap[changed] = proofs
         solved.passes[changed] += 1
     return solved
 
@@ -326,18 +310,17 @@ def sort_solutions(solved: Solutions) -> Solutions:
         return solved
     if len(solved) == 1:
         entry_order = np.lexsort((solved.members, -solved.weights))
-        entry_problem, sorted_weights = np.zeros_like(entry_order), solved.weights[entry_order]
+        problem, sorted_weights = np.zeros_like(entry_order), solved.weights[entry_order]
         max_weights = sorted_weights[:1]
     else:
         entry_order = np.lexsort((solved.members, -solved.weights, solved.problem))
-        entry_problem, sorted_weights = solved.problem[entry_order], solved.weights[entry_order]
+        problem, sorted_weights = solved.problem[entry_order], solved.weights[entry_order]
         max_weights = np.zeros(len(solved))
-        np.maximum.at(max_weights, entry_problem, sorted_weights)
+        np.maximum.at(max_weights, problem, sorted_weights)
     # A run of weights, each within reach of the one before, counts as one weight.
     is_new_weight = np.ones(len(entry_order), dtype=np.int64)
-    is_new_weight[1:] = (entry_problem[1:] != entry_problem[:-1]) | (
-        sorted_weights[:-1] - sorted_weights[1:] > EQUAL_WEIGHT_TOLERANCE * max_weights[entry_problem[1:]]
-    )
+    is_new_weight[1:] = problem[1:] != problem[:-1]
+    is_new_weight[1:] |= sorted_weights[:-1] - sorted_weights[1:] > EQUAL_WEIGHT_TOLERANCE * max_weights[problem[1:]]
     if not is_new_weight.all():
         entry_order = entry_order[np.lexsort((solved.members[entry_order], np.cumsum(is_new_weight)))]
     return replace(solved, members=solved.members[entry_order], weights=solved.weights[entry_order])
@@ -358,7 +341,7 @@ def _solve_queries_by_newton(c: Candidates, l1: Array, l2: Array) -> Solutions:
     lam1, lam2 = (torch.from_numpy(penalties).to(c.queries.device) for penalties in (l1, l2))
     weights, members, n_passes = maximise_dual(c, lam1, lam2)
     solved = certify_weights(c, weights, members, l1, l2, n_passes + 1)
-    return _distribute_among_copies(c, solved, l1, l2, np.zeros(c.batch, np.int64), np.empty(0, np.int64))
+    return _settle_copies(c, solved, l1, l2, np.zeros(c.batch, np.int64), np.empty(0, np.int64))
 
 
 def certify_weights(c: Candidates, weights: Tensor, members: Tensor, l1: Array, l2: Array, n_passes: int) -> Solutions:
@@ -367,13 +350,9 @@ def certify_weights(c: Candidates, weights: Tensor, members: Tensor, l1: Array, 
     ends = torch.bincount(query_id, minlength=c.batch).cumsum(0).cpu().numpy()
     row_ids = members[query_id, column_index].cpu().numpy()
     weight_values = weights[query_id, column_index].double().cpu().numpy()
-    no_bounds, pass_counts = np.zeros(c.batch), np.full(c.batch, n_passes)
-    uncertified = Solutions(
-        ends=ends, members=row_ids, weights=weight_values, residual=no_bounds, gap=no_bounds, passes=pass_counts
-    )
-    sorted_answers = sort_solutions(uncertified)
+    sorted_answers = sort_solutions(Solutions.uncertified(ends, row_ids, weight_values))
     residual, gap = compute_certificate(c, sorted_answers, l1, l2)
-    return replace(sorted_answers, residual=residual, gap=gap)
+    return replace(sorted_answers, residual=residual, gap=gap, passes=np.full(c.batch, n_passes))
 
 
 def residual_points(c: Candidates, solved: Solutions) -> Tensor:
@@ -453,11 +432,8 @@ def compute_certificate(c: Candidates, solved: Solutions, l1: Array, l2: Array) 
         deviation = (torch.where(pair_weights > 0, (excess - ridge_pull).abs(), excess) + error).clamp_min_(0)
         is_below = (pair_weights > 0) & (excess < -error)
         residuals.scatter_reduce_(0, problem, deviation, "amax")
-        squares.index_add_(
-            0,
-            problem,
-            torch.where(is_below, (ridge_pull + 2 * error) * (ridge_pull - 2 * excess), deviation * deviation),
-        )
+        own_squares = torch.where(is_below, (ridge_pull + 2 * error) * (ridge_pull - 2 * excess), deviation * deviation)
+        squares.index_add_(0, problem, own_squares)
     gaps = torch.where(lam2 > 0, (SUM_FACTOR * squares + SUM_LOSS * (residuals > 0).double()) / (2 * lam2), torch.nan)
     return residuals.cpu().numpy(), gaps.cpu().numpy()
 

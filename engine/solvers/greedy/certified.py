@@ -130,44 +130,27 @@ def select_greedily(
             kind, gram.columns, gram.rows, gram.filled, gram.squares, compute_relevance(c, gram), k, np.array(weights),
             method.window, floor, method.by_relevance,
         )  # fmt: skip
-        told = [[(c.count, 0, 0, past_rank) for past_rank in figures_row] for figures_row in results[2].tolist()]
-        return [
-            _build_ranking(
-                c, results[0][:, weight_id], results[1][:, weight_id], [figures_row[weight_id] for figures_row in told]
-            )
-            for weight_id in range(len(weights))
-        ]
+        pool_figures = [c.count] * c.batch, [0] * c.batch, [0] * c.batch
+        by_weight = zip(*(array.swapaxes(0, 1) for array in results), strict=True)
+        return [_build_ranking(c, picks, scores, *pool_figures, ranks.tolist()) for picks, scores, ranks in by_weight]
     with interpreting() if runs_interpreted else nullcontext():
         problems = [PoolSearch(SingleQuery(c, query_id), method).solve(weights) for query_id in range(c.batch)]
     rankings = []
-    for weight_problems in zip(*problems, strict=True):
-        figures = [(task.largest_pool, task.n_passes, task.close_calls, task.past_rank) for task in weight_problems]
-        rankings.append(
-            _build_ranking(
-                c,
-                np.stack([task.chosen for task in weight_problems]),
-                np.stack([task.scores for task in weight_problems]),
-                figures,
-            )
-        )
+    for tasks in zip(*problems, strict=True):
+        picks, scores = np.stack([task.chosen for task in tasks]), np.stack([task.scores for task in tasks])
+        figures = [(task.largest_pool, task.n_passes, task.close_calls, task.past_rank) for task in tasks]
+        rankings.append(_build_ranking(c, picks, scores, *zip(*figures, strict=True)))
     return rankings
 
 
 def _build_ranking(
-    c: Candidates, picks: np.ndarray, scores: np.ndarray, figures: list[tuple[int, int, int, int]]
-) -> Ranking:
-    info = tuple(
-        {
-            "candidates": c.count,
-            "pool": pool_size,
-            "passes": passes,
-            "close_calls": close_calls,
-            "certified": True,
-            "past_rank": None if past_rank < 0 else past_rank,
-        }
-        for pool_size, passes, close_calls, past_rank in figures
-    )
-    return build_ranking(c, picks, scores, info)
+    c: Candidates, picks: np.ndarray, scores: np.ndarray, pool_sizes: Sequence[int], n_passes: Sequence[int],
+    close_calls: Sequence[int], past_ranks: Sequence[int],
+) -> Ranking:  # fmt: skip
+    columns: dict[str, Sequence[int | None]] = {"candidates": [c.count] * c.batch, "pool": pool_sizes}
+    columns |= {"passes": n_passes, "close_calls": close_calls, "certified": [True] * c.batch}
+    columns["past_rank"] = [None if past_rank < 0 else past_rank for past_rank in past_ranks]
+    return build_ranking(c, picks, scores, columns)
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,10 +183,8 @@ class SingleQuery:
     def most_relevant(self) -> int:
         """The most relevant candidate, decided in float64 among all within the error of the best."""
         near_ids = np.flatnonzero(self.relevance >= self.relevance.max() - 2 * self.relevance_error)
-        exact_scores = [
-            self.pool(id_block).relevance for id_block in np.array_split(near_ids, -(-len(near_ids) // MAX_POOL_SIZE))
-        ]
-        return int(near_ids[np.concatenate(exact_scores).argmax()])
+        id_blocks = np.array_split(near_ids, -(-len(near_ids) // MAX_POOL_SIZE))
+        return int(near_ids[np.concatenate([self.pool(id_block).relevance for id_block in id_blocks]).argmax()])
 
     def rows(self, index: np.ndarray) -> Tensor:
         """Return (m, d) vectors of some candidates."""
@@ -227,9 +208,8 @@ class SingleQuery:
         remaining[torch.from_numpy(task.chosen[: task.n_done]).to(remaining.device)] = -torch.inf
 
         def exact(_: Tensor, doc_ids: Tensor) -> Tensor:
-            return c.exact_relevance(torch.full_like(doc_ids, self.query_id), doc_ids).masked_fill(
-                remaining[doc_ids] == -torch.inf, -torch.inf
-            )
+            relevance = c.exact_relevance(torch.full_like(doc_ids, self.query_id), doc_ids)
+            return relevance.masked_fill(remaining[doc_ids] == -torch.inf, -torch.inf)
 
         error = c.relevance_error[self.query_id : self.query_id + 1]
         index, gain = rank_exactly(remaining.unsqueeze(0), len(task.chosen) - task.n_done, error, exact)
@@ -255,11 +235,8 @@ class Bounds:
             init_state(method.kind, self.query.squares, task.state)
         if method.window:
             task.n_folded = max(0, n_picks + method.horizon - 1 - method.window)
-        if (
-            task.n_folded < n_picks
-            and not (task.refresh_all or method.window or method.kind == SUM)
-            and n > 10 * MAX_PARTIAL_REFRESH
-        ):
+        is_partial = n > 10 * MAX_PARTIAL_REFRESH and not (task.refresh_all or method.window or method.kind == SUM)
+        if task.n_folded < n_picks and is_partial:
             upper = self._upper(task, task.state)
             near_ids = _find_largest(upper, MAX_PARTIAL_REFRESH + 1)
             stale, near_ids = float(upper[near_ids].min()), np.sort(near_ids[upper[near_ids] > upper[near_ids].min()])
@@ -280,18 +257,16 @@ class Bounds:
             self._fold_ahead(task, picks[task.n_folded :].tolist(), state)
             return
         first_pick = task.n_folded if method.window or not method.residual else 0
-        pick_points, is_distinct = self.query.rows(picks[first_pick:]).double(), True
+        points, is_distinct = self.query.rows(picks[first_pick:]).double(), True
         if method.residual:
-            columns, basis = pick_points.T.contiguous().cpu().numpy(), np.zeros(tuple(reversed(pick_points.shape)))
-            is_distinct = orthonormalise_picks(
-                columns, np.arange(len(pick_points)), len(pick_points), method.floor, basis
-            )
+            columns, basis = points.T.contiguous().cpu().numpy(), np.zeros(tuple(reversed(points.shape)))
+            is_distinct = orthonormalise_picks(columns, np.arange(len(points)), len(points), method.floor, basis)
             if is_distinct and not method.window:
-                pick_points = torch.from_numpy(basis.T[task.n_folded :].copy()).to(vectors.device)
+                points = torch.from_numpy(basis.T[task.n_folded :].copy()).to(vectors.device)
         if method.residual and (method.window or not is_distinct):
-            self._fold_singly(pick_points, state, vectors, squares)
+            self._fold_singly(points, state, vectors, squares)
             return
-        for point_block in pick_points.to(vectors.dtype).split(POINT_BLOCK_SIZE):
+        for point_block in points.to(vectors.dtype).split(POINT_BLOCK_SIZE):
             fold_state_bound(method.kind, products(vectors, point_block).cpu().numpy(), self._error(point_block), state)
 
     def _fold_singly(self, points: Tensor, state: np.ndarray, vectors: Tensor, squares: np.ndarray) -> None:
@@ -301,9 +276,8 @@ class Bounds:
         counts as noise is within √floor of its length from the span that counts.
         """
         point_norms = torch.linalg.vector_norm(points, dim=1, keepdim=True)
-        for point_block in (
-            (points / point_norms.masked_fill(point_norms == 0, 1)).to(vectors.dtype).split(POINT_BLOCK_SIZE)
-        ):
+        directions = (points / point_norms.masked_fill(point_norms == 0, 1)).to(vectors.dtype)
+        for point_block in directions.split(POINT_BLOCK_SIZE):
             absolute_products = np.abs(products(vectors, point_block).cpu().numpy().astype(np.float64))
             error = self._error(point_block) + math.sqrt(self.method.floor) * self.query.c.max_norm
             np.minimum(state, squares - np.maximum(absolute_products - error, 0).max(0) ** 2, out=state)
@@ -315,9 +289,8 @@ class Bounds:
             task.n_passes += 1
             product_rows = list(dict.fromkeys([*missing_picks, *self.guess(task)]))
             row_products = products(query.vectors, query.rows(np.array(product_rows))).cpu()
-            self.guessed_products = {
-                pick_id: self.guessed_products[pick_id] for pick_id in picks if pick_id in self.guessed_products
-            } | dict(zip(product_rows, row_products, strict=True))
+            cached = {pick_id: self.guessed_products[pick_id] for pick_id in set(picks) - set(missing_picks)}
+            self.guessed_products = cached | dict(zip(product_rows, row_products, strict=True))
         for pick_id in picks:
             error = self._error(query.vectors[pick_id : pick_id + 1])
             fold_state_bound(self.method.kind, self.guessed_products[pick_id].unsqueeze(0).numpy(), error, state)
@@ -353,13 +326,13 @@ class PoolSearch:
         full_pool = self.query.pool(np.arange(self.query.c.count)) if self.query.c.count <= SINGLE_POOL_SIZE else None
         first_picks = np.full(k, self.query.most_relevant if n_known and full_pool is None else 0)
         pool_size = SUM_POOL_SIZE + 2 * k if kind == SUM else min(max(8 * k, POOL_SIZE_RANGE[0]), POOL_SIZE_RANGE[1])
-        problems = [
-            Problem(weight=weight, chosen=first_picks.copy(), scores=np.empty(k), pool_size=pool_size, n_known=n_known)
-            for weight in weights
-        ]
-        if full_pool is not None:
-            for task in problems:
+        problems = []
+        for weight in weights:
+            chosen, scores = first_picks.copy(), np.empty(k)
+            task = Problem(weight=weight, chosen=chosen, scores=scores, pool_size=pool_size, n_known=n_known)
+            if full_pool is not None:
                 self._advance(task, full_pool, -np.inf, k)
+            problems.append(task)
         while active := [task for task in problems if task.n_done < k]:
             self._run_round(active)
         return problems
@@ -370,19 +343,14 @@ class PoolSearch:
         if self.method.kind != SUM:
             # Every pick moves the best by bound; those of max_sum stay much the same, and its pools are large.
             self.pool = None
-        stuck_problems = [
-            (task, *problem_bound)
-            for task, problem_bound in zip(unfinished, problem_bounds, strict=True)
-            if not self._pick_from_pool(task, *problem_bound)
-        ]
-        if not stuck_problems:
+        bounded = zip(unfinished, problem_bounds, strict=True)
+        stuck = [(task, *bounds) for task, bounds in bounded if not self._pick_from_pool(task, *bounds)]
+        if not stuck:
             return
-        pool_ids = [_find_largest(upper, min(task.pool_size, len(upper))) for task, upper, _ in stuck_problems]
-        self.pool = self.query.pool(
-            np.unique(np.concatenate([*pool_ids, *(task.picks for task, _, _ in stuck_problems)]))
-        )
+        pool_ids = [_find_largest(upper, min(task.pool_size, len(upper))) for task, upper, _ in stuck]
+        self.pool = self.query.pool(np.unique(np.concatenate([*pool_ids, *(task.picks for task, _, _ in stuck)])))
         # A pool that gave few picks was too small: the next one doubles.
-        for task, upper, stale in stuck_problems:
+        for task, upper, stale in stuck:
             done_before, pool_size = task.n_done, task.pool_size
             has_picked = self._pick_from_pool(task, upper, stale)
             if task.n_done - done_before < MIN_POOL_PICKS:
@@ -411,9 +379,8 @@ class PoolSearch:
             beta = 2 * (1 - task.weight)
             outside_geometry[1:3] = beta, query.c.max_norm * (1 + 1e-5)
             if query.point is not None:
-                point = (method.k - 1) * task.weight * query.point.double() - beta * query.rows(
-                    task.picks
-                ).double().sum(0)
+                set_sum = query.rows(task.picks).double().sum(0)
+                point = (method.k - 1) * task.weight * query.point.double() - beta * set_sum
                 outside_geometry[3], point_products = float(point.norm()), gram.score_queries(point)[0]
         pool_positions = np.zeros(method.k, np.int64)
         pool_positions[: task.n_done] = np.searchsorted(pool.ids, task.chosen[: task.n_done])
@@ -423,10 +390,8 @@ class PoolSearch:
             task.scores, task.n_done, stop_rank,
         )  # fmt: skip
         task.chosen[task.n_done : n_done], task.n_done = pool.ids[pool_positions[task.n_done : n_done]], n_done
-        task.past_rank, task.largest_pool = (
-            past_rank if task.past_rank < 0 else task.past_rank,
-            max(task.largest_pool, len(pool.ids)),
-        )
+        task.past_rank = past_rank if task.past_rank < 0 else task.past_rank
+        task.largest_pool = max(task.largest_pool, len(pool.ids))
 
     def _guess(self, task: Problem) -> list[int]:
         """Return the next picks of a problem if there were nothing outside its pool."""
@@ -448,9 +413,8 @@ class PoolSearch:
 
         # The pool's best sets the mark; every candidate whose bound reaches it competes, in pools of limited size.
         contest(pool)
-        contender_ids = self.query.drop_duplicates(
-            np.flatnonzero((upper >= best_choice[1]) | (not best_choice[0]) & (upper > -np.inf))
-        )
+        is_contender = (upper >= best_choice[1]) | (not best_choice[0]) & (upper > -np.inf)
+        contender_ids = self.query.drop_duplicates(np.flatnonzero(is_contender))
         for start in range(0, len(contender_ids), MAX_POOL_SIZE):
             contest(self.query.pool(np.union1d(contender_ids[start : start + MAX_POOL_SIZE], task.chosen[:n_done])))
         task.chosen[n_done], task.scores[n_done], task.n_done = -best_choice[2], best_choice[1], n_done + 1

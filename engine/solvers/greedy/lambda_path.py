@@ -23,7 +23,7 @@ from torch import Tensor
 from engine.candidates import Candidates
 from engine.matrix import GRAM_ROWS
 from engine.solvers.coverage import CoverageTables, iterate_ground_sets, measure_added_coverage
-from engine.solvers.gram import Gram, compute_products, compute_squared_norms, corpus_gram
+from engine.solvers.gram import Gram, compute_products, compute_squared_norms, corpus_gram, fill_slot
 from engine.solvers.greedy.steps import (
     COVERAGE,
     EXCLUDED,
@@ -110,13 +110,10 @@ def cut_envelope(a, b, low, high, slack, leader_ids, is_listed, ends, lines, cer
     steeper = (a[last_line] - b[last_line]) - (a[line] - b[line])
     if line != last_line and steeper > 0:
         crossing_at = min(max((b[line] - b[last_line]) / steeper, low), high)
-        crossing_value = min(
-            crossing_at * a[line] + (1 - crossing_at) * b[line],
-            crossing_at * a[last_line] + (1 - crossing_at) * b[last_line],
-        )
-        _, n_leaders = collect_leaders(
-            crossing_at, a, b, slack, crossing_value - slack, leader_ids, n_leaders, is_listed
-        )
+        first_value = crossing_at * a[line] + (1 - crossing_at) * b[line]
+        last_value = crossing_at * a[last_line] + (1 - crossing_at) * b[last_line]
+        floor = min(first_value, last_value) - slack
+        _, n_leaders = collect_leaders(crossing_at, a, b, slack, floor, leader_ids, n_leaders, is_listed)
     # Walk along the upper envelope from the left: from the current line to the steeper one that crosses it first.
     n_pieces, left = 0, low
     while True:
@@ -154,10 +151,8 @@ def refresh_gains(a, b, low, high, slack, is_stale, rows, coverage, share, sums)
         winners[point_id] = find_best_gain(points[point_id], a, b)
         while is_stale[winners[point_id]]:
             low_winner = winners[point_id]
-            b[low_winner], is_stale[low_winner] = (
-                share * measure_added_coverage(rows[low_winner], coverage, sums),
-                False,
-            )
+            b[low_winner] = share * measure_added_coverage(rows[low_winner], coverage, sums)
+            is_stale[low_winner] = False
             winners[point_id] = find_best_gain(points[point_id], a, b)
     low_winner, high_winner = winners[0], winners[1]
     steeper = (a[high_winner] - b[high_winner]) - (a[low_winner] - b[low_winner])
@@ -187,15 +182,8 @@ def load_row(columns, rows, filled, row_slot, n_used, item):
             return -1
         row_slot[item] = n_used[0]
         n_used[0] += 1
-    row_id = row_slot[item]
-    if not filled[row_id]:
-        # Another thread may make it too: sums on the way must not be seen where it is read.
-        new_row = np.empty((1, rows.shape[1]))
-        compute_products(columns, columns[:, item].astype(np.float64).reshape(1, -1), new_row)
-        for position in range(rows.shape[1]):
-            rows[row_id, position] = new_row[0, position]
-        filled[row_id] = True
-    return row_id
+    fill_slot(columns, rows, filled, row_slot[item], item)
+    return row_slot[item]
 
 
 @jit_exact
@@ -261,7 +249,7 @@ def follow_pieces(
     ends, lines, certain = np.empty(n), np.empty(n, np.int64), np.empty((n, 2))
     # Nodes to come, the leftmost on top: left, right, certain from and to, b of the pick; its depth and itself.
     node_bounds, node_picks = np.empty((1024, 5)), np.empty((1024, 2), np.int64)
-    found_bounds, found_picks, found_values = np.empty((256, 3)), np.empty((256, k), np.int64), np.empty((256, k))
+    found_bounds, found_picks, found_lines = np.empty((256, 3)), np.empty((256, k), np.int64), np.empty((256, 2 * k))
     path_picks, held_slots, path_values = np.empty(k, np.int64), np.empty(k, np.int64), np.empty(k)
     lazy, share, lanes, is_stale = kind == COVERAGE, k / n, np.empty(COVER_LANES), np.zeros(n, np.bool_)
     upper = np.empty((k if lazy else 0, n))
@@ -290,10 +278,8 @@ def follow_pieces(
             node_bounds[top, 0], node_bounds[top, 1] = ends[position - 1] if position else left, ends[position]
             if not has_mark(marks, node_bounds[top, 0], node_bounds[top, 1]):
                 continue
-            node_bounds[top, 2], node_bounds[top, 3] = (
-                max(sure_from, certain[position, 0]),
-                min(sure_to, certain[position, 1]),
-            )
+            node_bounds[top, 2] = max(sure_from, certain[position, 0])
+            node_bounds[top, 3] = min(sure_to, certain[position, 1])
             node_bounds[top, 4] = b[lines[position]] if b[lines[position]] > EXCLUDED_LIMIT else fixed[lines[position]]
             node_picks[top, 0], node_picks[top, 1] = depth, lines[position]
             top += 1
@@ -302,27 +288,21 @@ def follow_pieces(
         if not top:
             break
         top -= 1
-        left = node_bounds[top, 0]
-        right = node_bounds[top, 1]
-        sure_from = node_bounds[top, 2]
-        sure_to = node_bounds[top, 3]
+        left, right, sure_from, sure_to, value = node_bounds[top]
         node_rank, pick = node_picks[top]
         for position in range(node_rank, n_taken):
             a[path_picks[position]] = fixed[path_picks[position]]
-        path_picks[node_rank], path_values[node_rank], n_taken, depth = (
-            pick, node_bounds[top, 4], node_rank + 1, node_rank + 1,
-        )  # fmt: skip
+        n_taken = depth = node_rank + 1
+        path_picks[node_rank], path_values[node_rank] = pick, value
         # A leaf: all k picks are known, and the interval with its lines is one piece of the answer.
         if depth == k:
             if n_found == len(found_bounds):
-                found_bounds, found_picks, found_values = (
-                    double_capacity(found_bounds),
-                    double_capacity(found_picks),
-                    double_capacity(found_values),
-                )
+                found_bounds, found_picks = double_capacity(found_bounds), double_capacity(found_picks)
+                found_lines = double_capacity(found_lines)
             found_bounds[n_found, 0], found_bounds[n_found, 1], found_bounds[n_found, 2] = right, sure_from, sure_to
             for rank in range(k):
-                found_picks[n_found, rank], found_values[n_found, rank] = path_picks[rank], path_values[rank]
+                found_picks[n_found, rank], found_lines[n_found, rank] = path_picks[rank], fixed[path_picks[rank]]
+                found_lines[n_found, k + rank] = path_values[rank]
             n_found, n_pieces = n_found + 1, 0
             continue
         held_slots[node_rank] = load_row(columns, rows, filled, row_slot, n_used, pick)
@@ -367,14 +347,7 @@ def follow_pieces(
                 new_state[path_picks[position]] = EXCLUDED
             b = new_state
         n_pieces = cut_envelope(a, b, left, right, slack, leader_ids, is_listed, ends, lines, certain)
-    found_lines = np.empty((n_found, 2, k))
-    for found_index in range(n_found):
-        for position in range(k):
-            found_lines[found_index, 0, position], found_lines[found_index, 1, position] = (
-                fixed[found_picks[found_index, position]],
-                found_values[found_index, position],
-            )
-    return found_bounds[:n_found], found_picks[:n_found], found_lines, has_room
+    return found_bounds[:n_found], found_picks[:n_found], found_lines[:n_found].reshape(n_found, 2, k), has_room
 
 
 class _Rows:
@@ -395,14 +368,14 @@ class _Rows:
         self.row_slot = np.full(n, -1)
 
     @classmethod
-    def from_arrays(cls, columns: Array, rows: Array, made: Array, squares: Array) -> "_Rows":
+    def from_arrays(cls, columns: Array, rows: Array, filled: Array, squares: Array) -> "_Rows":
         """Wrap the Gram rows of all candidates."""
-        kept = cls.__new__(cls)
-        kept._set_arrays(columns, rows, made, squares)
-        return kept
+        gram_rows = cls.__new__(cls)
+        gram_rows._set_arrays(columns, rows, filled, squares)
+        return gram_rows
 
-    def _set_arrays(self, columns: Array, rows: Array, made: Array, squares: Array) -> None:
-        self.columns, self.rows, self.filled, self.squares = columns, rows, made, squares
+    def _set_arrays(self, columns: Array, rows: Array, filled: Array, squares: Array) -> None:
+        self.columns, self.rows, self.filled, self.squares = columns, rows, filled, squares
         self.row_slot = np.arange(len(rows))
 
     def grow(self) -> None:
@@ -446,11 +419,10 @@ def lambda_paths(
     for query_id in range(c.batch):
         vectors = c.vectors if c.shared else c.vectors[query_id]
         query_rows = shared_rows or _Rows(vectors)
-        relevance = (
-            query_rows.score_queries(c.queries[query_id : query_id + 1])[0]
-            if c.inner_product
-            else c.relevance[query_id].double().cpu().numpy()
-        )
+        if c.inner_product:
+            relevance = query_rows.score_queries(c.queries[query_id : query_id + 1])[0]
+        else:
+            relevance = c.relevance[query_id].double().cpu().numpy()
         settings = (k, interval, floor, window, c.matrix.unit, marks)
         if not query_rows.has_all_rows:
             # The path among the most relevant guesses which rows will be asked for: together they are made in half
@@ -529,15 +501,13 @@ def _order_sets(rows: _Rows, relevance: Array, low: float, bounds: Array, picks:
     first_member, second_member = np.triu_indices(k, 1)
     similarities = np.zeros((len(picks), k, k))
     # The rows of all but the last pick are there, and s_ij = s_ji.
-    similarities[:, first_member, second_member] = similarities[:, second_member, first_member] = rows.rows[
-        rows.row_slot[picks[:, first_member]], picks[:, second_member]
-    ]
+    pair_products = rows.rows[rows.row_slot[picks[:, first_member]], picks[:, second_member]]
+    similarities[:, first_member, second_member] = similarities[:, second_member, first_member] = pair_products
     similarities[:, range(k), range(k)] = rows.squares[picks]
     member_order = picks.argsort(1)
     members = np.take_along_axis(picks, member_order, 1)
-    similarities = np.take_along_axis(
-        np.take_along_axis(similarities, member_order[:, :, None], 1), member_order[:, None], 2
-    )
+    similarities = np.take_along_axis(similarities, member_order[:, :, None], 1)
+    similarities = np.take_along_axis(similarities, member_order[:, None], 2)
     # Summed with the diagonal, identical members have identical sums.
     b = -2 * (similarities.sum(2) - rows.squares[members])
     a = (k - 1) * relevance[members] if k > 1 else relevance[members]

@@ -158,9 +158,8 @@ def orthonormalise_picks(columns, picks, n_picks, floor, basis):
         scale = 1 / np.sqrt(square_left) if square_left > floor * full_square else 0.0
         for axis in range(d):
             basis[axis, rank] = residual[axis] * scale
-        is_clear = is_clear and (
-            square_left >= CLEAR_FACTOR * floor * full_square or square_left <= floor * full_square / CLEAR_FACTOR
-        )
+        is_far = square_left >= CLEAR_FACTOR * floor * full_square or square_left <= floor * full_square / CLEAR_FACTOR
+        is_clear = is_clear and is_far
     return is_clear
 
 
@@ -287,9 +286,8 @@ def choose_picks(
             p = find_best_gain(1.0 if is_first else weight, relevance if is_first else a, relevance if is_first else b)
             score = weight * a[p] + ((1 - weight) * b[p] if keeps or not is_first else 0.0)
             # A pick stands only while it beats the bound on everything outside the pool.
-            if not is_first and score <= (
-                bound_outside_gain(outside, in_z, move_square) if kind == SUM else outside[0]
-            ):
+            outside_bound = bound_outside_gain(outside, in_z, move_square) if kind == SUM else outside[0]
+            if not is_first and score <= outside_bound:
                 return rank, past_rank
             if score < EXCLUDED_LIMIT:
                 past_rank, score = rank if past_rank < 0 else past_rank, a[p]
@@ -306,13 +304,11 @@ def choose_picks(
         if start:
             # What the window left out counts no longer: the state is made anew.
             init_state(kind, squares, state)
-        for folded in range(0 if start else rank, rank + 1 - start):
-            fold_pick(
-                kind, columns, rows, filled, squares, picks[start:], folded, state, state, floor, along, coefficients
-            )
+        for i in range(0 if start else rank, rank + 1 - start):
+            fold_pick(kind, columns, rows, filled, squares, picks[start:], i, state, state, floor, along, coefficients)
         if not keeps:
-            for folded in range(rank if start == 0 else 0, rank + 1):
-                state[picks[folded]] = EXCLUDED
+            for i in range(rank if start == 0 else 0, rank + 1):
+                state[picks[i]] = EXCLUDED
         if kind == SUM and (rank + 1 == n_done or rank == 0):
             for item in range(n):
                 start_state[item] = state[item]

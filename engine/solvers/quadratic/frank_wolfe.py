@@ -43,6 +43,7 @@ def run_frank_wolfe(goal: Quadratic, loading: float) -> Ascent:
     """Ascend from x = k/n to a stationary point; round to the k largest x where it is not integral."""
     c, k = goal.c, goal.k
     n_queries, n = c.relevance.shape
+    device = c.relevance.device
     if k == n:
         set_ids, zeros = goal.every.new_tensor(range(n)).expand(n_queries, -1), c.relevance.new_zeros(n_queries)
         return Ascent(
@@ -57,34 +58,25 @@ def run_frank_wolfe(goal: Quadratic, loading: float) -> Ascent:
         if step == 0 and c.shared:
             field, error = _first_field(goal)
         else:
-            field, error = goal.compute_field(
-                active_ids,
-                torch.from_numpy(np.stack([climbs[query_id].weighted for query_id in active])).to(c.relevance.device),
-            )
+            weighted = torch.from_numpy(np.stack([climbs[query_id].weighted for query_id in active])).to(device)
+            field, error = goal.compute_field(active_ids, weighted)
         error = error.double().cpu()
         if len(active) == n_queries:
             linear_fields, errors = field, error
         else:
             linear_fields[active_ids], errors[active] = field, error
-        field_values = field.double().cpu().numpy()
-        active = [
-            query_id
-            for row_id, query_id in enumerate(active)
-            if climbs[query_id].step(field_values[row_id], float(error[row_id]))
-        ]
+        moves = zip(active, field.double().cpu().numpy(), error.tolist(), strict=True)
+        active = [query_id for query_id, *field_and_error in moves if climbs[query_id].step(*field_and_error)]
         if not active:
             break
-    fresh = [climb.integral and climb.steps > 0 for climb in climbs]
-    for query_id in active:
-        # Problems that met the cap moved after their last pass.
-        fresh[query_id] = False
-    device = c.relevance.device
+    # Problems that met the cap moved after their last pass.
+    is_current = [climb.integral and climb.steps > 0 and i not in active for i, climb in enumerate(climbs)]
     set_ids = torch.from_numpy(np.stack([climb.round_weights() for climb in climbs])).to(device)
     gaps = torch.tensor([climb.gap / max(k * climb.scale, torch.finfo(torch.float64).tiny) for climb in climbs])
     steps = torch.tensor([climb.steps for climb in climbs])
     return Ascent(
         index=set_ids, steps=steps, gap=gaps, integral=torch.tensor([climb.integral for climb in climbs]),
-        field=linear_fields, error=errors.to(device), is_field_current=torch.tensor(fresh, device=device),
+        field=linear_fields, error=errors.to(device), is_field_current=torch.tensor(is_current, device=device),
     )  # fmt: skip
 
 
@@ -97,10 +89,8 @@ class _Climb:
 
     def __init__(self, goal: Quadratic, query_id: int, loading: float) -> None:
         c = goal.c
-        self.goal, self.query_id, self.load, self.scale = (
-            goal, query_id, goal.beta * (1 + loading), float(goal.scale[query_id]),
-        )  # fmt: skip
-        self.base = goal.k / c.count
+        self.goal, self.query_id, self.queries = goal, query_id, goal.every[query_id : query_id + 1]
+        self.load, self.scale, self.base = goal.beta * (1 + loading), float(goal.scale[query_id]), goal.k / c.count
         self.weights = np.full(c.count, self.base)
         self.current, self.integral, self.steps, self.gap = np.zeros(goal.k, np.int64), False, 0, 0.0
         mean_vector = _mean_candidate(c, query_id)
@@ -109,12 +99,8 @@ class _Climb:
         squares = c.squares if c.squares.ndim == 1 else c.squares[query_id]
         self.squares = np.ones(1) if c.matrix.unit else squares.double().cpu().numpy()
         self.query = c.queries[query_id].double().cpu().numpy() if c.inner_product else None
-        relevance = (
-            goal.k * (mean_vector @ self.query)
-            if self.query is not None
-            else goal.k * float(c.relevance[query_id].double().mean())
-        )
-        self.relevance = goal.linear * relevance
+        mean_score = c.relevance[query_id].double().mean().item() if self.query is None else mean_vector @ self.query
+        self.relevance = goal.linear * (goal.k * mean_score)
         self.quadratic = self.base**2 * (c.count if c.matrix.unit else float(squares.double().sum()))
 
     def step(self, field: Array, error: float) -> bool:
@@ -125,17 +111,11 @@ class _Climb:
         corner_squares = self._squares(corner)
         corner_mass, overlap = corner_squares.sum(), corner_squares @ self.weights[corner]
         if self.query is None:
-            relevance = goal.linear * float(
-                goal.c.relevance[self.query_id, torch.from_numpy(corner).to(goal.every.device)].double().sum()
-            )
+            relevance = goal.linear * float(goal.c.relevance[self.query_id, self._to_device(corner)].double().sum())
         else:
             relevance = goal.linear * (corner_sum @ self.query)
-        norm_sq = self.weighted @ self.weighted
-        self.gap = float(
-            (relevance - self.relevance)
-            + load * (overlap - self.quadratic)
-            - goal.beta * (corner_sum @ self.weighted - norm_sq)
-        )
+        gain = (relevance - self.relevance) + load * (overlap - self.quadratic)
+        self.gap = float(gain - goal.beta * (corner_sum @ self.weighted - self.weighted @ self.weighted))
         if self.gap <= SWAP_TOLERANCE * goal.k * self.scale:
             self.current = self.current if self.steps else corner
             return False
@@ -182,40 +162,32 @@ class _Climb:
 
     def _exact_gradient(self, doc_ids: Array) -> Array:
         """Return (m,) float64 gradient at candidates."""
-        goal, device = self.goal, self.goal.every.device
-        queries = goal.every[self.query_id : self.query_id + 1]
-        weighted = torch.from_numpy(self.weighted).to(device)[None]
-        row_ids = torch.from_numpy(doc_ids).to(device)
-        exact_gradient: Array = (
-            goal.compute_exact_field(queries, weighted, torch.zeros_like(row_ids), row_ids).cpu().numpy()
-        )
-        exact_gradient += self.load * self._squares(doc_ids) * self.weights[doc_ids]
-        return exact_gradient
+        weighted, row_ids = self._to_device(self.weighted)[None], self._to_device(doc_ids)
+        field = self.goal.compute_exact_field(self.queries, weighted, torch.zeros_like(row_ids), row_ids)
+        gradient: Array = field.cpu().numpy() + self.load * self._squares(doc_ids) * self.weights[doc_ids]
+        return gradient
 
     def _squares(self, doc_ids: Array) -> Array:
         """Return (m,) float64 D at candidates: exactly 1 for unit rows, as in the paper."""
-        goal = self.goal
-        if goal.c.matrix.unit:
+        if self.goal.c.matrix.unit:
             return np.ones(len(doc_ids))
-        row_ids = torch.from_numpy(doc_ids).to(goal.every.device)
-        return goal.squares(goal.every[self.query_id : self.query_id + 1], row_ids[None])[0].cpu().numpy()
+        return self.goal.squares(self.queries, self._to_device(doc_ids)[None])[0].cpu().numpy()
 
     def _sum_corner(self, corner: Array) -> Array:
         """Return the (d,) sum of the rows of a set; where x is a set, update its sum by the rows that change."""
         added_ids, removed_ids, vector_sum = corner, corner[:0], np.zeros(len(self.weighted))
         if self.integral:
-            current, target_ids = set(self.current.tolist()), set(corner.tolist())
-            added_ids, removed_ids = (
-                np.array(sorted(id_set), np.int64) for id_set in (target_ids - current, current - target_ids)
-            )
+            added_ids, removed_ids = np.setdiff1d(corner, self.current), np.setdiff1d(self.current, corner)
             vector_sum = self.weighted.copy()
         for changed_ids, sign in ((added_ids, 1.0), (removed_ids, -1.0)):
             if len(changed_ids) and _is_readable_in_place(self.vectors):
                 add_rows(self.vectors.numpy(), changed_ids, sign, vector_sum)
             elif len(changed_ids):
-                row_ids = torch.from_numpy(changed_ids).to(self.vectors.device)
-                vector_sum += sign * self.vectors[row_ids].double().sum(0).cpu().numpy()
+                vector_sum += sign * self.vectors[self._to_device(changed_ids)].double().sum(0).cpu().numpy()
         return vector_sum
+
+    def _to_device(self, array: Array) -> Tensor:
+        return torch.from_numpy(array).to(self.vectors.device)
 
 
 def _mean_candidate(c: Candidates, query_id: int) -> Array:
@@ -287,10 +259,9 @@ def add_rows(vectors: Array, row_ids: Array, sign: float, vector_sum: Array) -> 
         first_row, second_row = vectors[row_ids[position]], vectors[row_ids[position + 1]]
         third_row, fourth_row = vectors[row_ids[position + 2]], vectors[row_ids[position + 3]]
         for axis in range(d):
-            vector_sum[axis] += sign * (
-                (np.float64(first_row[axis]) + np.float64(second_row[axis]))
-                + (np.float64(third_row[axis]) + np.float64(fourth_row[axis]))
-            )
+            first_pair = np.float64(first_row[axis]) + np.float64(second_row[axis])
+            second_pair = np.float64(third_row[axis]) + np.float64(fourth_row[axis])
+            vector_sum[axis] += sign * (first_pair + second_pair)
     for position in range(last_block, len(row_ids)):
         row = vectors[row_ids[position]]
         for axis in range(d):

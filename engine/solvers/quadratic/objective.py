@@ -13,6 +13,7 @@ from torch import Tensor
 
 from engine.candidates import Candidates
 from engine.matrix import blocks, products
+from engine.solvers.gram import list_infos
 from engine.solvers.tie_breaking import find_best
 from engine.values import Ranking
 
@@ -23,9 +24,9 @@ SWAP_TOLERANCE = 1e-9
 class Quadratic:
     """F over B problems with sets of k ≥ 2, θ = relevance_weight in [0, 1].
 
-    `at` is always a (b,) int64 choice of problems, y a (b, d) float64 sum of weighted rows. The linear field of y,
-    h_i = θ(k−1) r_i − 2(1−θ) u_i·y, is what candidates are compared by: at y = Σ_{j∈Y} u_j it is the marginal
-    contribution of i ∉ Y.
+    `queries` is always a (b,) int64 choice of problems, `weighted` y, a (b, d) float64 sum of weighted rows. The linear
+    field of y, h_i = θ(k−1) r_i − 2(1−θ) u_i·y, is what candidates are compared by: at y = Σ_{j∈Y} u_j it is the
+    marginal contribution of i ∉ Y.
     """
 
     def __init__(self, candidates: Candidates, k: int, relevance_weight: float) -> None:
@@ -58,46 +59,30 @@ class Quadratic:
 
     def compute_field(self, queries: Tensor, weighted: Tensor) -> tuple[Tensor, Tensor]:
         """Return (b, n) the linear field of y in the vectors' precision, by one pass, and (b,) its error."""
-        field, error, _ = self.compute_field_and_products(queries, weighted, self.c.vectors[:0])
-        return field, error
-
-    def compute_field_and_products(
-        self, queries: Tensor, weighted: Tensor, extra_rows: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the field of y, its error bound, and (m, n) products of all candidates with rows (m, d), by one pass.
-
-        Only candidates that the problems share can have products beside.
-        """
         c, points = self.c, self.field_points(queries, weighted)
+        rounded_points, error = points.to(c.vectors.dtype), c.product_error(points)
         is_full_batch = len(queries) == c.batch
-        error, beside = c.product_error(points), extra_rows
         if c.shared:
-            all_products = products(c.vectors, torch.cat([points.to(extra_rows.dtype), extra_rows]))
-            field, beside = all_products[: len(queries)], all_products[len(queries) :]
+            field = products(c.vectors, rounded_points)
         else:
-            field = torch.bmm(
-                c.vectors if is_full_batch else c.vectors[queries], points.to(c.vectors.dtype).unsqueeze(2)
-            ).squeeze(2)
+            vectors = c.vectors if is_full_batch else c.vectors[queries]
+            field = torch.bmm(vectors, rounded_points.unsqueeze(2)).squeeze(2)
         if not c.inner_product:
             field = field + self.linear * (c.relevance if is_full_batch else c.relevance[queries])
             error = error + self.rounding * (self.scale[queries] + c.max_norm * torch.linalg.vector_norm(points, dim=1))
-        return field, error, beside
+        return field, error
 
     def compute_exact_field(self, queries: Tensor, weighted: Tensor, query_id: Tensor, doc_ids: Tensor) -> Tensor:
         """Return (m,) float64 field at flat pairs.
 
         `query_id` counts within `queries`. Identical rows get identical numbers.
         """
-        points = self.field_points(queries, weighted)
-        pairs = blocks(self.c.vectors.shape[-1], query_id, doc_ids)
-        exact_values = torch.cat(
-            [(self.c.rows(queries[block], id_block).double() * points[block]).sum(1) for block, id_block in pairs]
-        )
-        return (
-            exact_values
-            if self.c.inner_product
-            else exact_values + self.linear * self.c.exact_relevance(queries[query_id], doc_ids)
-        )
+        points, parts = self.field_points(queries, weighted), []
+        for block, id_block in blocks(self.c.vectors.shape[-1], query_id, doc_ids):
+            parts.append((self.c.rows(queries[block], id_block).double() * points[block]).sum(1))
+        if self.c.inner_product:
+            return torch.cat(parts)
+        return torch.cat(parts) + self.linear * self.c.exact_relevance(queries[query_id], doc_ids)
 
     def squares(self, queries: Tensor, set_ids: Tensor) -> Tensor:
         """Return (b, k) float64 squared lengths of the members of sets."""
@@ -110,49 +95,34 @@ class Quadratic:
         (1−θ)/(k(k−1)) Σ_{i≠j} u_i·u_j, the number of candidates, and `details`, a list over problems each.
         """
         set_ids = set_ids.sort(dim=1).values
-        block_values = [
-            self._marginal_values(block, set_block)
-            for block, set_block in blocks(self.k * self.c.vectors.shape[-1], self.every, set_ids)
-        ]
-        marginals = torch.cat([block_value[0] for block_value in block_values])
-        set_values = torch.cat([block_value[1] for block_value in block_values])
+        pairs = blocks(self.k * self.c.vectors.shape[-1], self.every, set_ids)
+        marginals, set_values = map(torch.cat, zip(*(self._marginal_values(*pair) for pair in pairs), strict=True))
         member_order = marginals.argsort(dim=1, descending=True, stable=True)
-        info = {"objective": (set_values / (self.k * (self.k - 1))).tolist(), **details}
-        entries = zip(*info.values(), strict=True)
-        return Ranking(
-            set_ids.gather(1, member_order),
-            marginals.gather(1, member_order),
-            tuple({**dict(zip(info, entry, strict=True)), "candidates": self.c.count} for entry in entries),
-        )
+        columns = {"objective": (set_values / (self.k * (self.k - 1))).tolist(), **details}
+        info = list_infos({**columns, "candidates": [self.c.count] * self.c.batch})
+        return Ranking(set_ids.gather(1, member_order), marginals.gather(1, member_order), info)
 
     def _marginal_values(self, queries: Tensor, set_ids: Tensor) -> tuple[Tensor, Tensor]:
         """Return (b, k) marginal contributions of the members of sets, and the sets' (b,) values, in float64."""
         member_rows = next(self._members(queries, set_ids))
-        relevance = (
-            (member_rows * self.c.queries[queries].double().unsqueeze(1)).sum(2) if self.c.inner_product else None
-        )
-        relevance_part = self.linear * (
-            self.c.relevance[queries].gather(1, set_ids).double() if relevance is None else relevance
-        )
+        if self.c.inner_product:
+            relevance = (member_rows * self.c.queries[queries].double().unsqueeze(1)).sum(2)
+        else:
+            relevance = self.c.relevance[queries].gather(1, set_ids).double()
+        relevance_part = self.linear * relevance
         pair_sums = (member_rows * member_rows.sum(1, keepdim=True)).sum(2) - member_rows.square().sum(2)
         return relevance_part - self.beta * pair_sums, relevance_part.sum(1) - self.beta / 2 * pair_sums.sum(1)
 
     def field_points(self, queries: Tensor, weighted: Tensor) -> Tensor:
         # With r = U·q the field is one product: U·(θ(k−1) q − 2(1−θ) y).
-        return (
-            self.linear * self.c.queries[queries].double() - self.beta * weighted
-            if self.c.inner_product
-            else -self.beta * weighted
-        )
+        points = -self.beta * weighted
+        return self.linear * self.c.queries[queries].double() + points if self.c.inner_product else points
 
     def _members(self, queries: Tensor, set_ids: Tensor) -> Iterator[Tensor]:
         """Yield blocks of (b, k, d) float64 rows of the members."""
         for block, set_block in blocks(set_ids.shape[1] * self.c.vectors.shape[-1], queries, set_ids):
-            yield (
-                self.c.rows(block.repeat_interleave(set_block.shape[1]), set_block.flatten())
-                .view(*set_block.shape, -1)
-                .double()
-            )
+            rows = self.c.rows(block.repeat_interleave(set_block.shape[1]), set_block.flatten())
+            yield rows.view(*set_block.shape, -1).double()
 
 
 def select_most_relevant(c: Candidates) -> Ranking:

@@ -43,11 +43,9 @@ def ascend_on_gram(
         relevance += r[item]
         loaded_total += loads[item]
         norm_sq += mean_products[item]
-    relevance, loaded_total, norm_sq = (
-        initial_weight * relevance,
-        initial_weight * initial_weight * loaded_total,
-        k * initial_weight * norm_sq,
-    )
+    relevance *= initial_weight
+    loaded_total *= initial_weight * initial_weight
+    norm_sq *= k * initial_weight
     integral, n_steps, gap = False, 0, 0.0
     while True:
         for item in range(n):
@@ -62,9 +60,8 @@ def ascend_on_gram(
             overlap += loads[member] * weights[member]
             corner_along += pulled[member]
         # The Frank–Wolfe gap, gradient · (corner − x), bounds what any feasible point gains to first order.
-        gap = (
-            linear * (corner_relevance - relevance) + load * (overlap - loaded_total) - beta * (corner_along - norm_sq)
-        )
+        gain = linear * (corner_relevance - relevance) + load * (overlap - loaded_total)
+        gap = gain - beta * (corner_along - norm_sq)
         if gap <= tolerance * k:
             break
         if integral:  # Only what changes is added up.
@@ -92,9 +89,8 @@ def ascend_on_gram(
             corner_square += corner_products[member]
         # Exact line search: along the direction the objective is gap · t + ½ curvature · t², so t = −gap / curvature,
         # at most 1, where it is concave.
-        curvature = load * (corner_mass - 2 * overlap + loaded_total) - beta * (
-            corner_square - 2 * corner_along + norm_sq
-        )
+        curvature = load * (corner_mass - 2 * overlap + loaded_total)
+        curvature -= beta * (corner_square - 2 * corner_along + norm_sq)
         step_size = 1.0 if curvature >= 0 else min(1.0, gap / -curvature)
         integral = step_size == 1.0
         keep = 1 - step_size
@@ -130,10 +126,7 @@ def swap_members(
     field, rival_field = scratch[0], scratch[1]
     for item in range(n):
         field[item] = linear * r[item]
-    max_norm = 0.0
-    for item in range(n):
-        max_norm = max(max_norm, squares[item])
-    max_norm = np.sqrt(max_norm)
+    max_norm = np.sqrt(squares.max())
     for member in set_ids:
         fill_row(columns, rows, filled, member)
         member_row = rows[member]
@@ -195,21 +188,19 @@ def sort_by_marginal(
         fill_row(columns, rows, filled, member)
     relevance, pair_total = 0.0, 0.0
     for rank in range(k):
-        member_id, row_total = set_ids[rank], 0.0
-        member_row = rows[member_id]
-        for other_member in set_ids:
-            row_total += member_row[other_member]
-        relevance += r[member_id]
-        pair_total += row_total - squares[member_id]
-        gains[rank] = linear * r[member_id] - beta * (row_total - squares[member_id])
+        member, row_total = set_ids[rank], 0.0
+        member_row = rows[member]
+        for other in set_ids:
+            row_total += member_row[other]
+        relevance += r[member]
+        pair_total += row_total - squares[member]
+        gains[rank] = linear * r[member] - beta * (row_total - squares[member])
     for rank in range(1, k):
-        member_id, own_gain, position = set_ids[rank], gains[rank], rank
-        while position and (
-            gains[position - 1] < own_gain or (gains[position - 1] == own_gain and set_ids[position - 1] > member_id)
-        ):
-            gains[position], set_ids[position] = gains[position - 1], set_ids[position - 1]
-            position -= 1
-        gains[position], set_ids[position] = own_gain, member_id
+        member, gain, slot = set_ids[rank], gains[rank], rank
+        while slot and (gains[slot - 1] < gain or (gains[slot - 1] == gain and set_ids[slot - 1] > member)):
+            gains[slot], set_ids[slot] = gains[slot - 1], set_ids[slot - 1]
+            slot -= 1
+        gains[slot], set_ids[slot] = gain, member
     return linear * relevance - beta / 2 * pair_total
 
 
@@ -221,26 +212,23 @@ class SetsOnGram:
 
     def __init__(self, gram: Gram, loads: Array, k: int, max_swaps: int) -> None:
         self.gram, self.loads, self.k, self.max_swaps = gram, loads, k, max_swaps
-        self.rows = gram.columns, gram.rows, gram.filled
+        self.arrays = gram.columns, gram.rows, gram.filled, gram.squares
         self.scratch = np.empty((N_SCRATCH_ARRAYS, len(loads)))
         self.nothing, self.outside = np.zeros(len(loads)), np.array([-np.inf, 0.0, 0.0, 0.0])
 
     def start_greedily(self, relevance: Array, weight: float) -> Array:
         """Pick the most relevant, then always the largest marginal contribution."""
-        set_ids, scores = np.empty(self.k, np.int64), np.empty(self.k)
+        k, set_ids, scores = self.k, np.empty(self.k, np.int64), np.empty(self.k)
         choose_picks(
-            SUM, *self.rows, self.gram.squares, relevance, self.k, weight, 0, 0.0, True, self.outside, self.nothing,
-            set_ids, scores, 0, self.k,
-        )  # fmt: skip
+            SUM, *self.arrays, relevance, k, weight, 0, 0.0, True, self.outside, self.nothing, set_ids, scores, 0, k
+        )
         return set_ids
 
-    def run_ascent(
-        self, relevance: Array, weight: float, loading: float, tolerance: float
-    ) -> tuple[Array, int, float, bool]:
+    def ascend(self, relevance: Array, weight: float, delta: float, tolerance: float) -> tuple[Array, int, float, bool]:
         """Run Frank–Wolfe; return the set, the steps, the last gap, and True if nothing was rounded."""
         set_ids, linear_weights = np.empty(self.k, np.int64), (weight * (self.k - 1), 2 * (1 - weight))
         n_steps, gap, integral = ascend_on_gram(
-            *self.rows, self.loads, self.gram.mean_products, relevance, *linear_weights, loading, tolerance,
+            *self.arrays[:3], self.loads, self.gram.mean_products, relevance, *linear_weights, delta, tolerance,
             MAX_ASCENT_STEPS, set_ids, self.scratch,
         )  # fmt: skip
         return set_ids, n_steps, gap, integral
@@ -254,15 +242,11 @@ class SetsOnGram:
         """
         trial_sets, linear_weights = [set_ids.copy()], (weight * (self.k - 1), 2 * (1 - weight))
         if n_starts == 3:
-            trial_sets += [
-                self.start_greedily(relevance, weight),
-                self.run_ascent(relevance, weight, 0.0, tolerance)[0],
-            ]
+            trial_sets += [self.start_greedily(relevance, weight), self.ascend(relevance, weight, 0.0, tolerance)[0]]
         for start_index, trial_set in enumerate(trial_sets):
             n_swaps, optimal, set_value = swap_members(
-                *self.rows, self.gram.squares, relevance, *linear_weights, tolerance, self.max_swaps, trial_set,
-                self.scratch,
-            )  # fmt: skip
+                *self.arrays, relevance, *linear_weights, tolerance, self.max_swaps, trial_set, self.scratch
+            )
             if start_index == 0 or set_value > figures[0] + tolerance:
                 figures[0], figures[3], figures[4], set_ids = set_value, n_swaps, optimal, trial_set
         figures[5] = len(trial_sets)
@@ -278,28 +262,23 @@ def find_sets(
     relevance: (B, n); score_bounds: (B, 2) of it and of all similarities, whose absolute values are no larger;
     settings: (L, 4) θ, δ, whether greed (not the ascent) begins, and the number of sets that swaps start from
     """
-    k, squares = search.k, search.gram.squares
-    for query_id, query_relevance in enumerate(relevance):
-        for setting_id, (weight, loading, starts_greedily, n_starts) in enumerate(settings.tolist()):
-            swap_scale = (k - 1) * (weight * score_bounds[query_id, 0] + 2 * (1 - weight) * score_bounds[query_id, 1])
+    k = search.k
+    for query_id, scores in enumerate(relevance):
+        for setting_id, (weight, delta, starts_greedily, n_starts) in enumerate(settings.tolist()):
+            beta = 2 * (1 - weight)
+            swap_scale = (k - 1) * (weight * score_bounds[query_id, 0] + beta * score_bounds[query_id, 1])
             set_figures, swap_tolerance = figures[query_id, setting_id], tolerance * swap_scale
             set_figures[:] = 0.0
-            if k == len(query_relevance):
+            if k == len(scores):
                 best_set, set_figures[4:] = np.arange(k), 1.0
             elif starts_greedily:
-                best_set = search.start_greedily(query_relevance, weight)
+                best_set = search.start_greedily(scores, weight)
             else:
-                best_set, set_figures[1], gap, set_figures[6] = search.run_ascent(
-                    query_relevance, weight, loading, swap_tolerance
-                )
+                best_set, set_figures[1], gap, set_figures[6] = search.ascend(scores, weight, delta, swap_tolerance)
                 set_figures[2] = gap / max(k * swap_scale, np.finfo(np.float64).tiny)
-            if n_starts and k < len(query_relevance):
-                best_set = search.improve_by_swaps(
-                    query_relevance, weight, swap_tolerance, best_set, int(n_starts), set_figures
-                )
+            if n_starts and k < len(scores):
+                best_set = search.improve_by_swaps(scores, weight, swap_tolerance, best_set, int(n_starts), set_figures)
             set_ids[query_id, setting_id] = best_set
-            set_value = sort_by_marginal(
-                *search.rows, squares, query_relevance, weight * (k - 1), 2 * (1 - weight),
-                set_ids[query_id, setting_id], gains[query_id, setting_id],
-            )  # fmt: skip
+            linear, own_gains = weight * (k - 1), gains[query_id, setting_id]
+            set_value = sort_by_marginal(*search.arrays, scores, linear, beta, set_ids[query_id, setting_id], own_gains)
             set_figures[0] = set_value / (k * (k - 1))

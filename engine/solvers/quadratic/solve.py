@@ -7,6 +7,7 @@ less i's marginal, and the few that the bound leaves open are looked at one by o
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -66,22 +67,14 @@ def rank_sets(c: Candidates, k: int, settings: Sequence[SetSearch]) -> list[Rank
 def _rank_by_gram(c: Candidates, k: int, settings: Sequence[SetSearch]) -> list[Ranking]:
     shape = (c.batch, len(settings), k)
     set_ids, gains, figures = np.empty(shape, np.int64), np.empty(shape), np.empty((*shape[:2], N_FIGURES))
-    setting_table = np.array(
-        [(setting.weight, setting.loading or 0.0, setting.loading is None, setting.starts) for setting in settings],
-        np.float64,
-    )
+    table_rows = [(route.weight, route.loading or 0.0, route.loading is None, route.starts) for route in settings]
+    table = np.array(table_rows, np.float64)
     max_relevance = Quadratic(c, k, 1.0).scale.cpu().numpy() / (k - 1)
-    score_bounds = np.column_stack([max_relevance, np.full(c.batch, c.max_norm**2)])
+    bounds = np.column_stack([max_relevance, np.full(c.batch, c.max_norm**2)])
     for block, gram, relevance in iterate_problems(c):
         search = SetsOnGram(gram, np.ones(c.count) if c.matrix.unit else gram.squares, k, max_swaps(k))
-        find_sets(
-            search, relevance, score_bounds[block], setting_table, SWAP_TOLERANCE, set_ids[block], gains[block],
-            figures[block],
-        )  # fmt: skip
-    return [
-        _build_ranking(c, setting, set_ids[:, setting_id], gains[:, setting_id], figures[:, setting_id])
-        for setting_id, setting in enumerate(settings)
-    ]
+        find_sets(search, relevance, bounds[block], table, SWAP_TOLERANCE, set_ids[block], gains[block], figures[block])
+    return [_build_ranking(c, route, set_ids[:, i], gains[:, i], figures[:, i]) for i, route in enumerate(settings)]
 
 
 def _build_ranking(c: Candidates, setting: SetSearch, set_ids: Array, gains: Array, figures: Array) -> Ranking:
@@ -91,10 +84,8 @@ def _build_ranking(c: Candidates, setting: SetSearch, set_ids: Array, gains: Arr
         capped=(n_steps == MAX_ASCENT_STEPS).tolist(), swaps=n_swaps.astype(int).tolist(),
         swap_optimal=optimal.astype(bool).tolist(), starts=n_starts.astype(int).tolist(),
     )  # fmt: skip
-    info_names = ["objective", *details, "candidates"]
-    info_rows = zip(objective.tolist(), *details.values(), [c.count] * c.batch, strict=True)
-    info = tuple(dict(zip(info_names, info_row, strict=True)) for info_row in info_rows)
-    return build_ranking(c, set_ids, gains, info)
+    columns = {"objective": objective.tolist(), **details, "candidates": [c.count] * c.batch}
+    return build_ranking(c, set_ids, gains, columns)
 
 
 def _rank_by_passes(goal: Quadratic, setting: SetSearch) -> Ranking:
@@ -158,9 +149,7 @@ class Shortlist:
         goal, figures = self.goal, np.zeros(N_FIGURES)
         search = SetsOnGram(self.gram, self.gram.squares, goal.k, max_swaps(goal.k))
         tolerance = SWAP_TOLERANCE * float(goal.scale[self.query_id])
-        best_set = search.improve_by_swaps(
-            self.relevance, goal.weight, tolerance, positions.astype(np.int64), n_starts, figures
-        )
+        best_set = search.improve_by_swaps(self.relevance, goal.weight, tolerance, positions, n_starts, figures)
         return np.sort(best_set), int(figures[3]), bool(figures[4])
 
 
@@ -190,108 +179,78 @@ class _Search:
         return doc_ids
 
 
-def polish_sets(
-    goal: Quadratic, set_ids: Tensor, has_more_starts: bool, field: Tensor, error: Tensor, is_current: Tensor
-) -> Polished:
-    """Return swap-optimal sets near `set_ids`, (B, k) ascending.
+def polish_sets(goal: Quadratic, sets: Tensor, restarts: bool, field: Tensor, error: Tensor, valid: Tensor) -> Polished:
+    """Return swap-optimal sets near `sets`, (B, k) ascending.
 
-    has_more_starts: also from other sets that the shortlist suggests, and the best objective wins, `set_ids` on a tie;
-    the last three: the linear field (B, n) at `set_ids` and its error (B,), valid where `is_current` (B,).
+    restarts: also from other sets that the shortlist suggests, and the best objective wins, `sets` on a tie;
+    field, error: the linear field (B, n) at `sets` and a bound on its error (B,), which hold where `valid` (B,).
     """
     n_queries, n = goal.c.relevance.shape
     if goal.k > MAX_POLISHED_SIZE or goal.k == n:
-        return Polished(set_ids, [0] * n_queries, [goal.k == n] * n_queries, [1] * n_queries)
-    all_searches: list[_Search] = []
+        return Polished(sets, [0] * n_queries, [goal.k == n] * n_queries, [1] * n_queries)
+    searches: list[_Search] = []
     optimal: list[bool] = []
     list_size = min(n, 2 * goal.k + max(MIN_SHORTLIST_SIZE, goal.k))
     for queries in goal.every.split(max(1, CHUNK_NUMBERS // (list_size * (goal.c.vectors.shape[-1] + list_size)))):
-        searches, certificates = _polish_block(goal, queries, set_ids, has_more_starts, field, error, is_current)
-        all_searches += searches
+        block_searches, certificates = _polish_block(goal, queries, sets, restarts, field, error, valid)
+        searches += block_searches
         optimal += certificates
-    polished_sets = torch.from_numpy(np.stack([search.ids for search in all_searches])).to(set_ids.device)
-    return Polished(
-        polished_sets, [search.swaps for search in all_searches], optimal, [search.starts for search in all_searches]
-    )
+    polished = torch.from_numpy(np.stack([search.ids for search in searches])).to(sets.device)
+    return Polished(polished, [search.swaps for search in searches], optimal, [search.starts for search in searches])
 
 
 def _polish_block(
-    goal: Quadratic, queries: Tensor, set_ids: Tensor, has_more_starts: bool, field: Tensor, error: Tensor,
-    is_current: Tensor,
+    goal: Quadratic, queries: Tensor, sets: Tensor, restarts: bool, field: Tensor, error: Tensor,
+    valid: Tensor,
 ) -> tuple[list[_Search], list[bool]]:  # fmt: skip
     """Return the finished searches of some problems, and True for each that has its certificate."""
     block_field, block_error = field[queries], error[queries]
-    if not bool(is_current[queries].all()):
-        stale_queries = (~is_current[queries]).nonzero().flatten()
-        block_field[stale_queries], renewed_error = goal.compute_field(
-            queries[stale_queries], goal.sum_rows(queries[stale_queries], set_ids[queries[stale_queries]])
-        )
-        block_error[stale_queries] = renewed_error.double()
-    set_sums = goal.sum_rows(queries, set_ids[queries])
+    if not bool(valid[queries].all()):
+        is_stale = (~valid[queries]).nonzero().flatten()
+        stale = queries[is_stale]
+        block_field[is_stale], renewed_error = goal.compute_field(stale, goal.sum_rows(stale, sets[stale]))
+        block_error[is_stale] = renewed_error.double()
+    exact = partial(goal.compute_exact_field, queries, goal.sum_rows(queries, sets[queries]))
     list_size = min(goal.c.count, goal.k + max(MIN_SHORTLIST_SIZE, goal.k))
-    near_ids = rank_exactly(
-        block_field,
-        list_size,
-        block_error,
-        lambda query_id, position: goal.compute_exact_field(queries, set_sums, query_id, position),
-        rescore_all=False,
-    )[0]
-    searches = [
-        _start_search(goal, query_id, near_ids[position], set_ids[query_id], has_more_starts)
-        for position, query_id in enumerate(queries.tolist())
-    ]
-    optimal = [False] * len(queries)
-    # A set that is still the one the field was taken at needs no further pass.
-    unfinished = [
-        position
-        for position, query_id in enumerate(queries.tolist())
-        if searches[position].ids.tolist() != set_ids[query_id].tolist()
-    ]
-    for position in set(range(len(queries))) - set(unfinished):
-        has_moved, optimal[position] = _verify_search(
-            goal, queries[position : position + 1], searches[position], block_field[position],
-            float(block_error[position]),
-        )  # fmt: skip
+    near_ids = rank_exactly(block_field, list_size, block_error, exact, rescore_all=False)[0]
+    searches, optimal, unfinished = [], [False] * len(queries), []
+    for position, query_id in enumerate(queries.tolist()):
+        search = _start_search(goal, query_id, near_ids[position], sets[query_id], restarts)
+        searches.append(search)
+        has_moved = search.ids.tolist() != sets[query_id].tolist()
+        # A set that is still the one the field was taken at needs no further pass.
+        if not has_moved:
+            has_moved, optimal[position] = _verify_search(search, block_field[position], float(block_error[position]))
         unfinished += [position] if has_moved else []
     for _ in range(MAX_ROUNDS):
         if not unfinished:
             break
-        unfinished.sort()
-        unfinished_ids = queries[unfinished]
-        current_sets = torch.from_numpy(np.stack([searches[position].ids for position in unfinished])).to(
-            set_ids.device
-        )
-        block_field, block_error = goal.compute_field(unfinished_ids, goal.sum_rows(unfinished_ids, current_sets))
+        active = queries[unfinished]
+        current = torch.from_numpy(np.stack([searches[position].ids for position in unfinished])).to(sets.device)
+        block_field, block_error = goal.compute_field(active, goal.sum_rows(active, current))
         still_unfinished = []
-        for row_id, position in enumerate(unfinished):
-            has_moved, optimal[position] = _verify_search(
-                goal, queries[position : position + 1], searches[position], block_field[row_id],
-                float(block_error[row_id]),
-            )  # fmt: skip
+        for row, position in enumerate(unfinished):
+            has_moved, optimal[position] = _verify_search(searches[position], block_field[row], float(block_error[row]))
             still_unfinished += [position] if has_moved else []
         unfinished = still_unfinished
     return searches, optimal
 
 
-def _start_search(goal: Quadratic, query_id: int, near_ids: Tensor, set_ids: Tensor, has_more_starts: bool) -> _Search:
-    """Start from the best set that swaps on the shortlist reach from `set_ids` or from another start."""
-    shortlist = Shortlist(goal, query_id, torch.unique(torch.cat([near_ids, set_ids])))
-    n_starts = 3 if has_more_starts else 1
-    return _Search(
-        shortlist, *shortlist.run_swaps(np.searchsorted(shortlist.ids, set_ids.cpu().numpy()), n_starts), n_starts
-    )
+def _start_search(goal: Quadratic, query_id: int, near_ids: Tensor, members: Tensor, restarts: bool) -> _Search:
+    """Start from the best set that swaps on the shortlist reach from `members` or from another start."""
+    shortlist = Shortlist(goal, query_id, torch.unique(torch.cat([near_ids, members])))
+    positions, n_starts = np.searchsorted(shortlist.ids, members.cpu().numpy()), 3 if restarts else 1
+    return _Search(shortlist, *shortlist.run_swaps(positions, n_starts), n_starts)
 
 
-def _verify_search(
-    goal: Quadratic, query_id: Tensor, search: _Search, field: Tensor, error: float
-) -> tuple[bool, bool]:
+def _verify_search(search: _Search, field: Tensor, error: float) -> tuple[bool, bool]:
     """Return (set moved, no swap over all candidates improves it), given the field at the set of the search."""
-    tolerance = SWAP_TOLERANCE * float(goal.scale[query_id])
     # Rivals join the shortlist until it contains every candidate that could improve the set, or a swap moves the set
     # and the field is stale.
     for _ in range(MAX_ROUNDS):
         if not search.settled:
             return False, False
-        rivals = _find_rivals(goal, query_id, search, field, error, tolerance)
+        rivals = _find_rivals(search, field, error)
         if not len(rivals):
             return False, True
         current = search.ids
@@ -304,12 +263,10 @@ def _verify_search(
     return False, False
 
 
-def _find_rivals(
-    goal: Quadratic, query_id: Tensor, search: _Search, h: Tensor, error: float, tolerance: float
-) -> Tensor:
+def _find_rivals(search: _Search, h: Tensor, error: float) -> Tensor:
     """Return candidates outside the shortlist that improve the set, best first, at most MAX_JOINING."""
-    c, shortlist = goal.c, search.short
-    device = h.device
+    goal, shortlist, device = search.short.goal, search.short, h.device
+    c, query_id, scale = goal.c, shortlist.query_id, float(goal.scale[shortlist.query_id])
     pair_bound: Tensor | float
     stays = torch.from_numpy(shortlist.marginal_values(search.chosen)).to(device)
     members = shortlist.vectors[search.chosen].to(device)
@@ -317,10 +274,11 @@ def _find_rivals(
     if c.matrix.unit:
         pair_bound = goal.beta * (1 + 1e-5)
     else:
-        squares = c.squares[int(query_id)] if c.squares.ndim == 2 else c.squares
+        squares = c.squares[query_id] if c.squares.ndim == 2 else c.squares
         pair_bound = goal.beta * max_norm * squares.sqrt() * (1 + 1e-5)
     # Roundings of the few operations here, beside those of the field itself.
-    error = error + goal.rounding * (float(goal.scale[query_id]) + float(stays.abs().max()) + goal.beta * c.max_norm**2)
+    error = error + goal.rounding * (scale + float(stays.abs().max()) + goal.beta * c.max_norm**2)
+    tolerance = SWAP_TOLERANCE * scale
     # By Cauchy–Schwarz s_ij ≤ |u_i||u_j|: the best swap with j gains at most field_j + beta |u_i||u_j| less the least
     # member value.
     is_open = h + (pair_bound + error - float(stays.min())) > tolerance
@@ -328,7 +286,7 @@ def _find_rivals(
     rival_ids = is_open.nonzero().flatten()
     if not len(rival_ids):
         return rival_ids
-    gain = _compute_best_swaps(goal, query_id, rival_ids, h, members.to(h.dtype), stays.to(h.dtype))
+    gain = _compute_best_swaps(shortlist, rival_ids, h, members.to(h.dtype), stays.to(h.dtype))
     error += 2 * goal.beta * c.similarity_error
     is_near = gain > tolerance - error
     rival_ids, gain = rival_ids[is_near], gain[is_near]
@@ -341,35 +299,26 @@ def _find_rivals(
     def exact(_: Tensor, positions: Tensor) -> Tensor:
         gain_blocks = []
         for (id_block,) in blocks(max(members.shape), rival_ids[positions]):
-            vectors = c.rows(query_id.expand(len(id_block)), id_block).double()
-            batch_ids = query_id.expand(len(id_block))
+            batch_ids = torch.full_like(id_block, query_id)
+            vectors = c.rows(batch_ids, id_block).double()
             exact_field = goal.linear * c.exact_relevance(batch_ids, id_block) - goal.beta * (vectors @ set_sum)
             gain_blocks.append(exact_field + torch.addmm(-stays, vectors, members.T, alpha=goal.beta).amax(1))
         return torch.cat(gain_blocks)
 
-    rival_order, exact_gains = rank_exactly(
-        gain.unsqueeze(0), min(len(rival_ids), MAX_JOINING), torch.full_like(gain[:1], error), exact
-    )
+    n_joining, errors = min(len(rival_ids), MAX_JOINING), torch.full_like(gain[:1], error)
+    rival_order, exact_gains = rank_exactly(gain.unsqueeze(0), n_joining, errors, exact)
     return rival_ids[rival_order[0][exact_gains[0] > tolerance]]
 
 
-def _compute_best_swaps(
-    goal: Quadratic, query_id: Tensor, rival_ids: Tensor, field: Tensor, members: Tensor, stays: Tensor
-) -> Tensor:
+def _compute_best_swaps(short: Shortlist, rival_ids: Tensor, field: Tensor, members: Tensor, stays: Tensor) -> Tensor:
     """Compute the gain of swapping each rival for its best member, in the vectors' precision."""
-    c = goal.c
-    stays = -stays.unsqueeze(1)
-    if c.shared and 2 * len(rival_ids) > c.count:
-        # Where most are asked for, reading all in place is faster than gathering them.
-        all_rows = blocks(max(members.shape), c.vectors)
-        best_gains = [torch.addmm(stays, members, row_block.T, alpha=goal.beta).amax(0) for (row_block,) in all_rows]
-        return field[rival_ids] + torch.cat(best_gains)[rival_ids]
-    gathered = (
-        c.rows(query_id.expand(len(id_block)), id_block) for (id_block,) in blocks(max(members.shape), rival_ids)
-    )
-    return field[rival_ids] + torch.cat(
-        [torch.addmm(stays, members, row_block.T, alpha=goal.beta).amax(0) for row_block in gathered]
-    )
+    c, best_gains = short.goal.c, []
+    # Where most are asked for, reading all in place is faster than gathering them.
+    reads_all = c.shared and 2 * len(rival_ids) > c.count
+    for (block,) in blocks(max(members.shape), c.vectors if reads_all else rival_ids):
+        vectors = block if reads_all else c.rows(torch.full_like(block, short.query_id), block)
+        best_gains.append(torch.addmm(-stays.unsqueeze(1), members, vectors.T, alpha=short.goal.beta).amax(0))
+    return field[rival_ids] + (torch.cat(best_gains)[rival_ids] if reads_all else torch.cat(best_gains))
 
 
 def _keep_new_kinds(duplicate_of: Tensor, rival_ids: Tensor, gain: Tensor, search: _Search) -> tuple[Tensor, Tensor]:

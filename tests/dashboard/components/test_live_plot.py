@@ -36,24 +36,25 @@ def test_backdrop_is_made_once_and_served_by_digest():
     under = Backdrop("abc", lambda: made.append(1) or figure())
     address = live_plot._backdrop_address(under)
     assert live_plot._backdrop_address(under) == address == f"{vendor.BACKDROPS}/abc.json" and len(made) == 1
-    answer = answer_of(vendor._backdrop, "abc")
+    answer = answer_of(vendor._send_backdrop, "abc")
     traces = json.loads(answer.body)
     assert len(traces) == 1 and traces[0]["x"]["dtype"] == "f4" and "immutable" in answer.headers["cache-control"]
-    assert answer_of(vendor._backdrop, "abd").status_code == 404
+    assert answer_of(vendor._send_backdrop, "abd").status_code == 404
 
 
 def test_backdrops_beyond_the_limit_drop_the_least_recently_used():
-    for i in range(vendor.MOST_BACKDROPS):
+    for i in range(vendor.MAX_BACKDROPS):
         live_plot._backdrop_address(Backdrop(str(i), figure))
     live_plot._backdrop_address(Backdrop("0", figure))
     live_plot._backdrop_address(Backdrop("new", figure))
-    assert vendor.address_of("1") is None and vendor.address_of("0") and len(vendor._BACKDROPS) == vendor.MOST_BACKDROPS
-    assert live_plot._backdrop_address(Backdrop("1", figure)) and vendor.address_of("1")
+    assert vendor.backdrop_url("1") is None and vendor.backdrop_url("0")
+    assert len(vendor._BACKDROPS) == vendor.MAX_BACKDROPS
+    assert live_plot._backdrop_address(Backdrop("1", figure)) and vendor.backdrop_url("1")
 
 
 def test_library_is_the_installed_plotly():
-    answer = answer_of(vendor._library)
-    assert Path(answer.path).stat().st_size > 1e6 and vendor.library().startswith(vendor.LIBRARY + "?")
+    answer = answer_of(vendor._send_library)
+    assert Path(answer.path).stat().st_size > 1e6 and vendor.library_url().startswith(vendor.LIBRARY + "?")
 
 
 def test_figure_is_sent_without_a_template():
@@ -64,25 +65,25 @@ def test_figure_is_sent_without_a_template():
     "customdata,ident", [("7", "7"), (["7", "x"], "7"), (7, "7"), (None, None), ([], None), (0, "0"), ([0], "0")]
 )
 def test_id_is_the_first_value_of_the_customdata(customdata, ident):
-    assert live_plot._id({"customdata": customdata} if customdata is not None else {}) == ident
+    assert live_plot._point_id({"customdata": customdata} if customdata is not None else {}) == ident
 
 
 def test_clicks_and_selections_are_remembered_until_they_change(monkeypatch):
     monkeypatch.setattr(live_plot.st, "session_state", {})
-    assert live_plot.picked("c") == Picked()
+    assert live_plot.get_picked("c") == Picked()
     live_plot._remember("c", "clicked", "5")
     live_plot._remember("c", "selected", ["1", "2"])
-    assert live_plot.picked("c") == Picked("5", ("1", "2"), clicks=1)
+    assert live_plot.get_picked("c") == Picked("5", ("1", "2"), clicks=1)
     live_plot._remember("c", "selected", [])
     live_plot._remember("c", "clicked", "5")
-    assert live_plot.picked("c") == Picked("5", clicks=2), "the same point clicked again is another click"
+    assert live_plot.get_picked("c") == Picked("5", clicks=2), "the same point clicked again is another click"
 
 
 def test_live_plot_is_available_only_with_its_routes(monkeypatch):
     monkeypatch.setattr(vendor, "_SERVED", type(vendor._SERVED)())
-    assert not live_plot.available()
-    vendor.routes()
-    assert live_plot.available()
+    assert not live_plot.is_available()
+    vendor.build_routes()
+    assert live_plot.is_available()
 
 
 def test_an_overlay_becomes_traces_where_charts_are_not_live(monkeypatch):

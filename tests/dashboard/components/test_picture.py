@@ -6,9 +6,9 @@ from support import pages
 
 
 def page():
-    from dashboard.components.picture import copy_button
+    from dashboard.components.picture import draw_copy_button
 
-    copy_button("Copy link", 'http://x/?text="<b>&é', "copy")
+    draw_copy_button("Copy link", 'http://x/?text="<b>&é', "copy")
 
 
 def test_it_copies_the_text_as_it_is():

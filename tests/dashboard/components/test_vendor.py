@@ -40,7 +40,7 @@ def get(monkeypatch, request):
     monkeypatch.setattr(vendor, "_SERVED", type(vendor._SERVED)())
     monkeypatch.setattr(vendor, "_BACKDROPS", Memo(3))
     monkeypatch.setattr(vendor, "_BASE", "")
-    app = Starlette(routes=vendor.routes(getattr(request, "param", "")))
+    app = Starlette(routes=vendor.build_routes(getattr(request, "param", "")))
 
     async def ask(path):
         told = []
@@ -65,7 +65,7 @@ def get(monkeypatch, request):
 
 def test_scripts_and_style_are_served_for_ever_under_their_version(get):
     for name, kind in (("tiles.js", "text/javascript"), ("lists.js", "text/javascript"), ("scrub.css", "text/css")):
-        answer = get(vendor.module(name))
+        answer = get(vendor.module_url(name))
         assert answer.status == 200 and answer.headers["content-type"].startswith(kind)
         assert answer.text == (vendor.MODULE_FOLDER / name).read_text(encoding="utf-8")
         assert "immutable" in answer.headers["cache-control"]
@@ -74,13 +74,13 @@ def test_scripts_and_style_are_served_for_ever_under_their_version(get):
 def test_what_the_scripts_import_is_beside_them(get):
     files = [file for file in vendor.MODULE_FOLDER.iterdir() if file.suffix == ".js"]
     imported = {name for file in files for name in re.findall(r'from "\./([^"]+)"', file.read_text(encoding="utf-8"))}
-    assert imported and all(get(vendor.module(name)).status == 200 for name in imported)
+    assert imported and all(get(vendor.module_url(name)).status == 200 for name in imported)
 
 
 def test_a_version_is_of_the_content_of_every_script(tmp_path, monkeypatch):
     def version():
-        vendor._modules.cache_clear()
-        return vendor.module("a.js")
+        vendor._modules_version.cache_clear()
+        return vendor.module_url("a.js")
 
     (tmp_path / "a.js").write_text("1")
     (tmp_path / "b.js").write_text("2")
@@ -91,7 +91,7 @@ def test_a_version_is_of_the_content_of_every_script(tmp_path, monkeypatch):
         (tmp_path / "b.js").write_text("3")
         assert version() != before
     finally:
-        vendor._modules.cache_clear()
+        vendor._modules_version.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -104,13 +104,13 @@ def test_nothing_else_is_served_as_a_script(get, name):
     assert answer.status == 404 and "import" not in answer.text
     request = type("Request", (), {"path_params": {"name": unquote(name)}})()
     with ThreadPoolExecutor(1) as thread:
-        past_routing = thread.submit(asyncio.run, vendor._module(request)).result()
+        past_routing = thread.submit(asyncio.run, vendor._send_module(request)).result()
     assert past_routing.status_code == 404, "nor would it be if the routes let the name through"
 
 
 def test_answers_are_made_when_they_are_asked_for_and_sent_small(get):
     asked, values = [], {"rows": list(range(500)), "names": ["é中", None]}
-    address = vendor.offer("abc", SimpleNamespace(answer=lambda: asked.append(1) or values))
+    address = vendor.serve_answer("abc", SimpleNamespace(answer=lambda: asked.append(1) or values))
     assert address == f"{vendor.ANSWERS}/abc.json" and not asked
     answer = get(address)
     assert answer.json == values == get(address).json and len(asked) == 2
@@ -125,22 +125,22 @@ def test_answers_that_nobody_offered_or_that_cannot_be_are_no_json(get):
     def refuse():
         raise DataError("no longer in memory; move it")
 
-    answer = get(vendor.offer("refused", SimpleNamespace(answer=refuse)))
+    answer = get(vendor.serve_answer("refused", SimpleNamespace(answer=refuse)))
     assert answer.status == 422 and answer.text == "no longer in memory; move it"
     assert "immutable" not in answer.headers.get("cache-control", ""), "asked again it may be there"
 
 
 def test_answers_beyond_the_limit_drop_the_least_recently_offered(get):
-    addresses = [vendor.offer(name, SimpleNamespace(answer=lambda name=name: name)) for name in "abcd"]
+    addresses = [vendor.serve_answer(name, SimpleNamespace(answer=lambda name=name: name)) for name in "abcd"]
     assert [get(address).status for address in addresses] == [404, 200, 200, 200]
     assert get(addresses[-1]).json == "d"
 
 
 @pytest.mark.parametrize("get", ["/a/b"], indirect=True)
 def test_below_a_base_path_lie_the_routes_and_the_addresses(get):
-    answers = vendor.offer("abc", SimpleNamespace(answer=dict))
-    addresses = {vendor.module("tiles.js"), vendor.library(), vendor.keep("abc", b"{}"), answers}
-    assert vendor.address_of("abc") in addresses and len(addresses) == 4
+    answers = vendor.serve_answer("abc", SimpleNamespace(answer=dict))
+    addresses = {vendor.module_url("tiles.js"), vendor.library_url(), vendor.serve_backdrop("abc", b"{}"), answers}
+    assert vendor.backdrop_url("abc") in addresses and len(addresses) == 4
     for address in addresses:
         assert address.startswith("/a/b/")
         path = address.partition("?")[0]

@@ -51,7 +51,7 @@ def test_a_click_asks_the_query_and_opens_the_first_view(monkeypatch):
         st.session_state["title"] = titles[3]
         st.button("Square 3", key="square", on_click=on_click, args=(3,))
 
-    monkeypatch.setattr(checkup, "wall", wall)
+    monkeypatch.setattr(checkup, "draw_wall", wall)
     app = shown(source=pages.DEMO, view="Map")
     assert app.session_state["view"] == "Map"
     title = pages.press(app, "square").session_state["title"]

@@ -5,7 +5,7 @@ from dataclasses import replace
 import engine
 from dashboard.services.candidates import MAX_DEPTH_QUERIES, measure_pool_depth
 from dashboard.services.source import Source
-from engine.evaluation.export import ExportContext, export
+from engine.evaluation.export_decoder import ExportContext, export
 from support.pages import load
 
 MMR = engine.Decoder(engine.make("mmr", relevance_weight=0.8))

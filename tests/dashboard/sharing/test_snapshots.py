@@ -25,7 +25,7 @@ from dashboard.sharing.snapshots import SavedAnswer
 from engine.data import cache
 from engine.decoder import Decoder
 from engine.errors import DataError
-from engine.evaluation.export import EXPORT_TARGETS
+from engine.evaluation.export_decoder import EXPORT_TARGETS
 from engine.evaluation.tables import unguard_formula
 from engine.paths import home
 from engine.stages import make, methods
@@ -279,14 +279,14 @@ def test_hostile_snapshot_is_never_markup(empty):
 
 
 def test_export_dialog_shows_every_target_and_names_the_impossible():
-    app = inside("export", decoders=["top_k", "mmr", "nnn"], k=5, **{"explore.mmr.relevance_weight": 0.25})
+    app = inside("draw_export", decoders=["top_k", "mmr", "nnn"], k=5, **{"explore.mmr.relevance_weight": 0.25})
     app.selectbox(key="export.decoder").set_value("mmr")
     shown = " ".join(c.value for c in pages.run(app).code)
     assert len(app.code) == len(EXPORT_TARGETS)
     assert '"lambda_mult": 0.25' in shown and "diversity=0.75" in shown and "k=5" in shown
     app.selectbox(key="export.decoder").set_value("nnn")
     assert "cannot express this decoder" in pages.texts(pages.run(app))
-    assert "Choose a decoder on Explore" in pages.texts(inside("export", decoders=[]))
+    assert "Choose a decoder on Explore" in pages.texts(inside("draw_export", decoders=[]))
 
 
 def test_buttons_open_their_dialogs(empty):

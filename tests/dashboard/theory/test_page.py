@@ -117,7 +117,7 @@ def test_bins_where_no_dimension_is_enough_stand_above_all_that_were_tried():
         LengthDimension(10, 19, 5, 0, {}, None),
         LengthDimension(20, 30, 5, 4, {16: 0.1, 32: 0.2}, None),
     ]
-    (drawn,) = plot_recall(rows, [16, None, None], (16, 32), 0.9, dark=False).data
+    (drawn,) = plot_recall(rows, [16, None, None], (16, 32), 0.9, is_dark=False).data
     assert drawn.x == (0, 2) and drawn.y == (16, 64)
     assert [symbol.endswith("open") for symbol in drawn.marker.symbol] == [False, True]
     assert "k > 32" in drawn.hovertext[1] and "10 to 19" not in "".join(drawn.hovertext)

@@ -18,8 +18,8 @@ from dashboard.services.training_request import TrainingOutcome, TrainingProgres
 from dashboard.session import address, decoders
 from dashboard.session.parameters import param_key
 from dashboard.session.query import TYPED
-from dashboard.training.page import AT, MINE, OUTCOMES
-from engine.evaluation.export import ExportContext, export_all
+from dashboard.training.page import MINE, OPEN_KEY, OUTCOMES
+from engine.evaluation.export_decoder import ExportContext, export_all
 from engine.evaluation.splits import three_way
 from engine.training.checkpoints import keep_run
 from engine.training.experiment import histories
@@ -35,7 +35,7 @@ from support.train_page import METHOD, QUICK, SMALL, THINGS, divided, page
 def state(source):
     """What a session keeps of a training that has come to its end."""
     session = pages.worked(page(source), "train.start", "train").session_state
-    return {key: session[key] for key in (OUTCOMES, MINE, AT)}
+    return {key: session[key] for key in (OUTCOMES, MINE, OPEN_KEY)}
 
 
 @pytest.fixture
@@ -146,7 +146,7 @@ def in_use():
 
     from dashboard.training import result
 
-    result.in_use(st.session_state["loaded"])
+    result.draw_in_use(st.session_state["loaded"])
 
 
 def of_in_use(there):
@@ -165,7 +165,7 @@ def test_what_never_got_better_is_not_said_to_have_learnt(trained, source, used)
     digest = trained.session_state["train.mine"]
     outcome = trained.session_state["train.outcomes"][digest]
     *others, last = outcome.stages
-    session = {AT: trained.session_state[AT]}
+    session = {OPEN_KEY: trained.session_state[OPEN_KEY]}
     for best in (2, -1):
         changed = replace(outcome, stages=(*others, replace(last, best=best)))
         app = page(source, **session, **{OUTCOMES: {digest: changed}})

@@ -19,8 +19,8 @@ def form_again():
 
     loaded = corpora.get_loading_job(Source("numpy-api")).result
     if "asked" in st.session_state:
-        form.fill_in(json.loads(st.session_state.pop("asked")), loaded)
-    st.session_state["request"], _ = form.ask(loaded)
+        form.fill_form(json.loads(st.session_state.pop("asked")), loaded)
+    st.session_state["request"], _ = form.draw_form(loaded)
 
 
 SET = {

@@ -11,7 +11,7 @@ import engine
 from dashboard.services import corpora, jobs
 from dashboard.services.source import Source
 from dashboard.session import decoders
-from engine.evaluation.export import EXPORT_TARGETS
+from engine.evaluation.export_decoder import EXPORT_TARGETS
 from engine.evaluation.splits import split_in_half, subsample
 from engine.evaluation.sweep.cell import decoder_from_json
 from support import pages

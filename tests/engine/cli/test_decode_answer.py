@@ -8,7 +8,7 @@ import sys
 import urllib.request
 
 import engine
-from engine.evaluation.export import ExportContext, export
+from engine.evaluation.export_decoder import ExportContext, export
 from support.cli import run
 from support.processes import started
 

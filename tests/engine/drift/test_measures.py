@@ -95,12 +95,12 @@ def test_rank_overlap_is_webbers_sum():
     then = np.stack([rng.permutation(15)[:10] for _ in range(30)])
     now = np.stack([rng.permutation(15)[:10] for _ in range(30)])
     p = 0.9
-    for a, b, found in zip(then, now, of.rank_overlap(then, now), strict=True):
+    for a, b, found in zip(then, now, of.compute_rank_overlap(then, now), strict=True):
         agreement = [len(set(a[:d]) & set(b[:d])) / d for d in range(1, 11)]
         endless = agreement + [agreement[-1]] * 2000
         assert found == pytest.approx((1 - p) * sum(x * p**d for d, x in enumerate(endless)))
-    assert of.rank_overlap(then, then) == pytest.approx(np.ones(30))
-    apart = of.rank_overlap(np.array([[0, 1, 2]]), np.array([[3, 4, 5]]))
+    assert of.compute_rank_overlap(then, then) == pytest.approx(np.ones(30))
+    apart = of.compute_rank_overlap(np.array([[0, 1, 2]]), np.array([[3, 4, 5]]))
     assert apart.tolist() == [0.0]
 
 
@@ -108,16 +108,16 @@ def test_an_early_change_costs_more_order_than_a_late_one():
     then = np.arange(10)[None]
     early, late = then.copy(), then.copy()
     early[0, :2], late[0, 8:] = (1, 0), (9, 8)
-    assert of.rank_overlap(then, early) < of.rank_overlap(then, late) < 1
+    assert of.compute_rank_overlap(then, early) < of.compute_rank_overlap(then, late) < 1
     assert of.shared(then, early) == of.shared(then, late) == 1
 
 
 def test_gini_of_known_spreads():
-    assert of.gini([3, 3, 3]) == pytest.approx(0)
-    assert of.gini([0, 0, 0, 8]) == pytest.approx(3 / 4)
-    assert of.gini([0, 0]) == 0
+    assert of.compute_gini([3, 3, 3]) == pytest.approx(0)
+    assert of.compute_gini([0, 0, 0, 8]) == pytest.approx(3 / 4)
+    assert of.compute_gini([0, 0]) == 0
     x = np.random.default_rng(0).integers(0, 9, 30)
-    assert of.gini(x) == pytest.approx(sum(abs(a - b) for a, b in combinations(x, 2)) / (30 * x.sum()))
+    assert of.compute_gini(x) == pytest.approx(sum(abs(a - b) for a, b in combinations(x, 2)) / (30 * x.sum()))
 
 
 def test_confidence_is_the_chance_of_a_right_answer():
@@ -178,8 +178,8 @@ def test_what_can_be_measured_is_declared_as_data():
 
 
 def test_a_large_corpus_is_followed_by_a_seeded_sample():
-    rows = random_rows(np.random.default_rng(0), of.WATCHED + 40, 4)
-    assert len(origin(rows).watched) == of.WATCHED
+    rows = random_rows(np.random.default_rng(0), of.MAX_WATCHED_ROWS + 40, 4)
+    assert len(origin(rows).watched) == of.MAX_WATCHED_ROWS
     assert np.array_equal(origin(rows, seed=1).watched, origin(rows, seed=1).watched)
     assert not np.array_equal(origin(rows, seed=1).watched, origin(rows, seed=2).watched)
 

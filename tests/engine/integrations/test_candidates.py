@@ -73,7 +73,7 @@ def test_an_encoder_by_name_embeds_as_the_engine_does_and_leaves_the_disk_alone(
 
 
 def test_the_exported_file_says_decoder_k_and_encoder(tmp_path, rows, point):
-    from engine.evaluation.export import ExportContext, export
+    from engine.evaluation.export_decoder import ExportContext, export
 
     text = export(MMR, "json", ExportContext(k=3, encoder="bundled")).text
     (tmp_path / "setting.json").write_text(text, encoding="utf-8")

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 import engine
 from engine import orag
 from engine.cli.group import main
-from engine.evaluation.export import ExportContext, export
+from engine.evaluation.export_decoder import ExportContext, export
 from engine.training.dataset import gather_samples
 from engine.training.leakage import learnt_from
 from engine.training.recipes import RECIPES, declared_params, make_recipe

@@ -111,10 +111,10 @@ def test_the_chart_marks_the_best_and_draws_what_it_is_compared_with():
         and found.support[1:] == (7.0, 8.0)
         and list(found.shares) == [*SHARE_TITLES.values()]
     )
-    figure = plot_training("new <b>", found, dark=True)
+    figure = plot_training("new <b>", found, is_dark=True)
     names = [trace.name for trace in figure.data if trace.showlegend]
     assert {"new &lt;b&gt;", START, CONTROL, "untrained", "best epoch", *SHARE_TITLES.values()} <= set(names)
     marks = [(trace.x[0], trace.y[0]) for trace in figure.data if trace.name == "best epoch"]
     assert marks == [(0, 0.5), (0, 0.25), (0, 0.6)]
-    first = plot_training("new", curves(stages["new"][:1], {}), dark=False)
+    first = plot_training("new", curves(stages["new"][:1], {}), is_dark=False)
     assert "loss" not in [trace.name for trace in first.data]

@@ -16,7 +16,7 @@ from engine.decoder import Decoder, decode
 from engine.errors import DataError
 from engine.matrix import Matrix, products
 from engine.progress import current_reporter, with_cancellation
-from engine.solvers.questions import LinearQuestion
+from engine.solvers.certificate_queries import LinearQuestion
 from engine.space import QueryBatch, Space
 from engine.values import Corpus, Embeddings, EncoderRef, Ranking
 

@@ -54,69 +54,63 @@ class LinearQuestion:
         yield self.limit
 
 
-def leave_undecided(candidates: Candidates, picks: Sequence[int]) -> LinearQuestion:
+def leave_undecided(c: Candidates, picks: Sequence[int]) -> LinearQuestion:
     """Return a question that no inner product can answer: those picks stay open."""
-    return LinearQuestion(np.zeros(candidates.vectors.shape[-1]), -np.inf, frozenset(picks))
+    return LinearQuestion(np.zeros(c.vectors.shape[-1]), -np.inf, frozenset(picks))
 
 
-def query_vector(candidates: Candidates) -> np.ndarray:
+def query_vector(c: Candidates) -> np.ndarray:
     """Return (d,) float64 the one query of the candidates."""
-    return candidates.queries[0].double().cpu().numpy()
+    return c.queries[0].double().cpu().numpy()
 
 
-def ask_relevance_order(
-    candidates: Candidates, ranking: Ranking, n_documents: int | None = None
-) -> list[LinearQuestion]:
+def ask_relevance_order(c: Candidates, ranking: Ranking, n_documents: int | None = None) -> list[LinearQuestion]:
     """Ask if the first `n_documents` documents, all by default, are the most relevant ones.
 
     Their order needs no other question.
     """
-    query, row_ids = query_vector(candidates), ranking.rows()[:n_documents]
-    scores = _gather_vectors(candidates, row_ids) @ query
-    n_returned = len(ranking.rows())
-    return [
-        LinearQuestion(query, float(score), frozenset(range(rank, n_returned))) for rank, score in enumerate(scores)
-    ]
+    query, row_ids = query_vector(c), ranking.rows()[:n_documents]
+    scores = _gather_vectors(c, row_ids) @ query
+    n_picks = len(ranking.rows())
+    return [LinearQuestion(query, float(score), frozenset(range(rank, n_picks))) for rank, score in enumerate(scores)]
 
 
-def ask_most_relevant(candidates: Candidates, ranking: Ranking, n_documents: int) -> list[LinearQuestion]:
+def ask_most_relevant(c: Candidates, ranking: Ranking, n_documents: int) -> list[LinearQuestion]:
     """Ask if the `n_documents` most relevant documents are all among the candidates."""
     all_picks = frozenset(range(max(1, len(ranking.rows()))))
-    if n_documents > candidates.count:
-        return [LinearQuestion(query_vector(candidates), -np.inf, all_picks)]
-    row_ids, query = candidates.relevance[0].topk(n_documents).indices.tolist(), query_vector(candidates)
-    return [LinearQuestion(query, float((_gather_vectors(candidates, row_ids) @ query).min()), all_picks)]
+    if n_documents > c.count:
+        return [LinearQuestion(query_vector(c), -np.inf, all_picks)]
+    row_ids, query = c.relevance[0].topk(n_documents).indices.tolist(), query_vector(c)
+    return [LinearQuestion(query, float((_gather_vectors(c, row_ids) @ query).min()), all_picks)]
 
 
 def ask_greedy_picks(
-    kind: int, candidates: Candidates, ranking: Ranking, weight: float, window: int | None = None
+    kind: int, c: Candidates, ranking: Ranking, weight: float, window: int | None = None
 ) -> list[LinearQuestion]:
     """Ask if each pick of mmr, dpp or ssd (`kind`: see `greedy.steps`) is the best of the full corpus.
 
     Asked by the tangent that is lowest over the candidates, or else by that at the pick itself.
     """
     row_ids, gains = ranking.rows(), ranking.gain[0].tolist()
-    first_questions = ask_relevance_order(candidates, ranking, 1)
+    first_questions = ask_relevance_order(c, ranking, 1)
     if weight == 1:
-        return ask_relevance_order(candidates, ranking)
+        return ask_relevance_order(c, ranking)
     n_decided = ranking.info[0].get("past_rank")
     n_decided = len(row_ids) if n_decided is None else n_decided
-    max_square = candidates.max_norm**2 * (1 + NORM_SLACK)
+    max_square = c.max_norm**2 * (1 + NORM_SLACK)
     if max_square == 0:
-        return [leave_undecided(candidates, range(len(row_ids)))]
+        return [leave_undecided(c, range(len(row_ids)))]
     marginal = _Marginal(kind, weight, max_square)
     # Bounds of dpp and ssd are higher by SLACK; those of mmr are what its gains are, up to rounding.
-    gain_scale = weight * float(np.linalg.norm(query_vector(candidates))) * max_square**0.5 + (1 - weight) * max_square
+    gain_scale = weight * float(np.linalg.norm(query_vector(c))) * max_square**0.5 + (1 - weight) * max_square
     gain_slack = GAIN_TOLERANCE * gain_scale if kind == NEAREST else 0.0
-    if kind != NEAREST and not candidates.matrix.unit:
+    if kind != NEAREST and not c.matrix.unit:
         # The longest row could be any.
         spread = float(np.log(max_square) if kind == LOG_RESIDUAL else np.sqrt(max_square))
         limit = gains[0] - (1 - weight) * spread
-        first_questions = [
-            LinearQuestion(weight * query_vector(candidates), limit, frozenset(range(len(row_ids))), gains[0])
-        ]
-    all_vectors = candidates.vectors.double().cpu().numpy()
-    along = all_vectors @ query_vector(candidates)
+        first_questions = [LinearQuestion(weight * query_vector(c), limit, frozenset(range(len(row_ids))), gains[0])]
+    all_vectors = c.vectors.double().cpu().numpy()
+    along = all_vectors @ query_vector(c)
     questions = first_questions
     # Each pick has its own certificate query: u·slope over the corpus must not exceed the gain of the pick less the
     # constant of its tangent.
@@ -126,101 +120,91 @@ def ask_greedy_picks(
         coordinates = np.column_stack([along, all_vectors @ span_axes.T])
         is_remaining = np.ones(len(all_vectors), bool)
         is_remaining[row_ids[:rank]] = False
-        basis = np.vstack([query_vector(candidates), span_axes])
+        basis = np.vstack([query_vector(c), span_axes])
         tangents = [marginal.tangent(coordinates[row_ids[rank]])]
         if is_remaining.any() and rank <= MAX_TANGENT_SEARCHES:
             tangents.append(_find_best_tangent(marginal, coordinates[is_remaining], gains[rank]))
         question = None
+        open_picks, required = frozenset(range(rank, len(row_ids))), frozenset(previous_rows)
+        safe_gain = gains[rank] - gain_slack
         for slope, constant in tangents:
-            open_picks = frozenset(range(rank, len(row_ids)))
-            safe_gain = gains[rank] - gain_slack
-            question = LinearQuestion(
-                slope @ basis, safe_gain - constant, open_picks, safe_gain, frozenset(previous_rows), question
-            )
+            question = LinearQuestion(slope @ basis, safe_gain - constant, open_picks, safe_gain, required, question)
         questions += [question] if question is not None else []
     if n_decided < len(row_ids):
-        questions.append(leave_undecided(candidates, range(n_decided, len(row_ids))))
+        questions.append(leave_undecided(c, range(n_decided, len(row_ids))))
     return questions
 
 
-def ask_set_objective(candidates: Candidates, ranking: Ranking, weight: float, swaps: bool) -> list[LinearQuestion]:
+def ask_set_objective(c: Candidates, ranking: Ranking, weight: float, swaps: bool) -> list[LinearQuestion]:
     """Ask if a document outside would improve a set by θ(k−1) r − 2(1−θ) Σ s.
 
     swaps: in place of a member, for each; else at each step of greed, whose picks are reconstructed within the set
     """
-    row_ids, query = ranking.rows(), query_vector(candidates)
+    row_ids, query = ranking.rows(), query_vector(c)
     k = len(row_ids)
     if k == 1:
-        return ask_relevance_order(candidates, ranking)
-    vectors = _gather_vectors(candidates, row_ids)
+        return ask_relevance_order(c, ranking)
+    vectors = _gather_vectors(c, row_ids)
     relevance_field = weight * (k - 1) * query
+    questions: list[LinearQuestion] = []
     if swaps:
         vector_sum = vectors.sum(0)
-        fields = [relevance_field - 2 * (1 - weight) * (vector_sum - member_vector) for member_vector in vectors]
-        return [
-            LinearQuestion(member_field, float(member_field @ member_vector), frozenset([rank]))
-            for rank, (member_field, member_vector) in enumerate(zip(fields, vectors, strict=True))
-        ]
-    all_vectors = candidates.vectors.double().cpu().numpy()
-    questions: list[LinearQuestion] = []
+        for rank, member_vector in enumerate(vectors):
+            field = relevance_field - 2 * (1 - weight) * (vector_sum - member_vector)
+            questions.append(LinearQuestion(field, float(field @ member_vector), frozenset([rank])))
+        return questions
+    all_vectors = c.vectors.double().cpu().numpy()
     picked_sum, remaining, is_picked = np.zeros_like(query), list(range(k)), np.zeros(len(all_vectors), bool)
     field = query
     for _ in range(k):
         gains = np.where(is_picked, -np.inf, all_vectors @ field)
-        pick_position = max(
-            range(len(remaining)),
-            key=lambda position: (gains[row_ids[remaining[position]]], -row_ids[remaining[position]]),
-        )
-        best_gain = float(gains[row_ids[remaining[pick_position]]])
-        gains[row_ids[remaining[pick_position]]] = -np.inf
-        if not best_gain > float(gains.max(initial=-np.inf)) + GAIN_TOLERANCE * (
-            abs(best_gain) + float(np.linalg.norm(field))
-        ):
+        pick = max(remaining, key=lambda rank: (gains[row_ids[rank]], -row_ids[rank]))
+        best_gain, gains[row_ids[pick]] = float(gains[row_ids[pick]]), -np.inf
+        margin = GAIN_TOLERANCE * (abs(best_gain) + float(np.linalg.norm(field)))
+        if not best_gain > float(gains.max(initial=-np.inf)) + margin:
             # Too close to say which of them the selector took here: its further steps are not known.
-            return [*questions, leave_undecided(candidates, remaining)]
+            return [*questions, leave_undecided(c, remaining)]
         # What is open here leaves open all that was picked from here on.
         questions.append(LinearQuestion(field, best_gain, frozenset(remaining)))
-        is_picked[row_ids[remaining[pick_position]]] = True
-        picked_sum = picked_sum + vectors[remaining.pop(pick_position)]
+        is_picked[row_ids[pick]] = True
+        remaining.remove(pick)
+        picked_sum = picked_sum + vectors[pick]
         field = relevance_field - 2 * (1 - weight) * picked_sum
     gains = ranking.gain[0, :k].double().cpu().numpy()
-    groups = candidates.matrix.duplicate_of.cpu().numpy()[row_ids]
+    groups = c.matrix.duplicate_of.cpu().numpy()[row_ids]
     n_distinct = _count_distinct(gains, groups, k, GAIN_TOLERANCE * float(np.abs(gains).max()))
-    return questions + ([leave_undecided(candidates, range(n_distinct, k))] if n_distinct < k else [])
+    return questions + ([leave_undecided(c, range(n_distinct, k))] if n_distinct < k else [])
 
 
-def ask_elastic_net(candidates: Candidates, weights: Ranking, answer: Ranking, filled: bool) -> list[LinearQuestion]:
+def ask_elastic_net(c: Candidates, weights: Ranking, answer: Ranking, filled: bool) -> list[LinearQuestion]:
     """Ask if weights that rebuild the query from the candidates do so from the corpus: u·(v − Uᵀw) ≤ λ₁ outside.
 
     weights: all members with their weights; answer: what was returned, of which documents without a weight are
     filled in by u·(v − Uᵀw). What rounding may have settled stays open: weights too close to say which is larger,
     documents too close to λ₁ to say that they have none, and all where there may be several minimisers.
     """
-    info, n_returned = weights.info[0], len(answer.rows())
+    info, n_picks = weights.info[0], len(answer.rows())
     rows = [row for row, gain in zip(weights.rows(), weights.gain[0].tolist(), strict=False) if gain > 0]
     weight_values = weights.gain[0, : len(rows)].double().cpu().numpy()
-    all_vectors = candidates.vectors.double().cpu().numpy()
-    residual = query_vector(candidates) - weight_values @ all_vectors[rows]
-    weight_gap, dual_gap = _bound_uncertainty(candidates, all_vectors[rows], info)
-    groups, residual_products = candidates.matrix.duplicate_of.cpu().numpy(), all_vectors @ residual
+    all_vectors = c.vectors.double().cpu().numpy()
+    residual = query_vector(c) - weight_values @ all_vectors[rows]
+    weight_gap, dual_gap = _bound_uncertainty(c, all_vectors[rows], info)
+    groups, products = c.matrix.duplicate_of.cpu().numpy(), all_vectors @ residual
     is_member = np.isin(groups, groups[rows])
-    if not math.isfinite(dual_gap) or (np.abs(residual_products[~is_member] - info["l1"]) <= dual_gap).any():
-        return [leave_undecided(candidates, range(max(1, n_returned)))]
-    n_distinct = _count_distinct(
-        np.append(weight_values, 0.0), np.append(groups[rows], -1), min(len(rows), n_returned), weight_gap
-    )
+    if not math.isfinite(dual_gap) or (np.abs(products[~is_member] - info["l1"]) <= dual_gap).any():
+        return [leave_undecided(c, range(max(1, n_picks)))]
+    values_to_zero, member_groups = np.append(weight_values, 0.0), np.append(groups[rows], -1)
+    n_distinct = _count_distinct(values_to_zero, member_groups, min(len(rows), n_picks), weight_gap)
     limit = info["l1"]
-    if filled and n_distinct == len(rows) < n_returned:
+    if filled and n_distinct == len(rows) < n_picks:
         unweighted_rows = np.setdiff1d(np.arange(len(all_vectors)), rows)
-        fill_order = unweighted_rows[np.argsort(-residual_products[unweighted_rows], kind="stable")]
-        n_distinct += _count_distinct(
-            residual_products[fill_order], groups[fill_order], n_returned - len(rows), dual_gap
-        )
-        limit = min(limit, limit + float(answer.gain[0, n_returned - 1]))
-    elif filled and n_returned < answer.index.shape[1]:
+        fill_order = unweighted_rows[np.argsort(-products[unweighted_rows], kind="stable")]
+        n_distinct += _count_distinct(products[fill_order], groups[fill_order], n_picks - len(rows), dual_gap)
+        limit = min(limit, limit + float(answer.gain[0, n_picks - 1]))
+    elif filled and n_picks < answer.index.shape[1]:
         limit = -np.inf
-    open_questions = [leave_undecided(candidates, range(n_distinct, n_returned))] if n_distinct < n_returned else []
-    return [LinearQuestion(residual, limit - dual_gap, frozenset(range(max(1, n_returned)))), *open_questions]
+    open_questions = [leave_undecided(c, range(n_distinct, n_picks))] if n_distinct < n_picks else []
+    return [LinearQuestion(residual, limit - dual_gap, frozenset(range(max(1, n_picks)))), *open_questions]
 
 
 def _count_distinct(values: np.ndarray, groups: np.ndarray, n_values: int, min_gap: float) -> int:
@@ -231,13 +215,13 @@ def _count_distinct(values: np.ndarray, groups: np.ndarray, n_values: int, min_g
     return int(close_positions[0]) if len(close_positions) else n_values
 
 
-def _bound_uncertainty(candidates: Candidates, members: np.ndarray, info: Mapping[str, Any]) -> tuple[float, float]:
+def _bound_uncertainty(c: Candidates, members: np.ndarray, info: Mapping[str, Any]) -> tuple[float, float]:
     """Return how far apart weights have to be, and u·(v − Uᵀw) from λ₁, that two solver runs agree on their order.
 
     λ₂ > 0: from the duality gap. λ₂ = 0: where no other document is near λ₁, both solve G w = c − λ₁ for the members'
     Gram matrix G up to the residual; not finite where G says nothing.
     """
-    max_norm, scale = candidates.max_norm, candidates.max_norm * float(np.linalg.norm(query_vector(candidates)))
+    max_norm, scale = c.max_norm, c.max_norm * float(np.linalg.norm(query_vector(c)))
     if not len(members):
         return 0.0, GAIN_TOLERANCE * scale
     if info["l2"] > 0:
@@ -253,9 +237,8 @@ def _bound_uncertainty(candidates: Candidates, members: np.ndarray, info: Mappin
     if min_eigenvalue <= 0:
         return math.inf, math.inf
     dual_error = max(info["residual"], 1e-12 * scale) * math.sqrt(len(gram))
-    return 4 * dual_error / min_eigenvalue, max(
-        GAIN_TOLERANCE * scale, 4 * max_norm * dual_error / math.sqrt(min_eigenvalue)
-    )
+    dual_gap = max(GAIN_TOLERANCE * scale, 4 * max_norm * dual_error / math.sqrt(min_eigenvalue))
+    return 4 * dual_error / min_eigenvalue, dual_gap
 
 
 @dataclass(frozen=True)
@@ -273,9 +256,8 @@ class _Marginal:
             values: np.ndarray = relevance - (1 - self.weight) * coords[:, 1:].max(1)
             return values
         residual_squares = np.maximum(self.square - (coords[:, 1:] ** 2).sum(1), SPAN_TOLERANCE * self.square)
-        gains: np.ndarray = relevance + (1 - self.weight) * (
-            np.log(residual_squares) if self.kind == LOG_RESIDUAL else np.sqrt(residual_squares)
-        )
+        diversity = np.log(residual_squares) if self.kind == LOG_RESIDUAL else np.sqrt(residual_squares)
+        gains: np.ndarray = relevance + (1 - self.weight) * diversity
         return gains
 
     def tangent(self, coords: np.ndarray) -> tuple[np.ndarray, float]:
@@ -285,14 +267,13 @@ class _Marginal:
         if self.kind == NEAREST:
             slope[1 + coords[1:].argmax()] = self.weight - 1
             return slope, 0.0
-        square_left = max(self.square - float((coords[1:] ** 2).sum()), SPAN_TOLERANCE * self.square)
+        norm_sq = float((coords[1:] ** 2).sum())
+        square_left = max(self.square - norm_sq, SPAN_TOLERANCE * self.square)
         derivative = 1 / square_left if self.kind == LOG_RESIDUAL else 0.5 / np.sqrt(square_left)
         diversity = np.log(square_left) if self.kind == LOG_RESIDUAL else np.sqrt(square_left)
         slope[1:] = -2 * (1 - self.weight) * derivative * coords[1:]
         # Concave in the squared length s within the span: its tangent there, and s ≥ 2 z·p − |z|² for any other p.
-        constant = (1 - self.weight) * (
-            diversity + derivative * (float((coords[1:] ** 2).sum()) + self.square - square_left)
-        )
+        constant = (1 - self.weight) * (diversity + derivative * (norm_sq + self.square - square_left))
         return slope, float(constant)
 
 
@@ -309,22 +290,16 @@ def _find_best_tangent(marginal: _Marginal, coords: np.ndarray, value: float) ->
         slopes, constants, total_weight = np.zeros(coords.shape[1]), 0.0, 0.0
         for step in range(TANGENT_STEPS):
             slope, constant = marginal.tangent(mean_point)
-            slopes, constants, total_weight = (
-                slopes + (step + 1) * slope,
-                constants + (step + 1) * constant,
-                total_weight + step + 1,
-            )
-            slope_heights = coords @ slope
-            for trial_slope, trial_constant, trial_heights in (
-                (slope, constant, slope_heights),
-                (slopes / total_weight, constants / total_weight, coords @ (slopes / total_weight)),
-            ):
+            slopes, constants = slopes + (step + 1) * slope, constants + (step + 1) * constant
+            total_weight += step + 1
+            slope_heights, mean_slope = coords @ slope, slopes / total_weight
+            trials = (slope, constant, slope_heights), (mean_slope, constants / total_weight, coords @ mean_slope)
+            for trial_slope, trial_constant, trial_heights in trials:
                 n_above = float((trial_heights > value - trial_constant).sum())
                 if n_above < min_above:
                     min_above, best_tangent = n_above, (trial_slope, trial_constant)
-            mean_point = mean_point + 2 / (step + 3) * (
-                coords[np.argpartition(slope_heights, cut_rank)[cut_rank:]].mean(0) - mean_point
-            )
+            top_mean = coords[np.argpartition(slope_heights, cut_rank)[cut_rank:]].mean(0)
+            mean_point = mean_point + 2 / (step + 3) * (top_mean - mean_point)
         if min_above < depth / 2:
             break
     return best_tangent
@@ -342,6 +317,6 @@ def _orthonormalise_rows(rows: np.ndarray) -> np.ndarray:
     return span_axes
 
 
-def _gather_vectors(candidates: Candidates, row_ids: Sequence[int]) -> np.ndarray:
+def _gather_vectors(c: Candidates, row_ids: Sequence[int]) -> np.ndarray:
     """Return (len(row_ids), d) float64 vectors of some candidates."""
-    return candidates.vectors[list(row_ids)].double().cpu().numpy()
+    return c.vectors[list(row_ids)].double().cpu().numpy()

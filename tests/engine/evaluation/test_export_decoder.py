@@ -10,8 +10,15 @@ import pytest
 import engine
 from dashboard.serve import main
 from engine.cli.decode import decoder_from_flags
-from engine.evaluation import export as exporting
-from engine.evaluation.export import EXPORT_TARGETS, ExportContext, export, export_all, read_setting, write_short_code
+from engine.evaluation import export_decoder as exporting
+from engine.evaluation.export_decoder import (
+    EXPORT_TARGETS,
+    ExportContext,
+    export,
+    export_all,
+    read_setting,
+    write_short_code,
+)
 from engine.evaluation.studies.pool_depth import PoolDepth
 from engine.evaluation.sweep.cell import decoder_from_json
 from support.instances import random_rows, unit
