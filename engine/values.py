@@ -10,7 +10,7 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from engine.errors import DataError
+from engine.errors import DataError, ParamError
 
 
 class ByDigest:
@@ -254,7 +254,9 @@ class Qrels(ByDigest):
     Parameters
     ----------
     grades : mapping of str to mapping of str to int
-        `grades[query][document]`; above 0 is relevant.
+        `grades[query][document]`.
+    relevant_from : int
+        The grade from which a document counts as relevant, 1 or more; nDCG counts every grade above 0.
 
     Examples
     --------
@@ -264,6 +266,11 @@ class Qrels(ByDigest):
     """
 
     grades: Mapping[str, Mapping[str, int]]
+    relevant_from: int = 1
+
+    def __post_init__(self) -> None:
+        if isinstance(self.relevant_from, bool) or not isinstance(self.relevant_from, int) or self.relevant_from < 1:
+            raise ParamError(f"relevant_from must be a whole number of 1 or more; got {self.relevant_from!r}")
 
     def __len__(self) -> int:
         return len(self.grades)
@@ -271,7 +278,8 @@ class Qrels(ByDigest):
     @cached_property
     def digest(self) -> str:
         # Sorted, so that the order in which files list judgements does not change the identity.
-        judgements: list[str] = []
+        # Level 1 is the default of every file, and leaves the digest of the grades alone.
+        judgements: list[str] = [] if self.relevant_from == 1 else [f"relevant from {self.relevant_from}"]
         for query_id, grades in sorted(self.grades.items()):
             for doc_id, grade in sorted(grades.items()):
                 judgements += (query_id, doc_id, str(grade))
@@ -284,7 +292,14 @@ class Qrels(ByDigest):
 
     def relevant(self, query_id: str) -> frozenset[str]:
         """Return the documents judged relevant to a query; none for a query without judgements."""
-        return frozenset(doc_id for doc_id, grade in self.grades.get(query_id, {}).items() if grade > 0)
+        return frozenset(
+            doc_id for doc_id, grade in self.grades.get(query_id, {}).items() if grade >= self.relevant_from
+        )
+
+    @property
+    def is_pooled(self) -> bool:
+        """True if some grades are 0 or less: then documents without a judgement were never looked at."""
+        return any(grade <= 0 for grades in self.grades.values() for grade in grades.values())
 
 
 class UsableSplits(dict[str, Qrels]):
@@ -372,6 +387,13 @@ class Dataset:
         if split not in self._queries_by_split:
             self._queries_by_split[split] = self.queries.only(self.qrels[split].grades)
         return self._queries_by_split[split]
+
+    def with_relevant_from(self, grade: int) -> Dataset:
+        """Return the data set whose judgements count documents as relevant from this grade on."""
+        splits = {split: replace(qrels, relevant_from=grade) for split, qrels in self.qrels.items()}
+        if isinstance(self.qrels, UsableSplits):
+            splits = UsableSplits(splits, self.qrels.refusals)
+        return replace(self, qrels=splits)
 
     @cached_property
     def _queries_by_split(self) -> dict[str, Queries]:

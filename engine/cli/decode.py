@@ -158,7 +158,12 @@ def _judgements(dataset: Dataset, queries: Queries, split: str | None) -> Qrels 
     splits = dataset.qrels.values()
     query_grades = {q: grades for qrels in splits for q, grades in qrels.grades.items() if q in queries.position}
     # Free texts can share an id with a judged query, so the texts are compared too.
-    return Qrels(query_grades) if query_grades and queries.digest == dataset.queries.only(queries.ids).digest else None
+    level = next((qrels.relevant_from for qrels in splits), 1)
+    return (
+        Qrels(query_grades, level)
+        if query_grades and queries.digest == dataset.queries.only(queries.ids).digest
+        else None
+    )
 
 
 def passed_flags(flag_texts: Mapping[str, str | None]) -> dict[str, str | None]:

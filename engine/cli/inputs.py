@@ -35,6 +35,7 @@ class ReadOptions:
     repeated: str = "refuse"  # what is done about ids that occur twice
     where: Mapping[str, Sequence[str]] | None = None  # column → values, of the documents that are read
     columns: Mapping[str, str] | None = None  # of a table: text, id or title → column, None guesses
+    relevant_from: int = 1  # grade from which a document counts as relevant
 
     def read(self, source: str, **more: Any) -> Dataset:
         """Load the data set of a demo, a folder or a file; print its notices on stderr."""
@@ -43,12 +44,14 @@ class ReadOptions:
         if isinstance(meter := more.get("progress"), Meter):
             meter.clear()
         echo_notices(dataset.notices)
-        return dataset
+        return dataset.with_relevant_from(self.relevant_from)
 
     @property
     def reading(self) -> dict[str, Any]:
         """Arguments of `engine.load_dataset` that differ from its defaults."""
         values = {field.name: (getattr(self, field.name), field.default) for field in fields(ReadOptions)}
+        # The level belongs to the judgements, not to how they are read.
+        del values["relevant_from"]
         # Only what differs from the defaults is passed on: exported settings stay short.
         return {field_name: value for field_name, (value, default) in values.items() if value and value != default}
 

@@ -42,6 +42,13 @@ QRELS = option(
     metavar="FOLDER",
     help="The folder of judgements inside a BEIR folder, or one elsewhere with queries.jsonl and qrels/.",
 )
+RELEVANT_FROM = option(
+    "--relevant-from",
+    type=click.IntRange(min=1),
+    default=1,
+    metavar="GRADE",
+    help="The grade from which a document counts as relevant; nDCG counts every grade above 0.",
+)
 POINTS = option("--points", default=11, help="Values of each parameter that is swept.")
 
 
@@ -98,7 +105,7 @@ TABLE_COLUMNS = chain_options(
         help="Only documents with this value in a column; several of one column: any of them.",
     ),
 )
-READING = chain_options(QRELS, TABLE_COLUMNS)
+READING = chain_options(QRELS, RELEVANT_FROM, TABLE_COLUMNS)
 """The options of a ReadOptions."""
 
 

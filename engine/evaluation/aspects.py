@@ -32,13 +32,14 @@ _array_cache_lock = Lock()
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Judgements:
-    """The relevant documents of B queries over a corpus of n."""
+    """The judged documents of B queries over a corpus of n that have a grade above 0."""
 
     n_documents: int  # n
-    keys: np.ndarray  # (m,) int64 query·n + row, rising, of relevant documents in the corpus
+    keys: np.ndarray  # (m,) int64 query·n + row, rising, of those in the corpus
     grades: np.ndarray  # (m,) their grades
     n_relevant: np.ndarray  # (B,) relevant documents of each query, in the corpus or not
-    sorted_query: np.ndarray  # (m',) query index of every relevant document, in the corpus or not
+    relevant_from: int  # grade from which a document counts as relevant
+    sorted_query: np.ndarray  # (m',) query index, rising, of every document with a grade above 0, in the corpus or not
     sorted_rank: np.ndarray  # (m',) its rank from 0 by falling grade
     sorted_grades: np.ndarray  # (m',) its grade, falling within a query
 
@@ -53,12 +54,14 @@ class Judgements:
         """Return the judgements of the (M,) queries in `query_index`, repetitions included."""
         key_starts = np.searchsorted(self.keys, self.n_documents * np.arange(len(self.n_relevant) + 1))
         key_source, key_query = _expand_segments(key_starts, query_index)
-        sorted_source, sorted_query = _expand_segments(np.concatenate([[0], np.cumsum(self.n_relevant)]), query_index)
+        query_starts = np.searchsorted(self.sorted_query, np.arange(len(self.n_relevant) + 1))
+        sorted_source, sorted_query = _expand_segments(query_starts, query_index)
         return Judgements(
             n_documents=self.n_documents,
             keys=key_query * self.n_documents + self.keys[key_source] % self.n_documents,
             grades=self.grades[key_source],
             n_relevant=self.n_relevant[query_index],
+            relevant_from=self.relevant_from,
             sorted_query=sorted_query,
             sorted_rank=self.sorted_rank[sorted_source],
             sorted_grades=self.sorted_grades[sorted_source],
@@ -174,26 +177,29 @@ def _get_or_build(cache_key: Hashable, build_arrays: Callable[[], CachedT]) -> C
 def _build_judgements(space: Space, query_ids: Sequence[str], qrels: Qrels) -> Judgements:
     row_of, n_documents = space.corpus.position, len(space)
     counts: list[int] = []
+    sorted_queries: list[int] = []
     sorted_ranks: list[int] = []
     sorted_grades: list[float] = []
     grade_by_key: dict[int, float] = {}
     for query_index, query_id in enumerate(query_ids):
-        relevant = {doc_id: grade for doc_id, grade in qrels.grades.get(query_id, {}).items() if grade > 0}
-        counts.append(len(relevant))
-        sorted_ranks += range(len(relevant))
-        sorted_grades += sorted(relevant.values(), reverse=True)
-        for doc_id, grade in relevant.items():
+        # nDCG counts every grade above 0, whichever counts as relevant elsewhere.
+        graded = {doc_id: grade for doc_id, grade in qrels.grades.get(query_id, {}).items() if grade > 0}
+        counts.append(len(qrels.relevant(query_id)))
+        sorted_queries += [query_index] * len(graded)
+        sorted_ranks += range(len(graded))
+        sorted_grades += sorted(graded.values(), reverse=True)
+        for doc_id, grade in graded.items():
             if doc_id in row_of:
                 grade_by_key[query_index * n_documents + row_of[doc_id]] = grade
     # Sorted keys let _match_keys search them by bisection.
     keys = sorted(grade_by_key)
-    n_relevant = np.array(counts, dtype=np.int64)
     return Judgements(
         n_documents=n_documents,
         keys=np.array(keys, dtype=np.int64),
         grades=np.array(list(map(grade_by_key.__getitem__, keys)), dtype=float),
-        n_relevant=n_relevant,
-        sorted_query=np.repeat(np.arange(len(n_relevant)), n_relevant),
+        n_relevant=np.array(counts, dtype=np.int64),
+        relevant_from=qrels.relevant_from,
+        sorted_query=np.array(sorted_queries, dtype=np.int64),
         sorted_rank=np.array(sorted_ranks, dtype=np.int64),
         sorted_grades=np.array(sorted_grades, dtype=float),
     )

@@ -65,7 +65,7 @@ class RetrievedSets:
     @property
     def hits(self) -> np.ndarray:
         """The (B, k) mask of relevant documents among the returned ones."""
-        return self.grades > 0
+        return self.grades >= self.judgements.relevant_from
 
     @cached_property
     def n_relevant(self) -> np.ndarray:

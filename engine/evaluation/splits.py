@@ -1,6 +1,7 @@
 """Splits of judged queries: tuning and reporting never share a query."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from engine.errors import DataError
 from engine.values import Embeddings, Qrels, Queries, digest_of, explain_missing_split
@@ -66,7 +67,7 @@ def subsample(qrels: Qrels, max_queries: int, seed: int = 0) -> Qrels:
 def _restrict_qrels(qrels: Qrels, query_ids: Iterable[str]) -> Qrels:
     # A set makes the membership test constant for large samples.
     selected_ids = set(query_ids)
-    return Qrels({query_id: grades for query_id, grades in qrels.grades.items() if query_id in selected_ids})
+    return replace(qrels, grades={query: grades for query, grades in qrels.grades.items() if query in selected_ids})
 
 
 def select_judged_queries(

@@ -1,7 +1,7 @@
 """Interim results of judging: means with intervals, differences, queries still needed, undecided differences."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -172,4 +172,4 @@ def _with_unjudged(qrels: Qrels, queries: Sequence[str], favoured: RankedLists, 
         # A grade that a person gave replaces the assumed one.
         completed |= qrels.grades[query_id]
         grades[query_id] = {doc_id: grade for doc_id, grade in completed.items() if grade > 0}
-    return Qrels(grades)
+    return replace(qrels, grades=grades)

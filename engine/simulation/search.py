@@ -181,7 +181,7 @@ def split_in_halves(
     parts = []
     for positions in (arrived[:n_half], arrived[n_half:]):
         members = [query_ids[query_index] for position in positions for query_index in groups[position]]
-        parts.append(Qrels({query: qrels.grades[query] for query in members}))
+        parts.append(replace(qrels, grades={query: qrels.grades[query] for query in members}))
     return parts[0], parts[1]
 
 

@@ -1,7 +1,7 @@
 """Controlled experiment: a method, and a control that continues its starting point for as many epochs, in one table."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -336,7 +336,7 @@ def _prepare_inputs(
         grades = dict(qrels[name].grades)
         for row in split_rows:
             del grades[vectors.ids[row]]
-        judgements[name] = Qrels(grades)
+        judgements[name] = replace(qrels[name], grades=grades)
     if start is not None:
         for name in reported:
             judged_rows = [row for row in splits[name] if vectors.ids[row] in judgements[name].grades]

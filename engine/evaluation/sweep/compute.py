@@ -83,6 +83,14 @@ def describe_provenance(space: Space | Elsewhere) -> dict[str, str]:
     }
 
 
+def describe_judgements(qrels: Qrels | None) -> dict[str, str]:
+    """Return the grade from which documents count as relevant, where not 1, and a note of pooled judgements."""
+    if qrels is None:
+        return {}
+    level = {} if qrels.relevant_from == 1 else {"relevant_from": str(qrels.relevant_from)}
+    return level | ({"judgements": "pooled"} if qrels.is_pooled else {})
+
+
 def embed_for_space(space: Space | Elsewhere, queries: Queries | Embeddings) -> Embeddings:
     """Embed queries as the space searches for them; the vectors are on the CPU."""
     embedded_batch = query_batch(space, queries)
@@ -164,7 +172,7 @@ def compute_unit(task: Task, unit: Unit, is_stopped: Callable[[], bool]) -> list
                 cells.append(make_cell(
                     decoder, k, task.split, task.vectors.ids, metric_values, left_out=left_out, returned=returned,
                     milliseconds=milliseconds, digests=digests, device=probe_of(task.space).device.type,
-                    n_calls=n_calls, extra_facts=describe_provenance(task.space),
+                    n_calls=n_calls, extra_facts=describe_provenance(task.space) | describe_judgements(task.qrels),
                 ))  # fmt: skip
         return cells
 
