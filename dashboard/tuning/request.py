@@ -122,7 +122,7 @@ class TuningRequest(JobRequest):
             for name, split in queries.items():
                 grades = qrels[name].grades
                 # Judgements of queries without a text would take places of the sample.
-                judged = Qrels({query_id: grades[query_id] for query_id in grades.keys() & set(split.ids)})
+                judged = replace(qrels[name], grades={query: grades[query] for query in grades.keys() & set(split.ids)})
                 samples[name] = subsample(judged, self.most)
                 if len(samples[name]) < len(judged):
                     sizes.append(f"{len(samples[name]):,} of {len(judged):,} queries of {name}")
