@@ -39,7 +39,7 @@ class TourStop:
 
 
 TOUR_STOPS = (
-    TourStop("Pick a query", "Test queries know which documents are relevant."),
+    TourStop("Pick a query", "For labelled queries the right answers are known."),
     TourStop("Drag λ", "The results and their figures follow while you drag."),
     TourStop("See it over all queries", "Trade-off measures every decoder at every setting.", "tradeoff"),
     TourStop("Take it with you", "Code has the setting; Card is the verdict in one picture."),

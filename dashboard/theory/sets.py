@@ -94,7 +94,7 @@ def _draw_proof(result: Proof, k: int) -> None:
     after = "there is no next one" if w.beta == float("-inf") else f"the next one {decimal(w.beta, 4)}"
     st.caption(
         f"Document {k} scores {decimal(w.alpha, 4)}, {after}. λ₁ lies halfway. A narrow gap needs a large λ₂ and gives "
-        "small weights: the set can be reached, but these are no values to use."
+        "small weights: the set can be reached, but this is not a setting for production."
     )
     draw_columns(
         {
@@ -195,8 +195,7 @@ DECODABLE_TITLE = f"What {methods('selector')[find_weighing_selector()].title} c
 DECODABLE = StudyView(title=DECODABLE_TITLE, caption="", draw=_draw_decodable)
 BEST = StudyView(
     title="Best sets",
-    caption="Selectors pick greedily or climb; which set is best by their own measure? Every set of the query's most "
-    "relevant documents is tried.",
+    caption="How close to optimal is what selectors pick? Every set of the query's most relevant documents is tried.",
     draw=_draw_best,
 )
 STEPS = StudyView(

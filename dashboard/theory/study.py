@@ -21,7 +21,7 @@ from engine.values import Embeddings, Qrels, Queries
 
 T = TypeVar("T")
 THEORY_PURPOSE, THEORY_MEMO, MAX_THEORY_RESULTS = "theory", "theory.memory", 16
-TEST_QUERIES, PASSAGE_QUERIES = "Test queries", "Synthetic queries (passages)"
+TEST_QUERIES, PASSAGE_QUERIES = "Labelled queries", "Synthetic queries (passages)"
 N_QUERIES = 100
 MAX_UNASKED_PRODUCTS = 1_500_000
 """Documents × queries that are measured without a click."""
@@ -69,7 +69,7 @@ def choose_queries(loaded: Loaded) -> QueryChoice:
     splits = list(count_judged(loaded.dataset))
     ways = [*([TEST_QUERIES] if splits else []), PASSAGE_QUERIES]
     help_text = (
-        f"Test queries: up to {N_QUERIES} with judgements. Passages: 5 to 25 words from up to {N_QUERIES} documents. "
+        f"Labelled queries: up to {N_QUERIES}. Passages: 5 to 25 words from up to {N_QUERIES} documents. "
         "Every document that contains them is relevant."
     )
     mode = choose("Queries", ways, f"theory.queries.{len(ways)}", show_label=True, help=help_text)

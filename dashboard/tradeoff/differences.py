@@ -111,7 +111,7 @@ def _draw_table(points: list[FrontierPoint], rows: ComparisonsByMetric, curves: 
         columns[f"Δ {title} (95% CI)"] = list(map(_format_difference, comparisons)), None
         extra_columns[f"p, {title}"] = [comparison and comparison.p_holm for comparison in comparisons], p_column
         wins = ["" if comparison is None else " · ".join(map(str, comparison.wins)) for comparison in comparisons]
-        extra_columns[f"{title}: W·T·L"] = wins, None
+        extra_columns[f"{title}: better · same · worse"] = wins, None
     draw_point_table("table", columns | extra_columns, labels, MAX_SETTING_ROWS)
 
 

@@ -342,7 +342,7 @@ def _describe_missing(sweep: Sweep, cells: Cells) -> str:
     cost_text = "" if sweep.vectors is not None else " The queries have to be embedded first."
     if sweep.n_pairs:
         cost_text += f" A model reads up to {sweep.n_pairs:,} pairs of query and document, which takes long."
-    return f"Not measured yet: {' and '.join(parts)}, on {size_text}.{cost_text}"
+    return f"{' and '.join(parts)} to measure · {size_text}.{cost_text}"
 
 
 def _draw_results(loaded: Loaded, question: Question | None, sweep: Sweep, x: str, y: str) -> None:

@@ -158,7 +158,7 @@ def _columns(
         columns[title_of(curves.x)] = diversities, x_column
     columns[f"Δ {y_title} (95% CI)"] = changes, text_column(165)
     wins_column = text_column(76, f"Queries with more, the same and less {y_title} than the baseline")
-    return columns | {"W·T·L": (wins, wins_column)}
+    return columns | {"better · same · worse": (wins, wins_column)}
 
 
 def format_interval(comparison: Comparison | None) -> str:

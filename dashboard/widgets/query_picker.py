@@ -35,7 +35,7 @@ from engine.evaluation.studies.check_up import check_up, rank_by_gain
 from engine.values import Qrels, replace_surrogates
 from engine.wording import visible
 
-WAY_TITLES = {LABELLED: "Test query", TYPED: "Your own", SIMILAR: "Like a document"}
+WAY_TITLES = {LABELLED: "Labelled query", TYPED: "Your own", SIMILAR: "Like a document"}
 FILE_ORDER, REDUNDANT_ORDER, GAIN_ORDER = "As in the file", "Most redundant", "Largest gain"
 MAX_ORDERED_QUERIES = 2000
 """Queries that are ordered by their results, which takes a moment."""
@@ -88,7 +88,7 @@ def _draw_kind(loaded: Loaded, ways: Sequence[str], key: str) -> tuple[str, str 
         f"way.{key}",
         show_label=True,
         format_func=WAY_TITLES.__getitem__,
-        help="Test queries have relevance judgements, so Recall can be computed. “Like a document” searches with a "
+        help="Labelled queries have relevance judgements, so Recall can be computed. “Like a document” searches with a "
         "document's vector; it ranks itself first.",
     )
     if mode != LABELLED:

@@ -69,7 +69,7 @@ def draw_solver(loaded: Loaded, question: Question, stage: Selector, l1: float, 
     st.caption(
         f"FISTA's step is 1/L, and L grows with how alike documents are: these {view.length:,} have a mean cosine "
         f"of {decimal(view.common, 2)}, so L = {view.spectrum:,.0f}. The guarantee is for the worst problem with this "
-        "L; test queries show what happens here."
+        "L; labelled queries show what happens here."
     )
     _draw_measured(loaded, stage.spec.name, l1, path.l2)
 
@@ -81,7 +81,7 @@ def _draw_measured(loaded: Loaded, name: str, l1: float, l2: float) -> None:
     queries = all_queries.only(all_queries.ids[:MAX_SOLVER_QUERIES])
     vectors = loaded.vectors_of(queries) if split else None
     if split is None or vectors is None:
-        st.caption("With test queries, the steps would be measured against the exact answer here.")
+        st.caption("With labelled queries, the steps would be measured against the exact answer here.")
         return
 
     def draw_steps(measured: Sequence[Any]) -> None:

@@ -243,7 +243,7 @@ def shipped_notices(text_source: Corpus | Queries, embeddings: Embeddings) -> tu
         return ()
     has_vector, unit_rows = shipped_vectors
     n_shipped = int((has_vector & (unit_rows == embeddings.vectors).all(1)).sum())
-    return (Notice("vectors came with Frontier, rounded to float16", n_shipped),) if n_shipped else ()
+    return (Notice("precomputed vectors (float16)", n_shipped),) if n_shipped else ()
 
 
 def count_truncated(text_source: Corpus | Queries | Sequence[str] | str, encoder: str = "bundled") -> int | None:

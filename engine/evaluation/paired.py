@@ -177,7 +177,7 @@ def format_stage(name: str, texts: Mapping[str, str]) -> str:
 
 
 def describe_guarantee(stage: Mapping[str, Any]) -> str:
-    """Return the words that a stage's name always has, as "filled to k"; stage: as plain values."""
+    """Return the words that a stage's name always has, as "fills up to k"; stage: as plain values."""
     phrases = []
     for param, form in declared_parameters(stage["name"]).items():
         if param in stage and _has_wording(form):

@@ -88,7 +88,7 @@ def _describe_gain(
         return f"No setting that keeps {budget} {verb_text} measurably {more_text}. {nearest_text}"
     sentence = f"{best.name} {verb_text} {size_text} {more_text} than {base.name}{_describe_cost(gain, cost)}."
     if is_single:
-        return f"On this query {sentence} One query says nothing of others."
+        return f"On this query {sentence} One query only."
     return f"{sentence} {more_text[:1].upper()}{more_text[1:]} on {gain.wins.win:,} of {gain.queries:,} queries."
 
 

@@ -62,7 +62,7 @@ class NNN(Selector):
             "fill",
             ("strict", "fill"),
             switch=("strict", "fill"),
-            words=("at most k", "filled to k"),
+            words=("may return fewer", "fills up to k"),
             advanced=True,
             swept=("fill",),
         ),

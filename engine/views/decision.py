@@ -151,14 +151,14 @@ def describe_reasons(facts: Why) -> str:
         return _describe_dual(facts, facts.dual)
     if facts.rank is not None:
         if not facts.overtaken:
-            return "In: the most relevant document left."
+            return "In: highest relevance of those left."
         return f"In: chosen over {counted(facts.overtaken, 'more relevant document')}."
     if not facts.size:
         return "Out: no document was selected."
     if not facts.overtaken:
         verb_text = "the only selected document is" if facts.size == 1 else f"all {facts.size:,} selected documents are"
         return f"Out: {verb_text} more relevant."
-    return f"Out: {counted(facts.overtaken, 'less relevant document')} chosen instead."
+    return f"Out: {counted(facts.overtaken, 'less relevant document')} preferred."
 
 
 def _describe_dual(facts: Why, dual: Dual) -> str:
@@ -167,13 +167,11 @@ def _describe_dual(facts: Why, dual: Dual) -> str:
     if dual.weight > 0:
         if facts.rank is None:
             return f"Out: has weight {dual.weight:.3g}, less than all {counted(facts.size, 'selected document')}."
-        opening = f"In with weight {dual.weight:.3g}: adds"
+        opening = f"In, weight {dual.weight:.3g}"
         if not dual.certified:
             due_text, has_text = _format_apart(dual.l1 + dual.l2 * dual.weight, dual.score)
-            return f"{opening} {has_text}, not λ₁ + λ₂w = {due_text} as at the optimum: the solver stopped early."
-        if dual.l2 == 0:
-            return f"{opening} {dual.l1:.3g} = λ₁."
-        return f"{opening} {dual.score:.3g} = λ₁ + λ₂w."
+            return f"{opening}: adds {has_text}, not λ₁ + λ₂w = {due_text} as at the optimum: the solver stopped early."
+        return f"{opening}."
     verdict = "Out" if facts.rank is None else "Filled in"
     if dual.twin is not None:
         return f"{verdict}: exact duplicate of {dual.twin}, which stands for both."

@@ -295,8 +295,8 @@ FEEDBACK_WORDS = {
     ("thumb", True): "thumb up",
     ("thumb", False): "thumb down",
     ("right_one", True): "this is the right one",
-    ("sampled", True): "it worked",
-    ("sampled", False): "it did not work",
+    ("sampled", True): "more like this",
+    ("sampled", False): "less like this",
     ("full", True): "the whole truth",
 }
 

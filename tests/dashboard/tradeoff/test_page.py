@@ -253,7 +253,7 @@ def test_much_is_measured_when_asked_and_stops_when_asked(monkeypatch):
     monkeypatch.setattr(sweeps, "MAX_UNASKED_SCORES", 0)
     app = tradeoff(**{"tradeoff.values": 3, "k": 7})
     assert pages.job_of(app, sweeps.SWEEP_PURPOSE) is None and not app.get("plotly_chart")
-    assert f"6 of 6 settings and every λ of 1 decoder, on {demo_counts()['dev']} queries" in pages.texts(app)
+    assert f"6 of 6 settings and every λ of 1 decoder to measure · {demo_counts()['dev']} queries" in pages.texts(app)
     assert app.button(key="tradeoff.start").label == "Measure 6 settings"
     point = engine.sweep
 
@@ -285,7 +285,7 @@ def test_one_query_is_answered_at_once_has_no_bands_and_without_judgements_anoth
         and "One query: no confidence" in pages.texts(app)
     )
     assert re.match(r"\S On this query .+ is \d+% more diverse than Top-k and ", verdict_of(app))
-    assert verdict_of(app).endswith("One query says nothing of others.")
+    assert verdict_of(app).endswith("One query only.")
     assert "Recall@10" in drawn["layout"]["yaxis"]["title"]["text"]
     pages.pick(app, "Query", "Typed")
     assert "Type a query to compare" in pages.texts(app)

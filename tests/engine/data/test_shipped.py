@@ -46,7 +46,7 @@ def test_an_empty_home_asks_the_encoder_for_nothing_that_came(packed, encoded):
     assert torch.allclose(found.vectors.norm(dim=1), torch.ones(50), atol=1e-6), (
         "the float16 rows are not of unit length"
     )
-    assert said(found) == "50 vectors came with Frontier, rounded to float16"
+    assert said(found) == "50 precomputed vectors (float16)"
 
 
 def test_only_texts_that_differ_are_embedded(packed, encoded):
@@ -54,7 +54,7 @@ def test_only_texts_that_differ_are_embedded(packed, encoded):
     assert sorted(text for batch in encoded for text in batch) == sorted(TEXTS[50:])
     assert torch.allclose(found.vectors[:50], packed, atol=1e-3)
     assert torch.allclose(found.vectors[50:], engine.embed(TEXTS[50:], dtype="float32", cache=False).vectors, atol=1e-5)
-    assert said(found, TEXTS).startswith("50 vectors")
+    assert said(found, TEXTS).startswith("50 precomputed vectors")
 
 
 def test_the_second_start_is_the_first_to_the_last_bit(packed, encoded):

@@ -110,12 +110,12 @@ def test_curves_follow_the_parameter_and_not_x():
     points = sweep()
     random.Random(1).shuffle(points)
     found = frontier(points)
-    assert list(found.curves) == ["Top-k", "MMR", "NNN · λ₂ 0.1 · filled to k", "NNN · λ₂ 1 · filled to k", "VRSD"]
+    assert list(found.curves) == ["Top-k", "MMR", "NNN · λ₂ 0.1 · fills up to k", "NNN · λ₂ 1 · fills up to k", "VRSD"]
     assert [p.value for p in found.curves["MMR"]] == list(WEIGHTS)
     x = [p.x for p in found.curves["MMR"]]
     assert x != sorted(x) and x != sorted(x, reverse=True)
     for l2 in (0.1, 1.0):
-        curve = found.curves[f"NNN · λ₂ {l2:g} · filled to k"]
+        curve = found.curves[f"NNN · λ₂ {l2:g} · fills up to k"]
         assert [(p.parameter, p.value) for p in curve] == [("l1", v) for v in (0.03, 0.3, 1.0)]
         assert {p.point.decoder["select"]["l2"] for p in curve} == {l2}
     assert [(p.name, p.parameter, p.value) for p in found.curves["Top-k"]] == [("Top-k", "", None)]
@@ -139,8 +139,8 @@ def test_what_is_no_number_keeps_curves_apart():
         "Dense → MMR · w 3": [0.5, 1.0],
         "Dense → MMR · w 12": [0.5, 1.0],
         "Dense → MMR": [0.5, 1.0],
-        "Dense → NNN · λ₂ 0.1 · at most k": [0.1, 0.3],
-        "Dense → NNN · λ₂ 0.1 · filled to k": [0.1, 0.3],
+        "Dense → NNN · λ₂ 0.1 · may return fewer": [0.1, 0.3],
+        "Dense → NNN · λ₂ 0.1 · fills up to k": [0.1, 0.3],
         "Dense → VRSD": [20, 100, None],
     }
     one = frontier([cell("mmr", v, relevance_weight=0.5)])

@@ -278,10 +278,10 @@ def test_parameters_that_are_no_numbers_are_shown_as_words():
         [cell("max_sum", v, polish=False), cell("nnn", v, scale="support", l1=10.0), cell("vrsd", v)]
     ) == (
         "Max-sum · θ 0.8 · no polish",
-        "NNN · m 10 λ₂ 0.1 · support · at most k",
+        "NNN · m 10 λ₂ 0.1 · support · may return fewer",
         "VRSD",
     )
-    assert describe_guarantee({"name": "nnn", "fill": "fill"}) == "filled to k" and not describe_guarantee(
+    assert describe_guarantee({"name": "nnn", "fill": "fill"}) == "fills up to k" and not describe_guarantee(
         {"name": "mmr"}
     )
     rrf = {"name": "hybrid", "dense_weight": 1.0, "combination": "rrf", "normalisation": "min-max", "ngrams": "1-2"}

@@ -100,7 +100,7 @@ def test_an_unjudged_query_has_no_statistics():
     said = find_verdict(curves, points[0].label, 0.95, rows)
     assert said.text == (
         "On this query VRSD is 25% more diverse than Top-k and loses 3% of its cos(sum, query) (−0.020). "
-        "One query says nothing of others."
+        "One query only."
     )
     assert change(said.cost) == "−3% cos(sum, query)"
     assert find_verdict(curves, points[0].label, 0.99, rows).text.startswith("No setting keeps 99% of")

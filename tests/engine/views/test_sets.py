@@ -182,7 +182,7 @@ def test_the_dual_score_is_what_the_optimality_conditions_are_about(seed, params
         assert dual.weight == pytest.approx(weights[row], abs=1e-12)
         if weights[row] > 0:
             assert dual.score == pytest.approx(stage.l1 + stage.l2 * weights[row], abs=1e-6)
-            assert ("In with weight" if seen.rank else "less than all") in describe_reasons(seen)
+            assert ("In, weight" if seen.rank else "less than all") in describe_reasons(seen)
         else:
             assert dual.score <= stage.l1 + 1e-6
             assert (
@@ -235,8 +235,8 @@ def test_filled_in_documents_have_no_weight_and_say_so(space):
 def test_reasons_in_the_words_of_any_method(space):
     said = [describe_reasons(explain_document(space, QUERY, ranking(0, 3, 2), row)) for row in range(5)]
     assert said == [
-        "In: the most relevant document left.",
-        "Out: 2 less relevant documents chosen instead.",
+        "In: highest relevance of those left.",
+        "Out: 2 less relevant documents preferred.",
         "In: chosen over 1 more relevant document.",
         "In: chosen over 2 more relevant documents.",
         "Out: all 3 selected documents are more relevant.",
