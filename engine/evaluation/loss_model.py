@@ -1,9 +1,10 @@
-"""What settings lose on all queries of a kind, estimated together from a sample: a Gaussian process over their gains.
+"""Losses of many settings on all queries of a kind, estimated together from a sample of queries.
 
-A setting chosen as the best of many looks better on the sample than it is. Estimates that are shrunk towards each
-other do not have this bias: given a prior that fits, the chance that a setting keeps its budget is right for whichever
-is chosen (Efron 2011, "Tweedie's formula and selection bias"). Where the prior does not fit, as for a setting unlike
-its neighbours or with few queries, the setting's own queries have a veto.
+The model is a Gaussian process over the settings' gains. A setting chosen as the best of many looks better on the
+sample than it is. Estimates that are shrunk towards each other do not have this bias: given a prior that fits, the
+chance that a setting keeps its budget is right for whichever is chosen (Efron 2011, "Tweedie's formula and selection
+bias"). Where the prior does not fit, as for a setting unlike its neighbours or with few queries, the setting's own
+queries have a veto.
 """
 
 from dataclasses import dataclass
