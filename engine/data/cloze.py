@@ -164,16 +164,19 @@ class _JudgedCorpusBuilder:
     """Queries and distractors made from a corpus's documents, in order."""
 
     def __init__(self, corpus: Corpus, word_spans: list[list[WordSpan]]) -> None:
+        """Start without queries; word_spans: start and end of each word, for each document."""
         self._corpus, self._word_spans, self._ids = corpus, word_spans, set(corpus.ids)
         self.queries: list[str] = []
         self.spans: list[str] = []
         self._distractors: list[tuple[str, str, str]] = []
 
     def add_query(self, row_index: int, query_span: list[WordSpan]) -> None:
+        """Add the text of a document's words `query_span` as a query."""
         self.queries.append(f"{self._corpus.ids[row_index]}?")
         self.spans.append(" ".join(self._corpus.texts[row_index][query_span[0][0] : query_span[-1][1]].split()))
 
     def add_distractor(self, row_index: int, copy_number: int, document_text: str) -> None:
+        """Add a changed copy of a document, under an id that no other document has."""
         distractor_id = f"{self._corpus.ids[row_index]}~{copy_number + 1}"
         while distractor_id in self._ids:
             distractor_id += "~"
@@ -183,7 +186,11 @@ class _JudgedCorpusBuilder:
     def replace_words(
         self, row_index: int, query_span: list[WordSpan], n_changed: int, copies: list[str], generator: Random
     ) -> str | None:
-        """Return a document with `n_changed` words of the span replaced, unlike its copies; None after MAX_DRAWS."""
+        """Return a copy of a document in which `n_changed` words of the query's span are replaced.
+
+        query_span: start and end of its words; copies: earlier results, which are not repeated. Returns None if no copy
+        without the query was found in MAX_DRAWS attempts.
+        """
         document_text = self._corpus.texts[row_index]
         passage = _normalize_words(document_text[query_span[0][0] : query_span[-1][1]])
         for _draw in range(MAX_DRAWS):

@@ -47,6 +47,7 @@ class LineTexts(TextSource):
             open_file.close()
 
     def read_rows(self, row_ids: Sequence[int]) -> list[str]:
+        """Read the texts of some rows from the file. Raises DataError if it has changed since."""
         # Every read checks that the open file is still the one whose offsets are stored.
         with self._lock:
             if self._file is None:
@@ -77,6 +78,7 @@ class LineTexts(TextSource):
         return LineTexts(self.path, field_name, self.spans, self.facts)
 
     def _read(self, file_descriptor: int, start_byte: int, n_bytes: int) -> bytes:
+        """Read bytes of the open file, also while other threads do."""
         if hasattr(os, "pread"):
             return os.pread(file_descriptor, n_bytes, start_byte)
         with self._lock:

@@ -35,6 +35,7 @@ class ParquetTable:
     """
 
     def __init__(self, path: Path, column_names: list[str] | None = None, max_rows: int | None = None) -> None:
+        """Start the decoder and read the table's schema; see the class for the arguments."""
         self.path, self._first = path, max_rows
         with open_regular(path) as parquet_file:
             self._size = os.fstat(parquet_file.fileno()).st_size
@@ -82,6 +83,7 @@ class ParquetTable:
             self.close()
 
     def _batches(self) -> "Iterator[RecordBatch]":
+        """Yield the decoder's batches of rows. Raises DataError if it ends with an error."""
         import pyarrow as pa
 
         # A stream that breaks off between two batches looks complete; only the decoder's status shows the difference.

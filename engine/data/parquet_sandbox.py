@@ -25,10 +25,10 @@ MAX_NESTED_VALUES = 1 << 19
 
 
 def main(columns: list[str] | None, rows: int | None, longest: int) -> None:
-    """Send the schema with the file's declared size, and then the rows.
+    """Decode the file on stdin: send its schema and declared size, and then its rows, to stdout.
 
-    columns: None is all of them; rows: the first ones, None is all; longest: bytes of a row. Ends with status 1 and
-    the cause on stderr.
+    columns: names of the columns to send, None for all; rows: number of rows to send, None for all; longest: most bytes
+    of a row. On an error the process ends with status 1 and the cause on stderr.
     """
     try:
         _limit_memory(MAX_MEMORY_BYTES)
@@ -73,7 +73,7 @@ def _limit_memory(extra_bytes: int) -> None:
 
 
 def _count_declared_bytes(metadata: FileMetaData, column_names: set[str]) -> int:
-    """Return the uncompressed size of some columns, as declared in the footer."""
+    """Add up the uncompressed size of some columns, as the footer of the file declares it."""
     n_bytes = 0
     for row_group in map(metadata.row_group, range(metadata.num_row_groups)):
         for column_chunk in map(row_group.column, range(row_group.num_columns)):
@@ -84,12 +84,13 @@ def _count_declared_bytes(metadata: FileMetaData, column_names: set[str]) -> int
 
 
 def _decode_categories(arrow_field: pa.Field) -> pa.Field:
-    """Return the type of a sent column: values instead of a data frame's categories."""
+    """Return a field with the type of its values in place of a data frame's categories."""
     arrow_type = arrow_field.type
     return arrow_field.with_type(arrow_type.value_type) if pa.types.is_dictionary(arrow_type) else arrow_field
 
 
 def _cast_batch(record_batch: pa.RecordBatch, sent_schema: pa.Schema) -> pa.RecordBatch:
+    """Return a batch with the fields of the sent schema, its categories replaced by their values."""
     # Parquet also reads the name "a.b" as the field b of a column a.
     if len(record_batch.columns) > len(sent_schema):
         record_batch = record_batch.select(sent_schema.names)
@@ -101,7 +102,10 @@ def _cast_batch(record_batch: pa.RecordBatch, sent_schema: pa.Schema) -> pa.Reco
 
 
 def _split_batch(record_batch: pa.RecordBatch, longest: int) -> Iterator[pa.RecordBatch]:
-    """Yield the rows in parts of limited size."""
+    """Yield the rows of a batch in pieces of limited size.
+
+    longest: most bytes of a single row. Raises ValueError for a larger one.
+    """
     n_bytes, n_nested = record_batch.nbytes, sum(map(_count_nested_values, record_batch.columns))
     if n_bytes <= MAX_PIECE_BYTES and n_nested <= MAX_NESTED_VALUES:
         yield record_batch

@@ -47,6 +47,7 @@ class CrossEncoderModel(encoder_model.OnDevice):
         return [score_by_text[text] for text in clean_texts]
 
     def _scores(self, query: str, texts: Sequence[str]) -> Tensor:
+        """Score one batch of texts for a query, (len(texts),)."""
         scores: Tensor = self.model.predict(
             [(query, text) for text in texts], batch_size=len(texts), show_progress_bar=False, convert_to_tensor=True
         )
@@ -110,6 +111,7 @@ def _find_folder(name: str) -> Path:
 
 
 def _build_model(name: str, folder: Path, device: str) -> Any:
+    """Build a cross-encoder on a device. Raises FrontierError for one that gives no single relevance."""
     from sentence_transformers import CrossEncoder
 
     with encoder_model.loading(f"cross-encoder {name!r}", folder, "CrossEncoder in safetensors that"):
