@@ -86,6 +86,7 @@ class LineTexts(TextSource):
             return os.read(file_descriptor, n_bytes)
 
     def _changed(self) -> DataError:
+        """Return the error for a file that has changed since its lines were located."""
         return DataError(f"{self.path} has changed since it was read, and its texts are read from it; load it again")
 
 

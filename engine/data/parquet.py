@@ -105,11 +105,16 @@ class ParquetTable:
         return status, messages.rpartition("\n")[2][:_MAX_ERROR_CHARS] or "no cause was given"
 
     def _check(self, memory: int) -> None:
+        """Raise a DataError if the rows take far more memory than the file has bytes."""
         check_growth(self.path, self._size, memory, _GROWTH_FIX)
 
 
 def _start_decoder(script: str, decoder_options: str, parquet_file: int) -> subprocess.Popen[bytes]:
-    """Start a decoder on one thread with this process's packages; malloc reserves no memory in advance."""
+    """Start a decoder process on one thread, with this process's packages.
+
+    script: its file in this folder; parquet_file: descriptor of the file that it reads as stdin. The environment keeps
+    malloc from reserving memory that would count against its limit.
+    """
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),

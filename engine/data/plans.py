@@ -82,7 +82,10 @@ def expand_plans(dataset: Dataset, beir_folder: str | Path) -> PlannedDataset:
 
 
 def _read_steps(question_line: Mapping[str, Any], line_number: int = 0) -> list[tuple[str, str]]:
-    """Return (step, tool) for each step of a line's plan. Raises DataError."""
+    """Read the plan of a question: the text and the tool of each step. Raises DataError.
+
+    line_number: of the question in its file, for the error.
+    """
     metadata = question_line.get("metadata")
     plan_steps = metadata.get("plan", []) if isinstance(metadata, dict) else []
     try:

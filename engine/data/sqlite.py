@@ -57,7 +57,8 @@ def connect_database(database_path: Path, mode: Literal["rw", "rwc"] = "rwc") ->
 def _open_connection(database_path: Path, mode: str) -> sqlite3.Connection:
     """Connect to a database; mode: that of SQLite's URI, such as "ro" for reading.
 
-    Raises DataError if it has views or triggers, which could run code of the file.
+    Raises DataError if it holds more than plain tables: the contents of views and the like are computed, perhaps
+    without end.
     """
     connection = sqlite3.connect(
         f"{database_path.absolute().as_uri()}?mode={mode}", uri=True, timeout=BUSY_TIMEOUT_SECONDS, isolation_level=None

@@ -28,13 +28,13 @@ MAX_CACHED_VECTORS = 20_000
 
 
 def encode_with(documents: Callable[[list[str]], Any], query: Callable[[str], Any]) -> Encode:
-    """Return the two functions of a framework's embedding model as the one that an Answerer takes."""
+    """Combine a framework's two embedding functions into one function of texts and their role."""
     return lambda texts, role: documents(list(texts)) if role == "document" else list(map(query, texts))
 
 
 @contextmanager
 def require_package(package_name: str, extra_name: str) -> Iterator[None]:
-    """Turn a module that is not found inside into an ImportError that names the extra to install."""
+    """Turn a missing module inside into an ImportError that names the extra to install."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -85,7 +85,11 @@ def build_selections(ranking: Ranking, ids: Sequence[str]) -> list[Selection]:
 
 
 def require_values(values: Sequence[Any], field_name: str) -> list[Any] | None:
-    """Return the values that a store brought, None if it brought none. Raises DataError if only some are missing."""
+    """Return one value a candidate as a list; None if no candidate has one.
+
+    Raises DataError if only some are missing: to ignore the others, or to invent values, would change the answer
+    unnoticed.
+    """
     n_missing = sum(store_value is None for store_value in values)
     if n_missing == len(values):
         return None
@@ -130,6 +134,7 @@ class Answerer:
         k: int | None = None,
         encoder: str | Encode | None = None,
     ) -> None:
+        """Read the decoder; see the class for the arguments."""
         self.decoder, context = read_setting(decoder)
         self.context = ExportContext(encoder=None) if context is None else context
         self.k = self.context.k if k is None else SET_SIZE.check(k)
@@ -197,7 +202,11 @@ class Answerer:
         return candidate_vectors, encoder_ref
 
     def _embed_query(self, query: str | None, query_vector: Any, stored_vectors: bool) -> Embeddings:
-        """Return the query's vector: the given one, unless the candidates are embedded here."""
+        """Return the query's vector as Embeddings.
+
+        A given `query_vector` is used if the candidates' vectors come from the store too; candidates that are embedded
+        here need the query embedded by that encoder.
+        """
         query_texts = None if query is None else (query,)
         if query_vector is not None and (stored_vectors or query is None):
             return Embeddings(("query",), _as_tensor([query_vector], "query_vector"), None, query_texts)
@@ -207,7 +216,10 @@ class Answerer:
         return Embeddings(("query",), _as_tensor(encode([query], "query"), "query_vector"), encoder_ref, query_texts)
 
     def _find_encoder(self) -> tuple[Encode, EncoderRef | None]:
-        """Return the embedding function, and the encoder's reference if it has a name."""
+        """Return the embedding function, and a reference to the encoder, None for a function of the caller.
+
+        Raises DataError if no encoder was named.
+        """
         with self._lock:
             if self._embedding is None:
                 if self.encoder is None:

@@ -83,9 +83,9 @@ def order_pairs(
 
 
 def separation_scores(ranks: np.ndarray) -> np.ndarray:
-    """Return the effect of a judgement on differences between systems, (documents,); see `order_pairs`.
+    """Return how much a judgement of each document could separate the systems, (documents,).
 
-    ranks: (documents, systems).
+    ranks: (documents, systems), from 1, 0 if not returned. The formula is in `order_pairs`.
     """
     weights = np.sort(np.where(ranks > 0, 1 / np.log2(np.maximum(ranks, 1) + 1), 0.0), axis=1)
     # In rising order the i-th of S numbers is the larger one in i pairs and the smaller one in S − 1 − i.
@@ -95,6 +95,9 @@ def separation_scores(ranks: np.ndarray) -> np.ndarray:
 
 
 def best_ranks(ranks: np.ndarray) -> np.ndarray:
-    """Return the best rank in any system, (documents,); ranks: (documents, systems)."""
+    """Return the best rank of each document in any system, (documents,).
+
+    ranks: (documents, systems), from 1, 0 if not returned; a document that no system returned has the largest integer.
+    """
     best_rank: np.ndarray = np.where(ranks > 0, ranks, np.iinfo(ranks.dtype).max).min(1)
     return best_rank

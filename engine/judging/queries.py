@@ -89,7 +89,10 @@ def collect_queries(
 
 
 def _find_column(usual_names: Iterable[str], column_by_name: Mapping[str, str]) -> str | None:
-    """Return the column with the first usual name that the table has; None if it has none."""
+    """Return the column of the first usual name that occurs; None if none does.
+
+    column_by_name: the table's columns by their names in lower case.
+    """
     return next(filter(None, map(column_by_name.get, usual_names)), None)
 
 

@@ -102,6 +102,7 @@ def compute_standing(
         raise DataError("qrels must judge one of the queries at least; nothing is judged yet")
 
     def score(ranking: Ranking, qrels: Qrels = qrels) -> np.ndarray:
+        """Return the metric of each judged query for a ranking."""
         return measure(ranking, space, judged_queries, qrels, k, (metric,)).values[metric]
 
     rankings = [ranked_run.build_ranking(space, judged_queries.ids, k) for ranked_run in runs]
@@ -141,7 +142,7 @@ RankedLists = Sequence[Sequence[str]]
 
 
 def _list_ids(space: Space, ranking: Ranking) -> RankedLists:
-    """Return the document ids of a ranking, without the −1 that fill up short lists."""
+    """Return the ids of the ranked documents of each query; the −1 that pad short lists are left out."""
     doc_ids = space.corpus.ids
     return [[doc_ids[row] for row in ranking.rows(query_index)] for query_index in range(len(ranking))]
 
@@ -155,9 +156,10 @@ def _judged_share(returned_ids: RankedLists, queries: Sequence[str], qrels: Qrel
 
 
 def _with_unjudged(qrels: Qrels, queries: Sequence[str], favoured: RankedLists, compared: RankedLists) -> Qrels:
-    """Return the qrels in which exactly those unjudged documents are relevant that `favoured` ranks above `compared`.
+    """Complete judgements in favour of one system: unjudged documents that help it become relevant.
 
-    They get the best grade so far.
+    These are the documents that `favoured` ranks above `compared`, or that only it returns. They get the best grade so
+    far. With them the difference of the two systems reaches its bound.
     """
     best_grade = 1
     for doc_grades in qrels.grades.values():

@@ -36,7 +36,7 @@ PROBE_TEXTS = tuple(" ".join((_PROBE_WORDS * 3)[start : start + 1 + 5 * i]) for 
 def choose_dtype(
     source: ModelSource, device: str, dtype: str, use_cache: bool = True, on_probe: Callable[[], None] = lambda: None
 ) -> Dtype:
-    """Return the arithmetic for a model on a device: the requested one, or the fastest faithful for "auto".
+    """Return the arithmetic for a model on a device: the requested one, or for "auto" the fastest faithful.
 
     "auto" probes a model once, on hardware that has bfloat16. use_cache: remember the result on disk; on_probe: called
     before the probe. Raises FrontierError for any other dtype.

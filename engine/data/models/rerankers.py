@@ -66,6 +66,7 @@ def load(name: str, device: str | None = None) -> CrossEncoderModel:
     model_key = (hub.fingerprint(folder), device)
 
     def make(actual_device: str) -> CrossEncoderModel:
+        """Build the cross-encoder on a device."""
         return CrossEncoderModel(_build_model(name, folder, actual_device), name, actual_device)
 
     return encoder_model.get_shared(_rerankers, _lock, model_key, lambda: encoder_model.place_model(make, device))
@@ -106,6 +107,7 @@ def fingerprint(name: str) -> str:
 
 
 def _find_folder(name: str) -> Path:
+    """Return the folder of a cross-encoder, downloaded if need be. Raises FrontierError."""
     with _as_cross_encoder():
         return hub.folder_of(name)
 

@@ -26,6 +26,10 @@ class MilvusStore(VectorStore):
     def __init__(
         self, access: MilvusAccess, table: MilvusTable, where: Where | None = None, encoder: EncoderRef | None = None
     ) -> None:
+        """Attach a collection and load it into Milvus' memory. Raises DataError.
+
+        where: filter that applies unless a call has its own; encoder: by default the one in the note of the load.
+        """
         self.access, self.table, self.where = access, table, where
         self.name = f"{access.name}/{table.name or table.collection}"
         self.rows = MilvusCollection(access, table, self.name)
@@ -60,6 +64,7 @@ class MilvusStore(VectorStore):
         return self.rows.count(where)
 
     def _search(self, points: np.ndarray, sizes: Sequence[int], exact: bool, where: Where | None) -> RawResult:
+        """Ask Milvus for the documents of each point; see `VectorStore._search`."""
         n = max(sizes)
         is_flat = self.rows.index in FLAT
         if exact and not is_flat:
@@ -84,6 +89,7 @@ class MilvusStore(VectorStore):
         return [self._build_hits(returned_rows) for returned_rows in point_rows], plan, is_flat
 
     def _build_hits(self, returned_rows: Sequence[Any]) -> Hits:
+        """Build the hits of one point from the rows that Milvus returned for it."""
         entities = [row["entity"] for row in returned_rows]
         places = np.array([entity[self.rows.place] for entity in entities], dtype=np.int64) if self.rows.place else None
         scores = np.array([row["distance"] for row in returned_rows], dtype=np.float64)

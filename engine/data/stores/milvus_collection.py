@@ -116,6 +116,7 @@ def translate_errors(access: MilvusAccess, timeout: float | None = None) -> Iter
 
 
 def _client_error(access: MilvusAccess, message: str, timeout_s: float) -> DataError:
+    """Return the error for a failed call, without the call itself; a lost connection has its own class."""
     is_lost = re.search("unavailable|fail connecting|closed channel|create connection first", message, re.IGNORECASE)
     if is_lost or re.search("timeout|deadline", message, re.IGNORECASE):
         return (MilvusGoneError if is_lost else DataError)(
@@ -158,6 +159,7 @@ class MilvusCaller:
         return "", "IP"
 
     def _drop_client(self, client: Any) -> None:
+        """Close a client, so that the next call makes another; one made meanwhile stays."""
         with self._lock:
             if self._client is client:
                 self._client = None
@@ -173,6 +175,7 @@ class MilvusCollection(MilvusCaller):
     """A collection as Milvus describes it when it is attached. Raises DataError for fields that do not fit."""
 
     def __init__(self, access: MilvusAccess, table: MilvusTable, name: str) -> None:
+        """Read the collection's fields, index and note, and check that they fit; name: for errors."""
         super().__init__(access, table.collection)
         self.table, self.name = table, name
         if access.is_file and not Path(access.uri).exists():
@@ -199,7 +202,10 @@ class MilvusCollection(MilvusCaller):
         return int(count_rows[0]["count(*)"])
 
     def filter(self, where: Where | None) -> str:
-        """Return Milvus' filter expression; values are JSON literals, as Milvus Lite takes no parameters."""
+        """Return Milvus' expression for a filter. Raises DataError for a column that is no text field.
+
+        Values are JSON literals, as Milvus Lite takes no parameters.
+        """
         for column in where or ():
             if column not in self.fields or self.fields[column]["type"].name != "VARCHAR":
                 raise DataError(f"where= names a text field that {self.name} does not have: {column!r}")
@@ -220,7 +226,10 @@ class MilvusCollection(MilvusCaller):
         return rows
 
     def pages(self, fields: Sequence[str], size: int, where: Where | None = None) -> Iterator[Sequence[Any]]:
-        """Yield all rows that pass a filter, by rising id."""
+        """Yield all rows that pass a filter, `size` at a time, by rising id.
+
+        Raises DataError at the end if the number of rows has changed meanwhile.
+        """
         # The client's own iterator pastes ids into its expressions as they are, quotes and all.
         id_field, n_matching, n_read, last = self.table.id, self.count(where), 0, None
         while True:

@@ -49,6 +49,11 @@ class PgVectorStore(VectorStore):
         encoder: EncoderRef | None = None,
         connections: Connections | None = None,
     ) -> None:
+        """Attach a table. Raises DataError.
+
+        where: filter that applies unless a call has its own; encoder: by default the one in the note of the load;
+        connections: an existing pool to share.
+        """
         self.access, self.table, self.where = access, table, where
         self.name = f"{access.name}/{table.name or table.table}"
         if not 1 <= table.ef <= MAX_EF:
@@ -78,6 +83,7 @@ class PgVectorStore(VectorStore):
         return self.connections.ask(self._read_ref)
 
     def _read_ref(self, connection: Any) -> StoreRef:
+        """Return the identity of the documents in the connection's snapshot."""
         snapshot = connection.execute("SELECT pg_current_snapshot()::text").fetchone()[0]
         facts = self.rows.load_facts(connection, snapshot, self.where)
         state = f"{self.system}:{self.rows.oid}:{snapshot}"
@@ -99,6 +105,10 @@ class PgVectorStore(VectorStore):
             yield self.ref.snapshot
 
     def _search(self, points: np.ndarray, sizes: Sequence[int], exact: bool, where: Where | None) -> RawResult:
+        """Ask PostgreSQL for the documents of each point; see `VectorStore._search`.
+
+        The plans are read back in the same round trip, as they alone tell if the planner used the index.
+        """
         where = where or self.where
         measures = self.rows.indexes.values()
         # An exact search and an index of inner products need no correction; another measure does.
@@ -120,6 +130,7 @@ class PgVectorStore(VectorStore):
         examples = list({limit: values for limit, values in zip(limits, parameters, strict=True)}.values())
 
         def work(connection: Any) -> tuple[list[list[tuple[Any, ...]]], RowFacts, str, bool]:
+            """Run all statements in one snapshot; return rows of each point, row facts, plan, and if it was exact."""
             from psycopg import sql
 
             explain = sql.SQL("EXPLAIN (FORMAT JSON) ") + statement
@@ -180,7 +191,10 @@ class PgVectorStore(VectorStore):
 
 
 def _planner_settings(exact: bool, table: PgTable, indexed: bool) -> Any:
-    """Return the statement that sets what the planner may use, for this transaction only."""
+    """Return the statement that tells the planner what it may use, for this transaction only.
+
+    exact: no index may be used; indexed: the table has one, which `force_index` then requires.
+    """
     from psycopg import sql
 
     values = {"index": not exact, "other": exact or not (table.force_index and indexed)}
