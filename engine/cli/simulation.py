@@ -124,6 +124,7 @@ class StreamOptions(CorpusOptions):
 
 
 def search(stream: StreamOptions, k: int, as_json: bool, **texts: str | None) -> None:
+    """Try learning rates and batch sizes on half of a stream, and confirm the best on the other half."""
     use_threads()
     values = declared_values(texts)
     for name, tried_values in (("rate", stream.rates), ("batch", stream.batches)):
@@ -137,6 +138,7 @@ def search(stream: StreamOptions, k: int, as_json: bool, **texts: str | None) ->
         head_lines = [] if as_json else [f"{'η₀':>8}  {'batch':>5}  {'updates':>7}  nDCG@{k}   gain"]
 
         def seen(s: Any) -> None:
+            """Print a row for a setting as soon as it was tried."""
             row = f"{s.rate:>8.0e}  {s.batch:>5}  {s.updates:>7,}  {s.after:.4f}  {s.gain:>+.4f}"
             # The head is printed with the first setting, so that an error before it prints no table.
             for line in (*head_lines, row) if not as_json else ():
@@ -156,7 +158,7 @@ def search(stream: StreamOptions, k: int, as_json: bool, **texts: str | None) ->
 
 
 def _result_lines(search_result: Any, k: int) -> Iterator[str]:
-    """Yield the chosen setting, and what it reached on the second half."""
+    """Yield the best setting of a search, and what it reached on the second half of the stream."""
     best, simulation = search_result.best, search_result.confirmed
     yield ""
     yield f"Best on the first half, by {search_result.part} queries: {format_setting(best)}, nDCG@{k} {best.gain:+.4f}"

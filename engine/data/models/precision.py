@@ -36,10 +36,10 @@ PROBE_TEXTS = tuple(" ".join((_PROBE_WORDS * 3)[start : start + 1 + 5 * i]) for 
 def choose_dtype(
     source: ModelSource, device: str, dtype: str, use_cache: bool = True, on_probe: Callable[[], None] = lambda: None
 ) -> Dtype:
-    """Return the arithmetic for a model on a device: the requested one, or for "auto" the fastest faithful.
+    """Return the arithmetic for a model on a device: the requested one, or the best for "auto".
 
-    "auto" probes a model once, on hardware that has bfloat16. use_cache: remember the result on disk; on_probe: called
-    before the probe. Raises FrontierError for any other dtype.
+    That is bfloat16 if the hardware has it and a probe of the model shows faithful vectors, else float32. use_cache:
+    remember the result of the probe on disk; on_probe: called before it. Raises FrontierError for any other dtype.
     """
     if dtype in (_FULL_DTYPE, _HALF_DTYPE):
         return _FULL_DTYPE if dtype == _FULL_DTYPE else _HALF_DTYPE

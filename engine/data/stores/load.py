@@ -276,7 +276,10 @@ class _PgWriter:
 
 
 def _pack_row(row: tuple[str, np.ndarray, str, int, tuple[str, ...]]) -> bytes:
-    """Encode a row in the binary format of PostgreSQL's COPY: number of fields, then length and bytes of each."""
+    """Encode a row in the binary format of PostgreSQL's COPY.
+
+    This is the number of fields, and then the length and the bytes of each.
+    """
     name, vector, text, order, extra = row
     numbers = struct.pack(">hh", len(vector), 0) + vector.astype(">f4").tobytes()
     values = [name.encode(), numbers, text.encode(), struct.pack(">q", order), *(value.encode() for value in extra)]
