@@ -138,6 +138,7 @@ def decode(
         echo_entry(query_entry, traced)
     timing_text = f", {timing[0]:.1f} ms a query (median of {counted(timing[1], 'single call')})" if timing else ""
     counts_text = f"{counted(len(queries), 'query', 'queries')}, {counted(len(space), 'document')}"
+    # An undefined mean is NaN, which differs from itself, and is left out.
     means = "  ".join(f"{METRICS[m].title}@{k} {value:.4f}" for m, value in measured.mean.items() if value == value)
     skipped = f"  ({measured.left_out:,} without judgements left out)" if judgements and measured.left_out else ""
     echo(f"\n{decoder.label}: {counts_text}{timing_text}\n{means}{skipped}")
@@ -224,6 +225,7 @@ def build_entries(
     space: local, or a collection in a vector engine; vectors: of the queries, or `queries` itself if nothing embeds
     them; ranking: the decoder's answers.
     """
+    # A collection in a vector engine is replaced by a local space of the documents that it returned.
     space = resolve_local_space(space)
     # Texts that nothing embeds have no inner products: there the relevance is the first scorer's.
     relevance = None

@@ -148,6 +148,7 @@ def echo_curves(curves: Sequence[Any], as_json: bool) -> None:
     for c in curves:
         for name in c.means:
             low, high = c.find_best_interval(name)
+            # A metric without values has NaN, which differs from itself, as its interval.
             best = c.at((low + high) / 2)[name] if low == low else low
             rows.append([c.label, c.symbol, str(c.k), f"{len(c):,}", name, f"{best:.4f}", f"{low:.4f}", f"{high:.4f}"])
     if curves:

@@ -145,7 +145,10 @@ def use_threads() -> None:
 
 @contextmanager
 def stop_on_interrupt() -> Iterator[threading.Event]:
-    """Yield an event that Ctrl-C sets, so that work ends between two steps; a second Ctrl-C ends it at once."""
+    """Yield an event that Ctrl-C sets, so that work ends between two steps.
+
+    A second Ctrl-C ends it at once.
+    """
     stop_event = threading.Event()
     # Python handles signals in the main thread alone; elsewhere the event is never set.
     if threading.current_thread() is not threading.main_thread():

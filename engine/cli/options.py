@@ -150,7 +150,10 @@ def execution_options(default_store: str) -> Decorator:
 
 
 def file_option(*names: str, default: str | None = None, **attributes: Any) -> Decorator:
-    """Return an option for files to write, which is refused before any computation if nothing can be written."""
+    """Return an option that names a file to write.
+
+    It is refused before any computation if nothing can be written there.
+    """
     return option(*names, default=default, metavar="FILE", callback=_check_file, **attributes)
 
 

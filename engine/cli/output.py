@@ -77,11 +77,13 @@ def pick_fields(record: Any, *field_names: str) -> dict[str, Any]:
 
 def or_dash(value: float | None, decimals: int = 4) -> str:
     """Format a number with its decimals; None and NaN give a dash."""
+    # Only NaN differs from itself.
     return f"{value:.{decimals}f}" if value is not None and value == value else "–"
 
 
 def nan_to_none(means: Mapping[str, float]) -> dict[str, float | None]:
     """Return the means with null in place of NaN, as JSON needs."""
+    # Only NaN differs from itself.
     return {metric_name: mean_value if mean_value == mean_value else None for metric_name, mean_value in means.items()}
 
 

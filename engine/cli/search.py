@@ -236,7 +236,10 @@ def budget(
 
 
 def _parse_indexes(index_texts: tuple[str, ...], n_vectors: int) -> list[Any]:
-    """Parse the settings of `--index`; a bare name stands for the usual settings at this number of vectors."""
+    """Parse the settings of `--index`. Raises ParamError.
+
+    A bare name stands for the usual settings of that index at this number of vectors; no text at all for every index.
+    """
     settings: list[Any] = []
     # Errors name --index rather than the class of the index.
     for index_text in index_texts or tuple(INDEXES):

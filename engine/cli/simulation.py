@@ -100,7 +100,10 @@ class StreamOptions(CorpusOptions):
         return pick_fields(self, "reranker", "candidates", "arrivals", "newcomers", "updates")
 
     def load_stream(self, max_words: int | None, meter: Meter, stop_event: Event) -> StreamData:
-        """Load the data of a simulation, with documents shortened to `max_words`. Raises UsageError or DataError."""
+        """Load corpus, queries and judgements of a simulation. Raises UsageError or DataError.
+
+        max_words: documents are cut to this length, None to leave them.
+        """
         dataset = self.load(meter)
         if not dataset.qrels:
             refusal = "; ".join(("", *getattr(dataset.qrels, "refusals", {}).values()))

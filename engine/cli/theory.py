@@ -59,6 +59,7 @@ def nnn(judged: JudgedOptions, as_json: bool) -> None:
         **{f"some λ₁ at λ₂ {level:g}": recovery.paths[:, level_index] for level_index, level in enumerate(recovery.l2)},
         "some λ₁ at some of these λ₂": recovery.by_path,
     }
+    # A query without a witness has NaN, which differs from itself.
     witnesses = sorted(recovery.witnesses[recovery.witnesses == recovery.witnesses].tolist())
     table_rows = [(f"{len(recovery.queries):,} queries", "recovered", "dense too", "dense alone", "alone", "p")]
     json_rows = []

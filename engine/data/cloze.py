@@ -151,7 +151,11 @@ def containing_passages(
 
 
 def _build_notices(shortest: int, short: list[str], repeated: list[str], missing: list[str]) -> tuple[Notice, ...]:
-    """Return notices of documents without a query, ambiguous queries and missing distractors."""
+    """Return notices of documents without a query, ambiguous queries and missing distractors.
+
+    shortest: fewest words of a query; short, repeated, missing: ids of documents too short, of queries that occur in
+    several documents, and of documents without a distractor.
+    """
     notices = {
         f"documents have fewer than {shortest} words and gave no query": short,
         "passages occur in several documents, all of which are relevant": repeated,
@@ -226,7 +230,11 @@ class _JudgedCorpusBuilder:
 
 
 def _sample_rows(corpus: Corpus, word_spans: list[list[WordSpan]], count: int, shortest: int, seed: int) -> list[int]:
-    """Draw at most `count` documents of `shortest` words or more; return them in the corpus's order."""
+    """Choose at most `count` documents of `shortest` words or more, in the corpus's order.
+
+    The order of choice is by a digest of seed and id, so that a smaller count gives a subset. Raises DataError if no
+    document is long enough.
+    """
     eligible_rows = [row_index for row_index, spans in enumerate(word_spans) if len(spans) >= shortest]
     if not eligible_rows:
         raise DataError(

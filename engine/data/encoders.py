@@ -356,7 +356,11 @@ def _allocate_matrix(n_texts: int, dimension: int) -> Tensor:
 def _encode_texts(
     model: Encoder, texts: Sequence[str], role: Role, prompt: str, batch_size: int, run: _EmbeddingRun
 ) -> Tensor:
-    """Encode the texts of one chunk in batches, (len(texts), d); the rest of the corpus has no influence."""
+    """Encode the texts of one chunk in batches, (len(texts), d).
+
+    Only these texts are batched together, so that a chunk's vectors do not depend on the rest of the corpus; run: for
+    progress.
+    """
     encoded_rows = torch.empty(0, 0)
     for batch_indices in _split_batches(texts, batch_size, model.device):
         batch_vectors = model.encode([texts[index] for index in batch_indices], role, prompt)
@@ -380,7 +384,10 @@ def _split_batches(texts: Sequence[str], batch_size: int, device: str) -> Iterat
 
 
 def _label_chunks(source: object, label: str | None, role: Role, encoder: EncoderRef, keys: Sequence[str]) -> None:
-    """Label these chunks in the cache; single texts, as a person types them, get no label."""
+    """Label chunks of vectors in the cache with their corpus or query set, for a person's list.
+
+    source: what was embedded; typed texts get no label; keys: of the chunks.
+    """
     if not isinstance(source, Corpus | Queries):
         return
     if len(source) < 2 and label is None and isinstance(source, Queries):

@@ -238,7 +238,10 @@ def log_exists(path: Path) -> bool:
 
 
 def write_jsonl(path: Path, header: Mapping[str, Any], events: Sequence[Mapping[str, Any]]) -> Path:
-    """Write a log as lines of JSON, atomically: its header, its events, and their number."""
+    """Write a log as lines of JSON: header, events, and a last line with their number; atomically.
+
+    The last line lets a reader detect a file that was cut off.
+    """
     log_lines: list[str] = []
     for number, event_text in enumerate(map(_format_json, (header, *events))):
         log_lines.append(f'{LINE_START}{_checksum(number, event_text)}",{event_text[1:]}\n')
@@ -305,7 +308,10 @@ def _read_stat(path: Path) -> tuple[int, int, int] | None:
 
 
 def _has_tables(connection: sqlite3.Connection, path: Path, kind: str) -> bool:
-    """Return True for the tables of a log, False for none; raise DataError for any others."""
+    """Return True if a database has the tables of a log, False if it has none.
+
+    Raises DataError for any other tables.
+    """
     table_schema = dict(connection.execute("SELECT name, sql FROM sqlite_master"))
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     if not table_schema and not application:

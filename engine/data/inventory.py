@@ -64,7 +64,10 @@ class Item:
 
 
 def label_entries(section_name: str, label_name: str, entry_keys: Sequence[str], facts: Facts) -> None:
-    """Label the entries `entry_keys` of a section; labelling again marks them as used now. Never raises."""
+    """Write a label for some entries of a section; the same label again marks them as used now.
+
+    facts: description of the entries, for a person. Never raises: a label only helps.
+    """
     label = {"section": section_name, "name": label_name, "facts": dict(facts), "keys": list(entry_keys)}
     label_content = json.dumps(label).encode()
     label_key = f"{section_name}.{label_name}"

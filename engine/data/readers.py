@@ -221,7 +221,10 @@ def _omit_aspects(
 
 
 def _load_file(source: TableFile, columns: Columns | None, read_table: TableReader, progress: Progress) -> Dataset:
-    """Load a table, or vectors alone, as a data set without queries."""
+    """Load a table, or vectors alone, as a data set without queries.
+
+    columns: of the table, None to guess them; read_table: `read_documents` with its options bound.
+    """
     suffix = source.suffix.lower()
     if isinstance(source, Path) and not source.exists():
         raise DataError(f"{source} does not exist; expected {_describe_sources()}")
@@ -247,7 +250,10 @@ def _describe_sources() -> str:
 
 
 def _load_folder(folder_path: Path, qrels: str, read_table: TableReader, progress: Progress) -> Dataset:
-    """Load a folder in BEIR layout."""
+    """Load a folder in BEIR layout, with all that belongs to its corpus.
+
+    qrels: name of its judgement folder; read_table: `read_documents` with its options bound.
+    """
     if not is_present(folder_path / "corpus.jsonl"):
         raise DataError(f"{folder_path} has no corpus.jsonl; expected a folder with {_LAYOUT}")
     # BEIR's columns are fixed. Other fields are loaded only if requested: a line's metadata may give answers away.
@@ -259,7 +265,10 @@ def _load_folder(folder_path: Path, qrels: str, read_table: TableReader, progres
 
 
 def _load_demo(demo_name: str, report_progress: Progress, progress: Progress | None, stop: Stop | None) -> Dataset:
-    """Load a built-in corpus; only "numpy-api" has queries and judgements."""
+    """Load a built-in corpus; only "numpy-api" has queries and judgements.
+
+    report_progress: listener that also checks `stop`; progress, stop: as the caller gave them.
+    """
     from engine.data import demo
 
     is_judged = demo_name == "numpy-api"
@@ -428,7 +437,11 @@ def _read_judgements(path: Path, key_columns: tuple[str, ...], progress: Progres
 
 
 def _add_aspects(dataset: Dataset, aspects_path: Path, progress: Progress) -> Dataset:
-    """Give a data set the documents that cover each aspect of a query, unless the file is absent or unusable."""
+    """Give a data set the documents that cover each aspect of a query.
+
+    Aspects are the meanings of a query, or the parts of its answer. If the file is absent there are none; if it is
+    unusable a notice says so.
+    """
     if not is_present(aspects_path):
         return dataset
     judgements, repeat_notices = _read_judgements(aspects_path, ("query-id", "aspect-id"), progress)
@@ -454,7 +467,10 @@ def _check_lengths(embeddings: Embeddings) -> Notices:
 
 
 def _add_vectors(dataset: Dataset, folder_path: Path, progress: Progress) -> Dataset:
-    """Give a data set the vectors in its folder, in the order of its corpus."""
+    """Give a data set the vectors in its folder, in the order of its corpus, if there are any.
+
+    Raises DataError if they do not fit the documents.
+    """
     candidates = (folder_path / f"vectors{suffix}" for suffix in vectors.VECTOR_SUFFIXES)
     vectors_path = next(filter(is_present, candidates), None)
     if vectors_path is None:

@@ -114,7 +114,10 @@ class Documents(NamedTuple):
 
 
 def preview_table(table_file: str | TableFile, max_rows: int = _MAX_HEAD_ROWS, separator: str | None = None) -> Preview:
-    """Return columns, first rows and guessed roles: by usual names, else by long texts. Raises DataError."""
+    """Read the first rows of a table and guess the roles of its columns. Raises DataError.
+
+    A role is guessed by usual names, else that of texts by their length. separator: of a CSV file, None to guess it.
+    """
     table_file = Path(table_file) if isinstance(table_file, str) else table_file
     column_names, records, total_rows = _open_table(table_file, separator=separator, max_rows=max_rows + 1)
     if not column_names:
@@ -300,7 +303,10 @@ def parse_id(id_value: Any, location: str, column_name: str = "id") -> str:
 
 
 def _parse_text(value: Any, column_name: str, table_file: TableFile, row_number: int, record: Mapping[str, Any]) -> str:
-    """Return a cell as text, null as an empty one. Raises DataError for missing cells and other types."""
+    """Return a cell as text, null as an empty one. Raises DataError for missing cells and other types.
+
+    column_name, table_file, row_number, record: locate the cell in the error.
+    """
     if value is None:
         return ""
     if isinstance(value, int) and not isinstance(value, bool):

@@ -125,7 +125,10 @@ def read_vectors(
 
 
 def align_vectors(embeddings: Embeddings, ids: tuple[str, ...], path: Path) -> Embeddings:
-    """Reorder rows to the order of `ids`. Raises DataError if both do not name the same documents."""
+    """Reorder the rows of embeddings to the order of `ids`; path: their file, for errors.
+
+    Raises DataError if embeddings and ids do not name the same documents.
+    """
     if embeddings.ids == ids:
         return embeddings
     position = embeddings.position
@@ -241,7 +244,10 @@ def _read_header(path: Path, array_file: IO[bytes], description: str) -> _ArrayH
 
 
 def _check_matrix_header(path: Path, header: _ArrayHeader, available_bytes: int) -> _ArrayHeader:
-    """Return the header if it is a numeric matrix of the stated size. Raises DataError."""
+    """Return the header if it declares a numeric matrix that fills the file. Raises DataError.
+
+    available_bytes: size of the file.
+    """
     if len(header.shape) != 2 or 0 in header.shape:
         raise DataError(
             f"{path.name}: expected a matrix with a row for each document, (n, d); found shape {header.shape}"
@@ -263,7 +269,10 @@ def _check_size(path: Path, header: _ArrayHeader, available_bytes: int) -> _Arra
 
 
 def _unpack_archive(path: Path, archive: zipfile.ZipFile, on_disk: int) -> tuple[np.ndarray, Sequence[Any] | None]:
-    """Return matrix and ids of a .npz file; sizes are checked before anything is unpacked."""
+    """Unpack matrix and ids of a .npz file; ids are None if it has none.
+
+    on_disk: bytes of the archive, to which the unpacked size is compared before anything is unpacked. Raises DataError.
+    """
     members: dict[str, zipfile.ZipInfo] = {}
     for member_info in archive.infolist():
         file_name = member_info.filename
@@ -314,7 +323,10 @@ def _find_matrix_name(path: Path, headers: Mapping[str, _ArrayHeader]) -> str:
 
 
 def _read_array(archive: zipfile.ZipFile, member_info: zipfile.ZipInfo, header: _ArrayHeader) -> np.ndarray:
-    """Read an array of a .npz file in its stated size. Raises EOFError if it ends earlier."""
+    """Read an array of a .npz file in the size that its header declares.
+
+    Raises EOFError if the data end earlier.
+    """
     numbers = np.empty(header.n_numbers, header.dtype)
     target_bytes = numbers.view(np.uint8)
     with archive.open(member_info) as member_file:

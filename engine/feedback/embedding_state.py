@@ -354,7 +354,11 @@ class _MatrixFold:
             self._step_adamw(step_rate, factors, query_vectors)
 
     def _step_adamw(self, step_rate: float, factors: np.ndarray, query_vectors: np.ndarray) -> None:
-        """Apply an AdamW step for the gradient `factors @ query_vectors` (Loshchilov & Hutter 2019)."""
+        """Apply an AdamW step to all vectors (Loshchilov & Hutter 2019).
+
+        The gradient is `factors @ query_vectors`: factors, (n, m), has the coefficient of each document in each of m
+        events.
+        """
         if self.first_moment is None or self.second_moment is None:
             self.first_moment, self.second_moment = np.zeros_like(self.current), np.zeros_like(self.current)
         (beta_1, beta_2), preset = ADAMW_BETAS, self.preset
@@ -383,7 +387,10 @@ class _MatrixFold:
 
 
 def _compute_factors(event: Event, rate: float, cap: float | None) -> np.ndarray:
-    """Return the multiple of the query that each item moves by: −rate · coefficient, clipped to ± cap, float64."""
+    """Return the multiple of the query by which each item moves, float64.
+
+    It is −rate · coefficient, clipped to ± cap, None for no cap.
+    """
     factors: np.ndarray = -rate * np.asarray(event.coefficients, dtype=np.float64)
     return factors if cap is None else np.clip(factors, -cap, cap)
 

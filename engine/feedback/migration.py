@@ -93,7 +93,10 @@ def check_same_encoder(header: Mapping[str, Any], space: Space) -> None:
 
 
 def check_same_corpus(header: Mapping[str, Any], space: Space) -> tuple[Notice, ...]:
-    """Raise a DataError unless the corpus is the log's; return notices of small differences."""
+    """Raise a DataError unless the corpus is the one that a log began with, also in its texts.
+
+    Returns a notice if the vectors differ slightly.
+    """
     check_same_encoder(header, space)
     ids_by_change = _compare_documents(header["documents"], space).items()
     differences = [f"{len(doc_ids)} {name} (first: {doc_ids[0]!r})" for name, doc_ids in ids_by_change if doc_ids]

@@ -324,6 +324,7 @@ def oracle(right: Callable[[Query], Collection[int]], noise: float = 0.0, seed: 
         else:
             # Several right documents are equally likely: a fixed choice would be divided by the wrong probability.
             item = right_items[0] if len(right_items) == 1 else right_items[int(generator.integers(len(right_items)))]
+        # A right document can be picked by noise or on purpose, so its two probabilities add up.
         return item, random_probability + ((1 - noise) / len(right_items) if item in right_items else 0.0)
 
     return pick

@@ -188,6 +188,7 @@ class Undone:
     @property
     def id(self) -> str:
         """The record as text."""
+        # A text times False is empty, so that only a reset ends with this word.
         return f"undone {self.ids!r} back {self.back!r}{' whole' * self.is_reset}"
 
 

@@ -68,7 +68,10 @@ class Log(EventLog):
     kind = LOG_KIND
 
     def __init__(self, path: str | Path, space: Space, writer: str | None = None) -> None:
-        """Open an existing log; writer: distinguishes its events from those of other processes, random by default."""
+        """Open an existing log and read its session.
+
+        writer: distinguishes its events from those of other processes, random by default.
+        """
         super().__init__(_check_log_path(path))
         self.notices: tuple[Notice, ...] = ()
         self._space = space

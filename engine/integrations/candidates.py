@@ -185,7 +185,10 @@ class Answerer:
         return build_selections(ranking, names if ids is None else ids)[0]
 
     def _embed_candidates(self, texts: Sequence[str] | None, vectors: Any) -> tuple[Tensor, EncoderRef | None]:
-        """Return the (n, d) vectors of the candidates, and their encoder if it is known."""
+        """Return the (n, d) vectors of the candidates, and their encoder, None if it is unknown.
+
+        vectors: those of the store, None to embed the texts, whose vectors are cached in memory.
+        """
         if vectors is not None:
             return _as_tensor(vectors, "vectors"), None
         # Several threads may answer at once; each text is embedded by one of them.
@@ -294,7 +297,11 @@ def _as_tensor(raw_vectors: Any, argument_name: str) -> Tensor:
 
 
 def _rank(decoder: Decoder, space: Space, query: Embeddings, scores: Sequence[float] | None, k: int) -> Ranking:
-    """Select for one query; the store stands in for a first scorer that needs the whole corpus."""
+    """Select k documents for one query from a space that holds the store's candidates.
+
+    scores: the store's, None if unknown. A first scorer that needs the whole corpus cannot run on candidates: the
+    store's scores, or its order, stand in for it.
+    """
     retrieve = decoder.retrieve
     if not retrieve.corpus_wide:
         return decode(decoder, space, query, k)

@@ -62,9 +62,10 @@ class Judged:
         return dict(grades)
 
     def remaining(self, pairs: Iterable[Pair], person: str = "", n_shared: int = 0) -> tuple[Pair, ...]:
-        """Return the pairs that a person has yet to judge: ungraded ones, and those among the first `n_shared`.
+        """Return the pairs that a person has yet to judge.
 
-        pairs: from `order_pairs`; n_shared: number of pairs that everybody judges, to measure agreement.
+        These are the pairs that nobody graded; and those among the first `n_shared` that this person did not, because
+        everybody judges them, to measure agreement. pairs: from `order_pairs`.
         """
         # A pair that the person skipped is not asked again, so skips count as judged here.
         judged_pairs = {(item.query, item.document) for item in self.judgements if item.person == person}

@@ -77,6 +77,7 @@ def order_pairs(
     for query_number, (query_id, ranks) in enumerate(judging.ranks.items()):
         scores = separation_scores(ranks) if by == "separation" else -best_ranks(ranks)
         for pair_index, row_index in enumerate(np.argsort(-scores, kind="stable").tolist()):
+            # Without runs all pairs are sorted by score; with them, queries take turns of `run_length` documents.
             turn = -scores[row_index] if run_length is None else pair_index // run_length
             sort_keys.append(((turn, query_number), pair_index, (query_id, judging.documents[query_id][row_index])))
     return tuple(pair for *_, pair in sorted(sort_keys))

@@ -32,10 +32,10 @@ class AskedQueries:
 
 
 def read_queries(path: str | Path, column: str | None = None, dataset_queries: Queries | None = None) -> AskedQueries:
-    """Read queries from a file: lines of text (.txt, .log), or a column of a .csv, .tsv, .jsonl or .parquet table.
+    """Read queries from a file: lines of text (.txt, .log), or a column of a table.
 
-    column: column of the texts; by default one with a usual name, else the one that looks most like texts.
-    dataset_queries: queries whose ids are used for equal texts. Raises DataError.
+    A table is .csv, .tsv, .jsonl or .parquet. column: column of the texts; by default one with a usual name, else the
+    one that looks most like texts. dataset_queries: queries whose ids are used for equal texts. Raises DataError.
     """
     path = Path(path)
     if path.suffix.lower() in (".txt", ".log", ""):

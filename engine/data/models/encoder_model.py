@@ -174,8 +174,8 @@ class Encoder(OnDevice):
     def encode(self, texts: Sequence[str], role: Role = "query", prompt: str | None = None) -> Tensor:
         """Encode one batch of texts as (n, d) float32 unit rows on the CPU; an all-zero row stays zero.
 
-        prompt: None for the model's prompt for that role. Raises FrontierError when there is no room on the CPU either,
-        DataError when a vector is not finite.
+        prompt: text before each text, None for the model's own for that role. Raises FrontierError if even the CPU has
+        no room, DataError if a vector is not finite.
         """
         encode_texts = self.model.encode_query if role == "query" else self.model.encode_document
         prompt = self.source.prompt(role) if prompt is None else prompt
@@ -253,7 +253,10 @@ def place_model(build_model: Callable[[str], Loaded], device: str) -> Loaded:
 
 
 def get_shared(loaded: OrderedDict[Key, Model], lock: threading.RLock, key: Key, make: Callable[[], Model]) -> Model:
-    """Return the model of a key, built by `make` on first use; the few used last stay in memory."""
+    """Return the model of a key, built by `make` on first use and shared by all callers.
+
+    loaded: models in memory, of which the few used last stay; lock: guards them.
+    """
     with lock:
         if key not in loaded:
             loaded[key] = make()
@@ -347,7 +350,7 @@ def check_weights(model: Any, folder: Path) -> None:
 
 @contextmanager
 def silence_libraries() -> Iterator[None]:
-    """Silence the libraries' progress bars and load reports inside; restore the user's settings afterwards."""
+    """Silence the libraries' progress bars and load reports inside; restore the settings afterwards."""
     from huggingface_hub.utils.tqdm import are_progress_bars_disabled
     from transformers.utils import logging as transformers_logging
 

@@ -253,7 +253,10 @@ class _PgWriter:
         return self.connections.ask(self._count_rows)
 
     def finish(self) -> None:
-        """Build the missing indexes, of places for scans and the requested one, and note that the load is complete."""
+        """Build the missing indexes and note that the load is complete.
+
+        One index is of places, for scans in order, and one is that requested for the vectors.
+        """
 
         def work(connection: Any) -> None:
             """Build the missing indexes and mark the load as complete, in one transaction."""

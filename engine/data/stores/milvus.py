@@ -96,6 +96,7 @@ class MilvusStore(VectorStore):
         return Hits([row[self.table.id] for row in returned_rows], self.rows.vectors(entities), scores, places)
 
     def texts(self, ids: Sequence[str]) -> list[str]:
+        """Return the documents' texts, "" if there are none. Raises DataError for an unknown id."""
         rows = self.rows.fetch(ids, [self.rows.text] if self.rows.text else [])
         text_by_id = {row[self.table.id]: row.get(self.rows.text) or "" for row in rows}
         if unknown_ids := [doc_id for doc_id in ids if doc_id not in text_by_id]:
@@ -103,6 +104,7 @@ class MilvusStore(VectorStore):
         return [text_by_id[doc_id] for doc_id in ids]
 
     def sample(self, n: int, seed: int = 0) -> tuple[tuple[str, ...], np.ndarray]:
+        """Return ids and (m, d) vectors of at most n documents, the same for the same seed."""
         # Milvus draws no rows at random: ids are read, which are few bytes beside vectors.
         ids = [row[self.table.id] for rows in self.rows.pages([self.table.id], MAX_ROWS, self.where) for row in rows]
         sampled_rows: Any = np.random.default_rng(seed).choice(len(ids), min(n, len(ids)), replace=False) if ids else []

@@ -96,7 +96,10 @@ class MilvusGoneError(DataError):
 
 @contextmanager
 def translate_errors(access: MilvusAccess, timeout: float | None = None) -> Iterator[None]:
-    """Reraise errors of the client as DataErrors that omit its call, which had `timeout` seconds, or the access's."""
+    """Reraise errors of the client as DataErrors that omit the failed call, which may hold secrets.
+
+    timeout: seconds that the call had, for the message; None for those of the access.
+    """
     import grpc
     from pymilvus.exceptions import MilvusException
 
@@ -151,7 +154,7 @@ class MilvusCaller:
             raise
 
     def read_index(self, field_name: str) -> tuple[str, str]:
-        """Return the type of a field's index, "" without one, and its metric."""
+        """Return type and metric of a field's index; the type is "" if there is no index."""
         # Milvus Lite describes indexes as a server does, but for missing keys.
         for index_name in self.call("list_indexes", field_name=field_name):
             if index_info := self.call("describe_index", index_name=index_name):
@@ -172,7 +175,7 @@ class MilvusCaller:
 
 
 class MilvusCollection(MilvusCaller):
-    """A collection as Milvus describes it when it is attached. Raises DataError for fields that do not fit."""
+    """A collection of Milvus as it is when attached. Raises DataError for fields that do not fit."""
 
     def __init__(self, access: MilvusAccess, table: MilvusTable, name: str) -> None:
         """Read the collection's fields, index and note, and check that they fit; name: for errors."""

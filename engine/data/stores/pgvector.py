@@ -163,6 +163,7 @@ class PgVectorStore(VectorStore):
         return int(count_row[0])
 
     def texts(self, ids: Sequence[str]) -> list[str]:
+        """Return the documents' texts, "" for null. Raises DataError for an unknown id."""
         id_type = self.rows.types[self.table.id]
         statement = self.rows.sql(
             "SELECT {id}::text, {text}::text FROM {table} WHERE {id} = ANY(%s::text[]::" + id_type + "[])"
@@ -173,6 +174,7 @@ class PgVectorStore(VectorStore):
         return [texts[doc_id] or "" for doc_id in ids]
 
     def sample(self, n: int, seed: int = 0) -> tuple[tuple[str, ...], np.ndarray]:
+        """Return ids and (m, d) vectors of at most n documents, the same for the same seed."""
         # Rows are ordered by a hash with the seed: the same seed gives the same rows.
         query = self.rows.sql(
             "SELECT {id}::text, {v} FROM {table} WHERE {where} ORDER BY hashtextextended({id}::text, %s), 1 LIMIT %s",

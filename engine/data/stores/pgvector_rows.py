@@ -198,7 +198,11 @@ class PgRows:
         return tuple(row[0] for row in rows), self.decode_vectors([row[1] for row in rows])
 
     def hits(self, returned_rows: Sequence[tuple[Any, ...]], point: np.ndarray | None, slack: float) -> Hits:
-        """Build the hits of one point; point: given if the engine's numbers are of another measure."""
+        """Build the hits of one point from rows of id, vector, distance and place.
+
+        point: None if the engine's distances are inner products; else the point, from which they are computed here;
+        slack: added to those, because the engine ranked by another measure.
+        """
         vectors = self.decode_vectors([row[1] for row in returned_rows])
         if point is None:
             scores = -np.array([row[2] for row in returned_rows], dtype=np.float64)

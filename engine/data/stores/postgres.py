@@ -209,7 +209,10 @@ class Connections:
                 connection.execute("COMMIT")
 
     def stream(self, statement: Any, parameters: list[Any], n_rows: int) -> Iterator[list[tuple[Any, ...]]]:
-        """Yield a query's rows, binary, `n_rows` at a time, in one snapshot: this thread's, else one of its own."""
+        """Yield the rows of a query, in binary, `n_rows` at a time, in one snapshot.
+
+        The snapshot is that of this thread, if it holds one.
+        """
         with ExitStack() as stack:
             connection = self._thread_state.connection if self.snapshot_open else None
             if is_borrowed := connection is None:
