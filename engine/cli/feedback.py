@@ -309,6 +309,7 @@ def _answer_lines(answer_view: Any) -> Iterator[str]:
 
 def _simulation_json(simulation: Any) -> dict[str, Any]:
     """Return a simulation as plain JSON values, without its rounds."""
+    # At most 100 points of each curve, however many rounds there were.
     curves = regret(simulation, 100)
     return {
         "preset": simulation.begun.preset.as_json(),

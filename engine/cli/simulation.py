@@ -134,6 +134,7 @@ def search(stream: StreamOptions, k: int, as_json: bool, **texts: str | None) ->
         if name in values["preset"] and tried_values is not None:
             raise click.UsageError(f"--{name} and --{'rates' if name == 'rate' else 'batches'} both say what is tried")
     preset = values["preset"]
+    # A rate or batch size of the preset's own flag is then the only one that is tried.
     rates = stream.rates or ((preset.pop("rate"),) if "rate" in preset else core.SEARCH_RATES)
     batches = stream.batches or ((preset.pop("batch"),) if "batch" in preset else core.SEARCH_BATCHES)
     with Meter() as meter, stop_on_interrupt() as stop_event:

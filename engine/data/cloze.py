@@ -245,7 +245,7 @@ def _sample_rows(corpus: Corpus, word_spans: list[list[WordSpan]], count: int, s
 
 
 def find_containing_rows(texts: Iterable[str], spans: Iterable[str]) -> list[list[int]]:
-    """Return for each span the rows of the texts that contain its words consecutively.
+    """Find for each span of words the rows of the texts that contain them consecutively.
 
     Case and punctuation are ignored.
     """
@@ -256,6 +256,7 @@ def find_containing_rows(texts: Iterable[str], spans: Iterable[str]) -> list[lis
             rows_by_word[span_word].add(row_index)
     matching_rows = []
     for query_span in map(_normalize_words, spans):
+        # Only texts with the rarest word of the span need be searched.
         candidates = min(map(rows_by_word.__getitem__, query_span.split()), key=len, default=set())
         matching_rows.append(sorted(row_index for row_index in candidates if query_span in normalized_texts[row_index]))
     return matching_rows

@@ -135,6 +135,7 @@ def embed(
     if shipped_vectors and len(missing_spans) == len(chunk_keys):
         has_vector, shipped_matrix = shipped_vectors
     missing_indices = {span: [index for index in span if not has_vector[index]] for span, _ in missing_spans}
+    # The model is loaded only if some text has neither a cached nor a shipped vector.
     encode_missing = None
     if any(missing_indices.values()):
         run.report(LOADING)

@@ -124,7 +124,10 @@ class EventLog:
         self._position = log_rows.position()
 
     def _file_times(self) -> tuple[Any, ...] | None:
-        """Return inode, size and time of the files; None if a further change might leave these the same."""
+        """Return inode, size and time of the log and its journal, to detect later changes.
+
+        Returns None if the last change is so recent that a further one might leave these values the same.
+        """
         file_stats = list(map(_read_stat, (self.path, self.path.with_name(f"{self.path.name}-wal"))))
         newest_time = max((file_stat[2] for file_stat in file_stats if file_stat), default=0)
         is_settled = file_stats[0] is not None and time.time_ns() - newest_time >= MTIME_RESOLUTION_NS
@@ -244,6 +247,7 @@ def write_jsonl(path: Path, header: Mapping[str, Any], events: Sequence[Mapping[
     """
     log_lines: list[str] = []
     for number, event_text in enumerate(map(_format_json, (header, *events))):
+        # The checksum becomes the first field of the object, whose opening brace is cut off.
         log_lines.append(f'{LINE_START}{_checksum(number, event_text)}",{event_text[1:]}\n')
     write(path, "".join([*log_lines, _end_line(len(events)), "\n"]).encode("ascii"))
     return path

@@ -260,7 +260,7 @@ def _build_item(section_name: str, item_name: str, facts: Facts, item_files: Col
 def _is_store(path: Path) -> bool:
     """Return True if a file is a SQLite database, by its first bytes."""
     if not path.suffix:
-        return False  # an entry named by its digest
+        return False  # an entry of the cache: it is named by a digest, and never a database
     try:
         with open(path, "rb") as opened_file:
             return opened_file.read(len(_SQLITE_MAGIC)) == _SQLITE_MAGIC

@@ -77,7 +77,7 @@ def _count_declared_bytes(metadata: FileMetaData, column_names: set[str]) -> int
     n_bytes = 0
     for row_group in map(metadata.row_group, range(metadata.num_row_groups)):
         for column_chunk in map(row_group.column, range(row_group.num_columns)):
-            # A column may be nested in one of the names, which may have dots themselves.
+            # The path "a.b.c" gives the names a, a.b and a.b.c: a column may be nested in any of them.
             if not column_names.isdisjoint(accumulate(column_chunk.path_in_schema.split("."), "{}.{}".format)):
                 n_bytes += column_chunk.total_uncompressed_size
     return n_bytes

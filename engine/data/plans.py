@@ -63,6 +63,7 @@ def expand_plans(dataset: Dataset, beir_folder: str | Path) -> PlannedDataset:
         if (question_id := str(question_line.get("_id"))) not in question_texts:
             continue
         for hop_number, (step_text, tool_name) in enumerate(_read_steps(question_line, line_number)):
+            # A step that names its own tool would give the answer away.
             if tool_name in dataset.corpus.position and tool_name not in step_text:
                 hop_id = f"{question_id}/{hop_number}"
                 hop_tools[hop_id] = tool_name

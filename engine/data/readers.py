@@ -422,6 +422,7 @@ def _read_judgements(path: Path, key_columns: tuple[str, ...], progress: Progres
         grade_match = _GRADE_PATTERN.fullmatch(fields[-1].strip())
         if grade_match is None:
             raise DataError(f"{file_label} line {line_number}: the score must be a whole number; found {fields[-1]!r}")
+        # In both formats the document is the last field but one.
         grade, doc_id = int(grade_match[1]), fields[-2]
         document_grades = judgements.setdefault(tuple(fields[: len(key_columns)]), {})
         if doc_id in document_grades:
@@ -507,6 +508,7 @@ def _explain_unusable(label: str, judgements: JudgementTable, dataset: Dataset) 
     label: name of the file. Too many relevant documents missing from the corpus show that the two do not belong
     together.
     """
+    # Judgements of queries that the data set lacks do not count here.
     known_queries, corpus = dataset.queries.position, dataset.corpus
     query_grades = [grades for (query_id, *_aspect), grades in judgements.items() if query_id in known_queries]
     if not judgements:

@@ -82,6 +82,7 @@ class StartVectors:
             for row_index in self._overlaid.keys() - moved_vectors.keys():
                 self._matrix[row_index] = self.vectors[row_index]
             for row_index, vector in moved_vectors.items():
+                # Moved vectors are never changed in place, so the same object means the same numbers.
                 if self._overlaid.get(row_index) is not vector:
                     self._matrix[row_index] = vector
             self._overlaid = moved_vectors
@@ -157,6 +158,7 @@ def _apply_record(vector: np.ndarray, origin: np.ndarray, row: int, preset: Pres
     if isinstance(record, CorpusChange):
         return _move_vector(vector, origin, record.drift[row], 1.0, preset)
     items = record.items
+    # Most events move a single row, for which no search is needed.
     coefficient = record.coefficients[0 if items[0] == row else items.index(row)]
     factor = -preset.step(record.round) * coefficient
     # The cap limits a single step, so that one wrong answer cannot throw a document far.
@@ -218,6 +220,7 @@ class MatrixState:
             position = stop
             if stop % CACHED_STATE_STRIDE == 0 and (not valid_states or valid_states[-1][0] < stop):
                 valid_states.append((stop, state))
+        # A state may hold three matrices: the vectors and two moments.
         max_states = min(MAX_CACHED_STATES, MAX_CACHED_STATE_BYTES // (3 * state.current.nbytes))
         if len(valid_states) > max_states:
             # Dropping every other state halves the memory and keeps the rest evenly spread over the log.

@@ -259,6 +259,7 @@ def session(
 
 def empty_session(start: StartVectors, preset: Preset, temperature: float, writer: str = "") -> Session:
     """Create a session without records, of the form of state that the preset allows."""
+    # A sparse state recomputes rows one by one, for which the journal indexes its records by row.
     state, journal = SparseState() if preset.by_rows else MatrixState(start.exact), Journal(preset.by_rows)
     return Session(start, preset, temperature, journal, position=0, round=0, state=state, writer=writer)
 

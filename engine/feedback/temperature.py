@@ -67,9 +67,11 @@ def by_perplexity(scores: np.ndarray, target: float) -> float:
     >>> tau = orag.by_perplexity(np.array([[0.9, 0.5, 0.1, 0.0]]), 2.0)
     """
     is_finite = np.isfinite(scores)
+    # A corpus of few documents cannot reach a high perplexity, so the target is at most about half of them.
     target = min(target, (int(is_finite.sum(axis=-1).min()) + 1) / 2)
     score_gaps = [gaps[is_present] - gaps.max() for gaps, is_present in zip(scores, is_finite, strict=True)]
     spread = -float(np.median([gaps.min() for gaps in score_gaps]))
+    # With equal scores every temperature gives the same probabilities.
     if spread <= 0:
         return 1.0
 

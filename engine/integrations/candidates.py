@@ -160,10 +160,10 @@ class Answerer:
     ) -> Selection:
         """Return the k candidates that the decoder selects.
 
-        query: its text, None where its vector is all that the decoder needs; texts, vectors (n, d), scores, ids: of
-        the candidates, best first; without vectors, texts are embedded. scores: the store's, higher is better; they
-        stand for a first scorer that needs the whole corpus (the order does, before a reranker), and for no other.
-        Raises ParamError or DataError.
+        query: its text, None if the decoder needs only its vector; texts, vectors (n, d), scores, ids: of the
+        candidates, best first. Without vectors, the texts are embedded. scores: those of the store, higher is better.
+        They are used only in place of a first scorer that needs the whole corpus; before a reranker the candidates'
+        order suffices. Raises ParamError or DataError.
         """
         k = self.k if k is None else SET_SIZE.check(k)
         n_candidates = len(next((argument for argument in (texts, vectors) if argument is not None), ()))

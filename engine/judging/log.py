@@ -160,6 +160,7 @@ class JudgingLog(EventLog):
             with self._writing({"op": "begin"}) as log_rows:
                 events = make_events()
                 log_rows.append(events)
+            # Only after the commit, so that events that could not be written never count.
             self._fold(None, events, log_rows.count - len(events))
             return self._judged.value
 

@@ -68,6 +68,7 @@ def collect_queries(
     text_by_id = dict(zip(dataset_queries.ids, dataset_queries.texts, strict=True))
     line_ids: list[str | None] = []
     clashing_ids: list[str] = []
+    # Without ids of the lines, None repeats as often as there are texts.
     query_texts, source_ids = map(_normalise_whitespace, texts), repeat(None) if ids is None else ids
     for query_text, line_id in zip(query_texts, source_ids, strict=ids is not None):
         if query_text and query_text not in id_by_text:

@@ -118,6 +118,7 @@ def compute_standing(
         systems.append(SystemStanding(name=name, mean=mean, low=low, high=high, judged_share=share))
     compared = np.delete(np.arange(len(runs)), baseline_index).tolist() if len(values) else []
     labels = [(system_names[index], system_names[index], system_names[baseline_index]) for index in compared]
+    # Columns of the compared systems, and the baseline's as a matrix of one column.
     columns = values[:, compared], values[:, [baseline_index]]
     comparisons = statistics.build_comparisons(labels, metric, k, *columns, resamples, seed) if compared else ()
     differences = []

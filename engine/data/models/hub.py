@@ -140,6 +140,7 @@ def _download_model(name: str, on_download: Callable[[], None]) -> Path:
                 raise FrontierError(f"{candidate} is refused: {model_folder.explain_pickle(pickles[0], candidate)}")
             needed = model_folder.relevant(file_names)
             snapshot = snapshot_download(candidate, cache_dir=_hub_cache(), allow_patterns=needed, tqdm_class=Silent)
+        # Another name would wait as long.
         except TimeoutError:
             problem = FrontierError(f"the hub did not answer within {HUB_TIMEOUT_SECONDS} seconds")
             break

@@ -150,6 +150,7 @@ def _build_entry(settings_class: Any, entry_name: str, name: str, settings: Mapp
     settings, wrong types and impossible values.
     """
     location = f"{config_path()}: [{entry_name}]"
+    # Annotations are texts such as "str | None", of which the first word is the type.
     types = {field.name: str(field.type).split(" ")[0] for field in fields(settings_class) if field.name != "name"}
     # A misspelt setting would otherwise be ignored silently.
     if unknown_keys := [setting_name for setting_name in settings if setting_name not in types]:
@@ -162,9 +163,10 @@ def _build_entry(settings_class: Any, entry_name: str, name: str, settings: Mapp
             # Not the value: it may be a secret that stands in the wrong line.
             raise DataError(f"{location} {setting_name} must be {types[setting_name]}; got {type(value).__name__}")
         if setting_name.endswith("_env") and not re.fullmatch(r"[A-Z_][A-Z0-9_]*", value):
-            # Nor here: what is no name may be the secret itself.
+            # The value is not quoted here either: what is no name of a variable may be the secret itself.
             example = f"STORE_{setting_name.removesuffix('_env').upper()}"
             raise DataError(f"{location} {setting_name} must be the name of a variable, in capitals, such as {example}")
+        # A setting without a range lies in that of its own value.
         min_value, max_value = SETTING_RANGES.get(setting_name, (value, value))
         if not min_value <= value <= max_value:
             raise DataError(f"{location} {setting_name} must lie between {min_value:,} and {max_value:,}; got {value}")

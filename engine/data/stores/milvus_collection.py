@@ -140,7 +140,10 @@ class MilvusCaller:
         self._lock = threading.Lock()
 
     def call(self, method_name: str, timeout: float | None = None, **arguments: Any) -> Any:
-        """Call a method of the client within `timeout` seconds, the access's if None. Raises DataError."""
+        """Call a method of the client on the collection, and return its result. Raises DataError.
+
+        timeout: seconds for an answer, None for those of the access.
+        """
         # The lock guards the client's creation only: calls run side by side.
         with self._lock:
             client = self._client = self._client or self.access.client()

@@ -159,16 +159,19 @@ class PgRows:
         )
 
     def load_facts(self, connection: Any, snapshot: str, where: Where | None) -> RowFacts:
-        """Return number, lengths and hash of the rows in a snapshot; read them again if any may have changed."""
+        """Return number, lengths and hash of the rows in a snapshot; scan them if any may have changed.
+
+        Raises DataError if the index ranks by another measure than inner products, and the rows are not of unit length.
+        """
         facts = self.last_facts
         if facts is None or facts.snapshot != snapshot:
             facts = self._scan_rows(connection, where)
             has_unit_rows = max(abs(facts.shortest - 1), abs(facts.longest - 1)) <= UNIT_TOLERANCE
             if facts.count and self.indexes and "ip" not in self.indexes.values() and not has_unit_rows:
-                indexs = ", ".join(f"{index} ({measure})" for index, measure in self.indexes.items())
+                indexes = ", ".join(f"{index} ({measure})" for index, measure in self.indexes.items())
                 raise DataError(
                     f"the rows of {self.name} have lengths from {facts.shortest:.4g} to {facts.longest:.4g}, and its "
-                    f"index {indexs} does not rank by inner products: scale the rows to length 1, or CREATE INDEX … "
+                    f"index {indexes} does not rank by inner products: scale the rows to length 1, or CREATE INDEX … "
                     f"USING hnsw ({self.table.vector} {self.types[self.table.vector]}_ip_ops)"
                 )
             self.last_facts = facts
