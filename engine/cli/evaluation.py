@@ -260,6 +260,7 @@ def compare(
     curve = frontier(cells, x_name, y_name, k)
     table = build_results(cells, metrics or tuple(cells[0].values), swept.baseline, k)
     rows = compare_cells(cells, y_name, table.rows[0][0], k)
+    # The headroom is what a perfect choice of setting for each query would gain.
     comparisons, headroom = summarize_comparisons(rows), compute_headroom(cells, y_name, k) if oracle else ()
     strata = swept.stratify(cells, k)
     for file_name in files:

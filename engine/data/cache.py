@@ -43,8 +43,8 @@ _swept_folders: set[Path] = set()
 def open_section(section_name: str) -> Path:
     """Return the folder of a section, created and tagged as a cache.
 
-    For stores that need more than get and put. Falls back to a temporary folder of this process, with one warning, if
-    the cache is not writable. Raises FrontierError if the folder holds files of other programs, which `clear` would
+    For stores that need more than `get` and `put`. If the cache is not writable it is a temporary folder of this
+    process, with one warning. Raises FrontierError if the folder holds files of other programs, which `clear` would
     delete.
     """
     try:

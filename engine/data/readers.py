@@ -510,6 +510,7 @@ def _explain_unusable(label: str, judgements: JudgementTable, dataset: Dataset) 
     """
     # Judgements of queries that the data set lacks do not count here.
     known_queries, corpus = dataset.queries.position, dataset.corpus
+    # A key is a query's id, or that id and an aspect.
     query_grades = [grades for (query_id, *_aspect), grades in judgements.items() if query_id in known_queries]
     if not judgements:
         return f"{label} judges nothing"

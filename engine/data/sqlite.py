@@ -64,7 +64,7 @@ def _open_connection(database_path: Path, mode: str) -> sqlite3.Connection:
         f"{database_path.absolute().as_uri()}?mode={mode}", uri=True, timeout=BUSY_TIMEOUT_SECONDS, isolation_level=None
     )
     try:
-        if computed := connection.execute(_COMPUTED_OBJECTS_QUERY).fetchone():  # only now is the file looked at
+        if computed := connection.execute(_COMPUTED_OBJECTS_QUERY).fetchone():  # the first query opens the file
             cause = f"it holds {computed[0]!r:.80}, which computes what it shows"
             raise DataError(f"{database_path} is of another version of Frontier, or of another program: {cause}")
     except BaseException:

@@ -120,6 +120,7 @@ def read_vectors(
         repeated_ids = [doc_id for doc_id, n_occurrences in Counter(doc_ids).items() if n_occurrences > 1]
         raise DataError(f"{path.name}: {_format_ids('occur more than once', repeated_ids)}")
     matrix_rows = _convert_to_float32(path, raw_matrix, doc_ids, normalize, progress)
+    # The embeddings remember their file only if they are its pages, not a converted copy.
     mapped_path = path if matrix_rows is raw_matrix and isinstance(raw_matrix, np.memmap) else None
     return Embeddings(doc_ids, torch.from_numpy(matrix_rows)).with_file(mapped_path), notices
 

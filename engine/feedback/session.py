@@ -246,6 +246,7 @@ def session(
     --------
     >>> session = orag.session(space, "careful", rate=0.005)
     """
+    # `Elsewhere` is a corpus in a vector engine, whose documents cannot be moved from here.
     if isinstance(space, Elsewhere):
         raise space.refuse("feedback that moves the documents")
     if not isinstance(space, Space):

@@ -84,11 +84,12 @@ def compute_standing(
     resamples: int = statistics.RESAMPLES.default,
     seed: int = 0,
 ) -> Standing:
-    """Compute the results of systems on the queries that have a grade.
+    """Compute the results of systems on the queries that have a grade, and what is still undecided.
 
-    qrels: from `merge_grades`; queries: judged or not; metric: one that needs judgements; baseline: name of a run, by
-    default the first; difference: to detect with a power of 80 % at significance level 5 %, by the spread of the
-    differences so far (see `estimate_queries_needed`). Raises ParamError or DataError.
+    runs: results of the systems; qrels: from `merge_grades`; queries: judged or not; metric: one that needs judgements;
+    baseline: name of a run, by default the first; difference: the one to be detected, with a power of 80 % at
+    significance level 5 %, by the spread of the differences so far (see `estimate_queries_needed`). Raises ParamError
+    or DataError.
     """
     system_names = [ranked_run.name for ranked_run in runs]
     judged_metrics = [name for name, judged_metric in METRICS.items() if judged_metric.needs == "qrels"]

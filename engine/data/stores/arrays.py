@@ -63,7 +63,12 @@ class ArrayStore(VectorStore):
         return replace(full_ref, count=self.count(where), where=where_text(where), longest=longest, unit=has_unit_rows)
 
     def _measure_lengths(self, where: Where | None) -> tuple[float, bool | None]:
-        """Return the largest length of the matching rows, widened by rounding, and True if all are 1."""
+        """Return the largest length of the matching rows, and True if all have length 1.
+
+        The length is widened by what rounding can have taken from it; None in place of True or False if that is
+        undecided (see `is_unit`).
+        """
+        # `off` is the largest deviation of a length from 1.
         matching, block_start, length, off = self._find_matching(where), 0, 0.0, 0.0
         for block in self._iterate_blocks():
             block_rows = block if matching is None else block[matching[block_start : block_start + len(block)]]

@@ -38,6 +38,7 @@ def is_unit(deviation: float) -> bool | None:
     A deviation up to the rounding of stored unit rows is allowed. None if that depends on how lengths are rounded:
     `Matrix.unit` measures them in float32.
     """
+    # Unit rows that were rounded to float32 are off by up to 8 ε; near that limit the way of measuring decides.
     eps = float(np.finfo(np.float32).eps)
     return None if 7 * eps < deviation < 9 * eps else deviation <= 8 * eps
 
