@@ -48,6 +48,7 @@ def simulation_flags() -> list[click.Option]:
     """Build a flag for each declared parameter of a simulation."""
 
     def describe(param: Param) -> str:
+        """Return the help of a parameter's flag: meaning, symbol, domain, default and source."""
         symbol_text = "" if param.symbol == param.name else f"{param.symbol}, "
         source_text = f" ({param.source})" if param.source else ""
         return f"{param.help} {symbol_text}{param.domain}, default {param.text(param.default)}{source_text}."

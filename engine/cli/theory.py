@@ -166,6 +166,7 @@ def _sum_fields(rows: Sequence[Any], *field_names: str) -> list[int]:
 
 
 def _format_mean_share(rows: Sequence[Any]) -> str:
+    """Format the mean of the rows' shares, a dash without rows."""
     return f"{sum(read_column(rows, 'share')) / len(rows):.4f}" if rows else "–"
 
 
@@ -177,10 +178,12 @@ def _load_judged(judged: JudgedOptions) -> tuple[Dataset, Space, Embeddings, Qre
 
 
 def _format_share(n_matching: int, results: Sequence[Any]) -> str:
+    """Format a number, and its share of all results."""
     return f"{n_matching:,} ({n_matching / len(results):.1%})"
 
 
 def _format_mean_and_max(values: Sequence[float]) -> str:
+    """Format mean and maximum of values."""
     return f"{sum(values) / len(values):.4f} in the mean, {max(values):.4f} at most"
 
 

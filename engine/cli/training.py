@@ -47,6 +47,7 @@ def _build_flags(declared_params: Sequence[Param]) -> list[click.Option]:
     """Build a flag for each declared parameter, with symbol, domain and default in its help."""
 
     def describe(param: Param) -> str:
+        """Return the help of a parameter's flag: symbol, domain, default and meaning."""
         return f"{param.symbol}, {param.domain}, default {param.text(param.default)}. {param.help}"
 
     return declared_flags(declared_params, PARAM_PREFIX, describe)

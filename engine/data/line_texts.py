@@ -91,4 +91,5 @@ class LineTexts(TextSource):
 
 
 def _digest_stat(file_stat: os.stat_result) -> str:
+    """Return a digest of a file's size and time of change."""
     return digest_of(map(str, (file_stat.st_size, file_stat.st_mtime_ns)))

@@ -529,6 +529,7 @@ def _guess_columns(column_names: list[str], head_rows: list[dict[str, str]]) -> 
     column_of = {_normalize_name(column_name): column_name for column_name in reversed(column_names)}
 
     def find_column(usual_names: Iterable[str]) -> str | None:
+        """Return the column with the first usual name that occurs; None if none does."""
         return next(filter(None, map(column_of.get, usual_names)), None)
 
     id_column, text_column, title_column = find_column(ID_NAMES), find_column(TEXT_NAMES), find_column(TITLE_NAMES)

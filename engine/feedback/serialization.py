@@ -42,7 +42,10 @@ def decode_array(encoded: str) -> np.ndarray:
 
 
 def record_to_json(record: Record, corpus: Corpus) -> dict[str, Any]:
-    """Return a record as plain JSON values, with documents by id."""
+    """Return a record as plain JSON values, in which documents are named by their ids.
+
+    Raises DataError for an event that could not be read back.
+    """
     doc_ids = corpus.ids
 
     def ids_of(row_indices: Sequence[int]) -> list[str]:
@@ -103,11 +106,13 @@ def _parse_body(body: Mapping[str, Any], corpus: Corpus, dimension: int, all_row
     """
 
     def find_row(doc_id: str) -> int:
+        """Return the row of a document. Raises DataError if the corpus does not have it."""
         if doc_id not in corpus.position:
             raise DataError(f"feedback about {doc_id!r}, which this corpus does not have")
         return corpus.position[doc_id]
 
     def find_rows(doc_ids: Sequence[str]) -> tuple[int, ...]:
+        """Return the rows of a list of documents. Raises DataError if one is unknown."""
         return tuple(find_row(doc_id) for doc_id in parse_text_list(doc_ids, "documents"))
 
     match body["op"]:

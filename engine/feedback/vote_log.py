@@ -37,6 +37,7 @@ def _log_method(step: Callable[Concatenate[Session, Params], Session]) -> Callab
 
     @wraps(step)
     def method(log: Log, /, *args: Params.args, **kwargs: Params.kwargs) -> Session:
+        """Apply the operation to the log's session within a transaction, and return the session after it."""
         return log.write(lambda now: step(now, *args, **kwargs))
 
     return method

@@ -96,6 +96,7 @@ class ArrayStore(VectorStore):
         return matching
 
     def count(self, where: Where | None = None) -> int:
+        """Count the documents that match a filter."""
         matching = self._find_matching(where)
         return len(self.vectors) if matching is None else int(matching.sum())
 
@@ -117,15 +118,18 @@ class ArrayStore(VectorStore):
         return hits, "exact scan", True
 
     def texts(self, ids: Sequence[str]) -> list[str]:
+        """Return the documents' texts, "" if there are none. Raises DataError for an unknown id."""
         if unknown_ids := [doc_id for doc_id in ids if doc_id not in self.position]:
             raise DataError(f"{self.name} has no document {unknown_ids[0]!r}")
         return ["" if self._texts is None else self._texts[self.position[doc_id]] for doc_id in ids]
 
     def sample(self, n: int, seed: int = 0) -> tuple[tuple[str, ...], np.ndarray]:
+        """Return ids and (m, d) vectors of at most n documents, the same for the same seed."""
         n_sampled = min(n, len(self.vectors))
         row_indices = np.sort(np.random.default_rng(seed).choice(len(self.vectors), n_sampled, replace=False))
         return tuple(self.ids[row_index] for row_index in row_indices), np.array(self.vectors[row_indices])
 
     def scan(self, size: int) -> Iterator[tuple[tuple[str, ...], np.ndarray]]:
+        """Yield ids and vectors of all documents by row, `size` at a time."""
         for start in range(0, len(self.vectors), size):
             yield tuple(self.ids[start : start + size]), np.array(self.vectors[start : start + size])

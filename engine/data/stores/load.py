@@ -224,6 +224,7 @@ class _PgWriter:
         connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [self.table.table])
 
     def _write_note(self, connection: Any, comment: str) -> None:
+        """Store the note of the load as the table's comment."""
         from psycopg import sql
 
         connection.execute(self._sql("COMMENT ON TABLE {table} IS {comment}", comment=sql.Literal(comment)))
@@ -247,6 +248,7 @@ class _PgWriter:
         self.connections.write(work)
 
     def _count_rows(self, connection: Any) -> int:
+        """Count the rows that the table has."""
         return int(connection.execute(self._sql("SELECT count(*) FROM {table}")).fetchone()[0])
 
     def count(self) -> int:

@@ -113,6 +113,7 @@ class MilvusStore(VectorStore):
         return tuple(sampled_ids), self.rows.vectors([row_by_id[doc_id] for doc_id in sampled_ids])
 
     def scan(self, size: int) -> Iterator[tuple[tuple[str, ...], np.ndarray]]:
+        """Yield ids and vectors of all documents by rising id, `size` at a time."""
         for page_rows in self.rows.pages([self.table.id, self.table.vector], min(size, MAX_ROWS), self.where):
             yield tuple(row[self.table.id] for row in page_rows), self.rows.vectors(page_rows)
 

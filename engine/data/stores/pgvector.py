@@ -101,6 +101,7 @@ class PgVectorStore(VectorStore):
 
     @contextmanager
     def snapshot(self) -> Iterator[str]:
+        """Show one state of the table to all questions of this thread inside, and yield its name."""
         with self.connections.snapshot():
             yield self.ref.snapshot
 
@@ -158,6 +159,7 @@ class PgVectorStore(VectorStore):
         return hits, plan, looked_at_all
 
     def count(self, where: Where | None = None) -> int:
+        """Count the documents that match a filter."""
         query = self.rows.sql("SELECT count(*) FROM {table} WHERE {where}", where)
         count_row: Any = self.connections.ask(lambda connection: connection.execute(query, values_of(where)).fetchone())
         return int(count_row[0])
@@ -184,6 +186,7 @@ class PgVectorStore(VectorStore):
         return self.rows.read(self.connections.ask(lambda c: c.execute(query, arguments, binary=True).fetchall()))
 
     def scan(self, size: int) -> Iterator[tuple[tuple[str, ...], np.ndarray]]:
+        """Yield ids and vectors of all documents, `size` at a time, by place if rows have one, else by id."""
         keys = "{place}, {id}" if self.rows.place else "{id}"
         query = self.rows.sql(f"SELECT {{id}}::text, {{v}} FROM {{table}} WHERE {{where}} ORDER BY {keys}", self.where)
         return map(self.rows.read, self.connections.stream(query, values_of(self.where), size))

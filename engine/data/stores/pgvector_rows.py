@@ -122,6 +122,7 @@ class PgRows:
         sql = _sql()
 
         def name(*name_parts: str) -> Any:
+            """Quote a name; % is doubled for a statement with parameters."""
             return sql.Identifier(*(name_part.replace("%", "%%") for name_part in name_parts))
 
         if unknown_columns := [column for column in where or () if column not in self.types]:

@@ -62,6 +62,7 @@ class StoreRef(ByDigest):
 
     @cached_property
     def digest(self) -> str:
+        """Digest of the documents: by their contents if all were read, else by the name of the snapshot."""
         state = self.content or self.snapshot
         fields = (self.kind, self.collection, self.count, self.dimension, state, self.where)
         return digest_of(map(str, fields))
