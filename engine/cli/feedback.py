@@ -159,6 +159,7 @@ def report(
     dataset, space = _load_space(source)
     session = _read_log(log, space)
     drifts = _drift_history(session, dataset, split, points)
+    # The corpus with the vectors that the feedback has moved.
     now = adapted(space, session.vectors)
     answers = [(text, answer) for text in texts for answer in views.then_and_now(space, now, decoders, text, k)]
     events = views.feedback(session, shown)

@@ -51,6 +51,8 @@ def nnn(judged: JudgedOptions, as_json: bool) -> None:
     _, space, queries, qrels = _load_judged(judged)
     with Meter() as meter:
         recovery = success_sets(space, queries, qrels, progress=meter)
+    # A cell is a pair (λ₁, λ₂) of the grid; "some" takes for each query the best one in hindsight. Dense retrieval is
+    # told the size of the relevant set, so that it could recover it.
     best_setting = recovery.grid[recovery.best_cell]
     ways = {
         "dense, told |S|": recovery.dense,

@@ -325,6 +325,7 @@ class _EmbeddingRun:
         """Write vectors into the matrix from a row on; label: reported as progress, None for no report."""
         if not len(self.vectors):
             # The width is known only now. Rows are written into one matrix, because two would not fit in memory.
+            # Only a run that may use the disk gets a mapped file for a large matrix.
             self.vectors = (_allocate_matrix if self._disk else torch.empty)(self._total, new_rows.shape[1])
         self.vectors[start_index : start_index + len(new_rows)] = new_rows
         if label:

@@ -116,6 +116,7 @@ class EventLog:
         """
         log_id, number, checksum = self._position
         is_continued = log_id != "" and log_id == log_rows.id and log_rows.checksum(number) == checksum
+        # If anything below raises, the next call reads the log from its start.
         self._position = NO_POSITION
         if not is_continued:
             log_rows.check()

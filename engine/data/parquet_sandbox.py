@@ -123,7 +123,10 @@ def _split_batch(record_batch: pa.RecordBatch, longest: int) -> Iterator[pa.Reco
 
 
 def _count_nested_values(arrow_column: pa.Array) -> int:
-    """Count the values in the lists and structs of a column."""
+    """Count the values in the lists, maps and structs of a column, at every depth.
+
+    Each of them becomes an object of Python in the reader.
+    """
     arrow_type = arrow_column.type
     if isinstance(arrow_column, pa.ExtensionArray):
         return _count_nested_values(arrow_column.storage)

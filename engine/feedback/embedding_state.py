@@ -261,6 +261,7 @@ class _MatrixFold:
         if isinstance(record, CorpusChange):
             old = self.is_unavailable
             self.is_unavailable = np.zeros(len(self.current), dtype=bool) if old is None else old.copy()
+            # The old array may belong to an earlier state, so it was copied.
             self.is_unavailable[list(record.came)], self.is_unavailable[list(record.went)] = False, True
             for row_index, drift in record.drift.items():
                 self._move_row(row_index, drift, 1.0)
@@ -424,7 +425,10 @@ def _move_vector(vector: np.ndarray, origin: np.ndarray, step: np.ndarray, facto
 
 
 def _bound_vectors(vectors: np.ndarray, origin: np.ndarray, preset: Preset) -> None:
-    """Project (m, d) documents into the trust region and the ball, in place; origin: (m, d) first vectors."""
+    """Project documents into the trust region around their first vectors, and then into the ball, in place.
+
+    vectors, origin: (m, d) current and first vectors.
+    """
     if preset.trust is not None:
         displacements = vectors - origin
         distances = _compute_norms(displacements)
