@@ -425,7 +425,7 @@ def _move_vector(vector: np.ndarray, origin: np.ndarray, step: np.ndarray, facto
 
 
 def _bound_vectors(vectors: np.ndarray, origin: np.ndarray, preset: Preset) -> None:
-    """Project documents into the trust region around their first vectors, and then into the ball, in place.
+    """Project documents into the trust region around their first vectors, then into the ball, in place.
 
     vectors, origin: (m, d) current and first vectors.
     """
