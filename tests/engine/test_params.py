@@ -139,8 +139,8 @@ def test_choice_and_flag():
 @given(st.text(max_size=25))
 def test_text_is_one_line_and_reads_back(value):
     if 0 < len(value.strip()) <= 20 and value.strip().isprintable():
-        taken = MODEL.check(value)
-        assert taken == value.strip() == MODEL.parse(MODEL.text(taken))
+        text = MODEL.check(value)
+        assert text == value.strip() == MODEL.parse(MODEL.text(text))
     else:
         with pytest.raises(ParamError, match="model"):
             MODEL.check(value)
