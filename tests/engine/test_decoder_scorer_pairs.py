@@ -130,7 +130,7 @@ def test_processes_find_what_one_finds_and_a_store_keeps_it(demo, queries, qrels
 
 
 @each_scorer
-def test_what_is_prepared_is_not_made_again(demo, queries, given, scorer):
+def test_derived_values_are_reused(demo, queries, given, scorer):
     dataset, space = demo
     space, stage = engine.Space(dataset.corpus, space.embeddings), make_scorer(scorer, given)
     stage.prepare(space)
@@ -156,7 +156,7 @@ def test_other_parts_and_other_weights_are_other_cells(demo, queries, qrels, tmp
     assert earlier.key != after.key and earlier.provenance["model"] != after.provenance["model"]
 
 
-def test_what_takes_long_to_derive_keeps_nobody_else_waiting(demo):
+def test_slow_derivation_does_not_block_others(demo):
     _, space = demo
     began, end = threading.Event(), threading.Event()
 

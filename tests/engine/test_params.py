@@ -80,7 +80,7 @@ def test_numpy_numbers_are_numbers():
 @pytest.mark.parametrize(
     "value", [np.bool_(True), np.str_("0.5"), np.complex64(1), np.datetime64("2020"), math.inf, "1"]
 )
-def test_what_merely_looks_like_a_number_is_refused(value):
+def test_number_lookalikes_raise_error(value):
     for param in (WEIGHT, WINDOW):
         with pytest.raises(ParamError, match=param.name):
             param.check(value)
@@ -129,7 +129,7 @@ def test_unset_is_legal_only_where_it_means_something():
         Whole(1, "k", 1, name="k", help="h").check(None)
 
 
-def test_choice_and_flag():
+def test_choice_and_flag_parse_and_check():
     assert SOLVER.parse("fista") == "fista" and POLISH.parse(POLISH.text(False)) is False
     for param, bad in ((SOLVER, "magic"), (POLISH, "yes")):
         with pytest.raises(ParamError, match=param.name):

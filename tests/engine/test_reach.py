@@ -46,8 +46,8 @@ def answers(family, name, params, seed=0, n=2500, d=12, k=K):
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize(("name", "params"), DECODERS, ids=lambda v: v if isinstance(v, str) else str(v))
 def test_proven_answer_is_that_of_the_whole_corpus(small_pools, family, name, params):
-    whole, answer, _, _ = answers(family, name, params)
-    for expected, info in zip(whole, answer.info, strict=True):
+    full, answer, _, _ = answers(family, name, params)
+    for expected, info in zip(full, answer.info, strict=True):
         assert info["scope"] in ("proven", "pool")
         if info["scope"] == "proven":
             assert list(info["ids"]) == expected and info["open"] == 0
@@ -140,13 +140,13 @@ def test_index_proves_nothing_and_a_proof_mends_its_answer(small_pools, name, pa
     rows, queries = problem("clustered", 1, n=3000, d=48, batch=4)
     ids, space = corpus(rows)
     chosen = decoder(name, params)
-    whole = engine.decode(chosen, space, queries, K)
+    full = engine.decode(chosen, space, queries, K)
     reach = Reach(LossyStore(ids, rows))
     by_index = engine.decode(chosen, reach, queries, K)
     proved = reach.prove(chosen, queries, K)
     wrong = 0
     for q, (facts, proof) in enumerate(zip(by_index.info, proved.info, strict=True)):
-        expected = [ids[row] for row in whole.rows(q)]
+        expected = [ids[row] for row in full.rows(q)]
         assert facts["scope"] != "proven" and facts["open"] == len(facts["ids"])
         wrong += list(facts["ids"]) != expected
         assert proof["scans"] <= engine.dialogue.MAX_QUESTION_ROUNDS
@@ -191,12 +191,12 @@ def test_answer_does_not_depend_on_what_was_asked_before(small_pools):
     chosen = decoder("mmr", {"relevance_weight": 0.3})
     for weight in (0.9, 0.5, 0.1):
         engine.decode(decoder("dpp", {"relevance_weight": weight}), used, queries, K)
-    told = [
+    facts = [
         [info[name] for name in ("ids", "scope", "open", "rows")]
         for info in engine.decode(chosen, used, queries, K).info
     ]
     alone = [engine.decode(chosen, unused, query[None], K).info[0] for query in queries]
-    assert told == [[info[name] for name in ("ids", "scope", "open", "rows")] for info in alone]
+    assert facts == [[info[name] for name in ("ids", "scope", "open", "rows")] for info in alone]
 
 
 def test_changed_store_is_asked_anew():
@@ -461,8 +461,8 @@ def test_whether_rows_are_unit_is_said_only_where_float32_says_the_same():
         rows = unit(rng.standard_normal((50, 24)))
         rows[0] *= 1 + factor * eps
         rows = rows.astype(np.float32)
-        said = ArrayStore(tuple(map(str, range(50))), rows).ref.unit
-        assert said in (None, Matrix(torch.from_numpy(rows)).unit)
+        claims = ArrayStore(tuple(map(str, range(50))), rows).ref.unit
+        assert claims in (None, Matrix(torch.from_numpy(rows)).unit)
     assert is_unit(0.0) and is_unit(1e-3) is False
 
 

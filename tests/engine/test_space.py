@@ -39,7 +39,7 @@ def test_own_vectors_become_unit_rows_and_the_given_ones_stay(kind):
         ((*TEXTS[:3], None), ROWS, None, "corpus texts must be strings; number 3 is None"),
     ],
 )
-def test_what_does_not_fit_is_named(texts, vectors, ids, message):
+def test_mismatched_texts_vectors_or_ids_raise_error(texts, vectors, ids, message):
     with pytest.raises(engine.DataError, match=message):
         engine.Space.of(texts, vectors, ids)
 
@@ -110,7 +110,7 @@ def test_words_alone_need_no_encoder(select):
     ],
     ids=lambda decoder: decoder.label,
 )
-def test_whatever_reads_vectors_asks_for_them(decoder):
+def test_vector_stage_on_words_alone_raises_error(decoder):
     with pytest.raises(engine.DataError, match="came with its own vectors and no encoder"):
         engine.decode(decoder, engine.Space.of(TEXTS, ROWS), ["red car"], k=2)
 

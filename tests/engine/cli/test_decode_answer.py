@@ -66,7 +66,7 @@ def test_flags_take_the_place_of_what_was_exported(tmp_path, monkeypatch):
     assert [(o["host"], o["port"]) for o in calls] == [("127.0.0.1", 8600), ("0.0.0.0", 9000)]
 
 
-def test_what_is_no_setting_is_refused_before_anything_is_embedded(tmp_path):
+def test_bad_setting_is_refused_before_embedding(tmp_path):
     for content, why in (
         ("{", "holds no decoder"),
         ('{"k": 3}', "holds no decoder"),

@@ -35,7 +35,7 @@ def test_every_value_is_swept_where_there_is_a_path(tmp_path):
     assert "leave out bm25" in run("sweep", "--values", "all", "--retrieve", "bm25", fails=True)
 
 
-def test_compare_shows_the_front_the_table_and_what_can_be_told(store, tmp_path):
+def test_compare_prints_front_table_and_sentences(store, tmp_path):
     output = run("compare", store, "-k", "5")
     assert f"Not dominated in ilad@5 and recall@5, over {demo_counts()['test']} queries" in output
     assert "Hypervolume" in output
@@ -236,7 +236,7 @@ def test_tune_refuses_by_the_flags_name_before_anything_is_read(args, message, m
         (("--by", "aspects", "--corpus", "numpy-api"), "no query has aspects; there are relevant, length, words"),
     ],
 )
-def test_what_a_store_does_not_hold_is_said(store, args, message):
+def test_compare_of_missing_cells_raises_error(store, args, message):
     assert message in run("compare", store, *args, fails=True)
 
 

@@ -84,13 +84,13 @@ def test_every_declared_parameter_has_a_flag():
     assert "--words VALUE" in output
 
 
-def test_what_exploring_costs_is_told():
+def test_simulate_prints_regret_by_round():
     output = run("simulate", *SHORT)
-    found = re.findall(r"^ *(\d+) – (\d+) +([01]\.\d{4}) +([01]\.\d{4})$", output, re.M)
-    assert [row[:2] for row in found] == [("1", "20"), ("21", "40")]
+    matches = re.findall(r"^ *(\d+) – (\d+) +([01]\.\d{4}) +([01]\.\d{4})$", output, re.M)
+    assert [row[:2] for row in matches] == [("1", "20"), ("21", "40")]
     assert re.search(r"Draws are right in \d+\.\d%; the top document would be in \d+\.\d%: exploring costs", output)
     rows = json.loads(run("simulate", *SHORT, "--json"))["exploration"]
-    assert [f"{row['drawn']:.4f}" for row in rows] == [row[2] for row in found]
+    assert [f"{row['drawn']:.4f}" for row in rows] == [row[2] for row in matches]
 
 
 def test_simulate_with_a_reranker_and_documents_that_come_later():
@@ -140,7 +140,7 @@ def plan_folder(folder, tmp_path_factory):
     return str(where)
 
 
-def test_hops_come_by_the_plan(plan_folder):
+def test_simulate_takes_hops_from_the_plan(plan_folder):
     flags = ("simulate", "--corpus", plan_folder, "--split", "dev", "--checkpoints", "1", "--regret", "none", "--hops")
     output = run(*flags)
     assert "80 rounds over 80 queries" in output and "Questions with every hop are right in" in output
@@ -172,7 +172,7 @@ def test_short_descriptions_are_embedded_anew():
     assert first[1] < first[0]
 
 
-def test_the_log_is_the_simulation(log, tmp_path):
+def test_simulate_log_replays_the_simulation(log, tmp_path):
     result = json.loads(run("simulate", *SHORT, "--json", "--export", str(tmp_path / "now.npy")))
     summary = json.loads(run("replay", log, "--json"))
     assert (

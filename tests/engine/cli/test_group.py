@@ -77,7 +77,7 @@ def test_control_characters_and_lone_surrogates_do_not_reach_the_terminal(tmp_pa
     run("decode", "--corpus", str(file), "--query", "hello", "--json")
 
 
-def test_embed_says_what_it_made():
+def test_embed_prints_a_summary():
     output = run("embed")
     assert "384 dimensions" in output and "fingerprint" in output
 
@@ -122,7 +122,7 @@ def test_mistakes_are_explained_without_a_traceback(args, message):
     assert message in " ".join(output.split()) and "Traceback" not in output, output
 
 
-def test_without_a_command_it_serves(monkeypatch):
+def test_no_command_starts_the_server(monkeypatch):
     seen = {}
     monkeypatch.setattr(main.commands["serve"], "callback", lambda **given: seen.update(given))
     run()
@@ -159,5 +159,5 @@ def test_judgements_of_other_documents_are_refused(tmp_path):
         split = () if "test" in command else ("--split", "test")
         output = run(*command.split(), *flags, *split, fails=True)
         assert "qrels/test.tsv: 100% of what it calls relevant (1 of 1; first: 'x')" in " ".join(output.split())
-    shown = run("decode", *flags, "--split", "dev")
-    assert "Recall@2" in shown and "note: 1 documents judged in qrels/dev.tsv are not in the corpus" in shown
+    printed = run("decode", *flags, "--split", "dev")
+    assert "Recall@2" in printed and "note: 1 documents judged in qrels/dev.tsv are not in the corpus" in printed

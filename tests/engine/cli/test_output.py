@@ -116,7 +116,7 @@ def test_json_is_exact_however_it_is_escaped(corpus):
 
 
 @pytest.mark.threat("data on a real terminal", "its own lines of progress and bold are all that it obeys")
-def test_a_real_terminal_is_told_only_what_is_ours(corpus):
+def test_terminal_receives_only_allowed_control_sequences(corpus):
     ours, theirs = pty.openpty()
     words = ["decode", "--corpus", str(corpus), "--query-id", hostile.ids("q")[-2], "-k", "50"]
     command = [sys.executable, "-m", "engine.cli", *words]
@@ -159,7 +159,7 @@ def writing(command, file, corpus, work):
 
 @pytest.mark.threat("a place to write that is none", "a sentence, no traceback, and nothing of it is changed")
 @pytest.mark.parametrize("command", WRITERS)
-def test_a_place_that_cannot_be_written_is_named(command, corpus, work, tmp_path):
+def test_unwritable_path_is_named_in_the_error(command, corpus, work, tmp_path):
     inside = tmp_path / "file"
     inside.write_text("here")
     words, _ = writing(command, inside / "x", corpus, work)

@@ -92,11 +92,8 @@ def test_a_home_that_cannot_be_written_is_said_once(tmp_path, monkeypatch, caplo
         cache.put("things", KEY, b"x")
         assert cache.get("things", KEY) is None
     (message,) = caplog.messages
-    assert (
-        "nothing new is kept in" in message
-        and "file/home (Not a directory)" in message
-        and "set FRONTIER_HOME" in message
-    )
+    assert "nothing new is kept in" in message and "file/home (Not a directory)" in message
+    assert "set FRONTIER_HOME" in message
     assert storage_warning() in message
     folder = cache.open_section("things")
     assert folder == cache.open_section("things") and not folder.is_relative_to(tmp_path / "file")

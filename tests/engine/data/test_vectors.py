@@ -107,8 +107,8 @@ def test_broken_vector_files_are_refused(tmp_path):
     np.save(tmp_path / "whole.npy", np.ones((50, 50)))
     np.savez(tmp_path / "whole.npz", vectors=np.ones((50, 50)))
     for name in ("whole.npy", "whole.npz"):
-        whole = (tmp_path / name).read_bytes()
-        for content in (b"", whole[:9], whole[:100], whole[:-3000], b"\x93NUMPY\x01\x00v\x00{'descr': 1}"):
+        raw = (tmp_path / name).read_bytes()
+        for content in (b"", raw[:9], raw[:100], raw[:-3000], b"\x93NUMPY\x01\x00v\x00{'descr': 1}"):
             with pytest.raises(DataError, match="cut"):
                 load_vectors(written(tmp_path, f"cut{Path(name).suffix}", content))
     np.savez(tmp_path / "many.npz", a=np.eye(2), b=np.eye(3))

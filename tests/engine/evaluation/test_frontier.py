@@ -73,11 +73,8 @@ def test_frontier_prefers_shorter_times(where):
         p = placed[i / 10 if len(where) > 1 else None]
         assert (p.x, p.y, p.dominated, p.x_low, p.x_high) == (t, y, beaten[i], None, None)
     longest, lowest = max(t for t, _ in where), min(y for _, y in where)
-    assert curves.reference == (longest, lowest) and (curves.metrics, curves.untimed, curves.remark) == (
-        ("recall",),
-        0,
-        "",
-    )
+    assert curves.reference == (longest, lowest)
+    assert (curves.metrics, curves.untimed, curves.remark) == (("recall",), 0, "")
     assert curves.hypervolume == compute_hypervolume(np.array([(-t, y) for t, y in where]), (-longest, lowest))
 
 
@@ -173,12 +170,12 @@ def test_dominated_points_change_no_other():
     points = sweep()
     curves = frontier(points, reference=(0, 0))
     worse = cell("dpp", {name: v - 0.5 for name, v in points[3].values.items()})
-    extended = frontier([worse, *points], reference=(0, 0))
-    assert extended.curves["DPP · λ 0.8"][0].dominated
-    assert extended.hypervolume == pytest.approx(curves.hypervolume)
-    assert [p.name for p in extended.front] == [p.name for p in curves.front]
+    worse_too = frontier([worse, *points], reference=(0, 0))
+    assert worse_too.curves["DPP · λ 0.8"][0].dominated
+    assert worse_too.hypervolume == pytest.approx(curves.hypervolume)
+    assert [p.name for p in worse_too.front] == [p.name for p in curves.front]
     assert flatten_curves(curves) == pytest.approx(
-        [v for label in curves.curves for p in values(extended)[label] for v in p[2:]]
+        [v for label in curves.curves for p in values(worse_too)[label] for v in p[2:]]
     )
 
 

@@ -123,11 +123,8 @@ def test_measure_without_queries_is_empty():
 
 
 def test_available_metrics_are_all_measurable():
-    qrels, aspects, points = (
-        engine.Qrels({"a": {"d0": 1}}),
-        {"a": {"x": frozenset({"d0"})}},
-        embeddings_of([[1.0, 0.0, 0.0]]),
-    )
+    qrels, aspects = engine.Qrels({"a": {"d0": 1}}), {"a": {"x": frozenset({"d0"})}}
+    points = embeddings_of([[1.0, 0.0, 0.0]])
     assert available_metrics() == ("ilad", "redundancy")
     assert set(available_metrics(qrels)) == {*ALL, "budget_recall", "redundancy"}
     assert set(available_metrics(None, aspects)) == {"ilad", "redundancy", "alpha_ndcg", "s_recall"}

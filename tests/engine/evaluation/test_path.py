@@ -83,10 +83,8 @@ def test_path_agrees_with_selector_at_every_weight(name, family, seeds):
                 for depth in (None, 25):
                     (path,) = engine.path(name, rows, queries, k, depth=depth, **params)
                     assert (np.diff(path.breakpoints) > 0).all() and len(path) == len(path.breakpoints) + 1
-                    max_breakpoints = 3 if len(seeds) == 1 else None
-                    count_line_reads(
-                        name, path, rows, queries[0], sample_values(path, rng, 10, max_breakpoints), **params
-                    )
+                    limit = 3 if len(seeds) == 1 else None
+                    count_line_reads(name, path, rows, queries[0], sample_values(path, rng, 10, limit), **params)
 
 
 @pytest.mark.exhaustive
@@ -129,9 +127,8 @@ def test_large_corpora_hold_the_rows_of_their_picks(name, monkeypatch):
                 small.setattr(lambda_path, "N_GUESS_ROWS", 20)
                 held_rows = engine.path(name, rows, queries, interval=interval, **params)
             for full_path, held_path in zip(full, held_rows, strict=True):
-                assert (full_path.lines.ends == held_path.lines.ends).all() and (
-                    full_path.lines.picks == held_path.lines.picks
-                ).all()
+                assert (full_path.lines.ends == held_path.lines.ends).all()
+                assert (full_path.lines.picks == held_path.lines.picks).all()
                 assert (full_path.lines.gains == held_path.lines.gains).all()
 
 
@@ -453,8 +450,7 @@ def test_first_of_returns_first_level_with_that_support_size(family):
 def test_a_path_is_the_same_every_time(family):
     for rows, query, best in problems(family, range(3)):
         first, second = (
-            regularization_path(build_candidates(rows, query, keep_gram), 0.01, 1e-3 * best)
-            for keep_gram in (False, True)
+            regularization_path(build_candidates(rows, query, gram), 0.01, 1e-3 * best) for gram in (False, True)
         )
         for name in ("levels", "ends", "members", "p", "q"):
             assert np.array_equal(getattr(first, name), getattr(second, name))

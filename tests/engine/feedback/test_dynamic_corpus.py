@@ -19,7 +19,7 @@ def space():
 
 
 @pytest.mark.parametrize("how", HOWS)
-def test_what_is_away_is_neither_drawn_nor_moved(space, how):
+def test_absent_documents_are_neither_drawn_nor_moved(space, how):
     away = [0, 3, 4, 20]
     start = orag.session(space, **how, temperature=0.3)
     smaller = orag.change(start, went=away)
@@ -107,7 +107,7 @@ def test_a_document_that_returns_keeps_what_it_learnt(space):
 
 
 @pytest.mark.parametrize("how", HOWS)
-def test_hops_are_rounds_one_after_the_other(space, how):
+def test_multi_hop_equals_consecutive_rounds(space, how):
     """Algorithm 4 is Algorithm 1 on the sub-questions, one after the other."""
     queries, right = queries_near(space)
     answers = {orag.session(space).resolve_query(q).digest: int(r) for q, r in zip(queries, right, strict=True)}
@@ -131,7 +131,7 @@ def test_hops_are_rounds_one_after_the_other(space, how):
             orag.multi_hop(hopped, "q", nothing, lambda q, item: 1)
 
 
-def test_what_still_holds_of_a_corpus_that_changed(space):
+def test_carry_to_a_changed_corpus_keeps_unchanged_documents(space):
     """d0 has another text, d1 is gone, one is new, and the rest stand in another order."""
     session = lived(orag.session(space, temperature=0.3), 60, kinds="ostr")
     ids, vectors = space.corpus.ids, space.vectors.numpy()

@@ -32,7 +32,7 @@ def test_parquet_comes_back_as_it_was(tmp_path, after):
     assert metadata[b"frontier.embeddings"].decode() == after.embeddings().digest
 
 
-def test_what_cannot_be_written_is_refused(tmp_path, after):
+def test_unwritable_export_raises_error(tmp_path, after):
     for name in ("vectors.csv", "vectors"):
         with pytest.raises(engine.ParamError, match="path must end in"):
             orag.export(after, tmp_path / name)
@@ -42,7 +42,7 @@ def test_what_cannot_be_written_is_refused(tmp_path, after):
     assert engine.load_vectors(orag.export(lines, tmp_path / "v.npz")).ids == ("a\nb", "c")
 
 
-def test_a_store_ranks_by_what_was_learnt(after):
+def test_qdrant_ranks_by_exported_vectors(after):
     qdrant = pytest.importorskip("qdrant_client")
     client = qdrant.QdrantClient(":memory:")
     start = orag.at(after, 0)

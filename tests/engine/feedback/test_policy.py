@@ -57,7 +57,7 @@ def test_weights_of_several_drawn_are_unbiased(k):
         assert printed[0] / ROUNDS > 1.3, "as printed the weights are biased"
 
 
-def test_one_and_all_are_exact(space):
+def test_weights_of_one_and_of_all_drawn_are_exact(space):
     for k in (8, 50):
         items, weights = draw_rows(P, draw_gumbel(0, 4, 8), k)
         assert sorted(items) == list(range(8)) and weights == (1.0,) * 8
@@ -178,11 +178,11 @@ def test_the_same_seed_and_round_draw_the_same(space):
 
 def test_the_temperature_gives_the_perplexity(space):
     queries, _ = queries_near(space, 33)
-    asked = engine.Embeddings(tuple(map(str, range(33))), torch.from_numpy(queries))
-    session = orag.session(space, queries=asked)
+    embedded = engine.Embeddings(tuple(map(str, range(33))), torch.from_numpy(queries))
+    session = orag.session(space, queries=embedded)
     scores = queries.astype(np.float64) @ space.vectors.numpy().astype(np.float64).T
     assert math.isclose(np.median(orag.perplexity(scores, session.temperature)), 8, rel_tol=1e-6)
-    assert orag.session(space, queries=asked, perplexity=3).temperature < session.temperature
+    assert orag.session(space, queries=embedded, perplexity=3).temperature < session.temperature
     assert orag.session(space, temperature=0.5).temperature == 0.5
     assert orag.session(space, "paper").temperature == 1.0
     assert 0 < orag.session(space).temperature < 1
@@ -346,7 +346,7 @@ def test_second_moments_and_which_estimator_is_steadier(instance):
         assert abs(printed * q2 - full) > 1e-3, "the printed middle line is not the second moment"
 
 
-def test_no_number_overflows(instance):
+def test_extreme_temperature_and_lengths_do_not_overflow(instance):
     """τ = 1e-3 and vectors of length 1e3: one document has all of the softmax, and nothing becomes NaN."""
     rng = np.random.default_rng(0)
     space = space_of((1e3 * rng.standard_normal((N, 5)) / np.sqrt(5)).astype(np.float32))

@@ -37,7 +37,7 @@ def test_every_parameter_is_checked_and_written_and_read(space, param):
     assert param.help.endswith(".") and param.symbol
 
 
-def test_what_is_no_setting_is_refused(space):
+def test_bad_setting_raises_param_error(space):
     with pytest.raises(engine.ParamError, match="preset must be one of default, careful, paper"):
         orag.session(space, "bold")
     with pytest.raises(engine.ParamError, match="no parameter momentum"):

@@ -60,7 +60,7 @@ def test_undo_in_any_order_is_the_fold_without_the_events(session_pair, seed):
     assert folded.round == 45, "the numbers of rounds that were undone are not drawn with again"
 
 
-def test_reset_is_the_beginning(session_pair):
+def test_reset_returns_to_the_initial_session(session_pair):
     start, after = session_pair
     empty = orag.reset(after)
     assert same(empty, start) and empty.embeddings() is start.space.embeddings
@@ -69,7 +69,7 @@ def test_reset_is_the_beginning(session_pair):
     assert same(orag.at(empty, 45), after)
 
 
-def test_looking_back_is_a_replay_to_there(session_pair):
+def test_replay_of_a_prefix_equals_the_session_then(session_pair):
     start, after = session_pair
     assert after.round == after.position == 45 and not same(start, after)
     for t in (0, 1, 16, 45):
@@ -89,7 +89,7 @@ def test_looking_back_is_a_replay_to_there(session_pair):
             orag.at(after, wrong)
 
 
-def test_two_futures_of_one_session_do_not_meet(session_pair):
+def test_branches_of_a_session_are_independent(session_pair):
     start, after = session_pair
     middle = orag.at(after, 20)
     first, second = (orag.feed(middle, after.events[future]) for future in (20, 30))
@@ -98,7 +98,7 @@ def test_two_futures_of_one_session_do_not_meet(session_pair):
     assert same(middle, orag.at(after, 20)) and middle.events == after.events[:20]
 
 
-def test_nothing_that_is_handed_out_can_be_written_to(session_pair):
+def test_session_arrays_are_read_only(session_pair):
     _, after = session_pair
     row = after.events[0].item
     away = orag.change(after, went=[row]).available
@@ -149,7 +149,7 @@ def test_the_guards_hold_after_any_stream(seed, mode, rate, cap, trust, length):
     assert (np.linalg.norm(session.exact, axis=1) <= radius * (1 + 1e-12)).all()
 
 
-def test_which_documents_move_and_which_way(space):
+def test_feedback_moves_the_drawn_documents_towards_or_away(space):
     query, right = (part[0] for part in queries_near(space, 1))
     for mode in ("chosen", "full"):
         session = orag.session(space, mode=mode, temperature=0.2, ball=False, trust=None, cap=None)
@@ -226,7 +226,7 @@ def test_people_vote_once_and_a_newer_vote_counts(space):
     assert same(again, orag.replay(start, again.events[1:])) and same(orag.undo(again, again.events[1].id), click)
 
 
-def test_what_is_undone_twice_or_not_there(space):
+def test_undo_of_an_undone_or_unknown_event_raises_error(space):
     after = lived(orag.session(space, temperature=0.2), 6)
     event = after.events[2]
     once = orag.undo(after, event.id)
@@ -239,7 +239,7 @@ def test_what_is_undone_twice_or_not_there(space):
         orag.undo(orag.at(after, 2), event.id)
 
 
-def test_a_difference_says_what_moved_and_why(space):
+def test_diff_lists_moved_documents_with_their_events(space):
     start = orag.session(space, temperature=0.2)
     after = lived(start, 10, kinds="ot")
     difference = orag.diff(start, after)

@@ -54,7 +54,7 @@ def states_are_kept_often(monkeypatch):
 @pytest.mark.parametrize("how", HOWS)
 @settings(max_examples=20, deadline=None)
 @given(deeds=DEEDS, seed=st.integers(0, 99))
-def test_any_history(how, deeds, seed):
+def test_session_equals_the_formulas_for_any_history(how, deeds, seed):
     start = session = orag.session(SPACE, **how, temperature=0.2)
     rng, live, seen, names, lives = np.random.default_rng(seed), [], [], {}, [[]]
     for deed, value in deeds:

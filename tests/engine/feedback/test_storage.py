@@ -246,7 +246,7 @@ def test_another_corpus_or_encoder_is_refused(tmp_path, space, log):
         orag.log(tmp_path / "own.sqlite", engine.Space(corpus, replace(nearly.embeddings, encoder=None), "cpu"))
 
 
-def test_what_still_holds_can_be_kept(tmp_path, space, log):
+def test_carry_keeps_events_of_unchanged_documents(tmp_path, space, log):
     path, old_session = log.path, log.session
     texts = list(space.corpus.texts)
     about = old_session.events[0].item
@@ -328,7 +328,7 @@ def test_a_step_that_fails_leaves_the_log_free_for_others(tmp_path, space, log):
         (["PRAGMA application_id = 0x46524C47"], "is a database, but no log"),
     ],
 )
-def test_a_file_that_is_something_else_is_refused(tmp_path, space, make_file, message):
+def test_foreign_file_raises_error(tmp_path, space, make_file, message):
     path = tmp_path / "log.sqlite"
     if isinstance(make_file, bytes):
         path.write_bytes(make_file)
@@ -358,7 +358,7 @@ def test_a_log_of_another_schema_is_refused(tmp_path, space, odd):
     )
 
 
-def test_two_in_one_process_lose_nothing(tmp_path, space):
+def test_two_open_logs_of_one_file_lose_no_event(tmp_path, space):
     """Each sees a session that is out of date by the time it writes."""
     path = tmp_path / "log.sqlite"
     a, b = orag.log(path, space, temperature=0.2), orag.log(path, space)
@@ -379,7 +379,7 @@ def test_two_in_one_process_lose_nothing(tmp_path, space):
     assert shared.session.round == 72 and same(orag.load(path, space)[0], shared.session)
 
 
-def test_a_step_goes_on_from_what_is_there(tmp_path, space, log):
+def test_feed_continues_from_the_stored_session(tmp_path, space, log):
     lines, old_session = bodies_of(log.path), log.session
     for step in (lambda now: orag.at(now, 3), lambda now: lived(orag.session(space), 30), lambda now: orag.at(now, 0)):
         with pytest.raises(engine.ParamError, match="step must go on"):
@@ -448,7 +448,7 @@ def test_two_writers_of_five_hundred(in_memory, space):
     assert same(log.refresh(), session)
 
 
-def test_where_a_log_belongs(space, tmp_path, monkeypatch):
+def test_default_log_path(space, tmp_path, monkeypatch):
     monkeypatch.setenv("FRONTIER_HOME", str(tmp_path))
     assert orag.place(space) == tmp_path / "feedback" / "corpus-abababab.sqlite"
     log = orag.log(orag.place(space), space)

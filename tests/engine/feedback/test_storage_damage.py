@@ -118,7 +118,7 @@ def test_a_beginning_that_no_log_has_is_refused(tmp_path, space, lines, odd):
             orag.load(path, space, carry=carry)
 
 
-def test_what_could_not_be_read_back_is_not_written(tmp_path, space):
+def test_unreadable_event_is_not_written(tmp_path, space):
     log = orag.log(tmp_path / "log.sqlite", space)
     event = vote(log.session, 1)
     for odd in ({"person": 5}, {"time": 1e300}, {"round": 0}, {"kind": "wild"}, {"coefficients": (HUGE,)}):
@@ -129,7 +129,7 @@ def test_what_could_not_be_read_back_is_not_written(tmp_path, space):
     assert orag.load(log.path, space)[0].round == 1
 
 
-def test_the_views_have_words_for_all_that_feedback_says():
+def test_views_describe_every_kind_of_feedback():
     assert set(FEEDBACK_WORDS) == KIND_OUTCOMES
 
 
@@ -140,7 +140,7 @@ def test_other_feedback_under_the_same_id_is_another_session(tmp_path, space, li
     assert [e.id for e in first.history] == [e.id for e in second.history] and first.digest != second.digest
 
 
-def test_a_session_that_is_no_numbers_replaces_nothing(tmp_path, space, lines, monkeypatch):
+def test_non_finite_session_replaces_no_log(tmp_path, space, lines, monkeypatch):
     lines[0]["preset"] |= {"cap": None, "trust": None, "ball": False}
     lines[3]["coefficients"] = [1e308 for _ in lines[3]["coefficients"]]
     endless = orag.load(write_export(tmp_path / "endless.jsonl", *lines), space)[0]

@@ -62,7 +62,7 @@ def replay_judgements(done):
 
 @settings(max_examples=100, deadline=None)
 @given(OPERATIONS)
-def test_any_order_of_operations(operations):
+def test_log_equals_replay_for_any_operations(operations):
     with TemporaryDirectory() as folder:
         path = Path(folder) / "new" / "log.sqlite"
         log, other_log = JudgingLog(path), JudgingLog(path)
@@ -110,7 +110,7 @@ def test_two_processes_that_write_at_once_lose_nothing(tmp_path):
         assert grades == [(f"d{n}", n % 4) for n in range(40) if n % 10 != 9]
 
 
-def test_what_is_there_counts_before_the_call_returns(tmp_path):
+def test_judgement_is_stored_when_the_call_returns(tmp_path):
     log = JudgingLog(tmp_path / "log.sqlite")
     assert log.read() is not None and not log.path.exists(), "reading makes no file"
     log.judge("q", "d", 2, "ann")
@@ -124,7 +124,7 @@ def events_of(path):
 
 
 @pytest.mark.parametrize("grade", [4, -1, 1.0, True, "2"])
-def test_no_other_grade_is_taken(tmp_path, grade):
+def test_invalid_grade_raises_error(tmp_path, grade):
     log = JudgingLog(tmp_path / "log.sqlite")
     with pytest.raises(engine.ParamError, match="grade must be 0, 1, 2, 3, or none to skip"):
         log.add([Judgement(query="q", document="d", grade=1), Judgement(query="q", document="d", grade=grade)])
@@ -202,7 +202,7 @@ def test_a_query_keeps_its_text(tmp_path):
     assert log.read().queries(queries).ids == ("z", "a", "b")
 
 
-def test_a_folder_that_cannot_be_made_is_said(tmp_path):
+def test_uncreatable_folder_raises_error(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(engine.FrontierError, match="cannot write"):
         JudgingLog(tmp_path / "file" / "log.sqlite").judge("q", "d", 1)
@@ -220,7 +220,7 @@ def note_lines(*rows):
     return Judged(tuple(Judgement(query=q, document=d, grade=g, person=p) for q, d, g, p in rows))
 
 
-def test_what_remains_for_a_person():
+def test_remaining_pairs_of_a_person():
     pairs = [("q", f"d{n}") for n in range(6)]
     judged = note_lines(
         ("q", "d0", 1, "ann"), ("q", "d2", 0, "ann"), ("q", "d3", None, "ann"), ("q", "d4", None, "bob")

@@ -52,7 +52,7 @@ def test_a_document_that_all_have_at_one_rank_separates_nothing():
     st.lists(LISTS.filter(lambda lists: len(lists) >= 3).map(lambda lists: lists[:3]), min_size=1, max_size=4),
     st.integers(1, 4),
 )
-def test_orders_are_what_they_say(queries, together):
+def test_pool_orders_match_their_definitions(queries, together):
     pool = build_pool(
         runs_of({f"q{n}": lists for n, lists in enumerate(queries)}), [f"q{n}" for n in range(len(queries))], 6
     )
@@ -77,7 +77,7 @@ def test_orders_are_what_they_say(queries, together):
         assert list(turns) == [pair for turn in rounds for pair in turn], "queries take turns, so many documents each"
 
 
-def test_equal_orders_every_time_and_bad_arguments():
+def test_pool_order_is_deterministic_and_bad_arguments_raise():
     runs = runs_of({"q": [("a", "b"), ("b", "a")]})
     pool = build_pool(runs, ["q"], 2)
     assert order_pairs(pool) == order_pairs(pool) == (("q", "a"), ("q", "b")), "ties: the first system's"

@@ -48,7 +48,7 @@ def test_agreement_is_cohens_kappa(pairs):
     assert agreement.weighted == pytest.approx(kappa(pairs, lambda a, b: (a - b) ** 2))
 
 
-def test_nobody_agrees_alone():
+def test_agreement_of_one_person_is_empty():
     assert compute_agreement(judge(("q", "d", 1, "ann"), ("q", "e", 1, "bob"))) == ()
 
 
@@ -101,7 +101,7 @@ def test_more_judging_moves_no_query_to_the_other_split(tmp_path, judgements):
         assert set(first[split].grades) <= set(after[split].grades)
 
 
-def test_what_cannot_be_exported_is_said(tmp_path, judgements):
+def test_unexportable_judgements_raise_error(tmp_path, judgements):
     with pytest.raises(engine.DataError, match="nothing is judged yet"):
         export_judgements(Judged(), tmp_path / "out")
     with pytest.raises(engine.DataError, match=r"dataset_queries must hold every judged query .* 'k1'"):

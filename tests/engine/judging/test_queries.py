@@ -8,7 +8,7 @@ from engine.judging.queries import collect_queries, read_queries
 DATASET_QUERIES = engine.Queries(("k1", "a"), ("sort an  array", "other"))
 
 
-def test_lines_of_text_are_queries_each_once(tmp_path):
+def test_read_queries_deduplicates_lines_of_text(tmp_path):
     path = tmp_path / "searches.txt"
     path.write_text("how to sort\n\n  sort an array \nhow  to sort\nwhat\n")
     queries = read_queries(path, dataset_queries=DATASET_QUERIES)
@@ -60,7 +60,7 @@ def test_ids_that_stand_for_several_queries_are_not_used():
         ("a.pdf", "x", None, "cannot read .pdf"),
     ],
 )
-def test_what_cannot_be_read_is_said(tmp_path, name, content, column, message):
+def test_unreadable_queries_raise_error(tmp_path, name, content, column, message):
     (tmp_path / name).write_text(content)
     with pytest.raises(engine.DataError, match=message):
         read_queries(tmp_path / name, column)

@@ -72,7 +72,7 @@ def test_another_baseline_turns_the_difference_round():
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_worst_and_best_are_what_unjudged_documents_can_do(seed):
+def test_bounds_are_the_extremes_over_all_judgements(seed):
     """For precision, which a document changes by its own share alone: the extremes over every way to judge the rest."""
     base, second = random_runs(seed, queries=2)[:2]
     qrels = engine.Qrels(
@@ -94,7 +94,7 @@ def test_worst_and_best_are_what_unjudged_documents_can_do(seed):
     assert row.is_open == (np.sign(min(seen)) != np.sign(max(seen)))
 
 
-def test_nothing_is_open_once_all_is_judged():
+def test_fully_judged_standing_has_no_open_bounds():
     runs = random_runs(7)
     qrels = random_qrels(8, share=1.1)
     standing = compute_standing(runs, qrels, SPACE, QUERIES, metric="ndcg", k=4)
@@ -114,7 +114,7 @@ def test_one_unjudged_document_can_decide():
     assert not compute_standing(runs, sure, SPACE, QUERIES, k=2).differences[0].is_open
 
 
-def test_the_sentences_say_what_is_there_and_what_it_takes():
+def test_sentences_state_the_difference_and_queries_needed():
     rng = np.random.default_rng(0)
     runs = runs_of(*([rng.permutation(12)[:4].tolist() for _ in range(6)] for _ in range(2)))
     standing = compute_standing(runs, random_qrels(1), SPACE, QUERIES, k=4, difference=0.1)
@@ -150,6 +150,6 @@ def test_one_query_has_a_mean_and_no_interval():
         ({"difference": 0.0}, ParamError, "difference must be a number other than 0"),
     ],
 )
-def test_what_cannot_be_told_is_said(how, error, message):
+def test_incomparable_runs_raise_error(how, error, message):
     with pytest.raises(error, match=message):
         compute_standing(random_runs(0), how.pop("qrels", random_qrels(0)), SPACE, QUERIES, k=4, **how)

@@ -54,7 +54,7 @@ def test_the_votes_that_count_are_listed(session):
     assert [j.grade for j in convert_votes(after, Judged(), queries).judgements] == [1, 0, 1, 1]
 
 
-def test_taken_over_twice_nothing_is_new(session, tmp_path):
+def test_converting_votes_twice_adds_nothing(session, tmp_path):
     from engine.judging.log import JudgingLog
 
     after = feed_all(session, lambda s: orag.thumb(s, query_of(s, "how"), 1, True, person="ann"))
@@ -66,7 +66,7 @@ def test_taken_over_twice_nothing_is_new(session, tmp_path):
     assert log.read().judgements[0].query == converted.queries.ids[0]
 
 
-def test_nothing_to_take_and_a_grade_that_is_none(session):
+def test_no_votes_convert_to_nothing_and_bad_grade_raises(session):
     converted = convert_votes(session, Judged())
     assert (len(converted.queries), converted.judgements, converted.notices) == (0, (), ())
     with pytest.raises(engine.ParamError, match="grade must be 1, 2, 3; got 0"):

@@ -56,7 +56,7 @@ def test_the_start_is_held_against_the_encoder():
     assert "more epochs" not in verdict_of("dense", [row("encoder", 0.1), row("dense-cont", 0.1)])
 
 
-def test_where_nothing_was_learnt_it_says_so_first():
+def test_verdict_states_first_that_nothing_was_learnt():
     text = verdict_of("nnn", [row("dense-cont", 0.2), row("dense-cont, nnn", 0, significant=False)], unimproved=True)
     assert text.startswith("Training nnn never improved dev")
     assert verdict_of("nnn", []) == "" and "1 epoch." in verdict_of("colt", [row("dense-cont", 0.1)], epochs=1)

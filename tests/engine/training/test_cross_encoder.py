@@ -72,7 +72,7 @@ def dev_ndcg(model, data):
     return quality(decoder, space, (space, words, qrels), metrics=("ndcg",), k=10)["ndcg"]
 
 
-def test_it_learns_what_tells_documents_apart(data, trained, tiny):
+def test_training_raises_dev_ndcg(data, trained, tiny):
     folder, looks = trained
     assert [look.epoch for look in looks] == [-1, 0, 1] and looks[0].loss is None and looks[1].loss > 0
     assert looks[0].ndcg < 0.7 and max(look.ndcg for look in looks) > looks[0].ndcg + 0.25
@@ -200,7 +200,7 @@ def test_negatives_are_hard_and_sampled_and_never_relevant(tiny, data, monkeypat
     assert len(seen["lists"]) == 29, "a query of train that has the text of one of dev is left out"
 
 
-def test_what_does_not_fit_is_refused(tiny, data, tmp_path):
+def test_bad_training_argument_raises_error(tiny, data, tmp_path):
     corpus, queries, qrels = data
     out = tmp_path / "out"
     shared = {**qrels, "dev": engine.Qrels({**qrels["dev"].grades, "q0": {"d0.0": 1}})}

@@ -98,7 +98,7 @@ def test_it_starts_as_the_encoder_and_leaves_the_shared_one_alone(data, folder, 
     assert trained.recipe.query_side == "encoder" and not trained.space.vectors.allclose(space.vectors, atol=1e-4)
 
 
-def test_its_own_step_size_where_none_is_given(data):
+def test_default_step_size_is_the_encoders(data):
     result = engine.train("dense", *data, query_side="encoder", batch=160, epochs=1)
     assert result.recipe.query_rate == ENCODER_RATE == 2e-5
 
@@ -253,7 +253,7 @@ def test_an_encoder_trains_on_and_over_adapters(data, trained, sample, tmp_path)
 # Edges
 
 
-def test_what_has_no_texts_is_refused(data, trained, sample):
+def test_training_without_texts_raises_error(data, trained, sample):
     space, queries, qrels = data
     bare = replace(queries, texts=None)
     for call in (

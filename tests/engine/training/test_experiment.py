@@ -54,7 +54,7 @@ def test_a_course_always_has_its_control(data, course_result, folder):
     assert comparable(alone.history) == comparable(last.history)
 
 
-def test_its_table_is_what_measure_says(data, course_result):
+def test_course_table_equals_measure(data, course_result):
     table, last = course_result[0].table, course_result[0].last
     assert list(table.values) == ["encoder", "dense", "dense, nnn", "dense-cont", "dense-cont, nnn", "nnn"]
     assert table.split == "test" and table.queries == 50
@@ -71,7 +71,7 @@ def test_its_table_is_what_measure_says(data, course_result):
         assert ("No significant difference" in sentence or "have the same" in sentence) == (not row.significant)
 
 
-def test_where_the_control_is_as_good_the_table_says_so(data):
+def test_course_reports_an_equal_control(data):
     space, queries, qrels = data
     top_k = engine.Decoder(engine.make("top_k"))
     all_qrels = engine.Qrels({**qrels["dev"].grades, **qrels["test"].grades})
@@ -81,7 +81,7 @@ def test_where_the_control_is_as_good_the_table_says_so(data):
         compare_systems([System("one", space, top_k)], queries, engine.Qrels({}), "none")
 
 
-def test_a_course_goes_on_where_it_was(data, course_result, folder, monkeypatch):
+def test_stopped_course_resumes(data, course_result, folder, monkeypatch):
     result, _ = course_result
     monkeypatch.setattr("engine.training.train.fit", None)
     again = course("nnn", *data, folder=folder, **PARAMS)
@@ -98,14 +98,10 @@ def test_a_course_may_start_elsewhere_and_end_early(data, course_result):
     assert list(longer.table.values) == ["encoder", "start (nnn)", "dense-cont"]
     fresh_course = course("dense", *data, **{**QUICK, "epochs": 1})
     assert list(fresh_course.stages) == ["dense", "dense-cont"]
-    assert (
-        list(fresh_course.table.values) == ["encoder", "dense-cont", "dense"]
-        and fresh_course.last is fresh_course.stages["dense"]
-    )
-    assert {row.baseline for row in fresh_course.table.told} == {
-        "encoder",
-        "dense-cont",
-    } and "dense" in fresh_course.verdict
+    assert list(fresh_course.table.values) == ["encoder", "dense-cont", "dense"]
+    assert fresh_course.last is fresh_course.stages["dense"]
+    assert {row.baseline for row in fresh_course.table.told} == {"encoder", "dense-cont"}
+    assert "dense" in fresh_course.verdict
 
     half = course("nnn", *data, stop=StopAfter(3), **PARAMS)
     assert half.table is None and list(half.stages) == ["dense"] and "by hand" in half.last.stopped

@@ -114,12 +114,12 @@ def test_minimisers_over_many_rows_are_those_over_all_at_once(l2, monkeypatch):
     """The rows that queries have in common, grown until all others are proven to have no weight."""
     rows, queries, _ = instance(7, n=400, d=24, batch=9, rows=clustered_rows)
     rows, queries = rows.float(), queries.float()
-    whole = supports(rows, queries, 0.03, l2)
+    expected = supports(rows, queries, 0.03, l2)
     monkeypatch.setattr(implicit, "MAX_DIRECT_ROWS", 10)
     monkeypatch.setattr(implicit, "FIRST_SUPPORT_SIZE", 2)
     grown = supports(rows, queries, 0.03, l2)
-    full = [torch.zeros(9, 400, dtype=torch.float64).scatter_add_(1, s.members, s.weights) for s in (whole, grown)]
-    assert sizes_of(whole)[:-1].min() > 3 and (whole.weights[~whole.mask] == 0).all()
+    full = [torch.zeros(9, 400, dtype=torch.float64).scatter_add_(1, s.members, s.weights) for s in (expected, grown)]
+    assert sizes_of(expected)[:-1].min() > 3 and (expected.weights[~expected.mask] == 0).all()
     assert (full[0] - full[1]).abs().max() < 1e-8
     assert violations(rows, queries, full[1].numpy(), 0.03, l2).max() < 1e-8
     for b in range(0, 9, 4):
@@ -142,12 +142,12 @@ def test_a_row_whose_dual_exceeds_the_penalty_a_little_joins_the_support(excess,
 
 def over_vectors(n=60, d=16, queries=8):
     rng = np.random.default_rng(2)
-    rows, asked = clustered_rows(rng, n, d), random_rows(rng, queries, d)
+    rows, points = clustered_rows(rng, n, d), random_rows(rng, queries, d)
     generator = torch.Generator().manual_seed(0)
     corpus = CorpusAdapter(d, 24, generator)
     torch.nn.init.constant_(corpus.alpha, -1.0)  # so that the network has a share in the answer
     adapters = Adapters(QueryAdapter(d, 24, generator), (corpus,))
-    return OverVectors(adapters, torch.from_numpy(asked).float(), torch.from_numpy(rows).float())
+    return OverVectors(adapters, torch.from_numpy(points).float(), torch.from_numpy(rows).float())
 
 
 @pytest.mark.parametrize("kind", ["extended", "eq6"])

@@ -82,10 +82,10 @@ def words():
     """Texts of a few words of twelve, some shared by nearly all."""
     rng = np.random.default_rng(3)
     texts = [" ".join(f"w{int(w * w / 12)}" for w in rng.integers(12, size=rng.integers(1, 9))) for _ in range(30)]
-    asked = [" ".join(f"w{w}" for w in rng.integers(11, size=3)) for _ in range(12)] + ["nothing known"]
+    texts_asked = [" ".join(f"w{w}" for w in rng.integers(11, size=3)) for _ in range(12)] + ["nothing known"]
     space = space_of(corpus_of(texts), torch.from_numpy(random_rows(rng, 30, 4)).float())
     ids = tuple(f"q{i}" for i in range(13))
-    queries = engine.Embeddings(ids, torch.from_numpy(random_rows(rng, 13, 4)).float(), None, tuple(asked))
+    queries = engine.Embeddings(ids, torch.from_numpy(random_rows(rng, 13, 4)).float(), None, tuple(texts_asked))
     grades = {q: {f"d{int(j)}": 1 for j in rng.permutation(30)[:4]} for q in ids}
     splits = {"train": only(engine.Qrels(grades), ids[1:]), "dev": only(engine.Qrels(grades), ids[:1])}
     return space, queries, splits, gather_samples(space, queries, splits, "train", "dev")

@@ -66,7 +66,7 @@ def test_same_seed_same_history_and_no_global_randomness(method, data):
 # History
 
 
-def test_history_says_what_the_decoder_does(data):
+def test_history_counts_equal_the_decoders(data):
     """With steps of size 0 an epoch sees the embeddings as they are: exact weights say what it must have counted."""
     space, _, qrels = data
     still = {**NNN, "l1": 0.65, "query_rate": 0.0, "corpus_rate": 0.0, "epochs": 1, "weight_decay": 0.0}
@@ -103,14 +103,14 @@ def test_patience_counts_epochs_without_a_strict_gain(data):
     assert len(result.history) == 3 and result.stopped == "no gain in Comp@5 on dev for 2 epochs"
 
 
-def test_where_no_document_has_a_weight_it_stops(data):
+def test_training_stops_where_no_document_has_a_weight(data):
     result = engine.train("nnn", *data, **{**NNN, "l1": 2.0, "loss": "eq6"})
     assert len(result.history) == 2 and result.history[1].empty == 1 and result.run.best == -1
     assert "no document had a weight for any query" in result.stopped
 
 
 @pytest.mark.parametrize("how", ["loss", "gradient"])
-def test_numbers_that_are_none_end_it_with_the_best_kept(data, how):
+def test_non_finite_loss_ends_training_with_the_best_epoch(data, how):
     run = prepare_run(make_recipe("dense", **QUICK), gather_samples(*data, "train", "dev"), 0)
     objective, weight, countdown = run.built.objective, next(run.built.model.parameters()), count(12, -1)
 
@@ -164,7 +164,7 @@ def test_stopped_it_returns_the_best_and_goes_on_from_the_last_epoch(data, tmp_p
     assert again.history[:3] == half.history, "what was done is not done again"
 
 
-def test_what_was_read_outlives_its_file(data, file, tmp_path):
+def test_loaded_weights_survive_overwriting_their_file(data, file, tmp_path):
     """Other bytes in the file's place, as a copy over it leaves them, change nothing that is in memory."""
     path, copy = tmp_path / "run.safetensors", tmp_path / "copy.safetensors"
     path.write_bytes(file.read_bytes())

@@ -92,7 +92,7 @@ def test_text_is_embedded_and_adapted(demo):
     assert result.queries(text).texts == (text,)
 
 
-def test_what_was_trained_is_trained_on(data, dense, tmp_path):
+def test_training_continues_from_a_trained_space(data, dense, tmp_path):
     """The start stands; its query adapter and a new corpus adapter learn; the file alone gives all of it back."""
     space, queries, qrels = data
     start = dense.digest, dense.space.embeddings.vectors.clone()
@@ -348,18 +348,18 @@ def test_commands_say_which_queries_were_learnt_from(folder, checkpoint, tmp_pat
     engine.load_trained(checkpoint, space_of_folder(folder)).save(again)
     store_flags = ("--select", "top_k", "--store", str(tmp_path / "cells.db"))
     for command, *flags in (("decode",), ("sweep", *store_flags), ("ann",)):
-        asked = (command, "--corpus", folder, "-k", "2", "--json", *flags)
+        call = (command, "--corpus", folder, "-k", "2", "--json", *flags)
         for split, message in (("train", warning), ("test", "")):
-            done = invoke(*asked, "--split", split, "--trained", again)
+            done = invoke(*call, "--split", split, "--trained", again)
             assert ("learnt from" in done.stderr) == bool(message) and message in done.stderr
             assert all(json.loads(line) for line in done.stdout.splitlines())
-        assert "learnt from" not in invoke(*asked, "--split", "train").stderr
+        assert "learnt from" not in invoke(*call, "--split", "train").stderr
     tune = ["tune", "--corpus", folder, "-k", "2", "--select", "mmr", "--dev", "dev", "--test", "train"]
     tune += ["--points", "2", "--json", "--store", str(tmp_path / "tune.db"), "--trained", again]
     assert "16 of these 23 queries were learnt from" in invoke(*tune).stderr
 
 
-def test_what_was_learnt_from_is_known_by_text_and_by_id(folder, checkpoint, tmp_path):
+def test_training_queries_are_recognised_by_text_and_by_id(folder, checkpoint, tmp_path):
     dataset = engine.load_dataset(folder)
     trained = engine.load_trained(checkpoint, space_of_folder(folder))
     train, test = dataset.judged("train"), dataset.judged("test")
@@ -390,7 +390,7 @@ def space_of_folder(folder):
     return engine.Space(dataset.corpus, engine.embed(dataset.corpus))
 
 
-def test_decode_takes_what_training_chose(folder, nnn_checkpoint):
+def test_decode_uses_the_decoder_of_the_checkpoint(folder, nnn_checkpoint):
     """A flag that is given wins; what none says is the checkpoint's."""
     decoder = engine.load_trained(nnn_checkpoint, space_of_folder(folder)).decoder
     default = engine.make("nnn")
@@ -419,7 +419,7 @@ def test_decode_takes_what_training_chose(folder, nnn_checkpoint):
     assert done.exit_code == 2 and "--relevance-weight is of mmr" in done.output
 
 
-def test_what_is_no_checkpoint_is_told_apart(folder, checkpoint, tmp_path):
+def test_file_that_is_no_checkpoint_raises_error(folder, checkpoint, tmp_path):
     empty, nothing = tmp_path / "empty", tmp_path / "nothing.safetensors"
     empty.mkdir()
     nothing.write_bytes(b"nothing")

@@ -42,21 +42,21 @@ def check(result, queries, vectors, ids, n):
     """The n best by float64 sums, but for ties within float32's rounding, and floors that no other document exceeds."""
     position = {name: row for row, name in enumerate(ids)}
     exact = vectors.astype(np.float64) @ queries.T
-    for at, names in enumerate(result.ids):
-        scores, length = exact[:, at], np.linalg.norm(queries[at])
+    for b, names in enumerate(result.ids):
+        scores, length = exact[:, b], np.linalg.norm(queries[b])
         columns = [position[name] for name in names]
         assert len(columns) == len(set(columns)) == min(n, len(ids))
-        np.testing.assert_array_equal(result.vectors[at], vectors[columns])
-        np.testing.assert_allclose(result.scores[at], scores[columns], rtol=1e-12, atol=1e-12 * length)
+        np.testing.assert_array_equal(result.vectors[b], vectors[columns])
+        np.testing.assert_allclose(result.scores[b], scores[columns], rtol=1e-12, atol=1e-12 * length)
         outside = np.delete(scores, columns)
         longest = np.linalg.norm(vectors, axis=1).max()
         off = 1e-6 * length * longest
         if len(outside):
-            assert result.scores[at].min() >= outside.max() - off
-            assert outside.max() <= result.floor[at] <= result.scores[at].min() + 20 * off
+            assert result.scores[b].min() >= outside.max() - off
+            assert outside.max() <= result.floor[b] <= result.scores[b].min() + 20 * off
         else:
-            assert result.floor[at] == -math.inf
-        assert (np.diff(result.scores[at]) <= off).all()
+            assert result.floor[b] == -math.inf
+        assert (np.diff(result.scores[b]) <= off).all()
 
 
 @pytest.mark.parametrize("family", FAMILIES)

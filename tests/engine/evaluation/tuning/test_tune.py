@@ -51,12 +51,10 @@ def only(queries, ids):
 def brute(data, decoder, split, k, metrics=("recall", "comp", "ndcg", "ilad")):
     """(metric → per-query values) by decode and measure alone."""
     space, queries, qrels = data
-    split_queries = only(queries, [q for q in queries.ids if q in qrels[split].grades])
-    measures = engine.measure(
-        engine.decode(decoder, space, split_queries, k), space, split_queries.ids, qrels[split], k, metrics
-    )
+    judged = only(queries, [q for q in queries.ids if q in qrels[split].grades])
+    measures = engine.measure(engine.decode(decoder, space, judged, k), space, judged.ids, qrels[split], k, metrics)
     # By id, so that the same seed draws the same queries here and there.
-    return {m: np.array([measures.per_query[m][q] for q in sorted(split_queries.ids)]) for m in metrics}
+    return {m: np.array([measures.per_query[m][q] for q in sorted(judged.ids)]) for m in metrics}
 
 
 def keeps_share(values, first, share):
@@ -86,12 +84,9 @@ def test_the_best_of_the_grid_on_dev_is_reported_on_test(data):
     rows = {row.metric: row for row in study.comparisons}
     assert set(rows) == {"recall", "comp", "ndcg", "ilad"}
     for metric, row in rows.items():
-        assert row.mean == pytest.approx(best_values[metric].mean()) and row.baseline_mean == pytest.approx(
-            top[metric].mean()
-        )
-        assert (row.low, row.high) == pytest.approx(
-            interval(best_values[metric], top[metric], 2000)
-        ) and row.comparisons == 4
+        assert row.mean == pytest.approx(best_values[metric].mean()) and row.comparisons == 4
+        assert row.baseline_mean == pytest.approx(top[metric].mean())
+        assert (row.low, row.high) == pytest.approx(interval(best_values[metric], top[metric], 2000))
         assert row.p == pytest.approx(p_value(best_values[metric], top[metric], 2000))
     assert [row.p_holm for row in rows.values()] == pytest.approx(correct_holm([row.p for row in rows.values()]))
 
@@ -177,15 +172,11 @@ def test_most_diverse_under_a_constraint(data, share):
     feasible = [d for d in on_dev if keeps_share(on_dev[d]["recall"], first, share)]
     assert 0 < len(feasible) < 11
     assert study.decoder == max(feasible, key=lambda d: on_dev[d]["ilad"].mean()) and study.satisfied
-    recall, top = (brute(data, d, "test", 5)["recall"].mean() for d in (study.decoder, study.baseline))
-    assert study.constraint_holds_on_test == (recall >= share * top - 1e-9)
+    mean, top = (brute(data, d, "test", 5)["recall"].mean() for d in (study.decoder, study.baseline))
+    assert study.constraint_holds_on_test == (mean >= share * top - 1e-9)
     assert study.status == ("confirmed on test" if study.constraint_holds_on_test else "not confirmed on test")
-    assert (
-        f"onfirmed on test: Recall is {recall / top:.1%} of Top-k's; you asked for {share:.0%}." in study.sentences[3]
-    )
-    gains = {
-        m: recall - base for m, recall, base in ((r.metric, r.mean, r.baseline_mean) for r in compare_on_dev(study))
-    }
+    assert f"onfirmed on test: Recall is {mean / top:.1%} of Top-k's; you asked for {share:.0%}." in study.sentences[3]
+    gains = {m: mean - base for m, mean, base in ((r.metric, r.mean, r.baseline_mean) for r in compare_on_dev(study))}
     assert gains == {m: pytest.approx(study.chosen.mean[m] - study.base.mean[m]) for m in ("recall", "ilad")}
 
 
@@ -527,10 +518,8 @@ class TestSlices:
 
     def test_mistakes_are_explained(self, data):
         space, queries, qrels = data
-        dev_queries = only(queries, list(qrels["dev"].grades))
-        two = list(
-            sweep([engine.Decoder(engine.make(n)) for n in ("top_k", "mmr")], space, dev_queries, qrels["dev"], 5)
-        )
+        judged = only(queries, list(qrels["dev"].grades))
+        two = list(sweep([engine.Decoder(engine.make(n)) for n in ("top_k", "mmr")], space, judged, qrels["dev"], 5))
         with pytest.raises(engine.ParamError, match="one selector; got mmr, top_k"):
             build_slices(two, two[0], ("recall",), 5)
         with pytest.raises(engine.ParamError, match="mrr: not all were measured"):

@@ -63,13 +63,13 @@ def test_the_loss_is_that_of_the_formulas():
     result = objective(batch).values.detach().numpy()
     q1, t1, s1, q2, s2 = (unit(view.detach().numpy()) for view in model.views())
 
-    def apart(first, second):
+    def contrast_of(first, second):
         score = first @ second.T / 0.2
         return -np.log(np.exp(np.diag(score)) / np.exp(score).sum(1))
 
     relevant = [0, 3, 4, 2]
     scenes = sorted({SCENES[RELEVANT[i]] for i in relevant})
-    query_loss, scene_loss = apart(q1[relevant], q2[relevant]), apart(s1[scenes], s2[scenes]).mean()
+    query_loss, scene_loss = contrast_of(q1[relevant], q2[relevant]), contrast_of(s1[scenes], s2[scenes]).mean()
     for i, value, contrast in zip(relevant, result, query_loss, strict=True):
         score = (q1[i] + q2[i]) @ t1.T
         p = np.exp(score) / np.exp(score).sum()
