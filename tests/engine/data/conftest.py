@@ -7,7 +7,7 @@ from support.encoders import copied
 
 
 @pytest.fixture
-def encoded(monkeypatch):
+def batches(monkeypatch):
     """The batches that really went through a model."""
     seen = []
     real = encoder_model.Encoder.encode

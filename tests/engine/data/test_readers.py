@@ -26,7 +26,7 @@ from support.judged_sets import DATA, SETS, needs_data
 # Folders in BEIR layout
 
 
-def test_a_folder_reads_whole(tmp_path):
+def test_load_dataset_reads_every_file_of_a_folder(tmp_path):
     corpus = [{"_id": "d1", "title": "T", "text": "x", "metadata": {"answer": "secret"}}, {"_id": 7, "text": "y"}]
     folder = beir(
         tmp_path / "my set",
@@ -186,7 +186,7 @@ def test_a_choice_that_leaves_nothing_judged_says_so(tmp_path):
         dataset.judged("other")
 
 
-def test_judgements_said_twice_are_noticed(tmp_path):
+def test_repeated_judgements_give_a_notice(tmp_path):
     dataset = load_dataset(beir(tmp_path, qrels__test="q0\td0\t1\nq0\td0\t1\nq0\td0\t1.0\n"))
     assert dataset.qrels["test"].count == 1
     assert [(n.count, n.first) for n in dataset.notices] == [(2, ("q0 d0", "q0 d0"))]
@@ -207,7 +207,7 @@ def test_ids_that_occur_twice_are_an_error(tmp_path):
     assert dataset.queries.ids == ("q", "q-2") and "1 rows have an id" in said(dataset.notices)
 
 
-def test_what_is_named_is_kept_of_documents_and_queries_and_nothing_else(tmp_path):
+def test_named_columns_alone_are_kept_as_metadata(tmp_path):
     corpus = [
         {"_id": "d1", "text": "x", "year": 1999, "metadata": {"department": "sales", "answer": "secret"}},
         {"_id": "d2", "text": "y", "metadata": "none"},
@@ -237,8 +237,8 @@ def test_documents_are_chosen_by_a_column_with_what_is_judged_of_them(tmp_path):
     assert chosen.aspects == {"q0": {"one": frozenset({"d0"}), "two": frozenset({"d1"})}}
     assert chosen.vectors.ids == chosen.corpus.ids and chosen.vectors.vectors.tolist() == np.eye(4)[:3].tolist()
     assert "1 documents were left out by topic (first: 'd3')" in said(chosen.notices)
-    both = load_dataset(folder, where={"topic": ["a"], "year": {"0"}})
-    assert both.corpus.ids == ("d0", "d2") and both.aspects == {"q0": {"one": frozenset({"d0"})}}
+    filtered = load_dataset(folder, where={"topic": ["a"], "year": {"0"}})
+    assert filtered.corpus.ids == ("d0", "d2") and filtered.aspects == {"q0": {"one": frozenset({"d0"})}}
     with pytest.raises(DataError, match=r"where= leaves no document: 'topic' is 'a', 'b', 'c' …, and \['d'\]"):
         load_dataset(folder, where={"topic": ["d"]})
     for wrong in ({"topic": "a"}, {"nothing": ["x0"]}):
@@ -246,7 +246,7 @@ def test_documents_are_chosen_by_a_column_with_what_is_judged_of_them(tmp_path):
             load_dataset(folder, where=wrong)
 
 
-def test_messages_name_files_by_their_names(tmp_path):
+def test_messages_name_files_without_their_folder(tmp_path):
     contents = {
         "a.csv": "id,text\n1,x,y\n",
         "a.jsonl": "{",
@@ -270,7 +270,7 @@ def test_empty_texts_stay_with_a_notice(tmp_path):
     assert [(n.count, n.first) for n in dataset.notices] == [(6, ("d0", "d1", "d2", "d3", "d4")), (1, ("q",))]
 
 
-def test_what_is_missing_says_what_is_expected(tmp_path):
+def test_missing_file_error_says_what_is_expected(tmp_path):
     (tmp_path / "empty").mkdir()
     files = [written(tmp_path, name, b"") for name in ("a.gz", "a")]
     for source in (tmp_path / "empty", tmp_path / "nothing", *files):

@@ -90,13 +90,14 @@ def test_whole_number_ids_are_text_and_nothing_else_is(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("value", "found"), [("7.0", "7.0 (float)"), ("null", "null"), ("true", "bool"), ("[1]", "list"), ("NaN", "float")]
+    ("value", "type_name"),
+    [("7.0", "7.0 (float)"), ("null", "null"), ("true", "bool"), ("[1]", "list"), ("NaN", "float")],
 )
-def test_ids_of_other_kinds_name_the_line(tmp_path, value, found):
+def test_ids_of_other_kinds_name_the_line(tmp_path, value, type_name):
     path = written(tmp_path, "a.jsonl", f'{{"id": "a", "text": "x"}}\n\n{{"id": {value}, "text": "x"}}')
     with pytest.raises(DataError, match=r"a\.jsonl line 3: the id in 'id'") as error:
         load_dataset(path)
-    assert found in str(error.value)
+    assert type_name in str(error.value)
 
 
 @pytest.mark.parametrize("ids", [[1.0, 2.0], [1, None], ["a", None]])
@@ -106,7 +107,7 @@ def test_ids_of_other_kinds_name_the_row(tmp_path, ids):
         load_dataset(tmp_path / "a.parquet")
 
 
-def test_unreadable_parquet_is_said(tmp_path):
+def test_unreadable_parquet_raises_error(tmp_path):
     with pytest.raises(DataError, match="not a readable Parquet file"):
         load_dataset(written(tmp_path, "a.parquet", "no parquet"))
     ends = pa.array([0, 1], pa.int32()).buffers()[1]
@@ -195,12 +196,12 @@ def test_a_repeated_id_names_both_lines_and_the_ways_out(tmp_path):
 
 def test_of_repeated_ids_the_first_is_kept_or_the_others_are_numbered(tmp_path):
     path = written(tmp_path, "a.csv", REPEATED.replace(",", ",n,").replace("id,n", "id,m"))
-    kept = Columns(id="id", text="text", metadata=("m",))
-    first = load_dataset(path, columns=kept, repeated="first")
+    columns = Columns(id="id", text="text", metadata=("m",))
+    first = load_dataset(path, columns=columns, repeated="first")
     assert triples(first.corpus) == [("a", "x", ""), ("b", "y", ""), ("a-2", "v", "")]
     assert first.corpus.metadata == {"m": ("n",) * 3}
     assert said(first.notices) == "3 rows were left out: an earlier one has their id (first: 'a', 'a', 'b')"
-    every = load_dataset(path, columns=kept, repeated="number")
+    every = load_dataset(path, columns=columns, repeated="number")
     assert every.corpus.ids == ("a", "b", "a-3", "a-2", "a-4", "b-2") and len(every.corpus.metadata["m"]) == 6
     assert every.corpus.texts == ("x", "y", "z", "v", "w", "y")
     assert "3 rows have an id that an earlier one has" in said(every.notices)
@@ -299,7 +300,7 @@ def test_quotes_are_text_in_tsv_and_quoting_in_csv(tmp_path):
         ("a.tsv", "id\ttext\n", "no documents"),
     ],
 )
-def test_a_broken_table_says_where(tmp_path, name, content, message):
+def test_broken_table_error_names_file_and_line(tmp_path, name, content, message):
     with pytest.raises(DataError) as error:
         load_dataset(written(tmp_path, name, content))
     assert message in str(error.value) and name in str(error.value)
@@ -339,18 +340,18 @@ def test_encoded_surrogates_are_not_utf8(tmp_path):
 
 def test_named_columns_are_kept_beside_the_documents_as_text_and_change_no_identity(tmp_path):
     text = "id,text,year,topic\n1,a cat,1999,pets\n2,a dog,,\n"
-    kept = Columns(id="id", text="text", metadata=("topic", "year"))
+    columns = Columns(id="id", text="text", metadata=("topic", "year"))
     path = written(tmp_path, "a.csv", text)
-    corpus, plain = (load_dataset(path, columns=c).corpus for c in (kept, Columns(id="id", text="text")))
-    assert corpus.metadata == {"topic": ("pets", ""), "year": ("1999", "")} and not plain.metadata
-    assert corpus == plain and corpus.digest == plain.digest and corpus.passages == plain.passages
+    corpus, unmapped = (load_dataset(path, columns=c).corpus for c in (columns, Columns(id="id", text="text")))
+    assert corpus.metadata == {"topic": ("pets", ""), "year": ("1999", "")} and not unmapped.metadata
+    assert corpus == unmapped and corpus.digest == unmapped.digest and corpus.passages == unmapped.passages
     with pytest.raises(DataError, match="no column called 'colour'"):
         load_dataset(path, columns=Columns(text="text", metadata=("colour",)))
     assert load_dataset(path, metadata=["year"]).corpus.metadata == {"year": ("1999", "")}
     lines = written(tmp_path, "a.jsonl", '{"text": "x", "n": 1.5, "tags": ["a"], "on": true}\n{"text": "y", "n": null}')
-    found = load_dataset(lines, columns=Columns(text="text", metadata=("n", "tags", "on"))).corpus.metadata
-    assert found == {"n": ("1.5", ""), "tags": ('["a"]', ""), "on": ("true", "")}
+    metadata = load_dataset(lines, columns=Columns(text="text", metadata=("n", "tags", "on"))).corpus.metadata
+    assert metadata == {"n": ("1.5", ""), "tags": ('["a"]', ""), "on": ("true", "")}
     table = pa.table({"text": ["x", "y"], "day": pa.array([0, None], pa.date32()), "n": [7, None]})
     pq.write_table(table, tmp_path / "a.parquet")
-    found = load_dataset(tmp_path / "a.parquet", columns=Columns(text="text", metadata=("day", "n"))).corpus.metadata
-    assert found == {"day": ("1970-01-01", ""), "n": ("7", "")}
+    metadata = load_dataset(tmp_path / "a.parquet", columns=Columns(text="text", metadata=("day", "n"))).corpus.metadata
+    assert metadata == {"day": ("1970-01-01", ""), "n": ("7", "")}

@@ -24,7 +24,7 @@ from support.feedback import alike, assert_refused, lived, queries_near, random_
 from support.feedback_writer import started, write_to
 
 
-def filled(path, space, rounds=12, **how):
+def fill_log(path, space, rounds=12, **how):
     """A log of some feedback, one piece undone, a name given."""
     log = orag.log(path, space, **{"temperature": 0.2, **how})
     in_memory = lived(log.session, rounds)
@@ -38,7 +38,7 @@ def filled(path, space, rounds=12, **how):
 
 @pytest.fixture
 def log(tmp_path, space):
-    return filled(tmp_path / "log.sqlite", space)
+    return fill_log(tmp_path / "log.sqlite", space)
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def bodies_of(path):
         return [body for (body,) in db.execute("SELECT body FROM events ORDER BY number")]
 
 
-def spoilt(path, *statements):
+def spoil_log(path, *statements):
     """A copy of a log that is closed, with something done to it."""
     copy = path.with_name("bad.sqlite")
     copy.write_bytes(path.read_bytes())
@@ -69,7 +69,7 @@ def spoilt(path, *statements):
 
 @pytest.mark.parametrize("how", ({}, {"mode": "full"}, {"preset": "paper"}, {"schedule": "sqrt", "batch": 2}))
 def test_a_log_read_again_is_the_same_session(tmp_path, space, how):
-    log = filled(tmp_path / "log.sqlite", space, **how)
+    log = fill_log(tmp_path / "log.sqlite", space, **how)
     log.change(went=["d1", "d2"])
     log.change(came=["d2"])
     log.redo(log.session.history[2].id)
@@ -78,8 +78,8 @@ def test_a_log_read_again_is_the_same_session(tmp_path, space, how):
     assert same(again.session, log.session) and again.notices == ()
     assert again.session.preset == log.session.preset and again.session.snapshots == {"named": 14}
     assert (again.session.available == log.session.available).all()
-    loaded, said = orag.load(tmp_path / "log.sqlite", space)
-    assert same(loaded, log.session) and said == ()
+    loaded, notices = orag.load(tmp_path / "log.sqlite", space)
+    assert same(loaded, log.session) and notices == ()
     for name in ("copy.jsonl", "copy.sqlite"):
         assert same(orag.load(orag.save(loaded, tmp_path / name), space)[0], log.session)
     times = [e.time for e in loaded.events]
@@ -121,7 +121,7 @@ def test_export_of_a_log_holds_the_same_events_and_their_number(tmp_path, space,
 
 @pytest.fixture
 def statements(monkeypatch):
-    """What SQLite executes from now on."""
+    """Record the statements that SQLite executes."""
     executed, connect = [], sqlite3.connect
 
     def traced(*args, **kwargs):
@@ -148,13 +148,13 @@ def test_refresh_of_an_unchanged_log_writes_nothing_and_reads_no_new_record(tmp_
     monkeypatch.setattr(
         event_log, "MTIME_RESOLUTION_NS", 10**18
     )  # however slow the machine, the files have changed just now
-    log, other = filled(tmp_path / "log.sqlite", space), orag.log(tmp_path / "log.sqlite", space)
-    before = log.refresh()
+    log, other_log = fill_log(tmp_path / "log.sqlite", space), orag.log(tmp_path / "log.sqlite", space)
+    session = log.refresh()
     statements.clear()
-    assert log.refresh() is before and "BEGIN" in statements and not [s for s in statements if "INSERT" in s]
+    assert log.refresh() is session and "BEGIN" in statements and not [s for s in statements if "INSERT" in s]
     assert not [s for s in statements if "body" in s and "number > 14" not in s]
-    other.snapshot("more")
-    assert log.refresh().position == before.position + 1
+    other_log.snapshot("more")
+    assert log.refresh().position == session.position + 1
 
 
 @pytest.mark.threat(
@@ -163,10 +163,10 @@ def test_refresh_of_an_unchanged_log_writes_nothing_and_reads_no_new_record(tmp_
 )
 def test_damage_within_is_an_error_that_names_the_event(tmp_path, space, log):
     bodies, change = bodies_of(log.path), "UPDATE events SET body = ? WHERE number = ?"
-    other = bodies[4].replace('"round":5', '"round":6')
-    assert other != bodies[4]
+    changed = bodies[4].replace('"round":5', '"round":6')
+    assert changed != bodies[4]
     for done, number in (
-        ([(change, (other, 5))], 5),
+        ([(change, (changed, 5))], 5),
         (["DELETE FROM events WHERE number = 5"], 5),
         (["UPDATE events SET number = 0 - number", "UPDATE events SET number = 15 + number"], 1),
         ([(change, (bodies[9][:50], 10))], 10),
@@ -179,14 +179,14 @@ def test_damage_within_is_an_error_that_names_the_event(tmp_path, space, log):
         (["UPDATE events SET number = 20 WHERE number = 14"], 14),
         (["DELETE FROM events WHERE number = 1"], 1),
     ):
-        bad = spoilt(log.path, *done)
+        bad = spoil_log(log.path, *done)
         assert_refused(bad, space, rf"bad\.sqlite event {number} is not as it was written; the {number - 1} before it")
     for done in ("UPDATE meta SET body = replace(body, '0.02', '0.03')", "UPDATE meta SET id = 'another'"):
-        assert_refused(spoilt(log.path, done), space, r"bad\.sqlite is damaged: its header is not as it was written")
+        assert_refused(spoil_log(log.path, done), space, r"bad\.sqlite is damaged: its header is not as it was written")
 
 
 def test_the_events_before_damage_are_kept_by_the_command_that_is_named(tmp_path, space, log):
-    bad = spoilt(log.path, "UPDATE events SET body = replace(body, 'thumb', 'thomb') WHERE number >= 6")
+    bad = spoil_log(log.path, "UPDATE events SET body = replace(body, 'thumb', 'thomb') WHERE number >= 6")
     with pytest.raises(engine.DataError, match=r"keep those only: sqlite3 bad\.sqlite") as error:
         orag.load(bad, space)
     number, statement = re.search(r'event (\d+) .*"(DELETE .*)"', str(error.value)).groups()
@@ -198,7 +198,7 @@ def test_the_events_before_damage_are_kept_by_the_command_that_is_named(tmp_path
 def test_a_flip_of_any_byte_is_found(tmp_path, space):
     """Wherever it is: the log is read as it was, or not at all."""
     path = tmp_path / "log.sqlite"
-    session = filled(path, space, 4).session
+    session = fill_log(path, space, 4).session
     raw = path.read_bytes()
     refused = 0
     for index in np.random.default_rng(0).integers(len(raw), size=100):
@@ -218,47 +218,47 @@ def test_another_corpus_or_encoder_is_refused(tmp_path, space, log):
     corpus, embeddings = space.corpus, space.embeddings
     texts = list(corpus.texts)
     texts[3] = "now this"
-    other = engine.Space(engine.Corpus(corpus.ids, tuple(texts)), embeddings, "cpu")
+    retexted = engine.Space(engine.Corpus(corpus.ids, tuple(texts)), embeddings, "cpu")
     shrunk = space_of(space.vectors.numpy()[1:], ids=corpus.ids[1:])
     foreign = engine.Space(corpus, replace(embeddings, encoder=EncoderRef("other", "cd" * 32, "float32")), "cpu")
-    own = engine.Space(corpus, replace(embeddings, encoder=None), "cpu")
+    own_space = engine.Space(corpus, replace(embeddings, encoder=None), "cpu")
     wide = random_space(d=13)
-    for now, said in (
-        (other, "1 with another text .first: 'd3'"),
+    for now, message in (
+        (retexted, "1 with another text .first: 'd3'"),
         (shrunk, "1 gone .first: 'd0'"),
         (foreign, "given on made .* and this corpus has other"),
-        (own, "and this corpus has vectors without an encoder"),
+        (own_space, "and this corpus has vectors without an encoder"),
         (wide, "dimension 12, and these have 13"),
     ):
-        assert_refused(path, now, rf"log\.sqlite: .*{said}")
+        assert_refused(path, now, rf"log\.sqlite: .*{message}")
 
     nearly = engine.Space(corpus, replace(embeddings, vectors=embeddings.vectors * 1.0000001), "cpu")
     assert "last digits" in str(orag.log(path, nearly).notices[0])
     shuffled = space_of(space.vectors.numpy()[::-1].copy(), corpus.texts[::-1], ids=corpus.ids[::-1])
     for how in ({}, {"mode": "full"}):
-        straight = filled(tmp_path / f"{len(how)}.sqlite", space, **how).session
-        turned, said = orag.load(tmp_path / f"{len(how)}.sqlite", shuffled)
-        assert said == () and np.allclose(turned.exact[::-1], straight.exact, rtol=0, atol=1e-15)
-        back, said = orag.load(orag.save(turned, tmp_path / "turned.jsonl"), space)
-        assert said == () and np.allclose(back.exact, straight.exact, rtol=0, atol=1e-15)
-    orag.save(orag.session(own), tmp_path / "own.sqlite")
+        straight = fill_log(tmp_path / f"{len(how)}.sqlite", space, **how).session
+        turned, message = orag.load(tmp_path / f"{len(how)}.sqlite", shuffled)
+        assert message == () and np.allclose(turned.exact[::-1], straight.exact, rtol=0, atol=1e-15)
+        back, message = orag.load(orag.save(turned, tmp_path / "turned.jsonl"), space)
+        assert message == () and np.allclose(back.exact, straight.exact, rtol=0, atol=1e-15)
+    orag.save(orag.session(own_space), tmp_path / "own.sqlite")
     with pytest.raises(engine.DataError, match="other vectors of the same documents"):
         orag.log(tmp_path / "own.sqlite", engine.Space(corpus, replace(nearly.embeddings, encoder=None), "cpu"))
 
 
-def test_what_still_holds_can_be_kept(tmp_path, space, log):
-    path, before = log.path, log.session
+def test_carry_keeps_events_of_unchanged_documents(tmp_path, space, log):
+    path, old_session = log.path, log.session
     texts = list(space.corpus.texts)
-    about = before.events[0].item
+    about = old_session.events[0].item
     texts[about] = "now this"
-    other = engine.Space(engine.Corpus(space.corpus.ids, tuple(texts)), space.embeddings, "cpu")
-    log = orag.log(path, other, carry=True)
-    assert {e.id for e in log.session.events} == {e.id for e in before.events if e.item != about}
+    changed = engine.Space(engine.Corpus(space.corpus.ids, tuple(texts)), space.embeddings, "cpu")
+    log = orag.log(path, changed, carry=True)
+    assert {e.id for e in log.session.events} == {e.id for e in old_session.events if e.item != about}
     assert any("no longer count" in str(notice) for notice in log.notices)
-    (kept,) = tmp_path.glob("log.*.jsonl")
-    assert same(orag.load(kept, space)[0], before) and kept.name in str(log.notices[-1])
-    assert orag.log(path, other, carry=True).notices == ()
-    assert same(orag.load(kept, other, carry=True)[0], log.session)
+    (export,) = tmp_path.glob("log.*.jsonl")
+    assert same(orag.load(export, space)[0], old_session) and export.name in str(log.notices[-1])
+    assert orag.log(path, changed, carry=True).notices == ()
+    assert same(orag.load(export, changed, carry=True)[0], log.session)
 
 
 def test_an_existing_log_keeps_its_preset_and_says_so(tmp_path, space):
@@ -276,7 +276,7 @@ def test_an_existing_log_keeps_its_preset_and_says_so(tmp_path, space):
 
 def test_a_failed_write_leaves_nothing_behind(tmp_path, space, log, monkeypatch):
     path = log.path
-    lines, before, connect = bodies_of(path), log.session, sqlite3.connect
+    lines, old_session, connect = bodies_of(path), log.session, sqlite3.connect
 
     def full(*args, **kwargs):
         db = connect(*args, **kwargs)
@@ -289,11 +289,11 @@ def test_a_failed_write_leaves_nothing_behind(tmp_path, space, log, monkeypatch)
         patch.setattr(sqlite3, "connect", full)
         with pytest.raises(engine.FrontierError, match=r"cannot write .*log\.sqlite: .*full; free some room"):
             for turn in range(50):
-                before = log.feed(vote(log.session, 1, person=f"p{turn}"))
+                old_session = log.feed(vote(log.session, 1, person=f"p{turn}"))
                 lines = bodies_of(path)
-    assert bodies_of(path) == lines and log.session is before
+    assert bodies_of(path) == lines and log.session is old_session
     event = vote(log.session, 1)
-    assert log.feed(event).round == before.round + 1 and same(orag.load(path, space)[0], log.session)
+    assert log.feed(event).round == old_session.round + 1 and same(orag.load(path, space)[0], log.session)
 
 
 def test_a_log_that_cannot_be_written_can_be_loaded(tmp_path, space, log):
@@ -311,14 +311,14 @@ def test_a_log_that_cannot_be_written_can_be_loaded(tmp_path, space, log):
 
 
 def test_a_step_that_fails_leaves_the_log_free_for_others(tmp_path, space, log):
-    other = orag.log(log.path, space)
+    other_log = orag.log(log.path, space)
     with pytest.raises(ZeroDivisionError):
         log.write(lambda now: 1 / 0)
-    assert other.snapshot("free").position == log.refresh().position
+    assert other_log.snapshot("free").position == log.refresh().position
 
 
 @pytest.mark.parametrize(
-    ("made", "said"),
+    ("make_file", "message"),
     [
         *((raw, "is no log of feedback") for raw in (b"nothing of the kind\n", b"SQLite", b"\0" * 5000)),
         (b"SQLite format 3\0" + bytes(4000), "is no log of feedback|is damaged"),
@@ -328,16 +328,16 @@ def test_a_step_that_fails_leaves_the_log_free_for_others(tmp_path, space, log):
         (["PRAGMA application_id = 0x46524C47"], "is a database, but no log"),
     ],
 )
-def test_a_file_that_is_something_else_is_refused(tmp_path, space, made, said):
+def test_foreign_file_raises_error(tmp_path, space, make_file, message):
     path = tmp_path / "log.sqlite"
-    if isinstance(made, bytes):
-        path.write_bytes(made)
+    if isinstance(make_file, bytes):
+        path.write_bytes(make_file)
     else:
         with closing(sqlite3.connect(path, isolation_level=None)) as db:
-            for statement in made:
+            for statement in make_file:
                 db.execute(statement)
     raw = path.read_bytes()
-    assert_refused(path, space, said)
+    assert_refused(path, space, message)
     assert path.read_bytes() == raw
 
 
@@ -352,13 +352,13 @@ def test_a_file_that_is_something_else_is_refused(tmp_path, space, made, said):
     ],
 )
 def test_a_log_of_another_schema_is_refused(tmp_path, space, odd):
-    filled(tmp_path / "log.sqlite", space, 4)
+    fill_log(tmp_path / "log.sqlite", space, 4)
     assert_refused(
-        spoilt(tmp_path / "log.sqlite", odd), space, "of another version of Frontier|of this version of Frontier"
+        spoil_log(tmp_path / "log.sqlite", odd), space, "of another version of Frontier|of this version of Frontier"
     )
 
 
-def test_two_in_one_process_lose_nothing(tmp_path, space):
+def test_two_open_logs_of_one_file_lose_no_event(tmp_path, space):
     """Each sees a session that is out of date by the time it writes."""
     path = tmp_path / "log.sqlite"
     a, b = orag.log(path, space, temperature=0.2), orag.log(path, space)
@@ -379,14 +379,14 @@ def test_two_in_one_process_lose_nothing(tmp_path, space):
     assert shared.session.round == 72 and same(orag.load(path, space)[0], shared.session)
 
 
-def test_a_step_goes_on_from_what_is_there(tmp_path, space, log):
-    lines, before = bodies_of(log.path), log.session
+def test_feed_continues_from_the_stored_session(tmp_path, space, log):
+    lines, old_session = bodies_of(log.path), log.session
     for step in (lambda now: orag.at(now, 3), lambda now: lived(orag.session(space), 30), lambda now: orag.at(now, 0)):
         with pytest.raises(engine.ParamError, match="step must go on"):
             log.write(step)
-    assert log.session is before and bodies_of(log.path) == lines
+    assert log.session is old_session and bodies_of(log.path) == lines
     hops = log.write(lambda now: orag.multi_hop(now, None, queries_near(space)[0][:3], lambda query, item: 1)[0])
-    assert hops.round == before.round + 3 and same(orag.load(tmp_path / "log.sqlite", space)[0], hops)
+    assert hops.round == old_session.round + 3 and same(orag.load(tmp_path / "log.sqlite", space)[0], hops)
     assert log.write(lambda now: now) is hops
 
 
@@ -406,31 +406,31 @@ def test_a_file_put_in_its_place_is_read_anew(tmp_path, space, log):
 
 
 def test_a_log_saved_over_is_read_anew_by_those_who_have_it_open(tmp_path, space, log):
-    before = log.session
-    orag.save(orag.at(before, 5), log.path)
+    old_session = log.session
+    orag.save(orag.at(old_session, 5), log.path)
     assert log.refresh().position == 5
-    orag.save(before, log.path)
-    assert log.feed(vote(before, 1)).position == before.position + 1
-    assert orag.load(log.path, space)[0].position == before.position + 1
+    orag.save(old_session, log.path)
+    assert log.feed(vote(old_session, 1)).position == old_session.position + 1
+    assert orag.load(log.path, space)[0].position == old_session.position + 1
 
 
 def test_a_killed_writer_loses_nothing_it_acknowledged(in_memory, space):
     """1,000 events, of which the first writer is killed at the 600th; this process writes the others."""
-    path, said = in_memory / "log.sqlite", []
+    path, lines = in_memory / "log.sqlite", []
     with started(path, "w", 1000) as child:
         for line in child.stdout:
-            said.append(line.strip())
-            if len(said) == 600:
+            lines.append(line.strip())
+            if len(lines) == 600:
                 child.send_signal(signal.SIGKILL)
                 break
-        said += [line.strip() for line in child.stdout if line.endswith("\n")]
-    assert child.returncode == -signal.SIGKILL and len(said) < 1000
+        lines += [line.strip() for line in child.stdout if line.endswith("\n")]
+    assert child.returncode == -signal.SIGKILL and len(lines) < 1000
     log = orag.log(path, space)
     people = [event.person for event in log.session.events]
-    assert people[: len(said)] == said and len(people) - len(said) in (0, 1)
+    assert people[: len(lines)] == lines and len(people) - len(lines) in (0, 1)
     write_to(log, "w", 1000)
     session, notices = orag.load(path, space)
-    assert [event.person for event in session.events] == [f"w {at}" for at in range(1000)] and notices == ()
+    assert [event.person for event in session.events] == [f"w {number}" for number in range(1000)] and notices == ()
     assert len(bodies_of(path)) == 1000
 
 
@@ -443,12 +443,12 @@ def test_two_writers_of_five_hundred(in_memory, space):
     assert child.returncode == 0
     session, notices = orag.load(path, space)
     people = [event.person for event in session.events]
-    assert notices == () and sorted(people) == sorted(f"{name} {at}" for name in "ab" for at in range(500))
+    assert notices == () and sorted(people) == sorted(f"{name} {number}" for name in "ab" for number in range(500))
     assert sum(a[0] != b[0] for a, b in pairwise(people)) > 5, "they wrote by turns"
     assert same(log.refresh(), session)
 
 
-def test_where_a_log_belongs(space, tmp_path, monkeypatch):
+def test_default_log_path(space, tmp_path, monkeypatch):
     monkeypatch.setenv("FRONTIER_HOME", str(tmp_path))
     assert orag.place(space) == tmp_path / "feedback" / "corpus-abababab.sqlite"
     log = orag.log(orag.place(space), space)
@@ -459,11 +459,11 @@ def test_where_a_log_belongs(space, tmp_path, monkeypatch):
     assert orag.load(orag.place(space), space)[0].round == 1, "feedback is no cache"
 
 
-@pytest.mark.parametrize("made", ["PRAGMA user_version = 1", "PRAGMA journal_mode = WAL"])
-def test_a_file_that_somebody_is_just_making_is_no_log_yet(tmp_path, space, made):
+@pytest.mark.parametrize("make_file", ["PRAGMA user_version = 1", "PRAGMA journal_mode = WAL"])
+def test_a_file_that_somebody_is_just_making_is_no_log_yet(tmp_path, space, make_file):
     path = tmp_path / "log.sqlite"
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
-        db.execute(made)
+        db.execute(make_file)
     assert path.stat().st_size
     with pytest.raises(engine.DataError, match="does not exist"):
         orag.Log(path, space)
