@@ -93,17 +93,16 @@ def main_module():
 @pytest.fixture(scope="module", autouse=True)
 def home_of_the_file(warm, tmp_path_factory):
     """FRONTIER_HOME of each test file: the demo is embedded in it, and nothing of another file is there."""
-    before = os.environ["FRONTIER_HOME"]
+    previous_home = os.environ["FRONTIER_HOME"]
     os.environ["FRONTIER_HOME"] = str(warm_home.copy(tmp_path_factory.mktemp("home") / "home"))
     yield
-    os.environ["FRONTIER_HOME"] = before
+    os.environ["FRONTIER_HOME"] = previous_home
 
 
 @pytest.fixture
 def home(tmp_path, monkeypatch):
     """A FRONTIER_HOME of the test's own, which is not there yet."""
     monkeypatch.setenv("FRONTIER_HOME", str(tmp_path / "home"))
-    return tmp_path / "home"
     return tmp_path / "home"
 
 
@@ -121,12 +120,12 @@ def engines(tmp_path_factory):
     """Vector engines of the tests' own: see `support.stores`."""
     from support.stores import Engines
 
-    with Engines(tmp_path_factory.mktemp("engines")) as found:
-        yield found
+    with Engines(tmp_path_factory.mktemp("engines")) as running:
+        yield running
 
 
 @pytest.fixture(scope="session")
-def given(tmp_path_factory):
+def scorer_options(tmp_path_factory):
     """What scorers need of the world, by name: a tiny model."""
     from support.tiny_models import tiny_cross_encoder
 

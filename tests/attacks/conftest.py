@@ -32,7 +32,7 @@ def assailant(tmp_path_factory):
     disk = tmp_path_factory.mktemp("disk")
     way = mounting(disk)
     arguments = () if way is None else (str(disk),)
-    found = assault.Assailant(*arguments, before=way or (), **{durable.MODEL_ENV: str(model)})
+    found = assault.Assailant(*arguments, command_prefix=way or (), **{durable.MODEL_ENV: str(model)})
     found.disk = disk if way else None
     yield found
     found.close()
@@ -44,8 +44,8 @@ def started(assailant, engines):
 
     def start(name):
         if name == "store load":
-            assailant.tell(durable.STORES_ENV, engines.pg.toml())
-            assailant.tell(PASSWORD_ENV, PASSWORD)
+            assailant.set_variable(durable.STORES_ENV, engines.pg.toml())
+            assailant.set_variable(PASSWORD_ENV, PASSWORD)
 
     return start
 

@@ -17,7 +17,7 @@ from engine.judging.log import JudgingLog
 from engine.progress import Eta
 from support import sweeps
 from support.encoders import TEXTS
-from support.feedback import random_space, same, vote
+from support.feedback import are_identical, random_space, vote
 
 YEARS = 10 * 365.25 * 86_400
 JUMPS = (0, -YEARS, YEARS, -3600, 3600, 0)
@@ -72,10 +72,10 @@ def test_votes_stay_in_their_order(tmp_path, clock):
         given.append(writer.feed(event).events[-1].person)
         assert [e.person for e in reader.refresh().events] == given
     loaded, notices = orag.load(path, space)
-    assert notices == () and same(loaded, ours.refresh())
+    assert notices == () and are_identical(loaded, ours.refresh())
     undone = ours.undo(ours.session.events[-1].id)
     assert [event.person for event in undone.effective_events] == given[:-1]
-    assert same(theirs.refresh(), undone)
+    assert are_identical(theirs.refresh(), undone)
     times = [event.time for event in loaded.events]
     assert times != sorted(times), "the clock went back"
 

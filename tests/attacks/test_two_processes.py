@@ -9,7 +9,20 @@ from dashboard.services.source import Source
 from engine.data import cache, encoders, inventory
 from engine.data.stores.load import load as load_into
 from support.feedback import random_space
-from support.pages import DEMO, PETS, beir, csv_source, fresh_corpora, load, run, screen, sets, tell, texts, tiles
+from support.pages import (
+    DEMO,
+    PETS,
+    beir,
+    csv_source,
+    fresh_corpora,
+    load,
+    report_event,
+    run,
+    screen,
+    sets,
+    texts,
+    tiles,
+)
 from support.patience import patient
 
 
@@ -53,8 +66,8 @@ def answer_of(app):
 
 
 def moved(app, value, serial):
-    return tell(app, "explore.tiles", "committed", {"serial": serial, "values": {"mmr": {"relevance_weight": value}}},
-                once=False)  # fmt: skip
+    committed = {"serial": serial, "values": {"mmr": {"relevance_weight": value}}}
+    return report_event(app, "explore.tiles", "committed", committed, once=False)
 
 
 @pytest.mark.threat(

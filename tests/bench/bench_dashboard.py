@@ -25,7 +25,7 @@ from harness import arguments, machine, spread, table, write_page
 from selector_data import clustered
 
 from support.browser import WAIT, Server, chromium, idle, open_page, view
-from support.processes import started
+from support.processes import start_python
 
 DECODERS = "top_k,mmr,dpp,nnn"
 MOVES, SECONDS = 60, 2.0
@@ -87,7 +87,7 @@ def mapped(path: str, home: Path) -> None:
         "import sys, torch; torch.set_num_threads(1); import engine; d = engine.load_dataset(sys.argv[1]);"
         "v = d.vectors if d.vectors is not None else engine.embed(d.corpus); engine.layout(engine.Space(d.corpus, v))"
     )
-    if started("-c", code, path, quiet=True, FRONTIER_HOME=str(home)).wait():
+    if start_python("-c", code, path, quiet=True, FRONTIER_HOME=str(home)).wait():
         raise RuntimeError("the map was not made")
 
 

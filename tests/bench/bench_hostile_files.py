@@ -14,7 +14,7 @@ from pathlib import Path
 from harness import arguments, machine, table, write_page
 
 import engine.data.readers  # noqa: F401  (before the processes are forked)
-from support.hostile_files import HOSTILE, measured
+from support.hostile_files import HOSTILE, measure_reading
 
 MOST, LONGEST = 512, 1.0
 """MB that reading may take, with all that is imported; seconds that a refusal may."""
@@ -26,7 +26,7 @@ def main() -> None:
     rows, peaks, refusals = [], [], []
     for name in HOSTILE:
         with tempfile.TemporaryDirectory() as folder:
-            answer = measured(name, folder)
+            answer = measure_reading(name, folder)
             size = sum(file.stat().st_size for file in Path(folder).rglob("*") if file.is_file())
         for reader, (outcome, seconds) in answer["said"].items():
             refused = isinstance(outcome, str)

@@ -28,7 +28,7 @@ import numpy as np
 from harness import arguments, machine, memory, stopwatch, table, write_page
 
 from engine.paths import home
-from support.browser import DRAWN, Server, chromium, idle, open_page
+from support.browser import LISTS_DRAWN, Server, chromium, idle, open_page
 
 D, CLUSTERS, NOISE, BLOCK = 384, 1000, 0.7, 20_000
 EVERY = 0.02
@@ -251,7 +251,7 @@ def page_over(path: Path) -> tuple[list[list[str]], str]:
     try:
         with chromium() as [browser]:
             page = open_page(browser, f"{server.url}/?v=1&corpus={path.parent / 'whole'}&decoders=top_k,mmr,nnn")
-            page.wait_for_function(DRAWN, timeout=wait)
+            page.wait_for_function(LISTS_DRAWN, timeout=wait)
             done("from the start to the first sets")
             for turn, row in enumerate((12345, 54321), 1):
                 before = page.evaluate("frontier.shown.query")
@@ -261,7 +261,7 @@ def page_over(path: Path) -> tuple[list[list[str]], str]:
                 page.wait_for_function(
                     "before => frontier.shown && frontier.shown.query !== before", arg=before, timeout=wait
                 )
-                page.wait_for_function(DRAWN, timeout=wait)
+                page.wait_for_function(LISTS_DRAWN, timeout=wait)
                 done(f"another document as the query, {turn}")
             idle(page)
             for label in ("MMR λ", "NNN λ₁"):

@@ -18,7 +18,7 @@ from itertools import count
 
 from harness import arguments, machine, stopwatch, table, write_page
 
-from support.nnn_fuzz import FAULTS, ROUTES, case, judged
+from support.nnn_fuzz import FAULTS, ROUTES, case, judge_answers
 
 EDGES = (0.0, 1e-30, 1e-14, 1e-10, 1e-6, 1e-3, 2.0)
 HEAD = ("problems", "certified", "bounded", "median bound", "median error", "largest error / bound")
@@ -64,7 +64,7 @@ def main() -> None:
     whole, say = Tally(), stopwatch()
     for seed in count(given.first):
         one = case(seed)
-        for info, distance, false in judged(one):
+        for info, distance, false in judge_answers(one):
             for tally in (whole, by_ridge[ridges(one.l2)], by_route[one.route]):
                 tally.problems += 1
                 tally.certified += info["certified"]

@@ -60,7 +60,7 @@ def page(request, browser, stand):
         yield from _page(browser, request.param)
         return
     request.getfixturevalue("server")
-    with stand.watched():
+    with stand.guard_against_silence():
         yield from _page(browser, request.param)
 
 

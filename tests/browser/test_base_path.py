@@ -6,7 +6,7 @@ import pytest
 
 from dashboard.sharing.dialogs import LINK
 from support import warm_home
-from support.browser import MARKS, WAIT, Server, diversity, settled, slide, slider, until, view
+from support.browser import MARKS, WAIT, Server, diversity, slide, slider, until, view, wait_until_settled
 
 pytestmark = MARKS
 BASE = "/frontier/api"
@@ -30,11 +30,11 @@ def test_below_a_base_path_sliders_charts_and_links_work(below, page, browser):
     asked = []
     page.on("request", lambda request: asked.append(request.url))
     page.goto(url)
-    settled(page)
+    wait_until_settled(page)
     before = diversity(page, 1)
     slide(page, "PageUp")
     until(page, lambda: diversity(page, 1) != before)
-    settled(page)
+    wait_until_settled(page)
     view(page, "Map")
     page.locator(".main-svg").first.wait_for(timeout=WAIT)
     kinds = rf"{url}/(module|vendor|answers)/"

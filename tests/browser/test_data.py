@@ -50,7 +50,7 @@ def test_upload_map_embed_query_and_slide(page, server):
 
     page.get_by_text("Explore", exact=True).click()
     kit.type_query(page, "a sleeping cat")
-    kit.settled(page)
+    kit.wait_until_settled(page)
     top, before = kit.lists(page)
     assert top[0] == "a cat that sleeps"
     spread = kit.diversity(page, 1)
@@ -81,7 +81,7 @@ def test_text_of_a_hostile_table_never_acts(page, server):
 
     page.get_by_text("Explore", exact=True).click()
     kit.type_query(page, " ".join(HOSTILE))
-    kit.settled(page)
+    kit.wait_until_settled(page)
     assert all(any(bad in name for bad in HOSTILE) for name in kit.lists(page)[0])
     innocent(page, acted)
     kit.read_first(page)

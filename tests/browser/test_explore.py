@@ -2,7 +2,7 @@
 
 import pytest
 
-from support.browser import MARKS, WAIT, settled, slide, until, view
+from support.browser import MARKS, WAIT, slide, until, view, wait_until_settled
 
 pytestmark = MARKS
 PLOT = ".js-plotly-plot"
@@ -55,7 +55,7 @@ def lonely(page):
 
 def test_the_map_is_saved_keeps_its_zoom_tells_what_was_clicked_and_lists_what_is_inside(page, server):
     page.goto(server)
-    settled(page)
+    wait_until_settled(page)
     look(page, "Map")
     for title, suffix, begins in (
         ("Download as PNG", "png", b"\x89PNG"),
@@ -110,7 +110,7 @@ def test_the_map_is_saved_keeps_its_zoom_tells_what_was_clicked_and_lists_what_i
 
 def test_a_cell_of_the_redundancy_map_opens_both_documents(page, server):
     page.goto(server)
-    settled(page)
+    wait_until_settled(page)
     look(page, "Redundancy")
     shown = page.evaluate(
         f"""() => {{

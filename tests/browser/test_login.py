@@ -8,7 +8,7 @@ import pytest
 
 from dashboard.services import corpora
 from support import warm_home
-from support.browser import MARKS, WAIT, Server, open_page, settled
+from support.browser import MARKS, WAIT, Server, open_page, wait_until_settled
 from support.oidc import PERSON, provider
 
 pytestmark = MARKS
@@ -59,7 +59,7 @@ def test_whoever_is_not_signed_in_sees_no_page(browser, closed, at):
 def test_signing_in_opens_the_pages_and_signing_out_closes_them(browser, closed):
     page = open_page(browser, closed.url)
     sign_in(page)
-    settled(page)
+    wait_until_settled(page)
     assert page.get_by_text("numpy-api").count()
     other = page.context.new_page()
     other.goto(f"{closed.url}/data")

@@ -13,7 +13,7 @@ from dashboard.sharing.dialogs import EXPORT, LINK
 from dashboard.sharing.dialogs import VIEWS as SAVED
 from dashboard.theory.page import GROUPS
 from support import hostile, warm_home
-from support.browser import MARKS, WAIT, Server, ask_by, idle, read_first, settled, type_query, until, view
+from support.browser import MARKS, WAIT, Server, ask_by, idle, read_first, type_query, until, view, wait_until_settled
 from support.cli import run
 from support.patience import patient
 
@@ -68,14 +68,14 @@ POINTS = f"""() => {{
 def served(warm, tmp_path_factory):
     """A server over such a corpus, and the address of its first page."""
     path = tmp_path_factory.mktemp("hostile")
-    corpus = hostile.folder(path / hostile.file_name(hostile.MARKUP[1] + hostile.STEERED[3]))
+    corpus = hostile.folder(path / hostile.to_file_name(hostile.MARKUP[1] + hostile.STEERED[3]))
     server = Server(warm_home.copy(path / "home"), "--corpus", str(corpus))
     end = time.monotonic() + patient(300)
     while not _is_loaded(server.url) and time.monotonic() < end:
         time.sleep(0.2)
     yield server.url
     printed = server.close()
-    assert "Traceback" not in printed and hostile.steers(printed) == [], printed
+    assert "Traceback" not in printed and hostile.find_control_characters(printed) == [], printed
 
 
 def _is_loaded(url):
@@ -110,7 +110,7 @@ def hover(page, still, most=60):
 
 def explore(page, still, url):
     page.goto(url)
-    settled(page)
+    wait_until_settled(page)
     for name in VIEWS:
         view(page, name)
         idle(page)
@@ -122,7 +122,7 @@ def explore(page, still, url):
             page.get_by_role("button", name="Search").first.wait_for(timeout=WAIT)
             assert not page.get_by_role("button", name="Download as CSV").count()
     view(page, next(iter(VIEWS)))
-    settled(page)
+    wait_until_settled(page)
     for row in page.locator(".list .document[data-rank]").all()[:12]:
         row.hover()
         still("list")
@@ -131,7 +131,7 @@ def explore(page, still, url):
     page.locator(".st-key-reading").get_by_role("button").first.press("Escape")
     ask_by(page, "Your own")
     type_query(page, " ".join(hostile.MARKUP[:5]))
-    settled(page)
+    wait_until_settled(page)
     still("typed")
 
 
@@ -145,7 +145,7 @@ def on_the_map(page, still, url):
 
 def shared(page, still, url):
     page.goto(url)
-    settled(page)
+    wait_until_settled(page)
     for option in (LINK, EXPORT, SAVED):
         page.locator(".st-key-header-share button").first.click()
         page.get_by_role("menuitem", name=option).click()
@@ -173,7 +173,7 @@ def data(page, still, url):
     page.get_by_text("Upload", exact=True).click()
     rows = "\n".join(f'"{name}","text {name}"'.replace('""', '"') for name in (hostile.MARKUP[0], hostile.FORMULA))
     table = f'"{hostile.MARKUP[2]}","{hostile.MARKUP[0]}"\n{rows}\n'
-    files = {"name": hostile.file_name(hostile.MARKUP[0]) + ".csv", "mimeType": "text/csv", "buffer": table.encode()}
+    files = {"name": hostile.to_file_name(hostile.MARKUP[0]) + ".csv", "mimeType": "text/csv", "buffer": table.encode()}
     page.locator("input[type=file]").set_input_files(files)
     page.get_by_text("Text column").wait_for(timeout=WAIT)
     idle(page)
@@ -232,8 +232,8 @@ def theory(page, still, url):
 
 @pytest.mark.threat("markup in the HTML report", "0 requests elsewhere, 0 dialogs, 0 elements made of data")
 def test_nothing_in_data_acts_in_the_report(page, still, warm, tmp_path):
-    corpus = hostile.folder(tmp_path / hostile.file_name(hostile.MARKUP[0]))
-    other, store, file = hostile.run_of(tmp_path), tmp_path / "sweep.db", tmp_path / "report.html"
+    corpus = hostile.folder(tmp_path / hostile.to_file_name(hostile.MARKUP[0]))
+    other, store, file = hostile.write_run(tmp_path), tmp_path / "sweep.db", tmp_path / "report.html"
     about = ("--corpus", str(corpus), "-k", "3")
     run("sweep", *about, "--select", "top_k", "--select", "mmr", "--points", "3", "--store", str(store))
     run("report", str(store), *about, "--by", "kind", "--run", str(other), "--out", str(file))

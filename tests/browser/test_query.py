@@ -10,12 +10,12 @@ from support.browser import (
     fill_path,
     idle,
     lists,
-    settled,
     slide,
     slider,
     tags,
     type_query,
     until,
+    wait_until_settled,
 )  # fmt: skip
 
 pytestmark = MARKS
@@ -23,13 +23,13 @@ pytestmark = MARKS
 
 def test_type_a_query_slide_read_and_reload(page, server):
     page.goto(server)
-    settled(page)
+    wait_until_settled(page)
     assert page.evaluate("frontier.shown.decoders[0].set.found") >= 0
     assert page.locator(".tile .right").first.is_visible()
     ask_by(page, "Your own")
     type_query(page, "sum of the elements ignoring missing values")
     until(page, lambda: not page.locator(".tile .right").first.is_visible())
-    settled(page)
+    wait_until_settled(page)
     top, before = lists(page)
     spread = diversity(page, 1)
 
@@ -55,7 +55,7 @@ def test_type_a_query_slide_read_and_reload(page, server):
     slide(page, "ArrowRight")
     until(page, lambda: "mmr.relevance_weight=0.01" in page.url)
     page.reload()
-    settled(page)
+    wait_until_settled(page)
     until(
         page,
         lambda: page.get_by_label("Your query").input_value() == "sum of the elements ignoring missing values",
@@ -78,5 +78,5 @@ def test_a_path_is_loaded_found_after_a_reload_and_explored(page, server, tmp_pa
     page.get_by_text("12 documents · ").wait_for(timeout=WAIT)
     page.get_by_text("Explore", exact=True).click()
     type_query(page, "a sleeping cat")
-    settled(page)
+    wait_until_settled(page)
     assert lists(page)[0][0] == "a cat that sleeps" and [len(one) for one in lists(page)] == [10, 10]

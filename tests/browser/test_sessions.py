@@ -1,6 +1,18 @@
 """Several people at once: each page keeps its own state, and nothing of another's shows."""
 
-from support.browser import MARKS, WAIT, ask_by, diversity, lists, open_page, settled, slide, slider, type_query, until
+from support.browser import (
+    MARKS,
+    WAIT,
+    ask_by,
+    diversity,
+    lists,
+    open_page,
+    slide,
+    slider,
+    type_query,
+    until,
+    wait_until_settled,
+)
 
 pytestmark = MARKS
 PEOPLE = {"sort": "PageDown", "inverse": "PageUp"}
@@ -27,11 +39,11 @@ def test_sessions_slide_at_once_without_a_word_of_each_other(browser, server):
     for query in PEOPLE:
         page = pages[query] = open_page(browser, server)
         page.on("pageerror", lambda error: wrong.append(str(error)))
-        settled(page)
+        wait_until_settled(page)
         ask_by(page, "Your own")
         type_query(page, f"query of a person: {query}")
         until(page, lambda p=page: not p.locator(".tile .right").first.is_visible())
-        settled(page)
+        wait_until_settled(page)
     for step in range(8):
         for query, page in pages.items():
             slide(page, PEOPLE[query] if step < 5 else "ArrowLeft")

@@ -5,7 +5,20 @@ import re
 import pytest
 
 from dashboard.sharing.dialogs import LINK, VIEWS
-from support.browser import BOTH_SCHEMES, MARKS, ROOTS, WAIT, chip, idle, lists, settled, slide, slider, until, view
+from support.browser import (
+    BOTH_SCHEMES,
+    MARKS,
+    ROOTS,
+    WAIT,
+    chip,
+    idle,
+    lists,
+    slide,
+    slider,
+    until,
+    view,
+    wait_until_settled,
+)
 
 pytestmark = MARKS
 
@@ -77,7 +90,7 @@ def other(browser, page):
 
 def test_a_link_opens_the_same_state_in_another_session(page, server, other):
     page.goto(server)
-    settled(page)
+    wait_until_settled(page)
     before = tables(page)
     page.locator(".st-key-header").get_by_role("combobox").first.click()
     page.get_by_role("option").first.wait_for(timeout=WAIT)
@@ -87,7 +100,7 @@ def test_a_link_opens_the_same_state_in_another_session(page, server, other):
     decoders(page).get_by_role("button", name="NNN").click()
     close(page)
     until(page, lambda: len(tables(page)) == 3)
-    settled(page)
+    wait_until_settled(page)
     slider(page).focus()
     for _ in range(45):
         page.keyboard.press("ArrowLeft")
@@ -107,14 +120,14 @@ def test_a_link_opens_the_same_state_in_another_session(page, server, other):
     assert "k=13" in address and "mmr.relevance_weight=0.35" in address, address
 
     other.goto(address)
-    settled(other)
+    wait_until_settled(other)
     until(other, lambda: tables(other) == tables(page))
     until(other, lambda: sliders(other) == sliders(page))
     assert {"MMR λ", "NNN λ₁", "NNN λ₂"} <= sliders(other).keys() and sliders(other)["k"].startswith("k 13")
     assert chosen(other) == chosen(page) and len(chosen(other)) == 3
     assert other.get_by_text("Not all of the link").count() == 0 and other.get_by_text("Don't show again").count() == 0
     other.reload()
-    settled(other)
+    wait_until_settled(other)
     until(other, lambda: tables(other) == tables(page))
     idle(other)
     assert linked(other) == address
@@ -188,7 +201,7 @@ def test_a_snapshot_is_saved_and_opened_by_keyboard(page, server):
     page.get_by_text(f"✓ Saved: seven {page.scheme}").wait_for(timeout=WAIT)
     page.keyboard.press("Escape")
     page.goto(server)
-    settled(page)
+    wait_until_settled(page)
     dialog = shared(page, VIEWS)
     dialog.get_by_text("sort an array").wait_for(timeout=WAIT)
     dialog.locator(".st-key-snapshot-open button").focus()

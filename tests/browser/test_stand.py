@@ -29,7 +29,7 @@ def test_a_server_that_is_gone_ends_the_wait_and_the_next_test_has_another(own, 
     url, browser, pid = own.server.url, own.browser, own.server.process.pid
     page = open_page(browser, url)
     began = time.monotonic()
-    with own.watched(patient(4)):
+    with own.guard_against_silence(patient(4)):
         os.kill(pid, how)
         with pytest.raises(Exception, match="closed"):
             page.wait_for_function("false", timeout=600_000)

@@ -4,7 +4,7 @@ import re
 
 import engine
 from dashboard.theory.page import GROUPS
-from support.browser import MARKS, WAIT, idle, lists, settled, until
+from support.browser import MARKS, WAIT, idle, lists, until, wait_until_settled
 
 pytestmark = MARKS
 DRAWN = ".js-plotly-plot, [data-testid=stDataFrame]"
@@ -38,7 +38,7 @@ def test_a_decoder_gets_another_scorer(page, server):
     picked = next(spec for name, spec in list(selectors.items())[1:] if spec.cls.by_scores)
     other = next(spec for name, spec in scorers.items() if spec.cls.words and not spec.cls.rerank_only)
     page.goto(server)
-    settled(page)
+    wait_until_settled(page)
     before = lists(page)[1]
     page.get_by_role("button", name="Decoders and settings").click()
     page.get_by_role("button", name=re.compile("^Scorer")).nth(1).click()

@@ -7,7 +7,7 @@ import pytest
 
 from engine import orag
 from support import warm_home
-from support.browser import MARKS, ROOTS, WAIT, Server, idle, open_page, settled, until
+from support.browser import MARKS, ROOTS, WAIT, Server, idle, open_page, until, wait_until_settled
 
 pytestmark = MARKS
 THUMBS = f"""kind => [{ROOTS}.flatMap(root => [...root.querySelectorAll('.list')])[0]].flatMap(list =>
@@ -26,7 +26,7 @@ class Voter:
     def __init__(self, browser, url, kind):
         self.page, self.kind, self.asked = open_page(browser, f"{url}/?v=1&decoders=top_k"), kind, None
         self.given = self.here = 0
-        settled(self.page)
+        wait_until_settled(self.page)
         self.page.locator(".st-key-header-corpus button").first.click()
         self.page.get_by_test_id("stPopoverBody").get_by_text("Live feedback").click()
         self.page.keyboard.press("Escape")

@@ -20,8 +20,8 @@ TOP = engine.Decoder(engine.make("top_k"))
 each_scorer = pytest.mark.parametrize("scorer", SCORERS)
 
 
-def made(scorer, given):
-    return engine.make(scorer, **given.get(scorer, {}))
+def made(scorer, scorer_options):
+    return engine.make(scorer, **scorer_options.get(scorer, {}))
 
 
 def behind(selector, scorer, depth=None):
@@ -39,10 +39,10 @@ def asked(demo):
 
 @each_scorer
 @pytest.mark.parametrize("selector", SELECTORS)
-def test_every_pair_answers(demo, asked, given, scorer, selector):
+def test_every_pair_answers(demo, asked, scorer_options, scorer, selector):
     _, space = demo
     for depth in (None, 20):
-        decoder = behind(engine.make(selector), made(scorer, given), depth)
+        decoder = behind(engine.make(selector), made(scorer, scorer_options), depth)
         answer = engine.decode(decoder, space, asked, k=4)
         assert answer.index.shape == (3, 4) and torch.isfinite(answer.gain).all()
         for found in answer.index.tolist():
@@ -53,17 +53,17 @@ def test_every_pair_answers(demo, asked, given, scorer, selector):
 
 
 @each_scorer
-def test_a_reranker_orders_the_pool_and_nothing_else(demo, asked, given, scorer):
+def test_a_reranker_orders_the_pool_and_nothing_else(demo, asked, scorer_options, scorer):
     _, space = demo
     pool = engine.decode(TOP, space, asked, k=10).index
-    stages = {"retrieve": engine.make("dense"), "rerank": made(scorer, given)}
+    stages = {"retrieve": engine.make("dense"), "rerank": made(scorer, scorer_options)}
     again = engine.decode(engine.Decoder(engine.make("top_k"), **stages, depth=10), space, asked, k=10).index
     assert torch.equal(again.sort(1).values, pool.sort(1).values)
 
 
 @each_scorer
-def test_decode_takes_it_from_the_command_line(demo, given, scorer):
-    stage = made(scorer, given)
+def test_decode_takes_it_from_the_command_line(demo, scorer_options, scorer):
+    stage = made(scorer, scorer_options)
     params = SCORERS[scorer].params
     flags = [word for p in params for word in (f"--retrieve-{p.flag[2:]}", p.text(getattr(stage, p.name)))]
     text = "sort an array along an axis"
@@ -118,9 +118,9 @@ def cell(decoder, *data, **options):
     return found
 
 
-def test_processes_find_what_one_finds_and_a_store_keeps_it(demo, asked, qrels, given, tmp_path, monkeypatch):
+def test_processes_find_what_one_finds_and_a_store_keeps_it(demo, asked, qrels, scorer_options, tmp_path, monkeypatch):
     _, space = demo
-    decoders = [behind(engine.make("top_k"), made(name, given)) for name in SCORERS]
+    decoders = [behind(engine.make("top_k"), made(name, scorer_options)) for name in SCORERS]
     here = digest_of_all(engine.sweep(decoders, space, asked, qrels, k=3))
     store = tmp_path / "kept.db"
     assert digest_of_all(engine.sweep(decoders, space, asked, qrels, k=3, workers=2, store=store)) == here
@@ -130,9 +130,9 @@ def test_processes_find_what_one_finds_and_a_store_keeps_it(demo, asked, qrels, 
 
 
 @each_scorer
-def test_what_is_prepared_is_not_made_again(demo, asked, given, scorer):
+def test_what_is_prepared_is_not_made_again(demo, asked, scorer_options, scorer):
     dataset, space = demo
-    space, stage = engine.Space(dataset.corpus, space.embeddings), made(scorer, given)
+    space, stage = engine.Space(dataset.corpus, space.embeddings), made(scorer, scorer_options)
     stage.prepare(space)
     before = {key: id(made.value) for key, made in space._derived.items()}
     engine.decode(engine.Decoder(engine.make("top_k"), stage), space, asked, k=3)
@@ -172,10 +172,10 @@ def test_what_takes_long_to_derive_keeps_nobody_else_waiting(demo):
 
 
 @pytest.mark.parametrize("scorer", WORDS)
-def test_other_words_with_the_same_vectors_are_another_cell(demo, asked, qrels, given, scorer):
+def test_other_words_with_the_same_vectors_are_another_cell(demo, asked, qrels, scorer_options, scorer):
     _, space = demo
     other = engine.Embeddings(asked.ids, asked.vectors, asked.encoder, tuple(t + " transpose" for t in asked.texts))
-    decoder = behind(TOP.select, made(scorer, given))
+    decoder = behind(TOP.select, made(scorer, scorer_options))
     one, two = (cell(decoder, space, q, qrels) for q in (asked, other))
     assert one.key != two.key and "texts" in one.provenance
     assert cell(TOP, space, asked, qrels).key == cell(TOP, space, other, qrels).key

@@ -46,7 +46,7 @@ def load(source=DEMO):
     return job.result
 
 
-def drawn(script, params=(), **session):
+def draw_page(script, params=(), **session):
     """A page as a new session sees it: a screen's file or a function; params: of the address."""
     make = AppTest.from_function if callable(script) else AppTest.from_file
     app = make(script, default_timeout=patient(60))
@@ -63,14 +63,14 @@ def screen(name, source=None, **session):
     job = corpora.get_loading_job(chosen)
     job.join(PATIENCE)
     assert not job.running, f"{chosen.path} is still loading"
-    return drawn(SCREENS / f"{name}.py", source=chosen, **session)
+    return draw_page(SCREENS / f"{name}.py", source=chosen, **session)
 
 
-def opened(params, name="explore", **session):
+def open_by_link(params, name="explore", **session):
     """A screen as a new session sees it that comes by an address."""
     if params.get("corpus", "numpy-api") == "numpy-api":
         load()
-    return drawn(SCREENS / f"{name}.py", params, **session)
+    return draw_page(SCREENS / f"{name}.py", params, **session)
 
 
 def job_of(app, purpose):
@@ -84,7 +84,7 @@ def jobs_of(app):
     return state["jobs"] if "jobs" in state else {}  # noqa: SIM401, it has no `get`
 
 
-def ended(app, *purposes):
+def finish_jobs(app, *purposes):
     """The page after its jobs for these purposes, or all of them, have ended one way or another."""
     for purpose in purposes or list(jobs_of(app)):
         job = job_of(app, purpose)
@@ -99,7 +99,7 @@ def press(app, key):
     return run(app)
 
 
-def from_menu(app, option):
+def choose_from_menu(app, option):
     """The page after a choice in the menu Share."""
     app.menu_button(key="header.share").click(option)
     return run(app)
@@ -112,16 +112,16 @@ def fields(address):
 
 def link_of(app):
     """The parameters of the link that the Share dialog shows."""
-    from_menu(app, LINK)
+    choose_from_menu(app, LINK)
     return fields(next(c.value for c in app.code if "v=1" in c.value))
 
 
-def worked(app, key, *purposes):
+def press_and_finish(app, key, *purposes):
     """The page after a click on a button, and the end of the jobs for these purposes, or of all."""
-    return ended(press(app, key), *purposes)
+    return finish_jobs(press(app, key), *purposes)
 
 
-def begun(app, key, purpose, count):
+def start_job(app, key, purpose, count):
     """The job that a click on a button began, once it has so many finished pieces and the page shows them."""
     job = job_of(press(app, key), purpose)
     while job.running and len(job.partial or ()) < count:
@@ -131,11 +131,11 @@ def begun(app, key, purpose, count):
     return job
 
 
-def cancelled(app, purpose):
+def cancel_job(app, purpose):
     """The page after its job for a purpose was cancelled."""
     job = job_of(app, purpose)
     press(app, f"{purpose}.cancel")
-    ended(app, purpose)
+    finish_jobs(app, purpose)
     assert job.cancelled
     return app
 
@@ -157,7 +157,7 @@ def forget_corpora():
         corpora.drop_load(source, job)
 
 
-def held_after(work, count):
+def hold_after(work, count):
     """The `work` of a page's job that from its `count`-th finished piece on waits until it is stopped."""
 
     def holding(*args, seen, stop, **options):
@@ -176,11 +176,11 @@ def held_after(work, count):
 
 def component(app, key):
     """The data of a view that is drawn in the browser; None where it is not on the page."""
-    drawn_ = {element.key: json.loads(element.proto.json) for element in app.get("bidi_component")}
-    return drawn_.get(key)
+    views = {element.key: json.loads(element.proto.json) for element in app.get("bidi_component")}
+    return views.get(key)
 
 
-def tell(app, key, event, value, once=True):
+def report_event(app, key, event, value, once=True):
     """The page after a view that is drawn in the browser has reported something; once: it is not part of its state."""
     ident = next(e.proto.id for e in app.get("bidi_component") if e.key == key)
     states = app._tree.get_widget_states()
@@ -204,11 +204,11 @@ def figures(app, label):
     """A figure of each tile by its name and k, for example Recall@10; none where it does not exist."""
     data, (name, _, k) = component(app, "explore.tiles"), label.partition("@")
     assert data["k"] == int(k)
-    shown = [tile["set"] for tile in tiles(app).values()]
+    packed_sets = [tile["set"] for tile in tiles(app).values()]
     if name == "ILAD":
-        return [one.diversity() for one in shown]
+        return [packed.diversity() for packed in packed_sets]
     assert name == "Recall", name
-    return [one.found() / data["judged"] for one in shown] if data["judged"] else []
+    return [packed.count_relevant() / data["judged"] for packed in packed_sets] if data["judged"] else []
 
 
 def notes(app):
@@ -242,18 +242,18 @@ def column(app, name):
 
 def sets(app):
     """The documents of each ranked list, in order; none where the lists are not drawn."""
-    lists, shown = component(app, "explore.lists"), component(app, "explore.tiles")
-    if lists is None or shown is None:
+    lists, tiles_data = component(app, "explore.lists"), component(app, "explore.tiles")
+    if lists is None or tiles_data is None:
         return []
-    assert lists["query"] == shown["query"], "the lists follow these tiles"
+    assert lists["query"] == tiles_data["query"], "the lists follow these tiles"
     return [tile["set"].names() for tile in tiles(app).values()]
 
 
 def baseline(app):
     """The documents of the set that the others are compared with."""
-    told = component(app, "explore.tiles")
-    own = (tile["now"] for tile in told["decoders"] if tile["baseline"])
-    return Packed(told["base"] or next(own)).names()
+    tiles_data = component(app, "explore.tiles")
+    baseline_sets = (tile["now"] for tile in tiles_data["decoders"] if tile["baseline"])
+    return Packed(tiles_data["base"] or next(baseline_sets)).names()
 
 
 def widgets(app):
@@ -275,7 +275,10 @@ def assert_plain(app, *markup):
 def beir(folder, documents, queries=(), **splits):
     """A BEIR folder: documents and queries as (id, text), splits as (query, document) pairs that are relevant."""
     documents, queries = ([{"_id": ident, "text": text} for ident, text in rows] for rows in (documents, queries))
-    pairs = {name: "".join(f"{query}\t{doc}\t1\n" for query, doc in own) for name, own in splits.items()}
+    pairs = {
+        name: "".join(f"{query}\t{doc}\t1\n" for query, doc in relevant_pairs)
+        for name, relevant_pairs in splits.items()
+    }
     return datafiles.beir(folder, documents, queries, **{f"qrels__{name}": text for name, text in pairs.items()})
 
 

@@ -11,20 +11,20 @@ from support.paths import TESTS
 PACKAGES = Path(engine.__file__).resolve().parents[1]
 
 
-def environment(**given: str) -> dict[str, str]:
+def environment(**variables: str) -> dict[str, str]:
     """Variables for such a process; whatever folder it starts in, it imports nothing from there."""
-    found = filter(None, (str(PACKAGES), str(TESTS), os.environ.get("PYTHONPATH")))
-    return {**os.environ, "PYTHONSAFEPATH": "1", "PYTHONPATH": os.pathsep.join(found), **given}
+    search_path = filter(None, (str(PACKAGES), str(TESTS), os.environ.get("PYTHONPATH")))
+    return {**os.environ, "PYTHONSAFEPATH": "1", "PYTHONPATH": os.pathsep.join(search_path), **variables}
 
 
-def started(*arguments: str, quiet: bool = False, **variables: str) -> subprocess.Popen[str]:
+def start_python(*arguments: str, quiet: bool = False, **variables: str) -> subprocess.Popen[str]:
     """A Python process, on one thread; quiet: nobody hears what it prints."""
     heard = subprocess.DEVNULL if quiet else subprocess.PIPE
     around = environment(OMP_NUM_THREADS="1", **variables)
     return subprocess.Popen([sys.executable, *arguments], env=around, stdout=heard, stderr=heard, text=True)
 
 
-def alive(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
     """Whether a process runs: one that is dead but not yet buried does not."""
     try:
         os.kill(pid, 0)

@@ -8,14 +8,14 @@ import engine
 WORDS = [f"w{i}" for i in range(60)]
 
 
-def made(seed=0, n=40, queries=12):
+def make_texts(seed=0, n=40, queries=12):
     """Texts of random words, frequent ones among them, some twice, one empty."""
     rng = np.random.default_rng(seed)
     chance = 1 / np.arange(1, len(WORDS) + 1)
     texts = [" ".join(rng.choice(WORDS, rng.integers(3, 40), p=chance / chance.sum())) for _ in range(n)]
     texts[3], texts[5] = texts[4], ""
-    asked = [" ".join(rng.choice(WORDS, rng.integers(2, 7), replace=False)) for _ in range(queries)]
-    return corpus_of(texts), engine.Queries.of([*asked, "nothing known here"])
+    query_texts = [" ".join(rng.choice(WORDS, rng.integers(2, 7), replace=False)) for _ in range(queries)]
+    return corpus_of(texts), engine.Queries.of([*query_texts, "nothing known here"])
 
 
 def corpus_of(texts, titles=()):

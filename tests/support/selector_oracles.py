@@ -22,21 +22,21 @@ def score_mmr(rows, query, chosen, k, relevance_weight, window=None):
     return relevance_weight * relevance - (1 - relevance_weight) * nearest
 
 
-def residuals(rows, chosen, least):
-    """Squared distance of every row to the span of the chosen rows, a row that adds less than `least` left out."""
-    kept = []
+def residuals(rows, chosen, min_share):
+    """Squared distance of every row to the span of the chosen rows, a row that adds less than `min_share` left out."""
+    basis = []
     for j in chosen:
-        if _distance(rows[j], kept) > least * (rows[j] @ rows[j]):
-            kept.append(rows[j])
-    return np.array([_distance(row, kept) for row in rows])
+        if _distance(rows[j], basis) > min_share * (rows[j] @ rows[j]):
+            basis.append(rows[j])
+    return np.array([_distance(row, basis) for row in rows])
 
 
-def _distance(row, others):
-    if not others:
+def _distance(row, basis):
+    if not basis:
         return row @ row
-    span = np.array(others).T
-    left = row - span @ np.linalg.lstsq(span, row, rcond=None)[0]
-    return left @ left
+    span = np.array(basis).T
+    residual = row - span @ np.linalg.lstsq(span, row, rcond=None)[0]
+    return residual @ residual
 
 
 def _by_relevance(rows, chosen, k):
@@ -49,18 +49,18 @@ def score_dpp(rows, query, chosen, k, relevance_weight, window=None, floor=1e-6)
     relevance, square = rows @ query, (rows**2).sum(1)
     if relevance_weight == 1 or _by_relevance(rows, chosen, k):
         return relevance
-    left = residuals(rows, chosen[-(window or k) :], floor)
-    alive = relevance_weight * relevance + (1 - relevance_weight) * np.log(np.maximum(left, 1e-300))
-    return np.where(left > floor * square, alive, relevance - 1e6)
+    remaining = residuals(rows, chosen[-(window or k) :], floor)
+    alive = relevance_weight * relevance + (1 - relevance_weight) * np.log(np.maximum(remaining, 1e-300))
+    return np.where(remaining > floor * square, alive, relevance - 1e6)
 
 
 def score_ssd(rows, query, chosen, k, relevance_weight, window=None):
     relevance, square = rows @ query, (rows**2).sum(1)
     if _by_relevance(rows, chosen, k):
         return relevance
-    left = residuals(rows, chosen[-(window or k) :], 1e-12)
-    left[left < 1e-12 * square] = 0
-    return relevance_weight * relevance + (1 - relevance_weight) * np.sqrt(left)
+    remaining = residuals(rows, chosen[-(window or k) :], 1e-12)
+    remaining[remaining < 1e-12 * square] = 0
+    return relevance_weight * relevance + (1 - relevance_weight) * np.sqrt(remaining)
 
 
 STEPS = {"top_k": score_top_k, "mmr": score_mmr, "dpp": score_dpp, "ssd": score_ssd}
@@ -91,7 +91,7 @@ def is_decided(score, rows, pick, margin):
     return decided
 
 
-def foreign(rows, queries, seed=9):
+def make_foreign_candidates(rows, queries, seed=9):
     """Candidates whose relevance, random numbers, is another scorer's."""
     vectors = torch.tensor(rows)
     relevance = torch.tensor(np.random.default_rng(seed).standard_normal((len(queries), len(rows)))).float()
@@ -104,15 +104,15 @@ def space_of(rows):
     return engine.Space(engine.Corpus(ids, ids), engine.Embeddings(ids, torch.tensor(rows)), "cpu")
 
 
-def lowest_of_their_kind(rows, kinds, chosen):
+def assert_lowest_copies_first(rows, kinds, chosen):
     """Of the rows of each kind, all alike, the lowest are chosen, in order."""
     for kind in kinds:
         members = np.flatnonzero((rows == kind).all(1)).tolist()
-        taken = [i for i in chosen if i in members]
-        assert taken == members[: len(taken)]
+        chosen_members = [i for i in chosen if i in members]
+        assert chosen_members == members[: len(chosen_members)]
 
 
-def one_at_a_time(name, rows, queries, k, **params):
+def select_together_and_alone(name, rows, queries, k, **params):
     """(the answer to a batch, that to each query alone), having checked that they agree."""
     together = engine.select(name, rows, queries, k=k, **params)
     alone = [engine.select(name, rows, query, k=k, **params) for query in queries]

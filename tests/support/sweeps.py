@@ -26,7 +26,7 @@ from engine.stages import Selector, register
 from support.instances import problem
 from support.patience import patient
 from support.points import digest_of_all
-from support.processes import alive, started
+from support.processes import is_alive, start_python
 from support.rankings import queries_of, space_of
 
 KS = (2, 5)
@@ -71,19 +71,19 @@ def register_patient():
             with open(os.environ["TRAIL"], "a") as trail:
                 trail.write(f"{os.getpid()} {self.start} {k}\n")
                 trail.flush()
-                if os.environ.get("FATAL") in (str(self.start), taken(trail)):
+                if os.environ.get("FATAL") in (str(self.start), detect_company(trail)):
                     os.kill(os.getpid(), signal.SIGKILL)
                 time.sleep(float(os.environ.get("PACE", "0")))
 
     return Patient
 
 
-def taken(file):
+def detect_company(file):
     """ "company" where another process is here too; else it is kept out until the file is closed."""
     return "" if lock_descriptor(file.fileno(), blocking=False) else "company"
 
 
-def patients(starts):
+def make_patients(starts):
     return [engine.Decoder(engine.make("patient", start=start)) for start in starts]
 
 
@@ -96,25 +96,25 @@ def put_patient(monkeypatch, trail, pace=0.0):
     monkeypatch.setenv("PACE", str(pace))
 
 
-def trodden(trail):
+def read_trail(trail):
     """Who was where: [(pid, start, k)]."""
     lines = Path(trail).read_text().splitlines() if Path(trail).exists() else []
     return [tuple(map(int, line.split())) for line in lines]
 
 
-def walkers(trail):
+def list_walkers(trail):
     """The processes that have left a trail."""
-    return {pid for pid, _, _ in trodden(trail)}
+    return {pid for pid, _, _ in read_trail(trail)}
 
 
-def units(trail):
+def count_units(trail):
     """(start, k) → how often it was computed."""
-    return Counter((start, k) for _, start, k in trodden(trail))
+    return Counter((start, k) for _, start, k in read_trail(trail))
 
 
-def client(trail, starts, k=KS, *, pace=0.0, fatal=None, **options):
+def start_client(trail, starts, k=KS, *, pace=0.0, fatal=None, **options):
     """A process that sweeps the patient selector over the toy problem; it prints the digest of all points."""
-    return started(
+    return start_python(
         "-m", "support.sweeps", json.dumps({"starts": list(starts), "k": k, **options}),
         TRAIL=str(trail), PACE=str(pace), **({} if fatal is None else {"FATAL": str(fatal)}),
     )  # fmt: skip
@@ -132,21 +132,21 @@ def without_times(store, chosen):
     return sum(map(chosen, cells))
 
 
-def end(process, trail=None):
+def end_process(process, trail=None):
     """End a process that a test started, and its workers, whatever became of them."""
     if process.poll() is None:
         process.kill()
     process.wait(patient(30))
     for pipe in filter(None, (process.stdout, process.stderr)):
         pipe.close()
-    for pid in walkers(trail) if trail else ():
-        if alive(pid):
+    for pid in list_walkers(trail) if trail else ():
+        if is_alive(pid):
             os.kill(pid, signal.SIGKILL)
 
 
 def main(options):
     torch.set_num_threads(1)
-    chosen = patients(options.pop("starts"))
+    chosen = make_patients(options.pop("starts"))
     data = toy(batch=options.pop("batch", BATCH))
     print(digest_of_all(engine.sweep(chosen, *data, metrics=METRICS, split="toy", **options)))
 

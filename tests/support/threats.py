@@ -29,8 +29,8 @@ class Table:
 
     def text(self) -> str:
         rows = [
-            f"| {' | '.join(map(_cell, (what, expected, f'`{name}`', _result(self.results[name]))))} |"
-            for name, (what, expected) in sorted(self.threats.items(), key=lambda item: (item[1][0], item[0]))
+            f"| {' | '.join(map(_cell, (threat, expected, f'`{name}`', _result(self.results[name]))))} |"
+            for name, (threat, expected) in sorted(self.threats.items(), key=lambda item: (item[1][0], item[0]))
         ]
         unmet = sum(counts.total() > counts["passed"] for counts in self.results.values())
         return (
@@ -46,15 +46,15 @@ def test_name(nodeid: str) -> str:
     return nodeid.split("[")[0].removeprefix("tests/")
 
 
-def marked() -> set[str]:
+def list_marked_tests() -> set[str]:
     """The names of all marked test functions, read from the source, but for those that run on demand alone."""
-    found = set()
+    names = set()
     for file in TESTS.rglob("test_*.py"):
-        place = file.relative_to(TESTS).as_posix()
+        path = file.relative_to(TESTS).as_posix()
         for node in ast.parse(file.read_text()).body:
             inner = [(f"{node.name}::", n) for n in node.body] if isinstance(node, ast.ClassDef) else [("", node)]
-            found |= {f"{place}::{prefix}{n.name}" for prefix, n in inner if _is_marked(n)}
-    return found
+            names |= {f"{path}::{prefix}{n.name}" for prefix, n in inner if _is_marked(n)}
+    return names
 
 
 def _is_marked(node) -> bool:

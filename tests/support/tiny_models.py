@@ -7,23 +7,23 @@ from typing import Any
 import torch
 
 
-def _bert(folder: Path, kind: str, words: Iterable[str], length: int, seed: int, **more: int) -> Any:
+def _bert(folder: Path, kind: str, words: Iterable[str], length: int, seed: int, **config_options: int) -> Any:
     """A two-layer model of a kind that transformers has, with random weights, and its tokenizer in the folder."""
     import transformers
 
-    known = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]
+    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "vocab.txt").write_text("\n".join(known), encoding="utf-8")
+    (folder / "vocab.txt").write_text("\n".join(vocabulary), encoding="utf-8")
     transformers.BertTokenizer(str(folder / "vocab.txt"), model_max_length=length).save_pretrained(folder)
     config = transformers.BertConfig(
-        vocab_size=len(known),
+        vocab_size=len(vocabulary),
         hidden_size=32,
         num_hidden_layers=2,
         num_attention_heads=2,
         intermediate_size=64,
         max_position_embeddings=length,
         initializer_range=0.4,
-        **more,
+        **config_options,
     )
     with torch.random.fork_rng():
         torch.manual_seed(seed)

@@ -13,7 +13,7 @@ QUICK = {"tune.page": "Train", "train.method": METHOD}
 SMALL = {"hidden": 32, "epochs": 3, "batch": 16, "late": ["query_rate"], "query_rate": 1e-2}
 
 
-def written(folder):
+def write_source(folder):
     """The Source of a corpus in this folder: things, and queries that name two others than those they mean."""
     corpus = [(f"{thing[:4]}-{sort}", f"On the {sort} of the {thing}") for thing in THINGS for sort in SORTS]
     pairs = [(a, b, s) for a in range(8) for b in range(8) for s in range(4) if a < b and (a + b + s) % 2]
@@ -22,11 +22,11 @@ def written(folder):
     return Source(str(beir(folder, corpus, queries, test=relevant)), dtype="float32")
 
 
-def divided(source):
+def divide_key(source):
     """The key of the switch that has the corpus's only split learnt from."""
     return f"train.divide.{corpus_key(load(source))}"
 
 
 def page(source, **session):
-    given = {f"train.{METHOD}.{name}": value for name, value in SMALL.items()} | {divided(source): True}
-    return screen("tune", source, **{**QUICK, **given, **session})
+    session_values = {f"train.{METHOD}.{name}": value for name, value in SMALL.items()} | {divide_key(source): True}
+    return screen("tune", source, **{**QUICK, **session_values, **session})

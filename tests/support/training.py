@@ -20,7 +20,7 @@ PROJECTED = {"dimension": 6, "batch": 32, "rate": 1e-2, "epochs": 3}
 NNN = {**QUICK, "l1": 0.1, "l2": 0.1, "regrid": False}
 
 
-def planted(n=80, d=16, train=320, dev=100, seed=0, turn=0.5, encoder=ENCODER):
+def make_planted_set(n=80, d=16, train=320, dev=100, seed=0, turn=0.5, encoder=ENCODER):
     """(space, queries, qrels): splits "train" and "dev". A query's text names what it needs, and two others."""
     rng = np.random.default_rng(seed)
     rows = unit(rng.standard_normal((n, d)) + 0.8 * rng.standard_normal(d))
@@ -30,8 +30,10 @@ def planted(n=80, d=16, train=320, dev=100, seed=0, turn=0.5, encoder=ENCODER):
     queries = unit((rows[sets].sum(1) + 0.1 * rng.standard_normal((len(ids), d))) @ rotation)
     corpus = Corpus(tuple(f"d{j}" for j in range(n)), tuple(f"document {j}" for j in range(n)), name="planted")
     space = engine.Space(corpus, Embeddings(corpus.ids, torch.from_numpy(rows).float(), encoder))
-    named = [[*own.tolist(), 7 * i % n, 11 * i % n] for i, own in enumerate(sets)]
-    texts = tuple(f"{i}: {', '.join(f'document {j}' for j in own)}" for i, own in zip(ids, named, strict=True))
+    mentioned = [[*members.tolist(), 7 * i % n, 11 * i % n] for i, members in enumerate(sets)]
+    texts = tuple(
+        f"{i}: {', '.join(f'document {j}' for j in members)}" for i, members in zip(ids, mentioned, strict=True)
+    )
     return space, Embeddings(ids, torch.from_numpy(queries).float(), encoder, texts), qrels
 
 
@@ -39,16 +41,16 @@ def threes(rng, n, train, dev):
     """(ids, sets, qrels): queries that need three of n documents each; splits "train" and "dev"."""
     ids = tuple(f"q{i}" for i in range(train + dev))
     sets = np.stack([rng.permutation(n)[:3] for _ in ids])
-    judged = Qrels({query: {f"d{j}": 1 for j in own} for query, own in zip(ids, sets, strict=True)})
-    return ids, sets, {"train": only(judged, ids[:train]), "dev": only(judged, ids[train:])}
+    judged = Qrels({query: {f"d{j}": 1 for j in members} for query, members in zip(ids, sets, strict=True)})
+    return ids, sets, {"train": restrict_qrels(judged, ids[:train]), "dev": restrict_qrels(judged, ids[train:])}
 
 
-def only(qrels, ids):
+def restrict_qrels(qrels, ids):
     """The judgements of some queries."""
     return Qrels({query: qrels.grades[query] for query in ids})
 
 
-def asked(data, split="dev"):
+def split_queries(data, split="dev"):
     """The queries that a split judges, as the encoder embedded them."""
     _, queries, qrels = data
     return queries.take([row for row, query in enumerate(queries.ids) if query in qrels[split].grades])
@@ -56,21 +58,21 @@ def asked(data, split="dev"):
 
 def quality(decoder, space, data, split="dev", metrics=("comp",), k=5):
     """Means of metrics on a split."""
-    ranking = engine.decode(decoder, space, asked(data, split), k)
-    return engine.measure(ranking, space, asked(data, split), data[2][split], k, metrics).mean
+    ranking = engine.decode(decoder, space, split_queries(data, split), k)
+    return engine.measure(ranking, space, split_queries(data, split), data[2][split], k, metrics).mean
 
 
 def demo_splits(dataset):
     """The demo's first judged queries to train on, and thirty others as dev."""
     judged = dataset.qrels["test"]
     ids = list(judged.grades)
-    return {"train": only(judged, ids[:60]), "dev": only(judged, ids[60:90])}
+    return {"train": restrict_qrels(judged, ids[:60]), "dev": restrict_qrels(judged, ids[60:90])}
 
 
 @cache
-def once():
+def shared_planted_set():
     """The planted set that most tests share."""
-    return planted()
+    return make_planted_set()
 
 
 class StopAfter:
@@ -92,6 +94,6 @@ def samples_of(vectors, relevant):
     return Samples(space=space, train=queries, dev=queries, relevant=relevant, qrels=Qrels({}))
 
 
-def comparable(history):
+def drop_times(history):
     """A history without the time it took."""
     return [{k: v for k, v in epoch.as_json().items() if k != "seconds"} for epoch in history]

@@ -24,7 +24,7 @@ def make() -> None:
     if SHARED.stat().st_uid != os.getuid():
         raise PermissionError(f"{SHARED} belongs to somebody else; set FRONTIER_TESTS_CACHE")
     with FileLock(SHARED / "lock"):
-        before, os.environ["FRONTIER_HOME"] = os.environ["FRONTIER_HOME"], str(HOME)
+        previous_home, os.environ["FRONTIER_HOME"] = os.environ["FRONTIER_HOME"], str(HOME)
         try:
             dataset = engine.load_dataset("numpy-api")
             engine.embed(dataset.corpus)
@@ -32,7 +32,7 @@ def make() -> None:
             for split in dataset.qrels:
                 engine.embed(dataset.judged(split))
         finally:
-            os.environ["FRONTIER_HOME"] = before
+            os.environ["FRONTIER_HOME"] = previous_home
 
 
 def copy(home: Path) -> Path:

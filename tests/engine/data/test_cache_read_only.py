@@ -6,7 +6,7 @@ import stat
 
 import pytest
 
-from support.read_only import done_in, needed_view, write_corpus
+from support.read_only import run_steps_in, skip_without_view, write_corpus
 
 KEPT = {"vote", "judge", "snapshot"}
 """Steps that are nothing without being kept."""
@@ -19,7 +19,7 @@ def written(tmp_path_factory):
     folder = tmp_path_factory.mktemp("written")
     before = os.umask(0o022)
     try:
-        told, said = done_in(folder / "home", write_corpus(folder))
+        told, said = run_steps_in(folder / "home", write_corpus(folder))
     finally:
         os.umask(before)
     assert not said and told["unkept"] is None
@@ -44,7 +44,7 @@ def test_what_a_days_work_leaves_is_the_users_alone(written):
 def test_a_home_that_cannot_be_made_costs_what_would_have_been_kept(written, tmp_path):
     folder, told = written
     (tmp_path / "file").write_text("in the way")
-    now, said = done_in(tmp_path / "file" / "home", folder / "corpus.csv", TMPDIR=str(tmp_path))
+    now, said = run_steps_in(tmp_path / "file" / "home", folder / "corpus.csv", TMPDIR=str(tmp_path))
     assert NOTE in said and said.count("\n") == 1 and "(Not a directory)" in said
     for name in KEPT:
         refusal = now.pop(name)
@@ -59,8 +59,8 @@ def test_a_home_that_cannot_be_made_costs_what_would_have_been_kept(written, tmp
 def test_a_home_that_is_read_only_is_read(written, tmp_path):
     folder, told = written
     home = shutil.copytree(folder / "home", tmp_path / "home")
-    needed_view(home)
-    now, said = done_in(home, folder / "corpus.csv", view=home, TMPDIR=str(tmp_path))
+    skip_without_view(home)
+    now, said = run_steps_in(home, folder / "corpus.csv", view=home, TMPDIR=str(tmp_path))
     assert said.count(NOTE) == said.count("\n") == 1
     for name in KEPT:
         assert "cannot write" in now.pop(name), name

@@ -8,7 +8,7 @@ import pytest
 import engine
 from engine import orag
 from engine.values import EncoderRef
-from support.feedback import gradient, lived, outcomes, queries_near, random_space, space_of, vote
+from support.feedback import feed_outcomes, feed_rounds, gradient, queries_near, random_space, space_of, vote
 
 HOWS = ({}, {"mode": "full"}, {"preset": "paper"}, {"batch": 3})
 
@@ -26,7 +26,7 @@ def test_what_is_away_is_neither_drawn_nor_moved(space, how):
     p = orag.probabilities(some, queries_near(space)[0][0])
     assert (p[away] == 0).all() and np.isclose(p.sum(), 1) and (np.delete(p, away) > 0).all()
     for k in (1, 4):
-        after = outcomes(some, 40, k)
+        after = feed_outcomes(some, 40, k)
         assert not {row for event in after.events for row in event.items} & set(away)
         assert after.exact[away].tobytes() == start.exact[away].tobytes()
         assert (after.exact != start.exact).any()
@@ -44,7 +44,7 @@ def test_what_is_away_is_neither_drawn_nor_moved(space, how):
     for row in away[:2]:
         said = orag.feed(said, vote(said, row))
     gone = orag.change(said, went=away)
-    after = outcomes(gone, 28)
+    after = feed_outcomes(gone, 28)
     assert after.round == 30 and after.exact[away].tobytes() == gone.exact[away].tobytes()
     assert (after.exact != gone.exact).any()
 
@@ -69,7 +69,7 @@ def test_a_smaller_corpus_and_one_with_absent_documents_are_the_same(space, how)
 @pytest.mark.parametrize("how", HOWS)
 def test_a_newcomer_starts_where_its_nearest_have_gone(space, how):
     start = orag.change(orag.session(space, **how, temperature=0.3), went=[7])
-    before = outcomes(start, 40)
+    before = feed_outcomes(start, 40)
     after = orag.change(before, came=[7])
     first = space.vectors.numpy().astype(np.float64)
     others = np.delete(np.arange(30), 7)
@@ -83,7 +83,7 @@ def test_a_newcomer_starts_where_its_nearest_have_gone(space, how):
     raw = orag.change(before, came=["d7"], warm=False)
     assert (raw.row(7) == first[7]).all()
 
-    later = outcomes(after, 10)
+    later = feed_outcomes(after, 10)
     assert orag.at(later, before.position).exact.tobytes() == before.exact.tobytes()
     assert orag.at(later, after.position).exact.tobytes() == after.exact.tobytes()
     assert (orag.at(later, before.position).available == before.available).all()
@@ -131,7 +131,7 @@ def test_hops_are_rounds_one_after_the_other(space, how):
 
 def test_what_still_holds_of_a_corpus_that_changed(space):
     """d0 has another text, d1 is gone, one is new, and the rest stand in another order."""
-    session = lived(orag.session(space, temperature=0.3), 60, kinds="ostr")
+    session = feed_rounds(orag.session(space, temperature=0.3), 60, kinds="ostr")
     ids, vectors = space.corpus.ids, space.vectors.numpy()
     order = [row for row in np.random.default_rng(0).permutation(30).tolist() if row != 1]
     new_ids = ["fresh", *(ids[row] for row in order)]

@@ -18,7 +18,7 @@ from engine.data.stores.milvus_collection import MilvusAccess
 from engine.errors import Cancelled, DataError
 from engine.values import Corpus, Embeddings, EncoderRef
 from support.instances import unit
-from support.processes import started
+from support.processes import start_python
 
 ROWS, DIMENSION = 3_000, 16
 ENCODER = EncoderRef("bundled", "abc", "float32")
@@ -126,7 +126,7 @@ def test_a_load_that_was_stopped_is_not_attached_and_goes_on(named):
 
 def test_a_load_killed_in_its_midst_loses_and_doubles_nothing(named, engine_name):
     """kill -9 somewhere in a batch; the second run ends where the first would have."""
-    own = started("-c", LOADER, os.path.dirname(__file__), named("killed"))
+    own = start_python("-c", LOADER, os.path.dirname(__file__), named("killed"))
     try:
         for line in own.stdout:
             if int(line) >= 1_000:
