@@ -277,7 +277,7 @@ def idle(page):
     page.get_by_test_id("stStatusWidget").wait_for(state="hidden", timeout=WAIT)
 
 
-def wait_until_settled(page):
+def settle(page):
     """Wait until the ranked lists are drawn, and no script runs."""
     page.wait_for_function(LISTS_DRAWN, timeout=WAIT)
     idle(page)

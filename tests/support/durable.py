@@ -148,7 +148,7 @@ def _cells_in(file: str) -> Callable[[Path], set[str]]:
 def _train(folder: Path, say: Say) -> str:
     loop._train_epoch = acknowledge(loop._train_epoch, lambda run, number, *_: [str(number)], say=say)
     options = {**training.QUICK, "epochs": 8, "checkpoint": folder / "run.safetensors"}
-    data = training.make_planted_set(n=40, train=160, dev=20)
+    data = training.plant(n=40, train=160, dev=20)
     return engine.train("dense", *data, watch=lambda epoch: say(PIECE_KEPT, [str(epoch.epoch)]), **options).digest
 
 

@@ -180,7 +180,7 @@ def component(app, key):
     return views.get(key)
 
 
-def report_event(app, key, event, value, once=True):
+def emit(app, key, event, value, once=True):
     """The page after a view that is drawn in the browser has reported something; once: it is not part of its state."""
     ident = next(e.proto.id for e in app.get("bidi_component") if e.key == key)
     states = app._tree.get_widget_states()

@@ -87,7 +87,7 @@ def _steps(corpus: Path):
     yield "tune", lambda: engine.tune("mmr", space, vectors, splits, k=3, points=3).decoder.label
     yield "codes", lambda: _codes(corpus)
     yield "upload", lambda: uploads._save_files([("pets.csv", b"id,text\n1,a cat\n")]).read_text()
-    planted = training.make_planted_set(n=30, train=20, dev=10)
+    planted = training.plant(n=30, train=20, dev=10)
     checkpoint = cache.entry_path("trained", "run.safetensors")
     yield "train", lambda: engine.train("dense", *planted, checkpoint=checkpoint, **training.QUICK).digest
     log, judging = orag.place(space), JudgingLog(home() / "judgements" / "log.sqlite")

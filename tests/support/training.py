@@ -20,7 +20,7 @@ PROJECTED = {"dimension": 6, "batch": 32, "rate": 1e-2, "epochs": 3}
 NNN = {**QUICK, "l1": 0.1, "l2": 0.1, "regrid": False}
 
 
-def make_planted_set(n=80, d=16, train=320, dev=100, seed=0, turn=0.5, encoder=ENCODER):
+def plant(n=80, d=16, train=320, dev=100, seed=0, turn=0.5, encoder=ENCODER):
     """(space, queries, qrels): splits "train" and "dev". A query's text names what it needs, and two others."""
     rng = np.random.default_rng(seed)
     rows = unit(rng.standard_normal((n, d)) + 0.8 * rng.standard_normal(d))
@@ -42,10 +42,10 @@ def threes(rng, n, train, dev):
     ids = tuple(f"q{i}" for i in range(train + dev))
     sets = np.stack([rng.permutation(n)[:3] for _ in ids])
     judged = Qrels({query: {f"d{j}": 1 for j in members} for query, members in zip(ids, sets, strict=True)})
-    return ids, sets, {"train": restrict_qrels(judged, ids[:train]), "dev": restrict_qrels(judged, ids[train:])}
+    return ids, sets, {"train": restrict(judged, ids[:train]), "dev": restrict(judged, ids[train:])}
 
 
-def restrict_qrels(qrels, ids):
+def restrict(qrels, ids):
     """The judgements of some queries."""
     return Qrels({query: qrels.grades[query] for query in ids})
 
@@ -66,13 +66,13 @@ def demo_splits(dataset):
     """The demo's first judged queries to train on, and thirty others as dev."""
     judged = dataset.qrels["test"]
     ids = list(judged.grades)
-    return {"train": restrict_qrels(judged, ids[:60]), "dev": restrict_qrels(judged, ids[60:90])}
+    return {"train": restrict(judged, ids[:60]), "dev": restrict(judged, ids[60:90])}
 
 
 @cache
 def shared_planted_set():
     """The planted set that most tests share."""
-    return make_planted_set()
+    return plant()
 
 
 class StopAfter:

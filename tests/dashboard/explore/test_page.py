@@ -10,7 +10,7 @@ from dashboard.explore.page import TILES_KEY
 from engine.views import slider as slider_views
 from engine.views.slider import has_slider
 from support.packed import PackedPath
-from support.pages import component, load, report_event, run, screen, sets, tiles, widgets
+from support.pages import component, emit, load, run, screen, sets, tiles, widgets
 
 WEIGHT = "explore.mmr.relevance_weight"
 
@@ -28,7 +28,7 @@ def path(told):
 
 def released(app, values, serial=1):
     """The page after sliders were let go."""
-    return report_event(app, TILES_KEY, "committed", {"serial": serial, "values": values}, once=False)
+    return emit(app, TILES_KEY, "committed", {"serial": serial, "values": values}, once=False)
 
 
 def test_every_decoder_has_the_sliders_of_its_parameters():
@@ -102,7 +102,7 @@ def test_j_and_k_go_to_the_next_query_and_back():
     first, asked = component(app, TILES_KEY)["query"], next(b for b in app.selectbox if str(b.key).startswith("query."))
     count = len(asked.options)
     for way, index in ((1, 1), (-1, 0), (-1, count - 1), (1, 0)):
-        app = report_event(app, TILES_KEY, "stepped", way)
+        app = emit(app, TILES_KEY, "stepped", way)
         assert next(b for b in app.selectbox if b.key == asked.key).index == index
         assert (component(app, TILES_KEY)["query"] == first) == (index == 0)
 
@@ -110,11 +110,11 @@ def test_j_and_k_go_to_the_next_query_and_back():
 def test_a_row_is_opened_and_closed_from_its_list():
     app = screen("explore")
     row = tiles(app)["mmr"]["set"].rows()[2]
-    app = report_event(app, "explore.lists", "opened", {"row": row, "source": "mmr"})
+    app = emit(app, "explore.lists", "opened", {"row": row, "source": "mmr"})
     assert component(app, "explore.lists")["opened"] == row and app.session_state["reading"].source == "mmr"
-    app = report_event(app, "explore.lists", "opened", {"row": len(load().space), "source": "mmr"})
+    app = emit(app, "explore.lists", "opened", {"row": len(load().space), "source": "mmr"})
     assert component(app, "explore.lists")["opened"] == row, "no such row"
-    assert component(report_event(app, "explore.lists", "opened", {"row": None}), "explore.lists")["opened"] is None
+    assert component(emit(app, "explore.lists", "opened", {"row": None}), "explore.lists")["opened"] is None
 
 
 def test_answers_keep_no_scores_alive_and_say_so():

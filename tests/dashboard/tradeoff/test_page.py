@@ -168,7 +168,7 @@ def test_a_place_between_points_of_a_curve_is_opened():
     assert known.rows_at(0.55) == now != known.rows_at(0.95), (
         "what the browser draws along the curve is what a release gives"
     )
-    app = pages.report_event(app, "tradeoff.set", "opened", {"row": now[0], "source": "mmr"})
+    app = pages.emit(app, "tradeoff.set", "opened", {"row": now[0], "source": "mmr"})
     assert pages.load().space.corpus.ids[now[0]] in pages.texts(app)
 
 

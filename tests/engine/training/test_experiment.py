@@ -18,19 +18,19 @@ from engine.training.experiment import course, foreseen
 from engine.training.recipes import RECIPES, declared_params
 from support.cli import run
 from support.datafiles import beir_of_things
-from support.training import QUICK, StopAfter, drop_times, make_planted_set, quality, restrict_qrels
+from support.training import QUICK, StopAfter, drop_times, plant, quality, restrict
 
 PARAMS = {**QUICK, "epochs": 2}
 
 
 @pytest.fixture(scope="module")
 def data():
-    space, queries, qrels = make_planted_set(n=40, d=8, train=160, dev=100)
+    space, queries, qrels = plant(n=40, d=8, train=160, dev=100)
     ids = list(qrels["dev"].grades)
     return (
         space,
         queries,
-        {**qrels, "dev": restrict_qrels(qrels["dev"], ids[::2]), "test": restrict_qrels(qrels["dev"], ids[1::2])},
+        {**qrels, "dev": restrict(qrels["dev"], ids[::2]), "test": restrict(qrels["dev"], ids[1::2])},
     )
 
 
@@ -121,12 +121,12 @@ def test_queries_of_two_splits_are_refused_and_repeated_texts_left_out(data):
     texts, once, dev = [f"text {q}" for q in queries.ids], {**QUICK, "epochs": 1}, list(qrels["dev"].grades)
     texts[0] = texts[queries.ids.index(next(iter(qrels["test"].grades)))]
     less = course("dense", space, replace(queries, texts=texts), qrels, **once)
-    assert less.last.facts["train"] == restrict_qrels(qrels["train"], queries.ids[1:160]).digest
+    assert less.last.facts["train"] == restrict(qrels["train"], queries.ids[1:160]).digest
     assert less.last.facts["dev"] == qrels["dev"].digest
     texts[queries.ids.index(dev[0])] = texts[0].upper()
     repeated = replace(queries, texts=texts)
     less = course("dense", space, repeated, qrels, **once)
-    assert less.last.facts["dev"] == restrict_qrels(qrels["dev"], dev[1:]).digest and less.table.queries == 50
+    assert less.last.facts["dev"] == restrict(qrels["dev"], dev[1:]).digest and less.table.queries == 50
     assert foreseen("dense", space, repeated, qrels, **once).repeated == 2
 
 
@@ -135,7 +135,7 @@ def test_a_start_that_learnt_from_dev_or_test_is_refused(data, taken):
     space, queries, qrels = data
     start = taken[0].stages["dense"]
     ids = list(qrels["train"].grades)
-    learnt, less = restrict_qrels(qrels["train"], ids[:7]).grades, restrict_qrels(qrels["train"], ids[7:])
+    learnt, less = restrict(qrels["train"], ids[:7]).grades, restrict(qrels["train"], ids[7:])
     for split in ("dev", "test"):
         given = {**qrels, "train": less, split: engine.Qrels({**qrels[split].grades, **learnt})}
         for begun in (course, foreseen):

@@ -14,16 +14,7 @@ from engine.training.projections import initial_heads, mean_direction
 from engine.training.recipes import make_recipe
 from engine.values import Corpus, EncoderRef
 from support.instances import random_rows
-from support.training import (
-    PROJECTED,
-    StopAfter,
-    demo_splits,
-    drop_times,
-    make_planted_set,
-    quality,
-    restrict_qrels,
-    split_queries,
-)
+from support.training import PROJECTED, StopAfter, demo_splits, drop_times, plant, quality, restrict, split_queries
 
 BOTH = ("dual_encoder", "multi_vector")
 
@@ -191,8 +182,8 @@ def test_a_course_compares_them_as_any_other(data):
     ids = list(qrels["dev"].grades)
     splits = {
         "train": qrels["train"],
-        "dev": restrict_qrels(qrels["dev"], ids[:50]),
-        "test": restrict_qrels(qrels["dev"], ids[50:]),
+        "dev": restrict(qrels["dev"], ids[:50]),
+        "test": restrict(qrels["dev"], ids[50:]),
     }
     start = engine.train("dense", space, queries, splits, hidden=16, epochs=1)
     result = engine.course("multi_vector", space, queries, splits, start=start, **{**PROJECTED, "epochs": 1})
@@ -229,7 +220,7 @@ def test_no_negatives_at_all_are_refused():
 
 
 def test_vectors_without_texts_train_in_float64(data):
-    space, queries, qrels = make_planted_set(encoder=None)
+    space, queries, qrels = plant(encoder=None)
     double = engine.Space(space.corpus, replace(space.embeddings, vectors=space.vectors.double()))
     result = engine.train("multi_vector", double, replace(queries, texts=None), qrels, **{**PROJECTED, "hard": 0})
     assert result.space.vectors.dtype == result.space.parts.vectors.dtype == torch.float64

@@ -8,7 +8,7 @@ import engine
 from engine.training import recipes
 from support.cli import run
 from support.train_page import page, write_source
-from support.training import QUICK, make_planted_set
+from support.training import QUICK, plant
 
 TOY = '''"""toy: queries drawn to the mean of their relevant documents; a made-up method."""
 
@@ -52,7 +52,7 @@ def toy(tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def data():
-    return make_planted_set(n=24, d=8, train=48, dev=20)
+    return plant(n=24, d=8, train=48, dev=20)
 
 
 def test_new_recipe_trains_and_comes_back_from_its_checkpoint(toy, data, tmp_path):

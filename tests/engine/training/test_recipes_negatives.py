@@ -17,7 +17,7 @@ from engine.training.recipes.projection import Negatives, Projected, SampledSoft
 from support.bm25_oracle import bm25
 from support.instances import random_rows, unit
 from support.random_texts import corpus_of, space_of
-from support.training import PROJECTED, StopAfter, restrict_qrels, samples_of
+from support.training import PROJECTED, StopAfter, restrict, samples_of
 
 RELEVANT = ((0, 1), (1, 2), (3,), (0, 4, 5))
 
@@ -88,8 +88,8 @@ def words():
     queries = engine.Embeddings(ids, torch.from_numpy(random_rows(rng, 13, 4)).float(), None, tuple(asked))
     grades = {q: {f"d{int(j)}": 1 for j in rng.permutation(30)[:4]} for q in ids}
     splits = {
-        "train": restrict_qrels(engine.Qrels(grades), ids[1:]),
-        "dev": restrict_qrels(engine.Qrels(grades), ids[:1]),
+        "train": restrict(engine.Qrels(grades), ids[1:]),
+        "dev": restrict(engine.Qrels(grades), ids[:1]),
     }
     return space, queries, splits, gather_samples(space, queries, splits, "train", "dev")
 

@@ -28,7 +28,7 @@ from support.training import (
     StopAfter,
     drop_times,
     quality,
-    restrict_qrels,
+    restrict,
     split_queries,
 )
 
@@ -307,7 +307,7 @@ def test_vectors_that_differ_in_their_last_digits_are_read(data, file):
 def test_a_run_of_something_else_is_refused_by_name(data, file, dense):
     space, queries, qrels = data
     params = {**NNN, "epochs": 1}
-    fewer, less_dev = ({**qrels, s: restrict_qrels(qrels[s], list(qrels[s].grades)[1:])} for s in ("train", "dev"))
+    fewer, less_dev = ({**qrels, s: restrict(qrels[s], list(qrels[s].grades)[1:])} for s in ("train", "dev"))
     moved = replace(queries, vectors=queries.vectors.roll(1, 1))
     cases = [
         (data, {**params, "seed": 3}, "seed 0 there and 3 here"),

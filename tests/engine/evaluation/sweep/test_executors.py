@@ -26,9 +26,9 @@ from support.points import digest_of_all
 from support.sweeps import (
     KS,
     METRICS,
-    alive,
     count_units,
     end_process,
+    is_alive,
     list_walkers,
     make_patients,
     put_patient,
@@ -127,7 +127,7 @@ def test_a_killed_client_leaves_what_it_finished_and_no_worker(workers, tmp_path
         process.wait(patient(30))
         crew = list_walkers(there)
         assert (process.pid in crew) == (not workers)
-        until(lambda: not any(map(alive, crew)), 20)
+        until(lambda: not any(map(is_alive, crew)), 20)
     finally:
         end_process(process, there)
     kept = starts_of(Store(path).read_cells())
@@ -148,7 +148,7 @@ def test_ctrl_c_ends_the_workers_between_two_blocks_of_queries(tmp_path):
         end_process(process, there)
     assert process.returncode != 0 and not out and "KeyboardInterrupt" in errors
     assert max(count_units(there).values()) < 60, "no unit was finished for nobody"
-    assert not any(map(alive, list_walkers(there)))
+    assert not any(map(is_alive, list_walkers(there)))
 
 
 def test_where_there_is_room_for_one_worker_only_one_works(tmp_path, trail):
