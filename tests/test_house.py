@@ -25,7 +25,7 @@ HANDED_OUT = frozenset({"Draw", "Event", "Layout", "Preset", "Session"})
 
 
 def run_tool(*command):
-    """A tool that reads the source, run in the checkout."""
+    """Run a tool that reads the source, in the checkout."""
     return subprocess.run([sys.executable, *command], cwd=ROOT, capture_output=True, text=True)
 
 
@@ -55,7 +55,7 @@ def test_a_rule_holds(rule):
 
 
 def test_classes_are_small_and_many_fields_are_given_by_name():
-    """But for those whose signature stays; an exemption that nothing needs is noticed too."""
+    """Exempt only classes whose signature is frozen; an exemption without need fails too."""
     assert {row.split(":")[0].rsplit(".", 1)[-1] for row in house_rules.find_large_classes(PARSED)} == HANDED_OUT
 
 
@@ -89,9 +89,9 @@ def test_a_rule_notices_what_breaks_it(source, rule):
 
 
 def test_the_engine_imports_where_no_dashboard_library_is():
-    """As on a GPU machine that has torch and NumPy: every engine module loads without the page's packages.
+    """Import every engine module without the page's packages, as on a GPU machine with torch and NumPy.
 
-    But for the adapters, which are of a framework each.
+    The adapters, which need a framework each, are exempt.
     """
     code = (
         "import sys, pkgutil, importlib\n"
@@ -121,7 +121,7 @@ def test_every_public_name_is_there():
 
 
 def extract_generated_part(text, marker):
-    """What stands between the markers of a generated part."""
+    """Return the text between the markers of a generated part."""
     match = re.search(rf"<!-- {marker} -->\n(.*?)\n<!-- /{marker} -->", text, re.S)
     assert match, f"no part {marker!r} between markers"
     return match[1]

@@ -50,24 +50,24 @@ def start(browser: Any, home: str) -> dict[str, float]:
 
 
 def main() -> None:
-    given = arguments(__doc__, threads=None, runs=5)
+    args = arguments(__doc__, threads=None, runs=5)
     imports, warm, cold, embeds = [], [], [], []
     with chromium() as (browser,), tempfile.TemporaryDirectory() as home:
         start(browser, home)  # fills the cache, and the disk cache of the operating system
-        for _ in range(given.runs):
+        for _ in range(args.runs):
             imports.append(run_python("-c", "import streamlit, torch"))
             warm.append(start(browser, home))
-        for _ in range(min(3, given.runs)):
+        for _ in range(min(3, args.runs)):
             with tempfile.TemporaryDirectory() as empty:
                 embeds.append(run_python("-m", "engine.cli", "embed", "--queries", FRONTIER_HOME=f"{empty}/embeds"))
                 cold.append(start(browser, f"{empty}/starts"))
     floor = statistics.median(imports)
     times = {"import streamlit, torch": imports, "embed the demo, command line, cold": embeds}
-    times |= {f"warm, {stage}": [one[stage] for one in warm] for stage in STAGES}
-    times |= {f"cold, {stage}": [one[stage] for one in cold] for stage in STAGES}
+    times |= {f"warm, {stage}": [run[stage] for run in warm] for stage in STAGES}
+    times |= {f"cold, {stage}": [run[stage] for run in cold] for stage in STAGES}
     rows = ((name, spread(s, 2), f"{statistics.median(s) / floor:.2f}") for name, s in times.items())
     write_page(
-        given,
+        args,
         "start",
         "From the command to a page with answers",
         f"{machine(('torch', 'streamlit')).replace(', one thread used', '')}. Medians; (least to most).",

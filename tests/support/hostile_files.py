@@ -106,12 +106,12 @@ def sparse(name, size, start=b""):
 def with_corpus_file(write, *others):
     """Write a data set's folder with more files in it."""
 
-    def both(folder):
+    def write_all(folder):
         (folder / "corpus.jsonl").write_text('{"_id": "a", "text": "x"}\n')
         for write_part in (write, *others):
             write_part(folder)
 
-    return both
+    return write_all
 
 
 # Parquet

@@ -1,4 +1,4 @@
-"""A small deployment with a known truth: documents badly described, questions that name them well."""
+"""A small deployment with a known truth: inexact documents, and queries near their true vectors."""
 
 import numpy as np
 
@@ -7,9 +7,9 @@ from support.instances import unit
 
 
 def make_deployment(seed=0, n=40, d=16, queries_per_document=10, noise=1.2, n_relevant=1):
-    """(space, queries, judgements of all of them): documents lie `noise` off what people mean by them.
+    """Make (space, queries, qrels): document vectors lie `noise` off the vectors that people mean.
 
-    n_relevant: how many documents answer a question, the first of which it is about.
+    n_relevant: number of relevant documents a query, the first of which it is about.
     """
     rng = np.random.default_rng(seed)
     intended = unit(rng.standard_normal((n, d)))

@@ -1,4 +1,4 @@
-"""The quadratic objective, its greedy, its Frank–Wolfe and its swaps: plain, float64, one problem at a time."""
+"""The quadratic objective, its greedy, its Frank–Wolfe and its swaps in float64, one problem at a time."""
 
 import numpy as np
 
@@ -21,7 +21,7 @@ class Problem:
         self.scale = (k - 1) * (weight * np.abs(self.r).max() + 2 * (1 - weight) * self.d.max()) + 1e-300
 
     def value(self, chosen):
-        """Eq. 2; at k = 1 relevance."""
+        """Compute eq. 2; at k = 1 relevance."""
         chosen, k = list(chosen), self.k
         if k == 1:
             return self.r[chosen[0]]
@@ -29,12 +29,12 @@ class Problem:
         return self.weight / k * self.r[chosen].sum() - (1 - self.weight) / (k * (k - 1)) * pairs
 
     def marginal(self, i, chosen):
-        """What i adds to the other members, k(k−1) times eq. 2."""
+        """Compute the gain of i over the other members, k(k−1) times eq. 2."""
         remaining = [j for j in chosen if j != i]
         return self.weight * (self.k - 1) * self.r[i] - 2 * (1 - self.weight) * self.s[i, remaining].sum()
 
     def best_swap(self, chosen):
-        """The largest gain of any swap."""
+        """Find the largest gain of any swap."""
         outside = [j for j in range(self.n) if j not in set(chosen)]
         gains = [-np.inf]
         for i in chosen:

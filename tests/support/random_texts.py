@@ -1,4 +1,4 @@
-"""Texts of random words, and questions to them."""
+"""Texts of random words, and queries for them."""
 
 import numpy as np
 import torch
@@ -9,7 +9,7 @@ WORDS = [f"w{i}" for i in range(60)]
 
 
 def make_texts(seed=0, n=40, queries=12):
-    """Texts of random words, frequent ones among them, some twice, one empty."""
+    """Make a corpus of random words, some texts twice, one empty; and queries."""
     rng = np.random.default_rng(seed)
     chance = 1 / np.arange(1, len(WORDS) + 1)
     texts = [" ".join(rng.choice(WORDS, rng.integers(3, 40), p=chance / chance.sum())) for _ in range(n)]
@@ -23,5 +23,5 @@ def corpus_of(texts, titles=()):
 
 
 def space_of(corpus, rows):
-    """A corpus with the vectors that it brings along."""
+    """Make a Space of a corpus and its precomputed vectors."""
     return engine.Space(corpus, engine.Embeddings(corpus.ids, torch.as_tensor(rows)), "cpu")

@@ -1,4 +1,4 @@
-"""Corpora in a vector engine for tests: small pools, an index that overlooks some, and the whole corpus's answer."""
+"""Corpora in a vector engine: an index that overlooks documents, and the answer of the full corpus."""
 
 import numpy as np
 
@@ -32,7 +32,7 @@ class LossyStore(ArrayStore):
 
 
 def compare_with_full_corpus(reach, rows, ids, queries, name, params, k=K):
-    """Whether every proven answer is that of the whole corpus, and how many are proven."""
+    """Return whether every proven answer is that of the full corpus, and the number of answers."""
     space = engine.Space(engine.Corpus(ids, ("",) * len(ids)), engine.Embeddings(ids, rows))
     full_ranking = engine.decode(decoder(name, params), space, queries, k)
     infos = engine.decode(decoder(name, params), reach, queries, k).info

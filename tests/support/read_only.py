@@ -1,4 +1,4 @@
-"""What a process does in a home, each step done or refused by a sentence; and a view in which nothing can be written.
+"""Steps of a process in a home, each done or refused by a sentence; and a view in which nothing can be written.
 
 python -m support.read_only CORPUS
 """
@@ -29,7 +29,7 @@ from support.processes import environment
 
 QUERIES = ("where cats sleep", "what dogs eat")
 VIEW = 'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && exec "$@"'
-"""A shell's words for a folder that stays as it is, in a view of the files that only one process has."""
+"""Shell command that makes a folder read-only in one process's view of the files."""
 
 
 def write_corpus(folder: Path) -> Path:
@@ -40,7 +40,7 @@ def write_corpus(folder: Path) -> Path:
 
 
 def run_steps_in(home_folder: Path, corpus: Path, view: Path | None = None, **variables: str) -> tuple[dict, str]:
-    """What came of every step in a home, and what was said on stderr; view: a folder that cannot be written."""
+    """Run every step in a home; return the outcomes and stderr; view: a folder that cannot be written."""
     command = [sys.executable, "-m", "support.read_only", str(corpus)]
     if view is not None:
         command = ["unshare", "--mount", "sh", "-c", VIEW, str(view), *command]
@@ -51,14 +51,14 @@ def run_steps_in(home_folder: Path, corpus: Path, view: Path | None = None, **va
 
 
 def skip_without_view(folder: Path) -> None:
-    """Skip where no process can have a view of its own."""
+    """Skip if no process can have a view of its own."""
     tried = ["unshare", "--mount", "sh", "-c", VIEW, str(folder), "true"]
     if not shutil.which("unshare") or subprocess.run(tried, capture_output=True).returncode:
         pytest.skip("no view of its own for a process here")
 
 
 def _steps(corpus: Path):
-    """Each step's name and what does it, in this order."""
+    """Yield each step's name and its function, in this order."""
     dataset = engine.load_dataset(str(corpus))
     space = engine.Space(dataset.corpus, engine.embed(dataset.corpus))
     queries = engine.Queries.of(QUERIES)

@@ -19,18 +19,18 @@ from support.random_texts import corpus_of
 
 each_family = pytest.mark.parametrize("family", FAMILIES)
 ROUNDED_GAINS = ("top_k", "mmr", "dpp", "ssd", "nnn")
-"""Selectors that tell some gains in the vectors' precision, where float64 has decided nothing."""
+"""Selectors whose gains may have the vectors' precision, if float64 was not needed to decide."""
 
 
 def settings(name):
-    """The defaults, and each parameter at the ends and the middle of its comfortable range."""
+    """List the defaults, and each parameter at the ends and the middle of its comfortable range."""
     return [{}] + [with_value(p, value) for p in engine.methods()[name].params for value in p.grid(3)]
 
 
 def typical(name):
-    """The defaults, and each parameter at one other value, from the middle of its range where that is not its default.
+    """List the defaults, and each parameter at one other value, from the middle of its range if it can be.
 
-    Not the whole corpus and the like: None is left out.
+    None, which means the full corpus and the like, is left out.
     """
     changed = []
     for p in engine.methods()[name].params:
@@ -41,13 +41,13 @@ def typical(name):
 
 
 def with_value(param, value):
-    """The parameters at which a value of this one counts."""
+    """Return the parameters at which a value of this one counts."""
     return dict([*filter(None, [param.requires]), (param.name, value)])
 
 
 @contextmanager
 def threads(count):
-    """So many threads of torch inside."""
+    """Use `count` threads of torch inside."""
     previous_count = torch.get_num_threads()
     torch.set_num_threads(count)
     try:
@@ -57,7 +57,7 @@ def threads(count):
 
 
 def picks(answer, b=0):
-    """The documents of query b, without padding."""
+    """Return the documents of query b, without padding."""
     return [i for i in answer.index[b].tolist() if i >= 0]
 
 
@@ -68,7 +68,7 @@ def most_relevant(rows, query, count):
 
 
 class SelectorLaws:
-    """True of every selector; `name` is that of a registered one."""
+    """Laws of every selector; `name` is that of a registered one."""
 
     @each_family
     def test_distinct_valid_positions_padded_with_minus_one(self, name, family):
@@ -140,7 +140,7 @@ class SelectorLaws:
 
     @each_family
     def test_nested_answers_begin_with_those_for_a_smaller_k(self, name, family):
-        """From k = 2 on, where a selector says so; sweeps rely on it."""
+        """Check k ≥ 2 for selectors that declare it; sweeps rely on it."""
         if not engine.methods("selector")[name].cls.nested:
             pytest.skip(f"{name} chooses anew for every k")
         for seed, n in enumerate((11, 30, 200)):
@@ -210,7 +210,7 @@ WORDS = ["array", "sort", "sum", "mean", "axis", "shape", "dtype", "order", "ind
 
 
 def word_space(seed, n=24, order=None, longest=14):
-    """(space, three queries): embedded words; order: of the documents."""
+    """Make (space, three queries) of embedded words; order: of the documents."""
     rng = np.random.default_rng(seed)
     texts = [" ".join(rng.choice(WORDS, size=size)) for size in rng.integers(1, longest, size=n)]
     order = list(range(n)) if order is None else list(order)
@@ -222,12 +222,12 @@ def word_space(seed, n=24, order=None, longest=14):
 
 
 def stages(name, scorer_options):
-    """The stage at all its settings; scorer_options: what scorers need of the world, by name."""
+    """Make the stage at all its settings; scorer_options: parameters that scorers require, by name."""
     return [engine.make(name, **{**params, **scorer_options.get(name, {})}) for params in settings(name)]
 
 
 class ScorerLaws:
-    """True of every scorer; `name` is that of a registered one."""
+    """Laws of every scorer; `name` is that of a registered one."""
 
     def test_scores_of_some_rows_are_those_of_all(self, name, scorer_options):
         space, batch = word_space(8)

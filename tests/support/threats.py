@@ -1,4 +1,4 @@
-"""The table of threats: every test marked `threat(what, expected)`, and what came of it.
+"""The table of threats: every test marked `threat(what, expected)`, and its results.
 
 pytest --threats assets/results/threats.md
 """
@@ -42,12 +42,12 @@ class Table:
 
 
 def test_name(nodeid: str) -> str:
-    """File and function of a test, without its parameters."""
+    """Return file and function of a test, without its parameters."""
     return nodeid.split("[")[0].removeprefix("tests/")
 
 
 def list_marked_tests() -> set[str]:
-    """The names of all marked test functions, read from the source, but for those that run on demand alone."""
+    """List the marked test functions, read from the source, without those that run on demand alone."""
     names = set()
     for file in TESTS.rglob("test_*.py"):
         path = file.relative_to(TESTS).as_posix()

@@ -1,4 +1,4 @@
-"""What every run would make again, made once for all: embeddings of the demo, and compiled code.
+"""Embeddings of the demo and compiled code, made once and shared by all runs.
 
 Entries are named by the digest of what they were made from and checked when they are read, so a folder of an earlier
 run or of another worker can only be right or a miss.
@@ -36,5 +36,5 @@ def make() -> None:
 
 
 def copy(home: Path) -> Path:
-    """A home of one's own in which the demo is embedded."""
+    """Copy the home in which the demo is embedded."""
     return Path(shutil.copytree(HOME, home, dirs_exist_ok=True))
