@@ -6,7 +6,7 @@ python tests/bench/bench_ann.py --data <folder of judged sets> --out assets/resu
 import pandas as pd
 import plotly.express as px
 import plotly.graph_objects as go
-from harness import WHITE_SHEET, Judged, arguments, draw, machine, table, write_page
+from harness import WHITE_SHEET, Judged, draw, machine, parse_arguments, table, write_page
 
 import engine
 from engine.evaluation.studies.ann import AnnResult, write_conclusions
@@ -20,7 +20,7 @@ HEAD = ("set", "vectors", "index", "exact@10", "MRR@10", "nDCG@10", "ms a query"
 
 
 def main() -> None:
-    args = arguments(__doc__, data=True)
+    args = parse_arguments(__doc__, data=True)
     by_set: dict[str, list[AnnResult]] = {}
     lines, sentences = [], []
     for name, (split, lengths) in SETS.items():

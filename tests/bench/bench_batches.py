@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
-from harness import arguments, machine, space_of, table, write_page
+from harness import machine, parse_arguments, space_of, table, write_page
 from selector_data import clustered
 
 import engine
@@ -58,7 +58,7 @@ def median(call: Callable[[int], object], runs: int) -> float:
 
 
 def main() -> None:
-    args = arguments(__doc__)
+    args = parse_arguments(__doc__)
     rows = []
     for corpus, (space, points) in corpora().items():
         several = engine.Embeddings(tuple(map(str, range(BATCH))), points)

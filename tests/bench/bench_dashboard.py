@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from harness import arguments, machine, spread, table, write_page
+from harness import machine, parse_arguments, spread, table, write_page
 from selector_data import clustered
 
 from support.browser import WAIT, Server, chromium, idle, open_page, view
@@ -181,7 +181,7 @@ def measure_pages(browser, server: Server, corpus_name: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    args = arguments(__doc__, n=[10_000])
+    args = parse_arguments(__doc__, n=[10_000])
     rows = []
     with tempfile.TemporaryDirectory() as folder, chromium() as (browser,):
         generated = {f"made, {n:,}": str(corpus(Path(folder) / f"made-{n}", n)) for n in args.n}

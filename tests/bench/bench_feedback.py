@@ -15,7 +15,7 @@ from contextlib import closing
 from pathlib import Path
 
 from bench_dashboard import corpus
-from harness import arguments, machine, spread, table, timed, write_page
+from harness import machine, parse_arguments, spread, table, time_call, write_page
 
 import engine
 from support.browser import WAIT, Server, chromium, open_page, read_first
@@ -79,13 +79,13 @@ def alone(path: str, home: Path, votes: int) -> tuple[list[float], list[float]]:
     feedback_ms, corpus_ms = [], []
     for turn in range(votes):
         vote = orag.thumb(log.session, query, 2, bool(turn % 2), person="me")
-        feedback_ms.append(1000 * timed(log.feed, vote)[0])
-        corpus_ms.append(1000 * timed(feedback.adapt_corpus, loaded)[0])
+        feedback_ms.append(1000 * time_call(log.feed, vote)[0])
+        corpus_ms.append(1000 * time_call(feedback.adapt_corpus, loaded)[0])
     return feedback_ms, corpus_ms
 
 
 def main() -> None:
-    args = arguments(__doc__, n=[10_000, 20_000], votes=20)
+    args = parse_arguments(__doc__, n=[10_000, 20_000], votes=20)
     load, rows = os.getloadavg()[0], []
     for n in (None, *args.n):
         with tempfile.TemporaryDirectory() as folder:

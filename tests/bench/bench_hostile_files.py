@@ -11,7 +11,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from harness import arguments, machine, table, write_page
+from harness import machine, parse_arguments, table, write_page
 
 import engine.data.readers  # noqa: F401  (before the processes are forked)
 from support.hostile_files import HOSTILE, measure_reading
@@ -21,7 +21,7 @@ MAX_MB, MAX_SECONDS = 512, 1.0
 
 
 def main() -> None:
-    args = arguments(__doc__)
+    args = parse_arguments(__doc__)
     load = os.getloadavg()[0]
     rows, peaks, refusals = [], [], []
     for name in HOSTILE:

@@ -12,7 +12,7 @@ import statistics
 import sys
 
 import numpy as np
-from harness import Judged, arguments, machine, stopwatch, table, write_page
+from harness import Judged, machine, parse_arguments, stopwatch, table, write_page
 from scipy.stats import kendalltau
 
 import engine
@@ -99,7 +99,7 @@ def _format_rows(rows):
 
 
 def main():
-    args, say = arguments(__doc__, data=True, seeds=20), stopwatch()
+    args, say = parse_arguments(__doc__, data=True, seeds=20), stopwatch()
     studies = [study(args, name, say) for name in SETS]
     rows = [row for set_rows, _ in studies for row in set_rows]
     write_page(

@@ -8,7 +8,7 @@ from itertools import product
 
 import numpy as np
 import plotly.graph_objects as go
-from harness import WHITE_SHEET, Block, arguments, draw, table, write_page
+from harness import WHITE_SHEET, Block, draw, parse_arguments, table, write_page
 from plotly.subplots import make_subplots
 
 import engine
@@ -31,7 +31,7 @@ Measured = dict[tuple[str, str, str], PairErrors]
 
 
 def main() -> None:
-    args = arguments(__doc__, data=True, draws=100, pairs=200)
+    args = parse_arguments(__doc__, data=True, draws=100, pairs=200)
     sets = {name: engine.load_dataset(str(args.data / name)) for name in SETS}
     measured: Measured = {}
     for name, weighting, projection in product(sets, WEIGHTINGS, PROJECTIONS):

@@ -11,7 +11,7 @@ import statistics
 from pathlib import Path
 
 import numpy as np
-from harness import Judged, arguments, machine, points_of, table, timed, write_page
+from harness import Judged, machine, parse_arguments, points_of, table, time_call, write_page
 
 import engine
 from engine.data.encoders import count_truncated
@@ -31,7 +31,7 @@ def milliseconds(scorers: dict[str, object], space: engine.Space, batch: object,
     for run in range(runs):
         query = batch.block(run % len(batch), run % len(batch) + 1)
         for name, scorer in scorers.items():
-            spent[name].append(1e3 * timed(scorer.score, space, query)[0])
+            spent[name].append(1e3 * time_call(scorer.score, space, query)[0])
     return {name: statistics.median(times[1:]) for name, times in spent.items()}
 
 
@@ -73,7 +73,7 @@ def rows(name: str, overlap: float, resamples: int) -> tuple[list[tuple], str]:
 
 
 def main() -> None:
-    args = arguments(__doc__, overlap=0.25, resamples=10_000)
+    args = parse_arguments(__doc__, overlap=0.25, resamples=10_000)
     parts = [rows(name, args.overlap, args.resamples) for name in SETS]
     head = ("set", "vectors", "Recall@10", "nDCG@10", "MRR@10", "m", "most m", "MB", "ms a query")
     write_page(

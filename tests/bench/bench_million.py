@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from harness import arguments, machine, memory, stopwatch, table, write_page
+from harness import machine, memory, parse_arguments, stopwatch, table, write_page
 
 from engine.paths import home
 from support.browser import LISTS_DRAWN, Server, chromium, idle, open_page
@@ -331,7 +331,7 @@ def page(
 
 
 def main() -> None:
-    args = arguments(__doc__, n=1_000_000, cap=120.0)
+    args = parse_arguments(__doc__, n=1_000_000, cap=120.0)
     say, loads, runs = stopwatch(), [os.getloadavg()[0]], []
     with tempfile.TemporaryDirectory() as folder:
         if (home() / "code").is_dir():  # compiled for this machine already

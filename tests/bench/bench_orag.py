@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from harness import arguments, machine, space_of, table, timed, write_page
+from harness import machine, parse_arguments, space_of, table, time_call, write_page
 
 import engine
 from engine import orag
@@ -42,7 +42,7 @@ ROWS = {
 
 
 def main() -> None:
-    args = arguments(__doc__, sizes=[500, 10_000, 100_000])
+    args = parse_arguments(__doc__, sizes=[500, 10_000, 100_000])
     columns = [_measure(size, size == min(args.sizes)) for size in args.sizes]
     write_page(
         args,
@@ -159,7 +159,7 @@ def _step(session: orag.Session, draw: orag.Draw, turn: int) -> orag.Session:
 
 def _time_call(call: Callable[..., Any], *args: Any) -> tuple[Any, float]:
     """Return the result of a call and the µs that it took."""
-    seconds, result = timed(call, *args)
+    seconds, result = time_call(call, *args)
     return result, 1e6 * seconds
 
 

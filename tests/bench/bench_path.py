@@ -13,7 +13,7 @@ from functools import partial
 
 import numpy as np
 import torch
-from harness import arguments, machine, ms, space_of, table, timed, verdict, write_page
+from harness import machine, ms, parse_arguments, space_of, table, time_call, verdict, write_page
 from selector_data import clustered
 
 import engine
@@ -45,7 +45,7 @@ def decoder(name, value):
 
 def cpu_seconds(call, runs):
     """Median over some calls of this process's CPU time, which others on the machine do not lengthen."""
-    return statistics.median(timed(call, clock=time.process_time)[0] for _ in range(runs))
+    return statistics.median(time_call(call, clock=time.process_time)[0] for _ in range(runs))
 
 
 def timing(space, queries, name, interval):
@@ -75,7 +75,7 @@ def parted(space, queries, name):
 
 
 def main():
-    args = arguments(__doc__, large=False)
+    args = parse_arguments(__doc__, large=False)
     corpus = engine.load_dataset("numpy-api").corpus
     demo = engine.Space(corpus, engine.embed(corpus, device="cpu"), "cpu")
     sets = {"numpy-api": (demo, noisy_documents(demo))}

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from harness import Block, Judged, Say, arguments, join_blocks, machine, stopwatch, table
+from harness import Block, Judged, Say, join_blocks, machine, parse_arguments, stopwatch, table
 
 import engine
 from engine.evaluation.statistics import RESAMPLES, bootstrap_intervals
@@ -277,7 +277,7 @@ HOW = (
 
 
 def main() -> None:
-    args = arguments(__doc__, data=True, sets=list(SETS), work=Path)
+    args = parse_arguments(__doc__, data=True, sets=list(SETS), work=Path)
     raw, say = args.out / "projections.json", stopwatch()
     for name in args.sets:
         if not (args.data / SETS[name].folder).is_dir():

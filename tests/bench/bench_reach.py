@@ -14,7 +14,7 @@ from itertools import chain
 
 import numpy as np
 import torch
-from harness import arguments, machine, stopwatch, table, write_page
+from harness import machine, parse_arguments, stopwatch, table, write_page
 from selector_data import HOW, clustered
 
 import engine
@@ -114,7 +114,7 @@ def index_cells(store, space, queries, ids, k, say):
 
 
 def main():
-    args = arguments(__doc__, n=100_000, queries=64, k=10, memory=False, index=False)
+    args = parse_arguments(__doc__, n=100_000, queries=64, k=10, memory=False, index=False)
     say, data = stopwatch(), clustered(args.n, 384)
     ids = tuple(f"d{row}" for row in range(args.n))
     space = engine.Space(engine.Corpus(ids, ("",) * args.n), engine.Embeddings(ids, data.vectors))

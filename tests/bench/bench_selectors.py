@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 import selector_data
 import torch
-from harness import Say, arguments, stopwatch
+from harness import Say, parse_arguments, stopwatch
 from selector_cells import (
     CELL,
     COLUMNS,
@@ -35,7 +35,7 @@ from selector_cells import (
     WEIGHTS,
     Bench,
     Row,
-    measured,
+    measure_cell,
 )  # fmt: skip
 from selector_data import Data
 from selector_extras import GRID_CELL, MEMORY_CELL, grid_rows, memory_rows
@@ -75,7 +75,7 @@ class Book:
 
 
 def main() -> None:
-    args = arguments(
+    args = parse_arguments(
         __doc__, quick=False, methods=list(METHODS), sizes=SIZES, dims=DIMS, ks=KS, no_real=False, memory=False,
         resume=False, minutes=float("inf"),
     )  # fmt: skip
@@ -119,7 +119,7 @@ def _grid(args: argparse.Namespace, devices: list[str], book: Book, say: Say) ->
         for k, weight, method in cells:
             if time.monotonic() > deadline:
                 return [*notes, f"Stopped after {args.minutes:g} minutes; --resume goes on."]
-            book.add(measured(bench, method, k, weight, runs, book.rows))
+            book.add(measure_cell(bench, method, k, weight, runs, book.rows))
             say(f"{device} {name} n={n} d={d} k={k} {method} {weight or ''}")
         if is_grid and time.monotonic() < deadline:
             book.add(grid_rows(bench, runs))

@@ -12,7 +12,7 @@ from contextlib import closing
 from pathlib import Path
 
 from bench_dashboard import corpus
-from harness import arguments, machine, memory, table, write_page
+from harness import machine, memory, parse_arguments, table, write_page
 
 from support.browser import START, WAIT, Server, chromium, fill_path, idle, open_page, slider
 
@@ -86,7 +86,7 @@ def switch(page, url: str, path: Path) -> None:
 
 
 def main() -> None:
-    args = arguments(__doc__, moves=200, switches=30)
+    args = parse_arguments(__doc__, moves=200, switches=30)
     curves: dict[str, list[float]] = {"λ moves": [], "corpus switches": []}
     with tempfile.TemporaryDirectory() as folder, chromium() as (browser,):
         paths = [corpus(Path(folder) / f"made{i}", SIZE, seed=i) for i in range(CORPORA)]

@@ -15,7 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
-from harness import Judged, arguments, machine, points_of, table, timed, write_page
+from harness import Judged, machine, parse_arguments, points_of, table, time_call, write_page
 
 import engine
 from engine.evaluation.splits import split_in_half, subsample
@@ -51,12 +51,12 @@ def make_texts(count, seed=0):
 
 def cpu_seconds(work):
     """Seconds of this process's CPU, which others on the machine do not lengthen, and the result."""
-    return timed(work, clock=time.process_time)
+    return time_call(work, clock=time.process_time)
 
 
 def median_ms(score, queries):
     score(queries[0])
-    return 1000 * float(np.median([timed(score, query)[0] for query in queries]))
+    return 1000 * float(np.median([time_call(score, query)[0] for query in queries]))
 
 
 def speed(name, texts, queries):
@@ -139,7 +139,7 @@ def quality(name, max_queries):
 
 
 def main():
-    args = arguments(__doc__, queries=1000)
+    args = parse_arguments(__doc__, queries=1000)
     os.environ["FRONTIER_THREADS"] = "1"
     fast, max_difference = [], 0.0
     corpora = {"made": make_texts(N_GENERATED)}
@@ -165,8 +165,8 @@ def main():
         "the machine. made: seeded documents of 20 to 180 words, 50,000 words with Zipf's frequencies; queries of ten "
         'words of a document, common ones among them. A query gets the scores of all documents. "New k₁, b": what a '
         "slider costs, as the words are not cut and counted again; peers start from tokens there.",
-        f"Promised: {PROMISED:g} ms a query over {N_GENERATED:,} documents. The largest difference between a score here "
-        f"and bm25s's: {max_difference:.1g}.",
+        f"Promised: {PROMISED:g} ms a query over {N_GENERATED:,} documents. The largest difference between a score "
+        f"here and bm25s's: {max_difference:.1g}.",
         table(("documents", "what", "from texts, s", "new k₁, b, s", "a query, ms"), fast),
         "## Quality",
         f"The {K} most relevant by each scorer; encoder: the bundled one. hybrid: of {len(list(settings()))} settings "

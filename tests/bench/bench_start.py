@@ -18,7 +18,7 @@ from contextlib import closing
 from typing import Any
 
 from bench_dashboard import READY
-from harness import ROOT, arguments, machine, spread, table, timed, write_page
+from harness import ROOT, machine, parse_arguments, spread, table, time_call, write_page
 
 from support.browser import LISTS_DRAWN, Server, chromium
 
@@ -29,7 +29,9 @@ def run_python(*arguments: str, **environment: str) -> float:
     """Seconds of a Python process."""
     command = [sys.executable, *arguments]
     environment = {**os.environ, **environment}
-    return timed(lambda: subprocess.run(command, cwd=ROOT, check=True, env=environment, stdout=subprocess.DEVNULL))[0]
+    options = {"cwd": ROOT, "check": True, "env": environment, "stdout": subprocess.DEVNULL}
+    seconds, _ = time_call(lambda: subprocess.run(command, **options))
+    return seconds
 
 
 def start(browser: Any, home: str) -> dict[str, float]:
@@ -50,7 +52,7 @@ def start(browser: Any, home: str) -> dict[str, float]:
 
 
 def main() -> None:
-    args = arguments(__doc__, threads=None, runs=5)
+    args = parse_arguments(__doc__, threads=None, runs=5)
     imports, warm, cold, embeds = [], [], [], []
     with chromium() as (browser,), tempfile.TemporaryDirectory() as home:
         start(browser, home)  # fills the cache, and the disk cache of the operating system

@@ -11,7 +11,7 @@ import statistics
 import sys
 
 import numpy as np
-from harness import arguments, machine, table, timed, write_page
+from harness import machine, parse_arguments, table, time_call, write_page
 from scipy import stats
 
 from engine.evaluation.frontier import BAND_RESAMPLES, frontier
@@ -155,11 +155,11 @@ def times():
             n_resamples=10_000, batch=500,
         ),
     }  # fmt: skip
-    return [(name, f"{statistics.median(timed(run)[0] for _ in range(3)):.2f} s") for name, run in work.items()]
+    return [(name, f"{statistics.median(time_call(run)[0] for _ in range(3)):.2f} s") for name, run in work.items()]
 
 
 def main():
-    args = arguments(__doc__, simulations=2000)
+    args = parse_arguments(__doc__, simulations=2000)
     simulations = args.simulations
     bands, outside, holds = coverage(simulations)
     rates, quiet = alarms(simulations)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from harness import arguments, machine, table, verdict, write_page
+from harness import machine, parse_arguments, table, verdict, write_page
 
 import engine
 from engine.data.stores.config import open_store
@@ -27,7 +27,7 @@ REPEATS = 5
 
 
 def main() -> int:
-    args = arguments(__doc__, rows=20_000, dimension=384, queries=8)
+    args = parse_arguments(__doc__, rows=20_000, dimension=384, queries=8)
     vectors = clustered_rows(np.random.default_rng(0), args.rows, args.dimension).astype(np.float32)
     with pg_server() as server, tempfile.TemporaryDirectory() as home:
         os.environ["FRONTIER_HOME"] = home

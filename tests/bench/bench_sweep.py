@@ -12,7 +12,7 @@ from collections import defaultdict
 from functools import partial
 from pathlib import Path
 
-from harness import Judged, arguments, machine, table, timed, write_page
+from harness import Judged, machine, parse_arguments, table, time_call, write_page
 
 from engine.evaluation.exact_frontier import compute_exact_frontiers
 from engine.evaluation.sweep.sweep import grid, sweep
@@ -26,7 +26,7 @@ METRICS = ("recall", "comp", "ndcg", "ilad")
 
 
 def main() -> None:
-    args = arguments(__doc__, data=True, workers=2)
+    args = parse_arguments(__doc__, data=True, workers=2)
     judged = Judged(args.data / SET)
     space, queries, qrels = judged.space, judged.select_queries(SPLIT), judged.data.qrels[SPLIT]
     decoders = [decoder for name in SELECTORS for decoder in grid(name)]
@@ -40,11 +40,11 @@ def main() -> None:
                 sweep(decoders, space, queries, qrels, KS, METRICS, split=SPLIT, store=store, workers=args.workers)
             )
 
-        seconds, points = timed(run)
-        resumed, again = timed(run)
+        seconds, points = time_call(run)
+        resumed, again = time_call(run)
         data = (space, queries, qrels, KS, METRICS)
         exact = [
-            (n, *timed(partial(compute_exact_frontiers, make(n, **f), *data, store=store)))
+            (n, *time_call(partial(compute_exact_frontiers, make(n, **f), *data, store=store)))
             for n, f in EVERY_VALUE.items()
         ]
     halt.set()

@@ -78,7 +78,7 @@ def cell(where: str, mode: str, steps: int, data: Path) -> dict[str, Any]:
     harness.forget_peak()
     rss_before, seconds, supports = harness.memory("VmRSS"), [], []
     for batch in batches:
-        spent, (losses, _) = harness.timed(job.built.step, batch, 1.0, clock=time.process_time)
+        spent, (losses, _) = harness.time_call(job.built.step, batch, 1.0, clock=time.process_time)
         seconds.append(spent)
         if losses.weights is not None:
             supports.append(float(losses.weights[0].double().mean()))
@@ -142,7 +142,7 @@ def tables(figures: list[dict[str, Any]]) -> list[harness.Block]:
 
 
 def main() -> None:
-    args, say = harness.arguments(__doc__, data=True, cell=[""], steps=0), harness.stopwatch()
+    args, say = harness.parse_arguments(__doc__, data=True, cell=[""], steps=0), harness.stopwatch()
     if args.cell != [""]:
         where, mode, steps = args.cell
         print(json.dumps(cell(where, mode, int(steps), args.data)))

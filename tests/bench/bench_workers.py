@@ -30,7 +30,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness import ROOT, arguments, machine, table, write_page
+from harness import ROOT, machine, parse_arguments, table, write_page
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from websockets.asyncio.client import connect
@@ -322,7 +322,7 @@ def cpu_seconds(pid: int) -> float:
 
 
 def main() -> None:
-    args = arguments(__doc__, visitors=20, seconds=40, counts=[1, 2])
+    args = parse_arguments(__doc__, visitors=20, seconds=40, counts=[1, 2])
     os.environ.setdefault("FRONTIER_HOME", str(warm_home.HOME))
     warm_home.make()
     measured = [[measure(*crowd_of, count, args) for count in args.counts] for crowd_of in CROWDS]

@@ -16,7 +16,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from itertools import count
 
-from harness import arguments, machine, stopwatch, table, write_page
+from harness import machine, parse_arguments, stopwatch, table, write_page
 
 from support.nnn_fuzz import FAULTS, ROUTES, case, judge_answers
 
@@ -58,7 +58,7 @@ def ridges(l2: float) -> str:
 
 
 def main() -> None:
-    args = arguments(__doc__, problems=50_000, first=0)
+    args = parse_arguments(__doc__, problems=50_000, first=0)
     by_ridge: dict[str, Tally] = defaultdict(Tally)
     by_route: dict[str, Tally] = defaultdict(Tally)
     total, say = Tally(), stopwatch()

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-from harness import arguments
+from harness import parse_arguments
 from PIL import Image
 
 from support import warm_home
@@ -88,7 +88,7 @@ PICTURES: dict[str, Callable] = {"explore": scrub_slider, "map": on_map, "tradeo
 
 
 def main() -> None:
-    args = arguments(__doc__, only=["all"])
+    args = parse_arguments(__doc__, only=["all"])
     chosen_pictures = (
         PICTURES if args.only == ["all"] else {name: PICTURES[name] for name in args.only if name in PICTURES}
     )

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import peers
 import torch
-from harness import summary, timed
+from harness import summary, time_call
 from selector_data import Data
 from torch import Tensor
 
@@ -100,7 +100,7 @@ class Bench:
             synchronize()
             return answer
 
-        return timed(call_and_wait)
+        return time_call(call_and_wait)
 
     def contestants(self, method: str, k: int, weight: float | None) -> Iterator[Contestant]:
         """Ours first, then the peers that this method has on this device."""
