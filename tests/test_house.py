@@ -171,7 +171,7 @@ def test_the_picture_of_the_house_is_that_of_the_import_contracts():
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
     layers = next(c["layers"] for c in contracts["contracts"] if c["type"] == "layers")
     assert extract_generated_part(HOUSE, "house") == house_rules.render_layers(layers, PARSED), (
-        "paste `house_rules.picture(…)` between the markers of engine/README.md"
+        "paste `house_rules.render_layers(…)` between the markers of engine/README.md"
     )
 
 
