@@ -20,8 +20,8 @@ TOP = engine.Decoder(engine.make("top_k"))
 each_scorer = pytest.mark.parametrize("scorer", SCORERS)
 
 
-def make_scorer(scorer, given):
-    return engine.make(scorer, **given.get(scorer, {}))
+def make_scorer(scorer, scorer_options):
+    return engine.make(scorer, **scorer_options.get(scorer, {}))
 
 
 def make_decoder(selector, scorer, depth=None):
@@ -39,10 +39,10 @@ def queries(demo):
 
 @each_scorer
 @pytest.mark.parametrize("selector", SELECTORS)
-def test_every_pair_answers(demo, queries, given, scorer, selector):
+def test_every_pair_answers(demo, queries, scorer_options, scorer, selector):
     _, space = demo
     for depth in (None, 20):
-        decoder = make_decoder(engine.make(selector), make_scorer(scorer, given), depth)
+        decoder = make_decoder(engine.make(selector), make_scorer(scorer, scorer_options), depth)
         answer = engine.decode(decoder, space, queries, k=4)
         assert answer.index.shape == (3, 4) and torch.isfinite(answer.gain).all()
         for rows in answer.index.tolist():
@@ -53,17 +53,17 @@ def test_every_pair_answers(demo, queries, given, scorer, selector):
 
 
 @each_scorer
-def test_a_reranker_orders_the_pool_and_nothing_else(demo, queries, given, scorer):
+def test_a_reranker_orders_the_pool_and_nothing_else(demo, queries, scorer_options, scorer):
     _, space = demo
     pool = engine.decode(TOP, space, queries, k=10).index
-    stages = {"retrieve": engine.make("dense"), "rerank": make_scorer(scorer, given)}
+    stages = {"retrieve": engine.make("dense"), "rerank": make_scorer(scorer, scorer_options)}
     again = engine.decode(engine.Decoder(engine.make("top_k"), **stages, depth=10), space, queries, k=10).index
     assert torch.equal(again.sort(1).values, pool.sort(1).values)
 
 
 @each_scorer
-def test_decode_takes_it_from_the_command_line(demo, given, scorer):
-    stage = make_scorer(scorer, given)
+def test_decode_takes_it_from_the_command_line(demo, scorer_options, scorer):
+    stage = make_scorer(scorer, scorer_options)
     params = SCORERS[scorer].params
     flags = [word for p in params for word in (f"--retrieve-{p.flag[2:]}", p.text(getattr(stage, p.name)))]
     text = "sort an array along an axis"
@@ -118,9 +118,11 @@ def cell(decoder, *data, **options):
     return point
 
 
-def test_processes_find_what_one_finds_and_a_store_keeps_it(demo, queries, qrels, given, tmp_path, monkeypatch):
+def test_processes_find_what_one_finds_and_a_store_keeps_it(
+    demo, queries, qrels, scorer_options, tmp_path, monkeypatch
+):
     _, space = demo
-    decoders = [make_decoder(engine.make("top_k"), make_scorer(name, given)) for name in SCORERS]
+    decoders = [make_decoder(engine.make("top_k"), make_scorer(name, scorer_options)) for name in SCORERS]
     digest = digest_of_all(engine.sweep(decoders, space, queries, qrels, k=3))
     store = tmp_path / "kept.db"
     assert digest_of_all(engine.sweep(decoders, space, queries, qrels, k=3, workers=2, store=store)) == digest
@@ -130,9 +132,9 @@ def test_processes_find_what_one_finds_and_a_store_keeps_it(demo, queries, qrels
 
 
 @each_scorer
-def test_derived_values_are_reused(demo, queries, given, scorer):
+def test_derived_values_are_reused(demo, queries, scorer_options, scorer):
     dataset, space = demo
-    space, stage = engine.Space(dataset.corpus, space.embeddings), make_scorer(scorer, given)
+    space, stage = engine.Space(dataset.corpus, space.embeddings), make_scorer(scorer, scorer_options)
     stage.prepare(space)
     earlier = {key: id(entry.value) for key, entry in space._derived.items()}
     engine.decode(engine.Decoder(engine.make("top_k"), stage), space, queries, k=3)
@@ -174,12 +176,12 @@ def test_slow_derivation_does_not_block_others(demo):
 
 
 @pytest.mark.parametrize("scorer", WORDS)
-def test_other_words_with_the_same_vectors_are_another_cell(demo, queries, qrels, given, scorer):
+def test_other_words_with_the_same_vectors_are_another_cell(demo, queries, qrels, scorer_options, scorer):
     _, space = demo
     reworded = engine.Embeddings(
         queries.ids, queries.vectors, queries.encoder, tuple(t + " transpose" for t in queries.texts)
     )
-    decoder = make_decoder(TOP.select, make_scorer(scorer, given))
+    decoder = make_decoder(TOP.select, make_scorer(scorer, scorer_options))
     first, second = (cell(decoder, space, q, qrels) for q in (queries, reworded))
     assert first.key != second.key and "texts" in first.provenance
     assert cell(TOP, space, queries, qrels).key == cell(TOP, space, reworded, qrels).key

@@ -17,7 +17,7 @@ from engine.matrix import Matrix, products
 from engine.reach import Reach
 from engine.views.decision import describe_trust
 from support.instances import FAMILIES, problem, unit
-from support.reaches import K, LossyStore, corpus, decoder, same_as_whole
+from support.reaches import K, LossyStore, compare_with_full_corpus, corpus, decoder
 
 DECODERS = [
     ("top_k", {}),
@@ -362,7 +362,7 @@ def test_queries_are_scaled_as_all_documents_have_it_not_as_two_of_them(small_po
     rows, queries = problem("clustered", 6, n=1000, d=16, batch=4)
     rows[777] *= 0.5
     ids, _ = corpus(rows)
-    assert same_as_whole(Reach(ArrayStore(ids, rows), exact=True), rows, ids, 5 * queries, name, params)[0]
+    assert compare_with_full_corpus(Reach(ArrayStore(ids, rows), exact=True), rows, ids, 5 * queries, name, params)[0]
 
 
 @pytest.mark.parametrize(("name", "params"), ATTACKED, ids=str)
@@ -374,7 +374,7 @@ def test_lengths_are_those_of_the_documents_as_they_are_now(small_pools, name, p
     engine.decode(decoder(name, params), reach, queries, K)
     store.vectors = (rows * np.random.default_rng(1).lognormal(size=(len(rows), 1))).astype(np.float32)
     store.version = "longer"
-    assert same_as_whole(reach, store.vectors, ids, queries, name, params)[0]
+    assert compare_with_full_corpus(reach, store.vectors, ids, queries, name, params)[0]
 
 
 @pytest.mark.parametrize(("name", "params"), ATTACKED, ids=str)
@@ -385,7 +385,7 @@ def test_lengths_are_those_of_what_a_filter_lets_through(small_pools, name, para
     kinds = ["even" if row % 2 == 0 else "odd" for row in range(len(rows))]
     for kind, start in (("even", 0), ("odd", 1)):
         reach = Reach(ArrayStore(ids, rows, columns={"kind": kinds}), where={"kind": [kind]}, exact=True)
-        assert same_as_whole(reach, rows[start::2], ids[start::2], 3 * queries, name, params)[0]
+        assert compare_with_full_corpus(reach, rows[start::2], ids[start::2], 3 * queries, name, params)[0]
 
 
 def test_rows_whose_squares_vanish_in_float32_have_a_length(small_pools):
@@ -394,7 +394,7 @@ def test_rows_whose_squares_vanish_in_float32_have_a_length(small_pools):
     tiny = (1e-23 * rows).astype(np.float32)
     store = ArrayStore(ids, tiny)
     assert 0.9e-23 < store.ref.longest < 1.1e-23
-    assert same_as_whole(Reach(store, exact=True), tiny, ids, queries, "max_sum", {"polish": False})[0]
+    assert compare_with_full_corpus(Reach(store, exact=True), tiny, ids, queries, "max_sum", {"polish": False})[0]
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -403,7 +403,7 @@ def test_greed_among_copies_is_proven_only_where_its_steps_are_known(small_pools
     rows = np.round(rows * 4).astype(np.float32) / 4
     ids, _ = corpus(rows)
     params = {"relevance_weight": 0.3, "polish": False}
-    assert same_as_whole(Reach(ArrayStore(ids, rows), exact=True), rows, ids, queries, "max_sum", params)[0]
+    assert compare_with_full_corpus(Reach(ArrayStore(ids, rows), exact=True), rows, ids, queries, "max_sum", params)[0]
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -421,7 +421,7 @@ def test_weights_that_rounding_could_order_otherwise_are_not_proven(small_pools,
         for k in (8, 40):
             for l1 in (0.0, 0.05, 0.1):
                 params = {"l1": l1, "l2": l2, "fill": fill}
-                assert same_as_whole(reach, rows, ids, queries, "nnn", params, k)[0], (l1, k)
+                assert compare_with_full_corpus(reach, rows, ids, queries, "nnn", params, k)[0], (l1, k)
 
 
 def test_weights_of_ordinary_documents_are_proven_at_every_preset(small_pools):
@@ -452,7 +452,9 @@ def test_few_documents_of_unknown_length_are_not_taken_for_unit(name, params):
     kinds = np.where(np.isin(np.arange(2000), chosen_rows), "few", "many").tolist()
     reach = Reach(UnmeasuredStore(ids, rows, columns={"kind": kinds}), where={"kind": ["few"]}, exact=True)
     queries = 3 * unit(rng.standard_normal((3, 6))).astype(np.float32)
-    assert same_as_whole(reach, rows[chosen_rows], [ids[row] for row in chosen_rows], queries, name, params)[0]
+    assert compare_with_full_corpus(reach, rows[chosen_rows], [ids[row] for row in chosen_rows], queries, name, params)[
+        0
+    ]
 
 
 def test_whether_rows_are_unit_is_said_only_where_float32_says_the_same():
@@ -474,7 +476,9 @@ def test_gains_that_are_equal_up_to_rounding_are_not_proven_to_differ(small_pool
         ids, _ = corpus(rows)
         reach = Reach(ArrayStore(ids, rows), exact=True)
         for factor, weight in ((2, 1 / 3), (1, 0.5)):
-            assert same_as_whole(reach, rows, ids, factor * longest, "mmr", {"relevance_weight": weight}, 2)[0]
+            assert compare_with_full_corpus(reach, rows, ids, factor * longest, "mmr", {"relevance_weight": weight}, 2)[
+                0
+            ]
 
 
 @pytest.mark.filterwarnings("error")
@@ -483,7 +487,7 @@ def test_documents_that_are_all_zero_tie_and_prove_nothing(name, params):
     rows, ids = np.zeros((700, 4), np.float32), tuple(f"d{row}" for row in range(700))
     reach = Reach(ArrayStore(ids, rows), exact=True)
     for k in (1, 3):
-        assert same_as_whole(reach, rows, ids, np.ones((1, 4), np.float32), name, params, k)[0]
+        assert compare_with_full_corpus(reach, rows, ids, np.ones((1, 4), np.float32), name, params, k)[0]
 
 
 @pytest.mark.parametrize(("name", "params"), [*ATTACKED, ("vrsd", {})], ids=str)
@@ -491,7 +495,7 @@ def test_pool_of_exactly_all_documents_is_the_corpus(name, params):
     rows, queries = problem("clustered", 2, n=500, d=16, batch=2)
     ids, _ = corpus(rows)
     reach = Reach(ArrayStore(ids, rows), exact=True)
-    same, _ = same_as_whole(reach, rows, ids, queries, name, params)
+    same, _ = compare_with_full_corpus(reach, rows, ids, queries, name, params)
     assert same
     assert [info["scope"] for info in engine.decode(decoder(name, params), reach, queries, K).info] == ["proven"] * 2
 
@@ -515,4 +519,6 @@ def test_picks_of_equal_gain_are_not_proven_to_be_in_order(small_pools):
         ids, _ = corpus(rows)
         queries = rows[:6] + rng.standard_normal((6, 24)).astype(np.float32)
         params = {"relevance_weight": 0.0, "polish": False}
-        assert same_as_whole(Reach(ArrayStore(ids, rows), exact=True), rows, ids, queries, "max_sum", params, 2)[0]
+        assert compare_with_full_corpus(
+            Reach(ArrayStore(ids, rows), exact=True), rows, ids, queries, "max_sum", params, 2
+        )[0]

@@ -18,7 +18,7 @@ from engine.simulation.feedback_model import Stream
 from engine.simulation.simulate import Plan
 from support import cli
 from support.patience import patient
-from support.sweeps import end, started
+from support.sweeps import end_process, start_python
 
 SHORT = ("--split", "dev", "--rounds", "40", "--checkpoints", "2", "--regret", "none")
 
@@ -222,7 +222,7 @@ def test_ctrl_c_keeps_what_was_done_and_the_same_command_goes_on(tmp_path, folde
     file = tmp_path / "run.npz"
     command = ("simulate", "--split", "dev", "--checkpoints", "2", "--exposure", "200", "--file", str(file), "--json")
     code = "import sys; from engine.cli import main; main(sys.argv[1:], standalone_mode=True)"
-    process = started("-c", code, "orag", *command, "--corpus", folder)
+    process = start_python("-c", code, "orag", *command, "--corpus", folder)
     try:
         latest = time.monotonic() + 120
         while not file.exists() and process.poll() is None:  # written at round 0
@@ -231,7 +231,7 @@ def test_ctrl_c_keeps_what_was_done_and_the_same_command_goes_on(tmp_path, folde
         process.send_signal(signal.SIGINT)
         output = process.communicate(timeout=patient(60))[1]
     finally:
-        end(process)
+        end_process(process)
     assert process.returncode == 130, output
     done = int(re.search(r"stopped after ([\d,]+) of 8,000 rounds", output)[1].replace(",", ""))
     assert 0 <= done < 8000 and "goes on from there" in output

@@ -22,7 +22,7 @@ ALLOWED = re.compile("\r\x1b\\[2K|\x1b\\[[01]m|\r\n")
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
-    return hostile.folder(tmp_path_factory.mktemp("corpus") / hostile.file_name(hostile.STEERED[0] + "corpus"))
+    return hostile.folder(tmp_path_factory.mktemp("corpus") / hostile.to_file_name(hostile.STEERED[0] + "corpus"))
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def work(corpus, tmp_path_factory):
          "--store", path / "s\x1b[2J.db")  # fmt: skip
     output_of("orag", "simulate", "--corpus", corpus, "--split", "dev", "--rounds", "8", "--checkpoints", "1",
          "--log", path / "\x9blog.jsonl")  # fmt: skip
-    hostile.run_of(path, "\x1b[2Jrun\u202e")
+    hostile.write_run(path, "\x1b[2Jrun\u202e")
     return path
 
 
@@ -72,7 +72,7 @@ def test_nothing_that_is_printed_steers_the_terminal(command, corpus, work):
     values |= {"QUERY": hostile.ids("q")[-2]}
     words = [str(values.get(word, word)).replace("WORK", str(work)) for word in command.split(" ")]
     output = output_of(*words)
-    assert output and hostile.steers(output) == []
+    assert output and hostile.find_control_characters(output) == []
 
 
 @pytest.mark.threat("errors that quote what steers the terminal", "shown as escapes")
@@ -104,7 +104,7 @@ def test_nothing_that_is_printed_steers_the_terminal(command, corpus, work):
 def test_no_error_steers_the_terminal(words, corpus, work):
     values = {"CORPUS": corpus, "STORE": work / "s\x1b[2J.db"}
     output = output_of(*(values.get(word, word) for word in words), fails=True)
-    assert "Error" in output and hostile.steers(output) == []
+    assert "Error" in output and hostile.find_control_characters(output) == []
 
 
 def test_json_is_exact_however_it_is_escaped(corpus):
@@ -130,7 +130,9 @@ def test_terminal_receives_only_allowed_control_sequences(corpus):
         pass
     assert process.wait() == 0
     text = heard.decode()
-    assert "\x1b[1m" in text and "\\x1b[2Jwiped" in text and hostile.steers(ALLOWED.sub("", text)) == []
+    assert (
+        "\x1b[1m" in text and "\\x1b[2Jwiped" in text and hostile.find_control_characters(ALLOWED.sub("", text)) == []
+    )
 
 
 WRITERS = (

@@ -3,7 +3,7 @@
 import pytest
 
 from engine.data.models import encoder_model
-from support.encoders import copied
+from support.encoders import copy_model
 
 
 @pytest.fixture
@@ -20,4 +20,4 @@ def batches(monkeypatch):
 @pytest.fixture
 def copy(tmp_path):
     """Makes a folder of the bundled model with some files replaced; None leaves one out."""
-    return lambda name="model", **files: copied(tmp_path / name, **files)
+    return lambda name="model", **files: copy_model(tmp_path / name, **files)

@@ -132,7 +132,7 @@ def snapshot():
 
 
 def checkpoint():
-    planted, path = training.planted(n=30, train=20, dev=10), home() / "run.safetensors"
+    planted, path = training.plant(n=30, train=20, dev=10), home() / "run.safetensors"
     engine.train("dense", *planted, checkpoint=path, **training.QUICK)
 
     def read():

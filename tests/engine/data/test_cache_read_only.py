@@ -6,7 +6,7 @@ import stat
 
 import pytest
 
-from support.read_only import done_in, needed_view, write_corpus
+from support.read_only import run_steps_in, skip_without_view, write_corpus
 
 STORED = {"vote", "judge", "snapshot"}
 """Steps that are nothing without being kept."""
@@ -19,7 +19,7 @@ def days_work(tmp_path_factory):
     folder = tmp_path_factory.mktemp("written")
     umask = os.umask(0o022)
     try:
-        results, output = done_in(folder / "home", write_corpus(folder))
+        results, output = run_steps_in(folder / "home", write_corpus(folder))
     finally:
         os.umask(umask)
     assert not output and results["unkept"] is None
@@ -44,7 +44,7 @@ def test_files_of_a_days_work_are_private_to_the_user(days_work):
 def test_home_that_cannot_be_created_loses_stored_results_only(days_work, tmp_path):
     folder, results = days_work
     (tmp_path / "file").write_text("in the way")
-    now, output = done_in(tmp_path / "file" / "home", folder / "corpus.csv", TMPDIR=str(tmp_path))
+    now, output = run_steps_in(tmp_path / "file" / "home", folder / "corpus.csv", TMPDIR=str(tmp_path))
     assert NOTE in output and output.count("\n") == 1 and "(Not a directory)" in output
     for name in STORED:
         refusal = now.pop(name)
@@ -59,8 +59,8 @@ def test_home_that_cannot_be_created_loses_stored_results_only(days_work, tmp_pa
 def test_a_home_that_is_read_only_is_read(days_work, tmp_path):
     folder, results = days_work
     home = shutil.copytree(folder / "home", tmp_path / "home")
-    needed_view(home)
-    now, output = done_in(home, folder / "corpus.csv", view=home, TMPDIR=str(tmp_path))
+    skip_without_view(home)
+    now, output = run_steps_in(home, folder / "corpus.csv", view=home, TMPDIR=str(tmp_path))
     assert output.count(NOTE) == output.count("\n") == 1
     for name in STORED:
         assert "cannot write" in now.pop(name), name

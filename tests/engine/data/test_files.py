@@ -21,9 +21,9 @@ from engine.data.files import check_growth, is_present, open_regular, translate_
 from engine.data.readers import load_dataset
 from engine.data.tables import preview_table
 from engine.errors import DataError
-from support.datafiles import beir, written
+from support.datafiles import beir, write_file
 from support.hostile_files import HOSTILE
-from support.processes import environment, started
+from support.processes import environment, start_python
 
 MAX_MEGABYTES = 512
 """MB that the process which reads a hostile file may have, with all that it has imported."""
@@ -60,7 +60,7 @@ def test_a_hostile_file_is_refused_or_read_within_its_memory(measure_read, tmp_p
     assert "failed" not in answer, answer
     for reader, (outcome, seconds) in answer["said"].items():
         print(f"{name} {reader}: {answer['peak']:.0f} MB, {seconds:.2f} s: {outcome}")
-        assert HOSTILE[name].stands(reader, outcome), outcome
+        assert HOSTILE[name].is_expected(reader, outcome), outcome
     assert answer["peak"] < MAX_MEGABYTES
     for file in tmp_path.rglob("*"):  # gigabytes of holes, which a copy of the folder would fill
         file.unlink() if not file.is_dir() else None
@@ -199,7 +199,7 @@ def test_an_error_in_mid_file_names_the_file(tmp_path, monkeypatch, name):
 @pytest.mark.threat("a file grows or shrinks while it is read", "a DataError that names the file")
 @pytest.mark.parametrize("change", [10, -10])
 def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path, change):
-    path = written(tmp_path, "a.jsonl", '{"id": "a", "text": "x"}\n' * 20_000)
+    path = write_file(tmp_path, "a.jsonl", '{"id": "a", "text": "x"}\n' * 20_000)
     numbered = textfiles.read_lines(path)
     next(numbered)
     os.truncate(path, path.stat().st_size + change)
@@ -229,11 +229,11 @@ def test_unreadable_file_is_named():
         closed, judged, file = (Path(folder) / name for name in ("closed", "judged", "a.jsonl"))
         beir(closed)
         beir(judged, qrels__test="q0\td0\t1\n")
-        written(folder, "a.jsonl", '{"id": "a", "text": "x"}')
+        write_file(folder, "a.jsonl", '{"id": "a", "text": "x"}')
         shut = [closed, judged / "qrels", file]
         for path in shut:
             path.chmod(0)
-        process = started("-c", UNREADABLE, str(closed), str(judged), str(file), str(closed / "corpus.jsonl"))
+        process = start_python("-c", UNREADABLE, str(closed), str(judged), str(file), str(closed / "corpus.jsonl"))
         output, errors = process.communicate(timeout=300)
         for path in shut:
             path.chmod(0o755)
@@ -243,7 +243,7 @@ def test_unreadable_file_is_named():
 
 
 def test_only_regular_files_are_opened_and_links_to_them(tmp_path):
-    path = written(tmp_path, "a", "x")
+    path = write_file(tmp_path, "a", "x")
     (tmp_path / "link").symlink_to(path)
     for name in ("a", "link"):
         with open_regular(tmp_path / name) as file:
@@ -261,7 +261,7 @@ def test_only_regular_files_are_opened_and_links_to_them(tmp_path):
 @pytest.mark.threat("a file becomes a FIFO between two looks at it", "refused without waiting")
 def test_file_replaced_by_a_fifo_is_refused_without_waiting(tmp_path, monkeypatch):
     os.mkfifo(tmp_path / "a")
-    regular, stat = written(tmp_path, "b", "x").stat(), os.stat
+    regular, stat = write_file(tmp_path, "b", "x").stat(), os.stat
     monkeypatch.setattr(files.os, "stat", lambda path, **how: regular if path == tmp_path / "a" else stat(path, **how))
     with pytest.raises(DataError, match="it is a FIFO"):
         open_regular(tmp_path / "a")
@@ -270,7 +270,7 @@ def test_file_replaced_by_a_fifo_is_refused_without_waiting(tmp_path, monkeypatc
 def test_file_presence_is_checked_by_name(tmp_path):
     (tmp_path / "broken").symlink_to(tmp_path / "nowhere")
     assert is_present(tmp_path / "broken") and is_present(tmp_path) and not is_present(tmp_path / "nowhere")
-    assert not is_present(written(tmp_path, "a", "") / "below")
+    assert not is_present(write_file(tmp_path, "a", "") / "below")
 
 
 def test_errors_of_the_disk_name_their_file_and_a_closed_pipe_stays_one(tmp_path):

@@ -11,7 +11,7 @@ import pytest
 
 import engine
 from engine.data import cache, encoders, inventory
-from support.datafiles import written
+from support.datafiles import write_file
 from support.encoders import TEXTS, cached_bytes, entries
 from support.random_texts import corpus_of as corpus
 
@@ -166,9 +166,9 @@ def test_a_store_inside_a_section_is_an_item_of_its_own(store):
 def test_other_programs_files_are_neither_listed_nor_deleted(home, tmp_path):
     """FRONTIER_HOME may be a folder that others use too, and caches of theirs carry the same kind of tag."""
     cache.put("things", "a", b"x")
-    theirs = written(home, "fontconfig/font", "x").parent
-    written(theirs, "CACHEDIR.TAG", "Signature: 8a477f597d28d172789f06886806bc55\n# fontconfig's\n")
-    written(home, "notes.txt", "x")
+    theirs = write_file(home, "fontconfig/font", "x").parent
+    write_file(theirs, "CACHEDIR.TAG", "Signature: 8a477f597d28d172789f06886806bc55\n# fontconfig's\n")
+    write_file(home, "notes.txt", "x")
     outside = shutil.copytree(cache.open_section("things"), tmp_path / "outside")
     (home / "linked").symlink_to(outside, target_is_directory=True)
     assert {item.section for item in inventory.list_items()} == {"things"}
@@ -184,8 +184,8 @@ def test_other_programs_files_are_neither_listed_nor_deleted(home, tmp_path):
 
 
 def test_compiled_code_is_listed_without_what_else_lies_there(home):
-    written(home, "code/abc/f.nbi", b"x" * 7)
-    kept_file = written(home, "code/abc/keep.txt", "x")
+    write_file(home, "code/abc/f.nbi", b"x" * 7)
+    kept_file = write_file(home, "code/abc/keep.txt", "x")
     (item,) = items_of(inventory.CODE_SECTION)
     assert item.bytes == 7 and inventory.remove_items([item]) == 7 and kept_file.exists()
 

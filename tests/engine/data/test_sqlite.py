@@ -13,7 +13,7 @@ from engine.data.sqlite import connect_database, write_ahead
 from engine.errors import DataError
 from engine.paths import home
 from support.processes import environment
-from support.read_only import VIEW, needed_view
+from support.read_only import VIEW, skip_without_view
 
 READ = """
 import sys
@@ -31,7 +31,7 @@ def wal_file(tmp_path):
     """A file of three rows, written ahead, in a folder for which processes can have a view; all is in the file."""
     folder = tmp_path / "stores"
     folder.mkdir()
-    needed_view(folder)
+    skip_without_view(folder)
     with closing(connect_database(folder / "a.db")) as db:
         write_ahead(db)
         db.execute("CREATE TABLE t (a)")

@@ -9,7 +9,7 @@ import torch
 from engine.data.readers import load_dataset
 from engine.data.vectors import load_vectors
 from engine.errors import DataError
-from support.datafiles import beir, said, written
+from support.datafiles import beir, join_notices, write_file
 
 
 @pytest.fixture
@@ -45,9 +45,9 @@ def test_normalized_rows_have_length_one(load_rows):
 def test_ids_of_vectors_come_from_where_they_are(tmp_path):
     path = tmp_path / "v.npy"
     np.save(path, np.eye(3))
-    written(tmp_path, "ids.txt", "\ufeff007\r\n a \r\n \r\n")
+    write_file(tmp_path, "ids.txt", "\ufeff007\r\n a \r\n \r\n")
     assert load_vectors(path).ids == ("007", " a ", " ")
-    written(tmp_path, "v.ids.txt", "x\ny\nz")
+    write_file(tmp_path, "v.ids.txt", "x\ny\nz")
     assert load_vectors(path).ids == ("x", "y", "z") == load_vectors(path, tmp_path / "v.ids.txt").ids
     assert load_vectors(path, ["p", 8, np.str_("r")]).ids == ("p", "8", "r")
     for ids in (np.array(["a", "b", "1e5"]), np.array([b"a", b"b", b"1e5"])):
@@ -110,7 +110,7 @@ def test_broken_vector_files_are_refused(tmp_path):
         raw = (tmp_path / name).read_bytes()
         for content in (b"", raw[:9], raw[:100], raw[:-3000], b"\x93NUMPY\x01\x00v\x00{'descr': 1}"):
             with pytest.raises(DataError, match="cut"):
-                load_vectors(written(tmp_path, f"cut{Path(name).suffix}", content))
+                load_vectors(write_file(tmp_path, f"cut{Path(name).suffix}", content))
     np.savez(tmp_path / "many.npz", a=np.eye(2), b=np.eye(3))
     with pytest.raises(DataError, match=r"'vectors' or a single 2-D array; found a \(2, 2\), b \(3, 3\)"):
         load_vectors(tmp_path / "many.npz")
@@ -126,16 +126,16 @@ def test_bare_vectors_are_a_corpus_without_texts(tmp_path):
     dataset = load_dataset(tmp_path / "mine.npy")
     assert dataset.corpus.name == "mine" and dataset.corpus.texts == ("",) * 3 and len(dataset.queries) == 0
     assert dataset.vectors.ids == dataset.corpus.ids == ("0", "1", "2")
-    assert [notice.count for notice in dataset.notices] == [3] and "without ids" in said(dataset.notices)
-    written(tmp_path, "mine.ids.txt", "a\nb\nc\n")
+    assert [notice.count for notice in dataset.notices] == [3] and "without ids" in join_notices(dataset.notices)
+    write_file(tmp_path, "mine.ids.txt", "a\nb\nc\n")
     assert load_dataset(tmp_path / "mine.npy").notices == ()
 
 
 def test_vectors_in_a_folder_follow_its_corpus(tmp_path):
     np.save(beir(tmp_path) / "vectors.npy", np.eye(4))
     dataset = load_dataset(tmp_path)
-    assert dataset.vectors.ids == dataset.corpus.ids and "order of the corpus" in said(dataset.notices)
-    ids = written(tmp_path, "vectors.ids.txt", "d2\nd0\nd3\nd1\n")
+    assert dataset.vectors.ids == dataset.corpus.ids and "order of the corpus" in join_notices(dataset.notices)
+    ids = write_file(tmp_path, "vectors.ids.txt", "d2\nd0\nd3\nd1\n")
     dataset = load_dataset(tmp_path)
     assert dataset.vectors.ids == dataset.corpus.ids == ("d0", "d1", "d2", "d3") and dataset.notices == ()
     assert dataset.vectors.vectors.argmax(1).tolist() == [1, 3, 0, 2]
@@ -152,9 +152,9 @@ def test_vectors_in_a_folder_follow_its_corpus(tmp_path):
 
 def test_rows_that_are_not_unit_are_remarked_on(tmp_path):
     np.save(tmp_path / "v.npy", np.array([[1, 0], [3, 4], [0, 0]], dtype=np.float32))
-    assert "2 vectors are not of unit length" in said(load_dataset(tmp_path / "v.npy").notices)
+    assert "2 vectors are not of unit length" in join_notices(load_dataset(tmp_path / "v.npy").notices)
     np.save(tmp_path / "u.npy", np.array([[1, 0], [0.6, 0.8]], dtype=np.float32))
-    assert "unit length" not in said(load_dataset(tmp_path / "u.npy").notices)
+    assert "unit length" not in join_notices(load_dataset(tmp_path / "u.npy").notices)
 
 
 def test_float32_rows_stay_in_their_file_until_they_are_scaled(tmp_path):

@@ -8,7 +8,7 @@ import pytest
 import engine
 from engine import orag
 from engine.values import EncoderRef
-from support.feedback import gradient, lived, outcomes, queries_near, random_space, space_of, vote
+from support.feedback import feed_outcomes, feed_rounds, gradient, queries_near, random_space, space_of, vote
 
 HOWS = ({}, {"mode": "full"}, {"preset": "paper"}, {"batch": 3})
 
@@ -26,7 +26,7 @@ def test_absent_documents_are_neither_drawn_nor_moved(space, how):
     p = orag.probabilities(smaller, queries_near(space)[0][0])
     assert (p[away] == 0).all() and np.isclose(p.sum(), 1) and (np.delete(p, away) > 0).all()
     for k in (1, 4):
-        after = outcomes(smaller, 40, k)
+        after = feed_outcomes(smaller, 40, k)
         assert not {row for event in after.events for row in event.items} & set(away)
         assert after.exact[away].tobytes() == start.exact[away].tobytes()
         assert (after.exact != start.exact).any()
@@ -44,7 +44,7 @@ def test_absent_documents_are_neither_drawn_nor_moved(space, how):
     for row in away[:2]:
         session = orag.feed(session, vote(session, row))
     departed = orag.change(session, went=away)
-    after = outcomes(departed, 28)
+    after = feed_outcomes(departed, 28)
     assert after.round == 30 and after.exact[away].tobytes() == departed.exact[away].tobytes()
     assert (after.exact != departed.exact).any()
 
@@ -69,7 +69,7 @@ def test_a_smaller_corpus_and_one_with_absent_documents_are_the_same(space, how)
 @pytest.mark.parametrize("how", HOWS)
 def test_a_newcomer_starts_where_its_nearest_have_gone(space, how):
     start = orag.change(orag.session(space, **how, temperature=0.3), went=[7])
-    earlier = outcomes(start, 40)
+    earlier = feed_outcomes(start, 40)
     after = orag.change(earlier, came=[7])
     first = space.vectors.numpy().astype(np.float64)
     other_rows = np.delete(np.arange(30), 7)
@@ -83,7 +83,7 @@ def test_a_newcomer_starts_where_its_nearest_have_gone(space, how):
     raw = orag.change(earlier, came=["d7"], warm=False)
     assert (raw.row(7) == first[7]).all()
 
-    later = outcomes(after, 10)
+    later = feed_outcomes(after, 10)
     assert orag.at(later, earlier.position).exact.tobytes() == earlier.exact.tobytes()
     assert orag.at(later, after.position).exact.tobytes() == after.exact.tobytes()
     assert (orag.at(later, earlier.position).available == earlier.available).all()
@@ -133,7 +133,7 @@ def test_multi_hop_equals_consecutive_rounds(space, how):
 
 def test_carry_to_a_changed_corpus_keeps_unchanged_documents(space):
     """d0 has another text, d1 is gone, one is new, and the rest stand in another order."""
-    session = lived(orag.session(space, temperature=0.3), 60, kinds="ostr")
+    session = feed_rounds(orag.session(space, temperature=0.3), 60, kinds="ostr")
     ids, vectors = space.corpus.ids, space.vectors.numpy()
     order = [row for row in np.random.default_rng(0).permutation(30).tolist() if row != 1]
     new_ids = ["fresh", *(ids[row] for row in order)]

@@ -7,7 +7,7 @@ import torch
 from engine import orag
 from engine.feedback import embedding_state
 from engine.feedback.records import Event
-from support.feedback import gradient, outcomes, queries_near, random_space
+from support.feedback import feed_outcomes, gradient, queries_near, random_space
 
 ROUNDS, N, D = 24, 40, 6
 FREE = {"cap": None, "trust": None, "ball": False, "temperature": 0.3}
@@ -32,7 +32,7 @@ def gradients(session):
 @pytest.mark.parametrize("schedule", ("constant", "sqrt"))
 def test_adamw_is_pytorchs(space, mode, batch, schedule):
     how = {"mode": mode, "batch": batch, "schedule": schedule}
-    after = outcomes(orag.session(space, optimizer="adamw", rate=0.01, **how, **FREE), ROUNDS)
+    after = feed_outcomes(orag.session(space, optimizer="adamw", rate=0.01, **how, **FREE), ROUNDS)
     theta = torch.tensor(space.vectors.numpy().astype(float), requires_grad=True)
     optimiser = torch.optim.AdamW([theta], lr=0.01)
     parts = gradients(after)
@@ -48,7 +48,7 @@ def test_adamw_is_pytorchs(space, mode, batch, schedule):
 @pytest.mark.parametrize("schedule", ("constant", "sqrt"))
 def test_a_batch_is_the_mean_of_its_rounds(space, mode, batch, schedule):
     """With batches of five the last four rounds do not count yet."""
-    after = outcomes(orag.session(space, mode=mode, batch=batch, schedule=schedule, **FREE), ROUNDS)
+    after = feed_outcomes(orag.session(space, mode=mode, batch=batch, schedule=schedule, **FREE), ROUNDS)
     theta = space.vectors.numpy().astype(float)
     parts = gradients(after)
     for step, start in enumerate(range(0, ROUNDS - batch + 1, batch), 1):
@@ -58,7 +58,7 @@ def test_a_batch_is_the_mean_of_its_rounds(space, mode, batch, schedule):
 
 
 def test_a_round_that_was_undone_leaves_its_batch_smaller(space):
-    session = outcomes(orag.session(space, batch=4, **FREE), 8)
+    session = feed_outcomes(orag.session(space, batch=4, **FREE), 8)
     undone = orag.undo(session, session.events[1].id)
     theta = space.vectors.numpy().astype(float)
     parts = gradients(session)

@@ -5,12 +5,12 @@ import pytest
 
 import engine
 from engine import orag
-from support.feedback import lived, queries_near, random_space, space_of
+from support.feedback import feed_rounds, queries_near, random_space, space_of
 
 
 @pytest.fixture(scope="module")
 def after():
-    return lived(orag.session(random_space(), temperature=0.2), 30, kinds="ot")
+    return feed_rounds(orag.session(random_space(), temperature=0.2), 30, kinds="ot")
 
 
 @pytest.mark.parametrize("suffix", (".npy", ".npz"))

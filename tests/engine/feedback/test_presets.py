@@ -8,7 +8,7 @@ import pytest
 import engine
 from engine import orag
 from engine.params import params_of
-from support.feedback import outcomes, queries_near
+from support.feedback import feed_outcomes, queries_near
 from support.parameters import invalid_values
 
 PARAMS = params_of(orag.Preset)
@@ -51,7 +51,7 @@ def test_bad_setting_raises_param_error(space):
 
 def test_every_parameter_has_an_effect(space):
     def after(k=1, **how):
-        return outcomes(orag.session(space, **how), 20, k).vectors.tobytes()
+        return feed_outcomes(orag.session(space, **how), 20, k).vectors.tobytes()
 
     default = after()
     changed = orag.Preset("full", 0.05, "sqrt", 0.01, 0.01, False, 0.9, 3.0, "adamw", 2, exposure=1, seed=1)
@@ -62,7 +62,7 @@ def test_every_parameter_has_an_effect(space):
 
 def test_the_paper_moves_next_to_nothing_in_one_pass(space):
     start = orag.session(space, "paper")
-    moved = np.abs(outcomes(start, 60).exact - start.exact)
+    moved = np.abs(feed_outcomes(start, 60).exact - start.exact)
     assert 0 < moved.max() < 6 * 1.1e-5, "at most the rate a step, and one step in ten rounds"
 
 

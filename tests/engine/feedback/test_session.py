@@ -12,8 +12,8 @@ import engine
 from engine import orag
 from engine.feedback.records import Undone
 from engine.feedback.session import append_records
-from support.feedback import alike as same
-from support.feedback import lived, made, queries_near, random_space, space_of, vote
+from support.feedback import feed_rounds, make_event, queries_near, random_space, space_of, vote
+from support.feedback import have_equal_vectors as same
 
 HOWS = {
     "default": {},
@@ -31,14 +31,14 @@ HOWS = {
 def session_pair(request, space):
     """(a session in which nothing has happened, the same after 45 rounds)."""
     start = orag.session(space, **HOWS[request.param], temperature=0.2)
-    return start, lived(start, 45)
+    return start, feed_rounds(start, 45)
 
 
 def test_the_same_seed_gives_the_same_session(space, session_pair):
     start, after = session_pair
-    again = lived(orag.session(space, start.preset, temperature=0.2), 45)
+    again = feed_rounds(orag.session(space, start.preset, temperature=0.2), 45)
     assert same(after, again) and after.digest == again.digest
-    other_seed = lived(orag.session(space, start.preset, temperature=0.2, seed=1), 45)
+    other_seed = feed_rounds(orag.session(space, start.preset, temperature=0.2, seed=1), 45)
     assert not same(after, other_seed) and after.digest != other_seed.digest
 
 
@@ -140,7 +140,7 @@ def test_the_guards_hold_after_any_stream(seed, mode, rate, cap, trust, length):
     for turn in range(25):
         query = (length * rng.standard_normal(4)).astype(np.float32)
         previous = session
-        session = orag.feed(session, made(session, "ostrf"[turn % 5], query, int(rng.integers(12)), rng))
+        session = orag.feed(session, make_event(session, "ostrf"[turn % 5], query, int(rng.integers(12)), rng))
         step = np.linalg.norm(session.exact - previous.exact, axis=1)
         # Bringing a document back into convex sets that hold it cannot lengthen its step.
         assert (step <= cap * np.linalg.norm(query.astype(np.float64)) * (1 + 1e-9) + 1e-12).all()
@@ -171,7 +171,7 @@ def test_feedback_moves_the_drawn_documents_towards_or_away(space):
 def test_a_rate_of_zero_changes_nothing(space):
     for how in HOWS.values():
         preset = orag.session(space, **{**how, "rate": 0.0}, temperature=0.2)
-        after = lived(preset, 20)
+        after = feed_rounds(preset, 20)
         assert same(after, preset) and after.round == 20
         assert engine.Space(space.corpus, after.embeddings()).embeddings == space.embeddings
 
@@ -227,7 +227,7 @@ def test_people_vote_once_and_a_newer_vote_counts(space):
 
 
 def test_undo_of_an_undone_or_unknown_event_raises_error(space):
-    after = lived(orag.session(space, temperature=0.2), 6)
+    after = feed_rounds(orag.session(space, temperature=0.2), 6)
     event = after.events[2]
     once = orag.undo(after, event.id)
     assert orag.undo(once, event.id) is once and orag.redo(after, event.id) is after
@@ -241,7 +241,7 @@ def test_undo_of_an_undone_or_unknown_event_raises_error(space):
 
 def test_diff_lists_moved_documents_with_their_events(space):
     start = orag.session(space, temperature=0.2)
-    after = lived(start, 10, kinds="ot")
+    after = feed_rounds(start, 10, kinds="ot")
     difference = orag.diff(start, after)
     counting = {e.id for e in after.events if after.status(e.id) == "counts"}
     assert {e.id for e in difference.added} == counting and difference.removed == ()
@@ -257,7 +257,7 @@ def test_diff_lists_moved_documents_with_their_events(space):
 
 
 def test_adapted_documents_are_embeddings_like_any_other(space):
-    after = lived(orag.session(space, temperature=0.2), 30)
+    after = feed_rounds(orag.session(space, temperature=0.2), 30)
     adapted = after.embeddings()
     assert adapted.encoder == space.embeddings.encoder and adapted.digest != space.embeddings.digest
     assert adapted.vectors.numpy().tobytes() == after.exact.astype(np.float32).tobytes()
@@ -273,7 +273,7 @@ def test_adapted_documents_are_embeddings_like_any_other(space):
 def test_vectors_in_double_precision_stay_so():
     rows = np.random.default_rng(0).standard_normal((8, 3))
     space = space_of(rows)
-    after = lived(orag.session(space, temperature=0.2), 5)
+    after = feed_rounds(orag.session(space, temperature=0.2), 5)
     assert after.vectors.dtype == np.float64 and after.embeddings().vectors.dtype == torch.float64
     assert same(orag.reset(after), orag.session(space, temperature=0.2))
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from engine import orag
 from engine.feedback import embedding_state
-from support.feedback import made, queries_near, random_space
+from support.feedback import make_event, queries_near, random_space
 
 SPACE = random_space(14, 5)
 QUERIES, RIGHT = queries_near(SPACE)
@@ -76,7 +76,7 @@ def test_session_equals_the_formulas_for_any_history(how, deeds, seed):
                 then = int(value * session.position)
                 session, live = orag.restore(session, then), lives[then]
             case _:
-                event = made(session, deed, QUERIES[value], int(RIGHT[value]), rng)
+                event = make_event(session, deed, QUERIES[value], int(RIGHT[value]), rng)
                 session = orag.feed(session, event)
                 seen.append(event)
                 live = [*live, event]
@@ -96,7 +96,7 @@ def test_an_undo_folds_on_from_a_state_that_was_kept(monkeypatch):
     session = orag.session(SPACE, mode="full", temperature=0.2)
     rng = np.random.default_rng(0)
     for turn in range(40):
-        session = orag.feed(session, made(session, "o", QUERIES[turn % 15], int(RIGHT[turn % 15]), rng))
+        session = orag.feed(session, make_event(session, "o", QUERIES[turn % 15], int(RIGHT[turn % 15]), rng))
     positions = [position for position, _ in session.kept]
     assert 1 <= len(positions) <= 3 and positions[-1] == 40 and all(position % 4 == 0 for position in positions)
     folded = []
@@ -111,4 +111,4 @@ def test_an_undo_folds_on_from_a_state_that_was_kept(monkeypatch):
     orag.undo(session, session.events[38].id)
     assert len(folded) == 40 - positions[-2] - 1
     monkeypatch.setattr(embedding_state, "MAX_CACHED_STATE_BYTES", 0)
-    assert orag.feed(session, made(session, "o", QUERIES[0], 0, rng)).kept == ()
+    assert orag.feed(session, make_event(session, "o", QUERIES[0], 0, rng)).kept == ()

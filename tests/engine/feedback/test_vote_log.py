@@ -20,17 +20,26 @@ from engine import orag
 from engine.data import event_log
 from engine.judging.log import JudgingLog
 from engine.values import EncoderRef
-from support.feedback import alike, assert_refused, lived, queries_near, random_space, same, space_of, vote
-from support.feedback_writer import started, write_to
+from support.feedback import (
+    are_identical,
+    assert_refused,
+    feed_rounds,
+    have_equal_vectors,
+    queries_near,
+    random_space,
+    space_of,
+    vote,
+)
+from support.feedback_writer import start_writer, write_to
 
 
 def fill_log(path, space, rounds=12, **how):
     """A log of some feedback, one piece undone, a name given."""
     log = orag.log(path, space, **{"temperature": 0.2, **how})
-    in_memory = lived(log.session, rounds)
+    in_memory = feed_rounds(log.session, rounds)
     for event in in_memory.events:
         log.feed(event)
-    assert alike(log.session, in_memory)
+    assert have_equal_vectors(log.session, in_memory)
     log.undo(log.session.events[2].id)
     log.snapshot("named")
     return log
@@ -75,13 +84,13 @@ def test_a_log_read_again_is_the_same_session(tmp_path, space, how):
     log.redo(log.session.history[2].id)
     log.restore("named")
     again = orag.log(tmp_path / "log.sqlite", space)
-    assert same(again.session, log.session) and again.notices == ()
+    assert are_identical(again.session, log.session) and again.notices == ()
     assert again.session.preset == log.session.preset and again.session.snapshots == {"named": 14}
     assert (again.session.available == log.session.available).all()
     loaded, notices = orag.load(tmp_path / "log.sqlite", space)
-    assert same(loaded, log.session) and notices == ()
+    assert are_identical(loaded, log.session) and notices == ()
     for name in ("copy.jsonl", "copy.sqlite"):
-        assert same(orag.load(orag.save(loaded, tmp_path / name), space)[0], log.session)
+        assert are_identical(orag.load(orag.save(loaded, tmp_path / name), space)[0], log.session)
     times = [e.time for e in loaded.events]
     assert times == [e.time for e in log.session.events] and all(times)
     reset = log.reset()
@@ -107,7 +116,7 @@ def test_text_of_any_kind_comes_back(tmp_path):
         log.feed(orag.thumb(log.session, query, space.corpus.ids[turn], person=text))
     log.snapshot("\ud800\n")
     again, _ = orag.load(tmp_path / "log.sqlite", space)
-    assert same(again, log.session) and [e.query.text for e in again.events] == list(odd)
+    assert are_identical(again, log.session) and [e.query.text for e in again.events] == list(odd)
     assert [e.person for e in again.events] == list(odd) and list(again.snapshots) == ["\ud800\n"]
 
 
@@ -192,7 +201,7 @@ def test_the_events_before_damage_are_kept_by_the_command_that_is_named(tmp_path
     number, statement = re.search(r'event (\d+) .*"(DELETE .*)"', str(error.value)).groups()
     with closing(sqlite3.connect(bad, isolation_level=None)) as db:
         db.execute(statement)
-    assert same(orag.load(bad, space)[0], orag.at(log.session, int(number) - 1))
+    assert are_identical(orag.load(bad, space)[0], orag.at(log.session, int(number) - 1))
 
 
 def test_a_flip_of_any_byte_is_found(tmp_path, space):
@@ -207,7 +216,7 @@ def test_a_flip_of_any_byte_is_found(tmp_path, space):
         copy = tmp_path / "bad.sqlite"
         copy.write_bytes(bad)
         try:
-            assert same(orag.load(copy, space)[0], session)
+            assert are_identical(orag.load(copy, space)[0], session)
         except engine.DataError:
             refused += 1
     assert refused > 20
@@ -256,9 +265,9 @@ def test_carry_keeps_events_of_unchanged_documents(tmp_path, space, log):
     assert {e.id for e in log.session.events} == {e.id for e in old_session.events if e.item != about}
     assert any("no longer count" in str(notice) for notice in log.notices)
     (export,) = tmp_path.glob("log.*.jsonl")
-    assert same(orag.load(export, space)[0], old_session) and export.name in str(log.notices[-1])
+    assert are_identical(orag.load(export, space)[0], old_session) and export.name in str(log.notices[-1])
     assert orag.log(path, changed, carry=True).notices == ()
-    assert same(orag.load(export, changed, carry=True)[0], log.session)
+    assert are_identical(orag.load(export, changed, carry=True)[0], log.session)
 
 
 def test_an_existing_log_keeps_its_preset_and_says_so(tmp_path, space):
@@ -293,7 +302,7 @@ def test_a_failed_write_leaves_nothing_behind(tmp_path, space, log, monkeypatch)
                 lines = bodies_of(path)
     assert bodies_of(path) == lines and log.session is old_session
     event = vote(log.session, 1)
-    assert log.feed(event).round == old_session.round + 1 and same(orag.load(path, space)[0], log.session)
+    assert log.feed(event).round == old_session.round + 1 and are_identical(orag.load(path, space)[0], log.session)
 
 
 def test_a_log_that_cannot_be_written_can_be_loaded(tmp_path, space, log):
@@ -302,7 +311,7 @@ def test_a_log_that_cannot_be_written_can_be_loaded(tmp_path, space, log):
         file.chmod(0o444)
     tmp_path.chmod(0o555)
     try:
-        assert same(orag.load(path, space)[0], session)
+        assert are_identical(orag.load(path, space)[0], session)
         if not os.access(path, os.W_OK):  # root writes to anything
             with pytest.raises(engine.FrontierError, match="cannot write"):
                 orag.log(path, space)
@@ -366,27 +375,31 @@ def test_two_open_logs_of_one_file_lose_no_event(tmp_path, space):
     for turn in range(6):
         a.feed(orag.thumb(a.session, query, 1, turn % 2 == 0))
         b.feed(orag.thumb(b.session, query, 1, turn % 2 == 0))
-    assert a.refresh().round == 12 and same(a.session, b.session)
+    assert a.refresh().round == 12 and are_identical(a.session, b.session)
     assert a.refresh() is a.session
     stale = orag.at(a.session, 3)
     a.undo(stale.events[0].id)
     b.undo(stale.events[0].id)
-    assert a.refresh().position == 13 and same(a.session, b.session)
+    assert a.refresh().position == 13 and are_identical(a.session, b.session)
 
     shared = orag.log(path, space)
     with ThreadPoolExecutor(3) as threads:
         list(threads.map(lambda name: write_to(shared, name, 20), "abc"))
-    assert shared.session.round == 72 and same(orag.load(path, space)[0], shared.session)
+    assert shared.session.round == 72 and are_identical(orag.load(path, space)[0], shared.session)
 
 
 def test_feed_continues_from_the_stored_session(tmp_path, space, log):
     lines, old_session = bodies_of(log.path), log.session
-    for step in (lambda now: orag.at(now, 3), lambda now: lived(orag.session(space), 30), lambda now: orag.at(now, 0)):
+    for step in (
+        lambda now: orag.at(now, 3),
+        lambda now: feed_rounds(orag.session(space), 30),
+        lambda now: orag.at(now, 0),
+    ):
         with pytest.raises(engine.ParamError, match="step must go on"):
             log.write(step)
     assert log.session is old_session and bodies_of(log.path) == lines
     hops = log.write(lambda now: orag.multi_hop(now, None, queries_near(space)[0][:3], lambda query, item: 1)[0])
-    assert hops.round == old_session.round + 3 and same(orag.load(tmp_path / "log.sqlite", space)[0], hops)
+    assert hops.round == old_session.round + 3 and are_identical(orag.load(tmp_path / "log.sqlite", space)[0], hops)
     assert log.write(lambda now: now) is hops
 
 
@@ -417,7 +430,7 @@ def test_a_log_saved_over_is_read_anew_by_those_who_have_it_open(tmp_path, space
 def test_a_killed_writer_loses_nothing_it_acknowledged(in_memory, space):
     """1,000 events, of which the first writer is killed at the 600th; this process writes the others."""
     path, lines = in_memory / "log.sqlite", []
-    with started(path, "w", 1000) as child:
+    with start_writer(path, "w", 1000) as child:
         for line in child.stdout:
             lines.append(line.strip())
             if len(lines) == 600:
@@ -437,7 +450,7 @@ def test_a_killed_writer_loses_nothing_it_acknowledged(in_memory, space):
 def test_two_writers_of_five_hundred(in_memory, space):
     path = in_memory / "log.sqlite"
     log = orag.log(path, space, temperature=0.2)
-    with started(path, "a", 500) as child:
+    with start_writer(path, "a", 500) as child:
         write_to(log, "b", 500)
         child.communicate()
     assert child.returncode == 0
@@ -445,7 +458,7 @@ def test_two_writers_of_five_hundred(in_memory, space):
     people = [event.person for event in session.events]
     assert notices == () and sorted(people) == sorted(f"{name} {number}" for name in "ab" for number in range(500))
     assert sum(a[0] != b[0] for a, b in pairwise(people)) > 5, "they wrote by turns"
-    assert same(log.refresh(), session)
+    assert are_identical(log.refresh(), session)
 
 
 def test_default_log_path(space, tmp_path, monkeypatch):
@@ -482,8 +495,8 @@ def test_a_vote_given_again_is_taken_back_with_the_one_it_had_replaced(tmp_path,
     assert [event.good for event in right.effective_events] == [True, False, True] and all(e.time for e in right.events)
     orag.toggle_vote(log, query, 3, "right", person="ana", shown=(1, 3))
     now = orag.toggle_vote(log, query, 3, "down", person="ana")
-    assert [event.person for event in now.effective_events] == ["ben"] and alike(now, ben)
-    assert alike(orag.toggle_vote(log, query, 3, "up", person="ben"), start)
-    assert same(orag.load(log.path, space)[0], log.session)
+    assert [event.person for event in now.effective_events] == ["ben"] and have_equal_vectors(now, ben)
+    assert have_equal_vectors(orag.toggle_vote(log, query, 3, "up", person="ben"), start)
+    assert are_identical(orag.load(log.path, space)[0], log.session)
     with pytest.raises(engine.ParamError, match="shown must hold"):
         orag.toggle_vote(log, query, 3, "right", person="ana")

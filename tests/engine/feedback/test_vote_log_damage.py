@@ -15,7 +15,7 @@ from engine.data.event_log import _checksum, read_jsonl
 from engine.errors import DataError
 from engine.feedback.records import KIND_OUTCOMES
 from engine.views.drift import FEEDBACK_WORDS
-from support.feedback import lived, same, vote
+from support.feedback import are_identical, feed_rounds, vote
 
 
 def test_every_log_that_is_replaced_is_kept(tmp_path, space):
@@ -50,7 +50,7 @@ def write_export(path, header, *events):
 @pytest.fixture
 def lines(tmp_path, space):
     """Return the lines of a log with a thumb, a chosen document, an outcome and an undo."""
-    session = lived(orag.session(space, temperature=0.2), 3, kinds="tro")
+    session = feed_rounds(orag.session(space, temperature=0.2), 3, kinds="tro")
     session = orag.undo(session, session.history[0].id)
     header, events = read_jsonl(orag.save(session, tmp_path / "good.jsonl"), "feedback")
     assert orag.load(write_export(tmp_path / "again.jsonl", header, *events), space)[0].digest == session.digest
@@ -158,11 +158,11 @@ def test_non_finite_session_replaces_no_log(tmp_path, space, lines, monkeypatch)
     "an exported feedback log is cut off, wherever", "refused by name, with a command that keeps the rest"
 )
 def test_an_export_that_was_cut_off_is_refused_and_what_is_left_can_be_kept(tmp_path, space):
-    session = lived(orag.session(space, temperature=0.2), 3)
+    session = feed_rounds(orag.session(space, temperature=0.2), 3)
     full = orag.save(session, tmp_path / "whole.jsonl").read_bytes()
     lines, part = full.splitlines(keepends=True), tmp_path / "part.jsonl"
     part.write_bytes(full[:-1])
-    assert same(orag.load(part, space)[0], session), "a missing last line break is no loss"
+    assert are_identical(orag.load(part, space)[0], session), "a missing last line break is no loss"
     for count in range(1, len(lines)):
         for ending in (b"", lines[count][:20]):
             part.write_bytes(b"".join(lines[:count]) + ending)
@@ -171,7 +171,7 @@ def test_an_export_that_was_cut_off_is_refused_and_what_is_left_can_be_kept(tmp_
             command = re.search(r"(\(head|echo) .*", str(error.value))[0]
             subprocess.run(["sh", "-c", command], cwd=tmp_path, check=True)
             target = tmp_path / "kept.jsonl" if ending else part
-            assert same(orag.load(target, space)[0], orag.at(session, count - 1))
+            assert are_identical(orag.load(target, space)[0], orag.at(session, count - 1))
 
 
 def test_an_export_with_a_damaged_line_is_refused_by_name(tmp_path, space, lines):
@@ -210,5 +210,5 @@ def test_an_export_is_no_log_to_go_on_with(tmp_path, space, lines):
                 call(target, space)
     session = orag.load(path, space)[0]
     log = orag.log(orag.save(session, tmp_path / "votes.sqlite"), space)
-    assert same(log.session, session) and log.snapshot("more").position == session.position + 1
-    assert same(orag.load(path, space)[0], session) and not (tmp_path / "new.jsonl").exists()
+    assert are_identical(log.session, session) and log.snapshot("more").position == session.position + 1
+    assert are_identical(orag.load(path, space)[0], session) and not (tmp_path / "new.jsonl").exists()

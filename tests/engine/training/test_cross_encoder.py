@@ -21,7 +21,7 @@ from support.cli import run
 from support.parameters import invalid_values
 from support.random_texts import space_of
 from support.tiny_models import tiny_cross_encoder
-from support.training import StopAfter, only, quality
+from support.training import StopAfter, quality, restrict
 
 TOPICS, EACH = 40, 6
 QUICK = {"depth": EACH, "hard": 5, "sampled": 2, "rate": 2e-3, "batch": 16, "epochs": 2}
@@ -43,7 +43,7 @@ def data():
     }
     queries = engine.Queries(tuple(f"q{i}" for i in range(TOPICS)), tuple(f"t{i}" for i in range(TOPICS)))
     judged = engine.Qrels({f"q{i}": {f"d{i}.{places[i]}": 1} for i in range(TOPICS)})
-    qrels = {"train": only(judged, queries.ids[:30]), "dev": only(judged, queries.ids[30:])}
+    qrels = {"train": restrict(judged, queries.ids[:30]), "dev": restrict(judged, queries.ids[30:])}
     return engine.Corpus(tuple(rows), tuple(rows.values())), queries, qrels
 
 

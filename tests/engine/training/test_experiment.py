@@ -18,16 +18,20 @@ from engine.training.experiment import course, foreseen
 from engine.training.recipes import RECIPES, declared_params
 from support.cli import run
 from support.datafiles import beir_of_things
-from support.training import QUICK, StopAfter, comparable, only, planted, quality
+from support.training import QUICK, StopAfter, drop_times, plant, quality, restrict
 
 PARAMS = {**QUICK, "epochs": 2}
 
 
 @pytest.fixture(scope="module")
 def data():
-    space, queries, qrels = planted(n=40, d=8, train=160, dev=100)
+    space, queries, qrels = plant(n=40, d=8, train=160, dev=100)
     ids = list(qrels["dev"].grades)
-    return space, queries, {**qrels, "dev": only(qrels["dev"], ids[::2]), "test": only(qrels["dev"], ids[1::2])}
+    return (
+        space,
+        queries,
+        {**qrels, "dev": restrict(qrels["dev"], ids[::2]), "test": restrict(qrels["dev"], ids[1::2])},
+    )
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +55,7 @@ def test_a_course_always_has_its_control(data, course_result, folder):
     assert [name for name, epoch in seen if epoch.epoch == -1] == list(result.stages)
     assert sorted(p.stem for p in folder.glob("*.safetensors")) == sorted(result.stages)
     alone = engine.train("nnn", start.space, *data[1:], **PARAMS)
-    assert comparable(alone.history) == comparable(last.history)
+    assert drop_times(alone.history) == drop_times(last.history)
 
 
 def test_course_table_equals_measure(data, course_result):
@@ -119,12 +123,12 @@ def test_queries_of_two_splits_are_refused_and_repeated_texts_left_out(data):
     texts, once, dev = [f"text {q}" for q in queries.ids], {**QUICK, "epochs": 1}, list(qrels["dev"].grades)
     texts[0] = texts[queries.ids.index(next(iter(qrels["test"].grades)))]
     less = course("dense", space, replace(queries, texts=texts), qrels, **once)
-    assert less.last.facts["train"] == only(qrels["train"], queries.ids[1:160]).digest
+    assert less.last.facts["train"] == restrict(qrels["train"], queries.ids[1:160]).digest
     assert less.last.facts["dev"] == qrels["dev"].digest
     texts[queries.ids.index(dev[0])] = texts[0].upper()
     repeated = replace(queries, texts=texts)
     less = course("dense", space, repeated, qrels, **once)
-    assert less.last.facts["dev"] == only(qrels["dev"], dev[1:]).digest and less.table.queries == 50
+    assert less.last.facts["dev"] == restrict(qrels["dev"], dev[1:]).digest and less.table.queries == 50
     assert foreseen("dense", space, repeated, qrels, **once).repeated == 2
 
 
@@ -133,7 +137,7 @@ def test_a_start_that_learnt_from_dev_or_test_is_refused(data, course_result):
     space, queries, qrels = data
     start = course_result[0].stages["dense"]
     ids = list(qrels["train"].grades)
-    learnt, less = only(qrels["train"], ids[:7]).grades, only(qrels["train"], ids[7:])
+    learnt, less = restrict(qrels["train"], ids[:7]).grades, restrict(qrels["train"], ids[7:])
     for split in ("dev", "test"):
         splits = {**qrels, "train": less, split: engine.Qrels({**qrels[split].grades, **learnt})}
         for begun in (course, foreseen):

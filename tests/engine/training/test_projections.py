@@ -14,7 +14,7 @@ from engine.training.projections import initial_heads, mean_direction
 from engine.training.recipes import make_recipe
 from engine.values import Corpus, EncoderRef
 from support.instances import random_rows
-from support.training import PROJECTED, StopAfter, asked, comparable, demo_splits, only, planted, quality
+from support.training import PROJECTED, StopAfter, demo_splits, drop_times, plant, quality, restrict, split_queries
 
 METHODS = ("dual_encoder", "multi_vector")
 
@@ -34,7 +34,7 @@ def documents(corpus, rows):
 @pytest.mark.parametrize("method", METHODS)
 def test_it_starts_with_the_principal_axes(data, method):
     still = {**PROJECTED, "epochs": 1, "rate": 0.0} | ({"spread": 0.0} if method == "multi_vector" else {})
-    result, dev = engine.train(method, *data, **still), asked(data)
+    result, dev = engine.train(method, *data, **still), split_queries(data)
     pca = engine.Decoder(engine.make("top_k"), engine.make("truncated", dimension=6, method="pca"))
     assert engine.decode(result.decoder, result.space, dev, 5).index.equal(engine.decode(pca, data[0], dev, 5).index)
     comp = quality(pca, data[0], data)["comp"]
@@ -92,19 +92,19 @@ def test_a_planted_set_is_learnt(data, method):
 def test_with_one_vector_me_is_de(data, trained):
     single = engine.train("multi_vector", *data, **PROJECTED, vectors=1)
     two = trained["dual_encoder"]
-    assert comparable(single.history) == comparable(two.history)
+    assert drop_times(single.history) == drop_times(two.history)
     assert single.space.embeddings.vectors.equal(two.space.embeddings.vectors)
     assert single.space.parts.vectors.equal(two.space.vectors) and two.space.parts is None
-    rows, same = (engine.decode(t.decoder, t.space, asked(data), 5).index for t in (single, two))
+    rows, same = (engine.decode(t.decoder, t.space, split_queries(data), 5).index for t in (single, two))
     assert rows.equal(same)
 
 
 def test_dev_is_decoded_as_max_sim_does(data, trained):
     result = trained["multi_vector"]
     assert result.decoder.retrieve.spec.name == "max_sim" and result.space.parts.per_document == 4
-    ranking = engine.decode(result.decoder, result.space, asked(data), 5)
+    ranking = engine.decode(result.decoder, result.space, split_queries(data), 5)
     parts = result.space.parts.vectors.view(80, 4, 6).double()
-    points = result.queries(asked(data)).vectors.double()
+    points = result.queries(split_queries(data)).vectors.double()
     by_hand = torch.einsum("bk,nmk->bnm", points, parts).amax(2).topk(5, dim=1).indices
     assert ranking.index.equal(by_hand)
     measured = quality(result.decoder, result.space, data, metrics=("comp", "recall"))
@@ -121,14 +121,14 @@ def test_a_checkpoint_decodes_the_same_and_goes_on(data, trained, method, tmp_pa
     half = engine.train(method, *data, checkpoint=path, stop=in_the_third_epoch, **PROJECTED)
     assert half.stopped == "stopped by hand in epoch 2" and engine.load_trained(path, space).digest == half.digest
     full, again = trained[method], engine.train(method, *data, checkpoint=path, **PROJECTED)
-    assert comparable(again.history) == comparable(full.history) and again.digest == full.digest
+    assert drop_times(again.history) == drop_times(full.history) and again.digest == full.digest
     read = engine.load_trained(path, space)
     assert read.digest == full.digest and read.recipe == full.recipe and read.decoder == full.decoder
     assert read.space.embeddings == full.space.embeddings and read.space.given_parts == full.space.given_parts
     restored = pickle.loads(pickle.dumps(read.space))
     for second in (read.space, restored):
-        result = engine.decode(read.decoder, second, asked(data), 5)
-        assert result.index.equal(engine.decode(full.decoder, full.space, asked(data), 5).index)
+        result = engine.decode(read.decoder, second, split_queries(data), 5)
+        assert result.index.equal(engine.decode(full.decoder, full.space, split_queries(data), 5).index)
     with pytest.raises(engine.DataError, match="dimension is 6 there and 5 here"):
         engine.train(method, *data, checkpoint=path, **{**PROJECTED, "dimension": 5})
 
@@ -172,7 +172,7 @@ def test_dense_adapters_below_stay_as_they_are(data, tmp_path):
     mine, below = result.space.adapt.adapters, dense.space.adapt.adapters
     assert mine.query.outer.weight.equal(below.query.outer.weight) and len(mine.corpus) == 1
     assert mine.corpus[0].outer.weight.equal(below.corpus[0].outer.weight)
-    dev, head = asked(data), mine.heads
+    dev, head = split_queries(data), mine.heads
     assert result.queries(dev).vectors.allclose(head.query(dense.queries(dev).vectors), atol=1e-6)
     assert result.space.parts.vectors.allclose(head.corpus(dense.space.vectors).flatten(0, 1), atol=1e-6)
     read = engine.load_trained(path, data[0])
@@ -182,7 +182,11 @@ def test_dense_adapters_below_stay_as_they_are(data, tmp_path):
 def test_a_course_compares_them_as_any_other(data):
     space, queries, qrels = data
     ids = list(qrels["dev"].grades)
-    splits = {"train": qrels["train"], "dev": only(qrels["dev"], ids[:50]), "test": only(qrels["dev"], ids[50:])}
+    splits = {
+        "train": qrels["train"],
+        "dev": restrict(qrels["dev"], ids[:50]),
+        "test": restrict(qrels["dev"], ids[50:]),
+    }
     start = engine.train("dense", space, queries, splits, hidden=16, epochs=1)
     result = engine.course("multi_vector", space, queries, splits, start=start, **{**PROJECTED, "epochs": 1})
     assert list(result.stages) == ["dense-cont", "multi_vector"]
@@ -218,7 +222,7 @@ def test_no_negatives_at_all_are_refused():
 
 
 def test_vectors_without_texts_train_in_float64(data):
-    space, queries, qrels = planted(encoder=None)
+    space, queries, qrels = plant(encoder=None)
     double = engine.Space(space.corpus, replace(space.embeddings, vectors=space.vectors.double()))
     result = engine.train("multi_vector", double, replace(queries, texts=None), qrels, **{**PROJECTED, "hard": 0})
     assert result.space.vectors.dtype == result.space.parts.vectors.dtype == torch.float64

@@ -17,7 +17,7 @@ from engine.training.recipes.projection import Negatives, Projected, SampledSoft
 from support.bm25_oracle import bm25
 from support.instances import random_rows, unit
 from support.random_texts import corpus_of, space_of
-from support.training import PROJECTED, StopAfter, only, samples_of
+from support.training import PROJECTED, StopAfter, restrict, samples_of
 
 RELEVANT = ((0, 1), (1, 2), (3,), (0, 4, 5))
 
@@ -87,7 +87,10 @@ def words():
     ids = tuple(f"q{i}" for i in range(13))
     queries = engine.Embeddings(ids, torch.from_numpy(random_rows(rng, 13, 4)).float(), None, tuple(texts_asked))
     grades = {q: {f"d{int(j)}": 1 for j in rng.permutation(30)[:4]} for q in ids}
-    splits = {"train": only(engine.Qrels(grades), ids[1:]), "dev": only(engine.Qrels(grades), ids[:1])}
+    splits = {
+        "train": restrict(engine.Qrels(grades), ids[1:]),
+        "dev": restrict(engine.Qrels(grades), ids[:1]),
+    }
     return space, queries, splits, gather_samples(space, queries, splits, "train", "dev")
 
 

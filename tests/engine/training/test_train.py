@@ -19,7 +19,18 @@ from engine.training.metrics import Losses
 from engine.training.recipes import RECIPES, make_recipe
 from engine.training.train import prepare_run
 from support.processes import environment
-from support.training import ENCODER, NNN, PROJECTED, QUICK, SMALL, StopAfter, asked, comparable, only, quality
+from support.training import (
+    ENCODER,
+    NNN,
+    PROJECTED,
+    QUICK,
+    SMALL,
+    StopAfter,
+    drop_times,
+    quality,
+    restrict,
+    split_queries,
+)
 
 
 def test_sums_of_turned_atoms_are_learnt(data):
@@ -59,8 +70,8 @@ def test_same_seed_same_history_and_no_global_randomness(method, data):
         results.append(engine.train(method, *data, seed=seed, **quick(method)))
         assert torch.get_rng_state().equal(state)
     first, two, second = results
-    assert comparable(first.history) == comparable(two.history) and first.digest == two.digest
-    assert comparable(first.history) != comparable(second.history)
+    assert drop_times(first.history) == drop_times(two.history) and first.digest == two.digest
+    assert drop_times(first.history) != drop_times(second.history)
 
 
 # History
@@ -71,7 +82,7 @@ def test_history_counts_equal_the_decoders(data):
     space, _, qrels = data
     still = {**NNN, "l1": 0.65, "query_rate": 0.0, "corpus_rate": 0.0, "epochs": 1, "weight_decay": 0.0}
     result = engine.train("nnn", *data, **still)
-    learnt = asked(data, "train")
+    learnt = split_queries(data, "train")
     ranking = engine.decode(engine.Decoder(engine.make("nnn", l1=0.65, l2=0.1)), result.space, learnt, 80)
     sizes = ranking.returned.numpy()
     relevant = [{space.corpus.position[doc] for doc in qrels["train"].relevant(query)} for query in learnt.ids]
@@ -85,7 +96,7 @@ def test_history_counts_equal_the_decoders(data):
 
 
 def test_history_measures_dev_as_measure_does(data, trained):
-    dev = asked(data)
+    dev = split_queries(data)
     ranking = engine.decode(trained.recipe.decoder(), trained.space, dev, 5)
     for k in (3, 5):
         result = engine.measure(ranking, trained.space, dev, data[2]["dev"], k, ("comp", "recall"))
@@ -158,9 +169,9 @@ def test_stopped_it_returns_the_best_and_goes_on_from_the_last_epoch(data, tmp_p
     assert half.best.dev.comp5 == max(e.dev.comp5 for e in half.history)
     read = engine.load_trained(path, data[0])
     assert read.digest == half.digest and read.space.embeddings == half.space.embeddings
-    assert comparable(read.history) == comparable(half.history) and read.stopped == ""
+    assert drop_times(read.history) == drop_times(half.history) and read.stopped == ""
     again = engine.train("nnn", *data, checkpoint=path, **NNN)
-    assert comparable(again.history) == comparable(trained.history) and again.digest == trained.digest
+    assert drop_times(again.history) == drop_times(trained.history) and again.digest == trained.digest
     assert again.history[:3] == half.history, "what was done is not done again"
 
 
@@ -211,7 +222,7 @@ def test_a_run_that_lags_leaves_what_is_further_on(data, tmp_path, trained, monk
     # Its own epoch 1 comes after the other one's last.
     engine.train("nnn", *data, checkpoint=path, watch=run_after_epoch(0, run_whole), stop=StopAfter(2 * 10 + 4), **NNN)
     read = engine.load_trained(path, data[0])
-    assert read.digest == trained.digest and comparable(read.history) == comparable(trained.history) and read.stopped
+    assert read.digest == trained.digest and drop_times(read.history) == drop_times(trained.history) and read.stopped
 
 
 def test_stopped_before_the_first_step_it_raises(data):
@@ -234,7 +245,7 @@ def test_killed_between_two_epochs_it_goes_on(data, tmp_path, trained):
     assert done.returncode == -9, done.stderr
     assert len(engine.load_trained(path, data[0]).history) == 3
     result = engine.train("nnn", *data, checkpoint=path, **NNN)
-    assert comparable(result.history) == comparable(trained.history) and result.digest == trained.digest
+    assert drop_times(result.history) == drop_times(trained.history) and result.digest == trained.digest
 
 
 def test_a_finished_run_is_read_and_not_trained_again(data, tmp_path, monkeypatch):
@@ -296,7 +307,7 @@ def test_vectors_that_differ_in_their_last_digits_are_read(data, file):
 def test_a_run_of_something_else_is_refused_by_name(data, file, dense):
     space, queries, qrels = data
     params = {**NNN, "epochs": 1}
-    fewer, less_dev = ({**qrels, s: only(qrels[s], list(qrels[s].grades)[1:])} for s in ("train", "dev"))
+    fewer, less_dev = ({**qrels, s: restrict(qrels[s], list(qrels[s].grades)[1:])} for s in ("train", "dev"))
     moved = replace(queries, vectors=queries.vectors.roll(1, 1))
     cases = [
         (data, {**params, "seed": 3}, "seed 0 there and 3 here"),

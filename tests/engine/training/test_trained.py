@@ -24,7 +24,7 @@ from engine.training.train import prepare_run
 from engine.values import Corpus, Embeddings, EncoderRef, Qrels, Queries
 from support.datafiles import beir_of_things
 from support.parameters import invalid_values
-from support.training import ENCODER, NNN, PROJECTED, QUICK, comparable, demo_splits, only, planted, quality
+from support.training import ENCODER, NNN, PROJECTED, QUICK, demo_splits, drop_times, plant, quality, restrict
 
 
 def test_every_selector_searches_a_trained_space_in_other_processes_too(data, trained):
@@ -72,7 +72,7 @@ def test_queries_of_another_encoder_are_refused(data, trained, dense):
 
 
 def test_vectors_that_were_brought_along_train_too(data):
-    space, queries, qrels = planted(encoder=None)
+    space, queries, qrels = plant(encoder=None)
     result = engine.train("dense", space, queries, qrels, **{**QUICK, "epochs": 1})
     sample = queries.take(range(3))
     decoder = engine.Decoder(engine.make("top_k"))
@@ -145,7 +145,7 @@ def test_data_that_do_not_fit_are_refused(data, demo):
             {},
             "'dev' has a relevant document in this corpus: there is nothing to choose by",
         ),
-        ((planted(encoder=None)[0], Queries(queries.ids, queries.ids), qrels), {}, "no encoder"),
+        ((plant(encoder=None)[0], Queries(queries.ids, queries.ids), qrels), {}, "no encoder"),
     ]
     for args, options, message in calls:
         with pytest.raises(engine.DataError, match=message):
@@ -197,8 +197,8 @@ AMONG = {
 @pytest.fixture(scope="module")
 def tiny_history():
     """Histories on a tiny set; parameters that leave a history as it is share it."""
-    tiny = planted(n=24, d=8, train=48, dev=20)
-    return cache(lambda method, **params: comparable(engine.train(method, *tiny, **params).history))
+    tiny = plant(n=24, d=8, train=48, dev=20)
+    return cache(lambda method, **params: drop_times(engine.train(method, *tiny, **params).history))
 
 
 @pytest.mark.parametrize("method, param", PARAMS, ids=[f"{m}-{p.name}" for m, p in PARAMS])
@@ -234,7 +234,7 @@ def test_progress_counts_steps_and_never_falls(data):
 
 
 def odd_corpus(kind):
-    space, queries, qrels = planted(n=24, d=8, train=48, dev=12)
+    space, queries, qrels = plant(n=24, d=8, train=48, dev=12)
     rows = space.vectors.clone()
     if kind == "double":
         rows = rows.double()
@@ -378,7 +378,7 @@ def test_training_queries_are_recognised_by_text_and_by_id(folder, checkpoint, t
 def test_training_on_remembers_what_the_start_learnt_from(data, trained):
     space, queries, qrels = data
     ids = list(qrels["train"].grades)
-    less, remaining = ({**qrels, "train": only(qrels["train"], part)} for part in (ids[:100], ids[100:150]))
+    less, remaining = ({**qrels, "train": restrict(qrels["train"], part)} for part in (ids[:100], ids[100:150]))
     first = engine.train("dense", space, queries, less, **{**QUICK, "epochs": 1})
     second = engine.train("dense", first.space, queries, remaining, **{**QUICK, "epochs": 1})
     assert learnt_from(first.space, queries) == ids[:100] and learnt_from(second.space, queries) == ids[:150]

@@ -11,7 +11,7 @@ from engine.data import cache
 from engine.data.encoders import count_truncated, embed
 from engine.data.models import encoder_model, hub, precision
 from engine.errors import FrontierError
-from support.datafiles import written
+from support.datafiles import write_file
 from support.encoders import TEXTS, load_encoder, prompts
 from support.random_texts import corpus_of as corpus
 
@@ -66,13 +66,13 @@ def test_loading_in_bfloat16_leaves_the_arithmetic_of_other_threads(copy, monkey
 def test_the_fingerprint_is_of_the_files_that_count(copy, tmp_path):
     assert hub.fingerprint(MODEL_DIR) == hub.fingerprint(copy("twin"))
     for name in ("onnx/model.onnx", ".cache", "NOTES.md", "pytorch_model.bin", "optimizer.pt"):
-        written(tmp_path / "twin", name, "prose, or weights that torch does not read")
+        write_file(tmp_path / "twin", name, "prose, or weights that torch does not read")
     assert hub.fingerprint(MODEL_DIR) == hub.fingerprint(tmp_path / "twin")
     assert hub.fingerprint(MODEL_DIR) != hub.fingerprint(copy("changed", vocab__txt=["x"]))
 
 
 def test_the_fingerprint_is_remembered_until_a_file_changes(tmp_path, monkeypatch):
-    model = written(tmp_path / "model", "config.json", "one").parent
+    model = write_file(tmp_path / "model", "config.json", "one").parent
     first = hub.fingerprint(model)
     real = hub.hashlib.file_digest
     monkeypatch.setattr(hub.hashlib, "file_digest", lambda *a: pytest.fail("hashed again"))

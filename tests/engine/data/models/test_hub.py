@@ -12,7 +12,7 @@ from engine.data import encoders
 from engine.data.encoders import embed
 from engine.data.models import hub
 from engine.errors import FrontierError
-from support.datafiles import written
+from support.datafiles import write_file
 from support.encoders import TEXTS
 
 pytestmark = pytest.mark.usefixtures("home")
@@ -42,7 +42,7 @@ def hub_listing(monkeypatch, tmp_path):
 def test_a_hub_name_is_found_in_the_models_of_this_machine(copy, tmp_path, monkeypatch):
     commit = "0" * 40
     for owner in ("acme", "sentence-transformers"):
-        written(tmp_path / "hub" / f"models--{owner}--tiny", "refs/main", commit)
+        write_file(tmp_path / "hub" / f"models--{owner}--tiny", "refs/main", commit)
         copy(f"hub/models--{owner}--tiny/snapshots/{commit}")
     monkeypatch.setenv("SENTENCE_TRANSFORMERS_HOME", str(tmp_path / "hub"))
     monkeypatch.setattr(huggingface_hub.HfApi, "model_info", lambda *a, **k: pytest.fail("asked the hub"))

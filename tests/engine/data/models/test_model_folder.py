@@ -10,7 +10,7 @@ import torch
 
 from engine.data.models import encoder_model, model_folder, rerankers
 from engine.errors import FrontierError
-from support.processes import started
+from support.processes import start_python
 from support.tiny_models import tiny_cross_encoder, tiny_encoder
 
 pytestmark = pytest.mark.usefixtures("home")
@@ -201,7 +201,7 @@ def test_the_line_that_converts_a_model_works(model):
         load(model)
     line = json.loads(str(caught.value).partition("python -c ")[2])
     line = line.replace("'model-safe'", repr(str(model.with_name("model-safe"))))
-    done = started("-c", line)
+    done = start_python("-c", line)
     assert done.wait() == 0, done.communicate()
     assert torch.equal(load(model.with_name("model-safe")).encode(["river stone"]), vectors)
 
@@ -278,7 +278,7 @@ def test_hostile_files_fill_no_memory(model, home, tmp_path):
             path = folder / file
             path.write_bytes(path.read_bytes()[:5000] if content is None else content)
         folders.append(str(folder))
-    done = started("-c", MEASURE, *folders, FRONTIER_HOME=str(home))
+    done = start_python("-c", MEASURE, *folders, FRONTIER_HOME=str(home))
     printed, errors = done.communicate()
     rows = [row.split(" ", 1) for row in printed.splitlines()]
     assert len(rows) == len(HOSTILE), errors

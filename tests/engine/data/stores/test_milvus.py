@@ -15,7 +15,7 @@ from engine.data.stores.milvus import MilvusStore
 from engine.data.stores.milvus_collection import MilvusAccess, MilvusTable, translate_errors
 from engine.errors import DataError
 from support.instances import unit
-from support.stores import free_port, make_collection, milvus_server, needed
+from support.stores import free_port, make_collection, milvus_server, skip_without
 
 MAX_WAIT_S = 5.0
 ROWS = unit(np.random.default_rng(0).standard_normal((80, 8))).astype(np.float32)
@@ -86,7 +86,7 @@ def test_an_engine_that_is_only_slow_says_what_to_raise_and_keeps_its_client(eng
     ],
 )
 def test_error_message_names_its_kind(kind, text, message):
-    needed("pymilvus")
+    skip_without("pymilvus")
     from pymilvus.exceptions import MilvusException
 
     error = MilvusException(message=text) if kind == "MilvusException" else getattr(builtins, kind)(text)

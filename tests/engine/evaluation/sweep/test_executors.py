@@ -23,7 +23,19 @@ from support.clusters import Cluster, dask
 from support.instances import problem
 from support.patience import patient, until
 from support.points import digest_of_all
-from support.sweeps import KS, METRICS, alive, client, end, patients, put_patient, toy, trodden, units, walkers
+from support.sweeps import (
+    KS,
+    METRICS,
+    count_units,
+    end_process,
+    is_alive,
+    list_walkers,
+    make_patients,
+    put_patient,
+    read_trail,
+    start_client,
+    toy,
+)
 
 STARTS = range(8)
 CELLS = {(start, k) for start in STARTS for k in KS}
@@ -32,7 +44,7 @@ SOON = 5.0
 
 
 def run_sweep(starts=STARTS, k=KS, **options):
-    return engine.sweep(patients(starts), *toy(), k, METRICS, split="toy", **options)
+    return engine.sweep(make_patients(starts), *toy(), k, METRICS, split="toy", **options)
 
 
 @pytest.fixture
@@ -59,7 +71,7 @@ def read_output(process):
 
 def wait_until_all_work(process, trail, workers):
     """Wait until all workers are at it."""
-    until(lambda: process.poll() is not None or (len(units(trail)) > 4 and len(walkers(trail)) == workers))
+    until(lambda: process.poll() is not None or (len(count_units(trail)) > 4 and len(list_walkers(trail)) == workers))
     assert process.poll() is None, process.communicate()
 
 
@@ -110,77 +122,77 @@ def test_an_error_of_a_worker_is_that_of_its_cell(trail):
 @pytest.mark.parametrize("workers", [None, 2])
 def test_a_killed_client_leaves_what_it_finished_and_no_worker(workers, tmp_path, trail, expected_digest):
     path, trail_path = tmp_path / "cells.db", tmp_path / "there"
-    process = client(trail_path, STARTS, pace=0.2, store=str(path), **({"workers": workers} if workers else {}))
+    process = start_client(trail_path, STARTS, pace=0.2, store=str(path), **({"workers": workers} if workers else {}))
     try:
         wait_until_all_work(process, trail_path, workers or 1)
         process.kill()
         process.wait(patient(30))
-        crew = walkers(trail_path)
+        crew = list_walkers(trail_path)
         assert (process.pid in crew) == (not workers)
-        until(lambda: not any(map(alive, crew)), 20)
+        until(lambda: not any(map(is_alive, crew)), 20)
     finally:
-        end(process, trail_path)
+        end_process(process, trail_path)
     stored = collect_starts(Store(path).read_cells())
     assert 0 < len(stored) < len(CELLS), "killed in the middle"
     assert digest_of_all(run_sweep(store=path)) == expected_digest
-    assert units(trail) == dict.fromkeys(CELLS - stored, 1), "what was missing, once, and nothing else"
+    assert count_units(trail) == dict.fromkeys(CELLS - stored, 1), "what was missing, once, and nothing else"
     assert digest_of_all(Store(path).read_cells()) == expected_digest
 
 
 def test_ctrl_c_ends_the_workers_between_two_blocks_of_queries(tmp_path):
     trail_path = tmp_path / "there"
-    process = client(trail_path, STARTS, 5, pace=0.2, workers=2, batch=60 * MAX_BLOCK_QUERIES)
+    process = start_client(trail_path, STARTS, 5, pace=0.2, workers=2, batch=60 * MAX_BLOCK_QUERIES)
     try:
-        until(lambda: process.poll() is not None or len(trodden(trail_path)) > 2)
+        until(lambda: process.poll() is not None or len(read_trail(trail_path)) > 2)
         process.send_signal(signal.SIGINT)
         out, errors = process.communicate(timeout=patient(60))
     finally:
-        end(process, trail_path)
+        end_process(process, trail_path)
     assert process.returncode != 0 and not out and "KeyboardInterrupt" in errors
-    assert max(units(trail_path).values()) < 60, "no unit was finished for nobody"
-    assert not any(map(alive, walkers(trail_path)))
+    assert max(count_units(trail_path).values()) < 60, "no unit was finished for nobody"
+    assert not any(map(is_alive, list_walkers(trail_path)))
 
 
 def test_low_memory_leaves_one_worker(tmp_path, trail):
     """Two units at once exhaust a worker's memory, each alone does not."""
-    process = client(tmp_path / "there", range(4), 5, pace=0.2, fatal="company", workers=2)
+    process = start_client(tmp_path / "there", range(4), 5, pace=0.2, fatal="company", workers=2)
     try:
         assert read_output(process) == digest_of_all(run_sweep(range(4), 5))
     finally:
-        end(process, tmp_path / "there")
-    assert len(walkers(tmp_path / "there")) > 2
+        end_process(process, tmp_path / "there")
+    assert len(list_walkers(tmp_path / "there")) > 2
 
 
 def test_killed_worker_loses_only_its_unit(tmp_path, expected_digest):
     path, trail_path = tmp_path / "cells.db", tmp_path / "there"
-    process = client(trail_path, STARTS, pace=0.2, store=str(path), workers=2)
+    process = start_client(trail_path, STARTS, pace=0.2, store=str(path), workers=2)
     try:
         wait_until_all_work(process, trail_path, 2)
-        starts_before, victim = collect_starts(Store(path).read_cells()), trodden(trail_path)[-1][0]
+        starts_before, victim = collect_starts(Store(path).read_cells()), read_trail(trail_path)[-1][0]
         os.kill(victim, signal.SIGKILL)
         assert read_output(process) == expected_digest
     finally:
-        end(process, trail_path)
+        end_process(process, trail_path)
     assert digest_of_all(Store(path).read_cells()) == expected_digest
-    often = units(trail_path)
+    often = count_units(trail_path)
     assert set(often) == CELLS and all(often[cell] == 1 for cell in starts_before)
     assert sum(often.values()) <= len(CELLS) + 4, "only what was under way is computed again"
-    assert len(walkers(trail_path)) > 2 and 0 < len(starts_before) < len(CELLS)
+    assert len(list_walkers(trail_path)) > 2 and 0 < len(starts_before) < len(CELLS)
 
 
 def test_a_unit_whose_worker_always_dies_is_given_up_after_the_others(tmp_path, trail):
     path, trail_path = tmp_path / "cells.db", tmp_path / "there"
-    process = client(trail_path, range(4), 5, fatal=1, store=str(path), workers=2)
+    process = start_client(trail_path, range(4), 5, fatal=1, store=str(path), workers=2)
     try:
         out, errors = process.communicate(timeout=patient(180))
     finally:
-        end(process, trail_path)
+        end_process(process, trail_path)
     assert process.returncode == 1 and not out
     assert "FrontierError: workers keep dying, the last one at dense → patient(start=1)" in errors
     assert collect_starts(Store(path).read_cells()) == {(0, 5), (2, 5), (3, 5)}
-    deaths = units(trail_path)[1, 5]
+    deaths = count_units(trail_path)[1, 5]
     assert MAX_WORKER_DEATHS <= deaths <= 2 * MAX_WORKER_DEATHS
-    assert len(walkers(trail_path)) <= 2 * (deaths + 1), "no more pools than deaths"
+    assert len(list_walkers(trail_path)) <= 2 * (deaths + 1), "no more pools than deaths"
 
 
 def test_without_dask_it_says_what_to_install(trail, monkeypatch):
@@ -200,50 +212,50 @@ def cluster(tmp_path_factory):
 
 @dask
 def test_a_cluster_gives_the_same_points_though_a_worker_is_killed(cluster, tmp_path, expected_digest):
-    crew, path, points, seen = cluster.crew(2), tmp_path / "cells.db", [], []
+    crew, path, points, seen = cluster.scale_to(2), tmp_path / "cells.db", [], []
     for point in run_sweep(cluster=crew.address, store=path, progress=lambda *said: seen.append(said[:2])):
         points.append(point)
         if len(points) == 6:
-            until(lambda: len(units(crew.trail)) > 7)
-            crew.kill(trodden(crew.trail)[-1][0])
+            until(lambda: len(count_units(crew.trail)) > 7)
+            crew.kill(read_trail(crew.trail)[-1][0])
     assert digest_of_all(points) == expected_digest == digest_of_all(Store(path).read_cells())
     assert seen == [(done, len(CELLS)) for done in range(len(CELLS) + 1)]
-    often = units(crew.trail)
+    often = count_units(crew.trail)
     assert set(often) == CELLS and len(CELLS) < sum(often.values()) <= len(CELLS) + 6, "only what it had is lost"
-    assert len(walkers(crew.trail)) == 2
+    assert len(list_walkers(crew.trail)) == 2
 
 
 @dask
 def test_a_cluster_is_left_at_once_when_stopped(cluster, trail):
-    crew, stop = cluster.crew(1), threading.Event()
+    crew, stop = cluster.scale_to(1), threading.Event()
     points = run_sweep(cluster=crew.address, stop=stop)
     assert_ends_when_stopped(points, stop)
     time.sleep(1)
-    assert len(units(crew.trail)) < len(CELLS) / 2, "what was waiting is not computed"
+    assert len(count_units(crew.trail)) < len(CELLS) / 2, "what was waiting is not computed"
 
 
 @dask
 def test_a_cluster_gives_up_a_unit_that_kills_its_workers(cluster, trail):
-    crew = cluster.crew(3)
+    crew = cluster.scale_to(3)
     with pytest.raises(engine.FrontierError, match=r"workers keep dying at dense → patient\(start=33\)"):
         list(run_sweep([33], 5, cluster=crew.address))
-    assert units(crew.trail) == {(33, 5): 2}
+    assert count_units(crew.trail) == {(33, 5): 2}
 
 
 @dask
 def test_a_cluster_that_lost_the_data_with_a_worker_is_sent_them_again(cluster, expected_digest, monkeypatch):
-    crew = cluster.crew(1)
+    crew = cluster.scale_to(1)
     points = run_sweep(cluster=crew.address)
     first = next(points)
     monkeypatch.setattr(executors, "SCHEDULER_TIMEOUT_SECONDS", patient(60))
     crew.kill(crew.workers[0].pid)
-    crew.crew(1)
+    cluster.scale_to(1)
     assert digest_of_all([first, *points]) == expected_digest
 
 
 @dask
 def test_a_cluster_that_loses_all_workers_says_so(cluster, tmp_path, expected_digest, monkeypatch):
-    crew, path = cluster.crew(1), tmp_path / "cells.db"
+    crew, path = cluster.scale_to(1), tmp_path / "cells.db"
     points = run_sweep(cluster=crew.address, store=path)
     next(points)
     monkeypatch.setattr(executors, "SCHEDULER_TIMEOUT_SECONDS", 1)
@@ -254,7 +266,7 @@ def test_a_cluster_that_loses_all_workers_says_so(cluster, tmp_path, expected_di
     with pytest.raises(engine.FrontierError, match=f"scheduler at '{crew.address}' has no workers"):
         list(run_sweep(cluster=crew.address))
     assert digest_of_all(run_sweep(store=path)) == expected_digest
-    assert 0 < sum(units(tmp_path / "here").values()) < len(CELLS), "what was finished is not computed again"
+    assert 0 < sum(count_units(tmp_path / "here").values()) < len(CELLS), "what was finished is not computed again"
 
 
 @dask
@@ -351,7 +363,7 @@ def test_a_store_swept_on_a_cluster_is_complete_whoever_was_killed(problem_in_a_
     )
     crew = Cluster(tmp_path / "first")
     try:
-        crew.crew(2)
+        crew.scale_to(2)
         with pytest.raises(engine.FrontierError, match=f"cluster at '{crew.address}' lost the sweep; sweep again"):
             for cell in engine.sweep(decoders(), *problem_in_a_store, **options, cluster=crew.address):
                 cells.append(cell)
@@ -368,7 +380,7 @@ def test_a_store_swept_on_a_cluster_is_complete_whoever_was_killed(problem_in_a_
     assert 10 <= len(digests) < 2 * len(decoders()), "killed in the middle"
     crew = Cluster(tmp_path / "second")
     try:
-        again = list(engine.sweep(decoders(), *problem_in_a_store, **options, cluster=crew.crew(2).address))
+        again = list(engine.sweep(decoders(), *problem_in_a_store, **options, cluster=crew.scale_to(2).address))
     finally:
         crew.end()
     assert len(again) == 2 * len(decoders()) and set(digests) <= {cell.digest for cell in again}

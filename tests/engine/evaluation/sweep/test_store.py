@@ -16,7 +16,7 @@ from engine.evaluation.sweep.cell import make_cell
 from engine.evaluation.sweep.store import Store
 from support.patience import patient
 from support.points import digest_of_all
-from support.sweeps import KS, METRICS, client, patients, put_patient, toy
+from support.sweeps import KS, METRICS, make_patients, put_patient, start_client, toy
 
 QUERIES = ("q7", "q1", "q10", "é\ud800")
 
@@ -185,11 +185,11 @@ def test_concurrent_creation_loses_no_cell(tmp_path):
 def test_two_sweeps_at_once_on_one_store_lose_no_cell(tmp_path, monkeypatch):
     path = tmp_path / "cells.db"
     halves = [range(0, 8), range(4, 12)]
-    sweeps = [client(tmp_path / f"trail{i}", s, pace=0.02, store=str(path)) for i, s in enumerate(halves)]
+    sweeps = [start_client(tmp_path / f"trail{i}", s, pace=0.02, store=str(path)) for i, s in enumerate(halves)]
     printed = [s.communicate(timeout=patient(120)) for s in sweeps]
     assert [s.returncode for s in sweeps] == [0, 0], printed
     put_patient(monkeypatch, tmp_path / "trail")
-    alone = {p.key: p for p in engine.sweep(patients(range(12)), *toy(), KS, METRICS, split="toy")}
+    alone = {p.key: p for p in engine.sweep(make_patients(range(12)), *toy(), KS, METRICS, split="toy")}
     stored = {p.key: p for p in Store(path).read_cells()}
     assert set(stored) == set(alone) and len(stored) == 12 * len(KS)
     assert digest_of_all(stored.values()) == digest_of_all(alone.values())

@@ -19,7 +19,7 @@ from engine.evaluation.sweep.sweep import grid
 from support.instances import FAMILIES
 from support.patience import patient
 from support.points import digest_of_all
-from support.sweeps import patients, put_patient, toy, units
+from support.sweeps import count_units, make_patients, put_patient, toy
 from support.training import StopAfter
 
 JUDGED = ("recall", "comp", "ndcg", "mrr", "precision", "ilad", "cos_sum", "redundancy")
@@ -133,7 +133,7 @@ def test_decoding_is_shared_across_k(monkeypatch):
 @pytest.mark.parametrize("batch", [9, 3])
 def test_the_time_of_a_cell_is_the_median_of_single_calls(batch, tmp_path, monkeypatch):
     put_patient(monkeypatch, tmp_path / "trail")
-    kind, pause, batch_sizes = type(patients([0])[0].select), 0.002, []
+    kind, pause, batch_sizes = type(make_patients([0])[0].select), 0.002, []
     original_select = kind.select
 
     def slow(self, candidates, k):
@@ -144,17 +144,17 @@ def test_the_time_of_a_cell_is_the_median_of_single_calls(batch, tmp_path, monke
     monkeypatch.setattr(kind, "select", slow)
     monkeypatch.setattr(compute, "MIN_TIMING_SECONDS", patient(60))
     space, queries, _ = toy(batch=9)
-    points = list(engine.sweep(patients([0]), space, queries.take(range(batch)), None, (2, 5), "ilad"))
+    points = list(engine.sweep(make_patients([0]), space, queries.take(range(batch)), None, (2, 5), "ilad"))
     for point in points:
         assert point.provenance["timed"] == "median of 5 single calls"
         assert point.latency == point.milliseconds >= 1000 * pause, "of all queries together each has a part of it"
         # One decoding of all, a call that is not counted, and those that are.
         assert batch_sizes.count((1, point.k)) == 6 and batch_sizes.count((batch, point.k)) == 1
     monkeypatch.setattr(compute, "MIN_TIMING_SECONDS", 0)
-    once = list(engine.sweep(patients([0]), space, queries.take(range(batch)), None, (2, 5), "ilad"))
+    once = list(engine.sweep(make_patients([0]), space, queries.take(range(batch)), None, (2, 5), "ilad"))
     assert [p.provenance["timed"] for p in once] == ["median of 1 single call"] * 2, "no more than a share of the sweep"
     assert digest_of_all(once) == digest_of_all(points)
-    (alone,) = engine.sweep(patients([0]), space, queries.take([0]), None, 2, "ilad")
+    (alone,) = engine.sweep(make_patients([0]), space, queries.take([0]), None, 2, "ilad")
     assert alone.latency is None and alone.milliseconds >= 1000 * pause, "one query is not asked again to be timed"
 
 
@@ -168,7 +168,7 @@ def test_a_sweep_can_be_stopped_between_two_calls_that_are_timed(tmp_path, monke
 
     monkeypatch.setattr(compute, "decode", time_one_call)
     with pytest.raises(engine.Cancelled):
-        list(engine.sweep(patients([0]), *data, 5, "recall", stop=stop))
+        list(engine.sweep(make_patients([0]), *data, 5, "recall", stop=stop))
     assert len(calls) == 1
 
 
@@ -282,20 +282,20 @@ def test_grids_come_from_the_declarations():
 def test_stored_cells_come_first_without_recomputation(tmp_path, monkeypatch):
     put_patient(monkeypatch, tmp_path / "trail")
     data, store = toy(), tmp_path / "cells.db"
-    list(engine.sweep(patients([0, 1]), *data, (2, 5), "recall", store=store))
-    assert set(units(tmp_path / "trail")) == {(s, k) for s in (0, 1) for k in (2, 5)}
+    list(engine.sweep(make_patients([0, 1]), *data, (2, 5), "recall", store=store))
+    assert set(count_units(tmp_path / "trail")) == {(s, k) for s in (0, 1) for k in (2, 5)}
     (tmp_path / "trail").unlink()
-    all_decoders = patients([2, 1, 0])
+    all_decoders = make_patients([2, 1, 0])
     points = list(engine.sweep(all_decoders, *data, (2, 5, 7), "recall", store=Store(store)))
-    assert units(tmp_path / "trail") == {(2, 2): 1, (2, 5): 1, (2, 7): 1, (1, 7): 1, (0, 7): 1}
+    assert count_units(tmp_path / "trail") == {(2, 2): 1, (2, 5): 1, (2, 7): 1, (1, 7): 1, (0, 7): 1}
     old = [(p.decoder["select"]["start"], p.k) for p in points[:4]]
     assert sorted(old) == [(0, 2), (0, 5), (1, 2), (1, 5)] and len(points) == 9
     assert digest_of_all(points) == digest_of_all(engine.sweep(all_decoders, *data, (2, 5, 7), "recall"))
     (tmp_path / "trail").unlink()
     assert len(list(engine.sweep(all_decoders[:1], *data, 5, "recall", store=store))) == 1
-    assert not units(tmp_path / "trail"), "nothing was left to do"
+    assert not count_units(tmp_path / "trail"), "nothing was left to do"
     list(engine.sweep(all_decoders[:1], *data, 5, ("recall", "ilad"), store=store))
-    assert units(tmp_path / "trail") == {(2, 5): 1}, "other metrics are another cell"
+    assert count_units(tmp_path / "trail") == {(2, 5): 1}, "other metrics are another cell"
 
 
 def test_progress_counts_cells(tmp_path):
@@ -314,16 +314,16 @@ def test_stopped_between_blocks_it_keeps_what_is_finished(tmp_path, monkeypatch)
 
     # Asked for the third time in the middle of the first unit.
     with pytest.raises(engine.Cancelled, match="stopped"):
-        list(engine.sweep(patients([0]), *data, 5, store=store, stop=StopAfter(2)))
-    assert len(units(tmp_path / "trail")) == 1 and not list(store.read_cells())
+        list(engine.sweep(make_patients([0]), *data, 5, store=store, stop=StopAfter(2)))
+    assert len(count_units(tmp_path / "trail")) == 1 and not list(store.read_cells())
 
-    run = engine.sweep(patients([0, 1, 2]), *data, 5, store=store, stop=stop)
+    run = engine.sweep(make_patients([0, 1, 2]), *data, 5, store=store, stop=stop)
     next(run)
     stop.set()
     with pytest.raises(engine.Cancelled):
         next(run)
     assert len(list(store.read_cells())) == 1
-    assert len(list(engine.sweep(patients([0, 1, 2]), *data, 5, store=store))) == 3
+    assert len(list(engine.sweep(make_patients([0, 1, 2]), *data, 5, store=store))) == 3
 
 
 BAD = [

@@ -9,7 +9,7 @@ from engine.training.adapters import Adapters
 from engine.training.loop import generator_of
 from engine.training.recipes.colt import ColtRecipe, Graphs, ListAndContrast
 from support.instances import random_rows, unit
-from support.training import planted, samples_of
+from support.training import plant, samples_of
 
 RELEVANT = ((0, 1), (1, 2), (0, 1), (3,), (0, 4, 5))
 DOCUMENTS, D = 7, 5
@@ -107,7 +107,7 @@ def test_other_edges_are_left_out_every_epoch():
 
 
 def test_it_yields_a_corpus_matrix_and_leaves_queries_alone():
-    space, queries, qrels = planted(n=30, d=8, train=80, dev=20)
+    space, queries, qrels = plant(n=30, d=8, train=80, dev=20)
     result = engine.train("colt", space, queries, qrels, epochs=2, batch=32, rate=1e-2)
     assert result.queries(queries).vectors.equal(queries.vectors)
     moved = 1 - (result.space.embeddings.vectors * space.embeddings.vectors).sum(1)
