@@ -71,7 +71,7 @@ class PaperClaims:
         self.registered: list[Claim] = []
 
     def __call__(self, id: str, place: str, sentence: str, *, version: int = 1, **fields: Any) -> Callable[[Fn], Fn]:
-        """Register a claim; one without `measure` and `missing` is measured by the function that this decorates."""
+        """Register a claim; without `measure` and `missing` the decorated function measures it."""
         claim = Claim(id=id, paper=self.paper, place=place, sentence=sentence, **fields)
         # A claim that shares a measure, or that nothing here can measure, is complete; any other one waits for the
         # decorated function.

@@ -57,7 +57,7 @@ class JudgedDeployment:
         return simulate(self.space, self.queries, self.stream, seed=seed, **options)
 
     def values(self, part_qrels: Qrels, space: Space | None = None) -> dict[str, np.ndarray]:
-        """Return metric → (n,) points of the most relevant documents, for the queries of a part."""
+        """Return metric → (n,) points that plain dense retrieval gets on the queries of a part."""
         part_queries = self.select_queries(part_qrels)
         ranking = engine.decode(DENSE, space or self.space, part_queries, k=K)
         metric_values = engine.measure(ranking, self.space, part_queries, part_qrels, K, GAIN_METRICS).values
@@ -78,7 +78,7 @@ class JudgedDeployment:
         return {metric: np.mean([points[metric] for points in run_points], axis=0) for metric in GAIN_METRICS}
 
     def gains(self, finished_runs: Sequence[Simulated]) -> dict[str, np.ndarray]:
-        """Return part and metric → (n,) points gained, mean over the runs."""
+        """Return "part metric@k" → (n,) points gained over the start, mean over the runs."""
         gains: dict[str, np.ndarray] = {}
         # The stream is subsampled for measuring alone; all of it is learned from.
         for name, part_qrels in (("held-out", self.held_out), ("stream", subsample(self.stream, MAX_LEARNED))):
@@ -92,8 +92,9 @@ class JudgedDeployment:
 
     @cached_property
     def tail(self) -> np.ndarray:
-        """(n,) mask of held-out queries whose right documents are all among the half least often right."""
+        """Return an (n,) mask of held-out queries whose right documents are all among the rarer half."""
         positions = self.space.corpus.position
+        # Rare: among the half of the documents that are least often right in the stream.
         rare = rare_rows(right_counts(right_rows(self.stream, list(self.stream.grades), positions), len(self.space)))
         held_out_rows = right_rows(self.held_out, self.select_queries(self.held_out).ids, positions)
         return np.array([rare[rows].all() for rows in held_out_rows])
@@ -118,7 +119,7 @@ class JudgedDeployment:
 
 
 def deploy_set(judged_set: JudgedSet) -> JudgedDeployment:
-    """Build a deployment of a set: train comes, dev and test are measured. Raises DataError without them."""
+    """Build a deployment: learn from train, measure on dev and test. Raises DataError if they lack."""
     dataset, hops = judged_set.dataset, {}
     # Questions with plans are split into their steps, which are the queries of the deployment.
     if judged_set.folder is not None and has_plans(judged_set.folder):
@@ -154,7 +155,7 @@ def run_seeds(seed: int, n_seeds: int = N_SEEDS) -> range:
 def measure_deployments(
     sets: Sequence[JudgedSet], measure: Callable[[JudgedDeployment], Mapping[str, np.ndarray]]
 ) -> Measurement:
-    """Apply `measure` to each set's deployment; cells are named by the set and the part."""
+    """Apply `measure` to each set's deployment; return set and part → numbers query by query."""
     cells: dict[str, Any] = {}
     for judged in sets:
         cells |= rename_cells(map_values(as_list, measure(deploy_set(judged))), prefix=f"{judged.name}, ")

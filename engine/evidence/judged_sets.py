@@ -43,7 +43,7 @@ class JudgedSet:
 
     @cached_property
     def splits(self) -> dict[str, Qrels]:
-        """Judgements to choose on, "dev", and to report on, "test": its own, else halves of all by the queries' ids."""
+        """The judgements to choose on, "dev", and to report on, "test"; halves of all where the set has none."""
         qrels = dict(self.dataset.qrels)
         if {"dev", "test"} <= qrels.keys() and len(qrels["test"].grades) >= MIN_TEST_QUERIES:
             return {"dev": qrels["dev"], "test": qrels["test"]}
@@ -89,6 +89,7 @@ class JudgedSets:
         work: str | Path | None = None,
         train: bool = False,
     ) -> None:
+        """Find the sets in a folder, by the names of its subfolders; folder: of sets, or itself a set."""
         self.arguments = folder, encoder, work, train  # what makes the same in another process
         self.encoder = encoder
         self._folders: dict[str, Path] = {}
@@ -120,6 +121,7 @@ class JudgedSets:
         yield from map(self.__getitem__, available_names)
 
     def __getitem__(self, set_name: str) -> JudgedSet:
+        """Load a set with its embeddings at its first use, and return it."""
         # Embedding takes minutes: every set is loaded once and shared by all claims.
         if set_name not in self._sets:
             set_folder = self._folders[set_name]

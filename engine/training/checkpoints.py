@@ -61,7 +61,7 @@ class Unfit(DataError):
 
 
 def space_facts(space: Space) -> dict[str, Any]:
-    """Return the facts of encoder and corpus of a checkpoint over a space."""
+    """Return the facts by which a checkpoint recognises its space: encoder, dtype, corpus, dimension."""
     base_encoder = space.encoder
     return {
         "weights": base_encoder.digest if base_encoder else "",
@@ -72,7 +72,10 @@ def space_facts(space: Space) -> dict[str, Any]:
 
 
 def sketch(vectors: Tensor) -> list[float]:
-    """2d numbers that recognise vectors (n, d) whose last digits differ: their mean, and a position-weighted mean."""
+    """Return 2d numbers that recognise vectors (n, d) even if their last digits differ.
+
+    The mean of the rows, and a mean that weights them by position, so that their order counts too.
+    """
     rows = vectors.detach().cpu().double()
     # The mean alone would not change with the order of the rows; the cosines give every row a weight of its own.
     weights = torch.arange(len(rows), dtype=torch.float64).cos()
@@ -102,7 +105,7 @@ class Checkpoint:
 
 
 def save_run(path: Path, facts: Facts, run: LoopState, extra: Facts | None = None) -> None:
-    """Write a run; extra: passed once it is over. Raises FrontierError where that cannot be done."""
+    """Write a run's checkpoint; extra: facts of a finished run, None for one that may be resumed."""
     # A finished run is never resumed, so its file does without the last weights and the optimizer.
     states = {BEST: run.kept} if extra is not None else {BEST: run.kept, LAST: run.last, OPTIMIZER: run.optimizer}
     tensors = {}
@@ -123,7 +126,7 @@ def save_run(path: Path, facts: Facts, run: LoopState, extra: Facts | None = Non
 
 
 def keep_run(path: Path, facts: Facts, run: LoopState) -> None:
-    """`save_run` of a run under way, unless the file holds the same work further on.
+    """Write a run under way to its checkpoint, unless the file holds the same run further on.
 
     Raises DataError, naming the differences, where the file has meanwhile been written by other work: neither
     overwrites the other's.
@@ -177,7 +180,7 @@ def read(path: Path) -> Checkpoint:
 
 
 def _check_values(checkpoint: Checkpoint) -> None:
-    """Raise a ValueError where a value is not of the kind that a run has."""
+    """Raise a ValueError if a checkpoint's values are not of the kinds that a run writes."""
     # The seal shows that a file is as it was written, not that it was written by this program.
     loop_state, epochs = checkpoint.run, range(-1, len(checkpoint.run.history) - 1)
     has_mappings = isinstance(checkpoint.facts, Mapping) and isinstance(checkpoint.extra, Mapping)
@@ -193,7 +196,7 @@ def _check_values(checkpoint: Checkpoint) -> None:
 
 
 def check_facts(path: Path, stored: Facts, expected: Facts, names: tuple[str, ...] = tuple(FIELD_LABELS)) -> None:
-    """Raise an Unfit that names every fact in which a checkpoint differs from the expected ones."""
+    """Raise an Unfit that lists the facts in which a checkpoint differs from the expected ones."""
     parts = {}
     for name in _differing_keys(names, stored, expected):
         stored_text, expected_text = _shorten_value(stored.get(name)), _shorten_value(expected.get(name))

@@ -52,7 +52,7 @@ class TextAdapters(Adapters):
         return next(dtypes, torch.float32)
 
     def encode_texts(self, texts: Sequence[str]) -> Tensor:
-        """(B, d) unit rows of the encoder, before any adapter: with a graph in one batch, else in blocks."""
+        """Encode texts to (B, d) unit rows, before any adapter: one batch with gradients, else in blocks."""
         if torch.is_grad_enabled() or len(texts) <= TEXT_BLOCK_SIZE:
             return self._rows(texts)
         # Texts of similar length together, so that little is computed on padding.
@@ -62,6 +62,7 @@ class TextAdapters(Adapters):
         return torch.empty_like(sorted_rows).index_copy_(0, torch.tensor(order, device=sorted_rows.device), sorted_rows)
 
     def _rows(self, texts: Sequence[str]) -> Tensor:
+        """Encode one block of texts to (B, d) unit rows."""
         # Only the tokenizer is locked: the network, which takes most of the time, runs in several threads.
         with _TOKENIZER_LOCK:
             tokens = self.encoder.preprocess(list(map(replace_surrogates, texts)), prompt=self.prompt, task="query")
@@ -86,6 +87,7 @@ class AdaptedTexts(Adapted):
 
 
 def _require_texts(queries: Embeddings) -> tuple[str, ...]:
+    """Return the queries' texts. Raises DataError for queries that are vectors alone."""
     if queries.texts is None:
         raise DataError(
             "queries are vectors without their texts, and a query encoder whose own weights learn reads texts: pass "
@@ -113,9 +115,10 @@ class OverTexts(OverVectors):
         return self.adapters.encode_query(encoded_rows.to(self.rows.dtype))
 
     def result(self) -> dict[str, Tensor]:
-        """The adapters' state, the encoder's shared weights once and in half precision where that holds them.
+        """Return the adapters' state with the encoder's weights in half precision, shared ones once.
 
-        This halves the file, and moves vectors of the bundled encoder by a hundredth of what bfloat16 arithmetic does.
+        A tensor that half precision cannot hold keeps its own. This halves the file, and moves vectors of the bundled
+        encoder by a hundredth of what bfloat16 arithmetic does.
         """
         _, state = _split_state(self.adapters.state_dict())
         for tensor_name, tensor in unique_weights(self.adapters.encoder).items():
@@ -126,7 +129,7 @@ class OverTexts(OverVectors):
 
 
 def unique_weights(encoder: nn.Module) -> dict[str, Tensor]:
-    """Return the weights by name; of those that share memory, the first."""
+    """Return the weights by name; of tied ones, which share memory, only the first."""
     # `keep_vars` gives the parameters themselves, of which tied ones are one object; without it all would differ.
     weights: dict[int, tuple[str, Tensor]] = {}
     for tensor_name, tensor in encoder.state_dict(keep_vars=True).items():
@@ -181,6 +184,7 @@ def check_texts(space: Space, queries: Queries | Embeddings) -> None:
 
 
 def _require_encoder(space: Space) -> EncoderRef:
+    """Return the encoder that embedded the corpus. Raises DataError for a corpus with its own vectors."""
     if space.encoder is None:
         raise DataError(
             "query_side (queries) 'encoder' trains the encoder that embedded the corpus, and this corpus came with its "
@@ -190,9 +194,10 @@ def _require_encoder(space: Space) -> EncoderRef:
 
 
 def trainable_encoder(samples: Samples, previous: Adapters, corpus: tuple[CorpusAdapter, ...]) -> OverTexts:
-    """The model to train: a copy of the query encoder of `previous`, or else of the one below the space.
+    """Build the model that learns: a copy of the query encoder, and the last corpus adapter.
 
-    corpus: the corpus adapters, not copied, of which the last learns.
+    previous: adapters of an earlier training, whose query encoder is copied if it has one, else the space's base
+    encoder. corpus: the corpus adapters, not copied, of which the last learns.
     """
     space = samples.space
     if isinstance(previous, TextAdapters):
@@ -208,7 +213,7 @@ def trainable_encoder(samples: Samples, previous: Adapters, corpus: tuple[Corpus
 
 
 def query_vectors(samples: Samples, previous: Adapters) -> Tensor:
-    """(T + D, d) queries of train and dev as the adapters take them."""
+    """Return (T + D, d) vectors of the train and then the dev queries, as the adapters take them."""
     if isinstance(previous, TextAdapters):
         with torch.no_grad():
             vectors = previous.encode_texts(_require_texts(samples.train) + _require_texts(samples.dev))
@@ -227,7 +232,7 @@ def copy_adapters(previous: Adapters, parts: Adapters) -> Adapters:
 def adapted_from(
     state: Mapping[str, Tensor], space: Space, corpus: str, sketch: Sequence[float], learnt: frozenset[str]
 ) -> Adapted:
-    """Trained adapters as a value, from the result of a training.
+    """Wrap the trained state of a run as a value that adapts queries.
 
     corpus, sketch: of the embeddings that they were trained over. learnt: hashes of the training queries. Raises
     DataError or FrontierError where a trained query encoder cannot be made of the one below the space.

@@ -112,14 +112,14 @@ class _Experiment:
         return self.queries.take([row for row, query_id in enumerate(self.queries.ids) if query_id in grades])
 
     def untrained_decoder(self, recipe: Recipe, space: Space) -> Decoder | None:
-        """The method's decoder without training for it, the best on dev; None where it has none of its own."""
+        """Return the method's decoder that is best on dev without training; None if it has none."""
         if not (decoders := recipe.untrained_decoders()):
             return None
         samples = gather_samples(space, self.queries, self.qrels, self.train, self.dev, self.reporter)
         return training.best_on_dev(decoders, samples, self.reporter)
 
     def report_untrained(self, origin: Trained) -> None:
-        """Choose the method's decoder in the starting space, and pass it with dev to `lines`."""
+        """Choose the method's decoder on the starting embeddings, and pass its dev values to `lines`."""
         name, decoder = self.origin_name, self.untrained_decoder(self.recipe, origin.space)
         if decoder is None:
             return
@@ -131,7 +131,7 @@ class _Experiment:
     def train_stage(
         self, stage_name: str, method: str, watch: Callable[[str, Epoch], None] | None, params: Mapping[str, Any]
     ) -> None:
-        """Train a stage from the starting point; its epochs and its progress carry its name."""
+        """Train a stage from the starting point and store it in `stages`; `watch` gets its name and epochs."""
         # Both the control and the method start from the first stage: else they would differ by more than the loss.
         space = self.space if self.origin is None else self.origin.space
         watched = None if watch is None else partial(watch, stage_name)
@@ -142,7 +142,7 @@ class _Experiment:
         )  # fmt: skip
 
     def systems(self) -> Iterator[System]:
-        """Systems that separate the worth of the encoder, the training and the decoder; the method's stage last."""
+        """Yield the systems to compare, from the encoder alone to the method's stage, which comes last."""
         untrained = Decoder(make(next(iter(methods("selector")))))
         last_name = self.recipe.name if self.recipe.name in self.stages else list(self.stages)[-1]
         last_stage = self.stages[last_name]
@@ -270,7 +270,7 @@ def foreseen(
     stop: Stop | None = None,
     **params: Any,
 ) -> Foreseen:
-    """Estimate `course` from the time of each stage's first steps, without the choices of λ₁ and λ₂."""
+    """Estimate the time of `course` from each stage's first steps, without the choices of λ₁ and λ₂."""
     recipe, reporter = make_recipe(method, **params), Reporter(progress, stop)
     vectors, judgements, repeated = _prepare_inputs(space, queries, qrels, (train, dev, test), start, reporter)
     estimates = {}
@@ -290,7 +290,7 @@ def checkpoint(folder: str | Path, stage: str) -> Path:
 
 
 def histories(folder: str | Path, method: str, begun: bool = False) -> dict[str, tuple[Epoch, ...]]:
-    """The epochs of every stage that a course's folder holds, in their order; begun: it had a `start`.
+    """Return stage → epochs of an experiment's folder, in order; begun: it started from a training.
 
     Raises DataError where a checkpoint is damaged.
     """
@@ -316,10 +316,11 @@ def list_planned_stages(method: str, begun: bool = False) -> list[str]:
 def _prepare_inputs(
     space: Space, queries: AnyQueries, qrels: Splits, names: Sequence[str], start: Trained | None, reporter: Reporter
 ) -> tuple[Embeddings, dict[str, Qrels], int]:
-    """Return queries as vectors, judgements without repeated texts, and the count of queries left out for those.
+    """Embed the queries, take out those that two splits share by text, and check the starting point.
 
-    Left out are queries of train whose text another split has too, and of dev whose text test has. Raises DataError
-    where the start has learnt from queries of dev or test.
+    Return the queries' vectors, the judgements without the queries taken out, and the count of those: queries of train
+    whose text another split has too, and of dev whose text test has. Raises DataError where the start has learnt from
+    queries of dev or test.
     """
     if space.adapt is not None:
         raise ParamError("space must be the encoder's own; what was trained before goes to start")
@@ -345,13 +346,14 @@ def _prepare_inputs(
 
 
 def _plan_stages(recipe: Recipe, params: Mapping[str, Any], begun: bool) -> Plan:
-    """Plan the stages in their order; begun: without the first.
+    """Return stage → (method, parameters) in order: start, control, and the method itself.
 
-    For inner products the control of other methods shows whether more of the same is worth anything.
+    begun: there is a starting point already, so that the first stage is left out. The dense method is its own control.
     """
     is_dense = recipe.name == DenseRecipe.name
 
     def shared(names: Collection[str]) -> Mapping[str, Any]:
+        """Select the parameters that a dense stage takes too; all of them if the method is dense."""
         return params if is_dense else {name: params[name] for name in names if name in params}
 
     plan: Plan = {} if begun else {START: (DenseRecipe.name, shared(START_PARAMS))}

@@ -39,7 +39,7 @@ class Support:
 
 @without_autocast
 def supports(rows: Tensor, queries: Tensor, l1: float, l2: float) -> Support:
-    """Minimise ½|Uᵀw − v|² + λ₁ Σw + ½λ₂|w|² over w ≥ 0: rows U (n, d), queries (B, d); l1 > 0 or l2 > 0."""
+    """Solve min ½|Uᵀw − v|² + λ₁ Σw + ½λ₂|w|² over w ≥ 0 for rows U (n, d), queries v (B, d)."""
     # Solved on detached vectors: the gradient comes from the implicit function theorem, not through the solver.
     matrix = Matrix(rows.detach(), cached=True)
     queries = queries.detach()
@@ -57,7 +57,7 @@ def _solve_directly(c: Candidates, l1: float, l2: float) -> Solutions:
 
 
 def _solve_shared(c: Candidates, l1: float, l2: float) -> Solutions:
-    """Return the minimisers of a few queries over many rows, solved over few rows until no other can have a weight.
+    """Solve a few queries over a small set of rows, which grows until no other row can have a weight.
 
     One product a round verifies all queries; rows that it cannot decide are scored again in float64.
     """
@@ -80,7 +80,7 @@ def _solve_shared(c: Candidates, l1: float, l2: float) -> Solutions:
 
 
 def _pad_supports(solutions: Solutions, device: torch.device) -> Support:
-    """Return flat solutions as a padded (B, K) Support on a device; K ≥ 1, so that gathers have a column."""
+    """Pad flat solutions to a (B, K) Support on a device; K ≥ 1, so that gathers have a column."""
     width = max(1, int(solutions.counts.max()))
     # The index of each member within its own problem: flat index minus the start of the problem.
     position = np.arange(len(solutions.members)) - (solutions.ends - solutions.counts)[solutions.problem]
@@ -97,6 +97,7 @@ class Implicit(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, queries: Tensor, l2: float, support: Support) -> Tensor:
+        """Return (B, m) weights from a solved support; the backward pass differentiates them implicitly."""
         # Added, not set: the padding points at row 0 with weight 0, and must not overwrite a member there.
         weights = queries.new_zeros(len(queries), len(rows))
         weights.scatter_add_(1, support.members, support.weights.to(weights.dtype))
@@ -107,6 +108,7 @@ class Implicit(torch.autograd.Function):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        """Return the gradients of rows and queries by the implicit function theorem on the support."""
         rows, queries, weights, members, mask = ctx.saved_tensors
         # The system is small and may be ill-conditioned: float64.
         active = rows[members].double()
@@ -144,7 +146,7 @@ class WeightGraph:
 def weight_graph(
     everything: Tensor, encode: Callable[[Tensor], Tensor], queries: Tensor, batch: TrainingBatch, l1: float, l2: float
 ) -> WeightGraph:
-    """Exact weights with a graph on the rows of the supports and of the relevant documents only.
+    """Compute exact weights, with a graph only on the rows of supports and relevant documents.
 
     This is exact: no other row has a gradient. everything: (n, d) all rows without a graph. encode: (m,) positions →
     their rows with a graph. queries: (B, d) of the batch, with theirs.

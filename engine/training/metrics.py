@@ -39,7 +39,7 @@ class Dev:
 
     @classmethod
     def of(cls, columns: Columns) -> "Dev":
-        """Average every metric."""
+        """Average every metric over the queries, with the standard error of each mean."""
         numbers = {}
         for (metric, k), values in columns.items():
             numbers[f"{metric}{k}"], numbers[f"{metric}{k}_se"] = mean_and_error(values)
@@ -64,7 +64,7 @@ class Epoch:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "Epoch":
-        """Raises TypeError, KeyError or ValueError where the values make none."""
+        """Parse an epoch from JSON values. Raises TypeError, KeyError or ValueError for invalid ones."""
         epoch = cls(**{**values, "dev": Dev(**values["dev"])})
         # Only numbers that a recipe does not have may be None; those of dev are all finite.
         numbers = [*asdict(epoch.dev).values()]

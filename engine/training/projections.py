@@ -56,7 +56,7 @@ class Heads(nn.Module):
 
     @staticmethod
     def of(state: Mapping[str, Tensor], prefix: str) -> "Heads | None":
-        """Heads from a state dict, their names after `prefix`; None where it holds none."""
+        """Build heads from a state dict whose names begin with `prefix`; None if it holds none."""
         if f"{prefix}query.weight" not in state:
             return None
         projections = []
@@ -72,7 +72,7 @@ def map_blocks(function: Callable[[Tensor], Tensor], rows: Tensor) -> Tensor:
 
 
 def mean_direction(parts: Tensor) -> Tensor:
-    """(n, k) direction of the mean of each document's vectors, (n, m, k).
+    """Return (n, k) directions of the mean of each document's vectors, (n, m, k).
 
     Of all unit vectors it has the largest mean inner product with them, so that what selectors take for the similarity
     of two documents is, but for its scale, the mean over the pairs of their vectors. Where the mean is 0, the first
@@ -95,7 +95,7 @@ def as_parts(vectors: Tensor, ids: Sequence[str], encoder: EncoderRef | None = N
 def initial_heads(
     rows: Tensor, dimension: int, vectors: int | None, init: str, spread: float, generator: torch.Generator
 ) -> Heads:
-    """Heads before training, the same for queries and documents.
+    """Build the heads before training, equal for queries and documents but for some noise.
 
     rows: (n, d) of the documents. vectors: m, None for DE-k. init: "pca", the corpus's principal axes, or "random",
     independent normal numbers. spread: distance of the other projections from the first, as a share of its length.

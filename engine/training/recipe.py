@@ -174,6 +174,7 @@ class AdapterRecipe(Recipe):
         return "encoder" if self.query_side == "encoder" else ""
 
     def resolve(self, open_names: Collection[str], queries: int, best: BestOnDev) -> Self:
+        """Choose the query side's learning rate by the kind of query model and the number of queries."""
         if "query_rate" not in open_names:
             return self
         # A pretrained encoder needs smaller steps than a new adapter, and few queries are soon learnt by heart.
@@ -186,6 +187,7 @@ class AdapterRecipe(Recipe):
         raise NotImplementedError
 
     def build(self, samples: Samples, generator: torch.Generator) -> BuiltModel:
+        """Build the query side and a new corpus adapter, both learning, with their optimiser and loss."""
         space = samples.space
         previous, d = adapters_of(space), space.vectors.shape[1]
         model: OverVectors

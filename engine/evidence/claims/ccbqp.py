@@ -35,7 +35,7 @@ Instance = tuple[np.ndarray, np.ndarray, int, float]
 
 
 def draw_instances(n_cases: int, seed: int) -> Iterator[Instance]:
-    """Yield instances of four to eight documents, every second in a narrow cone, as embeddings are."""
+    """Yield random (documents, query, k, θ), every second in a narrow cone, as embeddings are."""
     rng = np.random.default_rng(seed)
     for case in range(n_cases):
         n_documents, dimensions = int(rng.integers(4, 9)), int(rng.integers(2, 6))
@@ -46,7 +46,7 @@ def draw_instances(n_cases: int, seed: int) -> Iterator[Instance]:
 
 @define_measure("small relaxations")
 def measure_relaxations(_: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Return counts and differences, case by case, over every stationary point.
+    """Measure C1 and C2: counts and differences, case by case, over every stationary point.
 
     above: what the relaxation's maximum has more than the best set, at the paper's loading; between: how many
     stationary points are no set, there; stuck: from how many of those no step between two documents ascends; lost: how
@@ -110,7 +110,7 @@ claim(
     cost=10,
 )
 def measure_c3(_: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Measure how far one step ends from a local maximum, started as near as the Lipschitz constant asks."""
+    """Measure C3: how far one step from near a local maximum ends from it, largest coordinate by case."""
     rng = np.random.default_rng(seed)
     distances: list[float] = []
     for doc_vectors, query, k, weight in draw_instances(100, seed):
@@ -164,6 +164,7 @@ def measure_c4(judged_sets: Sequence[JudgedSet], _: int) -> Measurement:
 
 
 def _count_ends(judged_set: JudgedSet) -> list[int]:
+    """Count runs of Frank–Wolfe that end at no set, all runs, and the most steps that one took."""
     columns = attrgetter("fractional", "capped", "runs", "most")
     n_fractional, n_capped, n_runs, max_steps = np.transpose(
         list(map(columns, measure_ends(judged_set.space, judged_set.queries("test", 40))))
@@ -172,6 +173,7 @@ def _count_ends(judged_set: JudgedSet) -> list[int]:
 
 
 def judge_c5(measured: Measurement) -> Ruling:
+    """Judge C5: no cosine is near −1, and the largest eigenvalue's exponent in the documents is about 1."""
     least_cosines = map_values(itemgetter("least"), rename_cells(measured, suffix=", least cosine"))
     growths = map_values(itemgetter("sizes", "largest"), measured)
     cosine_ruling = rules.judge_range(rules.build_effects(least_cosines), low=-0.99)
@@ -271,6 +273,7 @@ frontier_claim(
 
 
 def judge_c9(measured: Measurement) -> Ruling:
+    """Judge C9: DPP's frontier moves less than half as far over small θ as other methods' do."""
     effects = []
     for cell_name, cell_ratios in measured["steps"].items():
         for method, stored_effect in cell_ratios.items():
@@ -358,12 +361,13 @@ def judge_c13(measured: Measurement) -> Ruling:
     cost=60,
 )
 def measure_c13(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Return, by source and θ, what the set lacks of the best one, as a share of the range of all."""
+    """Return source and θ → by how much Frank–Wolfe's value is below the best, as a share of the range."""
     rng, count = np.random.default_rng(seed), 150
     cases: dict[str, list[tuple[Any, Any]]] = {}
     for name, clusters in (("random", 0), ("clustered", 4)):
         cases[name] = [_draw_pool(rng, clusters) for _ in range(count)]
     for judged in judged_sets:
+        # `every`: all test queries, of which some are drawn.
         every = judged.queries("test")
         rows = np.sort(rng.choice(len(every), min(count, len(every)), replace=False)).tolist()
         cases[f"{judged.name}'s most relevant"] = [pool[1:] for pool in iterate_pools(judged.space, every.take(rows))]
@@ -478,4 +482,5 @@ def trace_objective(linear: np.ndarray, hessian: np.ndarray, k: int, constant: f
             curvature = -(direction * (hessian @ direction)).sum(0)
         else:
             curvature = constant * (direction * direction).sum(0)
+        # The step is gap over curvature, at most 1; queries that have converged stand still.
         weights += np.where(gap > tolerance, gap / np.maximum(curvature, np.maximum(gap, tolerance)), 0) * direction

@@ -51,6 +51,7 @@ class ColtRecipe(Recipe):
         return "the documents' vectors themselves"
 
     def build(self, samples: Samples, generator: torch.Generator) -> BuiltModel:
+        """Build the graph model over the queries and documents, with its optimiser and loss."""
         space, previous = samples.space, adapters_of(samples.space)
         with torch.no_grad():
             queries = previous.encode_query(query_vectors(samples, previous))
@@ -74,6 +75,11 @@ class Graphs(TrainableEncoder):
     def __init__(
         self, samples: Samples, queries: Tensor, unseen: Tensor, rows: Tensor, depth: int, previous: Adapters
     ) -> None:
+        """Build both graphs: of queries and documents, and of queries and scenes.
+
+        A scene is a set of documents that are relevant to one query. queries (Q, d) and rows (n, d) are the starting
+        vectors, which learn; unseen: of the dev queries; depth: the number of layers.
+        """
         super().__init__()
         self.q, self.t = nn.Parameter(queries.clone()), nn.Parameter(rows.clone())
         self.unseen, self.depth = unseen, depth
@@ -109,7 +115,7 @@ class Graphs(TrainableEncoder):
         return torch.sparse_coo_tensor(edge_index, edge_weights, (count, count), check_invariants=True).coalesce()
 
     def propagate(self, graph: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor]:
-        """Return queries and the other nodes after `depth` layers."""
+        """Return the queries and the other nodes after `depth` graph layers."""
         # out = H₀ + Σ H_l/|H_l|: a layer is normalised where it enters the sum, not where the next is made of it.
         layer_rows = output_rows = torch.cat([self.q, nodes])
         for _ in range(self.depth):
@@ -118,7 +124,7 @@ class Graphs(TrainableEncoder):
         return output_rows[: len(self.q)], output_rows[len(self.q) :]
 
     def views(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-        """Return q¹, t¹, s¹, q², s²."""
+        """Return queries, documents, scenes of the document graph, and queries, scenes of the scene graph."""
         of_documents, of_scenes = self.graphs
         q1, t1 = self.propagate(of_documents, self.t)
         q2, s2 = self.propagate(of_scenes, torch.sparse.mm(self.mean, self.t))
@@ -153,6 +159,7 @@ class ListAndContrast:
         self.model.drop(self.recipe.dropout, generator)
 
     def __call__(self, batch: TrainingBatch) -> Losses:
+        """Return each query's list loss, plus the contrastive loss between the two graphs' views."""
         q1, t1, s1, q2, s2 = (functional.normalize(view, dim=1) for view in self.model.views())
         positions, (listed, right) = batch.positions, self.draw_lists(batch, len(t1))
         list_scores = torch.einsum("bd,bld->bl", q1[positions] + q2[positions], t1[listed])
@@ -164,7 +171,7 @@ class ListAndContrast:
         return Losses(list_losses + self.recipe.contrast * contrast / 2)
 
     def draw_lists(self, batch: TrainingBatch, documents: int) -> tuple[Tensor, Tensor]:
-        """(B, list) documents, a query's relevant ones first and others at random; and 1 where it is relevant."""
+        """Draw (B, list) documents, relevant ones first, others at random; and 1 where relevant, else 0."""
         # Random keys below 1 order the others, and 1 more lifts the relevant ones above all of them.
         random_keys = torch.rand(len(batch), documents, generator=self._generator).to(batch.positions.device)
         random_keys[batch.query, batch.document] += 1
@@ -178,7 +185,7 @@ class ListAndContrast:
 
 
 def _build_mean_matrix(sets: list[tuple[int, ...]], rows: Tensor) -> Tensor:
-    """(S, n) sparse M: the mean over each set's rows."""
+    """Build the (S, n) sparse matrix that averages the rows of each of S sets."""
     sizes = torch.tensor(list(map(len, sets)))
     set_index, member = torch.arange(len(sets)).repeat_interleave(sizes), torch.tensor(list(chain.from_iterable(sets)))
     # The shares are computed in float64 and then rounded to the precision of the rows.

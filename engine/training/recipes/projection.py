@@ -91,6 +91,7 @@ class ProjectionRecipe(Recipe):
         return None, 0.0
 
     def build(self, samples: Samples, generator: torch.Generator) -> BuiltModel:
+        """Build the model whose projection heads learn over the space's frozen vectors."""
         space, (vectors, spread) = samples.space, self.document_vectors
         previous = adapters_of(space)
         heads = initial_heads(space.vectors, self.dimension, vectors, self.init, spread, generator)
@@ -137,7 +138,7 @@ class MultiVectorRecipe(ProjectionRecipe):
 
 
 def find_hardest(samples: Samples, max_hard: int) -> Tensor:
-    """Find BM25's best documents that are not relevant to a training query, (Q, at most `max_hard`), −1 pads.
+    """Find BM25's best irrelevant documents for each training query, (Q, at most `max_hard`), −1 pads.
 
     Best first, of equal ones the lower row; documents that share no word with the query are left out. Raises DataError
     where the queries' texts are not known, and Cancelled.
@@ -177,7 +178,7 @@ class Negatives:
     hard: int  # hard negatives a query, fewer where the pool has fewer
 
     def draw(self, generator: torch.Generator) -> Tensor:
-        """(Q, uniform + hard) rows that are not relevant, −1 where there are no more.
+        """Draw (Q, uniform + hard) rows of irrelevant documents, −1 where a query has no more.
 
         Uniform ones are independent, so that one may come twice, and it counts once; hard ones of a query differ.
         """
@@ -213,6 +214,7 @@ class Projected(TrainableEncoder):
     _adapters: Adapters
 
     def __init__(self, adapters: Adapters, heads: Heads, queries: Tensor, rows: Tensor) -> None:
+        """Keep the heads that learn; queries (Q, d) and rows (n, d) are the vectors that they take."""
         super().__init__()
         self.heads, self.queries, self.rows = heads, queries, rows
         # Not registered as a submodule: of the adapters only the heads learn.
@@ -249,6 +251,7 @@ class SampledSoftmax:
         self.drawn = self.negatives.draw(generator)
 
     def __call__(self, batch: TrainingBatch) -> Losses:
+        """Return the InfoNCE losses of a batch over its documents and its drawn negatives."""
         negative_rows = self.drawn[batch.positions.cpu()].to(batch.positions.device)
         query_index, slot = (negative_rows >= 0).nonzero(as_tuple=True)
         # Each document of the batch is encoded once; `columns` maps every relevant and negative one to its column.
