@@ -196,7 +196,7 @@ def _axis_direction(axis: str) -> int:
 def _compute_means_and_bands(
     aligned: paired.AlignedCells, x: str, y: str, resamples: int, seed: int
 ) -> tuple[np.ndarray, list[tuple[Any, ...]]]:
-    """Return the (m, 2) means, or times and means, and the (m, 4) ends of their intervals in x and y."""
+    """Return (m, 2) means of x and y, and (m, 4) ends of their intervals; x may be a time."""
     measured = np.concatenate([aligned.values[metric] for metric in _list_metrics(x, y)], axis=1)
     axis_means, n_cells = measured.mean(0), len(aligned.cells)
     interval_ends = [*bootstrap_intervals(measured, resamples, seed)]
@@ -210,7 +210,7 @@ def _compute_means_and_bands(
 def _build_curve_points(
     members: "_CurveMembers", cells: Sequence[Any], scorers: bool, means: np.ndarray, bands: Any, dominated: np.ndarray
 ) -> tuple[FrontierPoint, ...]:
-    """Build the points of a curve; means: (m, 2); bands: (m, 4) ends in x and y; dominated: (m,) bool."""
+    """Build a curve's points from (m, 2) means, (m, 4) interval ends and the (m,) mask of dominated ones."""
     frontier_points, parameter = [], members.swept[1] if members.swept else ""
     for index, value in zip(members.members, members.values, strict=True):
         name, (x, y) = paired.format_decoder(cells[index].decoder, scorers), means[index].tolist()
@@ -232,6 +232,7 @@ def select_best_per_method(frontier: Frontier, baseline: str, share: float) -> t
     share = KEPT_SHARE.check(share)
 
     def kind(point: FrontierPoint) -> tuple[str | None, ...]:
+        """Return what identifies a method here: the selector with its scorers."""
         decoder = point.point.decoder
         return point.point.method, *((decoder.get(role) or {}).get("name") for role in ("retrieve", "rerank"))
 
@@ -252,7 +253,7 @@ def compute_floor(base: FrontierPoint, share: float) -> float:
 
 
 def _is_better(candidate: FrontierPoint, incumbent: FrontierPoint, y_floor: float, direction: int) -> bool:
-    """Return True if the candidate has the better x among those that reach the floor, or comes nearer to it."""
+    """Return True if the candidate beats the incumbent: above the floor of y by x, below it by y."""
     reaches_floor = candidate.y >= y_floor
     if reaches_floor != (incumbent.y >= y_floor):
         return reaches_floor
@@ -303,7 +304,7 @@ def compute_hypervolume(means: np.ndarray, reference: tuple[float, float]) -> fl
 def _resolve_reference(
     reference: tuple[float, float] | None, signed_means: np.ndarray, axis_signs: np.ndarray
 ) -> tuple[float, float]:
-    """Return the reference, checked, or the worst x and y; signed_means: (m, 2), of which more is better."""
+    """Return the reference point as given, checked, or by default the worst x and the worst y."""
     if reference is None:
         x, y = (axis_signs * signed_means.min(0)).tolist()
         return x, y
@@ -320,10 +321,11 @@ class _CurveMembers(NamedTuple):
 
 
 def _group_into_curves(cells: Sequence[Any]) -> list[_CurveMembers]:
-    """Group cells into curves, in an order that does not depend on theirs."""
+    """Group cells that differ in one number into curves, in an order that does not depend on theirs."""
     method_order, cell_settings = list(methods()), list(map(_collect_settings, cells))
 
     def kind(index: int) -> tuple[Any, ...]:
+        """Return what all cells of a curve share: method, and every setting that is no number."""
         # What is not a number is never swept: stages, choices and switches keep curves apart.
         settings, method = cell_settings[index].items(), cells[index].method
         fixed = tuple((key, str(value)) for key, value in settings if value is not None and not _is_number(value))
@@ -348,7 +350,7 @@ def _group_into_curves(cells: Sequence[Any]) -> list[_CurveMembers]:
 
 
 def _collect_settings(cell: Any) -> dict[tuple[str, str], Any]:
-    """Return (stage, parameter) → value, the selector's first, in declared order."""
+    """Return (stage, parameter) → value of a cell's decoder, in declared order, the selector's first."""
     settings: dict[tuple[str, str], Any] = {}
     for role in ("select", "retrieve", "rerank"):
         stage = cell.decoder.get(role) or {}

@@ -111,7 +111,7 @@ class Metric:
     on_request: bool = False
 
     def evaluate(self, sets: RetrievedSets) -> np.ndarray:
-        """Return the (B,) values in float64, NaN where undefined.
+        """Return the (B,) values of the metric in float64, NaN for queries where it is undefined.
 
         A metric that needs judgements is undefined for a query without a relevant document.
         """
@@ -143,9 +143,9 @@ def _compute_reciprocal_rank(sets: RetrievedSets) -> np.ndarray:
 
 
 def find_documents_read(sets: RetrievedSets, budget: int) -> np.ndarray:
-    """Return the (B, k) mask of documents that fit into `budget` words, read from the best one on.
+    """Return a (B, k) mask of the first documents that together fit into `budget` words.
 
-    The first document that does not fit ends the reading; the best one is always read.
+    Reading ends at the first document that does not fit; the best one is always read.
     """
     passages = sets.space.corpus.passages
     word_counts = sets.space.derived("words a document", lambda: np.array([len(text.split()) for text in passages]))
@@ -163,7 +163,7 @@ def compute_budget_recall(sets: RetrievedSets, budget: int = READING_BUDGET_WORD
 
 
 def compute_answer_coverage(sets: RetrievedSets, budget: int = READING_BUDGET_WORDS) -> np.ndarray:
-    """Return the (B,) share of answers in the documents read within a budget; NaN without answers."""
+    """Return the (B,) share of answers found in the documents that fit a budget; NaN without answers."""
     n_read, covered_shares, doc_ids = find_documents_read(sets, budget).sum(1), [], sets.space.corpus.ids
     for (query_id, row_index), n_documents in zip(sets.iterate_sets(), n_read.tolist(), strict=True):
         answers = (sets.answers or {}).get(query_id, {})
@@ -174,6 +174,7 @@ def compute_answer_coverage(sets: RetrievedSets, budget: int = READING_BUDGET_WO
 
 
 def _compute_holes(sets: RetrievedSets) -> np.ndarray:
+    """Return the (B,) share of retrieved documents that nobody judged; NaN for an empty set."""
     grades, doc_ids = (sets.qrels or Qrels({})).grades, sets.space.corpus.ids
     judged_shares = []
     for query_id, row_index in sets.iterate_sets():
@@ -278,7 +279,7 @@ def mean_of_defined(values: np.ndarray) -> float:
 def available_metrics(
     qrels: Qrels | None = None, aspects: Aspects | None = None, vectors: Queries | Embeddings | None = None
 ) -> tuple[str, ...]:
-    """Return the metrics that these inputs allow by default; vectors: the queries, of use only as Embeddings."""
+    """List the metrics that these inputs allow by default; vectors: the queries, used if Embeddings."""
     is_given = {"qrels": bool(qrels), "aspects": bool(aspects), "vectors": isinstance(vectors, Embeddings)}
     names = []
     for metric in METRICS.values():
@@ -395,7 +396,7 @@ def _map_query_values(query_ids: Sequence[str], values: np.ndarray) -> dict[str,
 
 
 def _check_needs(names: Sequence[str], inputs: Mapping[Need, object]) -> None:
-    """Raise a DataError that names the metrics whose needs are not met."""
+    """Raise a DataError that names the metrics whose inputs are missing."""
     problems = []
     for need, value in inputs.items():
         needy = [name for name in names if METRICS[name].needs == need]
@@ -480,7 +481,7 @@ def compute_redundancy(vectors: Tensor, row_index: Tensor) -> Tensor:
 
 
 def _iterate_vector_blocks(vectors: Tensor, row_index: Tensor) -> Iterator[tuple[Tensor, Sequence[Tensor]]]:
-    """Yield the distinct vectors of a block of (B, k) rows in float64, zero for pads, and positions in them.
+    """Yield blocks of distinct vectors, and parts of the (B, k) rows as positions in them.
 
     The positions come in parts (b, k) of so few queries that their sums stay in the cache.
     """

@@ -45,7 +45,7 @@ class AlignedCells:
 
 
 def select_cells(points: Iterable[Any], k: int) -> list[Any]:
-    """Select the cells at k; raise ParamError or DataError if there are none or they are of several splits."""
+    """Select the cells at k. Raises ParamError or DataError if there are none, or of several splits."""
     k, all_cells = SET_SIZE.check(k), list(points)
     cells = [cell for cell in all_cells if cell.k == k]
     if not cells:
@@ -69,7 +69,7 @@ def find_complete_queries(cell: Any, metrics: Iterable[str]) -> np.ndarray:
 
 
 def align_on_common_queries(points: Iterable[Any], metrics: Sequence[str], k: int) -> AlignedCells:
-    """Restrict the cells at k to the queries for which all of them have every metric.
+    """Restrict the cells at k to the queries for which every cell has every metric.
 
     points: cells of a sweep, or objects with their k, label, queries, values and decoder. A decoder given twice with
     equal values counts once. Raises ParamError or DataError: no cell at this k, a metric that was not measured, several
@@ -133,7 +133,7 @@ class QueryDifference:
 def rank_query_differences(
     compared_cell: Any, baseline: Any, metric: str, k: int = 10, *, other_cells: Iterable[Any] = ()
 ) -> tuple[QueryDifference, ...]:
-    """Return the queries from the largest gain to the largest loss, ties by id.
+    """Order queries by what one cell gains over another: largest gain first, ties by id.
 
     compared_cell, baseline: cells at k; other_cells: cells of the same comparison, which restrict the queries to those
     for which all have the metric. Raises ParamError or DataError.
@@ -159,7 +159,7 @@ def scorer_chain(decoder: Mapping[str, Any]) -> tuple[frozenset[Any], frozenset[
 
 
 def format_stage(name: str, texts: Mapping[str, str]) -> str:
-    """Format a stage for people: title, symbols and numbers, words: "MMR · λ 0.8", "Hybrid · λ 1 · rrf"."""
+    """Format a stage for people as title, symbols with numbers, words: "MMR · λ 0.8"."""
     declared, spec = declared_parameters(name), methods().get(name)
     number_parts, word_parts = [], []
     for param, value_text in texts.items():
@@ -177,7 +177,7 @@ def format_stage(name: str, texts: Mapping[str, str]) -> str:
 
 
 def describe_guarantee(stage: Mapping[str, Any]) -> str:
-    """Return the words that a stage's name always has, as "filled to k"; stage: as plain values."""
+    """Return the words that a stage's name must always carry, such as "filled to k"."""
     phrases = []
     for param, form in declared_parameters(stage["name"]).items():
         if param in stage and _has_wording(form):
@@ -211,7 +211,7 @@ def format_decoder(
     omitted: tuple[str, str] | None = None,
     stage_format: StageFormat = format_stage,
 ) -> str:
-    """Format a decoder as pages and charts do, "MMR · λ 0.8".
+    """Format a decoder for pages and charts, "MMR · λ 0.8", without parameters at their defaults.
 
     An advanced parameter appears if it is not at its default or is a choice with words. decoder: its stages as plain
     values; with_scorers: name the scorers too; omitted: a (stage, parameter) to leave out.

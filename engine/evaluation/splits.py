@@ -72,7 +72,7 @@ def _restrict_qrels(qrels: Qrels, query_ids: Iterable[str]) -> Qrels:
 def select_judged_queries(
     queries: Queries | Embeddings, qrels: Mapping[str, Qrels], dev: str, test: str | None
 ) -> dict[str, Queries | Embeddings]:
-    """Return split → the queries that it judges, in their own order; raise DataError if the two share queries."""
+    """Return split → its judged queries in order. Raises DataError if the splits share a query."""
     if not isinstance(queries, Queries | Embeddings):
         raise DataError(f"queries must be engine.Queries or engine.Embeddings; got {type(queries).__name__}")
     if not isinstance(qrels, Mapping) or not all(isinstance(judgements, Qrels) for judgements in qrels.values()):

@@ -70,8 +70,8 @@ class JudgedSet:
     def queries(self, split_name: str, max_queries: int | None = None) -> Embeddings:
         """Return the embedded queries of a split with a relevant document, at most the first `max_queries`."""
         qrels = self.splits[split_name]
-        querys = [query for query in self.dataset.queries.ids if query in qrels.grades and qrels.relevant(query)]
-        query_vectors: Embeddings = engine.embed(self.dataset.queries.only(querys[:max_queries]), encoder=self.encoder)
+        ids = [query for query in self.dataset.queries.ids if query in qrels.grades and qrels.relevant(query)]
+        query_vectors: Embeddings = engine.embed(self.dataset.queries.only(ids[:max_queries]), encoder=self.encoder)
         return query_vectors
 
 

@@ -257,16 +257,16 @@ def compare_frontiers(
     mean_values = all_values.mean(0)
     min_x, min_y = mean_values.reshape(2, -1).min(1).tolist()
 
-    def apart(mean_values: np.ndarray) -> float:
+    def compute_difference(mean_values: np.ndarray) -> float:
         """Return the difference of the two hyper-volumes for means by setting."""
         claimed_points, other_points = np.split(mean_values.reshape(2, -1).T, [n_claimed])
         return compute_hypervolume(claimed_points, (min_x, min_y)) - compute_hypervolume(other_points, (min_x, min_y))
 
-    low, high = percentile_ends(list(map(apart, bootstrap_means(all_values, n_resamples, seed))))
+    low, high = percentile_ends(list(map(compute_difference, bootstrap_means(all_values, n_resamples, seed))))
     claimed_means, other_means = np.split(mean_values.reshape(2, -1), [n_claimed], axis=1)
     dominated_share = _dominated_share(*other_means, *claimed_means)
     return (
-        Effect(name=f"{effect_name}: hyper-volume", value=apart(mean_values), low=low, high=high),
+        Effect(name=f"{effect_name}: hyper-volume", value=compute_difference(mean_values), low=low, high=high),
         Effect(name=f"{effect_name}: share of the other's frontier dominated", value=dominated_share),
     )
 

@@ -45,7 +45,7 @@ class RoundLog:
 
 
 def state_to_arrays(session: Session) -> dict[str, np.ndarray]:
-    """Return the arrays from which `restore_state` rebuilds a session's state."""
+    """Convert a session's learning state to arrays, which `restore_state` reads."""
     state = session.state
     if isinstance(state, SparseState):
         moved_rows = state.moved_rows()
@@ -69,7 +69,7 @@ def state_to_arrays(session: Session) -> dict[str, np.ndarray]:
 
 
 def restore_state(session: Session, arrays: Mapping[str, np.ndarray], query_of: Callable[[int], Query]) -> Session:
-    """Return the session in the state that `state_to_arrays` gave; query_of: the query of a round."""
+    """Return the session in the state that `state_to_arrays` stored; query_of: round → its query."""
     if session.preset.by_rows:
         moved_rows = dict(zip(arrays["rows"].tolist(), arrays["moved"], strict=True))
         return replace(session, state=SparseState(moved_rows))
@@ -128,6 +128,11 @@ class Run:
         uses_full_truth: bool, shadow: bool, sizes: bool, variant: Deployment, inventory: Inventory, done: int = 0,
         arrays: Mapping[str, Mapping[str, np.ndarray]] | None = None,
     ) -> None:  # fmt: skip
+        """Start or resume a run; with `shadow` an oracle that is told all answers learns beside it.
+
+        uses_full_truth: the run itself is told all answers; sizes: praise counts 1/|S| for a query with |S| right
+        documents; done, arrays: the rounds played, and the stored states to resume from.
+        """
         self._queries, self._right, self._arrivals = queries, right_rows, arrivals
         self._whole_truth, self._sizes, self._variant, self._inventory = uses_full_truth, sizes, variant, inventory
         # Full information moves all documents, in mode "full", whatever the preset says.
@@ -152,7 +157,7 @@ class Run:
         return self._live["run"].exact
 
     def play_round(self, t: int, trail: RoundLog) -> None:
-        """Play round number t, from 1 on, and write it into the trail; then add the documents that arrive after it."""
+        """Play round t, from 1 on: show, learn, write the trail; then add the documents that arrive."""
         round_index = t - 1
         query_index = int(self._arrivals.queries[round_index])
         query, right_rows = self._queries[query_index], self._right[query_index]
@@ -172,7 +177,7 @@ class Run:
                 self._apply_record(name, replace(session, available=self._inventory.find_available(t)), record)
 
     def _learn(self, round_index: int, query: Query, right_rows: np.ndarray, trail: RoundLog) -> None:
-        """Learn a round from feedback on the drawn document."""
+        """Play a round of feedback: draw a document, take its feedback, learn, and fill the trail."""
         session = replace(self._live["run"], round=round_index)
         # The judgements' reranker knows the right rows of this query alone, so it is made anew each round.
         picker = self._variant.make_picker(right_rows)
@@ -188,7 +193,7 @@ class Run:
         self._apply_record("run", session, outcome(session, draw, is_good, relevant=n_relevant))
 
     def _learn_all(self, name: str, round_index: int, query: Query, right_rows: np.ndarray) -> tuple[float, float]:
-        """Learn a round from full information; return the probability of all right rows before it, and the loss.
+        """Learn a round from full information; return the right rows' total chance before it, and the loss.
 
         Nothing is learned where no right row has arrived.
         """
@@ -217,7 +222,7 @@ class Run:
 def iterate_events(
     begun: Session, queries: Sequence[Query], right_rows: Sequence[np.ndarray], trail: RoundLog, sizes: bool
 ) -> Iterator[Event]:
-    """Yield the feedback of a run whose events move one document each, as a session records it."""
+    """Yield a run's feedback as a session would record it, where each event moves one document."""
     mode, writer = begun.preset.mode, begun.writer
     columns = (trail.query, trail.item, trail.propensity, trail.good)
     rounds = zip(*map(np.ndarray.tolist, columns), strict=True)
@@ -234,7 +239,7 @@ def _select_available(session: Session, rows: np.ndarray) -> np.ndarray:
 
 
 def _find_unexplored(session: Session, draw: Draw, k: int, picker: Reranker | None) -> int:
-    """Find the row that would be shown without exploration: the best score, or the reranker's pick of the K best."""
+    """Find the row that would be shown without exploring: the top score, or the reranker's pick."""
     if picker is None:
         return int(np.argmax(draw.probabilities))
     # Documents that cannot be drawn have probability 0, and are no candidates without exploration either.

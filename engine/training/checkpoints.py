@@ -105,7 +105,10 @@ class Checkpoint:
 
 
 def save_run(path: Path, facts: Facts, run: LoopState, extra: Facts | None = None) -> None:
-    """Write a run's checkpoint; extra: facts of a finished run, None for one that may be resumed."""
+    """Write a run's checkpoint; extra: facts of a finished run, None for one that may be resumed.
+
+    Raises FrontierError where that cannot be done.
+    """
     # A finished run is never resumed, so its file does without the last weights and the optimizer.
     states = {BEST: run.kept} if extra is not None else {BEST: run.kept, LAST: run.last, OPTIMIZER: run.optimizer}
     tensors = {}

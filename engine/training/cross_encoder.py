@@ -341,14 +341,14 @@ def _save_model(reader: Any, out: Path) -> None:
 def _seed_torch(seed: int) -> Iterator[None]:
     """Seed the global random generators inside, and restore them outside."""
     # The trainer seeds Python's and NumPy's generators too, by itself; a caller's own draws must not notice.
-    of_random, of_numpy = random.getstate(), np.random.get_state()
+    python_state, numpy_state = random.getstate(), np.random.get_state()
     try:
         with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
             torch.manual_seed(seed)
             yield
     finally:
-        random.setstate(of_random)
-        np.random.set_state(of_numpy)
+        random.setstate(python_state)
+        np.random.set_state(numpy_state)
 
 
 def fit(

@@ -73,7 +73,10 @@ class TrainingBatch:
 def gather_samples(
     space: Space, queries: AnyQueries, qrels: Splits, train: str, dev: str, reporter: Reporter = SILENT
 ) -> Samples:
-    """Gather queries, vectors and judgements of the train and dev splits, those without use left out."""
+    """Gather what training on one split and choosing on another need: vectors and judgements.
+
+    Raises DataError for unknown splits, common queries, no judged query.
+    """
     splits = disjoint_splits(queries, qrels, train, dev)
     repeated = repeated_queries(queries, splits, train)
     # Only the queries of the two splits are embedded, in one call; `rows` is ascending, so a search finds each again.

@@ -144,9 +144,9 @@ def load_weights(encoder: nn.Module, weights: Mapping[str, Tensor]) -> None:
     for name, tensor in state.items():
         first_names.setdefault(id(tensor), name)
     # A tied weight was stored once, under its first name; `load_state_dict` wants it under each of its names.
-    complete = {name: weights.get(name, weights.get(first_names[id(tensor)])) for name, tensor in state.items()}
+    full_state = {name: weights.get(name, weights.get(first_names[id(tensor)])) for name, tensor in state.items()}
     try:
-        encoder.load_state_dict({name: tensor for name, tensor in complete.items() if tensor is not None})
+        encoder.load_state_dict({name: tensor for name, tensor in full_state.items() if tensor is not None})
         unknown_names = sorted(set(weights) - set(state))
         if unknown_names:
             raise RuntimeError(f"it has no {unknown_names[0]}")

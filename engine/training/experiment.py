@@ -348,16 +348,17 @@ def _prepare_inputs(
 def _plan_stages(recipe: Recipe, params: Mapping[str, Any], begun: bool) -> Plan:
     """Return stage → (method, parameters) in order: start, control, and the method itself.
 
-    begun: there is a starting point already, so that the first stage is left out. The dense method is its own control.
+    begun: there is a starting point already, so that the first stage is left out. The dense method has no further
+    stage: its control shows if more of the same training gains anything.
     """
     is_dense = recipe.name == DenseRecipe.name
 
-    def shared(names: Collection[str]) -> Mapping[str, Any]:
+    def select_shared(names: Collection[str]) -> Mapping[str, Any]:
         """Select the parameters that a dense stage takes too; all of them if the method is dense."""
         return params if is_dense else {name: params[name] for name in names if name in params}
 
-    plan: Plan = {} if begun else {START: (DenseRecipe.name, shared(START_PARAMS))}
-    plan[CONTROL] = (DenseRecipe.name, {"patience": None, **shared(CONTROL_PARAMS)})
+    plan: Plan = {} if begun else {START: (DenseRecipe.name, select_shared(START_PARAMS))}
+    plan[CONTROL] = (DenseRecipe.name, {"patience": None, **select_shared(CONTROL_PARAMS)})
     return plan if is_dense else plan | {recipe.name: (recipe.name, params)}
 
 

@@ -121,9 +121,9 @@ class Implicit(torch.autograd.Function):
         solved = torch.cholesky_solve(gamma.unsqueeze(2), factor).squeeze(2) * mask
         # ∂v = U_Aᵀ g and ∂U_A = g ρᵀ − w (U_Aᵀ g)ᵀ, summed over the queries of the batch as matrix products.
         g = torch.zeros_like(weights).scatter_add_(1, members, solved.to(weights.dtype))
-        of_queries = g @ rows
-        of_rows = g.T @ (queries - weights @ rows) - weights.T @ of_queries if ctx.needs_input_grad[0] else None
-        return of_rows, of_queries, None, None
+        query_grad = g @ rows
+        row_grad = g.T @ (queries - weights @ rows) - weights.T @ query_grad if ctx.needs_input_grad[0] else None
+        return row_grad, query_grad, None, None
 
 
 def implicit_weights(rows: Tensor, queries: Tensor, l2: float, support: Support) -> Tensor:
@@ -144,14 +144,14 @@ class WeightGraph:
 
 
 def weight_graph(
-    everything: Tensor, encode: Callable[[Tensor], Tensor], queries: Tensor, batch: TrainingBatch, l1: float, l2: float
+    all_rows: Tensor, encode: Callable[[Tensor], Tensor], queries: Tensor, batch: TrainingBatch, l1: float, l2: float
 ) -> WeightGraph:
     """Compute exact weights, with a graph only on the rows of supports and relevant documents.
 
-    This is exact: no other row has a gradient. everything: (n, d) all rows without a graph. encode: (m,) positions →
+    This is exact: no other row has a gradient. all_rows: (n, d) all rows without a graph. encode: (m,) positions →
     their rows with a graph. queries: (B, d) of the batch, with theirs.
     """
-    support = supports(everything, queries, l1, l2)
+    support = supports(all_rows, queries, l1, l2)
     # `column` maps every member, and then every relevant document, to its row among the few that are encoded.
     positions, columns = torch.cat([support.members[support.mask], batch.document]).unique(return_inverse=True)
     n_members = int(support.mask.sum())
@@ -159,4 +159,4 @@ def weight_graph(
     members[support.mask] = columns[:n_members]
     rows, relevant = encode(positions), batch.relevance(columns[n_members:], len(positions))
     weights = implicit_weights(rows, queries, l2, Support(members, support.weights, support.mask))
-    return WeightGraph(rows, queries, weights, relevant, len(everything) - len(positions))
+    return WeightGraph(rows, queries, weights, relevant, len(all_rows) - len(positions))

@@ -94,7 +94,7 @@ class Tally:
         self._batches: list[list[float]] = []
 
     def add(self, losses: Losses, relevant: int) -> None:
-        """Add a batch with `relevant` pairs of a query and a relevant document."""
+        """Add a batch's losses; relevant: its number of pairs of a query and a relevant document."""
         # Summed in float64, so that the mean over a large batch keeps its digits.
         loss_values = losses.values.detach()
         batch_sums = [len(loss_values), relevant, float(loss_values.double().sum()), int((loss_values == 0).sum())]
@@ -104,7 +104,7 @@ class Tally:
         self._batches.append(batch_sums)
 
     def epoch(self, number: int, dev: Dev, seconds: float) -> Epoch:
-        """Return the sums as means."""
+        """Return the sums so far as an Epoch of means, with dev's metrics and the time."""
         # The columns of `add`, each summed over the batches; the last ones exist only for recipes with weights.
         n_queries, relevant, loss, zero, *weights = map(sum, zip(*self._batches, strict=True))
         epoch = Epoch(epoch=number, dev=dev, seconds=seconds, loss=loss / n_queries, satisfied=zero / n_queries)
@@ -130,10 +130,10 @@ def measure_dev(
     qrels: Qrels,
     document_parts: Callable[[], Tensor] | None = None,
 ) -> Dev:
-    """Metrics of a model's embeddings under a decoder.
+    """Measure a model's embeddings on the dev queries under a decoder.
 
-    queries: whose ids name the judgements. positions: (B,) theirs in the model. document_parts: gives (n, m, d) vectors
-    of the documents where the decoder scores several of each.
+    queries: their ids name the judgements. positions: (B,) the numbers of these queries in the model. document_parts:
+    returns (n, m, d) vectors of the documents, where the decoder scores several of each.
     """
     document_rows = model.encode_corpus()
     query_vectors = map_blocks(model.encode_query, positions)

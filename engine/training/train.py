@@ -142,7 +142,10 @@ def _finish_training(result: Trained, samples: Samples, path: Path | None, repor
 
 
 def prepare_run(recipe: Recipe, samples: Samples, seed: int, reporter: Reporter = SILENT) -> PreparedRun:
-    """Build the training loop's inputs for a recipe, with initial weights drawn from the seed."""
+    """Build the training loop's inputs for a recipe, with initial weights drawn from the seed.
+
+    Raises as `Recipe.build`.
+    """
     with report_to(*reporter):
         built, space = recipe.build(samples, generator_of(seed, -1)), samples.space
     # Models number the dev queries after the training queries.

@@ -101,7 +101,7 @@ def compute_means(metric_values: Mapping[str, np.ndarray]) -> dict[str, float]:
 
 
 def compute_result_digest(cell_key: str, metric_values: Mapping[str, np.ndarray]) -> str:
-    """Digest the rounded values, so that equal results have equal digests."""
+    """Compute a digest of the rounded values, so that equal results have equal digests."""
     digest_parts: list[Any] = [cell_key]
     for metric in sorted(metric_values):
         # Adding 0.0 turns −0.0 into 0.0, and one NaN stands for all, so that equal values have equal bytes.
@@ -112,7 +112,7 @@ def compute_result_digest(cell_key: str, metric_values: Mapping[str, np.ndarray]
 
 @cache
 def read_versions() -> Mapping[str, str]:
-    """Look up the versions of Python, Frontier, torch and NumPy."""
+    """Return the versions of Python, Frontier, torch and NumPy."""
     version_numbers = {"python": platform.python_version()}
     for package in (PACKAGE, "torch", "numpy"):
         try:

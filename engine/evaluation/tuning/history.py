@@ -38,7 +38,7 @@ class PastStudy:
 
 
 def record_study(store: Store, result: Tuned, tuned: str, asked: Mapping[str, Any]) -> PastStudy:
-    """Store a result; a later result of the same question replaces it.
+    """Store a tuning's result in the history; an earlier one of the same question is replaced.
 
     tuned: what was tuned, in words; asked: plain values that identify the question
     """

@@ -253,7 +253,7 @@ def choose(
 
 
 def _check_names(argument: str, names: Sequence[str] | None, kind: Literal["selector", "scorer"]) -> list[str]:
-    """Return the names without repetitions, none for None. Raises ParamError."""
+    """Return the names without repetitions, an empty list for None. Raises ParamError for unknown ones."""
     available = list(methods(kind))
     if unknown := list(filterfalse(available.__contains__, names or ())):
         raise ParamError(f"{argument} must be among {', '.join(available)}; got {unknown[0]!r}")
@@ -268,7 +268,7 @@ def make_baseline() -> Decoder:
 def build_families(
     selectors: Sequence[str] | None = None, scorers: Sequence[str] | None = None, points: int = 11
 ) -> "list[Family]":
-    """Build the settings that `choose` measures: a family per selector and scorer, without the baseline.
+    """Build the candidates of `choose`: settings for each scorer and selector, but not the baseline.
 
     The arguments are those of `choose`. Raises ParamError.
     """
@@ -306,10 +306,11 @@ class Family:
         return len(list(self.settings))
 
     def find_path_selector(self, stage: Stage) -> Selector | None:
-        """Return the selector if its one free parameter has a path and it sees all documents' vectors, else None."""
+        """Return the selector if its free parameter can be solved for all values at once, else None."""
         if not isinstance(stage, Selector) or stage.path_range is None or len(self.settings.free) != 1:
             return None
         (param,) = self.settings.free
+        # A path needs the inner products of all documents: no other scorer, no pool.
         is_path = param.name == stage.path_parameter and self.template == Decoder(self.template.select)
         return stage if is_path else None
 
@@ -333,7 +334,7 @@ class _Study:
         metrics: Iterable[str], sweep_options: Mapping[str, Any], seed: int, resamples: int, progress: Progress | None,
         on_cell: Callable[[Cell], None] | None,
     ) -> "_Study":  # fmt: skip
-        """Check the arguments.
+        """Check a tuning's arguments, and store them as the steps of the study take them.
 
         judged_data: queries, judgements by split, names of dev and test; metrics: reported besides the objective's
         """
@@ -404,8 +405,9 @@ class _Study:
     def _find_best(
         self, family: Family, cells: dict[Stage, Cell], base: Cell, every_value: bool, is_reported: bool
     ) -> tuple[Candidate, TunedChoice]:
-        """Return the best setting of a family and the reason; add what is measured for it to its cells."""
+        """Choose a family's best setting; return it as a candidate, with the reason. Adds to `cells`."""
         n_settings, stage = len(cells), next(iter(cells))
+        # With a path every value of the parameter is compared, else the measured settings only.
         path_selector = family.find_path_selector(stage) if every_value else None
         if path_selector is None:
             stage, choice, details = choose_setting(self.objective, cells, base, self.options["k"], self.seed)
@@ -424,7 +426,7 @@ class _Study:
         return Candidate(decoder=decoder, dev=cell, test=None, **details), choice
 
     def _move_best_first(self, candidates: list[Candidate], base: Cell) -> TunedChoice:
-        """Move the best candidate to the front; return why it is the best."""
+        """Move the best candidate to the front of the list; return the choice with its reason."""
         objective, k = self.objective, self.options["k"]
         dev_cells = [candidate.dev for candidate in candidates]
         common_cells = paired.align_on_common_queries([base, *dev_cells], objective.metrics, k)
@@ -441,7 +443,7 @@ class _Study:
     def _measure(
         self, decoders: Sequence[Decoder], split: str, progress: Progress | None = None, is_reported: bool = False
     ) -> dict[str, Cell]:
-        """Measure decoders on a split, by label in their order; is_reported: pass each cell to `on_cell`."""
+        """Return label → measured cell of decoders on a split; is_reported: pass each cell to `on_cell`."""
         by_label, options = {}, {**self.splits[split], **self.options, **self.sweep_options}
         for cell in sweep(list(decoders), progress=progress, **options):
             by_label[cell.label] = cell
@@ -450,7 +452,7 @@ class _Study:
         return {decoder.label: by_label[decoder.label] for decoder in decoders}
 
     def _measure_all(self, families: Sequence[Family], reference: Decoder, several: bool) -> TriedCells:
-        """Measure every setting of each family's grid, and the baseline, on dev."""
+        """Measure every setting of each family, and the baseline, on dev; return cells by family, baseline."""
         # The baseline first, as settings that are finished before it have nothing to be compared with.
         decoders = [reference, *chain.from_iterable(families)]
         is_local = self.sweep_options["workers"] is None and self.sweep_options["cluster"] is None
@@ -471,11 +473,12 @@ class _Study:
         return tried_cells, by_label[reference.label]
 
     def _measure_searched(self, family: Family, reference: Decoder, n_trials: int) -> TriedCells:
-        """Measure the settings that a search tries, and the baseline, on dev."""
+        """Measure on dev the settings that a search tries, and the baseline; return both."""
         base = self._measure([reference], self.dev, is_reported=True)[reference.label]
         cells: dict[Stage, Cell] = {}
 
         def measure_goals(stages: Iterable[Stage]) -> dict[Stage, tuple[float, ...] | None]:
+            """Return each setting's numbers to maximise, None if it answers too few queries."""
             goals: dict[Stage, tuple[float, ...] | None] = dict.fromkeys(stages)
             # A search may suggest a setting again, which is measured once.
             new_decoders = list(map(family.make_decoder, filterfalse(cells.__contains__, goals)))
@@ -512,7 +515,10 @@ def _compute_margin(cell: Cell, base: Cell, objective: Objective) -> float:
 
 
 def choose_setting(objective: Objective, cells: Mapping[Stage, Cell], base: Cell, k: int, seed: int) -> StageChoice:
-    """Return the best setting among those that answer enough queries, the reason, and details for its `Candidate`."""
+    """Choose the best of the measured settings that answer enough queries.
+
+    Return it, the choice with its reason, and details for its `Candidate`. Raises DataError if none does.
+    """
     stages = [stage for stage, cell in cells.items() if _answers_enough(cell, base, objective)]
     left_out = tuple(_format_cell(cell, base) for stage, cell in cells.items() if stage not in stages)
     if not stages:
@@ -524,6 +530,7 @@ def choose_setting(objective: Objective, cells: Mapping[Stage, Cell], base: Cell
     margin = compute_margins(objective, common_cells.values)
 
     def choose_by(means: Mapping[str, np.ndarray]) -> TunedChoice:
+        """Choose from means by metric, the baseline's first."""
         return objective.choose(*_split_off_baseline(means), tie_order, k, _format_cell(base, base), margin)
 
     choice = choose_by(common_cells.means)
@@ -540,7 +547,7 @@ def _split_off_baseline(means: Mapping[str, np.ndarray]) -> tuple[dict[str, np.n
 
 
 def compute_margins(objective: Objective, metric_values: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Compute how much less than its mean each of m settings keeps with confidence, (m,).
+    """Return (m,) margins: a setting's mean Recall less its margin is what it keeps with confidence.
 
     metric_values: (n, 1 + m), the baseline first
     """
@@ -551,7 +558,10 @@ def compute_margins(objective: Objective, metric_values: Mapping[str, np.ndarray
 
 
 def choose_value(objective: Objective, curve: Curve, base: Cell, seed: int) -> StageChoice:
-    """Return the selector at the middle of a curve's best interval, the reason, and details for its `Candidate`."""
+    """Choose a parameter's value from a curve: near the middle of the interval that is best.
+
+    Return the selector, the choice with its reason, and details for its `Candidate`.
+    """
     assert curve.steps is not None
     metrics, k = objective.metrics, curve.k
     is_common = paired.find_complete_queries(base, metrics)
@@ -567,6 +577,7 @@ def choose_value(objective: Objective, curve: Curve, base: Cell, seed: int) -> S
     interval_edges = np.append(piece_starts, curve.interval[1])
 
     def choose_piece(means: Any, base_means: Any, values: np.ndarray, margin: np.ndarray) -> TunedChoice:
+        """Choose among values by their means; ties go to the value nearest to the default."""
         distances = np.abs(values - curve.declared.default).round(9)
         tie_order = list(zip(distances.tolist(), values.tolist(), strict=True))
         return objective.choose(means, base_means, tie_order, k, _format_cell(base, base), margin)
@@ -609,7 +620,7 @@ def choose_value(objective: Objective, curve: Curve, base: Cell, seed: int) -> S
 
 
 def _measure_gap(metric: str, dev_cells: Sequence[Cell], test_cells: Sequence[Cell], resamples: int, seed: int) -> Gap:
-    """Compare the gain on dev with the gain on test; each split's cells are the chosen one and the baseline's."""
+    """Compare what the chosen setting gains over the baseline on dev with its gain on test."""
     split_means, split_gains = [], []
     for cell, base in (dev_cells, test_cells):
         paired_values = np.stack([cell.values[metric], base.values[metric]], axis=1)

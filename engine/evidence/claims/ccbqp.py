@@ -367,10 +367,9 @@ def measure_c13(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
     for name, clusters in (("random", 0), ("clustered", 4)):
         cases[name] = [_draw_pool(rng, clusters) for _ in range(count)]
     for judged in judged_sets:
-        # `every`: all test queries, of which some are drawn.
-        every = judged.queries("test")
-        rows = np.sort(rng.choice(len(every), min(count, len(every)), replace=False)).tolist()
-        cases[f"{judged.name}'s most relevant"] = [pool[1:] for pool in iterate_pools(judged.space, every.take(rows))]
+        queries = judged.queries("test")
+        rows = np.sort(rng.choice(len(queries), min(count, len(queries)), replace=False)).tolist()
+        cases[f"{judged.name}'s most relevant"] = [pool[1:] for pool in iterate_pools(judged.space, queries.take(rows))]
     gaps = {}
     for (name, pools), weight in product(cases.items(), (0.5, 0.7, 0.9)):
         gaps[f"{name}, θ {weight}"] = round_significant(_compute_gap(rows, query, weight) for rows, query in pools)

@@ -400,13 +400,13 @@ def spread_ratio(trained_grid: np.ndarray, frozen_grid: np.ndarray, seed: int) -
     all_columns = np.concatenate([*trained_grid, *frozen_grid], axis=1)
 
     # The best setting less the median one, mean over seeds: a flat surface has a small spread.
-    def of(mean_values: np.ndarray) -> float:
+    def compute_ratio(mean_values: np.ndarray) -> float:
         surfaces = mean_values.reshape(2, -1, trained_grid.shape[2])
         spreads = (surfaces.max(2) - np.median(surfaces, axis=2)).mean(1)
         return float(spreads[0] / spreads[1])
 
-    drawn_ratios = list(map(of, bootstrap_means(all_columns, 1000, seed)))
-    return [of(all_columns.mean(0)), *percentile_ends(drawn_ratios)]
+    drawn_ratios = list(map(compute_ratio, bootstrap_means(all_columns, 1000, seed)))
+    return [compute_ratio(all_columns.mean(0)), *percentile_ends(drawn_ratios)]
 
 
 TEN_STEPS = engine.grid("nnn", fill="strict", solver="fista", iterations=10)

@@ -205,7 +205,7 @@ def _regret_excess(rng: np.random.Generator) -> float | None:
 
 
 def _square_excess(rng: np.random.Generator) -> float:
-    """Return the step's mean square less the paper's formula for it; 0 but for rounding if it is right."""
+    """Return the step's mean square less the theorem's bound for it in a random case."""
     session, query, right_row = draw_session(rng, mode="full")
     mean_square, right_chance = 0.0, 0.0
     for chance, event in enumerate_events(session, query, right_row):
@@ -531,7 +531,7 @@ def _measure_lost_recall(judged_set: JudgedSet, seed: int) -> Measurement:
     cost=15,
 )
 def measure_o15(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Measure O15: a 64-dimension encoder after one pass less the full one before it, in points by query."""
+    """Measure O15: the first 64 dimensions after one pass less all of them before, in points by query."""
 
     def compare(deployment: JudgedDeployment) -> dict[str, np.ndarray]:
         strong = deployment.values(deployment.held_out)

@@ -536,9 +536,9 @@ def fit_per_query(lengths: Sequence[float], raw_values: Sequence[float]) -> list
     return slopes
 
 
-def by_length(of_set: Mapping[str, Mapping[str, Sequence[float]]], system_name: str, system: str) -> list[list[float]]:
-    """Length by length, rising, the differences of two systems query by query."""
-    return [np.subtract(of_set[str(n)][system_name], of_set[str(n)][system]).tolist() for n in LENGTHS]
+def by_length(values: Mapping[str, Mapping[str, Sequence[float]]], system_name: str, system: str) -> list[list[float]]:
+    """Return, for each length of passages, the differences of two systems query by query."""
+    return [np.subtract(values[str(n)][system_name], values[str(n)][system]).tolist() for n in LENGTHS]
 
 
 hybrid_claim = partial(claim, measure=measure_sparse_and_dense, sets=(*PASSAGE_SETS, "toollens"), cost=180)
@@ -651,15 +651,15 @@ def _time_passages(
 
 
 def choose_in_time(
-    places: Sequence[int], this_half: Sequence[AnnResult], other_half: Sequence[AnnResult], milliseconds: float
+    candidates: Sequence[int], this_half: Sequence[AnnResult], other_half: Sequence[AnnResult], milliseconds: float
 ) -> int:
     """Return the index of the search that is best on the other half among those within `milliseconds`.
 
-    The quickest if none is. places: the indices to choose from
+    The quickest if none is. candidates: the indices to choose from
     """
-    quick_ones = [search_index for search_index in places if this_half[search_index].milliseconds <= milliseconds]
+    quick_ones = [search_index for search_index in candidates if this_half[search_index].milliseconds <= milliseconds]
     if not quick_ones:
-        return min(places, key=lambda search_index: this_half[search_index].milliseconds)
+        return min(candidates, key=lambda search_index: this_half[search_index].milliseconds)
     # The other half chooses by quality; time is measured on this one, where the search must be quick enough.
     return max(quick_ones, key=lambda index: (other_half[index].mean["mrr"], -this_half[index].milliseconds))
 
@@ -749,16 +749,16 @@ def judge_l15(measured: Measurement) -> Ruling:
     lengths of their relevant documents, and over passages that contain the query, by the length of passages.
     """
     gain_cells, cell_curves = {}, {}
-    for name, of_set in measured.items():
-        question_values = of_set["questions"]["mrr"]
+    for name, set_values in measured.items():
+        question_values = set_values["questions"]["mrr"]
         query_gains = np.subtract(question_values["hybrid"], question_values["dense"]).tolist()
-        gain_cells[f"{name}, questions, per doubling"] = fit_per_query(of_set["lengths"], query_gains)
-        if of_set["contained"]:
-            passage_gains = by_length(of_set["contained"], "hybrid", "dense beside hybrid")
+        gain_cells[f"{name}, questions, per doubling"] = fit_per_query(set_values["lengths"], query_gains)
+        if set_values["contained"]:
+            passage_gains = by_length(set_values["contained"], "hybrid", "dense beside hybrid")
             growth = f"{name}, contained, per doubling"
             gain_cells[growth] = fit_doubling(LENGTHS, passage_gains)
             systems = {"hybrid": "hybrid", "dense": "dense beside hybrid"}
-            cell_curves[growth] = mrr_curves(of_set["contained"], name, systems)
+            cell_curves[growth] = mrr_curves(set_values["contained"], name, systems)
     return rules.add_curves(rules.difference(gain_cells, margin=1.0), cell_curves)
 
 

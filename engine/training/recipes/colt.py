@@ -86,10 +86,10 @@ class Graphs(TrainableEncoder):
         # Not registered as a submodule: it is frozen here.
         object.__setattr__(self, "_before", previous)
         scenes = list(dict.fromkeys(samples.relevant))
-        number = {members: scene_index for scene_index, members in enumerate(scenes)}
-        self.scene = torch.tensor([number[members] for members in samples.relevant], device=rows.device)
-        everything = samples.batch(torch.arange(len(samples)))
-        self.judged = torch.stack([everything.query, everything.document])
+        scene_numbers = {members: scene_index for scene_index, members in enumerate(scenes)}
+        self.scene = torch.tensor([scene_numbers[members] for members in samples.relevant], device=rows.device)
+        full_batch = samples.batch(torch.arange(len(samples)))
+        self.judged = torch.stack([full_batch.query, full_batch.document])
         self.staged = torch.stack([torch.arange(len(samples), device=rows.device), self.scene])
         self.mean = _build_mean_matrix(scenes, rows)
         self.full = self.adjacency(self.judged, len(rows)), self.adjacency(self.staged, len(scenes))
@@ -125,9 +125,9 @@ class Graphs(TrainableEncoder):
 
     def views(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
         """Return queries, documents, scenes of the document graph, and queries, scenes of the scene graph."""
-        of_documents, of_scenes = self.graphs
-        q1, t1 = self.propagate(of_documents, self.t)
-        q2, s2 = self.propagate(of_scenes, torch.sparse.mm(self.mean, self.t))
+        document_graph, scene_graph = self.graphs
+        q1, t1 = self.propagate(document_graph, self.t)
+        q2, s2 = self.propagate(scene_graph, torch.sparse.mm(self.mean, self.t))
         return q1, t1, torch.sparse.mm(self.mean, t1), q2, s2
 
     def encode_query(self, positions: Tensor) -> Tensor:

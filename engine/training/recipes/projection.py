@@ -260,9 +260,9 @@ class SampledSoftmax:
         relevant = batch.relevance(relevant_columns, len(documents))
         score = max_inner_products(self.model.encode_query(batch.positions), self.model.encode_parts(documents))
         if not self.recipe.in_batch:
-            listed = relevant.clone()
-            listed[query_index, negative_columns] = True
-            score = score.masked_fill(~listed, MASKED_SCORE)
+            is_listed = relevant.clone()
+            is_listed[query_index, negative_columns] = True
+            score = score.masked_fill(~is_listed, MASKED_SCORE)
         return Losses(info_nce(score, relevant, self.recipe.tau))
 
 
