@@ -134,7 +134,7 @@ class Coverage:
 
 
 def load_judgements(space: Space, query_ids: Sequence[str], qrels: Qrels) -> Judgements:
-    """Return the judgements of queries as arrays, cached by corpus, ids and judgements."""
+    """Build the judgements of queries as arrays; cached by corpus, ids and judgements."""
     query_ids = tuple(query_ids)
     cache_key = ("judgements", space.corpus.digest, query_ids, qrels.digest)
     return _get_or_build(cache_key, lambda: _build_judgements(space, query_ids, qrels))
@@ -266,7 +266,7 @@ def _expand_segments(segment_starts: np.ndarray, segment_index: np.ndarray) -> t
 
 
 def _divide_or_nan(numerator: np.ndarray, denominator: np.ndarray) -> np.ndarray:
-    """Return the quotient; NaN where the denominator is 0."""
+    """Return numerator / denominator, with NaN where the denominator is 0."""
     return numerator / np.where(denominator > 0, denominator, np.nan)
 
 

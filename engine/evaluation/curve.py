@@ -21,7 +21,7 @@ N_BANDS = 101
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Steps:
-    """Metrics of every query as step functions of λ.
+    """Every query's metrics as step functions of λ, all queries' steps one after another.
 
     query_index, step_starts: (T,) query and start of each step, query by query, ascending; values: metric → (T,)
     """
@@ -32,7 +32,7 @@ class Steps:
 
     @cached_property
     def first_steps(self) -> np.ndarray:
-        """The (B,) positions of each query's first step."""
+        """The (B,) positions of each query's first step among all steps."""
         return np.flatnonzero(np.diff(self.query_index, prepend=-1))
 
     def select_queries(self, is_selected: np.ndarray) -> "Steps":
@@ -139,7 +139,7 @@ class Curve:
         return max(best_runs, key=lambda run: run[1] - run[0])
 
     def make_stage(self, value: float) -> Selector:
-        """Return the selector at a value of the parameter."""
+        """Make the selector with the curve's parameter at a value."""
         params = {**self.selector, self.parameter: value}
         params.pop("name", None)
         return make_selector(self.method, **params)

@@ -215,16 +215,16 @@ class _CurveRequest:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The selector's parameters without the one that the curve runs over."""
+        """The selector's parameters, without the one that the curve varies."""
         return {name: value for name, value in values_of(self.stage).items() if name != self.stage.path_parameter}
 
     @cached_property
     def data(self) -> dict[str, str]:
-        """Digests of the inputs by name."""
+        """The digests of the curve's inputs, by name."""
         return collect_digests(self.space, self.vectors, self.qrels, self.aspects)
 
     def make_key(self, k: int) -> str:
-        """Return the digest that identifies the curve at k."""
+        """Compute the key by which the store knows the curve at k."""
         key_parts = ["curve", self.stage.spec.name, self.settings, k, self.split, sorted(self.metrics), self.interval]
         return digest_of([json.dumps([*key_parts, self.facts, sorted(self.data.items()), read_versions()[PACKAGE]])])
 

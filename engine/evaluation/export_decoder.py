@@ -35,7 +35,7 @@ SERVE_HINT = "frontier answer --decoder setting.json serves it over the whole co
 
 @dataclass(frozen=True, kw_only=True)
 class ExportContext:
-    """The place where a decoder will be used; every default is a placeholder."""
+    """The surroundings in which an exported decoder is used: corpus, encoder, query, k; all have defaults."""
 
     k: int = 10  # number of documents a query gets
     corpus: str = "numpy-api"  # as load_dataset takes it
@@ -73,7 +73,7 @@ class Snippet:
 
 @dataclass(frozen=True)
 class StoreSearch:
-    """The vector stores' search that equals a selector."""
+    """The built-in search of vector stores that returns a selector's answers."""
 
     search: Literal["similarity", "mmr"]  # the name of the search
     weight: str | None = None  # the parameter that weighs relevance, 1 being relevance alone
@@ -99,7 +99,7 @@ class ExportTarget:
 
 
 class _NotExpressible(Exception):
-    """The reason why a target cannot express a decoder."""
+    """Raised where a target cannot express a decoder; the message is the reason."""
 
 
 def export(decoder: Decoder, target: str, use: ExportContext | None = None) -> Snippet:
@@ -369,11 +369,12 @@ def _write_service(decoder: Decoder, use: ExportContext) -> str:
 
 
 def _write_imports(module: str, imported_name: str) -> list[str]:
+    """Return the lines that import the engine and one name of an integration."""
     return ["import engine", f"from {module} import {imported_name}", ""]
 
 
 def _write_constructor(variable_name: str, adapter: str, decoder: Decoder, use: ExportContext, *more: str) -> list[str]:
-    """Write the lines that make an adapter, or call a function, with a decoder."""
+    """Write the Python lines that construct an adapter, or call a function, with a decoder."""
     decoder_argument = f"decoder=engine.Decoder({', '.join(_format_arguments(decoder))})"
     arguments = [f"    {argument}," for argument in (decoder_argument, f"k={use.k}", *more)]
     return [f"{variable_name} = {adapter}(", *arguments, ")"]
@@ -515,7 +516,7 @@ def _resolve_store_search(decoder: Decoder, use: ExportContext) -> tuple[str, fl
 
 
 def _resolve_set_size(decoder: Decoder, use: ExportContext) -> int:
-    """Return the number of documents a query gets, at most the pool."""
+    """Return how many documents a query gets: k, but no more than the pool holds."""
     return min(use.k, decoder.depth or use.k)
 
 
@@ -541,12 +542,13 @@ def _resolve_store_pool(decoder: Decoder, use: ExportContext, max_pool: int | No
 
 
 def _compute_diversity(weight: float) -> float:
-    """Return the weight of diversity for a weight of relevance."""
+    """Return 1 − the weight of relevance, for stores that weigh diversity."""
     # Twelve digits drop the noise of the subtraction.
     return float(f"{1 - weight:.12g}")
 
 
 def _wrap_comments(*notes: str) -> list[str]:
+    """Format notes as Python comments of at most 100 characters."""
     comments = [fill(note, 100, initial_indent="# ", subsequent_indent="#   ") for note in notes]
     return "\n".join(comments).split("\n")
 

@@ -32,7 +32,7 @@ _EQUALITY_DECIMALS = -round(math.log10(paired.TIE_TOLERANCE))
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class FrontierPoint:
-    """A decoder's point on the chart."""
+    """One setting on the chart: a cell with its means, their intervals, and if it is dominated."""
 
     point: Any  # its cell
     name: str  # short, of the decoder
@@ -67,12 +67,12 @@ class Frontier:
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The metrics among the axes, y first."""
+        """The metrics on the axes, y first; a time is none."""
         return tuple(dict.fromkeys(_list_metrics(self.y, self.x)))
 
     @property
     def direction(self) -> int:
-        """The direction in which x improves: 1 for a metric, −1 for a time."""
+        """The sign of a better x: 1 for a metric, −1 for a time."""
         return _axis_direction(self.x)
 
     @property
@@ -186,10 +186,12 @@ def format_axis_title(axis: str) -> str:
 
 
 def _list_metrics(*axes: str) -> list[str]:
+    """Return the axes that are metrics, without the time."""
     return [axis for axis in axes if axis != TIME_AXIS]
 
 
 def _axis_direction(axis: str) -> int:
+    """Return the sign of a better value: −1 for the time, 1 for a metric."""
     return -1 if axis == TIME_AXIS else 1
 
 
@@ -248,7 +250,7 @@ def select_best_per_method(frontier: Frontier, baseline: str, share: float) -> t
 
 
 def compute_floor(base: FrontierPoint, share: float) -> float:
-    """Return the smallest y that keeps a share of the baseline's, rounding allowed for."""
+    """Return the smallest y that keeps a share of the baseline's, within rounding."""
     return base.y - (1 - share) * abs(base.y) - paired.TIE_TOLERANCE
 
 

@@ -23,7 +23,7 @@ class HeatMapAxis:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """The values as people read them."""
+        """The axis's values as texts for people."""
         return tuple(UNSET if value is None else _format_value(value, str) for value in self.values)
 
 
@@ -131,7 +131,7 @@ def _build_axes(cells: list[Any]) -> list[HeatMapAxis]:
 
 
 def _find_position(cell: Any, axes: Iterable[HeatMapAxis]) -> tuple[int, ...]:
-    """Return the index of a cell along each axis."""
+    """Return a cell's index along each axis."""
     return tuple(axis.values.index(cell.decoder["select"][axis.name]) for axis in axes)
 
 
@@ -164,7 +164,7 @@ def compute_importance(points: Iterable[Any], metric: str, k: int = 10) -> dict[
 
 @dataclass(frozen=True, kw_only=True)
 class Slice:
-    """The m settings of one selector along one of its parameters, rising, with values that are no numbers last."""
+    """One selector's m settings along one parameter, ascending; values that are no numbers come last."""
 
     name: str  # of the parameter
     symbol: str

@@ -48,12 +48,12 @@ class RetrievedSets:
 
     @cached_property
     def index(self) -> np.ndarray:
-        """The (B, k) rows as an array on the CPU."""
+        """The (B, k) rows as a NumPy array."""
         return self.rows.cpu().numpy()
 
     @cached_property
     def judgements(self) -> Judgements:
-        """The judgements of the sets' queries."""
+        """The judgements of each set's query, as arrays."""
         judgements = load_judgements(self.space, self.ids, self.qrels or Qrels({}))
         return judgements if self.query_index is None else judgements.select_queries(self.query_index)
 
@@ -74,12 +74,13 @@ class RetrievedSets:
 
     @cached_property
     def coverage(self) -> Coverage:
-        """The aspects of the sets' queries and the documents that cover them."""
+        """The aspects of each set's query, as arrays, with the documents that cover them."""
         coverage = load_coverage(self.space, self.ids, self.aspects or {}, self.rows.shape[1])
         return coverage if self.query_index is None else coverage.select_queries(self.query_index)
 
     def iterate_sets(self) -> Iterator[tuple[str, np.ndarray]]:
-        """Yield the query's id and the rows of each set, without pads."""
+        """Yield each set's query id and rows, without pads."""
+        # `query_index` is given where several sets belong to one query.
         query_index = range(len(self.ids)) if self.query_index is None else self.query_index.tolist()
         for position, row_index in zip(query_index, self.index, strict=True):
             yield self.ids[position], row_index[row_index >= 0]
@@ -134,11 +135,13 @@ class Measures:
 
 
 def _compute_ndcg(sets: RetrievedSets) -> np.ndarray:
+    """Return the (B,) nDCG of the sets; NaN without a relevant document."""
     ideal_gain = _discount_grades(sets.judgements.compute_ideal_grades(sets.rows.shape[1]))
     return _discount_grades(sets.grades) / np.where(ideal_gain > 0, ideal_gain, np.nan)
 
 
 def _compute_reciprocal_rank(sets: RetrievedSets) -> np.ndarray:
+    """Return the (B,) 1 / rank of the first relevant document, 0 without one."""
     return np.where(sets.hits.any(1), 1 / (sets.hits.argmax(1) + 1), 0.0)
 
 
@@ -266,12 +269,12 @@ def title_of(metric: str) -> str:
 
 
 def map_values(function: Callable[[ValueT], ResultT], mapping: Mapping[str, ValueT]) -> dict[str, ResultT]:
-    """Apply a function to each value of a mapping, for example of metric → (n,) values; the keys stay."""
+    """Return the mapping with a function applied to each of its values."""
     return dict(zip(mapping, map(function, mapping.values()), strict=True))
 
 
 def mean_of_defined(values: np.ndarray) -> float:
-    """Return the mean of (n,) values without NaN; NaN where all are."""
+    """Return the mean of (n,) values, NaN left out; NaN if all are."""
     defined = values[~np.isnan(values)]
     return float(defined.mean()) if len(defined) else float("nan")
 
@@ -389,7 +392,7 @@ def _count_undefined(values: np.ndarray) -> int:
 
 
 def _map_query_values(query_ids: Sequence[str], values: np.ndarray) -> dict[str, float]:
-    """Return query id → value, without NaN."""
+    """Return query id → value, for the queries whose value is not NaN."""
     is_defined = ~np.isnan(values)
     defined_ids = query_ids if is_defined.all() else compress(query_ids, is_defined)
     return dict(zip(defined_ids, values[is_defined].tolist(), strict=True))
@@ -495,19 +498,20 @@ def _iterate_vector_blocks(vectors: Tensor, row_index: Tensor) -> Iterator[tuple
 
 
 def _sum_sets(unique_vectors: Tensor, position_index: Tensor) -> Tensor:
-    """Return the (b, d) sums of the vectors at the (b, k) positions."""
+    """Return (b, d) sums: for each row of (b, k) positions the vectors there."""
     # embedding_bag sums rows without building the (b, k, d) tensor.
     return embedding_bag(position_index, unique_vectors, mode="sum")
 
 
 def _normalize_rows(vectors: Tensor) -> Tensor:
-    """Scale rows to length 1; zero rows stay."""
+    """Scale rows to length 1; rows of zeros stay zero."""
     # A zero row is divided by 1: its cosines are 0, not NaN.
     row_norms: Tensor = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
     return vectors / row_norms.masked_fill(row_norms == 0, 1)
 
 
 def _discount_grades(grades: np.ndarray) -> np.ndarray:
+    """Return the (B,) discounted gain of (B, k) grades by rank."""
     # Järvelin & Kekäläinen 2002: the grade at rank r counts 1 / log2(r + 1).
     discounted_sums: np.ndarray = (grades / np.log2(np.arange(2, grades.shape[1] + 2))).sum(1)
     return discounted_sums

@@ -39,7 +39,7 @@ class AlignedCells:
         return {metric: values.mean(0) for metric, values in self.values.items()}
 
     def column(self, metric: str, label: str) -> np.ndarray:
-        """Return the (queries,) values of the cell with a label."""
+        """Return the (queries,) values of the cell with this label in a metric."""
         values: np.ndarray = self.values[metric][:, [cell.label for cell in self.cells].index(label)]
         return values
 
@@ -57,13 +57,13 @@ def select_cells(points: Iterable[Any], k: int) -> list[Any]:
 
 
 def select_distinct(points: Iterable[Any], k: int) -> list[Any]:
-    """Select the cells at k as `select_cells`, each label once; of several, the last one in the place of the first."""
+    """Select the cells at k, one for each label; of several the last one measured."""
     cells = select_cells(points, k)
     return list(dict(zip(map(attrgetter("label"), cells), cells, strict=True)).values())
 
 
 def find_complete_queries(cell: Any, metrics: Iterable[str]) -> np.ndarray:
-    """Return the (queries,) mask of the queries for which a cell has all of the metrics."""
+    """Return a (queries,) mask of the queries for which a cell has every one of the metrics."""
     is_complete: np.ndarray = np.all(np.isfinite([cell.values[metric] for metric in metrics]), axis=0)
     return is_complete
 
@@ -148,13 +148,13 @@ def rank_query_differences(
 
 
 def needs_scorer_names(points: Iterable[Any]) -> bool:
-    """Return True if cells differ in their scorers or rerank; a run of another system has no scorers."""
+    """Return True if names must mention scorers: they differ, or a cell reranks."""
     scorer_chains = {scorer_chain(cell.decoder) for cell in points if cell.decoder.get("retrieve")}
     return len(scorer_chains) > 1 or any(map(itemgetter(1), scorer_chains))
 
 
 def scorer_chain(decoder: Mapping[str, Any]) -> tuple[frozenset[Any], frozenset[Any]]:
-    """Return the scorers of a decoder, given as plain values, in a form that compares with their parameters."""
+    """Return a decoder's retrieve and rerank stages in a form that can be compared and hashed."""
     return frozenset((decoder.get("retrieve") or {}).items()), frozenset((decoder.get("rerank") or {}).items())
 
 
@@ -186,11 +186,12 @@ def describe_guarantee(stage: Mapping[str, Any]) -> str:
 
 
 def _has_wording(param: Param | None) -> bool:
+    """Return True if the parameter is a choice whose options have words for people."""
     return isinstance(param, Choice) and bool(param.words)
 
 
 def format_stage_call(name: str, texts: Mapping[str, str]) -> str:
-    """Format a stage as files and code do: name(l1=0.1, l2=0.1)."""
+    """Format a stage as code, such as "nnn(l1=0.1, l2=0.1)"."""
     arguments = ", ".join(f"{param}={value_text}" for param, value_text in texts.items())
     return f"{name}({arguments})" if arguments else name
 
@@ -200,7 +201,7 @@ StageFormat = Callable[[str, Mapping[str, str]], str]
 
 
 def short_names(cells: Sequence[Any], stage_format: StageFormat = format_stage) -> tuple[str, ...]:
-    """Return short names that distinguish decoders; scorers are named only if they differ or one reranks."""
+    """Return names that tell the cells apart; scorers are named only if they differ or one reranks."""
     with_scorers = needs_scorer_names(cells)
     return tuple(format_decoder(cell.decoder, with_scorers, stage_format=stage_format) for cell in cells)
 
@@ -234,7 +235,7 @@ def format_decoder(
 
 
 def none_last_key(value: Any) -> tuple[bool, Any]:
-    """Return a sort key that puts numbers in order and None after them, as declared grids do."""
+    """Return a sort key by which numbers ascend and None comes last."""
     return (value is None, 0 if value is None else value)
 
 
@@ -244,12 +245,12 @@ def varying_parameters(cells: Sequence[Any]) -> list[str]:
 
 
 def find_varying(settings: Sequence[Mapping[Any, Any]]) -> list[Any]:
-    """Return the keys of the first of several mappings that have more than one value among them."""
+    """Return the keys with more than one value among the mappings, in the order of the first mapping."""
     return [key for key in settings[0] if len({values.get(key) for values in settings}) > 1]
 
 
 def common_form(param: Param, cells: Iterable[Any]) -> Param:
-    """Return the variant of a selector's parameter that all cells use; the declaration if they differ."""
+    """Return the variant of a parameter that all cells use, or its declaration if they differ."""
     param_forms = {form_of(param, cell.decoder["select"])[1] for cell in cells}
     return param_forms.pop() if len(param_forms) == 1 else param
 

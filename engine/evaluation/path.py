@@ -54,7 +54,7 @@ class Path:
 
     @cached_property
     def rankings(self) -> np.ndarray:
-        """The (m, k) rows between neighbouring breakpoints, best first, −1 pads."""
+        """The (m, k) corpus rows of each piece between breakpoints, best first, −1 pads."""
         return self._pad_rows(self.lines.picks[self.lines.last])
 
     @cached_property
@@ -84,6 +84,7 @@ class Path:
         return Ranking(row_index, pick_gains, ({"candidates": self.candidates.count},))
 
     def _pad_rows(self, picks: np.ndarray) -> np.ndarray:
+        """Convert (m, ·) picks to corpus rows, and pad them with −1 to k columns."""
         pool_rows = self.candidates.pool
         corpus_rows = picks if pool_rows is None else np.where(picks < 0, -1, pool_rows[0].cpu().numpy()[picks])
         return np.pad(corpus_rows, ((0, 0), (0, self.k - picks.shape[1])), constant_values=-1)
@@ -168,7 +169,7 @@ def make_path_stage(selector: str | Selector, fixed_params: Mapping[str, Any]) -
 
 
 def check_path_interval(stage: Selector, interval: Sequence[float]) -> tuple[float, float]:
-    """Check the interval of a path and return its ends."""
+    """Check that an interval lies in the path parameter's range, and return its ends."""
     path_param = _restrict_parameter(stage, interval)
     return path_param.low, path_param.high
 

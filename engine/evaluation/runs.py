@@ -59,7 +59,7 @@ class RankedRun:
 
     @property
     def label(self) -> str:
-        """The label of its cells."""
+        """The label of the run's cells: "run " and its name."""
         # No stage has a name with a space, so a run is never taken for a decoder.
         return f"run {self.name}"
 

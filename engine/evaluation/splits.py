@@ -58,12 +58,13 @@ def three_way(qrels: Qrels, seed: int = 0, shares: tuple[float, float, float] = 
 
 
 def subsample(qrels: Qrels, max_queries: int, seed: int = 0) -> Qrels:
-    """Return the judgements of at most `max_queries` queries; a smaller sample is part of a larger one."""
+    """Return the judgements of at most `max_queries` queries; larger samples contain smaller ones."""
     query_order = sorted(qrels.grades, key=lambda query_id: digest_of([str(seed), query_id]))
     return _restrict_qrels(qrels, query_order[:max_queries])
 
 
 def _restrict_qrels(qrels: Qrels, query_ids: Iterable[str]) -> Qrels:
+    """Return the judgements of these queries alone."""
     # A set makes the membership test constant for large samples.
     selected_ids = set(query_ids)
     return Qrels({query_id: grades for query_id, grades in qrels.grades.items() if query_id in selected_ids})

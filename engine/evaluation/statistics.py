@@ -266,6 +266,7 @@ def build_comparisons(
 
 
 def _count_wins(differences: np.ndarray) -> WinCounts:
+    """Count the differences above, near and below 0."""
     n_wins, n_losses = int((differences > paired.TIE_TOLERANCE).sum()), int((differences < -paired.TIE_TOLERANCE).sum())
     return WinCounts(n_wins, len(differences) - n_wins - n_losses, n_losses)
 
@@ -372,6 +373,6 @@ def estimate_queries_needed(
 
 
 def _compute_power(n_queries: int, effect_size: float, alpha: float) -> float:
-    """Return the probability that the test rejects; effect_size: mean over standard deviation."""
+    """Return the chance that the t-test rejects; effect_size: mean over standard deviation."""
     critical_value, shift = stdtrit(n_queries - 1, 1 - alpha / 2), effect_size * math.sqrt(n_queries)
     return float(1 - nctdtr(n_queries - 1, shift, critical_value) + nctdtr(n_queries - 1, shift, -critical_value))

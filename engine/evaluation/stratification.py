@@ -45,7 +45,7 @@ class Stratum:
 
 
 def _find_relevant_rows(corpus: Corpus, qrels: Qrels, query_id: str) -> list[int]:
-    """Return the rows of the relevant documents that the corpus has."""
+    """Return the corpus rows of a query's relevant documents, those outside the corpus left out."""
     return [corpus.position[doc_id] for doc_id in qrels.relevant(query_id) if doc_id in corpus.position]
 
 

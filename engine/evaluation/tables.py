@@ -78,6 +78,7 @@ def _build_row_sections(cell: Cell, name: str) -> tuple[dict[str, Any], ...]:
 
 
 def _prefix_keys(prefix: str, mapping: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the mapping with a prefix before each key."""
     return {f"{prefix}{key}": value for key, value in mapping.items()}
 
 
@@ -139,12 +140,12 @@ def format_csv(data_frame: DataFrame) -> str:
 
 
 def guard_formula(text: str) -> str:
-    """Put an apostrophe before text that a spreadsheet would take for a formula; `unguard_formula` undoes it."""
+    """Put an apostrophe before text that a spreadsheet would run as a formula."""
     return "'" + text if text.lstrip(_SKIPPED_PREFIXES).startswith(FORMULA_PREFIXES) else text
 
 
 def unguard_formula(cell: str) -> str:
-    """Return the text of a cell that `guard_formula` wrote."""
+    """Return the original text of a cell that `guard_formula` wrote."""
     return cell[1:] if cell.startswith("'") and cell.lstrip(_SKIPPED_PREFIXES).startswith(FORMULA_PREFIXES) else cell
 
 
@@ -173,6 +174,7 @@ def read_table(path: str | Path) -> DataFrame:
 
 
 def _is_text_column(name: str) -> bool:
+    """Return True if the column holds text even where its values look like numbers."""
     return name in TEXT_COLUMNS or name.startswith(PROVENANCE_PREFIX)
 
 

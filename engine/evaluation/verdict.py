@@ -69,10 +69,12 @@ def find_verdict(frontier: Frontier, baseline: str, share: float, comparisons: C
 
 
 def _more_of(metric: str) -> str:
+    """Return the words for more of a metric, such as "more Recall"."""
     return GAIN_WORDINGS.get(metric, (f"more {title_of(metric)}", ""))[0]
 
 
 def _verb_of(metric: str) -> str:
+    """Return the verb that goes with the words of `_more_of`: "is" or "has"."""
     return "is" if metric in GAIN_WORDINGS else "has"
 
 
@@ -117,11 +119,12 @@ def change(comparison: Comparison) -> str:
 
 
 def _format_difference_size(comparison: Comparison) -> str:
-    """Format a difference without sign, as a share of the baseline's mean if that is above 0."""
+    """Format a difference without its sign: as a share of the baseline's mean if that is above 0."""
     if comparison.baseline_mean > 0:
         return _format_share(abs(comparison.difference) / comparison.baseline_mean)
     return signed(abs(comparison.difference)).lstrip("+")
 
 
 def _format_share(value: float) -> str:
+    """Format a share in percent, with a decimal if it is below 1 %."""
     return percent(value, 0 if value >= 0.01 else 1)

@@ -52,7 +52,7 @@ class JudgedDeployment:
     hops: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def run(self, seed: int, **changes: Any) -> Simulated:
-        """Simulate a deployment with a seed of order and draws; changes: as `simulate` takes it."""
+        """Simulate the deployment once; seed: of order and draws, changes: arguments of `simulate`."""
         options: dict[str, Any] = {"plan": QUIET_PLAN, "k": K, "held_out": self.held_out, **changes}
         return simulate(self.space, self.queries, self.stream, seed=seed, **options)
 
@@ -68,11 +68,11 @@ class JudgedDeployment:
         return [self.run(seed, **changes) for seed in seeds]
 
     def mean_after(self, seeds: Iterable[int]) -> dict[str, np.ndarray]:
-        """Return metric → (n,) points of the held-out part after a deployment, mean over the seeds."""
+        """Return metric → (n,) points on held-out queries after deployments, mean over the seeds."""
         return self._mean_points(self.run_all(seeds), self.held_out)
 
     def _mean_points(self, finished_runs: Sequence[Simulated], part_qrels: Qrels) -> dict[str, np.ndarray]:
-        """Return metric → (n,) points in the spaces that deployments ended with, mean over them."""
+        """Return metric → (n,) points in the spaces that finished runs left, mean over the runs."""
         spaces = (self.space.with_embeddings(run.embeddings()) for run in finished_runs)
         run_points = [self.values(part_qrels, space) for space in spaces]
         return {metric: np.mean([points[metric] for points in run_points], axis=0) for metric in GAIN_METRICS}
@@ -87,7 +87,7 @@ class JudgedDeployment:
         return gains
 
     def select_queries(self, qrels: Qrels) -> Embeddings:
-        """Return the queries of a part."""
+        """Return the queries that a part's judgements name."""
         return self.queries.take([row for row, query_id in enumerate(self.queries.ids) if query_id in qrels.grades])
 
     @cached_property
@@ -100,7 +100,7 @@ class JudgedDeployment:
         return np.array([rare[rows].all() for rows in held_out_rows])
 
     def with_stream(self, stream: Qrels) -> "JudgedDeployment":
-        """Return this deployment with another stream."""
+        """Return this deployment learning from other judgements."""
         return replace(self, stream=stream)
 
     def reorder(self, order: np.ndarray) -> "JudgedDeployment":
@@ -108,7 +108,7 @@ class JudgedDeployment:
         return replace(self, queries=self.queries.take(order.tolist()))
 
     def truncate(self, n_dimensions: int) -> "JudgedDeployment":
-        """Return this deployment with the first dimensions alone, all vectors of length 1 again."""
+        """Return this deployment with vectors cut to their first dimensions, scaled to length 1."""
         narrow_space = Space(self.space.corpus, _truncate(self.space.embeddings, n_dimensions))
         return replace(self, space=narrow_space, queries=_truncate(self.queries, n_dimensions))
 
@@ -144,11 +144,12 @@ def deploy_set(judged_set: JudgedSet) -> JudgedDeployment:
 
 
 def _truncate(embeddings: Embeddings, n_dimensions: int) -> Embeddings:
+    """Cut vectors to their first dimensions and scale them to length 1."""
     return replace(embeddings, vectors=normalize(embeddings.vectors[:, :n_dimensions], dim=1))
 
 
 def run_seeds(seed: int, n_seeds: int = N_SEEDS) -> range:
-    """Return the seeds of a measurement's deployments, which no other measurement uses."""
+    """Return the seeds of a measurement's runs; two measurements' seeds never overlap."""
     return range(100 * seed, 100 * seed + n_seeds)
 
 
@@ -163,12 +164,12 @@ def measure_deployments(
 
 
 def ndcg_gains(deployment: JudgedDeployment, seed: int, **how: Any) -> dict[str, np.ndarray]:
-    """Return points of nDCG gained, mean over the runs of a seed; changes: as `simulate` takes it."""
+    """Return points of nDCG gained by part, mean over runs; how: arguments of `simulate`."""
     return pick_cells(deployment.gains(deployment.run_all(run_seeds(seed), **how)), "ndcg")
 
 
 def as_list(raw_values: np.ndarray) -> list[float]:
-    """Return numbers rounded as they are stored."""
+    """Return numbers as a list, rounded to the digits that are stored."""
     # Adding 0.0 turns −0.0 into 0.0, so that stored files do not depend on the sign of zero.
     rounded_values: list[float] = (np.round(raw_values, STORED_DIGITS) + 0.0).tolist()
     return rounded_values

@@ -127,7 +127,7 @@ def step_ratio(claimed_ilad: np.ndarray, other_ilad: np.ndarray) -> list[float |
 
 
 def count_undominated(metric_columns: Mapping[str, np.ndarray]) -> int:
-    """Count a method's undominated points of Recall over ILAD."""
+    """Count a method's settings on the frontier of Recall over ILAD, equal ones once."""
     # Rounded before comparison: equal settings must not count as points of their own by rounding errors.
     frontier_points = np.unique(np.round(np.stack(compute_means(metric_columns)[:2], axis=1), 9), axis=0)
     return int((~find_dominated(frontier_points)).sum())
@@ -166,14 +166,14 @@ def correlate_measures(method_table: Table) -> dict[str, list[float | None]]:
 
 
 def compute_spread(by_size: Mapping[int, Table], method: str) -> np.ndarray:
-    """Return the (n,) standard deviation of a method's ILAD over k, mean over weights."""
+    """Return each query's standard deviation of a method's ILAD over k, (n,), mean over weights."""
     ilad_by_size = np.stack([method_table[method]["ilad"] for method_table in by_size.values()])
     deviations: np.ndarray = ilad_by_size.std(0).mean(1)
     return deviations
 
 
 def read_effect(effect_name: str, stored_effect: Sequence[float | None]) -> Effect:
-    """Build an effect from a stored value and its ends."""
+    """Build an effect from its stored value and interval ends."""
     value, low, high = stored_effect
     return Effect(name=effect_name, value=np.nan if value is None else value, low=low, high=high)
 
@@ -191,6 +191,7 @@ def read_pairs(measured: Measurement, method: str, other_method: str) -> list[tu
 
 
 def _store_effect(effect: Effect) -> list[float | None]:
+    """Return an effect's value and interval ends as JSON numbers, None for NaN."""
     return [None if x is None or np.isnan(x) else float(x) for x in (effect.value, effect.low, effect.high)]
 
 

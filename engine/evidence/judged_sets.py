@@ -54,7 +54,7 @@ class JudgedSet:
 
     @property
     def _answer_files(self) -> list[Path]:
-        """Files of its work folder on trained systems, a seed each."""
+        """Files with the values of the set's trained systems, one for each seed."""
         return sorted(self.work.glob("answers-*.json")) if self.work else []
 
     @property
@@ -64,7 +64,7 @@ class JudgedSet:
 
     @property
     def trained_digest(self) -> str:
-        """Digest of the values of its trained systems."""
+        """The digest of the trained systems' values, "train" included, for cache keys."""
         return digest_of([f"{self.train}", *(path.read_text(encoding="utf-8") for path in self._answer_files)])
 
     def queries(self, split_name: str, max_queries: int | None = None) -> Embeddings:
@@ -107,7 +107,7 @@ class JudgedSets:
 
     @property
     def encoder_title(self) -> str:
-        """The encoder as sentences have it."""
+        """The encoder's name as sentences write it."""
         return "the bundled MiniLM" if self.encoder == BUNDLED else self.encoder
 
     @property
@@ -134,5 +134,5 @@ class JudgedSets:
 
 
 def compute_by_set(compute: Callable[..., SetValue], sets: Iterable[JudgedSet], *arguments: Any) -> dict[str, SetValue]:
-    """Return set name → what a function computes of the set and the other arguments."""
+    """Return set name → result of calling `compute` with the set and the further arguments."""
     return {judged_set.name: compute(judged_set, *arguments) for judged_set in sets}

@@ -40,7 +40,7 @@ TOLERANCE = 1e-9
 
 
 class Finding(StrEnum):
-    """What is said of a claim."""
+    """A verdict on a claim."""
 
     HOLDS = "holds"
     PARTLY = "partly"
@@ -56,7 +56,7 @@ SHORT_VERDICTS = (Finding.HOLDS, Finding.PARTLY, FAILS_HERE, Finding.REFUTED, Fi
 
 
 class Scope(StrEnum):
-    """What a measurement speaks of."""
+    """The evidence that a measurement can give at best: exact, on the paper's data, or on other data."""
 
     EXACT = "exact"  # proof or enumeration: of the claim itself
     SAME_DATA = "same data"  # the paper's data, another encoder
@@ -65,7 +65,7 @@ class Scope(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class EffectCurve:
-    """What an effect sums up, or what a figure of the paper has, as a line."""
+    """A line of (x, y) points for a figure, with the names of its axes."""
 
     name: str
     x: str  # what the axes have, with units; curves of the same axes are drawn together
@@ -102,7 +102,7 @@ class Ruling:
 
     @property
     def curves(self) -> tuple[EffectCurve, ...]:
-        """Those of all effects that have points, each once."""
+        """The curves of all effects that have points, each once."""
         all_curves = chain.from_iterable(effect.curves for effect in self.effects)
         return tuple(dict.fromkeys(filter(attrgetter("points"), all_curves)))
 
@@ -197,7 +197,7 @@ def slope(sizes: Sequence[float], values: np.ndarray, curve_name: str, axes: tup
 
 
 def fit_exponents(cells: Mapping[str, tuple[Sequence[float], Any]], axes: tuple[str, str]) -> list[Effect]:
-    """Fit the `slope` of every cell; cells: name → sizes and values."""
+    """Fit the growth exponent of every cell by `slope`; cells: name → (sizes, values)."""
     return [slope(sizes, np.array(values), cell_name, axes) for cell_name, (sizes, values) in cells.items()]
 
 
@@ -211,7 +211,7 @@ def curve_of(
 
 
 def build_curves(axes: tuple[str, str], x: Sequence[float], lines: Mapping[str, Sequence[float]]) -> list[EffectCurve]:
-    """Build the curves of several lines over the same numbers."""
+    """Build a curve for each named line of y values over the same x."""
     return [curve_of(curve_name, axes, x, y) for curve_name, y in lines.items()]
 
 
@@ -293,7 +293,7 @@ def share(effect_name: str, n_hits: int, n_total: int) -> Effect:
 
 
 def compute_shares(cells: Mapping[str, Sequence[int]]) -> list[Effect]:
-    """Compute the `share` of every cell; cells: name → hits and all."""
+    """Compute every cell's share with its interval; cells: name → (hits, total)."""
     return [share(cell_name, n_hits, n_total) for cell_name, (n_hits, n_total) in cells.items()]
 
 
@@ -383,7 +383,7 @@ def _sign_effects(cell_values: Mapping[str, Sequence[float]], margin: float, see
 
 
 def _rule_effects(effects: Sequence[Effect], claimed: str = "") -> Ruling:
-    """Decide by the signs of effects, describe them and count what is open; claimed: what the sentence ends with."""
+    """Build the ruling that the effects' signs decide; claimed: text that ends its sentence."""
     signs = [effect.sign for effect in effects]
     why = f"{_describe(effects, signs)}{claimed}"
     return Ruling(verdict=_decide(signs), why=why, effects=tuple(effects), open=signs.count(None))
@@ -451,6 +451,7 @@ def _partial_correlation(a: np.ndarray, values: np.ndarray, held_values: np.ndar
 
 
 def _spearman(first_values: np.ndarray, second_values: np.ndarray) -> float:
+    """Return Spearman's correlation of two columns; NaN if one is constant."""
     first_rounded, rounded = np.round((first_values, second_values), 12)
     # scipy warns of a constant, which has no correlation.
     return float(spearmanr(first_rounded, rounded).statistic) if np.ptp(first_rounded) and np.ptp(rounded) else math.nan

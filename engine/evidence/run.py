@@ -55,7 +55,7 @@ CLAIMS: Mapping[str, Claim] = {
 
 @dataclass(frozen=True, kw_only=True)
 class JudgedClaim:
-    """A claim as it was judged here."""
+    """A claim with its ruling, the scope of the evidence, and where it was measured."""
 
     claim: Claim
     ruling: Ruling
@@ -76,7 +76,7 @@ class JudgedClaim:
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """Judged claims."""
+    """The judged claims of one run: sets, encoder, seed and a row for each claim."""
 
     sets: tuple[str, ...]  # names of all judged sets of the folder
     encoder: str
@@ -206,6 +206,7 @@ def _start_worker(*arguments: Any) -> None:
 
 
 def _measure_in_worker(name: str, seed: int) -> Measurement:
+    """Measure a claim in a worker process, on the sets that `_start_worker` loaded."""
     return _measure(CLAIMS[name], _WORKER_SETS, seed)
 
 
@@ -238,13 +239,13 @@ def _judge_claim(claim: Claim, judged_sets: JudgedSets, measurement: Measurement
 
 
 def _select_sets(claim: Claim, judged_sets: JudgedSets) -> list[JudgedSet]:
-    """Return the sets that a claim is measured on: the named ones, else all; for trained systems, those with any."""
+    """Return the sets to measure a claim on: those it names or all, with trained systems if needed."""
     sets = list(judged_sets.select(claim.sets)) if claim.sets and judged_sets.names else []
     return [judged_set for judged_set in sets if judged_set.is_trained] or sets if claim.trained else sets
 
 
 def measure_key(measure: ClaimMeasure) -> str:
-    """Text that identifies what is computed, however its code is worded; decoders are written as their labels."""
+    """Return the text that identifies a measurement: name, version and parameters, decoders by label."""
     return json.dumps([measure.name, measure.version, measure.parameters], default=attrgetter("label"))
 
 

@@ -43,7 +43,7 @@ BuiltSystem = tuple[engine.Space, engine.Decoder, Trained | None]
 
 @dataclass(frozen=True, eq=False)
 class TrainedSystems:
-    """The systems of one set: say(line) hears of what is finished."""
+    """The systems trained on one set, with their checkpoints; say(line) is called after each."""
 
     judged: JudgedSet
     folder: Path
@@ -157,4 +157,5 @@ def _answers_file(folder: Path, seed: int) -> Path:
 
 
 def _as_built(trained: Trained) -> BuiltSystem:
+    """Return a training as (space, decoder, training), as `answers` takes systems."""
     return trained.space, trained.decoder, trained

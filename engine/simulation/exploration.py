@@ -23,7 +23,7 @@ class Success:
     top: np.ndarray
 
     def means(self, begin: int = 0, end: int | None = None) -> tuple[float, float]:
-        """Compute the success rates over some rounds, drawn and without exploration; NaN where unknown."""
+        """Return the mean success over some rounds, as drawn and without exploration; NaN where unknown."""
         drawn, top = self.drawn[begin:end], self.top[begin:end]
         return (float(drawn.mean()), float(top.mean())) if len(drawn) else (np.nan, np.nan)
 

@@ -117,7 +117,7 @@ def draw_arrivals(
 
 
 def count_rounds(stream: Stream, n_queries: int, exposure: int = 1) -> int:
-    """Return the number of rounds of a stream over `n_queries` queries."""
+    """Return how many rounds a stream over `n_queries` queries plays."""
     return min(stream.rounds or n_queries * exposure, n_queries * exposure)
 
 
@@ -163,6 +163,6 @@ def divide_queries(
 
 
 def _find_right_rows(qrels: Qrels, queries: Sequence[str], position: Mapping[str, int]) -> dict[str, np.ndarray]:
-    """Find the right rows of each query; queries without any are left out."""
+    """Return query → rows of its right documents; queries without any are left out."""
     all_rows = zip(queries, right_rows(qrels, queries, position), strict=True)
     return {query: rows for query, rows in all_rows if len(rows)}

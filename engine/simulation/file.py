@@ -21,7 +21,7 @@ MAX_STORED_NUMBERS = 1 << 25
 
 @dataclass(frozen=True, eq=False)
 class History:
-    """Results of a simulation so far; trail is filled in place."""
+    """The results of a simulation so far; its trail is filled in place."""
 
     checkpoints: tuple[RoundMetrics, ...]
     snapshots: tuple[Snapshot, ...]
@@ -29,7 +29,7 @@ class History:
 
     @property
     def steps(self) -> set[int]:
-        """The checkpoints' steps."""
+        """The rounds after which checkpoints were measured."""
         return {checkpoint.step for checkpoint in self.checkpoints}
 
     def with_checkpoint(self, checkpoint: RoundMetrics, snapshot: Snapshot) -> "History":
@@ -50,7 +50,7 @@ class SimulationFile:
 
     @property
     def advice(self) -> str:
-        """Advice on resuming a stopped simulation, appended to its error."""
+        """The end of an error's sentence that says how to resume; "" without a file."""
         return "" if self.file is None else f"; {self.file} holds them, and the same call goes on from there"
 
     def load(self, length: int) -> tuple[int, History, dict[str, dict[str, np.ndarray]] | None]:

@@ -32,6 +32,7 @@ class Rounds:
 
     @property
     def total(self) -> float:
+        """The number of rounds, repetitions included."""
         return float(self.weights.sum())
 
 

@@ -22,7 +22,7 @@ NO_ROW = -1
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RoundLog:
-    """Log of a simulation, round by round, each (T,)."""
+    """The log of a simulation, one array of T entries for each fact of a round."""
 
     query: np.ndarray  # index of the query in the stream's
     item: np.ndarray  # the row shown, −1 where none was drawn
@@ -36,7 +36,7 @@ class RoundLog:
 
     @classmethod
     def allocate(cls, n_rounds: int) -> "RoundLog":
-        """Allocate an empty log, to be filled in place."""
+        """Allocate an empty log of that many rounds, to be filled in place."""
         empty = {**dict.fromkeys(("query", "item", "top"), NO_ROW), **dict.fromkeys(("good", "right"), False)}
         return cls(**{column.name: np.full(n_rounds, empty.get(column.name, np.nan)) for column in fields(cls)})
 
@@ -97,12 +97,12 @@ class Snapshot:
 
     @classmethod
     def of(cls, step: int, start: np.ndarray, vectors: np.ndarray) -> "Snapshot":
-        """Collect the rows of Θ_t, (n, d), that differ from `start`, Θ₁ in the same precision."""
+        """Store the rows of the vectors, (n, d), that differ from the start's."""
         moved_rows = np.flatnonzero((start != vectors).any(1))
         return cls(step, moved_rows, vectors[moved_rows])
 
     def vectors(self, start: np.ndarray) -> np.ndarray:
-        """Return Θ_t, (n, d)."""
+        """Return all vectors at the checkpoint, (n, d); start: those before the first round."""
         vectors = np.array(start)
         vectors[self.rows] = self.moved
         return vectors
@@ -153,7 +153,7 @@ class Run:
                 self._apply_record(name, replace(session, available=is_available), removal)
 
     def vectors(self) -> np.ndarray:
-        """Return Θ_t, (n, d) float64, read-only."""
+        """Return the present document vectors, (n, d) float64, read-only."""
         return self._live["run"].exact
 
     def play_round(self, t: int, trail: RoundLog) -> None:
@@ -212,10 +212,11 @@ class Run:
         return float(chances.sum()), _compute_loss(chances)
 
     def _apply_record(self, name: str, session: Session, record: MovingRecord) -> None:
+        """Move a session's documents by a feedback event, or a change of the corpus, and store it."""
         self._live[name] = replace(session, state=session.state.with_record(session.start, session.preset, record))
 
     def arrays(self) -> dict[str, dict[str, np.ndarray]]:
-        """Return the arrays from which the run can resume."""
+        """Return each session's state as arrays from which the run can resume."""
         return {name: state_to_arrays(session) for name, session in self._live.items()}
 
 
@@ -234,7 +235,7 @@ def iterate_events(
 
 
 def _select_available(session: Session, rows: np.ndarray) -> np.ndarray:
-    """Return those of the rows that are available."""
+    """Return those of the rows whose documents have arrived."""
     return rows if session.available is None else rows[session.available[rows]]
 
 
@@ -249,4 +250,5 @@ def _find_unexplored(session: Session, draw: Draw, k: int, picker: Reranker | No
 
 
 def _compute_loss(chances: np.ndarray) -> float:
+    """Return the mean −log of the right documents' chances, NaN without a right document."""
     return float(-np.log(np.maximum(chances, MIN_PROPENSITY)).mean()) if len(chances) else np.nan

@@ -45,6 +45,7 @@ class TriedRate:
 
     @property
     def gain(self) -> float:
+        """The nDCG after learning less that before."""
         return self.after - self.before
 
 
@@ -73,7 +74,7 @@ class RateSearch:
         return len(rates) > 1 and self.best.rate in (min(rates), max(rates))
 
     def find_outcome(self, part: str) -> tuple[float, float] | None:
-        """Return nDCG on the second half before and after; None if no query is of that part."""
+        """Return a part's nDCG before and after, on the second half; None if no query is of it."""
         return _read_ndcg_ends(self.confirmed, part)
 
 
@@ -118,7 +119,6 @@ def search(
     options = {**size_options, "k": k, "stop": stop, **how}
 
     def forecast_rounds(half: Qrels, held_out: Qrels | None = None) -> list[int]:
-        """Return the number of rounds that each setting plays on a half of the stream."""
         half_options = {**size_options, "held_out": held_out, "position": space.corpus.position}
         return [forecast(embedded.ids, qrels=half, preset=candidate, **half_options).rounds for candidate in grid]
 
@@ -151,7 +151,7 @@ def search(
 
 
 def format_setting(setting: TriedRate) -> str:
-    """Format a setting."""
+    """Format a setting as rate and batch size."""
     return f"η₀ {setting.rate:g}, batch {setting.batch}"
 
 

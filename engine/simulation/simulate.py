@@ -85,7 +85,7 @@ class Regret:
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class _Setup:
-    """Checked arguments of a simulation: all that decides its results.
+    """The checked arguments of a simulation: everything that decides its results.
 
     begun: the session before the first round.
     queries, right: the stream's queries and the right rows of each.
@@ -135,7 +135,7 @@ class _Setup:
 
     @cached_property
     def _stocks(self) -> dict[int, Stock]:
-        """Stocks by size, which identifies them, as documents only arrive."""
+        """The cache of stocks by size, which identifies one, as documents only arrive."""
         return {}
 
     def collect_rounds(self, trail: RoundLog) -> Rounds:
@@ -184,7 +184,7 @@ class Simulated(_Setup):
 
     @property
     def replayable(self) -> bool:
-        """True if `events` and `session` exist: each round moved only the document shown."""
+        """True if `events` and `session` exist: every round moved only the document shown."""
         return is_replayable(self.plan, self.begun.preset, self.variant)
 
     @cached_property
@@ -216,7 +216,7 @@ class Simulated(_Setup):
 
     @property
     def by_question(self) -> Success | None:
-        """Success by question, with all hops right; None without hops."""
+        """Success by question, which needs all its hops right; None without hops."""
         return group_by_question(self.success, self.trail.query, self.groups) if self.variant.hops else None
 
     @cached_property
@@ -396,6 +396,7 @@ def _extend_stream(preset: Preset, stream: Stream, updates: int | None, n_querie
 
 
 def _build_query(queries: Embeddings, row: int) -> Query:
+    """Return a query as a session takes it: a read-only vector with its text."""
     vector = queries.vectors[row].numpy().copy()
     vector.flags.writeable = False
     return Query(vector, queries.texts[row] if queries.texts else None)
@@ -420,7 +421,7 @@ class Forecast:
     passes: int
 
     def estimate_seconds(self, other_seconds: float, other_passes: int) -> float:
-        """Estimate the duration at the pace of another run, given its seconds and passes."""
+        """Estimate the duration from another run's seconds and passes."""
         return other_seconds / max(1, other_passes) * self.passes
 
 

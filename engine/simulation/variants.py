@@ -102,6 +102,7 @@ class Deployment:
 
     @cached_property
     def _picker(self) -> Reranker | None:
+        """The reranker that is the same in every round; None without one."""
         if isinstance(self.reranker, Scorer):
             return by_scorer(self.reranker)
         return None if self.reranker is None else cosine
@@ -190,17 +191,17 @@ class Inventory:
         return is_available
 
     def list_arrivals(self, t: int) -> list[int]:
-        """Return the rows that arrive after round t."""
+        """Return the rows of the documents that arrive after round t."""
         return [row for n_rounds, rows in self.waves if n_rounds == t for row in rows.tolist()]
 
 
 def format_reranker(reranker: str | Scorer) -> str:
-    """Format a reranker's name, a scorer's with its parameters."""
+    """Format a reranker as text: a scorer with its parameters, else its name."""
     return reranker.label if isinstance(reranker, Scorer) else reranker
 
 
 def compute_exposure(n_updates: int, preset: Preset, n_queries: int) -> tuple[int, int]:
-    """Return the (exposure, rounds) with which a stream makes the requested number of updates of a preset."""
+    """Return (exposure, rounds) so that a stream makes `n_updates` updates of a preset."""
     n_rounds = n_updates * preset.batch
     return max(preset.exposure, -(-n_rounds // n_queries)), n_rounds
 

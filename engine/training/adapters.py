@@ -46,6 +46,7 @@ class QueryAdapter(nn.Module):
         nn.init.zeros_(self.outer.bias)
 
     def forward(self, x: Tensor) -> Tensor:
+        """Return adapted (B, d) unit rows: x plus the network's correction."""
         return functional.normalize(x + self.outer(functional.gelu(self.inner(x))), dim=-1)
 
 
@@ -53,11 +54,13 @@ class CorpusAdapter(nn.Module):
     """(1 − σ(α)) x + σ(α) W₂ gelu(W₁ x), of unit length: NNN paper, B.5."""
 
     def __init__(self, d: int, hidden: int, generator: torch.Generator | None = None) -> None:
+        """Draw two linear layers, d → hidden → d, and start the share of their output low."""
         super().__init__()
         self.inner, self.outer = _initialise_linear(d, hidden, generator), _initialise_linear(hidden, d, generator)
         self.alpha = nn.Parameter(torch.tensor(INITIAL_ALPHA))
 
     def forward(self, x: Tensor) -> Tensor:
+        """Return adapted (n, d) unit rows: x and the network's output, mixed by σ(α)."""
         # Residual gate of the NNN paper, B.5: σ keeps the network's share in (0, 1) while α learns freely.
         share = torch.sigmoid(self.alpha)
         return functional.normalize((1 - share) * x + share * self.outer(functional.gelu(self.inner(x))), dim=-1)
@@ -109,7 +112,7 @@ class Adapters(nn.Module):
 
     @property
     def query_weight(self) -> Tensor | None:
-        """The first weight that queries meet, its columns their dimensions; None where queries stay as they are."""
+        """The weight matrix that query vectors meet first, (·, d); None if queries stay as they are."""
         if self.query is not None:
             return self.query.inner.weight
         return None if self.heads is None else self.heads.query.weight
@@ -146,6 +149,7 @@ class Adapters(nn.Module):
 
 
 def _sizes(inner_weight: Tensor) -> tuple[int, int]:
+    """Return (d, hidden), the arguments of an adapter, from its inner layer's weight."""
     hidden, d = inner_weight.shape
     return d, hidden
 
@@ -168,7 +172,7 @@ class Adapted(ByDigest):
 
     @cached_property
     def encoder(self) -> EncoderRef:
-        """The trained encoder: the name of the one below, and the digest of the weights."""
+        """The trained encoder's identity: the base encoder's name with the digest of the weights."""
         base_name, dtype = (self.base.name, self.base.dtype) if self.base else ("", "float32")
         return EncoderRef(base_name, self.digest, dtype)
 
@@ -194,10 +198,10 @@ class Adapted(ByDigest):
         return map_blocks(lambda block: self.adapters.encode_query(block.to(weight)).to(block), queries.vectors)
 
     def passages(self, passages: Embeddings) -> Embeddings:
-        """Parts of documents that the encoder below embedded, adapted as documents are.
+        """Adapt vectors of passages, which the base encoder embedded, as documents are adapted.
 
-        One vector a part, also where a document has several. Raises DataError for those of another encoder, and where
-        document vectors themselves were learnt.
+        One vector a passage, also where a document has several. Raises DataError for those of another encoder, and
+        where document vectors themselves were learnt.
         """
         return self.documents(passages, "passages")[0]
 
@@ -224,12 +228,12 @@ class Adapted(ByDigest):
 
 
 def adapted_of(space: Space) -> Adapted | None:
-    """The trained adapters of a space, None where it is the encoder's own."""
+    """Return the trained adapters of a space; None if its vectors are the encoder's own."""
     return space.adapt if isinstance(space.adapt, Adapted) else None
 
 
 def adapters_of(space: Space) -> Adapters:
-    """The adapters that a space was trained with; empty ones where it is the encoder's own."""
+    """Return the adapters that a space was trained with; empty ones if its vectors are the encoder's own."""
     adapted = adapted_of(space)
     return Adapters() if adapted is None else adapted.adapters
 
@@ -249,7 +253,7 @@ def _describe_encoder(encoder: EncoderRef | None) -> str:
 
 
 def select_prefix(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    """Select the tensors whose names begin with a prefix, without it in their names."""
+    """Return the tensors whose names begin with a prefix, under the rest of their names."""
     return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
 
 
@@ -271,10 +275,12 @@ class OverVectors(TrainableEncoder):
     """
 
     def __init__(self, adapters: Adapters, queries: Tensor, rows: Tensor) -> None:
+        """Keep the adapters and the frozen vectors; see the class for their shapes."""
         super().__init__()
         self.adapters, self.queries, self.rows = adapters, queries, rows
 
     def encode_query(self, positions: Tensor) -> Tensor:
+        """Encode the queries at (B,) positions by the query adapter."""
         return self.adapters.encode_query(self.queries[positions])
 
     def encode_corpus(self, positions: Tensor | None = None) -> Tensor:

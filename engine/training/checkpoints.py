@@ -56,6 +56,7 @@ class Unfit(DataError):
     """A checkpoint of other work; `why` holds the differences, without the remedy."""
 
     def __init__(self, why: str, fix: str = "take another file, or train anew") -> None:
+        """Build the error from what does not fit and what to do; `why` alone stays readable."""
         super().__init__(f"{why}; {fix}")
         self.why = why
 
@@ -92,7 +93,7 @@ def matches_sketch(stored: Any, vectors: Tensor) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """Contents of a checkpoint file."""
+    """A checkpoint file's contents: the facts that identify it, the run, and what a finished run adds."""
 
     facts: Facts  # identify method and data
     run: LoopState  # state of the run
@@ -219,16 +220,16 @@ def _differing_keys(keys: Iterable[str], stored: Facts, expected: Facts) -> list
 
 
 def _shorten_value(value: Any) -> str:
-    """Shorten a digest to its first digits, and write other values as JSON."""
+    """Format a fact for an error: a digest by its first digits, other values as JSON."""
     text = value if isinstance(value, str) else json.dumps(value)
     return text[:8] if len(text) == 64 else text
 
 
 def _parse_values(texts: Mapping[str, str]) -> dict[str, Any]:
-    """Parse the JSON texts of a file's metadata, without the seal."""
+    """Parse the JSON texts in a file's metadata, leaving out the seal."""
     return {value_name: json.loads(json_text) for value_name, json_text in texts.items() if value_name != SEAL_KEY}
 
 
 def _compute_seal(tensors: Mapping[str, Tensor], text: Mapping[str, str]) -> str:
-    """SHA-256 of everything: a flipped bit must not decode as another model."""
+    """Compute the digest of all tensors and texts, so that damage cannot pass as another model."""
     return weights_digest(tensors, *chain.from_iterable(sorted(text.items())))

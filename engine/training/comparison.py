@@ -30,7 +30,7 @@ Values = Mapping[str, Columns]
 
 @dataclass(frozen=True, eq=False)
 class System:
-    """A decoder in a space, by a name."""
+    """A named decoder with the space that it searches."""
 
     name: str
     space: Space
@@ -58,7 +58,7 @@ class Table:
 
     @property
     def head(self) -> tuple[str, ...]:
-        """The columns of `rows`."""
+        """The column titles of `rows`."""
         return ("", *(f"{METRICS[metric].title}@{k}" for metric, k in TRAINING_METRICS))
 
     def mean(self, name: str, metric: str, k: int) -> tuple[float, float]:
@@ -71,7 +71,7 @@ class Table:
 
     @property
     def rows(self) -> tuple[tuple[str, ...], ...]:
-        """A row a system, in percent with standard errors."""
+        """The table as texts: a row for each system, in percent with standard errors."""
         return tuple((system_name, *starmap(percent, self._means(system_name))) for system_name in self.values)
 
     @property
@@ -96,12 +96,12 @@ class Table:
         return tuple(groups)
 
     def dev(self, name: str) -> Dev:
-        """Return a system's row as an epoch has it."""
+        """Return a system's means as Dev, the form in which epochs have them."""
         return Dev.of(self.values[name])
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """The significant findings on the last system beside the others."""
+        """Sentences on the significant differences of the last system to others."""
         return tuple(map(describe_comparison, self.told))
 
 

@@ -72,6 +72,7 @@ class Reranking(Declared):
     weight_decay: float = declare(DECAY)
 
     def __post_init__(self) -> None:
+        """Raise a ParamError if the settings give no negatives to learn from."""
         super().__post_init__()
         if self.hard == self.sampled == 0:
             raise ParamError("hard and sampled are both 0: there is nothing to tell relevant documents from")
@@ -179,7 +180,7 @@ def train_cross_encoder(
 
 
 class _RerankingData(NamedTuple):
-    """The corpus to search, and the queries."""
+    """The data of a training: the space, the train queries with grades, and the dev queries."""
 
     space: Space
     train: AnyQueries
@@ -305,11 +306,12 @@ def _draw_negatives(
 
 @dataclass(frozen=True, eq=False)
 class _InMemory(CrossEncoder):
-    """The scorer with a model that is not on the disk yet."""
+    """A reranking scorer whose model is still in training, and not on the disk yet."""
 
     model_in_training: rerankers.CrossEncoderModel | None = None
 
     def prepare(self, space: Space) -> rerankers.CrossEncoderModel:
+        """Return the model in training; a scorer without one loads a file."""
         return self.model_in_training or super().prepare(space)
 
 

@@ -23,7 +23,7 @@ Splits = Mapping[str, Qrels]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Samples:
-    """Queries to learn from and queries to choose by."""
+    """The train queries with their relevant documents, and the dev queries that choose the epoch."""
 
     space: Space  # the corpus that is trained on
     train: Embeddings  # training queries as the encoder embedded them
@@ -64,7 +64,7 @@ class TrainingBatch:
         return len(self.positions)
 
     def relevance(self, columns: Tensor, count: int) -> Tensor:
-        """Return a (B, count) mask of the columns with relevant documents; columns: (P,) the column of each pair."""
+        """Return a (B, count) mask of relevant columns; columns: (P,) the column of each pair."""
         relevant = torch.zeros(len(self), count, dtype=torch.bool, device=columns.device)
         relevant[self.query, columns] = True
         return relevant
@@ -160,7 +160,7 @@ def repeated_queries(queries: AnyQueries, splits: Mapping[str, Sequence[int]], t
 
 
 def normalize_text(text: str) -> str:
-    """Normalise case and white space of a query's text."""
+    """Normalise a query's text, so that case and white space tell no two queries apart."""
     return " ".join(text.split()).casefold()
 
 

@@ -42,6 +42,7 @@ class TextAdapters(Adapters):
     encoder: Any
 
     def __init__(self, encoder: nn.Module, prompt: str, parts: Adapters) -> None:
+        """Join a query encoder, its prompt, and the adapters over its vectors."""
         super().__init__(parts.query, parts.corpus_adapters, parts.table, parts.heads)
         self.encoder, self.prompt = encoder.eval(), prompt
 
@@ -81,7 +82,7 @@ class AdaptedTexts(Adapted):
 
     @torch.no_grad()
     def query_vectors(self, queries: Embeddings) -> Tensor:
-        """(B, d) or (B, k) of the trained encoder; raises DataError for queries without their texts."""
+        """Return (B, d) or (B, k) vectors by the trained encoder. Raises DataError without texts."""
         encoded_rows = self.adapters.encode_texts(_require_texts(queries))
         return self.adapters.encode_query(encoded_rows.to(self.adapters.dtype)).to(queries.vectors)
 
@@ -106,11 +107,13 @@ class OverTexts(OverVectors):
     adapters: TextAdapters
 
     def __init__(self, adapters: TextAdapters, texts: Sequence[str], rows: Tensor) -> None:
+        """Keep adapters, the texts of train and dev queries, and (n, d) document rows."""
         # The base class holds query vectors; here they are computed anew from the texts, so it gets none.
         super().__init__(adapters, rows[:0], rows)
         self.texts = tuple(texts)
 
     def encode_query(self, positions: Tensor) -> Tensor:
+        """Encode the query texts at (B,) positions, with gradients for the encoder."""
         encoded_rows = self.adapters.encode_texts([self.texts[position] for position in positions.tolist()])
         return self.adapters.encode_query(encoded_rows.to(self.rows.dtype))
 
@@ -172,12 +175,12 @@ def base_encoder(base: EncoderRef, device: torch.device) -> tuple[nn.Module, str
 
 
 def reader_versions() -> dict[str, str]:
-    """Versions of the libraries that read texts."""
+    """Return the versions of the libraries that encode texts."""
     return {package_name: version(package_name) for package_name in ("sentence-transformers", "transformers")}
 
 
 def check_texts(space: Space, queries: Queries | Embeddings) -> None:
-    """Raise a DataError where the encoder below the space cannot be trained on these queries."""
+    """Raise a DataError if the space's base encoder cannot be trained on these queries."""
     _require_encoder(space)
     if isinstance(queries, Embeddings):
         _require_texts(queries)
@@ -223,7 +226,10 @@ def query_vectors(samples: Samples, previous: Adapters) -> Tensor:
 
 
 def copy_adapters(previous: Adapters, parts: Adapters) -> Adapters:
-    """The parts over a frozen copy of the trained query encoder of `previous` where it has one."""
+    """Return adapters of these parts; over a frozen copy of a query encoder trained before, if any.
+
+    previous: the adapters of the earlier training.
+    """
     if not isinstance(previous, TextAdapters):
         return parts
     return TextAdapters(copy.deepcopy(previous.encoder).requires_grad_(False), previous.prompt, parts)
@@ -248,7 +254,7 @@ def adapted_from(
 
 
 def _split_state(state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """Split a state into the encoder's weights, without their prefix, and those of the parts over it."""
+    """Split a state into the query encoder's weights, without prefix, and those of the other parts."""
     weights = select_prefix(state, ENCODER_PREFIX)
     return weights, {name: tensor for name, tensor in state.items() if not name.startswith(ENCODER_PREFIX)}
 

@@ -42,7 +42,7 @@ class Course:
 
     @property
     def last(self) -> Trained:
-        """The method's stage; where it was stopped before, the last one that was trained."""
+        """The method's stage; if it was stopped before, the last stage that was trained."""
         return self.stages.get(self.method) or list(self.stages.values())[-1]
 
     @property
@@ -96,18 +96,18 @@ class _Experiment:
 
     @property
     def origin(self) -> Trained | None:
-        """The common starting point: `start`, or the first stage; None before that is trained."""
+        """The common starting point: `start`, or the first stage; None until that is trained."""
         return self.start or next(iter(self.stages.values()), None)
 
     @property
     def origin_name(self) -> str:
-        """START where inner products were trained, else a name with the start's method."""
+        """The starting point's name: START for a dense training, else one with the start's method."""
         if self.start is None or self.start.recipe.name == DenseRecipe.name:
             return START
         return f"start ({self.start.recipe.name})"
 
     def judged(self, split: str) -> Embeddings:
-        """The queries that a split judges."""
+        """Return the queries that a split judges."""
         grades = self.qrels[split].grades
         return self.queries.take([row for row, query_id in enumerate(self.queries.ids) if query_id in grades])
 
@@ -285,7 +285,7 @@ def foreseen(
 
 
 def checkpoint(folder: str | Path, stage: str) -> Path:
-    """Return the checkpoint file of a stage in a course's folder."""
+    """Return the path of a stage's checkpoint in an experiment's folder."""
     return Path(folder) / f"{stage}.safetensors"
 
 
@@ -303,13 +303,13 @@ def histories(folder: str | Path, method: str, begun: bool = False) -> dict[str,
 
 
 def is_course_finished(folder: str | Path, method: str) -> bool:
-    """Return True if the last stage of a course's folder is over. Raises DataError for a damaged checkpoint."""
+    """Return True if an experiment's last stage is over. Raises DataError for a damaged file."""
     last_checkpoint = checkpoint(folder, list_planned_stages(method)[-1])
     return last_checkpoint.exists() and read(last_checkpoint).finished
 
 
 def list_planned_stages(method: str, begun: bool = False) -> list[str]:
-    """List the names of a course's stages, in their order."""
+    """List the names of the stages that an experiment trains, in order."""
     return list(_plan_stages(make_recipe(method), {}, begun))
 
 
@@ -363,4 +363,5 @@ def _plan_stages(recipe: Recipe, params: Mapping[str, Any], begun: bool) -> Plan
 
 
 def _name_with_selector(stage_name: str, decoder: Decoder) -> str:
+    """Name a system by its stage and the selector that searches its embeddings."""
     return f"{stage_name}, {decoder.select.spec.name}"

@@ -30,7 +30,7 @@ GRAPH_RIDGE = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Support:
-    """The minimisers of B queries."""
+    """The solutions of B elastic nets: the members' rows, their weights, and a mask of padding."""
 
     members: Tensor  # (B, K) rows with a weight, the largest weight first; 0 where `mask` is False
     weights: Tensor  # (B, K) float64
@@ -53,6 +53,7 @@ def supports(rows: Tensor, queries: Tensor, l1: float, l2: float) -> Support:
 
 
 def _solve_directly(c: Candidates, l1: float, l2: float) -> Solutions:
+    """Return the exact minimisers over all candidates for each query at (l1, l2)."""
     return elastic_nets(c, np.full((c.batch, 1), l1), np.array([l2]))
 
 

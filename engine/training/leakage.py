@@ -59,9 +59,11 @@ def stored_hashes(facts: Mapping[str, Any]) -> frozenset[str]:
 
 
 def _ids_and_texts(queries: Queries | Embeddings) -> list[tuple[str, str]]:
+    """Return (id, normalised text) of the queries, "" for those without a text."""
     texts = queries.texts or ("",) * len(queries.ids)
     return [(query_id, normalize_text(query_text)) for query_id, query_text in zip(queries.ids, texts, strict=True)]
 
 
 def _hash(kind: str, text: str) -> str:
+    """Return a short hash of a text under a kind, so that an id and a text never collide."""
     return digest_of([kind, text])[:HASH_DIGITS]

@@ -75,7 +75,7 @@ class Schedule:
 
 @dataclass(frozen=True, eq=False)
 class PreparedRun:
-    """Inputs of the loop."""
+    """The inputs of the training loop: model, samples, the measuring of dev, and the schedule."""
 
     built: BuiltModel  # model, optimiser and objective
     samples: Samples  # training and dev queries
@@ -84,7 +84,7 @@ class PreparedRun:
 
     @property
     def steps(self) -> int:
-        """Steps an epoch."""
+        """The number of steps in an epoch, a last incomplete batch included."""
         return -(-len(self.samples) // self.schedule.batch)
 
     def batches(self, generator: torch.Generator) -> Iterator[TrainingBatch]:
@@ -107,12 +107,12 @@ class LoopState:
 
     @property
     def idle(self) -> int:
-        """Epochs since the last gain."""
+        """The number of epochs since the best one."""
         return self.history[-1].epoch - self.best
 
 
 def generator_of(seed: int, epoch: int) -> torch.Generator:
-    """Make the random generator of an epoch; epoch −1: of the initial weights."""
+    """Make the random generator of an epoch; epoch −1 stands for the initial weights."""
     # The factor is larger than any number of epochs, so that two seeds never share a stream.
     return torch.Generator().manual_seed((seed * 1_000_003 + epoch + 1) % 2**63)
 

@@ -88,7 +88,7 @@ class Losses:
 
 
 class Tally:
-    """Sums over the batches of an epoch."""
+    """The sums over an epoch's batches from which its means are made."""
 
     def __init__(self) -> None:
         self._batches: list[list[float]] = []
@@ -115,7 +115,7 @@ class Tally:
 
 
 def mean_and_error(column: np.ndarray) -> tuple[float, float]:
-    """Return the mean of a column without its NaN and its standard error, 0 for a single value."""
+    """Return a column's mean without NaN, and its standard error, 0 for a single value."""
     column = column[np.isfinite(column)]
     return float(column.mean()), float(column.std(ddof=1) / math.sqrt(len(column))) if len(column) > 1 else 0.0
 

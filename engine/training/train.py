@@ -278,7 +278,7 @@ def _check_space(space: Space, recipe: Recipe, queries: AnyQueries) -> None:
 
 
 def _reads_texts(recipe: Recipe, space: Space) -> bool:
-    """Return True if the model reads the queries' texts, and not only their vectors."""
+    """Return True if the model encodes the queries' texts, not only adapts their vectors."""
     return recipe.text_use == "encoder" or isinstance(space.adapt, AdaptedTexts)
 
 

@@ -43,7 +43,7 @@ class Trained(ByDigest):
 
     @property
     def digest(self) -> str:
-        """The digest of the weights and of what they adapt."""
+        """The digest of the weights, the base encoder and the corpus embeddings."""
         return self.adapted.digest
 
     @property
@@ -53,7 +53,8 @@ class Trained(ByDigest):
 
     @property
     def best(self) -> Epoch:
-        """The epoch of these weights."""
+        """The epoch whose weights these are."""
+        # The history begins with epoch −1, before training: position 0.
         return self.history[self.run.best + 1]
 
     @property
@@ -142,6 +143,7 @@ def _translate_damage(path: Path) -> Iterator[None]:
 
 
 def _stored_recipe(checkpoint: Checkpoint) -> Recipe:
+    """Make the recipe that a checkpoint's facts describe."""
     params = dict(checkpoint.facts["params"])
     return make_recipe(params.pop("name"), **params)
 
@@ -160,7 +162,7 @@ def _stored_decoder(recipe: Recipe, checkpoint: Checkpoint) -> Decoder:
 
 
 def restore(path: Path, checkpoint: Checkpoint, recipe: Recipe, space: Space) -> Trained:
-    """Load a checkpoint's best weights over a space that it fits. Raises DataError where they are not the recipe's."""
+    """Load a checkpoint's best weights over its space. Raises DataError if they are not the recipe's."""
     with _translate_damage(path):
         decoder = _stored_decoder(recipe, checkpoint)
         return trained_from(recipe, space, decoder, checkpoint.run, checkpoint.facts)

@@ -65,14 +65,14 @@ class AnnResult:
 
     @property
     def curve(self) -> str:
-        """The index without its search effort, as text: the name of its curve."""
+        """The name of the curve that the result lies on: its index without the search effort."""
         index_class = Exact if self.exact else INDEXES[self.index["kind"]]
         fixed = [f"{name} {value}" for name, value in self.index.items() if name not in ("kind", index_class.effort)]
         return ", ".join([index_class.title, *fixed])
 
     @property
     def share(self) -> float:
-        """Mean of `agreement`: recall against the exact answer."""
+        """Mean share of the exact answer that the search finds."""
         return float(self.agreement.mean())
 
     def as_json(self) -> dict[str, Any]:
@@ -175,7 +175,7 @@ def approximate(
 
 
 def list_searchable() -> dict[str, Any]:
-    """Return the registered scorers whose scores are inner products with nearest vectors, by name."""
+    """Return the scorers, by name, whose best documents can be found by nearest vectors."""
     specs = methods("scorer").items()
     return {name: spec for name, spec in specs if spec.cls.document_vectors is not Scorer.document_vectors}
 
@@ -227,7 +227,7 @@ class _Task:
     stop: Stop | None
 
     def measure_rows(self, rows: np.ndarray) -> dict[str, np.ndarray]:
-        """Measure the returned documents, (B, k), −1 pads."""
+        """Return metric → (B,) values of the (B, k) documents found, −1 pads."""
         row_index = torch.from_numpy(rows)
         ranking = Ranking(row_index, torch.zeros(row_index.shape, dtype=torch.float64), ())
         return dict(measure(ranking, self.space, self.vectors, self.qrels, self.k, self.metrics).values)
@@ -240,7 +240,7 @@ class _Task:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class _ExactAnswers:
-    """The vectors of a scorer, and the exact answers over them."""
+    """A scorer's vectors with the exact answers over them, to which indexes are compared."""
 
     scorer: Scorer
     parts: Parts
@@ -250,13 +250,13 @@ class _ExactAnswers:
     score_rows: Callable[[np.ndarray], np.ndarray]  # those of other rows, (B, k)
 
     def measure_agreement(self, rows: np.ndarray) -> np.ndarray:
-        """Compute the share of k that scores as well as the exact answer's last document, (B,)."""
+        """Return the (B,) share of k documents that score as well as the exact answer's last one."""
         row_scores = np.where(rows >= 0, self.score_rows(np.maximum(rows, 0)), -np.inf)
         exact_shares: np.ndarray = (row_scores >= self.min_scores[:, None]).sum(1) / rows.shape[1]
         return exact_shares
 
     def count_sufficient_hits(self, k: int) -> int:
-        """Return a number of hits that is certain to contain k documents."""
+        """Return how many vectors surely belong to k documents or more."""
         # At worst the k − 1 documents with the most vectors come first, with all of them.
         vector_counts = self.parts.counts.sort(descending=True).values
         return int(vector_counts[: k - 1].sum()) + 1

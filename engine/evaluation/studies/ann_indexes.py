@@ -51,7 +51,7 @@ class Index(Declared, ABC):
 
     @property
     def label(self) -> str:
-        """The index and its search effort, as text."""
+        """The index with its parameters, search effort included, as text."""
         values = ", ".join(f"{name}={value}" for name, value in values_of(self).items())
         return f"{self.kind}({values})" if values else self.kind
 
@@ -61,11 +61,11 @@ class Index(Declared, ABC):
 
     @property
     def build_parameters(self) -> dict[str, Any]:
-        """Parameters of the index itself: settings with equal ones share it."""
+        """The parameters of the built index: settings that share them share the index."""
         return {name: value for name, value in self.as_json().items() if name != self.effort}
 
     def check(self, n_vectors: int) -> None:
-        """Raise ParamError if that many vectors cannot be indexed so."""
+        """Raise a ParamError if that many vectors cannot be indexed with these parameters."""
         return
 
     @abstractmethod
@@ -134,10 +134,12 @@ class Hnsw(Index):
         return _add_vectors(built_index, vectors, stop)
 
     def apply_effort(self, built_index: Any) -> None:
+        """Set how many candidates a search keeps."""
         built_index.hnsw.efSearch = self.breadth
 
     @classmethod
     def usual_settings(cls, n_vectors: int, **fixed: Any) -> tuple[Self, ...]:
+        """Return settings with 8 and 32 links, unless links are fixed, at every usual breadth."""
         breadths = next(param.swept for param in params_of(cls) if param.name == cls.effort) or ()
         graph_settings = [fixed] if "links" in fixed else [{**fixed, "links": n_links} for n_links in (8, 32)]
         return tuple(cls(**graph_params, breadth=breadth) for graph_params in graph_settings for breadth in breadths)
@@ -181,6 +183,7 @@ class Ivf(Index):
         return _add_vectors(built_index, vectors, stop)
 
     def apply_effort(self, built_index: Any) -> None:
+        """Set how many cells a search visits."""
         built_index.nprobe = self.probes
 
     @classmethod

@@ -40,7 +40,7 @@ class CheckUp:
 
     @cached_property
     def order(self) -> tuple[int, ...]:
-        """Positions of the queries, most redundant first: by pairs, then the least ILAD."""
+        """The queries' positions, most near-duplicate pairs first, then least ILAD."""
         return tuple(np.lexsort((self.ilad, -self.pairs)).tolist())
 
     @property

@@ -43,11 +43,11 @@ class EncoderComparison:
     overlap: Mapping[tuple[str, str], np.ndarray] = field(repr=False)  # → (n,) share of the first's documents
 
     def mean(self, decoder: str, encoder: str, metric: str) -> float | None:
-        """A metric's mean over the queries that have it; None where none has."""
+        """Return a metric's mean over the queries that have it, None if none has."""
         return _none_if_nan(mean_of_defined(self.values[decoder, encoder][metric]))
 
     def agreement(self, decoder: str, encoder: str) -> float | None:
-        """The mean overlap@k of an encoder's sets with the first encoder's; None where neither retrieved anything."""
+        """Return the mean overlap with the first encoder's sets; None if all sets are empty."""
         return _none_if_nan(mean_of_defined(self.overlap[decoder, encoder]))
 
 
@@ -155,9 +155,9 @@ def compare_encoders(
 
 
 def build_document_variants(spaces: Sequence[Space], max_queries: int = 200, seed: int = 0) -> list[Variant]:
-    """Build variants whose queries are some of the corpus's documents, the same ones in each, drawn at random.
+    """Build variants whose queries are the same random documents, for comparing neighbourhoods.
 
-    For a corpus without queries, or with vectors of no available encoder: neighbourhoods are compared.
+    For a corpus without queries, or with vectors of no available encoder.
     """
     rows = np.sort(np.random.default_rng(seed).permutation(len(spaces[0]))[:max_queries]).tolist()
     return [Variant(space, space.embeddings.take(rows)) for space in spaces]

@@ -133,6 +133,6 @@ def _iterate_rows(
 
 @without_autocast
 def _take_steps(c: Candidates, weights: Iterator[torch.Tensor], n_steps: int, l1: torch.Tensor, l2: float) -> Solutions:
-    """Take further steps and certify the weights that they end at."""
+    """Take further FISTA steps, and measure how far their weights are from the minimiser."""
     last_weights = next(islice(weights, n_steps - 1, None))
     return certify_iterate(c, last_weights, l1.cpu().numpy(), l2, 0)

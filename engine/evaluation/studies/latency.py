@@ -47,12 +47,12 @@ class Latency:
 
     @property
     def milliseconds(self) -> float:
-        """The median."""
+        """The median time of a call in milliseconds."""
         return float(1000 * np.median(self.seconds))
 
     @property
     def name(self) -> str:
-        """Its label, marked if it is the algorithm as its paper prints it."""
+        """The selector's label, with ", plain" for the algorithm as its paper prints it."""
         return f"{self.label}, plain" if self.plain else self.label
 
     def as_json(self) -> dict[str, Any]:

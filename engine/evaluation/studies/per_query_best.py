@@ -27,7 +27,7 @@ class Headroom:
 
     @property
     def difference(self) -> float:
-        """The largest gain that a choice of settings by query can have."""
+        """The most that choosing settings by query could gain over one setting for all."""
         return self.oracle - self.mean
 
 

@@ -60,11 +60,11 @@ class Task:
         return digests
 
     def cells(self, packed_unit: Mapping[str, Any]) -> list[Cell]:
-        """Compute the cells of a unit that `pack_unit` made plain; no cancellation."""
+        """Compute the cells of a packed unit on a cluster's worker, where nothing can be cancelled."""
         return compute_unit(self, unpack_unit(packed_unit), lambda: False)
 
     def measure_ranking(self, ranking: Ranking, k: int) -> tuple[dict[str, np.ndarray], int]:
-        """Measure a ranking at k; return each metric's values by query and the number of unjudged queries."""
+        """Return a ranking's values by metric and query at k, and the number of unjudged queries."""
         measures = measure(ranking, self.space, self.vectors, self.qrels, k, self.metrics, self.aspects, self.answers)
         return dict(measures.values), measures.left_out
 
@@ -117,26 +117,26 @@ def collect_digests(
 
 @dataclass(frozen=True)
 class Unit:
-    """Decoders of one family at ks that one decoding answers."""
+    """Decoders that share work, and the sizes k that one decoding of each answers."""
 
     decoders: tuple[Decoder, ...]
     ks: tuple[int, ...]
 
 
 def group_nested_sizes(selector: type[Selector], set_sizes: Sequence[int]) -> list[tuple[int, ...]]:
-    """Group the set sizes that one decoding answers."""
+    """Group the sizes k that one decoding at the largest of them answers."""
     # A nested selector's set at a smaller k starts its larger one, except at k = 1, where some take the best score.
     nested_sizes = tuple(k for k in set_sizes if selector.nested and k > 1)
     return [nested_sizes] * bool(nested_sizes) + [(k,) for k in set_sizes if k not in nested_sizes]
 
 
 def pack_unit(unit: Unit) -> dict[str, Any]:
-    """Return a unit as plain values, for another process; `unpack_unit` reads it."""
+    """Convert a unit to plain values, to be sent to another process; `unpack_unit` reverses it."""
     return {"decoders": list(map(decoder_to_json, unit.decoders)), "ks": list(unit.ks)}
 
 
 def unpack_unit(unit_values: Mapping[str, Any]) -> Unit:
-    """Rebuild the unit that `pack_unit` made plain values of."""
+    """Rebuild a unit from the plain values of `pack_unit`."""
     return Unit(tuple(map(decoder_from_json, unit_values["decoders"])), tuple(unit_values["ks"]))
 
 

@@ -38,7 +38,7 @@ SCHEDULER_PING_SECONDS = 1
 
 
 def run_serial(task: Task, units: Sequence[Unit], stop: Stop | None) -> Generator[Cell]:
-    """Compute one unit after the other in this process."""
+    """Compute the units one by one in this process, and yield their cells."""
     for unit in units:
         yield from compute_unit(task, unit, stop.is_set if stop else lambda: False)
 
@@ -142,12 +142,14 @@ def _init_worker(task: Task, halt_flag: Any, parent_pid: int) -> None:
 
 
 def _exit_with_parent(parent_pid: int) -> None:
+    """Watch the parent process, and end this one once the parent has died."""
     while os.getppid() == parent_pid:
         time.sleep(STOP_POLL_SECONDS)
     os._exit(1)
 
 
 def _compute_in_worker(packed_unit: Mapping[str, Any]) -> list[Cell]:
+    """Compute a packed unit in a worker process, on the task that `_init_worker` stored."""
     return compute_unit(_WORKER_TASK, unpack_unit(packed_unit), lambda: bool(_WORKER_HALT.value))
 
 

@@ -203,11 +203,12 @@ def _decompress_numbers(packed_numbers: bytes) -> bytes:
 
 
 def _digest_row(values: Any) -> str:
+    """Compute the digest of a table row's values."""
     return digest_of([json.dumps(values, sort_keys=True, default=bytes.hex)])
 
 
 def _write_seal(db: sqlite3.Connection, row_key: str, values: Sequence[Any]) -> None:
-    """Store the seal of a row that is written in this transaction."""
+    """Store a row's digest beside it, so that later changes are noticed."""
     db.execute("INSERT OR REPLACE INTO seals VALUES (?, ?)", (row_key, _digest_row(values)))
 
 
@@ -217,7 +218,7 @@ def _read_seals(db: sqlite3.Connection) -> dict[str, str]:
 
 
 def _check_seal(row_seals: Mapping[str, str], row_key: str, values: Sequence[Any]) -> None:
-    """Raise ValueError or KeyError for a row that has changed since it was written."""
+    """Raise ValueError or KeyError if a row differs from what was sealed."""
     if row_seals[row_key] != _digest_row(values):
         raise ValueError
 

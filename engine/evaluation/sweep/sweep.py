@@ -244,7 +244,7 @@ def _check_request(
 
 
 def _check_types(*arguments: tuple[str, Any, bool, str]) -> None:
-    """Raise DataError for the first wrong argument; each is (name, value, is_right, what it must be)."""
+    """Raise a DataError for the first wrong argument of (name, value, is_right, expected)."""
     for argument, value, is_right, expected in arguments:
         if not is_right:
             raise DataError(f"{argument} must be {expected}; got {type(value).__name__}")

@@ -33,7 +33,7 @@ class PastStudy:
 
     @property
     def row(self) -> tuple[str, ...]:
-        """The texts below HISTORY_HEADER."""
+        """The study's texts in the order of HISTORY_HEADER."""
         return self.finished, self.tuned, self.objective, self.chosen, self.kept, self.won, self.status
 
 

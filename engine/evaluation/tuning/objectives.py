@@ -90,7 +90,7 @@ class Objective(Declared):
         return goal_values - margin >= self.share * baseline[RELEVANT] - TIE_TOLERANCE
 
     def compute_slack(self, metric_values: Mapping[str, np.ndarray], baseline: np.ndarray) -> np.ndarray:
-        """Compute each query's excess over the required share; baseline: its Recall, in the values' shape."""
+        """Return each query's Recall less the required share of the baseline's, in the values' shape."""
         return metric_values[self.metrics[0]] - (self.share if self.constrained else 0.0) * baseline
 
     def compute_margin(self, mean_slack: Any, mean_square: Any, n_queries: int) -> Any:
@@ -170,7 +170,7 @@ class TunedChoice:
 
 
 def format_change(new_value: float, baseline: float) -> str:
-    """Format a change as a share of the baseline, "+20%"; as a difference where that is 0."""
+    """Format a change as a percentage of the baseline, "+20%"; as a difference if that is 0."""
     return f"{signed(100 * (new_value / baseline - 1), 0)}%" if baseline else signed(new_value)
 
 

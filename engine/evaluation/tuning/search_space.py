@@ -66,7 +66,7 @@ class Settings:
 
     @classmethod
     def build_grid(cls, spec: Spec, points: int) -> "Settings":
-        """Build the full grid; its only setting where a stage has no parameter to vary. Raises ParamError."""
+        """Build the grid over all parameters that sweeps vary; one setting if there are none."""
         decoders = grid(spec.name, points)
         return cls(spec, {}, values_of(decoders[0].select)) if len(decoders) == 1 else cls.build(spec, points, None, {})
 
@@ -164,9 +164,10 @@ def _can_start_at_default(param: Param, grid_values: Sequence[Any]) -> bool:
 
 
 def measure_distance_from_default(stage: Stage) -> float:
-    """Measure a setting's distance from the default, in comfortable ranges, which breaks ties.
+    """Measure how far a setting is from the default; the smaller distance wins ties.
 
-    Summed over the parameters: numbers by their difference on their scale, anything else 1 where it differs.
+    Summed over the parameters: numbers by their difference as a share of their usual range, anything else 1 where it
+    differs.
     """
     param_values = values_of(stage)
     forms = [(form_of(param, param_values)[1], param_values[param.name]) for param in stage.spec.params]

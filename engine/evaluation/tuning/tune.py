@@ -261,7 +261,7 @@ def _check_names(argument: str, names: Sequence[str] | None, kind: Literal["sele
 
 
 def make_baseline() -> Decoder:
-    """Make the decoder that all are compared with: the first selector behind the first scorer."""
+    """Make the decoder that others are compared with: the first selector behind the first scorer."""
     return Decoder(make(next(iter(methods("selector")))), make(next(iter(methods("scorer")))))
 
 
@@ -288,13 +288,13 @@ def build_families(
 
 @dataclass(frozen=True, eq=False)
 class Family:
-    """The settings of a selector, or of a scorer, in its place in a decoder."""
+    """The settings of one selector or scorer, each placed in a template decoder."""
 
     settings: Settings
     template: Decoder  # whose other stages and depth they have
 
     def make_decoder(self, stage: Stage) -> Decoder:
-        """Return the template with this stage in its place."""
+        """Return the template decoder with a stage in the place of its own."""
         if isinstance(stage, Selector):
             return replace(self.template, select=stage)
         return replace(self.template, retrieve=cast(Scorer, stage))
@@ -317,7 +317,7 @@ class Family:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class _Study:
-    """One call of `tune` or `choose`."""
+    """The checked arguments of one call of `tune` or `choose`, and the steps that answer it."""
 
     objective: Objective
     splits: Mapping[str, Mapping[str, Any]]  # dev first → options of `sweep`
@@ -355,6 +355,7 @@ class _Study:
 
     @property
     def dev(self) -> str:
+        """The name of the split to choose on, the first of `splits`."""
         return next(iter(self.splits))
 
     def run(
@@ -508,7 +509,7 @@ def _answers_enough(cell: Cell, base: Cell, objective: Objective) -> bool:
 
 
 def _compute_margin(cell: Cell, base: Cell, objective: Objective) -> float:
-    """Compute how much less than its mean a setting keeps with confidence."""
+    """Return how far below its mean one setting's slack may truly lie, with confidence."""
     slack = objective.compute_slack(cell.values, base.values[objective.metrics[0]])
     slack = slack[np.isfinite(slack)]
     return float(objective.compute_margin(slack.mean(), np.square(slack).mean(), len(slack)))
@@ -542,7 +543,7 @@ def choose_setting(objective: Objective, cells: Mapping[Stage, Cell], base: Cell
 
 
 def _split_off_baseline(means: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], dict[str, float]]:
-    """Return metric → (m,) means of the settings, and metric → the baseline's, which comes first in each row."""
+    """Split each metric's row of means into the settings', (m,), and the baseline's, its first."""
     return {metric: row[1:] for metric, row in means.items()}, map_values(float, map_values(itemgetter(0), means))
 
 
@@ -638,5 +639,5 @@ def _measure_gap(metric: str, dev_cells: Sequence[Cell], test_cells: Sequence[Ce
 
 
 def _format_cell(cell: Cell, base: Cell) -> str:
-    """Format a cell's decoder, its scorers only where they differ from the baseline's."""
+    """Format a cell's decoder; its scorers only if they differ from the baseline's."""
     return paired.format_decoder(cell.decoder, paired.scorer_chain(cell.decoder) != paired.scorer_chain(base.decoder))

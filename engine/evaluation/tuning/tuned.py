@@ -41,7 +41,7 @@ class Gap:
 
     @property
     def lost(self) -> float:
-        """The part of the gain on dev that is missing on test."""
+        """The part of the gain on dev that test does not show."""
         return self.gained_dev - self.gained_test
 
     @property
@@ -115,7 +115,7 @@ class Tuned:
 
     @property
     def constraint_holds_on_test(self) -> bool | None:
-        """True if the constraint holds on test, None without either."""
+        """True if the constraint holds on test; None without a test split or a constraint."""
         if self.chosen_test is None or not self.objective.constrained:
             return None
         return bool(self.objective.kept(*average_outcome(self)))
@@ -139,12 +139,12 @@ class Tuned:
 
     @property
     def outcome(self) -> str:
-        """The winner's means on test, or else on dev, beside the baseline's, in words."""
+        """The winner's means beside the baseline's, on test if there is one, in words."""
         return self.objective.describe_outcome(*average_outcome(self), self.reference.name)
 
     @property
     def winner_gain(self) -> Comparison | None:
-        """The winner's comparison in the objective's last metric on test; None without one."""
+        """The winner's comparison on test in the objective's last metric; None without one."""
         return next((row for row in _select_winner_rows(self) if row.metric == self.objective.metrics[-1]), None)
 
     @property
@@ -180,7 +180,7 @@ class Tuned:
 
     @property
     def reported(self) -> tuple[str, ...]:
-        """The sentences on test, on the gap between dev and test, and on the next step."""
+        """The sentences on test, on the gap between dev and test, and on what to do next."""
         test_rows = [f"On {self.test}: {statistics.describe_comparison(row)}" for row in _select_winner_rows(self)]
         return (*test_rows, *map(attrgetter("text"), self.gaps), *filter(None, [suggest_next_step(self)]))
 
@@ -208,11 +208,12 @@ class Tuned:
 
 
 def average_outcome(tuned: Tuned) -> tuple[dict[str, float], dict[str, float]]:
-    """Return the choice's and the baseline's means on test, or else on dev, over their common queries."""
+    """Return the choice's and the baseline's means over common queries, on test or else on dev."""
     return _average_on_common(tuned.chosen_test or tuned.chosen, tuned.base_test or tuned.base, tuned.objective)
 
 
 def _select_winner_rows(tuned: Tuned) -> list[Comparison]:
+    """Return the comparisons of the chosen decoder."""
     winner_label = tuned.chosen.label
     return [row for row in tuned.comparisons if row.label == winner_label]
 
@@ -285,7 +286,7 @@ def compare_cells(
 
 
 def compare_on_dev(tuned: Tuned) -> tuple[Comparison, ...]:
-    """Compare the candidates with the baseline on dev, where each was selected, in the objective's metrics."""
+    """Compare the candidates with the baseline on dev, the split that they were chosen on."""
     cells = [candidate.dev for candidate in tuned.candidates]
     return compare_cells(cells, tuned.base, tuned.objective.metrics, tuned.several, RESAMPLES.default, SEED.default)
 
@@ -341,7 +342,7 @@ def _suggest_for_confirmation(tuned: Tuned) -> list[str]:
 
 
 def _average_on_common(cell: Cell, base: Cell, objective: Objective) -> tuple[dict[str, float], dict[str, float]]:
-    """Average the objective's metrics of both cells over their common queries."""
+    """Return both cells' means over the queries that have the objective's metrics in both."""
     metrics = objective.metrics
     is_common = find_complete_queries(cell, metrics) & find_complete_queries(base, metrics)
     return average_over(cell, metrics, is_common), average_over(base, metrics, is_common)

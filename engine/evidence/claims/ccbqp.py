@@ -81,7 +81,8 @@ claim(
 
 
 def judge_c2(measured: Measurement) -> Ruling:
-    """Judge saddles where a stationary point is no set, and loading where it changes the local maxima."""
+    """Judge C2: no point between sets is stuck, and a larger loading loses no local maximum."""
+    # Only informative cases count: points that are no set, and maxima that the loading changes.
     n_stuck, n_between, n_lost, n_gained = map(np.array, itemgetter("stuck", "between", "lost", "gained")(measured))
     counts = n_lost[(n_lost > 0) | (n_gained > 0)]
     return rules.combine([rules.theorem(n_stuck[n_between > 0].tolist(), 200), rules.theorem(counts.tolist(), 200)])
@@ -144,6 +145,7 @@ def take_step(linear: np.ndarray, hessian: np.ndarray, x: np.ndarray, k: int) ->
 
 
 def judge_c4(measured: Measurement) -> Ruling:
+    """Judge C4: at most one run in a hundred ends at no set or at the cap of steps."""
     counts = {f"{set_name}, rounded or capped": set_counts[:2] for set_name, set_counts in measured.items()}
     return rules.thresholds(rules.compute_shares(counts), holds=0.01, limit=0.1)
 
@@ -159,7 +161,7 @@ def judge_c4(measured: Measurement) -> Ruling:
     cost=60,
 )
 def measure_c4(judged_sets: Sequence[JudgedSet], _: int) -> Measurement:
-    """Return, by set, runs that were rounded or stopped at the cap of steps, all runs, and the most steps."""
+    """Return set → runs that ended at no set or at the cap of steps, all runs, and the most steps."""
     return compute_by_set(_count_ends, judged_sets)
 
 
@@ -208,6 +210,7 @@ def measure_c5(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
 
 
 def judge_c6(measured: Measurement) -> Ruling:
+    """Judge C6 by the areas below Frank–Wolfe's frontier and those of MMR and DPP; draw the curves."""
     ruling = rules.combine([rules.judge_areas(read_pairs(measured, FW, method)) for method in (MMR, DPP)])
     curves = {f"{cell}, to {MMR}: area": draw_frontiers(measured, cell) for cell in measured["means"]}
     return rules.add_curves(ruling, curves)
@@ -301,7 +304,7 @@ latency_claim(
 
 
 def judge_c11(measured: Measurement) -> Ruling:
-    """Judge both methods as their papers print them: the engine's own look only where a pick may be."""
+    """Judge C11 on MMR and DPP as their papers print them, not as the faster engine computes them."""
     mmr_ruling = rules.judge_range(fit_slopes(measured, PLAIN_MMR), low=0.85, high=1.15)
     return rules.combine([mmr_ruling, rules.judge_range(fit_slopes(measured, PLAIN_DPP), low=1.0)])
 
@@ -346,6 +349,7 @@ latency_claim(
 
 
 def judge_c13(measured: Measurement) -> Ruling:
+    """Judge C13: the share of cases in which Frank–Wolfe's set is the best of all, up to rounding."""
     counts = {name: (int((np.array(gaps) <= 1e-9).sum()), len(gaps)) for name, gaps in measured.items()}
     return rules.thresholds(rules.compute_shares(counts), holds=0.95, limit=0.9)
 
@@ -389,6 +393,7 @@ def _draw_pool(rng: np.random.Generator, n_clusters: int) -> tuple[np.ndarray, n
 
 
 def _compute_gap(rows: Any, query: Any, weight: float) -> float:
+    """Return how far Frank–Wolfe's set is below the best of all, as a share of the objective's range."""
     return optimum_gap("frank_wolfe", rows, query, k=5, relevance_weight=weight, polish=False).share
 
 

@@ -113,6 +113,7 @@ exact_claim = partial(claim, measure=measure_exact_sets, sets=(*THREE_SETS, "ult
 
 
 def judge_n2(measured: Measurement) -> Ruling:
+    """Judge N2: of the sets that dense retrieval finds exactly, the share that some grid cell finds too."""
     counts = map_values(itemgetter("both", "dense"), measured)
     return rules.thresholds(rules.compute_shares(rename_cells(counts, suffix=": share of them")), holds=0.95, limit=0.5)
 
@@ -151,6 +152,7 @@ def measure_n3(_: Sequence[JudgedSet], seed: int) -> Measurement:
 
 
 def judge_n4(measured: Measurement) -> Ruling:
+    """Judge N4: points of queries whose set NNN finds exactly, less those that dense retrieval does."""
     gains = {f"{name}: points of queries": np.multiply(POINTS, of_set["gains"]) for name, of_set in measured.items()}
     return rules.difference(gains, margin=0.5)
 
@@ -423,10 +425,11 @@ claim(
 
 
 class ExchangedSplits(JudgedSet):
-    """A set whose queries to choose on and to report on have changed places."""
+    """A set whose dev and test queries have changed places, so that each half is reported once."""
 
     @cached_property
     def splits(self) -> dict[str, Qrels]:
+        """The judgements with dev and test exchanged."""
         own_splits = super().splits
         return {"dev": own_splits["test"], "test": own_splits["dev"]}
 
@@ -498,6 +501,7 @@ claim(
 
 
 def judge_n21(measured: Measurement) -> Ruling:
+    """Judge N21: the share of answers in which 50 FISTA steps differ from the minimiser, at most 1 in 100."""
     return rules.thresholds(rules.compute_shares(measured), holds=0.01, limit=0.1)
 
 
@@ -513,7 +517,7 @@ def judge_n21(measured: Measurement) -> Ruling:
     cost=90,
 )
 def measure_n21(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Set → pairs of a query and a setting of the grid, and those whose first five are another set than the exact's."""
+    """Return set → pairs of query and setting whose first five differ from the minimiser's, and all pairs."""
     return compute_by_set(_count_other_sets, judged_sets)
 
 
@@ -569,7 +573,7 @@ def judge_n23(measured: Measurement) -> Ruling:
     cost=90,
 )
 def measure_n23(sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Documents → how many, and decoder → (rounds, sizes) seconds of a query, one at a time on one thread."""
+    """Return documents → sizes, and decoder → (rounds, sizes) seconds of a query in one thread."""
     seconds = {judged_set.name: time_solvers([(judged_set.space, judged_set.queries("test"))]) for judged_set in sets}
     return {"drawn": time_solvers([draw_space(n_documents, seed) for n_documents in TIMED_SIZES]), **seconds}
 
@@ -595,6 +599,7 @@ FACTORS = {"N": (2_000, 4_000, 8_000, 16_000), "T": (10, 20, 40, 80), "d": (48, 
 
 
 def judge_n24(measured: Measurement) -> Ruling:
+    """Judge N24: the exponents of the bytes in d, N and T are all about 1."""
     slopes = [rules.slope(sizes, np.array([measured[name]]), name, (name, "bytes")) for name, sizes in FACTORS.items()]
     return rules.judge_range(slopes, low=0.85, high=1.15)
 
@@ -702,7 +707,7 @@ def judge_n26(measured: Measurement) -> Ruling:
     differs="Ten of the table's 35 numbers: PandasBank and AWSBank are not here, of two other sets only parts.",
 )
 def measure_n26(judged_sets: Sequence[JudgedSet], _: int) -> Measurement:
-    """Set → its numbers as Table 3 has them."""
+    """Return set → its sizes, named as the columns of the paper's Table 3."""
     return compute_by_set(_count_sizes, [judged_set for judged_set in judged_sets if judged_set.name in PRINTED_SIZES])
 
 
@@ -823,5 +828,6 @@ def _iterate_systems(judged_set: JudgedSet, seed: int) -> Iterator[tuple[str, en
 
 
 def _with_steps(decoder: Decoder, n_steps: int) -> Decoder:
+    """Return NNN with the decoder's λ₁ and λ₂, solved by that many FISTA steps."""
     weights = {"l1": decoder.select.l1, "l2": decoder.select.l2}  # type: ignore[attr-defined]
     return replace(decoder, select=engine.make("nnn", **weights, fill="strict", solver="fista", iterations=n_steps))

@@ -73,13 +73,13 @@ def enumerate_draws(session: Session, query: Query, right_row: int, n_drawn: int
 
 
 def enumerate_events(session: Session, query: Query, right_row: int, n_drawn: int = 1) -> Iterator[tuple[float, Event]]:
-    """Yield the feedback on every possible draw, with its chance."""
+    """Yield (chance, feedback) of every draw that is possible for the query."""
     for chance, draw in enumerate_draws(session, query, right_row, n_drawn):
         yield chance, orag.outcome(session, draw, draw.item == right_row)
 
 
 def compute_gradient(session: Session, event: Event) -> np.ndarray:
-    """Return the (n, d) movement of the documents by an event, without the rate."""
+    """Return the (n, d) direction in which an event moves the documents, before the learning rate."""
     movement = np.zeros((len(session), session.start.dimension))
     movement[list(event.items)] = np.outer(event.coefficients, event.query.exact)
     return movement
@@ -172,7 +172,7 @@ def measure_o2(_: Sequence[JudgedSet], seed: int) -> Measurement:
     cost=15,
 )
 def measure_o3(_: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Measure by how much mean regret and mean squared step pass the theorem's bounds, over all paths."""
+    """Measure O3: by how much mean regret and mean squared step exceed the bounds, over all paths."""
     rng = np.random.default_rng(seed)
     regret_excesses = filter(None, (_regret_excess(rng) for _stream in count()))
     return {"excess": [max(next(regret_excesses), _square_excess(rng)) for _case in range(N_CASES)]}
@@ -267,6 +267,7 @@ def measure_o4(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
 
 
 def judge_o5(measured: Measurement) -> Ruling:
+    """Judge O5: the exponent of regret in the number of queries is below 1."""
     growths = {name: (values["queries"], np.transpose(values["regret"])) for name, values in measured.items()}
     return rules.judge_range(rules.fit_exponents(growths, ("queries", "regret, nats")), high=1.0)
 
@@ -282,7 +283,7 @@ def judge_o5(measured: Measurement) -> Ruling:
     cost=90,
 )
 def measure_o5(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Return, by set, numbers of queries and the regrets after them to a rule that is given all answers."""
+    """Return set → numbers of queries, and the regrets after them to the rule told all answers."""
     return compute_by_set(_measure_regrets, judged_sets, seed)
 
 
@@ -476,7 +477,7 @@ def measure_o12(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
     cost=15,
 )
 def measure_o13(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Measure the points of nDCG gained in one pass of whole questions, hop by hop."""
+    """Measure O13: points of nDCG gained in one pass in which questions come hop after hop, by query."""
     return measure_deployments(judged_sets, lambda one: ndcg_gains(one, seed, hops=one.hops))
 
 
@@ -501,7 +502,7 @@ def judge_o14(measured: Measurement) -> Ruling:
     cost=30,
 )
 def measure_o14(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Return, by set, the points of Recall lost with all but five words, and regained in one pass."""
+    """Return set → points of Recall that documents cut to five words cost, and feedback regains."""
     return compute_by_set(_measure_lost_recall, judged_sets, seed)
 
 
@@ -573,7 +574,7 @@ def judge_o17(measured: Measurement) -> Ruling:
     cost=5,
 )
 def measure_o17(_: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Time a step by the number of documents: the median µs of each repeat."""
+    """Return number of documents → median µs of a feedback step, one for each repetition."""
     return {str(size): as_list(np.array(_time_steps(size, seed))) for size in (500, 2_000, 10_000, 50_000, 100_000)}
 
 
@@ -641,7 +642,7 @@ def _measure_losses(deployment: JudgedDeployment, temperature: float, seed: int)
     cost=5,
 )
 def measure_o19(_: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Measure by how much random laws break Proposition B.1, on the way to the least cross-entropy."""
+    """Measure O19: the largest violation of Proposition B.1 in each random case."""
     rng = np.random.default_rng(seed)
     return {"excess": [_law_excess(rng) for _case in range(N_CASES)]}
 

@@ -133,7 +133,9 @@ claim(
 
 
 def judge_l3(measured: Measurement) -> Ruling:
+    """Judge L3: no bound exceeds its error, and no boolean margin is below Corollary 2's."""
     cases = measured["drawn"]
+    # Cases that hold were only counted when measured; an excess of 0 stands for each.
     drawn_excesses = [*cases["broken"], *[0.0] * (cases["cases"] - len(cases["broken"]))]
     return rules.theorem([*drawn_excesses, *measured["boolean"]], 30_000)
 
@@ -240,7 +242,7 @@ def _generate_losses(rng: np.random.Generator, case_seed: int) -> Sequence[Recal
 
 
 def _bound_excesses(bounded_rows: Iterable[Any]) -> list[float]:
-    """Return by how much the lower ends of shares of errors pass their bounds, where those are below 1."""
+    """Return the lower end of each error share less its bound, where the bound is below 1."""
     return round_significant(row.low - row.bound for row in bounded_rows if row.bound < 1)
 
 
@@ -297,6 +299,7 @@ BEYOND = 2 * TRIED_DIMENSIONS[-1]
 
 
 def judge_l6(measured: Measurement) -> Ruling:
+    """Judge L6: the needed dimension's exponent in the mean document length is above 0."""
     axes = "mean words", f"dimension needed ({BEYOND:,}: more than {TRIED_DIMENSIONS[-1]:,})"
     exponents = rules.fit_exponents(map_values(itemgetter("words", "needed"), measured), axes)
     return rules.judge_range(exponents, low=0.0)
@@ -405,6 +408,7 @@ claim(
 
 
 def judge_l9(measured: Measurement) -> Ruling:
+    """Judge L9: more than half of the pairs have best passages with at least the documents' margin."""
     differences = {name: np.subtract(shares, 0.5) for name, shares in measured["kept"].items()}
     return rules.difference(rename_cells(differences, suffix=", share less 0.5"), margin=0.05)
 
@@ -432,7 +436,7 @@ Values = dict[str, list[float]]
 
 @define_measure("sparse and dense")
 def measure_sparse_and_dense(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Return values of sparse, dense and hybrid retrieval, by set.
+    """Measure L10, L11, L14 to L16: sparse, dense and hybrid retrieval, by set.
 
     "questions": metric → system → values of the queries to report on; "lengths": mean words of what is
     relevant to each; "contained": the most words of a passage → system → MRR@10 of queries that a passage contains,
@@ -444,12 +448,14 @@ def measure_sparse_and_dense(judged_sets: Sequence[JudgedSet], seed: int) -> Mea
 
 
 def _measure_systems(judged_set: JudgedSet, seed: int) -> Measurement:
+    """Return a set's values on questions and on contained passages, with the relevant documents' lengths."""
     questions = {metric: _measure_questions(judged_set, metric) for metric in ("recall", "ndcg", "mrr")}
     contained = _measure_passages(judged_set, seed)
     return {"questions": questions, "lengths": _relevant_lengths(judged_set), "contained": contained}
 
 
 def _measure_questions(judged: JudgedSet, metric: str) -> Values:
+    """Return system → values of a metric on the set's test queries, the hybrid's weight chosen on dev."""
     system_values = {name: measure_tuned(judged, [decoder], metric, K) for name, decoder in PART_DECODERS.items()}
     system_values["hybrid"] = measure_tuned(judged, HYBRIDS, metric, K)
     return round_cells(system_values)
@@ -499,12 +505,13 @@ def _measure_contained(judged_set: JudgedSet, task: Dataset) -> Values:
 
 
 def _cut_corpus(corpus: Corpus, length: int) -> Corpus:
-    """Passages without overlap and without titles, of at most so many words and more than half of them."""
+    """Cut documents into passages of at most `length` words; those of half of it or fewer are dropped."""
     passages = cut_passages(Corpus(corpus.ids, corpus.texts), length, 0.0).corpus
     return _take_rows(passages, [row for row, text in enumerate(passages.texts) if len(text.split()) > length / 2])
 
 
 def _take_rows(corpus: Corpus, row_indices: Sequence[int]) -> Corpus:
+    """Return the corpus of some rows, ids and texts only."""
     return Corpus(tuple(corpus.ids[row] for row in row_indices), tuple(corpus.texts[row] for row in row_indices))
 
 

@@ -73,7 +73,7 @@ def measure_v2(_: Sequence[JudgedSet], seed: int) -> Measurement:
 
 
 def judge_v3(measured: Measurement) -> Ruling:
-    """Judge whether any set lacks something, and report the mean."""
+    """Judge V3: no greedy set is below the best one; report the mean gap too."""
     ruling, mean = rules.theorem(measured["gaps"], N_ENUMERATED), float(np.mean(measured["gaps"]))
     effects = (*ruling.effects, Effect(name="mean share of the range that is lacking", value=mean))
     return replace(ruling, why=f"{ruling.why} The mean set lacks {decimal(mean)} of the range.", effects=effects)
@@ -102,7 +102,7 @@ def measure_v3(_: Sequence[JudgedSet], seed: int) -> Measurement:
 
 
 def judge_v4(measured: Measurement) -> Ruling:
-    """Judge the win rates; both limits are the smallest win rate of the paper's Table 1."""
+    """Judge V4 by VRSD's win rates against .88, the smallest win rate of the paper's Table 1."""
     won_shares = rules.compute_shares(map_values(itemgetter("won", "queries"), measured))
     return rules.thresholds(won_shares, holds=0.88, limit=0.88)
 
@@ -306,7 +306,8 @@ def measure_v11(_: Sequence[JudgedSet], seed: int) -> Measurement:
 
 
 def has_subset_sum(numbers: np.ndarray, target: int) -> bool:
-    """Return True if any non-empty subset sums to the target; subsets are enumerated in binary."""
+    """Return True if some non-empty subset of the numbers sums to the target, trying all subsets."""
+    # The bits of each number from 1 to 2ⁿ − 1 say which members a subset has.
     subset_masks = np.arange(1, 2 ** len(numbers))[:, None] >> np.arange(len(numbers)) & 1
     return bool((subset_masks @ numbers == target).any())
 

@@ -131,23 +131,27 @@ class Graphs(TrainableEncoder):
         return q1, t1, torch.sparse.mm(self.mean, t1), q2, s2
 
     def encode_query(self, positions: Tensor) -> Tensor:
-        """(B, d) queries that are not trained on, by position after those that are."""
+        """Return (B, d) vectors of dev queries, whose positions follow those of the training queries."""
         return self.unseen[positions - len(self.q)]
 
     @torch.no_grad()
     def encode_corpus(self, positions: Tensor | None = None) -> Tensor:
-        """Encode the documents as rows of t¹ over the full graph, (n, d) of unit length."""
+        """Encode documents by the full graph as unit rows: those at (m,) positions, or all."""
         # Without dropout: what is measured and saved must not depend on the epoch's draws.
         document_rows = functional.normalize(self.propagate(self.full[0], self.t)[1], dim=1)
         return document_rows if positions is None else document_rows[positions]
 
     def result(self) -> dict[str, Tensor]:
+        """Return the adapters' state with the documents' learnt vectors as its table."""
         return {**self._before.state_dict(), "table": self.encode_corpus()}
 
 
 class ListAndContrast:
-    """Mean BCE(softmax(score), 1/|S|) over lists of documents, score = cos(q¹, t¹) + cos(q², t¹), and λ/2 times the
-    contrast of each query, and each scene, of one view with the others of the other view."""
+    """The loss of COLT: over lists of documents, plus a contrast between the two graphs' views.
+
+    Mean BCE(softmax(score), 1/|S|) with score = cos(q¹, t¹) + cos(q², t¹), and λ/2 times the contrast of each query,
+    and each scene, of one view with the others of the other view.
+    """
 
     def __init__(self, model: Graphs, recipe: ColtRecipe) -> None:
         self.model, self.recipe = model, recipe
@@ -179,7 +183,7 @@ class ListAndContrast:
         return listed, (largest >= 1).to(self.model.t.dtype)
 
     def _contrast(self, first_view: Tensor, second_view: Tensor) -> Tensor:
-        """(B,) −log softmax of a row's own partner among all of the other view."""
+        """Return (B,) losses: −log softmax of a row's own partner among all rows of the other view."""
         pair_scores = first_view @ second_view.T / self.recipe.tau
         return torch.logsumexp(pair_scores, 1) - pair_scores.diagonal()
 

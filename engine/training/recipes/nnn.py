@@ -59,6 +59,7 @@ class NnnRecipe(AdapterRecipe):
     )
 
     def __post_init__(self) -> None:
+        """Raise a ParamError if both penalties are 0."""
         super().__post_init__()
         if self.l1 == self.l2 == 0:
             raise ParamError("l1 (λ₁) and l2 (λ₂) are both 0: the minimiser need not be unique; one must be above 0")
@@ -84,7 +85,7 @@ class NnnRecipe(AdapterRecipe):
         return list(dict.fromkeys([self.dev_decoder(), *grid("nnn", fill="strict", **fixed_params)]))
 
     def _zero_penalties(self) -> dict[str, Any]:
-        """Keep penalties of 0 fixed, as a penalty of 0 is another method."""
+        """Return the penalties that are 0, to be held fixed: without one it is another method."""
         return {penalty_name: 0.0 for penalty_name in PENALTIES if getattr(self, penalty_name) == 0}
 
     def resolve(self, open_names: Collection[str], queries: int, best: BestOnDev) -> Self:

@@ -69,6 +69,7 @@ class ProjectionRecipe(Recipe):
     clip: float = declare(CLIP)
 
     def __post_init__(self) -> None:
+        """Raise a ParamError if the settings give no negatives."""
         super().__post_init__()
         if not (self.uniform or self.hard or self.in_batch):
             raise ParamError("uniform, hard and in_batch give no negatives at all; at least one must")
@@ -87,7 +88,7 @@ class ProjectionRecipe(Recipe):
 
     @property
     def document_vectors(self) -> tuple[int | None, float]:
-        """m and the initial spread of the m projections; m is None for one vector a document."""
+        """The number m of vectors a document, None for one, and the spread of the m projections."""
         return None, 0.0
 
     def build(self, samples: Samples, generator: torch.Generator) -> BuiltModel:
@@ -199,7 +200,7 @@ class Negatives:
 
     @cached_property
     def _relevant_columns(self) -> tuple[Tensor, ...]:
-        """(Q,) the first relevant row of each query, the second …; beyond all rows where it has no more."""
+        """The first relevant row of all queries, (Q,), the second, …; past the corpus if there is none."""
         return tuple(map(torch.tensor, zip_longest(*self.relevant, fillvalue=self.documents)))
 
 
@@ -225,7 +226,7 @@ class Projected(TrainableEncoder):
         return vectors
 
     def encode_parts(self, positions: Tensor | None = None) -> Tensor:
-        """(c, k) documents at (c,) positions, or all of them; (c, m, k) where each has several vectors."""
+        """Project the documents at (c,) positions, or all: (c, k), or (c, m, k) with several vectors."""
         vectors: Tensor = self.heads.corpus(self.rows if positions is None else self.rows[positions])
         return vectors
 
@@ -267,7 +268,7 @@ class SampledSoftmax:
 
 
 def max_inner_products(queries: Tensor, documents: Tensor) -> Tensor:
-    """(B, c) inner products, the largest of a document's; queries: (B, k), documents: (c, k) or (c, m, k)."""
+    """Return (B, c) inner products, the largest of a document's; documents: (c, k) or (c, m, k)."""
     if documents.ndim == 2:
         return queries @ documents.T
     return (queries @ documents.flatten(0, 1).T).view(len(queries), *documents.shape[:2]).amax(-1)
