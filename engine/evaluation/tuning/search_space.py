@@ -66,7 +66,7 @@ class Settings:
 
     @classmethod
     def build_grid(cls, spec: Spec, points: int) -> "Settings":
-        """Build the grid over all parameters that sweeps vary; one setting if there are none."""
+        """Build the grid over all parameters that sweeps vary; one setting without any. Raises ParamError."""
         decoders = grid(spec.name, points)
         return cls(spec, {}, values_of(decoders[0].select)) if len(decoders) == 1 else cls.build(spec, points, None, {})
 
