@@ -23,6 +23,7 @@ def without_autocast(wrapped_function: WrappedFunction) -> WrappedFunction:
 
     @wraps(wrapped_function)
     def call_without_autocast(*args: object, **kwargs: object) -> object:
+        """Call the wrapped function in full precision and without gradients."""
         with torch.no_grad(), ExitStack() as disabled_autocast:
             # Entered only where autocast is enabled: a context costs time on every call.
             for device in ("cpu", "cuda"):
@@ -35,7 +36,7 @@ def without_autocast(wrapped_function: WrappedFunction) -> WrappedFunction:
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """B selection problems.
+    """B selection problems, one for each query, and their candidates.
 
     vectors: (n, d) shared by the batch, or (B, m, d), one pool for each query in ascending row order
     relevance: (B, n) or (B, m)
@@ -54,6 +55,7 @@ class Candidates:
 
     @property
     def batch(self) -> int:
+        """The number of problems, one for each query."""
         return self.relevance.shape[0]
 
     @property
@@ -100,9 +102,9 @@ class Candidates:
         return rounding(self.vectors) * self.max_norm**2 + underflow(self.vectors)
 
     def product_error(self, points: Tensor) -> Tensor:
-        """Return (B,) a bound on |products(points) − exact|.
+        """Return (B,) bounds on the error of products between candidates and float64 points, (B, d).
 
-        The float64 points, (B, d), are rounded to the vectors' precision.
+        It includes the rounding of the points to the vectors' precision.
         """
         # `rounding` has four terms to spare, which cover the rounding of the points.
         lengths: Tensor = torch.linalg.vector_norm(points, dim=1)
