@@ -80,7 +80,7 @@ class Candidates:
         return torch.mul(lengths, lengths)
 
     def rows(self, problem_index: Tensor, candidate_index: Tensor) -> Tensor:
-        """Return (m, d) vectors at flat (problem, candidate) pairs."""
+        """Return (m, d) vectors of single candidates, given as pairs of problem and candidate."""
         return self.vectors[candidate_index] if self.vectors.ndim == 2 else self.vectors[problem_index, candidate_index]
 
     def products(self, points: Tensor) -> Tensor:
@@ -111,7 +111,7 @@ class Candidates:
         return rounding(self.vectors) * self.max_norm * lengths + underflow(self.vectors)
 
     def exact_relevance(self, problem_index: Tensor, candidate_index: Tensor) -> Tensor:
-        """Return (m,) float64 relevance at flat (problem, candidate) pairs."""
+        """Return (m,) float64 relevance of single candidates, given as pairs of problem and candidate."""
         # Pairs are converted to float64 in blocks, so that large batches of near-ties fit in memory.
         if not self.inner_product:
             return self.relevance[problem_index, candidate_index].double()
@@ -121,12 +121,15 @@ class Candidates:
 
     @property
     def duplicate_of(self) -> Tensor | None:
-        """(n,) for each shared row the lowest row with the same bytes; None where duplicates cannot matter."""
+        """(n,) for each shared row the lowest row with the same bytes; None where duplicates need not tie.
+
+        They need not where relevance is no inner product or each query has its own pool.
+        """
         return self.matrix.duplicate_of if self.inner_product and self.shared else None
 
 
 def select_problem(candidates: Candidates, problem_index: int) -> Candidates:
-    """Return one of the problems alone."""
+    """Return the candidates of one query of a batch, as a batch of 1."""
     one_problem = slice(problem_index, problem_index + 1)
     vectors = candidates.vectors if candidates.vectors.ndim == 2 else candidates.vectors[one_problem]
     pool = None if candidates.pool is None else candidates.pool[one_problem]

@@ -56,6 +56,7 @@ class Reach(Elsewhere):
     def __init__(
         self, store: VectorStore, where: Where | None = None, exact: bool = False, encoder: EncoderRef | None = None
     ) -> None:
+        """Ask the store for its number of documents, and start without any; see the class for arguments."""
         self.store, self.where, self.exact = store, where, exact
         self._encoder = _with_weights_digest(encoder or store.encoder)
         self._lock = threading.RLock()

@@ -285,9 +285,10 @@ class Dialogue:
         return results
 
     def settle(self, answers: Sequence[PartialAnswer], decoder: Decoder, k: int, prove: bool) -> None:
-        """Decode on the pools and ask open questions, until none remains or the rounds are used up.
+        """Select on the pools and ask about unseen documents, until all picks are settled or rounds end.
 
-        prove: then scan all documents, for as many rounds
+        prove: then scan all documents too, for as many rounds. Answers whose index has no more results keep their
+        questions open.
         """
         n_rounds, n_scans, stuck_answers = 0, 0, frozenset[PartialAnswer]()
         report = with_cancellation(*current_reporter(), "asking was stopped")
@@ -312,10 +313,15 @@ class Dialogue:
             self._ask(open_questions, n_scans, True)
 
     def _ask(self, asked_pairs: Sequence[tuple[PartialAnswer, LinearQuestion]], round_number: int, exact: bool) -> None:
-        """Send every open question of every answer in one round trip."""
+        """Send open questions to the store in as few requests as fit, and add the results to their answers.
+
+        asked_pairs: (answer, question); round_number: from 1, later rounds ask for more results; exact: scan all
+        documents
+        """
         requests, max_size = [], 0
         for answer, question in asked_pairs:
             # Every second round doubles the number of results, so that each answer settles in a few rounds.
+            # Known documents above the limit come back first: room for them, a quarter more, and some new ones.
             size = (MIN_QUESTION_RESULTS + answer.count_above(question) * 5 // 4) << (round_number - 1) // 2
             requests.append((answer, question, size))
             max_size = max(max_size, size)

@@ -108,6 +108,7 @@ class Space:
         parts: Embeddings | None = None,
         adapt: QueryAdaptation | None = None,
     ) -> None:
+        """Check that documents and vectors fit, and put the vectors on the device."""
         if corpus.ids != embeddings.ids:
             raise DataError(
                 f"the embeddings are not of this corpus: {len(corpus)} documents, {len(embeddings)} vectors, "

@@ -177,7 +177,11 @@ def pair_errors(
 def _bin_errors(
     index: int, margins: np.ndarray, n_wrong: np.ndarray, ks: list[int], accuracy: float
 ) -> tuple[list[PairError], MarginBin]:
-    """Return the cells and the summary of one bin; n_wrong: (draws, len(ks)) numbers of reversed pairs."""
+    """Return the PairErrors of one bin of margins, one a dimension, and the bin's summary.
+
+    index: of the bin; margins: of its pairs; n_wrong: (draws, len(ks)) share of pairs that each projection reversed;
+    accuracy: share of pairs that the summary's dimension keeps
+    """
     draws, error = len(n_wrong), n_wrong.mean(axis=0)
     # All pairs of a bin share a projection, so the projections are the independent trials: Student's t over draws.
     half_width = stdtrit(draws - 1, 0.975) * n_wrong.std(axis=0, ddof=1) / np.sqrt(draws)
@@ -195,9 +199,9 @@ def _bin_errors(
 
 
 def find_kept_dimensions(errors: PairErrors, error: float) -> tuple[int | None, ...]:
-    """Find each bin's smallest k from which on at most `error` of its pairs are reversed, None if no k does.
+    """Find the smallest dimension of each bin from which on at most a share of its pairs is reversed.
 
-    error: β, in (0, 1). Raises ParamError.
+    error: β, that share, in (0, 1). None for a bin where no dimension is enough. Raises ParamError.
     """
     error, dimensions = projection_bounds.check_open_unit("error (β)", error), []
     for index in range(len(errors.bins)):

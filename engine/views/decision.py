@@ -284,7 +284,7 @@ def _exact_query(space: Space, query: Tensor) -> Tensor:
 
 
 def describe_trust(info: Mapping[str, Any]) -> str:
-    """Describe a ranking's certificate in words: its computation and its guarantee."""
+    """Describe in words how a ranking was computed and what is proven of it, from its info."""
     # Answers from an engine's first documents may not hold for the corpus: that scope is said first.
     scope = _scope(info) if "scope" in info else []
     phrases = list(scope)

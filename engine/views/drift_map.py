@@ -210,7 +210,7 @@ def compare_encoders_drift(
 
 
 def _subtract_mean(moves: np.ndarray) -> np.ndarray:
-    """Subtract the displacement that all documents share, which changes no ranking."""
+    """Subtract the mean displacement from all, (n, d): a shift of all documents changes no ranking."""
     centred: np.ndarray = moves - moves.mean(0)
     return centred
 

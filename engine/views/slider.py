@@ -88,6 +88,7 @@ class SliderRequest:
         return {**answers, "stops": self.stops, **pack_sets(space, self.query.vectors[0], rankings, **self.details)}
 
     def _score(self, space: Space) -> ScoredCandidates:
+        """Score the candidates of the request's query."""
         return score_candidates(self.decoder, space, self.query)
 
 
@@ -100,7 +101,7 @@ def requests(
     candidates: ScoredCandidates | None = None,
     **details: Any,
 ) -> list[SliderRequest]:
-    """Build the requests for a slider's answers; a part of them comes first where all take long.
+    """Build the requests for a slider's answers; where those take long, a part of them comes first.
 
     candidates: scored already, None where scoring takes no time; details: `relevant` and `scores` of `pack_sets`
     """

@@ -431,6 +431,7 @@ class PoolSearch:
         n_done, past_rank, best_choice = task.n_done, task.past_rank, (False, -np.inf, 0)
 
         def contest(pool: Pool) -> None:
+            """Make the next pick in one pool as a trial, and remember it if it is the best so far."""
             nonlocal best_choice
             task.n_done, task.past_rank = n_done, -1
             self._advance(task, pool, -np.inf, n_done + 1)

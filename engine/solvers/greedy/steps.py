@@ -24,8 +24,8 @@ EXCLUDED = -1e300
 EXCLUDED_LIMIT = -1e200
 GAIN_LANES = 64
 MAX_COEFFICIENT_SIZE = 16.0
-"""A residual with larger coefficients in the chosen rows, or under FLAT of a row's squared length, is taken from the
-rows themselves: inner products would lose its digits."""
+"""A residual with larger coefficients in the chosen rows, or under MIN_RESIDUAL_SHARE of a row's squared length, is
+taken from the rows themselves: inner products would lose its digits."""
 MIN_RESIDUAL_SHARE = 0.01
 CLEAR_FACTOR = 1e4
 """Squared residuals this many times over or under their floor are not on the other side of it by rounding."""

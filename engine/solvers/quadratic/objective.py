@@ -30,6 +30,7 @@ class Quadratic:
     """
 
     def __init__(self, candidates: Candidates, k: int, relevance_weight: float) -> None:
+        """Take candidates, set size k and θ; derive the factors of relevance and of similarities."""
         self.c, self.k = candidates, k
         self.linear = relevance_weight * (k - 1)
         self.beta = 2 * (1 - relevance_weight)

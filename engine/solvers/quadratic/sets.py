@@ -215,9 +215,14 @@ class SetsOnGram:
     """
 
     def __init__(self, gram: Gram, loads: Array, k: int, max_swaps: int) -> None:
+        """Take a Gram matrix, whose rows are filled when needed, and make scratch arrays for the loops.
+
+        loads: (n,) diagonal D of the relaxation; k: size of a set; max_swaps: number of swaps a set may take
+        """
         self.gram, self.loads, self.k, self.max_swaps = gram, loads, k, max_swaps
         self.arrays = gram.columns, gram.rows, gram.filled, gram.squares
         self.scratch = np.empty((N_SCRATCH_ARRAYS, len(loads)))
+        # `choose_picks` wants a bound on candidates outside the matrix: there are none.
         self.nothing, self.outside = np.zeros(len(loads)), np.array([-np.inf, 0.0, 0.0, 0.0])
 
     def start_greedily(self, relevance: Array, weight: float) -> Array:
