@@ -203,7 +203,7 @@ class Reach(Elsewhere):
 
 
 class _StoreState:
-    """What is known of one version of a store: cached pools, returned documents, and a probe space.
+    """The knowledge of one version of a store: cached pools, returned documents, and a probe space.
 
     An answer keeps its state to the end while other threads may refresh.
     """

@@ -135,7 +135,7 @@ def compute_relevance(c: Candidates, gram: Gram) -> np.ndarray:
 
 
 def iterate_problems(c: Candidates) -> Iterator[tuple[slice, Gram, np.ndarray]]:
-    """Yield (block of queries, Gram matrix, (b, n) relevance): one for each pool, or one that all queries share."""
+    """Yield (slice of queries, Gram matrix, (b, n) relevance): one a pool, or one that all queries share."""
     gram = corpus_gram(c)
     if gram is not None:
         yield slice(0, c.batch), gram, compute_relevance(c, gram)
@@ -152,6 +152,6 @@ def list_infos(columns: Mapping[str, Sequence[Any]]) -> tuple[dict[str, Any], ..
 
 
 def build_ranking(c: Candidates, picks: np.ndarray, gains: np.ndarray, columns: Mapping[str, Sequence[Any]]) -> Ranking:
-    """Build the ranking of a compiled loop's sets, (B, k), on the candidates' device; columns: see `list_infos`."""
+    """Build a Ranking from picks and gains, (B, k), and columns of info, each with a value a query."""
     device = c.relevance.device
     return Ranking(torch.tensor(picks, device=device), torch.tensor(gains, device=device), list_infos(columns))

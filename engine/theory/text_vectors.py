@@ -147,7 +147,7 @@ def compute_margins_over(
 
 
 def iterate_best_margins(documents: Rows, queries: Rows) -> Iterator[tuple[slice, np.ndarray, np.ndarray, np.ndarray]]:
-    """Yield blocks of b queries: their slice, best documents (b,), scores (b, n) and margins below the best (b, n).
+    """Yield (slice of b queries, best documents (b,), scores (b, n), margins below the best (b, n)).
 
     A margin is NaN where the document has the best one's vector, and 0 where it ties. A query that scores all documents
     0 has no best one, −1, and no margins.

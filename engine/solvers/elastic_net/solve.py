@@ -426,7 +426,9 @@ def score_residuals(c: Candidates, points: Tensor) -> tuple[Tensor, Tensor, Cand
 
 
 def compute_certificate(c: Candidates, solved: Solutions, l1: Array, l2: Array) -> tuple[Array, Array]:
-    """Return (P,) bounds on the violation of the optimality conditions and on the duality gap (NaN at λ₂ = 0).
+    """Return (P,) bounds on the violation of the optimality conditions, and on the duality gap.
+
+    The gap is NaN at λ₂ = 0.
 
     l1, l2: (P,). With g = U(v − Uᵀw) − λ₁: g = λ₂ w on the support, g ≤ 0 off it; for the gap see
     `active_set.bound_violation`. Valid for weights of any solver. float64: rows whose product, in the vectors'

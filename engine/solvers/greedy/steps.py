@@ -34,7 +34,9 @@ LN2_HIGH, LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10
 
 @jit_maxima
 def find_lane_maxima(weight, a, b):
-    """Return (GAIN_LANES,) largest gain of the candidates of each residue: a single maximum would not be vectorised."""
+    """Return (GAIN_LANES,) the largest gain among candidates of each residue modulo GAIN_LANES.
+
+    A single running maximum would not be vectorised."""
     n, diversity_weight, top = len(a), 1 - weight, np.full(GAIN_LANES, -np.inf)
     for start in range(0, n - GAIN_LANES + 1, GAIN_LANES):
         a_strip, b_strip = a[start : start + GAIN_LANES], b[start : start + GAIN_LANES]
@@ -140,7 +142,9 @@ def update_gains(kind, state, squares, floor, a, b, scratch):
 
 @jit_exact
 def orthonormalise_picks(columns, picks, n_picks, floor, basis):
-    """Compute basis (d, n_picks): the unit vector that each pick adds to the span of those before, zeros for noise.
+    """Compute in basis, (d, n_picks), the unit vector that each pick adds to the span of those before.
+
+    Zeros for a pick that adds only noise.
 
     Returns True if each is far from the floor, so that nothing that computes it otherwise can decide otherwise.
     """

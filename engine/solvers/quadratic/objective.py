@@ -139,7 +139,9 @@ class Quadratic:
 
 
 def select_most_relevant(c: Candidates) -> Ranking:
-    """Return the answer for k = 1, where a set has no pairs: the most relevant candidate, its relevance the gain."""
+    """Return the answer for k = 1, where a set has no pairs: the most relevant candidate.
+
+    Its gain is its relevance."""
     best_ids = find_best(c.relevance, c.relevance_error, c.exact_relevance, lambda: c.duplicate_of)[0].unsqueeze(1)
     gain = c.exact_relevance(torch.arange(c.batch, device=best_ids.device), best_ids[:, 0])
     info = tuple({"objective": relevance, "candidates": c.count} for relevance in gain.tolist())
