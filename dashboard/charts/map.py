@@ -55,6 +55,7 @@ def plot_backdrop(
     ids, hover_texts = np.asarray(row_ids, dtype=np.int32), np.array([escape(text, 80) for text in hover], dtype=object)
 
     def draw_points(chosen: np.ndarray, name: str | None = None, **marker: Any) -> None:
+        """Draw some of the documents (a mask) with one colour or one colour scale."""
         (figure.add_scattergl if large else figure.add_scatter)(
             x=np.asarray(map_xy[chosen, 0], dtype=np.float32),
             y=np.asarray(map_xy[chosen, 1], dtype=np.float32),
@@ -88,7 +89,7 @@ def plot_backdrop(
 
 
 def _contours(density: Density, is_dark: bool) -> dict[str, Any]:
-    """Return trace values of the contours, which plotly draws below all points."""
+    """Return the plotly values of the contours of density, which lie below all points."""
     ink_colour = INK.colour(is_dark)
     return {
         "x": density.x.astype(np.float32),
@@ -105,8 +106,8 @@ def _contours(density: Density, is_dark: bool) -> dict[str, Any]:
 def build_map(near: tuple[np.ndarray, Marks] | None, extent: np.ndarray, legend: bool, is_dark: bool) -> dict[str, Any]:
     """Build the map without its sets as plain values: it follows a slider, and a Figure takes 30 ms to make.
 
-    neighbours: a document's position and its nearest documents, to which lines are drawn; extent:
-    (2, 2) the lower left and upper right corner; legend: whether the backdrop's colours have one.
+    near: a document's position and its nearest documents, to which lines are drawn; extent: (2, 2), the lower left and
+    upper right corner; legend: True if the backdrop's colours have one.
     """
     traces = [] if near is None else [_neighbour_lines(*near, INK.colour(is_dark))]
     legend_layout = {"showlegend": legend, "legend": {"orientation": "h", "y": 0, "yanchor": "top", "x": 0}}
@@ -137,12 +138,12 @@ def build_set_traces(
 
 
 def full_extent(map_xy: np.ndarray) -> np.ndarray:
-    """Return the corners of a map that shows all of its points, (2, 2)."""
+    """Return the lower left and upper right corner of a map that shows all points, (2, 2)."""
     return _pad_extent(map_xy.min(0), map_xy.max(0), MAP_PADDING)
 
 
 def extent_around(map_xy: np.ndarray, marked: np.ndarray) -> np.ndarray:
-    """Return the corners of a map that shows some positions, (2, 2); map_xy: all points of the map."""
+    """Return the corners of a map that shows the marked positions, not too closely, (2, 2)."""
     low, high = marked.min(0), marked.max(0)
     # A single document would otherwise be magnified beyond any context.
     missing = np.maximum(MIN_EXTENT * np.ptp(map_xy, axis=0) - (high - low), 0) / 2
@@ -150,6 +151,7 @@ def extent_around(map_xy: np.ndarray, marked: np.ndarray) -> np.ndarray:
 
 
 def _pad_extent(low_corner: np.ndarray, high_corner: np.ndarray, padding_share: float) -> np.ndarray:
+    """Return the corners of a rectangle, (2, 2), widened by a share of its size."""
     padding = padding_share * (high_corner - low_corner)
     # Collinear points have no extent in one direction, but the axis needs one.
     padding[padding == 0] = 1.0
@@ -157,7 +159,10 @@ def _pad_extent(low_corner: np.ndarray, high_corner: np.ndarray, padding_share: 
 
 
 def _map_layout(extent: np.ndarray, top_px: int, bottom_px: int = 0) -> dict[str, Any]:
-    """extent: (2, 2) the corners; top, bottom_px: pixels above and below the plot."""
+    """Return the plotly layout of a map without axes.
+
+    extent: (2, 2), the visible corners; top_px, bottom_px: pixels above and below the plot
+    """
     return BASE_LAYOUT | {
         "height": MAP_PX,
         "margin": {"l": 0, "r": 0, "t": top_px, "b": bottom_px},
@@ -167,6 +172,7 @@ def _map_layout(extent: np.ndarray, top_px: int, bottom_px: int = 0) -> dict[str
 
 
 def _query_marker(query_xy: np.ndarray, ink_colour: str) -> dict[str, Any]:
+    """Return the plotly values of the star at the query's position."""
     return {
         "type": "scatter",
         "x": [float(query_xy[0])],
@@ -195,6 +201,7 @@ def _neighbour_lines(position: np.ndarray, neighbours: Marks, ink_colour: str) -
 
 
 def _markers(documents: Marks, trace_name: str, marker_style: dict[str, Any]) -> dict[str, Any]:
+    """Return the plotly values of highlighted documents."""
     return {
         "type": "scatter",
         "x": documents.xy[:, 0].tolist(),

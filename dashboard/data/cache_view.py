@@ -41,7 +41,7 @@ CACHE_TABLE_KEY, CACHE_MESSAGE_KEY = "data.cache.picked", "data.cache.said"
 
 
 def draw() -> None:
-    """Draw sections with their bytes, their items, and the buttons that delete."""
+    """Draw the sections of the cache with their sizes, what is stored, and the buttons that delete."""
     items = inventory.list_items()
     n_free = inventory.count_free_bytes()
     used_text = format_bytes(inventory.count_bytes(items))
@@ -86,7 +86,7 @@ def _draw_sections(items: Sequence[Item]) -> None:
 
 
 def _draw_items(items: Sequence[Item], section: str) -> list[Item]:
-    """Draw the items of a section; return the ticked ones."""
+    """Draw the stored items as a table; return the ticked ones."""
     timestamp = datetime.now().timestamp()
     rows = []
     for item in items:
@@ -110,7 +110,7 @@ def _draw_items(items: Sequence[Item], section: str) -> list[Item]:
 
 
 def _draw_delete_buttons(ticked: Sequence[Item], listed: Sequence[Item], items: Sequence[Item], section: str) -> None:
-    """Draw the buttons that delete, each with a confirmation."""
+    """Draw the buttons that delete the ticked or all listed items, each with a confirmation."""
     with st.container(horizontal=True, vertical_alignment="center"):
         with st.popover(f"Delete selected ({len(ticked)})" if ticked else "Delete selected", disabled=not ticked):
             _draw_confirmation(ticked, items, "ticked")
@@ -122,6 +122,10 @@ def _draw_delete_buttons(ticked: Sequence[Item], listed: Sequence[Item], items: 
 
 
 def _draw_confirmation(selected: Sequence[Item], items: Sequence[Item], suffix: str) -> None:
+    """Draw what deleting these items frees and costs, and the button that does it.
+
+    items: all of the cache, as two may share a file; suffix: of the button's key
+    """
     locked = list(filter(_is_locked, selected))
     deleted = [item for item in selected if item not in locked]
     n_in_use = sum(map(_is_in_use, deleted))
@@ -138,6 +142,7 @@ def _draw_confirmation(selected: Sequence[Item], items: Sequence[Item], suffix: 
 
 
 def _remove_items(items: Sequence[Item]) -> None:
+    """Delete items, and keep for the page what was freed or what failed; for a callback."""
     try:
         st.session_state[CACHE_MESSAGE_KEY] = f"{format_bytes(inventory.remove_items(items))} freed"
     except FrontierError as error:
@@ -179,6 +184,7 @@ def _holds_texts(item: Item, loaded: Loaded) -> bool:
 
 
 def _describe_item(item: Item) -> str:
+    """Describe what an item of the cache holds, without naming what belongs to other visitors."""
     facts = item.facts
     if _is_of_others(item):
         return "from another window"

@@ -49,24 +49,27 @@ class SimulationRequest(JobRequest):
 
     @property
     def variant(self) -> dict[str, Any]:
-        """Arguments of `simulate` beyond Algorithm 1, without the hops."""
+        """Arguments of `simulate` that go beyond the basic algorithm: reranker and arriving documents."""
         names = ("reranker", "candidates", "arrivals", "newcomers", "updates")
         return {name: getattr(self, name) for name in names}
 
     @property
     def split_names(self) -> tuple[str, ...]:
-        """Splits for learning and for measuring; none for documents as their own queries."""
+        """Names of the splits that vote and that are only measured; none if documents are the queries."""
         return tuple(split for split in (self.learn, self.report) if split)
 
     def expand_hops(self, loaded: Loaded) -> tuple[Loaded, Mapping[str, tuple[str, ...]] | None]:
-        """Return the corpus with the simulated queries, and the hops of each question. Raises DataError."""
+        """Return the corpus with each step of a question as a query, and the steps by question.
+
+        Unchanged and None if questions are asked as a whole. Raises DataError if the plans cannot be read.
+        """
         if not self.by_hops:
             return loaded, None
         expanded = expand_plans(loaded.dataset, loaded.source.path)
         return replace(loaded, dataset=expanded.dataset, queries=None), expanded.hops
 
     def forecast(self, loaded: Loaded) -> Forecast:
-        """Forecast the work of the simulation. Raises DataError, also if the splits share a query."""
+        """Forecast how much work the simulation is. Raises DataError, also if the splits share a query."""
         loaded, hops = self.expand_hops(loaded)
         deployment = Deployment.build(self.reranker, self.candidates, self.arrivals, self.newcomers)
         # Called for its errors: impossible arrivals are refused before the run.

@@ -59,12 +59,12 @@ class Answer:
 
 
 def as_embeddings(loaded: Loaded, question: Question) -> Embeddings:
-    """Return the question as Embeddings of one query."""
+    """Return the question in the form that the engine takes: the vectors of one query."""
     return Embeddings((question.id,), question.vector.unsqueeze(0), loaded.space.embeddings.encoder, (question.text,))
 
 
 def compute_answer(loaded: Loaded, question: Question, selector_name: str, decoder: Decoder) -> Answer:
-    """Compute the answer of a decoder, or return it from the session's cache."""
+    """Return a decoder's answer to the question, computed once and then cached for the session."""
     decoders.check_decoder(decoder, loaded.space)
     answers: Memo[tuple[Any, ...], Answer] = _memo(loaded, "answers", MAX_CACHED_ANSWERS)
     cache_key = answer_key(loaded, question, decoder)
@@ -81,7 +81,7 @@ def compute_answer(loaded: Loaded, question: Question, selector_name: str, decod
 
 
 def answer_key(loaded: Loaded, question: Question, decoder: Decoder) -> tuple[Any, ...]:
-    """Return everything that an answer and its drawing depend on."""
+    """Return a key of all that an answer and its drawing depend on."""
     judged = question.qrels.digest if question.qrels is not None else None
     return (*_question_key(loaded, question), judged, decoder.label, *_scorer_dependencies(loaded, decoder), question.k)
 
@@ -89,7 +89,10 @@ def answer_key(loaded: Loaded, question: Question, decoder: Decoder) -> tuple[An
 def build_slider_requests(
     loaded: Loaded, question: Question, decoder: Decoder, param: Real | Whole, **details: Any
 ) -> dict[str, SliderRequest]:
-    """Build the requests for a slider's answers, by digest; details: options of `requests`."""
+    """Build what the browser asks for while a slider moves: digest → request, the last one complete.
+
+    details: options of the engine's `requests`
+    """
     stage, candidates = decoder.select, None
     default_stage = type(stage)(**values_of(stage) | {param.name: param.default})
     family = Decoder(default_stage, decoder.retrieve, decoder.rerank, decoder.depth)
