@@ -53,7 +53,7 @@ PARAM_LABELS = {
 
 
 def ask(loaded: Loaded) -> SimulationRequest:
-    """Draw the form of a simulation; return its settings, which may be impossible (`forecast` raises then)."""
+    """Draw the form of a simulation; return its settings. Impossible ones raise only in `forecast`."""
     key, splits = corpus_key(loaded), list_splits(loaded)
     columns = st.columns(FIELDS_PER_ROW, vertical_alignment="bottom")
     learn: str = select(

@@ -35,7 +35,7 @@ PAIR_KEY, SETS_KEY = "redundancy.pair", "redundancy.beside"
 
 
 def draw_options(answers: Mapping[str, Answer], baseline: str) -> None:
-    """Draw the choice of the sets beside the baseline's, if not all fit."""
+    """Draw the choice of decoders to compare with the baseline, if not all fit."""
     other_names = _list_others(answers, baseline)
     if len(other_names) < MAX_SETS:
         return
@@ -47,11 +47,12 @@ def draw_options(answers: Mapping[str, Answer], baseline: str) -> None:
 
 
 def _list_others(answers: Mapping[str, Answer], baseline: str) -> list[str]:
+    """Return the names of all answers but the baseline's."""
     return [name for name in answers if name != baseline]
 
 
 def _list_sets(answers: Mapping[str, Answer], baseline: str) -> list[str]:
-    """Return the baseline and the chosen sets, by default the first that fit."""
+    """Return the names of the compared answers, the baseline first."""
     other_names = _list_others(answers, baseline)
     if len(other_names) < MAX_SETS:
         return [baseline, *other_names]
@@ -61,7 +62,7 @@ def _list_sets(answers: Mapping[str, Answer], baseline: str) -> list[str]:
 
 
 def draw_redundancy(loaded: Loaded, question: Question, answers: Mapping[str, Answer], baseline: str) -> None:
-    """Draw a heat map for each set, its statistics, and the clicked pair of documents.
+    """Draw how similar the documents within each set are: heat maps, statistics, and the clicked pair.
 
     answers: by selector in display order, including the baseline's.
     """
@@ -126,7 +127,7 @@ def _draw_set(loaded: Loaded, question: Question, name: str, answer: Answer, red
 
 
 def _open_clicked(loaded: Loaded, question: Question, picked: live_plot.Picked) -> None:
-    """Open the pair of a cell that was clicked in this run."""
+    """Open the two documents of the cell that was clicked since the last run."""
     if picked.clicks != st.session_state.get(f"{PAIR_KEY}.clicks", 0):
         st.session_state[f"{PAIR_KEY}.clicks"] = picked.clicks
         # A browser may still send rows of the previous corpus.
@@ -137,6 +138,7 @@ def _open_clicked(loaded: Loaded, question: Question, picked: live_plot.Picked) 
 
 
 def _open_pair(loaded: Loaded, question: Question, first_row: int, second_row: int) -> None:
+    """Remember a pair of documents (rows) as the open one for this query."""
     st.session_state[PAIR_KEY] = (loaded.space.corpus.digest, question.text, first_row, second_row)
 
 

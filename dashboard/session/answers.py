@@ -104,7 +104,7 @@ def build_slider_requests(
 
 
 def _memo(loaded: Loaded, table_name: str, max_entries: int) -> Memo[tuple[Any, ...], Any]:
-    """Return this session's table for this corpus; only the last two corpora have one, as vectors are large."""
+    """Return this session's table for a corpus; only the last two corpora have one, as vectors are large."""
     tables: Memo[str, Memo[tuple[Any, ...], Any]] = session_memo(table_name, MAX_CACHED_CORPORA)
     digest = loaded.space.embeddings.digest
     # Tables of older corpora go first, with their vectors.

@@ -77,7 +77,7 @@ def _get_scorer(selector_name: str, role: str) -> Scorer | None:
 
 
 def check_decoder(decoder: Decoder, space: Space) -> Decoder:
-    """Return the decoder if it can run now. Raises ParamError, with the fix, if its scorers lack something."""
+    """Return the decoder if it can run now. Raises ParamError, with the fix, if a scorer lacks something."""
     if decoder.rerank is not None and decoder.depth is None:
         title = decoder.rerank.spec.title
         raise ParamError(f"{title} scores a pool again, and there is none: set one beside k (pool, n)")
@@ -97,7 +97,7 @@ def explain_lack(decoder: Decoder, space: Space) -> str | None:
 
 
 def find_due(scorer: Scorer, space: Space) -> str | None:
-    """Return the long work or download that a scorer needs and this session has not agreed to; None if none.
+    """Return long work or a download that a scorer needs and this session has not agreed to; None if none.
 
     A link alone must not start it. Raises FrontierError if its model is a folder that this server does not read.
     """

@@ -46,7 +46,7 @@ def draw_sets(
     curve: Curve | None,
     order: tuple[QueryDifference, ...],
 ) -> None:
-    """Draw the set, its figures, and steps to other queries.
+    """Draw the open setting: its mean figures, and what it retrieves for one query.
 
     curve: that contains the setting; order: queries from the largest win to the largest loss.
     """
@@ -75,7 +75,7 @@ def draw_sets(
 def _draw_steps(
     loaded: Loaded, sweep: Sweep, question: Question, order: tuple[QueryDifference, ...], curves: Frontier
 ) -> None:
-    """Draw the query's rank among wins and losses, and steps to its neighbours and the extremes."""
+    """Draw the query's rank from win to loss, and buttons to its neighbours and to both ends."""
     query_ids = read_column(order, "query")
     rank, last = query_ids.index(question.id) if question.id in query_ids else None, len(order) - 1
     prior, following = (None, None) if rank is None else (rank - 1, rank + 1)
@@ -90,7 +90,7 @@ def _draw_steps(
 
 
 def ask(loaded: Loaded, split: str, query_text: str) -> None:
-    """Make a query the session's; for a callback."""
+    """Select a labelled query for the whole session; for a callback."""
     if select_query(loaded, LABELLED, split, query_text) is None:
         st.session_state[selection.REDRAW_KEY] = True
 
@@ -98,7 +98,7 @@ def ask(loaded: Loaded, split: str, query_text: str) -> None:
 def _draw_query(
     loaded: Loaded, question: Question, sweep: Sweep, curves: Frontier, opened: OpenSetting, curve: Curve | None
 ) -> None:
-    """Draw the set for a query and its figures; both follow a drag along the curve."""
+    """Draw the documents that the open setting retrieves for the query; they follow a drag on the curve."""
     space = loaded.space
     query_text = as_embeddings(loaded, question)
     try:
@@ -146,7 +146,7 @@ def _draw_query(
 def _compute_set(
     loaded: Loaded, question: Question, system: Decoder | RankedRun, k: int
 ) -> tuple[Ranking, Relevance | None]:
-    """Compute the set of a query, and the relevance that its selector saw. Raises FrontierError."""
+    """Return the documents for a query, and the relevance that its selector saw. Raises FrontierError."""
     if isinstance(system, RankedRun):
         return system.build_ranking(loaded.space, [question.id], k), None
     # Scores are cached for the session, so other settings of the decoder are quick.
@@ -156,6 +156,6 @@ def _compute_set(
 
 
 def _open_document(n_documents: int, message: Mapping[str, Any]) -> None:
-    """Open a document below the list, or close it; for a callback."""
+    """Open the text of a clicked document below the list, or close it; for a callback."""
     row_index = message["row"]
     st.session_state[READ_KEY] = row_index if row_index in range(n_documents) else None

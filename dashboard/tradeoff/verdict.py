@@ -42,7 +42,7 @@ overflow-wrap: anywhere}}
 
 
 def draw_verdict(loaded: Loaded, curves: Frontier, verdict: Verdict, decoder: Decoder | None) -> None:
-    """Draw the verdict's sentence, and the buttons of its setting; decoder: the verdict's best."""
+    """Draw the conclusion in a sentence, and buttons to use, export or share its setting."""
     st.html(VERDICT_CSS)
     with st.container(key=KEY, border=True, horizontal=True, vertical_alignment="center", gap="small"):
         sign = f"{method_style(verdict.best.point.method).sign} " if verdict.best is not None else ""
@@ -67,7 +67,7 @@ def use_in_explore(decoder: Decoder) -> None:
 
 
 def draw_card_button(build_card: Callable[[], VerdictCard], key: str) -> None:
-    """Draw a button that opens a card in a dialog, as one picture; build_card: called on the click only."""
+    """Draw a button that shows the verdict as one picture; build_card: called on the click only."""
 
     def draw_preview(card: VerdictCard) -> None:
         svg = build_verdict_svg(card)
@@ -78,7 +78,7 @@ def draw_card_button(build_card: Callable[[], VerdictCard], key: str) -> None:
 
 
 def _build_card(loaded: Loaded, curves: Frontier, verdict: Verdict, short_code: tuple[str, ...]) -> VerdictCard:
-    """Build the verdict's card."""
+    """Build the content of the picture that sums up the verdict."""
     best_points, gain = verdict.best, verdict.gain
     interval = ""
     if gain is not None and gain.low is not None and gain.high is not None:
@@ -119,7 +119,7 @@ def draw_budget(curves: Frontier, baseline: FrontierPoint) -> None:
 
 
 def draw_best(curves: Frontier, verdict: Verdict, rows: ComparisonsByMetric) -> None:
-    """Draw a row per decoder, the best first; a click opens its sets."""
+    """Draw a row per decoder at its best setting, the best first; a click opens what it retrieves."""
     best_points = select_best_per_method(curves, verdict.base.point.label, verdict.share)
     # Decoders that miss the budget are listed last, by their diversity.
     floor = compute_floor(verdict.base, verdict.share)
@@ -129,7 +129,7 @@ def draw_best(curves: Frontier, verdict: Verdict, rows: ComparisonsByMetric) -> 
 
 
 def draw_point_table(name: str, columns: dict[str, tuple[list[Any], Any]], labels: list[str], max_rows: int) -> None:
-    """Draw a row per setting; a click opens its sets. labels: of the rows' decoders."""
+    """Draw a table of settings; a click on a row opens it. labels: of the rows' decoders."""
     # Another list is another widget: a selection is a position, and must not outlive its list.
     widget_key = f"tradeoff.{name}.{digest_of(labels)[:12]}"
     on_select = partial(open_row, widget_key, labels)
@@ -140,6 +140,7 @@ def draw_point_table(name: str, columns: dict[str, tuple[list[Any], Any]], label
 def _columns(
     curves: Frontier, points: list[FrontierPoint], floor: float, share: float, rows: ComparisonsByMetric
 ) -> dict[str, tuple[list[Any], Any]]:
+    """Return the columns of the table of best settings; floor: the smallest acceptable y, by `share`."""
     settings, diversities, changes, wins, y_title = [], [], [], [], title_of(curves.y)
     for point in points:
         comparison, is_feasible = rows.get(curves.y, {}).get(point.point.label), point.y >= floor
