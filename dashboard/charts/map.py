@@ -225,7 +225,7 @@ def build_arrows(
     series_index: int = 0,
     legend_text: str = "from the start to here",
 ) -> dict[str, Any]:
-    """Build arrows over the map, as plain values.
+    """Build the arrows from the documents' old to their new positions on a map, as plain values.
 
     series_index: index of their colour; legend_text: their legend.
 
@@ -242,6 +242,7 @@ def build_arrows(
         "mode": "lines+markers",
         "line": {"color": colour, "width": 1.5},
         "marker": heads | {"angleref": "previous", "opacity": 1, "line": {"width": 0}},
+        # An arrow is three points of the trace: its start, its end, and a gap.
         "customdata": [row for row in row_ids for _ in range(3)],
         "hovertext": [text for text in hover_texts for _ in range(3)],
         "hoverinfo": "text",

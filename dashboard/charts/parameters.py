@@ -72,9 +72,9 @@ def plot_slices(grid: Slices, is_dark: bool) -> Figure:
     Settings that differ from the chosen one in the column's parameter alone are joined; the chosen setting is on a
     dashed line, the baseline dotted.
     """
-    row_texts, column_texts = len(grid.titles), max(1, len(grid.slices))
-    gaps = {"horizontal_spacing": 0.08 / column_texts, "vertical_spacing": 0.06}
-    figure = new_grid(row_texts, column_texts, shared_xaxes=True, shared_yaxes=True, **gaps)
+    n_rows, n_columns = len(grid.titles), max(1, len(grid.slices))
+    gaps = {"horizontal_spacing": 0.08 / n_columns, "vertical_spacing": 0.06}
+    figure = new_grid(n_rows, n_columns, shared_xaxes=True, shared_yaxes=True, **gaps)
     ink_colour = INK.colour(is_dark)
     for column_index, line in enumerate(grid.slices, 1):
         all_numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in line.values)
@@ -94,8 +94,8 @@ def plot_slices(grid: Slices, is_dark: bool) -> Figure:
                 figure.update_yaxes(title=f"{axis_title}@{grid.k}", **subplot)
             figure.update_xaxes(**axis, **subplot)
         axis_title = line.symbol if line.symbol == line.name else f"{line.symbol} · {line.label}"
-        figure.update_xaxes(title=axis_title, row=row_texts, col=column_index)
-    return apply_layout(figure, height=SLICE_ROW_PX * row_texts + SLICES_MARGIN_PX)
+        figure.update_xaxes(title=axis_title, row=n_rows, col=column_index)
+    return apply_layout(figure, height=SLICE_ROW_PX * n_rows + SLICES_MARGIN_PX)
 
 
 def _add_settings(

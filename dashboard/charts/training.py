@@ -21,7 +21,7 @@ SHARE_STYLES = SERIES[1:4]
 
 
 def plot_training(stage_name: str, curves: Curves, is_dark: bool) -> Figure:
-    """Plot a training over its epochs: metrics on validation queries above, loss and other quantities below."""
+    """Plot a training over its epochs: metrics on validation queries above, loss and shares below."""
     quantities: dict[str, tuple[Mapping[str, Sequence[float | None]], Sequence[Style]]] = {
         "loss": ({"loss": curves.loss}, [RUN_STYLE]),
         "shares of the training batches": (curves.shares, SHARE_STYLES),

@@ -163,7 +163,7 @@ def _is_locked(item: Item) -> bool:
 
 
 def _is_in_use(item: Item) -> bool:
-    """Return True if a corpus that is loaded or loading comes from an item."""
+    """Return True if a corpus that is loaded or loading uses this item of the cache."""
     if item.section == uploads.UPLOADS_SECTION:
         folder = str(home() / item.section / item.name)
         return any(source.path.startswith(folder) for source in corpora.list_sources())
@@ -179,7 +179,7 @@ def _is_in_use(item: Item) -> bool:
 
 
 def _holds_texts(item: Item, loaded: Loaded) -> bool:
-    """Return True if an item was computed from the documents or the queries of a corpus."""
+    """Return True if the item was computed from the documents or the queries of this corpus."""
     return item.facts.get("content") in (loaded.dataset.corpus.digest, loaded.dataset.queries.digest)
 
 
@@ -201,7 +201,7 @@ def _describe_item(item: Item) -> str:
 
 
 def _is_of_others(item: Item) -> bool:
-    """Return True if an item was sent by another session, or computed from such an upload."""
+    """Return True if the item came from another visitor's upload, so that its name must not be shown."""
     if item.section == uploads.UPLOADS_SECTION:
         return uploads.belongs_to_others(item.name)
     sources = (loaded.source for loaded in corpora.list_loaded() if _holds_texts(item, loaded))
@@ -211,14 +211,17 @@ def _is_of_others(item: Item) -> bool:
 
 
 def _list_sections(items: Sequence[Item]) -> list[str]:
+    """Return the sections of the cache that have items."""
     return list(dict.fromkeys(item.section for item in items))
 
 
 def _section_title(section: str) -> str:
+    """Return the display name of a section of the cache."""
     return SECTION_TITLES.get(section, section.capitalize())
 
 
 def _format_age(seconds: float) -> str:
+    """Format how long ago something was used."""
     if seconds < SECONDS_PER_MINUTE:
         return "just now"
     return f"{format_duration(seconds)} ago" if seconds < SECONDS_PER_DAY else f"{seconds / SECONDS_PER_DAY:,.0f} d ago"

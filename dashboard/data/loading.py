@@ -82,13 +82,14 @@ def _draw_loading(source: Source) -> None:
 
 
 def _close_loading(source: Source, job: Job) -> None:
+    """Close the box of a load that has ended, so that the next one reads again; for a callback."""
     st.session_state.pop(LOADING_KEY, None)
     if not job.is_active:
         corpora.drop_load(source, job)
 
 
 def draw_report(dataset: Dataset) -> None:
-    """Draw counts and the reader's notices."""
+    """Draw how many documents, queries and judgements were read, and what the reader has to say."""
     count_texts = {"documents": f"{len(dataset.corpus):,}", "queries": f"{len(dataset.queries):,}"}
     for split, qrels in dataset.qrels.items():
         count_texts[f"judgements, {split}"] = f"{qrels.count:,} for {counted(len(qrels), 'query', 'queries')}"
@@ -101,7 +102,7 @@ def draw_report(dataset: Dataset) -> None:
 
 
 def draw_current() -> Loaded | None:
-    """Draw and return the session's corpus with its other encoders; None while it is loading."""
+    """Draw the open corpus with its encoders and return it; None while it is loading."""
     st.subheader("Current corpus")
     source = address.get_source()
     job = corpora.get_loading_job(source)
@@ -123,7 +124,7 @@ def draw_current() -> Loaded | None:
 
 
 def draw_encoders(loaded: Loaded) -> None:
-    """Draw the encoders that the corpus is loaded with, and buttons to switch."""
+    """Draw the encoders that the corpus is loaded with, and buttons to switch between them."""
     variants = corpora.list_variants(loaded)
     names = corpora.format_variant_names(variants)
     untrained = loaded.source.without_training

@@ -86,7 +86,7 @@ class SimulationRequest(JobRequest):
         return forecast(query_ids, loaded.space.corpus.position, qrels, n_decoders=len(self.decoders), **options)
 
     def file(self, loaded: Loaded) -> Path:
-        """Return its file while it is stopped."""
+        """Return the file that a stopped simulation leaves, to be resumed."""
         return cache.open_section(SIMULATIONS_SECTION) / f"{self.digest(loaded)}.npz"
 
 
@@ -105,7 +105,7 @@ class SimulationOutcome:
 
 
 def run_simulation(request: SimulationRequest, loaded: Loaded, job: Job) -> SimulationOutcome:
-    """Simulate, resuming from a file; checkpoints go to job.partial."""
+    """Run a simulation in a job, resuming from its file; measurements go to job.partial."""
     key, state_file, full_corpus = request.digest(loaded), request.file(loaded), loaded
     loaded, hops = request.expand_hops(_shorten_corpus(loaded, request.words, job))
     held_out: Qrels | None = None
@@ -151,7 +151,7 @@ def run_simulation(request: SimulationRequest, loaded: Loaded, job: Job) -> Simu
 
 
 def _shorten_corpus(loaded: Loaded, n_words: int | None, job: Job) -> Loaded:
-    """Return the corpus with its documents cut to `n_words`, embedded again."""
+    """Return the corpus with its documents cut to `n_words` and embedded again; unchanged for None."""
     encoder = loaded.space.encoder
     if n_words is None or encoder is None:
         return loaded
@@ -162,7 +162,7 @@ def _shorten_corpus(loaded: Loaded, n_words: int | None, job: Job) -> Loaded:
 
 
 def find_probes(loaded: Loaded, split: str, job: Job, available: Embeddings | None = None) -> tuple[Embeddings, Qrels]:
-    """Return the probe queries and their judgements.
+    """Return the queries by which drift is measured, a sample that no vote depends on, with judgements.
 
     split: to sample from with a fixed seed, "" for documents as their own queries
     available: vectors of all its queries, None where the job finds or makes them

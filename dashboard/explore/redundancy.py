@@ -143,7 +143,7 @@ def _open_pair(loaded: Loaded, question: Question, first_row: int, second_row: i
 
 
 def _get_pair(loaded: Loaded, question: Question, sets: Mapping[str, Redundancy]) -> tuple[int, int]:
-    """Return the pair clicked last for this query, else the most similar pair of all sets."""
+    """Return the rows of two documents: those clicked last for this query, else the most similar ones."""
     corpus, query_text, first_row, second_row = st.session_state.get(PAIR_KEY, ("", "", 0, 0))
     if (corpus, query_text) == (loaded.space.corpus.digest, question.text):
         return first_row, second_row
@@ -155,7 +155,7 @@ def _get_pair(loaded: Loaded, question: Question, sets: Mapping[str, Redundancy]
 def _draw_pair(
     loaded: Loaded, question: Question, answers: Mapping[str, Answer], sets: Mapping[str, Redundancy]
 ) -> None:
-    """Draw two documents side by side, their similarity, and their ranks in every set."""
+    """Draw two documents side by side, how similar they are, and their ranks in every set."""
     pair = _get_pair(loaded, question, sets)
     with page_turn():
         similarity = similarities(loaded.space, pair)[0, 1]

@@ -137,7 +137,7 @@ def find_cells(sweep: Sweep) -> Cells:
 
 
 def load_stored_curves(sweep: Sweep) -> tuple[Curve, ...]:
-    """Return the exact curves of a sweep that are in memory or in the file."""
+    """Return the finished exact curves of a sweep, from memory or the file."""
     curves = _CURVES.get(sweep.key)
     # Only complete sets of curves are cached, as the job adds one at a time.
     if curves is None and sweep.exact_selectors:
@@ -149,7 +149,7 @@ def load_stored_curves(sweep: Sweep) -> tuple[Curve, ...]:
 
 
 def _load_or_compute_cells(sweep: Sweep) -> tuple[Cell, ...]:
-    """Return cells from memory, else from the file; compute those of one small query at once."""
+    """Return the finished cells from memory or the file; measure a single query at once."""
     points = _CELLS.get(sweep.key)
     if points is None and sweep.is_stored and sweep.vectors is not None:
         points = _order_cells(sweep, stored_cells(**sweep.arguments(), store=open_store())[0])
@@ -163,17 +163,18 @@ def _load_or_compute_cells(sweep: Sweep) -> tuple[Cell, ...]:
 
 
 def _order_cells(sweep: Sweep, points: Any) -> tuple[Cell, ...]:
+    """Return the cells in the order of the sweep's decoders; missing ones are left out."""
     by_label = {cell.label: cell for cell in points}
     return tuple(by_label[decoder.label] for decoder in sweep.decoders if decoder.label in by_label)
 
 
 def is_small(sweep: Sweep) -> bool:
-    """Return True if the sweep is small enough to begin without a click."""
+    """Return True if the sweep is quick enough to be measured without a click."""
     return sweep.vectors is not None and sweep.n_scores <= MAX_UNASKED_SCORES and not sweep.n_pairs
 
 
 def run_sweep(sweep: Sweep, job: Job) -> tuple[Cell, ...]:
-    """Compute the missing cells; finished ones go to job.partial."""
+    """Measure the missing cells and curves in a job; finished cells go to job.partial at once."""
     if sweep.vectors is None:
         sweep = replace(sweep, vectors=embed_missing(sweep.loaded, sweep.queries, job))
 

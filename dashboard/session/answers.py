@@ -120,13 +120,14 @@ def _scorer_dependencies(loaded: Loaded, decoder: Decoder) -> tuple[Any, ...]:
 
 
 def _question_key(loaded: Loaded, question: Question) -> tuple[str, ...]:
+    """Return a key of the query on the documents as they are now."""
     vector = hashlib.sha256(question.vector.numpy().tobytes()).hexdigest()
     digests = loaded.space.embeddings.digest, loaded.space.corpus.digest, loaded.state
     return *digests, vector, question.id, question.text
 
 
 def compute_scores(loaded: Loaded, question: Question, decoder: Decoder) -> tuple[ScoredCandidates, float | None]:
-    """Score and rerank the candidates; return them with the seconds, if known; cached for the session."""
+    """Score the candidates by retriever and reranker; return them and the seconds; cached for the session."""
     cached_scores: Memo[tuple[Any, ...], tuple[ScoredCandidates, float | None]] = _memo(loaded, "scored", MAX_SCORES)
     scorers = decoder.retrieve.label, decoder.rerank.label if decoder.rerank else None
     cache_key = (*_question_key(loaded, question), *scorers, *_scorer_dependencies(loaded, decoder), decoder.depth)
@@ -153,7 +154,7 @@ def compute_scores(loaded: Loaded, question: Question, decoder: Decoder) -> tupl
 def _time_calls(
     loaded: Loaded, call_kind: tuple[Any, ...], compute: Callable[[], T], get_tensor: Callable[[T], Tensor]
 ) -> tuple[T, float | None]:
-    """Return a result and the median seconds of a few calls, none of them the first of its kind.
+    """Call a function a few times; return its result and the median seconds, None if it is too slow.
 
     The median is None if the first call took too long to be repeated. get_tensor: returns the tensor of a result, whose
     device is waited for.
@@ -177,7 +178,10 @@ def _time_calls(
 def _time_ranking(
     loaded: Loaded, question: Question, decoder: Decoder, candidates: ScoredCandidates | None
 ) -> tuple[Ranking, float | None]:
-    """Compute the ranking and its seconds, if known; for scored candidates those of the selector alone."""
+    """Compute a decoder's ranking; return it and the seconds that it takes, None if unknown.
+
+    candidates: scored already, None to score and select in one call
+    """
     query, stage = as_embeddings(loaded, question), decoder.select
     if loaded.reach is not None:
         return _ask_store(loaded.reach, answer_key(loaded, question, decoder), decoder, query, question.k)
@@ -193,7 +197,7 @@ def _time_ranking(
 def _ask_store(
     reach: Reach, proof_key: tuple[Any, ...], decoder: Decoder, query: Embeddings, k: int
 ) -> tuple[Ranking, float | None]:
-    """Return the ranking of a vector engine, a proven one if cached, and the seconds of its call."""
+    """Return the ranking that a vector engine gives, or a proven one from before, and the seconds."""
     proofs: Memo[tuple[Any, ...], Ranking] = session_memo(PROOFS_TABLE, MAX_CACHED_ANSWERS)
     # A proven answer replaces the engine's own for the rest of the session.
     if proof_key in proofs:
@@ -205,7 +209,7 @@ def _ask_store(
 
 
 def store_proof(loaded: Loaded, question: Question, decoder: Decoder, ranking: Ranking) -> None:
-    """Replace an answer by its proven one, from the next run on."""
+    """Use the proven answer in place of the engine's own one, from the next run on."""
     proofs: Memo[tuple[Any, ...], Ranking] = session_memo(PROOFS_TABLE, MAX_CACHED_ANSWERS)
     proof_key = answer_key(loaded, question, decoder)
     proofs[proof_key] = ranking

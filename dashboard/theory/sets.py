@@ -183,7 +183,7 @@ def _draw_best(loaded: Loaded, question: Question | None) -> None:
 
 
 def _draw_steps(loaded: Loaded, question: Question | None) -> None:
-    """Draw the comparison at the λ₁ and λ₂ that are set in Explore."""
+    """Draw how far the paper's solver, stopped after 50 steps, is from the exact answer to the query."""
     # A view with `needs_query` is drawn with a query only.
     assert question is not None
     spec = methods("selector")[find_weighing_selector()]

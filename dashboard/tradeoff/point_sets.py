@@ -89,9 +89,10 @@ def _draw_steps(
             st.caption(f"{rank + 1} of {len(order)} · {title_of(curves.y)} {signed(order[rank].difference)}")
 
 
-def ask(loaded: Loaded, split: str, query_text: str) -> None:
+def ask(loaded: Loaded, split: str, query_id: str) -> None:
     """Select a labelled query for the whole session; for a callback."""
-    if select_query(loaded, LABELLED, split, query_text) is None:
+    # None: the query could be selected.
+    if select_query(loaded, LABELLED, split, query_id) is None:
         st.session_state[selection.REDRAW_KEY] = True
 
 
@@ -100,18 +101,19 @@ def _draw_query(
 ) -> None:
     """Draw the documents that the open setting retrieves for the query; they follow a drag on the curve."""
     space = loaded.space
-    query_text = as_embeddings(loaded, question)
+    query_vectors = as_embeddings(loaded, question)
     try:
         ranking, seen = _compute_set(loaded, question, opened.system, sweep.k)
     except FrontierError as error:
         show_failure("This query has no answer at this setting.", error)
         return
     with jobs.page_turn():
-        baseline = decode(sweep.baseline, space, query_text, k=sweep.k)
+        baseline = decode(sweep.baseline, space, query_vectors, k=sweep.k)
         known_qrels = question.qrels if question.is_judged else None
         aspects = loaded.dataset.aspects if (loaded.dataset.aspects or {}).get(question.id) else None
-        metrics = [metric for metric in curves.metrics if metric in available_metrics(known_qrels, aspects, query_text)]
-        measured = measure(ranking, space, query_text, known_qrels, sweep.k, metrics, aspects).per_query
+        available = available_metrics(known_qrels, aspects, query_vectors)
+        metrics = [metric for metric in curves.metrics if metric in available]
+        measured = measure(ranking, space, query_vectors, known_qrels, sweep.k, metrics, aspects).per_query
         values = {metric: measured[metric].get(question.id) for metric in metrics}
     value_texts = [f"{title_of(metric)} {decimal(value)}" for metric, value in values.items() if value is not None]
     relevant_ids, decoder = question.relevant_ids, opened.decoder

@@ -79,7 +79,7 @@ def draw_card_button(build_card: Callable[[], VerdictCard], key: str) -> None:
 
 def _build_card(loaded: Loaded, curves: Frontier, verdict: Verdict, short_code: tuple[str, ...]) -> VerdictCard:
     """Build the content of the picture that sums up the verdict."""
-    best_points, gain = verdict.best, verdict.gain
+    best_point, gain = verdict.best, verdict.gain
     interval = ""
     if gain is not None and gain.low is not None and gain.high is not None:
         interval = f"95% CI {signed(gain.low)} to {signed(gain.high)} {format_axis_title(curves.x)}"
@@ -91,8 +91,8 @@ def _build_card(loaded: Loaded, curves: Frontier, verdict: Verdict, short_code: 
         sentence=verdict.text,
         curves=tuple(card_curves),
         titles=(f"{format_axis_title(curves.x)}@{curves.k}", f"{format_axis_title(curves.y)}@{curves.k}"),
-        chosen=None if best_points is None else (best_points.x, best_points.y),
-        chosen_label="" if best_points is None else best_points.name,
+        chosen=None if best_point is None else (best_point.x, best_point.y),
+        chosen_label="" if best_point is None else best_point.name,
         queries=curves.queries,
         interval=interval,
         corpus=loaded.space.corpus.name,

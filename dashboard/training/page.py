@@ -284,9 +284,9 @@ def _draw_estimate(estimated: Foreseen, request: TrainingRequest) -> None:
         st.metric("Steps per epoch", f"{method.steps:,}")
         st.metric("Time per epoch", _format_seconds(estimated.seconds_an_epoch), help="With validation.")
         stages = ", ".join(f"{name} {_format_seconds(stage.seconds)}" for name, stage in estimated.stages.items())
-        every = f"All epochs of every stage: {stages}. Most stop earlier."
+        stages_help = f"All epochs of every stage: {stages}. Most stop earlier."
         # Training stops early, so the estimate is an upper bound.
-        st.metric("Total, at most", _format_seconds(estimated.seconds), help=every)
+        st.metric("Total, at most", _format_seconds(estimated.seconds), help=stages_help)
     params = dict(request.params)
     late_params = RECIPES[request.method].late
     if unset := [p.symbol for p in declared_params(request.method) if p.name in late_params and p.name not in params]:
@@ -314,12 +314,12 @@ def _get_open_digest(untrained: Loaded) -> str | None:
 
 
 def _open_training(untrained: Loaded, digest: str | None) -> None:
-    """Open another training, None for none, from the page's next run on."""
+    """Show another training on this page from the next run on; None for none."""
     st.session_state.setdefault(OPEN_KEY, {})[untrained.space.embeddings.digest] = digest
 
 
 def _describe_request(request: TrainingRequest) -> str:
-    """Describe a training: its method, changed parameters, splits and seed."""
+    """Describe a training in a line: method, changed parameters, queries and seed."""
     params = dict(request.params)
     recipe = RECIPES[request.method]
     changed = []
@@ -332,7 +332,7 @@ def _describe_request(request: TrainingRequest) -> str:
 
 
 def _draw_trainings(untrained: Loaded) -> None:
-    """Draw the list of trainings, each with buttons to open and delete it."""
+    """Draw the list of trainings on this corpus, with buttons to open and delete each."""
     if not (trainings := training_runs.list_trainings(untrained)):
         return
     with st.expander(f"Trainings ({len(trainings):,})"):
@@ -351,6 +351,7 @@ def _draw_trainings(untrained: Loaded) -> None:
 
 
 def _delete_training(untrained: Loaded, digest: str) -> None:
+    """Delete a training and close it if it is open; for a callback."""
     try:
         training_runs.delete_training(digest)
     except FrontierError as error:
