@@ -85,7 +85,7 @@ def _web_host(origin: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Return True if a name or an address reaches this machine only from itself."""
+    """Return True if only this machine itself can reach it by this host name or address."""
     try:
         return ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -93,7 +93,7 @@ def is_loopback(host: str) -> bool:
 
 
 def is_wildcard(address: str) -> bool:
-    """Return True if an address to listen on means all addresses of this machine."""
+    """Return True if a server that listens on this address listens on all addresses of the machine."""
     try:
         return ip_address(address.strip("[]")).is_unspecified
     except ValueError:
@@ -101,7 +101,7 @@ def is_wildcard(address: str) -> bool:
 
 
 def _host_name(host: str) -> str:
-    """Return the name in a Host header, "" for an invalid one."""
+    """Return the name in a Host header without its port; "" if the header is invalid."""
     try:
         parts = urlsplit(f"//{host}")
         parts.port  # noqa: B018  (raises where it is no number)

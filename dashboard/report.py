@@ -24,7 +24,7 @@ from engine.wording import decimal
 
 
 def report(swept: FinishedSweep, other_systems: OtherSystems, out: str) -> None:
-    """Write the report of a finished sweep, with the runs of other systems."""
+    """Write the report of a finished sweep (measured decoders) and runs of other systems to a file."""
     cells, k = swept.load_cells()
     strata = swept.stratify(cells, k)
     cells += other_systems.cells(swept, cells, k)

@@ -121,7 +121,7 @@ class Listening:
         return [*flags, *(["--allow-uploads"] if self.allow_uploads else [])]
 
     def build_rules(self, corpus: tuple[str, ...]) -> Rules:
-        """Return the rules for visitors."""
+        """Return the rules about paths and uploads for visitors of this server."""
         return Rules(
             roots=tuple(Path(root).absolute() for root in self.roots),
             corpora=tuple(Path(name).absolute() for name in corpus),
@@ -130,7 +130,7 @@ class Listening:
         )
 
     def warn_if_open(self) -> None:
-        """Warn if others can reach it without signing in."""
+        """Print a warning if others can reach the server without signing in."""
         if self.is_shared and not login.is_login_required():
             echo(
                 "Warning: whoever reaches this server can use it, as it asks for no password: read its corpora, run "
@@ -216,7 +216,7 @@ def _serve_one(port: int | None, corpus: tuple[str, ...], server: Listening, bro
 
 
 async def _answer_health(_: Request) -> Response:
-    """Answer if the start corpora are loaded: 200, else 503; names at most, no paths."""
+    """Answer the health check: 200 once the corpora to be served are loaded, else 503."""
     health = corpora.report_health()
     if login.is_login_required():
         health = {"status": health["status"]}

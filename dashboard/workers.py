@@ -71,7 +71,7 @@ CADDY_TEMPLATE = """\
 
 
 def format_nginx(ports: Sequence[int], base_path: str = "", host: str = WORKER_HOST) -> str:
-    """Format the nginx lines of a proxy: a cookie keeps each visitor with one worker that is up.
+    """Format the configuration of an nginx proxy that keeps each visitor with one of the workers.
 
     base_path: the path that the pages lie below, with its leading slash and no other, "" for none; host: of the workers
     """
@@ -82,7 +82,7 @@ def format_nginx(ports: Sequence[int], base_path: str = "", host: str = WORKER_H
 
 
 def format_caddy(ports: Sequence[int], base_path: str = "", host: str = WORKER_HOST) -> str:
-    """Format the Caddy lines of a proxy, with the same cookie; base_path, host: as of `format_nginx`."""
+    """Format the configuration of a Caddy proxy that keeps each visitor with one of the workers."""
     server_names = " ".join(f"{format_host(host)}:{port}" for port in ports)
     return CADDY_TEMPLATE.format(cookie=WORKER_COOKIE, path=f"{base_path}* " if base_path else "", servers=server_names)
 
@@ -159,7 +159,7 @@ class Worker:
 
 
 def supervise(ports: Sequence[int], flags: Sequence[str], echo_line: Say) -> None:
-    """Run a worker at each port until Ctrl-C or SIGTERM; restart one that dies.
+    """Run a worker process at each port until Ctrl-C or SIGTERM; start one again that has died.
 
     flags: of `frontier serve`, the same for all; echo_line: takes a line for people
     """

@@ -119,7 +119,7 @@ class FrontierChart:
 
     @cached_property
     def best_points(self) -> Mapping[str, FrontierPoint]:
-        """Best point of each method within the budget, by label."""
+        """Label → the point with the best x within the budget, one for each method."""
         points: Sequence[FrontierPoint] = self.frontier.front
         if self.base is not None:
             share = KEPT_SHARE.default if self.share is None else self.share
@@ -146,7 +146,7 @@ def _select_points(chart: FrontierChart, labels: Collection[str | None]) -> list
 
 
 def plot_frontier(chart: FrontierChart) -> Figure:
-    """Plot y (by default Recall, in percent of the baseline's) against x (diversity).
+    """Plot the trade-off: a metric such as Recall upwards, diversity to the right, a point per decoder.
 
     Pareto-optimal points are filled, outlined and joined by the staircase, dominated ones pale; everything below the
     budget is faded. A point's id is its decoder's label.
@@ -183,7 +183,7 @@ def plot_frontier(chart: FrontierChart) -> Figure:
 
 
 def _build_controls(chart: FrontierChart) -> dict[str, Any]:
-    """Build the draggable controls of the chart, for the browser (plot_controls.js)."""
+    """Describe the handles that the browser lets people drag: the budget's line, and a dot on a curve."""
     controls: dict[str, Any] = {"labels": True}
     # The budget can only be dragged on an axis in percent.
     if chart.floor is not None and chart.relative and chart.base is not None:
@@ -333,7 +333,7 @@ def format_method(point: FrontierPoint) -> str:
 
 
 def _format_card(chart: FrontierChart, point: FrontierPoint) -> str:
-    """Format the hover text of a point."""
+    """Format what the mouse shows of a point: its name, metrics, intervals, and won and lost queries."""
     frontier, part = chart.frontier, ""
     if chart.base is not None and chart.relative:
         part = f" · {percent(point.y / chart.base.y)} of {escape(chart.base.name)}"
@@ -365,7 +365,7 @@ def _add_rings(figure: Figure, chart: FrontierChart, points: Sequence[FrontierPo
 
 
 def _add_opened(figure: Figure, chart: FrontierChart) -> None:
-    """Add the open point, with the intervals of its differences to the baseline as a cross."""
+    """Add the open point, with a cross of the intervals of its differences to the baseline."""
     points, axes = _select_points(chart, [chart.opened]), (chart.frontier.x, chart.frontier.y)
     places, bar_style = chart.xy(points), {"color": chart.ink, "thickness": 1}
     x_ends, y_ends = (_interval_ends(chart, points, axis) for axis in axes)
@@ -419,7 +419,7 @@ def _is_at_base(chart: FrontierChart, point: FrontierPoint) -> bool:
 
 
 def _add_labels(figure: Figure, chart: FrontierChart) -> None:
-    """Add names of important points, without overlap."""
+    """Add the names of the best, the open and the marked points, where they overlap nothing."""
     callouts = chart.callouts or {}
     fixed_points = [*chart.system_points, *_select_points(chart, {*callouts, chart.opened, *chart.current})]
     min_y = -math.inf if chart.floor is None else chart.floor - 1e-9

@@ -47,9 +47,10 @@ def plot_backdrop(
     density: Density,
     colours: Groups | Numbers | None = None,
 ) -> Figure:
-    """Plot every mapped document over contours of their density. map_xy: (m, 2); row_ids: in the corpus.
+    """Plot every document of the map over contours of their density.
 
-    colours: of the documents; without one, or without a value, they are grey.
+    map_xy: (m, 2), the positions; row_ids: of the documents in the corpus; hover: texts at the mouse; colours: of the
+    documents; without one, or without a value, they are grey.
     """
     figure, large = new_figure(), len(map_xy) >= MIN_WEBGL_POINTS
     ids, hover_texts = np.asarray(row_ids, dtype=np.int32), np.array([escape(text, 80) for text in hover], dtype=object)
@@ -119,7 +120,7 @@ def build_map(near: tuple[np.ndarray, Marks] | None, extent: np.ndarray, legend:
 def build_set_traces(
     sets: Sequence[tuple[str, str, Marks]], query_xy: np.ndarray | None, relevant: Marks | None, dark: bool
 ) -> list[dict[str, Any]]:
-    """Build the sets on the map, for browsers that cannot draw the overlay.
+    """Build the documents of each decoder on the map, for browsers that cannot draw the overlay.
 
     sets: (selector, title, documents) of each decoder; query_xy: (2,) its place; relevant: as judged.
     """
@@ -187,7 +188,7 @@ def _query_marker(query_xy: np.ndarray, ink_colour: str) -> dict[str, Any]:
 
 
 def _neighbour_lines(position: np.ndarray, neighbours: Marks, ink_colour: str) -> dict[str, Any]:
-    """Return lines from a document to its nearest ones."""
+    """Return the plotly values of lines from a document to its nearest ones."""
     x, y = ([float(position[axis])] * len(neighbours.xy) for axis in (0, 1))
     return {
         "type": "scatter",

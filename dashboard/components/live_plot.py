@@ -149,7 +149,7 @@ def _remember(key: str, event_name: str, value: Any) -> None:
 
 
 def _as_json(figure: Figure | dict[str, Any]) -> dict[str, Any]:
-    """Return a figure as JSON values without a template: the script applies the page's colours."""
+    """Return a figure as plain values without a template: the browser's script applies the page's colours."""
     if isinstance(figure, dict):
         return figure
     figure_json: dict[str, Any] = json.loads(figure.to_json())

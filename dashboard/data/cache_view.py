@@ -75,7 +75,7 @@ def draw() -> None:
 
 
 def _draw_sections(items: Sequence[Item]) -> None:
-    """Draw every section with its files and bytes."""
+    """Draw the sections of the cache with their numbers of files and sizes."""
     rows = []
     for section in _list_sections(items):
         section_items = [item for item in items if item.section == section]
@@ -152,7 +152,7 @@ def _remove_items(items: Sequence[Item]) -> None:
 
 
 def _is_locked(item: Item) -> bool:
-    """Return True if an item must stay: a job uses it, or a present session sent it."""
+    """Return True if an item must not be deleted: a job uses it, or another open session sent it."""
     if item.section == uploads.UPLOADS_SECTION:
         return uploads.belongs_to_others(item.name) or _is_in_use(item)
     if item.section == TRAINED:

@@ -223,7 +223,7 @@ def _draw_result(result: EncoderResult, is_stale: bool) -> None:
 
 
 def _draw_differences(result: EncoderResult, metric: str) -> None:
-    """Draw the queries on which two encoders differ most."""
+    """Draw the queries for which two encoders retrieve the most different documents."""
     comparison = result.comparison
     st.subheader("Where they differ most")
     left_column, right_column = st.columns(2)

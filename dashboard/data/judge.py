@@ -59,7 +59,7 @@ class JudgingTask:
 
 
 def draw() -> None:
-    """Draw the queries, the next document to judge, and the current standing."""
+    """Draw the Judge page: the next document to judge for a query, and which decoder is ahead by now."""
     st.html(JUDGE_CSS)
     left_column, right_column = st.columns([3, 2], gap="large")
     with right_column:
@@ -152,6 +152,7 @@ def _find_pool(loaded: Loaded, queries: Queries) -> JudgingTask | None:
     key = (loaded.key, queries.digest, tuple(d.label for d in systems), k, tuple(run.digest for run in lists))
 
     def build_judging_pool(job: Job) -> JudgingTask:
+        """Retrieve each system's documents and order the (query, document) pairs to judge, in a job."""
         vectors = embed_missing(loaded, queries, job)
         found_runs = (*decode_runs(systems, loaded.space, vectors, k), *lists)
         return JudgingTask(vectors, found_runs, order_pairs(build_pool(found_runs, queries.ids, k)))
@@ -207,7 +208,7 @@ def _format_grade(judgement: Judgement) -> str:
 
 
 def _draw_more(loaded: Loaded, log: JudgingLog, judgements: Judged) -> None:
-    """Draw rarely needed controls: more queries, a name, runs of other systems, votes."""
+    """Draw what is rarely needed: further queries, the person's name, runs of other systems, votes."""
     for message in st.session_state.get(MESSAGES_KEY, ()):
         st.text(message)
     for notice in judgements.missing(loaded.space.corpus):

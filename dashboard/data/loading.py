@@ -25,7 +25,7 @@ def draw_encoder_field(key: str, default_help: str) -> str:
 
 
 def begin_loading(source: Source, keep_current: bool = False) -> None:
-    """Load a corpus; keep_current: without switching to it."""
+    """Start to load a corpus; keep_current: leave the open one open when it is loaded."""
     job = corpora.find_loading_job(source)
     # A failed load, or a new request for an ended one, reads the files again.
     if job is not None and not job.running and (job.error or not keep_current):
@@ -35,7 +35,7 @@ def begin_loading(source: Source, keep_current: bool = False) -> None:
 
 
 def draw_loading() -> None:
-    """Draw the corpora that this session is loading."""
+    """Draw the corpora that this session is loading, with progress."""
     loading_source = st.session_state.get(LOADING_KEY)
     if loading_source is not None:
         _draw_loading(loading_source)
@@ -47,7 +47,7 @@ def draw_loading() -> None:
 
 
 def _draw_loading(source: Source) -> None:
-    """Draw a loading corpus: its report, its progress, or its end."""
+    """Draw the progress of a load, or why it ended; open the corpus once it is loaded."""
     job = corpora.find_loading_job(source)
     if job is None:  # it ended, and other corpora replaced it
         st.session_state.pop(LOADING_KEY, None)
@@ -66,6 +66,7 @@ def _draw_loading(source: Source) -> None:
     title = f"Loading {source.name}" + (f" with {source.encoder}" if source.encoder != "bundled" else "")
 
     def draw_partial(dataset: Dataset | None) -> None:
+        """Draw the report of what was read, before it is embedded."""
         if dataset is not None and not keeps_current:
             draw_report(dataset)
 

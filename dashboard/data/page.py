@@ -154,7 +154,7 @@ def _draw_table_source(path: Path) -> Source | None:
 
 
 def _draw_folder_source(path: Path) -> Source | None:
-    """Draw the first documents of a folder in BEIR layout; return the source."""
+    """Draw the first documents of a folder (corpus.jsonl, queries.jsonl, qrels/); return the source."""
     qrels_folders = sorted(inner.name for inner in path.iterdir() if inner.is_dir() and inner.name.startswith("qrels"))
     qrels = qrels_folders[0] if qrels_folders else "qrels"
     if len(qrels_folders) > 1:
@@ -220,7 +220,7 @@ def _draw_repeated_choice(source: Source, options: list[str]) -> str | None:
 
 
 def _draw_kept_columns(path: Path, column_names: list[str]) -> tuple[str, ...]:
-    """Draw the choice of metadata columns to keep; return them."""
+    """Draw the choice of further columns to read with the documents; return their names."""
     if not column_names:
         return ()
     why = "Kept beside the documents and not embedded: for colours of the map, and for groups of queries on Trade-off."

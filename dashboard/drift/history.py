@@ -180,7 +180,7 @@ def cached_or_job(
     table_name: str = DRIFT_MEMO,
     max_entries: int = MAX_DRIFT_RESULTS,
 ) -> T | None:
-    """Return a cached or quickly computed result; None while a job computes it, with its progress.
+    """Return a result that is cached or quickly computed; None while a job computes it.
 
     purpose, title: of that job
     work: takes `progress` and `stop`

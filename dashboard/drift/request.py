@@ -162,7 +162,7 @@ def _shorten_corpus(loaded: Loaded, n_words: int | None, job: Job) -> Loaded:
 
 
 def find_probes(loaded: Loaded, split: str, job: Job, available: Embeddings | None = None) -> tuple[Embeddings, Qrels]:
-    """Return the queries by which drift is measured, a sample that no vote depends on, with judgements.
+    """Return the queries by which drift is measured, always the same sample, and their judgements.
 
     split: to sample from with a fixed seed, "" for documents as their own queries
     available: vectors of all its queries, None where the job finds or makes them

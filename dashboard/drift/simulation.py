@@ -118,7 +118,7 @@ def _start_simulation(loaded: Loaded, request: SimulationRequest) -> None:
 
 
 def draw_example(loaded: Loaded) -> DriftHistory | None:
-    """Return the example, started by itself if it takes seconds; until then draw its progress."""
+    """Return the history of a small example simulation; until it has run, draw it and return None."""
     job = find_example_job(loaded)
     request = make_example_request(loaded) if job is None else job.key
     panel = SharedPanel(
@@ -149,7 +149,7 @@ def find_example_job(loaded: Loaded) -> Job | None:
 
 
 def make_example_request(loaded: Loaded) -> SimulationRequest:
-    """Make a short simulation on the first judged split, else on documents as their own queries."""
+    """Return the settings of a short simulation: on judged queries, else on documents as queries."""
     dataset = loaded.dataset
     splits = form.list_splits(loaded)
     first_split = find_first_split(dataset)

@@ -128,7 +128,7 @@ def _clip_k(set_size: int) -> int:
 
 
 def _sample_queries(loaded: Loaded) -> tuple[Queries | None, str | None, int]:
-    """Return a sample of the queries, their split, and their number; None for documents as queries."""
+    """Return a sample of the labelled queries, their split, and the number of all; None without any."""
     dataset, split = loaded.dataset, _get_split(loaded)
     queries = dataset.judged(split) if split else dataset.queries
     # A click must be able to open any of them, so pickers' limits apply.

@@ -51,7 +51,7 @@ def draw_options(answers: dict[str, Answer], baseline: str) -> None:
 
 
 def draw_map_view(loaded: Loaded, question: Question, answers: dict[str, Answer], baseline: str) -> None:
-    """Draw the map with every decoder's set beside the selected document or lasso."""
+    """Draw the map with every decoder's documents, and beside it the clicked document or the lasso's."""
     map_column, side_column = st.columns([5, 2], gap="medium")
     with side_column, st.container(horizontal=True, vertical_alignment="bottom"):
         colour = select("Colour by", [NO_COLOUR, CLUSTER_COLOUR, *loaded.space.corpus.metadata], COLOUR_KEY)

@@ -41,7 +41,7 @@ FIGURE_SPACE = "\u2007"
 
 
 def draw_lists(loaded: Loaded, question: Question, answers: Mapping[str, Answer], baseline: str) -> None:
-    """Draw the ranked lists, the missed documents, and at the side the open document."""
+    """Draw each decoder's ranked list, the relevant documents that all missed, and the open document."""
     document = document_panel.current_document(loaded, question)
     votes = None
     if feedback.is_live():
@@ -82,7 +82,7 @@ def draw_table_view(loaded: Loaded, question: Question, answers: Mapping[str, An
 
 
 def draw_metrics(loaded: Loaded, question: Question, answers: dict[str, Answer], baseline: str) -> None:
-    """Draw a row for each decoder, a column for each metric."""
+    """Draw the metrics of each decoder's set as a table."""
     rows, baseline_ranking = [], answers[baseline].ranking
     for answer in answers.values():
         with page_turn():

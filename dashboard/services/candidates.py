@@ -20,6 +20,7 @@ def measure_pool_depth(loaded: Loaded, decoder: Decoder, k: int) -> PoolDepth | 
         return None
 
     def compute_depth() -> PoolDepth | None:
+        """Measure the depth; None if the decoder cannot run."""
         try:
             return pool_depth(decoder, loaded.space, query_vectors, k)
         except FrontierError:

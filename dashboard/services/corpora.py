@@ -105,7 +105,7 @@ def list_start_sources() -> list[Source]:
 
 
 def load_start_corpora() -> None:
-    """Load the corpora that this server serves, one after the other."""
+    """Load the corpora that this server serves, one after the other; return when all have ended."""
     for source in list_start_sources():
         job = get_loading_job(source)
         job.join()
@@ -114,7 +114,7 @@ def load_start_corpora() -> None:
 
 
 def report_health() -> dict[str, Any]:
-    """Report the state of the corpora that this server serves, with the names of those in memory.
+    """Report if the corpora that this server serves are loaded, for a health check.
 
     status: "ok" once each has been loaded, "failed" if one could not be, else "loading"; `failed` names those.
     """
@@ -253,7 +253,10 @@ def read_dataset(
     stop: Stop | None = None,
     table_file: Path | HeldFile | None = None,
 ) -> Dataset:
-    """Read the documents, queries and judgements of a source. Raises DataError; Cancelled."""
+    """Read the documents, queries and judgements of a source, if this server may.
+
+    Raises DataError if they cannot or must not be read, and Cancelled if stopped.
+    """
     import engine
 
     if source.path not in DEMOS:
@@ -353,6 +356,7 @@ def _freezing_progress(job: Job, step_number: int, text_kind: str = "") -> Calla
     """
 
     def report(n_done: int, n_total: int, label: str) -> None:
+        """Report a step's progress to the job, with the number of the step in the label."""
         if text_kind:
             from engine.data.encoders import EMBEDDING  # imports torch, which the first words need not wait for
 

@@ -78,7 +78,7 @@ def _list_log_paths(loaded: Loaded) -> tuple[Path, Path]:
 
 
 def session(loaded: Loaded) -> orag.Session:
-    """Return the session with all feedback on the corpus; reads the file again and writes nothing.
+    """Return all feedback on the corpus as an engine session, after reading the log file again.
 
     Raises FrontierError if the log cannot be read, is damaged, or belongs to another state of the corpus.
     """
@@ -202,7 +202,7 @@ def _opening_lock(log_key: str) -> threading.Lock:
 
 
 def open_or_create_log(loaded: Loaded) -> orag.Log:
-    """Return the log of a corpus, created if there is none; its writes are on disk when they return."""
+    """Return the corpus's log, created if there is none; what is added to it is on disk at once."""
     log = _open_log(loaded)
     if log is not None:
         return log
@@ -212,7 +212,7 @@ def open_or_create_log(loaded: Loaded) -> orag.Log:
 
 
 def toggle_vote(loaded: Loaded, query: Embeddings, row_index: int, kind: VoteKind, visible_rows: Sequence[int]) -> None:
-    """Give this person's vote or take it back, and turn live feedback on for this session.
+    """Store this person's vote, or remove it if it was given; turn live feedback on.
 
     Raises FrontierError if the vote cannot be stored.
     """

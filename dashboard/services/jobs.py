@@ -157,7 +157,7 @@ def _cancel_all(session_queue: list[Job], session_id: str | None) -> None:
 
 
 def get_session_jobs() -> SessionJobs:
-    """Return the jobs of this session."""
+    """Return the jobs of this browser session by purpose, and its queue."""
     if "jobs" not in st.session_state:
         context = get_script_run_ctx()
         st.session_state["jobs"] = SessionJobs(None if context is None else context.session_id)
@@ -201,6 +201,7 @@ def start_job(purpose: str, title: str, work: Callable[[Job], Any], key: Hashabl
     queue = session_jobs.queue
 
     def run_in_turn(job: Job) -> Any:
+        """Wait for the job's turn, work, and free its slot for the next job."""
         _wait_for_turn(job, queue)
         try:
             return work(job)

@@ -20,7 +20,7 @@ _LOGIN_REQUIRED: list[bool] = []
 
 
 def check_login_setup() -> bool:
-    """Read the secrets, once for the process; return True if people must sign in.
+    """Read Streamlit's secrets when the server starts; return True if people must sign in.
 
     Raises FrontierError if the secrets cannot be read or lack something.
     """
@@ -82,7 +82,7 @@ def has_login_cookie(headers: Iterable[tuple[bytes, bytes]]) -> bool:
 
 
 def _read_auth_section() -> dict[str, Any]:
-    """Return the [auth] table of the secrets; {} if there is none."""
+    """Return the [auth] table of Streamlit's secrets; {} if there is none. Raises FrontierError."""
     # Streamlit raises for missing files, which are no error here.
     if not any(map(os.path.exists, config.get_option("secrets.files"))):
         return {}

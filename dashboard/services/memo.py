@@ -66,7 +66,7 @@ def session_memo(table_name: str, max_entries: int) -> Memo[Any, Any]:
 
 
 def get_or_compute(table_name: str, key: Hashable, compute_value: Callable[[], V], max_entries: int = 24) -> V:
-    """Return this session's value for a key, computed if missing; `key` names all that it depends on."""
+    """Return this session's cached value for a key, computed if missing; max_entries: of the table."""
     memo: Memo[Hashable, V] = session_memo(table_name, max_entries)
     if key not in memo:
         # The turn is held only while computing, so that cached values never wait.

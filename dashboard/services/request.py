@@ -25,7 +25,7 @@ class JobRequest:
         raise NotImplementedError
 
     def qrels(self, dataset: Dataset) -> dict[str, Qrels]:
-        """Return the judgements by split. Raises DataError if a split is missing."""
+        """Return the judgements that the work uses, by split. Raises DataError if a split is missing."""
         for split_name in self.split_names:
             if split_name not in dataset.qrels:
                 raise DataError(explain_missing_split(dataset.qrels, split_name))

@@ -48,7 +48,7 @@ def _is_readable(path: Path) -> bool:
 
 
 def find_checkpoint(name: str) -> Path:
-    """Return the checkpoint of a name. Raises DataError if the name is malformed or not on this machine."""
+    """Return the file of trained embeddings by their name. Raises DataError if there is none."""
     if not _TRAINED_NAME.fullmatch(name):
         raise DataError(
             f"trained must be the name of trained embeddings, {TRAINED_NAME_LENGTH} hexadecimal digits; got "
@@ -127,4 +127,5 @@ def warn_of_leakage(loaded: Loaded, queries: Queries) -> None:
 
 
 def _checkpoint_path(name: str) -> Path:
+    """Return the file of trained embeddings by their name, existing or not."""
     return cache.entry_path(TRAINED_SECTION, f"{name}.safetensors")

@@ -62,7 +62,7 @@ class TrainingRequest(JobRequest):
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> TrainingRequest:
-        """Build a request from plain values. Raises ParamError, KeyError or TypeError if they are invalid."""
+        """Build a request from the values in a file. Raises ParamError, KeyError or TypeError."""
         params = values["params"]
         param_names = {declaration.name for declaration in declared_params(values["method"])}
         if not params.keys() <= param_names:

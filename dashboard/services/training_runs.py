@@ -73,7 +73,7 @@ def start_training(loaded: Loaded, request: TrainingRequest) -> str:
 
 
 def find_training_job(digest: str) -> Job | None:
-    """Return the running job of a training, started in any window; None if there is none."""
+    """Return the job of a training that runs in any window; None if none runs or it is stopping."""
     with _TRAININGS_LOCK:
         for ended_digest in [key for key, (_, job) in _TRAININGS.items() if not job.running]:
             del _TRAININGS[ended_digest]
@@ -157,7 +157,7 @@ def _load_stage(stage_name: str, checkpoint_file: Path, changed_ns: int) -> Trai
 
 
 def is_training_finished(digest: str, request: TrainingRequest) -> bool:
-    """Return True if a training is finished; False if its files are damaged."""
+    """Return True if all stages of a training have ended; False also if a file is damaged."""
     try:
         return is_course_finished(training_folder(digest), request.method)
     except FrontierError:

@@ -20,7 +20,7 @@ ADDRESS_KEY, LINK_KEY = "address", "link"
 
 
 def format_source(source: Source) -> dict[str, str]:
-    """Return a corpus as address parameters: its path, and the fields that are not at their default."""
+    """Return a corpus as parameters of an address, without the fields at their default."""
     # Defaults are left out, so that an address stays short and survives new fields.
     default = Source(source.path)
     fields = {name: getattr(source, name) for name in SOURCE_FIELDS if getattr(source, name) != getattr(default, name)}
@@ -32,7 +32,7 @@ def format_source(source: Source) -> dict[str, str]:
 
 
 def parse_source(params: Mapping[str, str]) -> Source | None:
-    """Return the corpus that address parameters name, loaded or not; None if they name none."""
+    """Return the corpus that an address names, loaded or not; None if it names none."""
     if not params.get("corpus"):
         return None
     id_column, text_column, title_column = map(params.get, COLUMN_PARAMS)

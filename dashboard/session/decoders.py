@@ -21,7 +21,7 @@ AGREED_KEY = "agreed to"
 
 
 def list_chosen() -> list[str]:
-    """Return the names of the chosen decoders, in the registry's order."""
+    """Return the names of the selectors chosen on Explore, in the registry's order."""
     names = list(methods("selector"))
     # Decoders keep the registry's order, in whatever order they were chosen.
     picked_names = st.session_state.get(DECODERS_KEY, names[:2])
@@ -113,7 +113,7 @@ def agree(consent: str) -> None:
 
 
 def effective_decoder(decoder: Decoder) -> Decoder:
-    """Replace the scorers by the defaults if they have no effect: a selector on vectors, without a pool."""
+    """Return an equal decoder with default scorers, if its scorers have no effect on what it retrieves."""
     # Without a pool, a selector on vectors never sees the scorers' scores.
     if decoder.select.by_scores or decoder.depth is not None:
         return decoder
@@ -137,7 +137,7 @@ def format_title(decoder: Decoder) -> str:
 
 
 def describe_scorers(decoder: Decoder) -> str:
-    """Describe the sources of relevance and similarity; "" if both come from the default scorer."""
+    """Describe what relevance and similarity come from; "" if both are from the default scorer."""
     if has_default_scorers(decoder):
         return ""
     scorer_titles = decoder.retrieve.spec.title + (f", then {decoder.rerank.spec.title}" if decoder.rerank else "")

@@ -115,7 +115,7 @@ def get_link_params(loaded: Loaded) -> dict[str, str]:
 
 
 def update_address(loaded: Loaded) -> None:
-    """Update the address to the visible state, so that a reload comes back to it.
+    """Set the browser's address to the visible state, so that a reload comes back to it.
 
     A link that still waits for its corpus stays in place.
     """

@@ -51,7 +51,7 @@ def read_stage(spec: Spec, prefix: str) -> Stage: ...
 
 
 def read_stage(spec: Spec, prefix: str) -> Stage:
-    """Read a stage from the widgets under this prefix, drawn or not; defaults for what was never drawn."""
+    """Return a selector or scorer with the values of its widgets; a widget never drawn has its default."""
     values: dict[str, Any] = {}
     for param in order_params(spec.params):
         widget_key, form = resolve_form(param_key(spec, prefix, param.name), param, values)

@@ -123,7 +123,7 @@ def apply_state(state: State, loaded: Loaded) -> list[str]:
 
 
 def reopen_state(params: dict[str, str]) -> None:
-    """Apply a saved state from the next run on, its corpus first."""
+    """Apply a saved state from the next run on; its corpus is opened first."""
     st.session_state[LINK_KEY] = params
     requested = address.parse_source(params)
     # The session's corpus is replaced only by one that this server may open.
@@ -132,7 +132,7 @@ def reopen_state(params: dict[str, str]) -> None:
 
 
 def check_setting(key: str, is_available: Callable[[Any], bool], instead: str) -> None:
-    """Drop a link's setting that the page does not have, with a remark, before its control is drawn.
+    """Remove a setting that came with a link if the page does not offer it, and add a remark.
 
     instead: the replacement in words.
     """

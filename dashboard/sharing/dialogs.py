@@ -159,7 +159,7 @@ def draw_snapshots(loaded: Loaded, question: Question | None) -> None:
 
 
 def _draw_snapshot(snapshot: PageSnapshot) -> None:
-    """Draw a saved view's content, and the buttons that open, rename and delete it."""
+    """Draw what a saved view contains, and the buttons that open, rename and delete it."""
     st.text(visible(shorten(snapshot.query, 300)))
     words = ", ".join(answer.words or answer.title for answer in snapshot.answers.values()) or "no decoder"
     details = f"k = {snapshot.state.get('k', '–')} · {snapshot.corpus}, {snapshot.encoder}, embeddings"

@@ -66,7 +66,7 @@ def _draw_depths(loaded: Loaded, _: Question | None) -> None:
 
 
 def _draw_decoder() -> Decoder:
-    """Draw the choice of the decoder: a selector as set in Explore, with the scorers chosen here."""
+    """Draw the choice of a decoder: a selector as set in Explore, a retriever and a reranker."""
     specs, key = methods("selector"), "theory.depth.decoder"
     with st.container(width=150):
         help_text = "With Explore's settings"
@@ -194,7 +194,7 @@ def _draw_approximate(loaded: Loaded, _: Question | None) -> None:
 
 
 def _draw_scorers() -> list[Scorer]:
-    """Draw the choice of scorers, with their parameters."""
+    """Draw the choice of scorers, with their parameters; return them."""
     specs = list_searchable()
     names = choose_several(
         "Vectors of",

@@ -70,7 +70,7 @@ DEFAULT_SAMPLE = 500
 
 
 def draw_tradeoff(loaded: Loaded, question: Question | None) -> None:
-    """Draw the main area of Trade-off."""
+    """Draw the Trade-off page: choice of queries, decoders and axes, then the measured results."""
     if st.session_state.pop(selection.LEAVE_KEY, False):
         decoders.open_explore()  # from a full run: from a fragment's, the sidebar would forget its question
     st.html(TRADEOFF_CSS)
@@ -158,7 +158,7 @@ def _draw_scope(loaded: Loaded, qrels: Qrels | None) -> bool:
 
 
 def _draw_sample(queries: Queries) -> Queries:
-    """Draw the choice of the sample size; return the sampled queries."""
+    """Draw the choice of how many labelled queries are measured; return a sample of that size."""
     # The full set is always offered, whatever its size.
     sizes = [*(size for size in SAMPLE_SIZES if size < len(queries)), len(queries)]
     default_size = DEFAULT_SAMPLE if DEFAULT_SAMPLE in sizes else len(queries)
@@ -333,7 +333,7 @@ def _draw_board(loaded: Loaded, question: Question | None, sweep: Sweep, x: str,
 
 @st.fragment(run_every=POLL_INTERVAL)
 def _draw_measuring(job: Job, draw: Callable[[], None]) -> None:
-    """Draw a thin progress line over the finished results, until the job ends or is cancelled."""
+    """Draw the progress of measuring above the results so far, every second, until it ends."""
     if not job.is_active:
         st.rerun()
     progress = job.progress
@@ -364,7 +364,6 @@ def _draw_results(loaded: Loaded, question: Question | None, sweep: Sweep, x: st
     if not cells.points:
         return
     partial_count = len(cells.points) if len(cells.points) < len(sweep.decoders) else None
-    # Runs of other systems are points of the chart like the decoders.
     systems_cells = _other_systems(loaded, sweep, _get_labelled(loaded)[2])
     cells = replace(cells, points=(*cells.points, *map(itemgetter(1), systems_cells.values())))
     # Bands of incomplete results may be coarse.
@@ -567,6 +566,7 @@ def _other_systems(loaded: Loaded, sweep: Sweep, queries: Queries) -> dict[str, 
         return {}
 
     def build_cell(run: RankedRun) -> Cell:
+        """Measure one run in the metrics of the sweep; cached."""
         cell_arguments = loaded.space, vectors, qrels, sweep.k, sweep.metrics
         return get_or_compute(
             selection.MEMORY_KEY,

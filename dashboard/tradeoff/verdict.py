@@ -105,7 +105,7 @@ MAX_BEST_ROWS = 10
 
 
 def draw_budget(curves: Frontier, baseline: FrontierPoint) -> None:
-    """Draw the budget's slider, which the chart's line moves too."""
+    """Draw the slider of the share of Recall to keep, which the chart's line can be dragged to as well."""
     # The chart sets it too, which a default would contradict.
     st.session_state.setdefault(SHARE_KEY, KEPT_SHARE.default)
     st.slider(
@@ -163,7 +163,7 @@ def _columns(
 
 
 def format_interval(comparison: Comparison | None) -> str:
-    """Format a difference with its interval; "" for the baseline."""
+    """Format a difference to the baseline with its interval; "" for the baseline itself."""
     if comparison is None:
         return ""
     if comparison.low is None or comparison.high is None or comparison.low == comparison.high:

@@ -299,7 +299,7 @@ def _format_seconds(seconds: float) -> str:
 
 
 def _begin_training(untrained: Loaded, request: TrainingRequest) -> None:
-    """Start, resume or load a training, and open it."""
+    """Start or resume a training, or load a finished one, and open it on this page."""
     digest = training_runs.start_training(untrained, request)
     # An earlier result of the same training must not hide the new one.
     st.session_state.setdefault(OUTCOMES, {}).pop(digest, None)

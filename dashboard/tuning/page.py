@@ -191,6 +191,6 @@ def _draw_partial(started: StartedTuning, cells: Sequence[Cell]) -> None:
     if baseline is None or not measured:
         return
     st.caption(f"So far: {len(measured):,} of {started.count:,} settings. None is chosen yet.")
-    if started.request.every:
-        return
-    result.draw_points(measured, baseline, started.request.k, started.request.objective)
+    # The settings of several decoders have no common parameters to be drawn over.
+    if not started.request.every:
+        result.draw_points(measured, baseline, started.request.k, started.request.objective)

@@ -352,7 +352,7 @@ def _draw_opened(points: Sequence[Cell], baseline: Cell, set_size: int, chosen: 
 
 
 def draw_apply_button(point: Cell, k: int, key: str, kind: Literal["primary", "secondary"] = "secondary") -> None:
-    """Draw the button that opens a setting in Explore."""
+    """Draw the button that sets Explore to a measured setting and opens it."""
     look: dict[str, Any] = {"key": key, "type": kind, "icon": ":material/compare_arrows:"}
     arguments = decoder_from_json(point.decoder), k
     if st.button("Use in Explore", on_click=decoders.apply_decoder, args=arguments, **look):

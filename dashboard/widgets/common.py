@@ -45,7 +45,7 @@ def as_label(text: str) -> str:
 
 
 def draw_method_heading(method_name: str, title: str) -> None:
-    """Draw the symbol and title of a method or another system, as in charts."""
+    """Draw the title of a method or another system, with its symbol and colour from the charts."""
     from dashboard.charts.palette import method_style  # imports torch, which a page that still waits must not
 
     style = method_style(method_name)

@@ -71,7 +71,7 @@ def _show_progress(progress: Progress, title: str) -> None:
 
 
 def draw_end(job: Job, failed_text: str = FAILED_TEXT, stopped_text: str = STOPPED_TEXT) -> None:
-    """Draw the reason why an ended job has no result."""
+    """Draw the reason why a job ended without a result: its error, or that it was stopped."""
     if job.error:
         show_failure(failed_text, job.error)
     else:

@@ -206,7 +206,7 @@ def _draw_similar(loaded: Loaded, key: str, _: str | None) -> tuple[str, str, Te
 
 
 def _embed_text(loaded: Loaded, query_text: str) -> Tensor:
-    """Embed a text by the corpus's own encoder; recent vectors are cached."""
+    """Return the vector of a query by the corpus's encoder; the last ones are cached."""
     encoder = loaded.space.embeddings.encoder
     vectors: Memo[Any, Tensor] = session_memo("embedded", MAX_TYPED_VECTORS)
     vector_key = (encoder, query_text)

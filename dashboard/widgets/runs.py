@@ -52,6 +52,7 @@ def _read_run(run_file: Path, loaded: Loaded, queries: Queries, run_name: str) -
     corpus = loaded.space.corpus
 
     def read_or_none() -> RankedRun | None:
+        """Read the run; None if it cannot be read."""
         try:
             return read_run(run_file, corpus.ids, queries.ids, run_name)
         except FrontierError:

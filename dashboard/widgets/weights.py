@@ -88,6 +88,7 @@ def _draw_measured(loaded: Loaded, name: str, l1: float, l2: float) -> None:
         return
 
     def draw_steps(measured: Sequence[Any]) -> None:
+        """Draw the solver's error over its steps, once two numbers of steps are measured."""
         if len(measured) < 2:
             return
         figure = plot_convergence(measured, name, SOLVER_K, is_dark())
