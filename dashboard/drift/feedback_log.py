@@ -154,6 +154,7 @@ def _write_file(session: orag.Session, name: str) -> bytes:
     """Return the bytes of a download: the log for a .jsonl name, else the moved vectors."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / name
+        # `orag` is the engine's package of feedback.
         (orag.save if path.suffix == ".jsonl" else orag.export)(session, path)
         return path.read_bytes()
 

@@ -17,6 +17,8 @@ from dashboard.services import corpora
 from dashboard.services.jobs import Job
 from dashboard.services.memo import Memo
 from dashboard.services.source import Loaded
+
+# Under its public name, `engine.orag`: embeddings that learn online from feedback (oRAG).
 from engine import feedback as orag
 from engine.data import event_log
 from engine.feedback import vote_log
@@ -171,6 +173,7 @@ def begin_new_log(loaded: Loaded) -> Path:
         # The usual log stays where it is, as it may belong to another state of the corpus.
         if old_path != usual_path:
             old_path = vote_log.move_aside(old_path)
+        # `orag` is the engine's package of feedback, which writes and reads logs.
         orag.save(blank_session, state_path)
         return old_path
 
