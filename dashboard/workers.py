@@ -127,7 +127,7 @@ class Worker:
         """Start the process if it does not run, after a pause that grows if it dies at once; report its end."""
         if self.process is not None and (code := self.process.poll()) is not None:
             lifetime = time.monotonic() - self._started
-            # Exponential back-off: a worker that dies at once must not spin.
+            # Exponential back-off, 1 s at first: a worker that dies at once must not spin.
             self._pause = min(MAX_PAUSE_SECONDS, 2 * self._pause or 1.0) if lifetime < SHORT_LIFE_SECONDS else 0.0
             self._restart_time = time.monotonic() + self._pause
             pause = f" in {self._pause:.0f} s" if self._pause else ""

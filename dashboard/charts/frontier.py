@@ -241,7 +241,7 @@ def _add_method(figure: Figure, chart: FrontierChart, curves: Sequence[Sequence[
     """
     first, points, sizes = curves[0][0], list(chain.from_iterable(curves)), list[float]()
     for curve_points in curves:
-        # Symbols grow with the parameter.
+        # Symbols grow with the parameter; a single point has none to show by its size.
         sizes += [10.0] if len(curve_points) < 2 else np.linspace(6, 11, len(curve_points)).tolist()
     colour, style, labels = chart.colour(first), method_style(first.point.method), read_column(points, "point.label")
     symbol = f"{style.symbol}-open" if position else style.symbol

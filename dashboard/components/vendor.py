@@ -100,7 +100,7 @@ def draw_view(
 
 
 def _report(key: str, event: str, callback: Callable[[Any], Any]) -> None:
-    """Call back with the value of an event, if the browser reported one in this run."""
+    """Call back with the value that the browser reported for an event, if there is one."""
     import streamlit as st
 
     if (value := st.session_state[key].get(event)) is not None:

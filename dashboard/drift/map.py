@@ -122,6 +122,7 @@ def _find_paths(history: DriftHistory, layout: maps.Layout, longer: bool) -> tup
     paths = cached_or_job(key, "drift.arrows", title, work, effort, PATHS_TABLE, MAX_PATHS)
     if paths is None:
         return None
+    # Arrows are lengthened in proportion to the larger side of the map.
     return paths.lengthen(float(np.ptp(layout.points, axis=0).max())) if longer else (paths, 1.0)
 
 

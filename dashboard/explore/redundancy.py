@@ -130,7 +130,7 @@ def _open_clicked(loaded: Loaded, question: Question, picked: live_plot.Picked) 
     """Open the two documents of the cell that was clicked since the last run."""
     if picked.clicks != st.session_state.get(f"{PAIR_KEY}.clicks", 0):
         st.session_state[f"{PAIR_KEY}.clicks"] = picked.clicks
-        # A browser may still send rows of the previous corpus.
+        # A cell's id is "row:row"; a browser may still send rows of the previous corpus.
         parts = (picked.clicked or "").split(":")
         rows = [int(part) for part in parts if part.isdecimal() and int(part) < len(loaded.space)]
         if len(rows) == 2:

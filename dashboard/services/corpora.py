@@ -271,6 +271,7 @@ def read_dataset(
 
 def _load_and_freeze(source: Source, inspection: Inspection | None, job: Job) -> Loaded:
     """Load a corpus in a job, from what the session has read of it, and tidy the memory afterwards."""
+    # The page has read the files already: they need not be read twice.
     job.partial = inspection and inspection.take_dataset(source)
     loaded = _load_corpus(source, job)
     freeze_heap()  # here, where the temporary objects of loading are gone
@@ -421,6 +422,7 @@ def _compile_lambda_path(selector: type[Selector]) -> None:
     from engine.candidates import Candidates
     from engine.matrix import Matrix
 
+    # Some selectors cannot be computed at every λ, and say why in `no_path`.
     if (instance := selector()).no_path is None:
         vectors = torch.eye(8)
         instance.lambda_path(Candidates(vectors, vectors[:1], vectors[:1], Matrix(vectors, cached=True)), 2, (0.0, 1.0))

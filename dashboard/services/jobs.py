@@ -186,6 +186,7 @@ def find_blocker(purpose: str | None = None) -> Job | None:
     session_jobs = get_session_jobs()
     other_jobs = [job for name, job in session_jobs.items() if job.running and name != purpose]
     queue = session_jobs.queue
+    # A job that is not in the queue runs already: −1 puts it first.
     return min(other_jobs, key=lambda job: queue.index(job) if job in queue else -1, default=None)
 
 
@@ -258,6 +259,7 @@ def unsubscribe(job: Job) -> None:
     if not any(session_id is not None and has_open_tab(session_id) for session_id in job.subscribers):
         job.cancel()
         return
+    # Other sessions want the job: it goes on, but no longer belongs to this one.
     for purpose in [purpose for purpose, session_job in session_jobs.items() if session_job is job]:
         del session_jobs[purpose]
     session_jobs.queue[:] = [session_job for session_job in session_jobs.queue if session_job is not job]

@@ -111,6 +111,7 @@ def _read_training(digest: str) -> tuple[dict[str, Any], TrainingJob] | None:
         facts = json.loads(request_file.read_bytes())
         request = TrainingRequest.from_json(facts["request"])
         return facts, TrainingJob(digest, request, request_file.stat().st_mtime)
+    # Whatever a damaged file, or one of another version, raises.
     except (OSError, ValueError, KeyError, TypeError, AttributeError, FrontierError):
         return None
 

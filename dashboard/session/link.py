@@ -138,6 +138,7 @@ def _address_params(loaded: Loaded) -> dict[str, str] | None:
     # The page is part of the address's path, and other pages have no view.
     state = replace(state, page="", view="" if state.view == VIEW_NAMES[0] else state.view)
     first_state = st.session_state.setdefault(FIRST_STATE_KEY, state)
+    # A session in which nothing was changed keeps its short address.
     if state == first_state and VERSION_KEY not in st.query_params:
         return None
     params = format_state(state)

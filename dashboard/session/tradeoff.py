@@ -76,6 +76,7 @@ def get_default(key: str) -> Any:
         return list(dict.fromkeys([next(iter(methods("selector"))), *decoders.list_chosen()]))
     if key == SCORERS_KEY:
         return [decoders.first_scorer().spec.name]
+    # The default number of queries depends on the corpus, so the page stores it when it draws the choice.
     return st.session_state.get(FIRST_SAMPLE_KEY) if key == SAMPLE_KEY else SETTINGS[key].default
 
 

@@ -111,6 +111,7 @@ def draw_tradeoff(loaded: Loaded, question: Question | None) -> None:
     if qrels is not None and not all_queries and question is not None and not question.is_judged:
         axis_text = f"{METRICS[y].title}, {METRICS[y].formula}"
         st.caption(f"This query has no judgements, so there is no Recall for it; up goes {axis_text}.")
+    # Decoders of Explore and the baseline are measured without a click, if that is quick.
     _draw_board(loaded, question, sweep, x, y, set(names) <= {*decoders.list_chosen(), next(iter(methods("selector")))})
 
 
@@ -215,6 +216,7 @@ def _build_sweep(
     aspects = loaded.dataset.aspects
     if all_queries:
         vectors = find_query_vectors(loaded, queries)
+        # Before the queries are embedded, any vector shows which metrics will be available.
         sample = Embeddings(("",), loaded.space.embeddings.vectors[:1]) if vectors is None else vectors
         metrics = available_metrics(qrels, aspects, sample)
         return build(queries=queries, vectors=vectors, qrels=qrels, split=split, metrics=metrics, is_stored=True)
@@ -518,6 +520,7 @@ def _take_drag(curve: Curve | None, labels: list[str], control_name: str, dragge
     control_name: "level" for the budget's line, in percent; anything else is the dot
     """
     if control_name == "level":
+        # The budget's line is dragged in percent.
         st.session_state[settings.SHARE_KEY] = round(dragged_value / 100, 2)
     elif curve is not None:
         label = Decoder(curve.make_stage(dragged_value), decoders.first_scorer()).label

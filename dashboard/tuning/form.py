@@ -223,6 +223,7 @@ def _draw_free_params(spec: Spec) -> tuple[str, ...]:
         "Parameters to tune",
         declared,
         f"{PREFIX}.free.{spec.name}",
+        # By default the parameters that the engine tunes if none are named.
         default=read_column(Settings.build(spec, 2, None, {}).free, "name"),
         format_func=lambda name: format_label(declared[name]),
         help=f"With up to {MAX_GRID_DIMS}, every setting of a grid is tried; with more, those that a search suggests.",
@@ -243,6 +244,7 @@ def _draw_fixed_params(spec: Spec, free: tuple[str, ...]) -> Mapping[str, Any]:
         if param.requires and values.get(param.requires[0], param.requires[1]) != param.requires[1]:
             continue
         value, usual_values = getattr(explored, param.name), sweep_values(param, 1)
+        # A parameter not changed in Explore takes the value that sweeps use.
         if form is param and value == param.default and len(usual_values) == 1:
             value = usual_values[0]
         low_end, high_end = getattr(form, "comfortable_range", (None, None))
