@@ -280,13 +280,12 @@ def _load_and_freeze(source: Source, inspection: Inspection | None, job: Job) ->
 
 def _attach_store(source: Source, job: Job) -> Loaded:
     """Connect to a vector engine; return its corpus with a sample of its documents in memory."""
-    from engine.reach import attach
-    from engine.reach import sample_documents as sampled
+    from engine.reach import attach, sample_documents
     from engine.values import Dataset, Queries
 
     job.report(0, 0, f"asking {source.store}")
     reach = attach(source.store)
-    sample = sampled(reach, STORE_SAMPLE_SIZE)
+    sample = sample_documents(reach, STORE_SAMPLE_SIZE)
     dataset = Dataset(sample.corpus, Queries((), ()))
     return Loaded(source=source, dataset=dataset, space=sample, queries=None, reach=reach)
 

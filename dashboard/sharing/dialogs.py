@@ -207,7 +207,9 @@ def _save_snapshot(loaded: Loaded, question: Question) -> None:
     """Save the current view under the typed name; for a callback."""
     snapshot = snapshots.save(_take_snapshot(st.session_state.get(NAME_KEY, ""), loaded, question))
     st.session_state[OUTCOME_KEY] = (True, f"✓ Saved: {snapshot.name}")
-    st.session_state[VIEW_KEY], st.session_state[NAME_KEY] = snapshot.id, ""
+    # The saved view is selected, and the field is empty for the next name.
+    st.session_state[VIEW_KEY] = snapshot.id
+    st.session_state[NAME_KEY] = ""
 
 
 @_record_errors()

@@ -520,7 +520,6 @@ def _take_drag(curve: Curve | None, labels: list[str], control_name: str, dragge
     control_name: "level" for the budget's line, in percent; anything else is the dot
     """
     if control_name == "level":
-        # The budget's line is dragged in percent.
         st.session_state[settings.SHARE_KEY] = round(dragged_value / 100, 2)
     elif curve is not None:
         label = Decoder(curve.make_stage(dragged_value), decoders.first_scorer()).label

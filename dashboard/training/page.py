@@ -356,5 +356,6 @@ def _delete_training(untrained: Loaded, digest: str) -> None:
         training_runs.delete_training(digest)
     except FrontierError as error:
         st.toast(visible(str(error)), icon=":material/error:")
+    # Also after an error, as some of its files may be gone.
     if _get_open_digest(untrained) == digest:
         _open_training(untrained, None)
