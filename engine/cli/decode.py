@@ -36,7 +36,13 @@ DEFAULT_METHODS = {"select": "top_k", "retrieve": "dense", "rerank": None}
 
 
 def methods(as_json: bool) -> None:
-    """Print the table of methods, or all of it as JSON."""
+    """Print the table of methods, or all of it as JSON.
+
+    Parameters
+    ----------
+    as_json : bool
+        Print JSON with every parameter in place of the table.
+    """
     if as_json:
         echo_json(method_columns(), indent=2)
     else:
@@ -44,7 +50,15 @@ def methods(as_json: bool) -> None:
 
 
 def embed(source: CorpusOptions, queries: bool) -> None:
-    """Embed a corpus, and its queries if `queries` is set, into the cache; print the size of each."""
+    """Embed a corpus, and its queries if `queries` is set, into the cache; print the size of each.
+
+    Parameters
+    ----------
+    source : CorpusOptions
+        The corpus and its encoder.
+    queries : bool
+        Embed the queries too.
+    """
     use_threads()
     with Meter() as meter:
         dataset = source.load(meter)
@@ -94,7 +108,23 @@ def decode(
     traced: bool,
     **stage_texts: str | None,
 ) -> None:
-    """Decode the queries that the flags name; print their documents, the mean metrics and the latency."""
+    """Decode the queries that the flags name; print their documents, the mean metrics and the latency.
+
+    Parameters
+    ----------
+    source : CorpusOptions
+        The corpus and its encoder.
+    texts, query_ids : tuple of str
+        Free texts, and ids of the corpus's queries.
+    split : str or None
+        The split whose queries are decoded, where none is named.
+    k : int
+        The size of the sets.
+    as_json, traced : bool
+        Print JSON; print how each document was picked.
+    **stage_texts : str or None
+        The flags of the decoder's stages as texts.
+    """
     use_threads()
     passed_texts = passed_flags(stage_texts)
     # Wrong flags are refused before anything is embedded, where no checkpoint has a say in them.

@@ -67,7 +67,29 @@ def sweep(
     execution: dict[str, Any],
     as_json: bool,
 ) -> None:
-    """Measure every setting of some decoders on judged queries, store the cells, and print their means."""
+    """Measure every setting of some decoders on judged queries, store the cells, and print their means.
+
+    Parameters
+    ----------
+    judged : JudgedOptions
+        The corpus, its encoder and the judged split.
+    selectors, retrieves, reranks : tuple of str
+        Stages as NAME[:PARAM=VALUE,…]; every combination is measured.
+    depth : str or None
+        The pool of the selector.
+    points : int
+        Values of each parameter that is swept.
+    values : str
+        "all" for the exact curve where a selector has one.
+    sizes : list of int
+        The sizes of the sets.
+    metrics : tuple of str
+        Names of metrics; empty for those that the data allow.
+    execution : dict
+        The store, the worker processes and the cluster.
+    as_json : bool
+        Print a JSON object a cell.
+    """
     use_threads()
     exact_stages, selectors = _split_exact(selectors, (*retrieves, *reranks, *filter(None, [depth])), values)
     decoders = _build_decoders(selectors, retrieves, reranks, depth, points) if selectors else []
@@ -249,7 +271,23 @@ def compare(
     files: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Compare the settings of a finished sweep: frontier, table with tests, and the parts that flags name."""
+    """Compare the settings of a finished sweep: frontier, table with tests, and the parts that flags name.
+
+    Parameters
+    ----------
+    swept : FinishedSweep
+        The store and the choice of its cells.
+    other_systems : OtherSystems
+        Runs that are compared too.
+    metrics : tuple of str
+        Columns of the table.
+    wins, oracle : bool
+        Print wins and losses; print each query's best setting.
+    files : tuple of str
+        Files to write the table into.
+    as_json : bool
+        Print one JSON object.
+    """
     # File endings are checked before the store is read.
     for file_name in files:
         if Path(file_name).suffix.lower() not in (".md", ".tex", ".csv", ".parquet"):
@@ -338,7 +376,33 @@ def tune(
     as_json: bool,
     **search: Any,
 ) -> None:
-    """Tune a stage on the dev split, confirm it on the test split, and print and store the study."""
+    """Tune a stage on the dev split, confirm it on the test split, and print and store the study.
+
+    Parameters
+    ----------
+    source : CorpusOptions
+        The corpus and its encoder.
+    selector, retrieve : str or None
+        The stage to tune.
+    objective, metric, share : str, str, float or None
+        The aim, its metric, and the share of Recall to keep.
+    dev, test : str
+        The split that chooses and the one that confirms.
+    halve : bool
+        Make both of one split.
+    k : int
+        The size of the sets.
+    execution : dict
+        The store, the worker processes and the cluster.
+    target : str or None
+        A format to export the setting in.
+    past : bool
+        List earlier studies only.
+    as_json : bool
+        Print one JSON object.
+    **search : Any
+        How settings are searched.
+    """
     store_file = execution["store"]
     # Listing earlier studies neither reads a corpus nor tunes.
     if past:
