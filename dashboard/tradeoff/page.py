@@ -365,7 +365,7 @@ def _draw_results(loaded: Loaded, question: Question | None, sweep: Sweep, x: st
     cells = sweeps.find_cells(sweep)
     if not cells.points:
         return
-    partial_count = len(cells.points) if len(cells.points) < len(sweep.decoders) else None
+    n_all, n_measured = len(sweep.decoders), len(cells.points)
     systems_cells = _other_systems(loaded, sweep, _get_labelled(loaded)[2])
     cells = replace(cells, points=(*cells.points, *map(itemgetter(1), systems_cells.values())))
     # Bands of incomplete results may be coarse.
@@ -384,9 +384,8 @@ def _draw_results(loaded: Loaded, question: Question | None, sweep: Sweep, x: st
     base, labels = selection.find_point(curves, sweep.baseline.label), read_column(curves.points, "point.label")
     share, rows = selection.get_budget(), _compare_settings(sweep, cells, curves, base)
     result = None if base is None or len(labels) < 2 else find_verdict(curves, base.point.label, share, rows)
-    if result is not None and partial_count is not None:
-        partial_text = f"Of the {partial_count:,} of {len(sweep.decoders):,} settings measured so far."
-        result = replace(result, text=f"{result.text} {partial_text}")
+    if result is not None and n_measured < n_all:
+        result = replace(result, text=f"{result.text} Of the {n_measured:,} of {n_all:,} settings measured so far.")
     best_label = None if result is None or result.best is None else result.best.point.label
     sweep_decoders = dict(zip(read_column(sweep.decoders, "label"), sweep.decoders, strict=True))
     if result is not None and not cells.running:  # else it would change every second
