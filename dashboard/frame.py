@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def draw_header(with_query: bool = True, needs_documents: bool = True) -> tuple[Loaded | None, Question | None]:
-    """Draw the header; return the corpus and the query, None for what is missing.
+    """Draw the header of a page; return the open corpus and the query, None for what is missing.
 
     With live feedback on, it is the corpus as feedback has moved it. with_query: draw the query's controls;
     needs_documents: draw a notice for a corpus in a vector engine, which does not have all documents here.

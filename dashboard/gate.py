@@ -38,17 +38,20 @@ class Gate:
         say: Callable[[str], None] = print,
         no_uploads: Callable[[Headers], str] = lambda _: "",
     ) -> None:
+        """Wrap the application; the parameters are those of the class."""
         self.app, self.say, self.no_uploads = app, say, no_uploads
         self.names = {_normalise_host(name) for name in (*LOOPBACK_NAMES, *names)}
         self._announced: set[str] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request by the application, or refuse it; forbid other sites to frame the pages."""
         if scope["type"] not in ("http", "websocket"):
             return await self.app(scope, receive, send)
         if refusal := self._refusal(scope):
             return await _refuse(refusal, scope, receive, send)
 
         async def send_framed(message: Message) -> None:
+            """Send a message of the answer; its first one gets the headers that forbid framing."""
             if message["type"] == "http.response.start":
                 message = {**message, "headers": [*message.get("headers", ()), *FRAME_HEADERS]}
             await send(message)
@@ -56,7 +59,7 @@ class Gate:
         await self.app(scope, receive, send_framed)
 
     def _refusal(self, scope: Scope) -> str:
-        """Return the reason why a request is refused; "" if it is not."""
+        """Return the reason why a request is refused, by host, origin or upload; "" if it is not."""
         hosts, origins = ([v.decode("latin-1") for k, v in scope["headers"] if k == n] for n in (b"host", b"origin"))
         host = hosts[0] if len(hosts) == 1 else ""
         if (name := _host_name(host)) not in self.names:
@@ -76,13 +79,13 @@ class Gate:
 
 
 def _web_host(origin: str) -> str:
-    """Return host and port of a web page's origin, "" for any other, such as a browser's extension."""
+    """Return host and port of a web page's origin; "" for any other origin, such as a browser's extension."""
     parts = urlsplit(origin)
     return parts.netloc.lower() if parts.scheme in ("http", "https") else ""
 
 
 def is_loopback(host: str) -> bool:
-    """Return True if a name or an address reaches this machine only from itself."""
+    """Return True if only this machine itself can reach it by this host name or address."""
     try:
         return ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -90,7 +93,7 @@ def is_loopback(host: str) -> bool:
 
 
 def is_wildcard(address: str) -> bool:
-    """Return True if an address to listen on means all addresses of this machine."""
+    """Return True if a server that listens on this address listens on all addresses of the machine."""
     try:
         return ip_address(address.strip("[]")).is_unspecified
     except ValueError:
@@ -98,7 +101,7 @@ def is_wildcard(address: str) -> bool:
 
 
 def _host_name(host: str) -> str:
-    """Return the name in a Host header, "" for an invalid one."""
+    """Return the name in a Host header without its port; "" if the header is invalid."""
     try:
         parts = urlsplit(f"//{host}")
         parts.port  # noqa: B018  (raises where it is no number)
@@ -108,10 +111,12 @@ def _host_name(host: str) -> str:
 
 
 def _normalise_host(name: str) -> str:
+    """Return a host name in lower case, without spaces and the final dot."""
     return name.strip().lower().removesuffix(".")
 
 
 async def _refuse(reason: str, scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer a request with 403 and a sentence."""
     from starlette.responses import PlainTextResponse
 
     if scope["type"] == "http":

@@ -24,7 +24,7 @@ from engine.wording import decimal
 
 
 def report(swept: FinishedSweep, other_systems: OtherSystems, out: str) -> None:
-    """Write the report of a finished sweep, with the runs of other systems."""
+    """Write the report of a finished sweep (measured decoders) and runs of other systems to a file."""
     cells, k = swept.load_cells()
     strata = swept.stratify(cells, k)
     cells += other_systems.cells(swept, cells, k)
@@ -35,7 +35,10 @@ def report(swept: FinishedSweep, other_systems: OtherSystems, out: str) -> None:
 def build_page(
     cells: list[Any], across: str, up: str, k: int, baseline: str | None = None, strata: StratifiedSweep | None = None
 ) -> str:
-    """Build the report as HTML; its charts need no network. strata: the y axis by kind of query."""
+    """Build the report of measured decoders as one HTML page, whose charts need no network.
+
+    across, up: metrics of the axes; strata: the metric `up` by kind of query
+    """
     curve = frontier(cells, across, up, k)
     table = build_results(cells, tuple(cells[0].values), baseline, k)
     rows = compare(cells, up, table.rows[0][0], k)
@@ -69,7 +72,7 @@ def build_page(
 
 
 def _collect_facts(cells: Sequence[Any]) -> dict[str, str]:
-    """Collect the names of corpus and encoder and the dates of the measurements, if recorded."""
+    """Collect the names of corpus and encoder and the dates of measuring, as far as they were recorded."""
     provenance = cells[0].provenance
     dates = sorted({cell.provenance[DATE_ENTRY] for cell in cells if DATE_ENTRY in cell.provenance})
     return {
@@ -80,7 +83,7 @@ def _collect_facts(cells: Sequence[Any]) -> dict[str, str]:
 
 
 def _format_summary(cells: Sequence[Any], curve: Any, baseline: Any, k: int) -> list[str]:
-    """Format the settings of the measurement, and the verdict on the frontier."""
+    """Format what was measured in a line, and the verdict on the frontier, as parts of the page."""
     facts = _collect_facts(cells)
     split = f" of {cells[0].split}" if cells[0].split else ""
     queries = f"{counted(len(cells[0].queries), 'query', 'queries')}{split}"
@@ -96,7 +99,7 @@ def _format_summary(cells: Sequence[Any], curve: Any, baseline: Any, k: int) -> 
 
 
 def _format_strata(strata: StratifiedSweep, metric: str) -> list[str]:
-    """Format each method's best setting in groups of queries, as differences and as means."""
+    """Format each method's best setting by groups of queries, as a chart and a table."""
     baseline = next(row.name for row in strata.means if row.label == strata.baseline)
     differences = [row for row in strata.differences if row.label != strata.baseline]
     chart = ""
@@ -116,7 +119,7 @@ def _format_strata(strata: StratifiedSweep, metric: str) -> list[str]:
 
 
 def _format_heat_maps(cells: Sequence[Any], metric: str, k: int) -> list[str]:
-    """Format a heat map for every method whose sweep varies two parameters."""
+    """Format a heat map for every method that was measured over exactly two parameters."""
     parts = []
     for method in dict.fromkeys(cell.method for cell in cells):
         # Only a method with exactly two varying parameters has a map.
@@ -132,6 +135,7 @@ def _format_heat_maps(cells: Sequence[Any], metric: str, k: int) -> list[str]:
 
 
 def _format_table(table: Any) -> str:
+    """Format the table of results; significant gains and losses get a class and an arrow."""
     marks = {0: "", 1: ' class="more"', -1: ' class="less"'}
     html_rows = [[f"<th>{escape_html(cell)}</th>" for cell in table.head]]
     for row, signs in zip(table.rows, table.marks, strict=True):

@@ -11,7 +11,10 @@ from engine.cli.options import FINISHED_SWEEP, OTHER_RUNS, corpus_option, file_o
 
 
 def _base_path(_: click.Context, __: click.Parameter, typed_path: str) -> str:
-    """Return the path with a leading slash and no other at its ends, "" for the root. Raises BadParameter."""
+    """Return a typed path with a leading slash and none at its end, "" for the root; for click.
+
+    Raises BadParameter if it has other characters than an address may have.
+    """
     parts = list(filter(None, typed_path.split("/")))
     if wrong_parts := [part for part in parts if not re.fullmatch(r"[\w~-][\w.~-]*", part, re.ASCII)]:
         raise click.BadParameter(

@@ -94,7 +94,7 @@ class Listening:
 
     @property
     def host_names(self) -> tuple[str, ...]:
-        """Names by which browsers may reach it, besides the loopback's."""
+        """Names by which browsers may reach the server, besides those of this machine itself."""
         return self.hosts if gate.is_wildcard(self.address) else (*self.hosts, self.address)
 
     @property
@@ -108,7 +108,7 @@ class Listening:
         return workers.WORKER_HOST if gate.is_wildcard(self.address) else self.address
 
     def format_flags(self) -> list[str]:
-        """Return the flags with which `serve` listens on the same address."""
+        """Return command-line flags by which a worker listens with the same rules."""
         flags_by: dict[str, Sequence[str]] = {
             "--base-path": [self.base] if self.base else [],
             "--address": [self.address],
@@ -121,7 +121,7 @@ class Listening:
         return [*flags, *(["--allow-uploads"] if self.allow_uploads else [])]
 
     def build_rules(self, corpus: tuple[str, ...]) -> Rules:
-        """Return the rules for visitors."""
+        """Return the rules about paths and uploads for visitors of this server."""
         return Rules(
             roots=tuple(Path(root).absolute() for root in self.roots),
             corpora=tuple(Path(name).absolute() for name in corpus),
@@ -130,7 +130,7 @@ class Listening:
         )
 
     def warn_if_open(self) -> None:
-        """Warn if others can reach it without signing in."""
+        """Print a warning if others can reach the server without signing in."""
         if self.is_shared and not login.is_login_required():
             echo(
                 "Warning: whoever reaches this server can use it, as it asks for no password: read its corpora, run "
@@ -141,7 +141,10 @@ class Listening:
 
 
 def _serve_many(port: int, corpus: tuple[str, ...], count: int, server: Listening) -> None:
-    """Print the lines of a proxy, and run the workers. Raises UsageError if a port is taken."""
+    """Run several workers, after printing the settings of a proxy for them.
+
+    Raises UsageError if a port is taken.
+    """
     base_path, host = server.base, server.local_address
     login.check_login_setup()
     ports = range(port, port + count)
@@ -165,12 +168,13 @@ def _serve_many(port: int, corpus: tuple[str, ...], count: int, server: Listenin
 
 
 def _format_corpus_flag(name: str) -> tuple[str, str]:
-    """Return the flag that names a corpus."""
+    """Return the command-line flag that opens a corpus, by name or from a vector engine."""
     store = Source(name).store
     return ("--store", store) if store else ("--corpus", name)
 
 
 def _serve_one(port: int | None, corpus: tuple[str, ...], server: Listening, browser: bool, is_worker: bool) -> None:
+    """Run one server until it is stopped; it loads its corpora in the background."""
     base_path = server.base
     corpora.set_start_sources(*corpus)
     roots.set_rules(rules := server.build_rules(corpus))
@@ -185,6 +189,7 @@ def _serve_one(port: int | None, corpus: tuple[str, ...], server: Listening, bro
 
     @contextlib.asynccontextmanager
     async def lifespan(_: st.App) -> AsyncIterator[None]:
+        """Prepare the server when it begins, and stop all jobs when it ends."""
         # The corpus loads while the browser starts; the page shows its progress.
         threading.Thread(target=_prepare_server, args=(browser, server), daemon=True).start()
         try:
@@ -193,6 +198,7 @@ def _serve_one(port: int | None, corpus: tuple[str, ...], server: Listening, bro
             jobs.stop_all_jobs()
 
     def refuse_upload(headers: gate.Headers) -> str:
+        """Return the reason why an upload is refused, "" if it is not."""
         if not rules.uploads:
             return roots.UPLOADS_OFF
         return "" if not login.is_login_required() or login.has_login_cookie(headers) else "Sign in first."
@@ -210,7 +216,7 @@ def _serve_one(port: int | None, corpus: tuple[str, ...], server: Listening, bro
 
 
 async def _answer_health(_: Request) -> Response:
-    """Answer if the start corpora are loaded: 200, else 503; names at most, no paths."""
+    """Answer the health check: 200 once the corpora to be served are loaded, else 503."""
     health = corpora.report_health()
     if login.is_login_required():
         health = {"status": health["status"]}
@@ -219,6 +225,7 @@ async def _answer_health(_: Request) -> Response:
 
 
 def _prepare_server(browser: bool, server: Listening) -> None:
+    """Load the corpora in the background, open the browser once the port answers, and warm the encoder."""
     use_threads()
     corpora.get_loading_job()
     if browser:

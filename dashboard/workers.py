@@ -71,7 +71,7 @@ CADDY_TEMPLATE = """\
 
 
 def format_nginx(ports: Sequence[int], base_path: str = "", host: str = WORKER_HOST) -> str:
-    """Format the nginx lines of a proxy: a cookie keeps each visitor with one worker that is up.
+    """Format the configuration of an nginx proxy that keeps each visitor with one of the workers.
 
     base_path: the path that the pages lie below, with its leading slash and no other, "" for none; host: of the workers
     """
@@ -82,7 +82,7 @@ def format_nginx(ports: Sequence[int], base_path: str = "", host: str = WORKER_H
 
 
 def format_caddy(ports: Sequence[int], base_path: str = "", host: str = WORKER_HOST) -> str:
-    """Format the Caddy lines of a proxy, with the same cookie; base_path, host: as of `format_nginx`."""
+    """Format the configuration of a Caddy proxy that keeps each visitor with one of the workers."""
     server_names = " ".join(f"{format_host(host)}:{port}" for port in ports)
     return CADDY_TEMPLATE.format(cookie=WORKER_COOKIE, path=f"{base_path}* " if base_path else "", servers=server_names)
 
@@ -93,9 +93,10 @@ def format_host(host: str) -> str:
 
 
 def list_taken_ports(ports: Sequence[int], host: str = WORKER_HOST) -> list[int]:
-    """Return the ports of an address of this machine that another process has."""
+    """Return the ports that another process on this machine listens on."""
 
     def is_taken(port: int) -> bool:
+        """Return True if the port cannot be bound."""
         with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
             if os.name == "posix":  # where a port that was used a moment ago is free again
                 probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -112,6 +113,7 @@ class Worker:
     """Server process that ends with this one, and is restarted when it dies."""
 
     def __init__(self, number: int, port: int, flags: Sequence[str], variables: Mapping[str, str]) -> None:
+        """Describe a worker, which `poll` starts; flags: of `frontier serve`, variables: of its environment."""
         self.number = number
         self.port = port
         self.process: subprocess.Popen[bytes] | None = None
@@ -122,14 +124,16 @@ class Worker:
         self._restart_time = 0.0
 
     def poll(self, say: Say) -> None:
-        """Restart it if it has died and its pause is over; print its end."""
+        """Start the process if it does not run, after a pause that grows if it dies at once; report its end."""
         if self.process is not None and (code := self.process.poll()) is not None:
             lifetime = time.monotonic() - self._started
-            # Exponential back-off: a worker that dies at once must not spin.
+            # Exponential back-off, 1 s at first: a worker that dies at once must not spin.
             self._pause = min(MAX_PAUSE_SECONDS, 2 * self._pause or 1.0) if lifetime < SHORT_LIFE_SECONDS else 0.0
-            self._restart_time, pid, self.process = time.monotonic() + self._pause, self.process.pid, None
+            self._restart_time = time.monotonic() + self._pause
             pause = f" in {self._pause:.0f} s" if self._pause else ""
-            say(f"worker {self.number} (port {self.port}, process {pid}) ended with {code}: it is started again{pause}")
+            ended = f"worker {self.number} (port {self.port}, process {self.process.pid}) ended with {code}"
+            self.process = None
+            say(f"{ended}: it is started again{pause}")
         if self.process is None and time.monotonic() >= self._restart_time:
             # A new process group: Ctrl-C in the terminal reaches only this process, which then ends them in order.
             self.process = subprocess.Popen(
@@ -138,13 +142,13 @@ class Worker:
             self._started = time.monotonic()
 
     def close_input(self) -> None:
-        """Close its standard input, whereupon it ends its jobs and itself."""
+        """Close the process's standard input, which tells it to end its jobs and itself."""
         if self.process is not None and self.process.stdin is not None:
             with suppress(OSError):
                 self.process.stdin.close()
 
     def wait_or_kill(self, deadline: float) -> None:
-        """Wait for its end, and kill it at `deadline` (monotonic seconds)."""
+        """Wait until the process ends, and kill it at `deadline` (monotonic seconds)."""
         if self.process is None:
             return
         try:
@@ -155,7 +159,7 @@ class Worker:
 
 
 def supervise(ports: Sequence[int], flags: Sequence[str], echo_line: Say) -> None:
-    """Run a worker at each port until Ctrl-C or SIGTERM; restart one that dies.
+    """Run a worker process at each port until Ctrl-C or SIGTERM; start one again that has died.
 
     flags: of `frontier serve`, the same for all; echo_line: takes a line for people
     """
@@ -177,7 +181,7 @@ def supervise(ports: Sequence[int], flags: Sequence[str], echo_line: Say) -> Non
 
 
 def _worker_variables(n_workers: int) -> dict[str, str]:
-    """Return the variables of all workers: threads, and the secret that signs visitors' cookies."""
+    """Return environment variables for all workers: their threads, and the secret that signs cookies."""
     n_threads = max(1, (os.cpu_count() or 2) // 2 // n_workers)
     defaults = {"FRONTIER_THREADS": str(n_threads), "STREAMLIT_SERVER_COOKIE_SECRET": secrets.token_hex(32)}
     # Values that the operator has set win.
@@ -188,7 +192,7 @@ def _worker_variables(n_workers: int) -> dict[str, str]:
 
 @contextmanager
 def _end_signals() -> Iterator[threading.Event]:
-    """Yield an event that Ctrl-C and SIGTERM set."""
+    """Yield an event that is set by Ctrl-C or SIGTERM; restore the signal handlers afterwards."""
     end_event = threading.Event()
 
     def set_event(*_: Any) -> None:
@@ -203,7 +207,7 @@ def _end_signals() -> Iterator[threading.Event]:
 
 
 def end_with_parent() -> bool:
-    """End this process like by Ctrl-C when its parent is gone, if it is a worker; return True if it is."""
+    """If this process is a worker, let it end as by Ctrl-C when its parent is gone; return True if it is."""
     is_worker = bool(os.environ.pop(HELD_VARIABLE, ""))
     if is_worker:
         threading.Thread(target=_wait_for_end, name="wait for the end", daemon=True).start()
@@ -211,6 +215,7 @@ def end_with_parent() -> bool:
 
 
 def _wait_for_end() -> None:
+    """Wait until the parent closes this process's standard input, then end as by Ctrl-C."""
     # The parent holds the other end of the pipe: even if it is killed, the read ends.
     with suppress(OSError):
         while os.read(0, 1024):

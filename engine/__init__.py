@@ -62,6 +62,7 @@ _ALIASES = {"parted": "three_way"}
 
 
 def __getattr__(name: str) -> _Any:
+    """Import a public name from its module when it is first used; Python calls this once for each."""
     if name not in _HOME:
         raise AttributeError(f"module 'engine' has no attribute {name!r}")
     module = _importlib.import_module(_HOME[name])

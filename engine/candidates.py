@@ -23,6 +23,7 @@ def without_autocast(wrapped_function: WrappedFunction) -> WrappedFunction:
 
     @wraps(wrapped_function)
     def call_without_autocast(*args: object, **kwargs: object) -> object:
+        """Call the wrapped function in full precision and without gradients."""
         with torch.no_grad(), ExitStack() as disabled_autocast:
             # Entered only where autocast is enabled: a context costs time on every call.
             for device in ("cpu", "cuda"):
@@ -35,7 +36,7 @@ def without_autocast(wrapped_function: WrappedFunction) -> WrappedFunction:
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """B selection problems.
+    """B selection problems, one for each query, and their candidates.
 
     vectors: (n, d) shared by the batch, or (B, m, d), one pool for each query in ascending row order
     relevance: (B, n) or (B, m)
@@ -54,6 +55,7 @@ class Candidates:
 
     @property
     def batch(self) -> int:
+        """The number of problems, one for each query."""
         return self.relevance.shape[0]
 
     @property
@@ -78,7 +80,7 @@ class Candidates:
         return torch.mul(lengths, lengths)
 
     def rows(self, problem_index: Tensor, candidate_index: Tensor) -> Tensor:
-        """Return (m, d) vectors at flat (problem, candidate) pairs."""
+        """Return (m, d) vectors of single candidates, given as pairs of problem and candidate."""
         return self.vectors[candidate_index] if self.vectors.ndim == 2 else self.vectors[problem_index, candidate_index]
 
     def products(self, points: Tensor) -> Tensor:
@@ -100,16 +102,16 @@ class Candidates:
         return rounding(self.vectors) * self.max_norm**2 + underflow(self.vectors)
 
     def product_error(self, points: Tensor) -> Tensor:
-        """Return (B,) a bound on |products(points) − exact|.
+        """Return (B,) bounds on the error of products between candidates and float64 points, (B, d).
 
-        The float64 points, (B, d), are rounded to the vectors' precision.
+        It includes the rounding of the points to the vectors' precision.
         """
         # `rounding` has four terms to spare, which cover the rounding of the points.
         lengths: Tensor = torch.linalg.vector_norm(points, dim=1)
         return rounding(self.vectors) * self.max_norm * lengths + underflow(self.vectors)
 
     def exact_relevance(self, problem_index: Tensor, candidate_index: Tensor) -> Tensor:
-        """Return (m,) float64 relevance at flat (problem, candidate) pairs."""
+        """Return (m,) float64 relevance of single candidates, given as pairs of problem and candidate."""
         # Pairs are converted to float64 in blocks, so that large batches of near-ties fit in memory.
         if not self.inner_product:
             return self.relevance[problem_index, candidate_index].double()
@@ -119,12 +121,15 @@ class Candidates:
 
     @property
     def duplicate_of(self) -> Tensor | None:
-        """(n,) for each shared row the lowest row with the same bytes; None where duplicates cannot matter."""
+        """(n,) for each shared row the lowest row with the same bytes; None where duplicates need not tie.
+
+        They need not where relevance is no inner product or each query has its own pool.
+        """
         return self.matrix.duplicate_of if self.inner_product and self.shared else None
 
 
 def select_problem(candidates: Candidates, problem_index: int) -> Candidates:
-    """Return one of the problems alone."""
+    """Return the candidates of one query of a batch, as a batch of 1."""
     one_problem = slice(problem_index, problem_index + 1)
     vectors = candidates.vectors if candidates.vectors.ndim == 2 else candidates.vectors[one_problem]
     pool = None if candidates.pool is None else candidates.pool[one_problem]

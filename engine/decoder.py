@@ -68,6 +68,7 @@ class Decoder(Declared):
     depth: int | None = declare(DEPTH)
 
     def __post_init__(self) -> None:
+        """Check that each stage is of its kind, and the depth in its range; raise ParamError."""
         for name, kind in (("select", Selector), ("retrieve", Scorer), ("rerank", Scorer)):
             stage = getattr(self, name)
             if not isinstance(stage, kind) and not (name == "rerank" and stage is None):
@@ -276,6 +277,10 @@ def select_grid(
 
 
 def _select_from_arrays(stages: list[Selector], vectors: Any, queries: Any, k: int, pool: int | None) -> list[Ranking]:
+    """Select k rows for each query at every stage's setting, from arrays, in blocks that fit memory.
+
+    vectors: (n, d); queries: (d,) or (B, d); pool: select among this many most relevant rows, None for all
+    """
     k = SET_SIZE.check(k)
     pool = POOL.check(pool)
     matrix, points = resolve_search_inputs(vectors, queries)
@@ -291,7 +296,10 @@ def _select_from_arrays(stages: list[Selector], vectors: Any, queries: Any, k: i
 
 
 def resolve_search_inputs(space: Space | Any, queries: QueryLike | Any) -> tuple[Matrix, Tensor]:
-    """Return the matrix and (B, d) queries of a Space, or of arrays as `select` takes them."""
+    """Return the documents' Matrix and the queries, (B, d), from a Space or from arrays.
+
+    Raises DataError for a remote corpus, whose documents are not in memory.
+    """
     if isinstance(space, Elsewhere):
         raise space.refuse("the answers at every λ, or what each pick adds,")
     if isinstance(space, Space):
@@ -354,7 +362,7 @@ def query_batch(space: Space | Elsewhere, queries: QueryLike) -> QueryBatch:
 
 
 def _decoder_batch(decoder: Decoder, space: Space, queries: QueryLike) -> QueryBatch:
-    """Return the queries for a decoder; texts need no encoder if no stage reads the queries' vectors."""
+    """Return the queries of a decoder as a batch; text is embedded only if a stage reads vectors."""
     # Without readers of vectors, such as BM25 with top-k, a corpus without an encoder takes text queries too.
     scores_vectors = decoder.retrieve.vectors or (decoder.rerank is not None and decoder.rerank.vectors)
     reads_vectors = not decoder.select.by_scores or decoder.select.first_by_scores or scores_vectors
@@ -365,7 +373,7 @@ def _decoder_batch(decoder: Decoder, space: Space, queries: QueryLike) -> QueryB
 
 
 def check_encoder(space: Space | Elsewhere) -> None:
-    """Raise DataError if no encoder is known that embeds text queries for a remote corpus."""
+    """Raise DataError if text queries cannot be embedded for a remote corpus, as no encoder is known."""
     if isinstance(space, Elsewhere) and space.encoder is None:
         raise DataError(
             f"queries are text, and nothing says which encoder made the vectors of {space.name}: write "
@@ -425,7 +433,11 @@ def embed_queries(
 
 
 def _score_block(decoder: Decoder, space: Space, batch: QueryBatch, depth: int) -> tuple[Candidates, Candidates]:
-    """Return all documents with the first scorer's scores, and the candidates of the selector."""
+    """Score one block of queries; return (all documents as candidates, those that the selector gets).
+
+    The latter are the `depth` most relevant, scored again by the reranker if there is one. Raises DataError if a scorer
+    needs texts and the queries have none.
+    """
     retrieve, rerank = decoder.retrieve, decoder.rerank
     # Checked before any scoring, which may take minutes.
     for scorer in (retrieve, rerank):
@@ -440,13 +452,14 @@ def _score_block(decoder: Decoder, space: Space, batch: QueryBatch, depth: int) 
         return unpooled, select_pool(unpooled, depth)
 
     def rescore(pool_rows: Tensor) -> tuple[Tensor, bool]:
+        """Return the reranker's scores of a pool, and True if they are inner products."""
         return _check_scores(rerank, rerank.score(space, batch, pool_rows)), rerank.inner_product
 
     return unpooled, select_pool(unpooled, depth, rescore)
 
 
 def _check_scores(scorer: Scorer, scores: Tensor) -> Tensor:
-    """Return the scores in float32 or float64; raise a DataError naming the scorer if one is not finite."""
+    """Return a scorer's scores in float32 or float64; raise DataError if one is not finite."""
     scores = scores if scores.dtype in (torch.float32, torch.float64) else scores.float()
     # A finite sum proves every score finite in one pass; an infinite one may be an overflow of finite scores.
     if not bool(scores.sum().isfinite()) and not bool(scores.isfinite().all()):
@@ -455,7 +468,10 @@ def _check_scores(scorer: Scorer, scores: Tensor) -> Tensor:
 
 
 def _cut_into_blocks(n_queries: int, vectors: Tensor, depth: int, n_stages: int = 1) -> list[tuple[int, int]]:
-    """Return (start, stop) of blocks whose scores and pooled vectors stay within MAX_BLOCK_SCORES."""
+    """Cut the queries into blocks (start, stop) whose scores and pools fit MAX_BLOCK_SCORES.
+
+    depth: documents in a pool; n_stages: number of settings that are scored at once
+    """
     n, d = vectors.shape
     # A query has n scores at every stage, and within a depth the gathered vectors of its pool.
     size = max(1, MAX_BLOCK_SCORES // (n * n_stages + (depth * d if depth < n else 0)))
@@ -465,7 +481,10 @@ def _cut_into_blocks(n_queries: int, vectors: Tensor, depth: int, n_stages: int 
 def select_pool(
     unpooled: Candidates, depth: int, rescore: Callable[[Tensor], tuple[Tensor, bool]] | None = None
 ) -> Candidates:
-    """Return the `depth` most relevant candidates, rescored if a function is given."""
+    """Return the `depth` most relevant candidates of each query as a pool, rows ascending.
+
+    rescore: gives new scores of a pool's rows, (B, depth), and True if they are inner products
+    """
     if depth == unpooled.count and rescore is None:
         return unpooled
     vectors, relevance, inner_product = (unpooled.vectors, unpooled.relevance, unpooled.inner_product)
@@ -481,7 +500,10 @@ def select_pool(
 
 
 def _select_rankings(selectors: Sequence[Selector], candidates: Candidates, k: int) -> list[Ranking]:
-    """Return each selector's picks as rows of the corpus, padded to k; all selectors have one class."""
+    """Select k documents by each selector; return rankings as rows of the corpus, padded to k with −1.
+
+    The selectors have one class, and share their computations.
+    """
     selections = type(selectors[0]).select_grid(selectors, candidates, min(k, candidates.count))
     pool, padding, pad = candidates.pool, (0, max(0, k - candidates.count)), torch.nn.functional.pad
     rankings = []

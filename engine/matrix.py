@@ -39,6 +39,11 @@ class Matrix:
     """
 
     def __init__(self, vectors: Tensor, name: str = "vectors", cached: bool = False, file: Path | None = None) -> None:
+        """Check the vectors, (n, d), and compute their lengths.
+
+        Raises DataError, which calls them `name`, if they are empty, not finite, or so long that products could
+        overflow.
+        """
         if vectors.ndim != 2 or 0 in vectors.shape:
             raise DataError(
                 f"{name} must be a matrix with at least one row and one column; got shape {tuple(vectors.shape)}"
@@ -82,7 +87,7 @@ class Matrix:
         return torch.stack(block_sums).sum(0) / len(self)
 
     def derive(self, name: str, compute: Callable[[], DerivedValue]) -> DerivedValue:
-        """Return a value that a solver computes from the vectors once, by name."""
+        """Return a value computed from the vectors once and cached under a name, such as "gram"."""
         # One lock for all names: values may derive others, and a reentrant lock permits that.
         with self._derived_lock:
             if name not in self._derived:
@@ -90,7 +95,10 @@ class Matrix:
             return cast(DerivedValue, self._derived[name])
 
     def cache_scores(self, query: Tensor, compute: Callable[[], Tensor]) -> Tensor:
-        """Return compute() for a query, (d,), from the cache of recent queries where there is one."""
+        """Return the scores that compute() gives for a query, (d,), cached for the most recent queries.
+
+        A matrix that is not `cached` computes them each time.
+        """
         if not self.cached:
             return compute()
         query_key = query.numpy().tobytes()
@@ -119,7 +127,7 @@ class Matrix:
 
     @cached_property
     def codes(self) -> Codes:
-        """Codes (n, d) int8, steps (n,) and slacks (n,) float64, on the CPU.
+        """The rows as 8-bit numbers, for fast bounds: codes (n, d), steps and slacks (n,), on the CPU.
 
         Row j is step[j] · codes[j] up to a vector of length slack[j]. For rows mapped from a file the codes are, too.
         """
@@ -139,19 +147,25 @@ class Matrix:
 
 
 def blocks(numbers_per_row: int, *tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
-    """Split tensors of one length into aligned blocks of at most CHUNK_NUMBERS at `numbers_per_row` a row."""
+    """Yield aligned blocks of tensors of one length, so small that a float64 pass fits its memory.
+
+    numbers_per_row: numbers that the pass holds a row; a block has CHUNK_NUMBERS at most.
+    """
     block_size = max(1, CHUNK_NUMBERS // max(1, numbers_per_row))
     return zip(*(tensor.split(block_size) for tensor in tensors), strict=True)
 
 
 def slices(n_rows: int, numbers_per_row: int) -> Iterator[slice]:
-    """Return slices of 0 … n_rows − 1 that match the blocks of `blocks`."""
+    """Return slices of range(n_rows), cut where `blocks` cuts tensors."""
     block_size = max(1, CHUNK_NUMBERS // max(1, numbers_per_row))
     return (slice(block_start, min(block_start + block_size, n_rows)) for block_start in range(0, n_rows, block_size))
 
 
 def rounding(vectors: Tensor) -> float:
-    """Return γ: an inner product in this format is within γ·|a||b| + underflow of its exact value."""
+    """Return γ, the relative rounding error of inner products in the format of `vectors`.
+
+    A computed product of a and b is within γ·|a||b| + underflow of its exact value.
+    """
     # |fl(a·b) − a·b| ≤ γ_d |a||b| with γ_d = d·u/(1 − d·u), in any order of summation (Higham 2002, §3.1).
     unit_roundoff = torch.finfo(vectors.dtype).eps / 2
     if vectors.dtype == torch.float32:
@@ -169,7 +183,7 @@ def underflow(vectors: Tensor) -> float:
 
 
 def products(rows: Tensor, points: Tensor) -> Tensor:
-    """Return (p, n) inner products of rows, (n, d), with points, (p, d)."""
+    """Return the inner products of rows, (n, d), with points, (p, d), as (p, n), by the fastest route."""
     if len(points) == 1:
         if not rows.is_cpu:
             return torch.mv(rows, points[0]).unsqueeze(0)
@@ -190,10 +204,10 @@ def multiply_on_cpu(rows: Tensor, point: Tensor) -> np.ndarray:
 
 
 def steady_products(rows: Tensor, points: Tensor, index: Tensor | None = None) -> Tensor:
-    """Return (B, n) float32 inner products of rows, (n, d), with points, (B, d).
+    """Return float32 inner products of rows, (n, d), with points, (B, d), that no batch or block changes.
 
-    With an index, (B, m), each point's products with its own rows. They are summed in float64 and then rounded, so that
-    they do not depend on the batch or the block.
+    They are summed in float64 and then rounded, as (B, n); with an index, (B, m), each point's products with its own
+    rows.
     """
     limit = STEADY_BLOCK_NUMBERS if rows.is_cpu else CHUNK_NUMBERS
     points = points.double()

@@ -13,22 +13,24 @@ MAX_PART_SCORES = 1 << 22
 
 
 class Parts:
-    """The vectors of all documents' parts, grouped by document.
+    """The vectors of all documents' parts (passages or tokens), grouped by document.
 
     vectors: (r, d)
     documents: (r,) int64, ascending row of each part's document; every document has a part
     """
 
     def __init__(self, vectors: Tensor, documents: Tensor) -> None:
+        """Take vectors of parts, (r, d), and each part's document, (r,) ascending; count the parts."""
         self.vectors, self.documents = vectors, documents
         self.counts = torch.bincount(documents)
         self.starts = self.counts.cumsum(0) - self.counts
 
     @classmethod
     def from_embeddings(cls, embeddings: Embeddings, corpus: Corpus, target: Tensor) -> "Parts":
-        """Return the parts of embeddings with ids as of `part_id`, with the device and dtype of `target`.
+        """Group embeddings of parts by document, on the device and in the dtype of `target`.
 
-        Raises DataError if an id names no document or a document has no part.
+        The ids are a document's id with the part's number ("id#0"). Raises DataError if an id names no document or a
+        document has no part.
         """
         split_ids = list(map(split_id, embeddings.ids))
         if unknown_ids := [doc_id for doc_id, _ in split_ids if doc_id not in corpus.position]:
@@ -62,9 +64,10 @@ class Parts:
         return Parts(self.vectors[is_selected], self.documents[is_selected])
 
     def best(self, points: Tensor, row_ids: Tensor | None = None) -> Tensor:
-        """Return (B, n) the largest inner product of each document's parts with each point, points (B, d).
+        """Return (B, n) each document's best score: the largest product of its parts with each point, (B, d).
 
-        With row_ids, (B, m), only of these. Uses `steady_products`: a score depends on neither the batch nor the block.
+        With row_ids, (B, m), only of these documents. Uses `steady_products`: a score depends on neither the batch nor
+        the block.
         """
         if row_ids is None:
             # Reduce block by block; a document's parts may lie in two blocks.
@@ -89,4 +92,5 @@ class Parts:
         return best_scores.view(row_ids.shape)
 
     def _empty_scores(self, *shape: int) -> Tensor:
+        """Return scores of −∞, which any score replaces by a maximum."""
         return torch.full(shape, -torch.inf, device=self.vectors.device)

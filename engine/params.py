@@ -48,7 +48,7 @@ class Parameter(ABC):
     @property
     @abstractmethod
     def domain(self) -> str:
-        """The legal values, in words."""
+        """The legal values in words, as error messages and help texts say them."""
 
     @property
     def flag(self) -> str:
@@ -97,6 +97,7 @@ class Number(Parameter):
         """Return the value as a number of its type, or None where that is legal; raise ParamError."""
 
     def parse(self, value_text: str) -> Any:
+        """Return the value that a text, from a flag or a link, stands for; raise ParamError."""
         if value_text == UNSET and self.unset:
             return None
         try:
@@ -132,6 +133,7 @@ class Real(Number):
     @overload
     def check(self, value: object) -> float | None: ...
     def check(self, value: Any) -> float | None:
+        """Return the value as a finite float in the range, or None where that is legal; raise ParamError."""
         if value is None and self.unset:
             return None
         if not _is_number(value):
@@ -146,6 +148,7 @@ class Real(Number):
         return number
 
     def text(self, value: float | None) -> str:
+        """Return the number as flags and links write it; `parse` reads it back exactly."""
         return UNSET if value is None else repr(float(value))
 
     def grid(self, points: int) -> tuple[float | None, ...]:
@@ -187,6 +190,7 @@ class Whole(Number):
     @overload
     def check(self, value: object) -> int | None: ...
     def check(self, value: Any) -> int | None:
+        """Return the value as an int in the range, or None where that is legal; raise ParamError."""
         if value is None and self.unset:
             return None
         # 3.0 counts as a whole number: JSON and sliders do not tell it from 3.
@@ -222,6 +226,7 @@ class Choice(Parameter):
 
     def check(self, value: Any) -> str:
         # Options that stand for False and True may be passed as booleans.
+        """Return the option; a boolean stands for one where there is a switch. Raise ParamError for others."""
         if isinstance(value, bool) and self.switch:
             return self.switch[value]
         if not isinstance(value, str) or value not in self.options:
@@ -246,11 +251,13 @@ class Flag(Parameter):
         return "true or false"
 
     def check(self, value: Any) -> bool:
+        """Return the value if it is True or False; raise ParamError otherwise."""
         if not isinstance(value, bool):
             raise self.refuse(value)
         return value
 
     def parse(self, value_text: str) -> bool:
+        """Return True or False for the texts "true" and "false"; raise ParamError for others."""
         match value_text:
             case "true":
                 return True
@@ -279,6 +286,7 @@ class Text(Parameter):
         return f"a line of 1 to {self.max_length} characters"
 
     def check(self, value: Any) -> str:
+        """Return the line without outer white space; raise ParamError if it is blank, long or not printable."""
         line = value.strip() if isinstance(value, str) else ""
         if not line.isprintable() or not 0 < len(line) <= self.max_length:
             raise self.refuse(value)
@@ -317,12 +325,16 @@ class Declared:
 
     def __post_init__(self) -> None:
         # The instance is frozen: checked values replace the given ones through `object`.
+        """Check the values of all declared parameters, and store them as `check` returns them."""
         for param in params_of(self):
             object.__setattr__(self, param.name, param.check(getattr(self, param.name)))
 
 
 def form_of(param: Param, values: Mapping[str, Any]) -> tuple[str, Param]:
-    """Return (other parameter's value, variant) for the given values, or ("", param) without a variant."""
+    """Return the variant of a parameter that the other values call for, and the value that does.
+
+    For instance l1 is another parameter under scale="support": ("support", that variant). Without one: ("", param).
+    """
     for other_name, value, variant in param.variants:
         if values.get(other_name) == value:
             return str(value), variant
@@ -330,7 +342,7 @@ def form_of(param: Param, values: Mapping[str, Any]) -> tuple[str, Param]:
 
 
 def drop_ineffective(params: Iterable[Param], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values without those that have no effect beside the others."""
+    """Return the values without those that another parameter's value keeps from having any effect."""
     effective = dict(values)
     for param in params:
         # Compare with the given values, not with those that remain: the conditions do not cascade.
@@ -340,7 +352,10 @@ def drop_ineffective(params: Iterable[Param], values: Mapping[str, Any]) -> dict
 
 
 def sweep_values(param: Param, n_points: int) -> tuple[Any, ...]:
-    """Return the values of a sweep: the declared ones, the default of an advanced parameter, or a grid."""
+    """Return the values that a sweep tries: the declared ones, else a grid of n_points.
+
+    An advanced parameter keeps its default.
+    """
     if param.swept is not None:
         return param.swept
     return (param.default,) if param.advanced else param.grid(n_points)
@@ -378,9 +393,11 @@ def _index_by_name(params: tuple[Param, ...], param_names: Mapping[str, Any], ow
 
 
 def _is_number(value: Any) -> bool:
-    # NumPy's scalars are numbers too: a sweep over np.linspace should not need casts. True and False are not.
+    # A sweep over np.linspace should not need casts.
+    """Return True for real numbers, NumPy's too, but not for True and False."""
     return isinstance(value, RealNumber) and not isinstance(value, bool)
 
 
 def _round_significant(value: float, digits: int) -> float:
+    """Round a number to some significant digits."""
     return float(f"{value:.{digits}g}")

@@ -46,7 +46,7 @@ def file_mode(path: Path) -> int:
 
 
 def make_folder(folder: Path) -> None:
-    """Create a folder and its parents; make Frontier's folders private, even existing ones.
+    """Create a folder and its parents; those of Frontier are made private to the user, even existing ones.
 
     Raises OSError.
     """
@@ -74,9 +74,9 @@ def is_writable(folder: Path) -> bool:
     return os.access(folder, os.W_OK | os.X_OK) and os.statvfs(folder).f_bavail > 0
 
 
-# One process may be asked for the folder by several threads; all must get the same one.
 def process_folder() -> Path:
     """Return a temporary folder that replaces an unwritable home until the process ends."""
+    # Several threads may ask for the folder; all must get the same one.
     with _FOLDER_LOCK:
         if home() not in _PROCESS_FOLDERS:
             folder = _PROCESS_FOLDERS[home()] = Path(tempfile.mkdtemp(prefix="frontier-"))
@@ -100,7 +100,7 @@ def note_storage_result(problem: str | None) -> None:
 
 
 def storage_warning() -> str | None:
-    """Return a sentence that nothing is stored at present, with the reason; None if storage works."""
+    """Return a sentence, with the reason, if nothing can be stored at present; None if storage works."""
     problem = _STORAGE_PROBLEMS.get(home())
     return problem and (
         f"nothing new is kept in {home()} ({problem}), so it is computed again next time; free some room, or set "

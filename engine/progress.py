@@ -69,6 +69,7 @@ def with_cancellation(
     """
 
     def report(done: int, total: int, label: str) -> None:
+        """Pass progress on, or raise Cancelled if the work should stop."""
         if stop is not None and stop.is_set():
             raise Cancelled(message.format(done=f"{done:,}", total=f"{total:,}", label=label))
         if progress is not None:
@@ -92,6 +93,7 @@ class Eta:
         settle: float = 5.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """Start the clock; the durations are in seconds, `share` in parts of the work, `clock` a test's own."""
         self._window_seconds, self._quiet_seconds, self._settle_seconds = window, quiet, settle
         self._min_share, self._clock = share, clock
         self._started_at = clock()
@@ -101,6 +103,7 @@ class Eta:
         self._updated_at = self._started_at
 
     def __call__(self, done: int, total: int, label: str = "") -> float | None:
+        """Return the estimated seconds left, None while nothing can be said, 0 once the work is done."""
         current_time = self._clock()
         if label != self._label or (self._samples and done < self._samples[-1][1]):
             self._label, self._started_at, self._end_time = label, current_time, None

@@ -56,6 +56,7 @@ class Reach(Elsewhere):
     def __init__(
         self, store: VectorStore, where: Where | None = None, exact: bool = False, encoder: EncoderRef | None = None
     ) -> None:
+        """Ask the store for its number of documents, and start without any; see the class for arguments."""
         self.store, self.where, self.exact = store, where, exact
         self._encoder = _with_weights_digest(encoder or store.encoder)
         self._lock = threading.RLock()
@@ -73,6 +74,7 @@ class Reach(Elsewhere):
 
     @property
     def probe(self) -> Space:
+        """A space of a few documents, to which queries are adapted."""
         return self._state.probe
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -121,6 +123,10 @@ class Reach(Elsewhere):
 
     @without_autocast
     def _decode(self, decoders: Sequence[Decoder], queries: QueryLike, k: int, prove: bool) -> list[Ranking]:
+        """Rank documents for each decoder: fetch pools, select, ask certificate queries, and report certainty.
+
+        prove: scan all documents until no unseen one can change an answer
+        """
         k, rankings = SET_SIZE.check(k), []
         for decoder in decoders:
             check_decodable(decoder)
@@ -151,7 +157,11 @@ class Reach(Elsewhere):
         return rankings
 
     def _start_answers(self, state: "_StoreState", points: np.ndarray, size: int, exact: bool) -> list[PartialAnswer]:
-        """Return answers to points, (B, d), with pools of `size` documents, which are cached."""
+        """Return an answer in progress for each point, with its `size` most relevant documents as the pool.
+
+        points: (B, d) queries; exact: scan all documents for them. Pools are cached: an answer from the cache makes no
+        request.
+        """
         keys = [(exact, point.tobytes(), size) for point in points]
         with self._lock:
             pools = {key: state.pools[key] for key in keys if key in state.pools}
@@ -177,7 +187,7 @@ class Reach(Elsewhere):
         return answers
 
     def _refresh_state(self) -> "_StoreState":
-        """Return the state of the store in this thread's snapshot, replacing it if the store has changed."""
+        """Return what is known of the store at this thread's snapshot; start anew if its documents changed."""
         current_ref = self.store.ref_of(self.where)
         with self._lock:
             if current_ref == self._state.ref:
@@ -193,9 +203,16 @@ class Reach(Elsewhere):
 
 
 class _StoreState:
-    """The cached knowledge of one version of a store, which an answer keeps while other threads refresh."""
+    """The knowledge of one version of a store: cached pools, returned documents, and a probe space.
+
+    An answer keeps its state to the end while other threads may refresh.
+    """
 
     def __init__(self, store: VectorStore, ref: StoreRef, encoder: EncoderRef | None) -> None:
+        """Start without documents; the probe, a space of a few documents, serves to adapt queries.
+
+        ref: identity of the documents
+        """
         self.ref = ref
         recall_check = measured_recall(store)
         self.recall: tuple[float, float] | None = None
@@ -252,14 +269,17 @@ def attach(name: str, where: Where | None = None, exact: bool = False) -> Reach:
 
 
 def _with_weights_digest(encoder: EncoderRef | None) -> EncoderRef | None:
-    """Return the encoder with the digest of its weights, which are read if only its name is known."""
+    """Return an encoder's reference with the digest of its weights, which are read if that is missing."""
     if encoder is None or encoder.digest:
         return encoder
     return TextEncoder(encoder.name, dtype=encoder.dtype).reference
 
 
 def _reopen_reach(ref: StoreRef, where: Where | None, exact: bool, encoder: EncoderRef | None = None) -> Reach:
-    """Open a pickled reach in another process, over the same documents and without reading weights."""
+    """Open a reach again in another process; raise DataError if its documents have changed.
+
+    Pickling takes the arguments along, not the documents or the encoder's weights.
+    """
     from engine.data.stores.config import open_store
 
     reach = Reach(open_store(ref.collection, where), where, exact, encoder)
@@ -301,6 +321,7 @@ class _StoreTexts(TextSource):
         return len(self._ids)
 
     def read_rows(self, rows: Sequence[int]) -> list[str]:
+        """Return the texts of rows, in the given order; missing ones are fetched by one request."""
         wanted_ids = [self._ids[row] for row in rows]
         missing_ids = list(dict.fromkeys(doc_id for doc_id in wanted_ids if doc_id not in self._texts_by_id))
         # One request for all missing texts: each round trip costs milliseconds.
@@ -310,9 +331,10 @@ class _StoreTexts(TextSource):
 
 
 class _ReturnedDocuments:
-    """The documents that a store returned, in order of arrival."""
+    """The documents that a store returned so far, in order of arrival, which become rows of a space."""
 
     def __init__(self, store: VectorStore, encoder: EncoderRef | None) -> None:
+        """Start without documents, with room for vectors of the store's dimension."""
         self.ids: list[str] = []
         self.row_by_id: dict[str, int] = {}
         self._store, self._encoder = store, encoder
@@ -339,7 +361,10 @@ class _ReturnedDocuments:
             self.ids.append(doc_id)
 
     def build_ranking(self, answer: PartialAnswer, k: int, certainty: Mapping[str, Any]) -> Ranking:
-        """Return one query's ranking, with its documents as rows of the space."""
+        """Return one query's ranking, its documents as rows of the space that the returned ones make.
+
+        certainty: figures that are added to its info
+        """
         ranking, ids = answer.ranking, answer.picked_ids
         returned_ids = list(answer.pool) if len(self) < MAX_CACHED_ROWS else ids
         self.extend({doc_id: answer.pool[doc_id] for doc_id in returned_ids})

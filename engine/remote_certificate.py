@@ -58,9 +58,16 @@ class Bound:
 
 
 class PoolMatrix(Matrix):
-    """Rows of a larger corpus, with the corpus's norm bound and unit flag."""
+    """The vectors that a store returned, as a Matrix that keeps the whole corpus's bound on lengths.
+
+    So error bounds hold for documents that were not returned as well.
+    """
 
     def __init__(self, vectors: Tensor, unit: bool | None, longest: float | None) -> None:
+        """Take vectors, (m, d), and what is known of all documents.
+
+        unit: whether all have length 1; longest: the largest length; None for each that is unknown
+        """
         super().__init__(vectors, cached=True)
         if unit is not None:
             self.unit = unit
@@ -90,7 +97,11 @@ class PartialAnswer:
     matrix: PoolMatrix = field(init=False)
 
     def add(self, result: SearchResult, n_questions: int, question: LinearQuestion | None) -> None:
-        """Add the engine's result for one point to the pool and the bounds."""
+        """Add what a store returned for one point: its documents to the pool, and a bound on all others.
+
+        n_questions: number of questions that the request answers; question: the one whose point it is, None for the
+        query itself. Raises DataError if the store changed in between.
+        """
         places = result.places[0] if result.places else None
         for position, doc_id in enumerate(result.ids[0]):
             document = Document(result.vectors[0][position], None if places is None else int(places[position]))
@@ -147,9 +158,9 @@ class PartialAnswer:
         self.ranking = decode(decoder, space, Embeddings(query.ids, query.vectors, self.encoder, query.texts), k)
 
     def find_open_questions(self, exact: bool) -> list[LinearQuestion]:
-        """Return the questions to ask next.
+        """Return the certificate queries that are still open and worth asking next.
 
-        exact: all questions that no exact search has answered; otherwise only those worth asking
+        exact: return all that no exact search has answered, whatever they cost; needed for a proof
         """
         if self.questions is None or self.is_complete:
             return []
@@ -161,7 +172,10 @@ class PartialAnswer:
         return [q for q in still_open if not q.picks <= lost_picks]
 
     def count_above(self, question: LinearQuestion) -> int:
-        """Count the known documents above the limit, which an engine would return first."""
+        """Count the known documents with a product above a question's limit.
+
+        A store returns those first, before any unseen one.
+        """
         return int((self.matrix.vectors.numpy() @ question.point.astype(np.float32) > question.limit).sum())
 
     @property
@@ -170,7 +184,10 @@ class PartialAnswer:
         return [self.order[row] for row in self.ranking.rows()]
 
     def _is_closed(self, question: LinearQuestion, exact: bool) -> bool:
-        """Return True if the recorded bounds answer a question."""
+        """Return True if recorded bounds answer a question: no unseen document exceeds its limit.
+
+        exact: use bounds of exact searches only
+        """
         current: LinearQuestion | None = question
         while current is not None:
             # Strictly below: a tie may go to an unseen document.
@@ -186,9 +203,11 @@ class PartialAnswer:
         return False
 
     def _bound_product(self, point: np.ndarray, exact: bool) -> float:
-        """Return an upper bound on the inner product of every unseen document, from the recorded floors.
+        """Return an upper bound on the inner product of any unseen document with a point, (d,).
 
-        max of u·q over |u| ≤ ρ, u·c ≤ s is s·p + √(ρ² − s²)·|q − pc| with p = q·c, where it is not ρ|q|.
+        Each search left a floor s: no unseen document has a product above s with that search's unit point c. The
+        maximum of u·q over |u| ≤ ρ, u·c ≤ s is s·p + √(ρ² − s²)·|q − pc| with p = q·c, where it is not ρ|q|. exact: use
+        floors of exact searches only
         """
         cuts = [bounds for bounds in self.cuts if bounds[2] or not exact]
         if not cuts:
@@ -213,7 +232,10 @@ class PartialAnswer:
         return min(float(bounds.min()), max_length * length) + BOUND_TOLERANCE * max_length * length
 
     def certainty(self, decoder: Decoder, snapshots: bool, prove: bool) -> dict[str, Any]:
-        """Return the answer's diagnostics, described in `Reach.decode_grid`."""
+        """Return what is known of the answer's scope, as `Reach.decode_grid` describes it.
+
+        snapshots: True if the store answered all requests from one state; prove: True if all documents were scanned
+        """
         n_returned = len(self.ranking.rows())
         scope, n_open = SCOPE_POOL, n_returned
         if decoder.depth is None and (self.questions is not None or self.is_complete):
@@ -244,7 +266,10 @@ class PartialAnswer:
 
 @dataclass(frozen=True)
 class Dialogue:
-    """A series of requests to a store, over some of its documents, through its index or by scans."""
+    """The requests to a vector store for one decoding: pools of candidates, then certificate queries.
+
+    where: only documents with these values; exact: scan all documents each time, not the index
+    """
 
     store: VectorStore
     where: Where | None
@@ -260,9 +285,10 @@ class Dialogue:
         return results
 
     def settle(self, answers: Sequence[PartialAnswer], decoder: Decoder, k: int, prove: bool) -> None:
-        """Decode on the pools and ask open questions, until none remains or the rounds are used up.
+        """Select on the pools and ask about unseen documents, until all picks are settled or rounds end.
 
-        prove: then scan all documents, for as many rounds
+        prove: then scan all documents too, for as many rounds. Answers whose index has no more results keep their
+        questions open.
         """
         n_rounds, n_scans, stuck_answers = 0, 0, frozenset[PartialAnswer]()
         report = with_cancellation(*current_reporter(), "asking was stopped")
@@ -287,10 +313,15 @@ class Dialogue:
             self._ask(open_questions, n_scans, True)
 
     def _ask(self, asked_pairs: Sequence[tuple[PartialAnswer, LinearQuestion]], round_number: int, exact: bool) -> None:
-        """Send every open question of every answer in one round trip."""
+        """Send open questions to the store in as few requests as fit, and add the results to their answers.
+
+        asked_pairs: (answer, question); round_number: from 1, later rounds ask for more results; exact: scan all
+        documents
+        """
         requests, max_size = [], 0
         for answer, question in asked_pairs:
             # Every second round doubles the number of results, so that each answer settles in a few rounds.
+            # Known documents above the limit come back first: room for them, a quarter more, and some new ones.
             size = (MIN_QUESTION_RESULTS + answer.count_above(question) * 5 // 4) << (round_number - 1) // 2
             requests.append((answer, question, size))
             max_size = max(max_size, size)

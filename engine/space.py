@@ -42,7 +42,7 @@ class QueryBatch:
         return self.texts
 
     def block(self, block_start: int, block_stop: int) -> QueryBatch:
-        """Return rows start to stop."""
+        """Return the queries at positions block_start to block_stop."""
         block_texts = self.texts[block_start:block_stop] if self.texts is not None else None
         return QueryBatch(self.ids[block_start:block_stop], self.vectors[block_start:block_stop], block_texts)
 
@@ -108,6 +108,7 @@ class Space:
         parts: Embeddings | None = None,
         adapt: QueryAdaptation | None = None,
     ) -> None:
+        """Check that documents and vectors fit, and put the vectors on the device."""
         if corpus.ids != embeddings.ids:
             raise DataError(
                 f"the embeddings are not of this corpus: {len(corpus)} documents, {len(embeddings)} vectors, "
@@ -182,7 +183,7 @@ class Space:
         return Space(self.corpus, embeddings, self.device, adapt=self.adapt)
 
     def derived(self, key: Hashable, compute: Callable[[], DerivedValue]) -> DerivedValue:
-        """Return a value derived from the space, such as an index, computed on first use.
+        """Return a value derived from the space, such as an index, computed on first use and cached.
 
         Only threads that need the same value wait for it. key: the value's name and the parameters it depends on
         """
@@ -215,7 +216,10 @@ class Space:
 
 
 class Elsewhere(ABC):
-    """A corpus that is not fully in memory, such as one in a vector engine."""
+    """A corpus that is not in memory: its documents are in a vector engine, which returns the nearest.
+
+    Decoders search it like a Space; `Reach` is the implementation.
+    """
 
     @property
     @abstractmethod
@@ -270,6 +274,7 @@ class Elsewhere(ABC):
         return f"{type(self).__name__}({self.name}: {len(self):,} documents)"
 
     def __getattr__(self, name: str) -> Any:
+        """Raise an error that tells what to do for attributes that only a Space has."""
         if name in ("corpus", "embeddings", "vectors", "matrix", "parts", "derived", "with_embeddings"):
             # Python calls this for missing attributes only: those of a Space explain what to do.
             raise self.refuse(f"what reads the {name.replace('_', ' ')} of a space")
@@ -277,9 +282,9 @@ class Elsewhere(ABC):
 
 
 def resolve_local_space(space: Space | Elsewhere, ranking: Ranking | None = None) -> Space:
-    """Return the space whose rows rankings hold: `space` itself, or a remote corpus's retrieved documents.
+    """Return the space that rankings refer to: `space` itself, or a remote corpus's documents so far.
 
-    ranking: one of its rankings; raises DataError if the documents have changed since, so that its rows differ.
+    ranking: checked if given; DataError if the remote documents have changed since, so that its rows differ.
     """
     if not isinstance(space, Elsewhere):
         return space
@@ -299,7 +304,7 @@ def probe_of(space: Space | Elsewhere) -> Space:
 
 
 class _DerivedEntry:
-    """A derived value, or the lock of its computation."""
+    """A slot for one derived value: its lock, the value, and True once that is computed."""
 
     def __init__(self) -> None:
         self.lock, self.ready = threading.RLock(), False
@@ -307,7 +312,11 @@ class _DerivedEntry:
 
 
 def _place_vectors(embeddings: Embeddings, device: str | torch.device | None) -> tuple[torch.device, Matrix]:
-    """Return a device and the vectors on it: the CPU, with a warning, if a default GPU has no room."""
+    """Put vectors on a device; return the device and their Matrix.
+
+    By default that is the GPU if there is one, else, or if it has no room, the CPU. Raises FrontierError if a device
+    that was asked for has no room.
+    """
     target_device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     try:
         return target_device, Matrix(embeddings.vectors.to(target_device), cached=True, file=embeddings.file)

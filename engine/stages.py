@@ -157,7 +157,7 @@ class Selector(Stage):
 
     @property
     def no_path(self) -> str | None:
-        """The reason why there are no rankings for every value of `path_parameter`; None if there are."""
+        """The reason why this selector has no rankings for every value of `path_parameter`; None if it has."""
         if type(self).lambda_path is not Selector.lambda_path:
             return None
         specs = methods("selector").values()
@@ -169,8 +169,9 @@ class Selector(Stage):
 
     @property
     def path_range(self) -> tuple[float, float] | None:
-        """The range of `path_parameter`, if it is finite and the selector has a path over it."""
+        """The range of `path_parameter`; None if it is not finite or there is no path over it."""
         # Without a finite range there is no path from end to end.
+        # The declared parameter that a path varies.
         over = next((param for param in self.spec.params if param.name == self.path_parameter), None)
         ends = (over.low, over.high) if isinstance(over, Real) and self.no_path is None else (0.0, math.inf)
         return ends if math.isfinite(ends[1]) else None
@@ -249,6 +250,7 @@ def register(
     """Return a class decorator that registers a Selector or Scorer, placed above @dataclass(frozen=True)."""
 
     def add(cls: StageClass) -> StageClass:
+        """Check a class, describe it as `spec` and enter it into the registry; return the class."""
         if name in _SPECS:
             raise RuntimeError(f"two methods call themselves {name!r}")
         if not is_dataclass(cls) or "__dataclass_fields__" not in vars(cls):
@@ -279,7 +281,8 @@ def register(
 
 @cache
 def _discover() -> None:
-    # Adding a method is adding a file: every module of the two packages registers itself when imported.
+    # Adding a method is adding a file to one of the two packages.
+    """Import all selectors and scorers, once, so that each registers itself."""
     for package in ("engine.selection", "engine.scoring"):
         for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
             importlib.import_module(f"{package}.{module.name}")
@@ -329,7 +332,7 @@ def spec_of(name: str, kind: Literal["scorer"]) -> ScorerSpec: ...
 @overload
 def spec_of(name: str, kind: Kind | None = None) -> Spec: ...
 def spec_of(name: str, kind: Kind | None = None) -> Spec:
-    """Return the description of a method; raise a ParamError that lists the registered names."""
+    """Return the description of a registered method; raise a ParamError that lists the names there are."""
     specs_by_name = methods(kind)
     if not isinstance(name, str) or name not in specs_by_name:
         raise ParamError(f"no {kind or 'method'} is called {name!r}; there are {', '.join(specs_by_name)}")

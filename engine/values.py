@@ -59,6 +59,7 @@ class TextSource(Sequence[str]):
     def __getitem__(self, row: slice) -> Sequence[str]: ...
     def __getitem__(self, row: int | slice) -> str | Sequence[str]:
         # A range knows what a negative row, a slice and a row too far mean.
+        """Return the text at a row, or a tuple of those in a slice."""
         chosen_rows = range(len(self))[row]
         return self.read_rows([chosen_rows])[0] if isinstance(chosen_rows, int) else tuple(self.read_rows(chosen_rows))
 
@@ -88,7 +89,7 @@ def texts_of(texts: Sequence[str], row_ids: Sequence[int]) -> list[str]:
 
 
 def digest_of(parts: Iterable[str | bytes | memoryview]) -> str:
-    """Return the SHA-256 over length-prefixed parts: different lists of parts, different digests."""
+    """Return the SHA-256 of a list of parts; each is preceded by its length, so that no other list has it."""
     hasher = hashlib.sha256()
     for part in parts:
         # Lone surrogates are legal in JSON strings; they must not stop a corpus from having an identity.
@@ -112,7 +113,10 @@ class Labelled(ByDigest):
         return {row_id: row for row, row_id in enumerate(self.ids)}
 
     def _check_fields(self, owner: str, **field_labels: str) -> None:
-        """Turn fields (name=label in errors) into tuples of strings and refuse repeated ids."""
+        """Convert fields to tuples of strings, and raise DataError if ids repeat.
+
+        owner: the value in error messages; field_labels: for each field to convert, its name there
+        """
         for name, label in field_labels.items():
             object.__setattr__(self, name, _as_strings(getattr(self, name), label))
         if len(set(self.ids)) < len(self.ids):
@@ -164,6 +168,7 @@ class Corpus(Labelled):
     metadata: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        """Check ids, texts, titles and metadata; raise DataError if they repeat or do not fit."""
         self._check_fields("corpus", ids="corpus ids", texts="corpus texts", titles="corpus titles")
         object.__setattr__(self, "titles", self.titles or ("",) * len(self.ids))
         if not len(self.ids) == len(self.texts) == len(self.titles):
@@ -215,6 +220,7 @@ class Queries(Labelled):
     metadata: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        """Check ids, texts and metadata; raise DataError if they repeat or do not fit."""
         self._check_fields("queries", ids="query ids", texts="query texts")
         if len(self.ids) != len(self.texts):
             raise DataError(f"queries need one text per id: {len(self.ids)} ids, {len(self.texts)} texts")
@@ -277,9 +283,10 @@ class Qrels(ByDigest):
 
     @cached_property
     def digest(self) -> str:
-        # Sorted, so that the order in which files list judgements does not change the identity.
+        """SHA-256 of all judgements, whatever their order."""
         # Level 1 is the default of every file, and leaves the digest of the grades alone.
         judgements: list[str] = [] if self.relevant_from == 1 else [f"relevant from {self.relevant_from}"]
+        # Sorted, so that the order in which files list judgements does not change the identity.
         for query_id, grades in sorted(self.grades.items()):
             for doc_id, grade in sorted(grades.items()):
                 judgements += (query_id, doc_id, str(grade))
@@ -313,6 +320,7 @@ class UsableSplits(dict[str, Qrels]):
         self.refusals = dict(refused)
 
     def __missing__(self, split: str) -> Qrels:
+        """Raise DataError with the reason why a split has no judgements."""
         raise DataError(explain_missing_split(self, split))
 
 
@@ -444,6 +452,7 @@ class Embeddings(Labelled):
     file: Path | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
+        """Convert the vectors, check that they fit ids and texts, and raise DataError if not."""
         object.__setattr__(self, "vectors", real_tensor(self.vectors, "vectors"))
         self._check_fields("embeddings", ids="embedding ids")
         if self.texts is not None:
@@ -457,6 +466,7 @@ class Embeddings(Labelled):
 
     @property
     def dimension(self) -> int:
+        """Number of numbers in a vector, d."""
         return self.vectors.shape[1]
 
     def with_file(self, file: Path | None) -> Embeddings:
@@ -551,11 +561,12 @@ def real_tensor(numbers: Any, name: str) -> Tensor:
 
 
 def _select_rows(values: Sequence[str], rows: Sequence[int]) -> tuple[str, ...]:
+    """Return the values at some rows, in that order."""
     return tuple(values[row] for row in rows)
 
 
 def _join_titles(titles: Sequence[str], texts: Sequence[str]) -> list[str]:
-    # Stripped: without a title, or without a text, no space is left over.
+    """Return each title and text as one passage, separated by a space where both are there."""
     return [f"{title} {text}".strip() for title, text in zip(titles, texts, strict=True)]
 
 

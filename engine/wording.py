@@ -67,6 +67,7 @@ def command_line(words: Iterable[str]) -> str:
 
 
 def _quote_word(word: str) -> str:
+    """Quote one word for a shell: by `shlex`, or by Bash's $'…' if it has control characters."""
     if not CONTROL_CHARACTERS.search(word):
         return shlex.quote(word)
     escaped_word = word.replace("\\", r"\\").replace("'", r"\'")

@@ -32,14 +32,14 @@ settings.load_profile("fixed")
 
 
 def pytest_xdist_auto_num_workers(config):
-    """No worker where files are named: their start costs more than it saves."""
+    """Start no workers if files are named: their start costs more than it saves."""
     if config.args and all(Path(arg.split("::")[0]).is_file() for arg in config.args):
         return 0
     return None
 
 
 class ByFile(LoadScopeScheduling):
-    """The tests of a file share what they make, and those of the browser one server: each group is one worker's."""
+    """Scheduler that gives a file's tests to one worker, and those of the browser, which share a server."""
 
     def _split_scope(self, nodeid):
         return "browser" if nodeid.startswith("tests/browser/") else nodeid.split("::")[0]
@@ -79,37 +79,36 @@ def fixed_torch_seed():
 
 @pytest.fixture(scope="session")
 def warm():
-    """The shared home, with the demo embedded in it; only to be copied."""
+    """Return the shared home with the embedded demo; only to be copied."""
     warm_home.make()
     return warm_home.HOME
 
 
 @pytest.fixture(scope="module", autouse=True)
 def main_module():
-    """The process's own main module: Streamlit's AppTest puts a page there, which workers would then try to run."""
+    """Restore the process's main module: AppTest replaces it by a page, which workers would try to run."""
     sys.modules["__main__"] = MAIN
 
 
 @pytest.fixture(scope="module", autouse=True)
 def home_of_the_file(warm, tmp_path_factory):
-    """FRONTIER_HOME of each test file: the demo is embedded in it, and nothing of another file is there."""
-    before = os.environ["FRONTIER_HOME"]
+    """Give each test file a FRONTIER_HOME of its own, in which the demo is embedded."""
+    previous_home = os.environ["FRONTIER_HOME"]
     os.environ["FRONTIER_HOME"] = str(warm_home.copy(tmp_path_factory.mktemp("home") / "home"))
     yield
-    os.environ["FRONTIER_HOME"] = before
+    os.environ["FRONTIER_HOME"] = previous_home
 
 
 @pytest.fixture
 def home(tmp_path, monkeypatch):
-    """A FRONTIER_HOME of the test's own, which is not there yet."""
+    """Give the test a FRONTIER_HOME that does not exist yet."""
     monkeypatch.setenv("FRONTIER_HOME", str(tmp_path / "home"))
-    return tmp_path / "home"
     return tmp_path / "home"
 
 
 @pytest.fixture(scope="session")
 def demo():
-    """(data set, space) of the demo corpus with the bundled encoder."""
+    """Return (data set, space) of the demo corpus with the bundled encoder."""
     import engine
 
     dataset = engine.load_dataset("numpy-api")
@@ -118,16 +117,16 @@ def demo():
 
 @pytest.fixture(scope="session")
 def engines(tmp_path_factory):
-    """Vector engines of the tests' own: see `support.stores`."""
+    """Run vector engines for the tests: see `support.stores`."""
     from support.stores import Engines
 
-    with Engines(tmp_path_factory.mktemp("engines")) as found:
-        yield found
+    with Engines(tmp_path_factory.mktemp("engines")) as running:
+        yield running
 
 
 @pytest.fixture(scope="session")
-def given(tmp_path_factory):
-    """What scorers need of the world, by name: a tiny model."""
+def scorer_options(tmp_path_factory):
+    """Return the parameters that scorers require, by name: a tiny model."""
     from support.tiny_models import tiny_cross_encoder
 
     return {"cross_encoder": {"model": str(tiny_cross_encoder(tmp_path_factory.mktemp("tiny")))}}

@@ -10,7 +10,19 @@ import pytest
 
 import engine
 from engine import orag
-from support.frozen import CORPUS, LOOKS, STRINGS, gone, judged, live, names, page_keys, parameters, read_link, spelt
+from support.frozen import (
+    CORPUS,
+    LOOKS,
+    STRINGS,
+    collect_names,
+    find_missing,
+    list_parameters,
+    list_strings,
+    page_keys,
+    populate_home,
+    read_link,
+    select_judged,
+)
 from support.paths import ROOT
 
 
@@ -28,24 +40,24 @@ def world():
     dataset = engine.load_dataset(CORPUS.path)
     space = engine.Space(dataset.corpus, engine.embed(dataset.corpus, dtype="float32"), "cpu")
     world = dataset, space, engine.embed_queries(space, dataset.queries)
-    live(world)
+    populate_home(world)
     return world
 
 
 def test_no_name_is_gone(world, tmp_path):
-    missing = gone(STRINGS["names"], names(world, tmp_path))
+    missing = find_missing(STRINGS["names"], collect_names(world, tmp_path))
     assert not missing, "\n".join(f"frozen name {name.strip()} is gone" for name in missing)
 
 
 def test_parameters_keep_their_order():
     """Callers may give them by place; of Embeddings the first two in either order, which test_values.py asserts."""
-    assert parameters(engine.Embeddings) == ["ids", "vectors", "encoder", "texts"]
+    assert list_parameters(engine.Embeddings) == ["ids", "vectors", "encoder", "texts"]
     for facade, module in (("engine", engine), ("engine.orag", orag)):
         for name, frozen in STRINGS["names"][facade].items():
             if name == "Embeddings":
                 continue
-            kept = [p for p in parameters(getattr(module, name)) if p in frozen]
-            assert kept == frozen, f"the parameters of {facade}.{name} were {frozen} and are {kept}"
+            current = [p for p in list_parameters(getattr(module, name)) if p in frozen]
+            assert current == frozen, f"the parameters of {facade}.{name} were {frozen} and are {current}"
 
 
 def test_orag_is_reached_in_every_way():
@@ -59,28 +71,28 @@ def test_orag_is_reached_in_every_way():
 
 def test_every_metric_is_measured(world):
     dataset, space, _ = world
-    dev = judged(world, "dev")
+    dev = select_judged(world, "dev")
     ranking = engine.decode(engine.Decoder(engine.make("top_k")), space, dev, 5)
     for name in STRINGS["metrics"]:
-        found = engine.measure(ranking, space, dev, dataset.qrels["dev"], 5, [name], dataset.aspects)
-        assert len(found.values[name]) == len(dev), f"frozen metric {name} is gone"
+        measures = engine.measure(ranking, space, dev, dataset.qrels["dev"], 5, [name], dataset.aspects)
+        assert len(measures.values[name]) == len(dev), f"frozen metric {name} is gone"
 
 
 @pytest.mark.parametrize("name", LOOKS)
 def test_no_widget_key_is_gone(name, world):
-    missing = gone(STRINGS["keys"][name], page_keys(name), name)
+    missing = find_missing(STRINGS["keys"][name], page_keys(name), name)
     assert not missing, "\n".join(f"frozen name {key} is gone" for key in missing)
 
 
 def test_no_spelling_is_gone():
     """Folders and files of FRONTIER_HOME, suffixes, and what an address is made of."""
-    now = spelt()
-    missing = [name for group, frozen in STRINGS["spelt"].items() for name in gone(frozen, now, group)]
+    now = list_strings()
+    missing = [name for group, frozen in STRINGS["spelt"].items() for name in find_missing(frozen, now, group)]
     assert not missing, "\n".join(f"frozen name {name.strip()} is gone" for name in missing)
 
 
 @pytest.mark.parametrize("name,value", STRINGS["address"].items())
 def test_a_field_of_an_address_is_read(name, value):
-    remarks = [told for told in read_link({"v": "1", name: value}).remarks if "does not know" in told]
+    remarks = [remark for remark in read_link({"v": "1", name: value}).remarks if "does not know" in remark]
     assert not remarks, f"frozen name {name} is gone: {remarks}"
     assert read_link({"v": "1", "nosuch": "1"}).remarks, "what is not known is said"

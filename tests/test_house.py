@@ -19,35 +19,35 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 GUIDE = (ROOT / "assets" / "guide.md").read_text(encoding="utf-8")
 METHODS = (ROOT / "assets" / "methods.md").read_text(encoding="utf-8")
 HOUSE = (ROOT / "engine" / "README.md").read_text(encoding="utf-8")
-PARSED = house_rules.modules(ROOT)
+PARSED = house_rules.parse_modules(ROOT)
 HANDED_OUT = frozenset({"Draw", "Event", "Layout", "Preset", "Session"})
 """Classes that the frozen façade hands out, whose signature other people's code may use. None is to be added."""
 
 
-def tool(*command):
-    """A tool that reads the source, run in the checkout."""
+def run_tool(*command):
+    """Run a tool that reads the source, in the checkout."""
     return subprocess.run([sys.executable, *command], cwd=ROOT, capture_output=True, text=True)
 
 
 def test_imports_go_down_only():
-    done = tool("-c", "import sys; from importlinter.cli import lint_imports_command as c; sys.exit(c())")
+    done = run_tool("-c", "import sys; from importlinter.cli import lint_imports_command as c; sys.exit(c())")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "0 broken" in done.stdout
 
 
 def test_types_hold():
-    done = tool("-m", "mypy")
+    done = run_tool("-m", "mypy")
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize(
     "rule",
     [
-        house_rules.circles,
-        house_rules.private_imports,
-        house_rules.repeated_classes,
-        house_rules.long_functions,
-        house_rules.unexplained,
+        house_rules.find_import_circles,
+        house_rules.find_private_imports,
+        house_rules.find_repeated_classes,
+        house_rules.find_long_functions,
+        house_rules.find_undocumented_modules,
     ],
 )
 def test_a_rule_holds(rule):
@@ -55,29 +55,32 @@ def test_a_rule_holds(rule):
 
 
 def test_classes_are_small_and_many_fields_are_given_by_name():
-    """But for those whose signature stays; an exemption that nothing needs is noticed too."""
-    assert {row.split(":")[0].rsplit(".", 1)[-1] for row in house_rules.large_classes(PARSED)} == HANDED_OUT
+    """Exempt only classes whose signature is frozen; an exemption without need fails too."""
+    assert {row.split(":")[0].rsplit(".", 1)[-1] for row in house_rules.find_large_classes(PARSED)} == HANDED_OUT
 
 
 def test_tests_mirror_the_tree():
-    assert house_rules.unmirrored(ROOT / "tests", PARSED) == []
+    assert house_rules.find_unmirrored_tests(ROOT / "tests", PARSED) == []
 
 
 def test_no_test_file_imports_another():
-    assert house_rules.imports_between_tests(ROOT / "tests") == []
+    assert house_rules.find_imports_between_tests(ROOT / "tests") == []
 
 
 @pytest.mark.parametrize(
     ("source", "rule"),
     [
-        ({"engine.a": "import engine.b", "engine.b": "def f():\n    from engine import a"}, house_rules.circles),
-        ({"engine.a": "from engine.b import _hidden", "engine.b": ""}, house_rules.private_imports),
-        ({"engine.a": "from engine import b\nb._hidden()", "engine.b": ""}, house_rules.private_imports),
-        ({"engine.a": "class Name: ...", "dashboard.b": "class Name: ..."}, house_rules.repeated_classes),
-        ({"engine.a": "def f():\n" + 60 * "    print()\n"}, house_rules.long_functions),
-        ({"engine.a": "class A:\n" + 13 * "    def m(self): ...\n"}, house_rules.large_classes),
-        ({"engine.a": "@dataclass(frozen=True)\nclass A:\n" + 7 * "    f: int\n"}, house_rules.large_classes),
-        ({"engine.a": '"""One purpose.\n\nAnd more."""', "engine.b": "x = 1"}, house_rules.unexplained),
+        (
+            {"engine.a": "import engine.b", "engine.b": "def f():\n    from engine import a"},
+            house_rules.find_import_circles,
+        ),
+        ({"engine.a": "from engine.b import _hidden", "engine.b": ""}, house_rules.find_private_imports),
+        ({"engine.a": "from engine import b\nb._hidden()", "engine.b": ""}, house_rules.find_private_imports),
+        ({"engine.a": "class Name: ...", "dashboard.b": "class Name: ..."}, house_rules.find_repeated_classes),
+        ({"engine.a": "def f():\n" + 60 * "    print()\n"}, house_rules.find_long_functions),
+        ({"engine.a": "class A:\n" + 13 * "    def m(self): ...\n"}, house_rules.find_large_classes),
+        ({"engine.a": "@dataclass(frozen=True)\nclass A:\n" + 7 * "    f: int\n"}, house_rules.find_large_classes),
+        ({"engine.a": '"""One purpose.\n\nAnd more."""', "engine.b": "x = 1"}, house_rules.find_undocumented_modules),
     ],
 )
 def test_a_rule_notices_what_breaks_it(source, rule):
@@ -86,9 +89,9 @@ def test_a_rule_notices_what_breaks_it(source, rule):
 
 
 def test_the_engine_imports_where_no_dashboard_library_is():
-    """As on a GPU machine that has torch and NumPy: every engine module loads without the page's packages.
+    """Import every engine module without the page's packages, as on a GPU machine with torch and NumPy.
 
-    But for the adapters, which are of a framework each.
+    The adapters, which need a framework each, are exempt.
     """
     code = (
         "import sys, pkgutil, importlib\n"
@@ -117,21 +120,21 @@ def test_every_public_name_is_there():
         engine.nosuch  # noqa: B018
 
 
-def between(text, marker):
-    """What stands between the markers of a generated part."""
-    found = re.search(rf"<!-- {marker} -->\n(.*?)\n<!-- /{marker} -->", text, re.S)
-    assert found, f"no part {marker!r} between markers"
-    return found[1]
+def extract_generated_part(text, marker):
+    """Return the text between the markers of a generated part."""
+    match = re.search(rf"<!-- {marker} -->\n(.*?)\n<!-- /{marker} -->", text, re.S)
+    assert match, f"no part {marker!r} between markers"
+    return match[1]
 
 
 def test_methods_document_is_current():
-    assert between(METHODS, "methods") == method_table(), (
+    assert extract_generated_part(METHODS, "methods") == method_table(), (
         "run `frontier methods` and paste its output between the markers of assets/methods.md"
     )
 
 
 def test_guide_counts_claims_as_they_were_judged():
-    assert between(GUIDE, "evidence") == markdown(load_shipped()), (
+    assert extract_generated_part(GUIDE, "evidence") == markdown(load_shipped()), (
         "paste engine.views.evidence.markdown(engine.evidence.run.shipped()) between the markers of assets/guide.md"
     )
 
@@ -167,8 +170,8 @@ def test_readme_opens_with_the_two_commands_and_is_short():
 def test_the_picture_of_the_house_is_that_of_the_import_contracts():
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
     layers = next(c["layers"] for c in contracts["contracts"] if c["type"] == "layers")
-    assert between(HOUSE, "house") == house_rules.picture(layers, PARSED), (
-        "paste `house_rules.picture(…)` between the markers of engine/README.md"
+    assert extract_generated_part(HOUSE, "house") == house_rules.render_layers(layers, PARSED), (
+        "paste `house_rules.render_layers(…)` between the markers of engine/README.md"
     )
 
 
@@ -179,8 +182,8 @@ def test_every_file_that_the_house_names_is_there():
 
 
 def test_the_house_has_its_glossary_and_its_tasks():
-    terms = re.findall(r"^- \*\*([^*]+)\*\*", between(HOUSE, "glossary"), re.M)
-    tasks = [line for line in between(HOUSE, "tasks").splitlines() if line.startswith("| ")][1:]
+    terms = re.findall(r"^- \*\*([^*]+)\*\*", extract_generated_part(HOUSE, "glossary"), re.M)
+    tasks = [line for line in extract_generated_part(HOUSE, "tasks").splitlines() if line.startswith("| ")][1:]
     assert len(terms) == len(set(terms)) >= 25 and len(tasks) >= 20
     assert all("`" in task for task in tasks[1:])
 
@@ -188,5 +191,5 @@ def test_the_house_has_its_glossary_and_its_tasks():
 def test_the_table_of_threats_has_every_marked_test_and_none_is_open():
     table = (ROOT / "assets" / "results" / "threats.md").read_text(encoding="utf-8")
     rows = [line.split(" | ") for line in table.splitlines() if line.startswith("| ") and "| `" in line]
-    assert {row[2].strip("`") for row in rows} == threats.marked()
+    assert {row[2].strip("`") for row in rows} == threats.list_marked_tests()
     assert all(re.fullmatch(r"[\d,]+ passed \|", row[3]) for row in rows), table

@@ -27,8 +27,8 @@ def test_public_name_is_documented(name):
     checks = CHECKS - {"PR01"} if declares_parameters_elsewhere(value) else CHECKS
     if inspect.isclass(value) and issubclass(value, Exception):
         checks = {"GL08", "SS03"}
-    found = validate(f"{module}.{value.__qualname__}")["errors"]
-    findings = [f"{code}: {text}" for code, text in found if code in checks]
+    errors = validate(f"{module}.{value.__qualname__}")["errors"]
+    findings = [f"{code}: {text}" for code, text in errors if code in checks]
     assert bool(findings) == (name in UNFINISHED), findings
 
 

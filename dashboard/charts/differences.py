@@ -65,7 +65,7 @@ def plot_wins(
 def plot_strata(
     rows: Sequence[Stratum], methods: Mapping[str, str], grouping: str, metric_title: str, baseline: str, dark: bool
 ) -> Figure:
-    """Plot each decoder's difference to the baseline with its interval, a panel per group of queries.
+    """Plot each decoder's difference to the baseline as an interval, a panel per group of queries.
 
     methods: label of a decoder → its method; grouping: title of the groups.
     """
@@ -115,7 +115,7 @@ class ForestRow:
 
 
 def plot_forest(rows: Sequence[ForestRow], min_shares: Mapping[str, float], is_dark: bool) -> Figure:
-    """Plot differences as shares of the baseline with 95% intervals, the first row on top.
+    """Plot differences to the baseline in percent with 95% intervals, the first row on top.
 
     min_shares: metric → the required share of the baseline's value
     """
@@ -129,7 +129,6 @@ def plot_forest(rows: Sequence[ForestRow], min_shares: Mapping[str, float], is_d
         row_label = escape(forest_row.label)
         labels.append(f"{row_label}<br><b>{signed(unit * row.difference, 1)}%</b>")
         interval = "" if row.low is None else f"<br>95% CI {signed(unit * low_end, 1)}% to {signed(unit * high, 1)}%"
-        n_queries = counted(row.queries, "query", "queries")
         n_queries = counted(row.queries, "query", "queries")
         figure.add_scatter(
             x=[unit * row.difference],

@@ -26,7 +26,7 @@ DRIFT_LEGEND = legend_below(-0.3)
 
 
 def plot_sparklines(lines: Sequence[Sparkline], steps: Sequence[int], index: int, step_name: str, dark: bool) -> Figure:
-    """Plot measures as small charts, each with its value and change at one step."""
+    """Plot measures over steps as small charts, each with its value and change at step `index`."""
     n_rows, step_texts = -(-len(lines) // SPARKLINES_PER_ROW), [f"{step_name} {step:,}" for step in steps]
     figure = new_grid(n_rows, SPARKLINES_PER_ROW, horizontal_spacing=0.09, vertical_spacing=0.3 / n_rows)
     colour, alarmed, ink_colour = MEASURE_STYLE.colour(dark), ALARM_STYLE.colour(dark), INK.colour(dark)
@@ -80,7 +80,7 @@ def plot_sparklines(lines: Sequence[Sparkline], steps: Sequence[int], index: int
 def plot_quality(
     groups: Mapping[str, Sequence[Line]], decoder_names: Mapping[str, tuple[str, str]], step_name: str, is_dark: bool
 ) -> Figure:
-    """Plot the quality of every decoder over time, a column per group of queries, on one scale.
+    """Plot the quality of every decoder over time, a column for each group of queries.
 
     groups: heading → lines; decoder_names: label → (selector, title); step_name: the unit of a step.
     """
@@ -108,7 +108,7 @@ def plot_quality(
 
 
 def plot_regret(regret: RegretLines, is_dark: bool) -> Figure:
-    """Plot cumulative regret over the rounds, and its theoretical bounds."""
+    """Plot the summed regret over the rounds, and the bounds that theory gives."""
     figure = new_figure()
     for position, (line_name, regret_values) in enumerate(regret.lines.items()):
         line_style, line_dash = series_style(position), DASHES[position % len(DASHES)]

@@ -36,7 +36,7 @@ SIGN_SYMBOLS = {1: "circle", -1: "x", 0: "diamond-open", None: "circle-open"}
 
 
 def plot_effects(effects: Sequence[Effect], is_dark: bool) -> Figure:
-    """Plot the first effects: green as claimed, crossed orange against it, hollow for neither or open."""
+    """Plot measured effects with intervals: green if as claimed, orange if against it, else hollow."""
     figure, effects, interval_ends, row_labels = new_figure(), effects[:MAX_EFFECTS], [], []
     for y_row, effect in enumerate(effects):
         low_end, high_end = (effect.value if bound is None else bound for bound in (effect.low, effect.high))
@@ -69,7 +69,7 @@ def plot_effects(effects: Sequence[Effect], is_dark: bool) -> Figure:
 
 
 def plot_curves(curves: Sequence[EffectCurve], dark: bool) -> list[Figure]:
-    """Plot a figure per pair of axes; a name has one style in all, a method's title the method's."""
+    """Plot curves, one figure per pair of axes; a name looks the same in all figures."""
     method_names = {spec.title: name for name, spec in methods().items()}
     other_names = [name for name in dict.fromkeys(read_column(curves, "name")) if name not in method_names]
     figures, by_axes = [], defaultdict(list)
@@ -100,7 +100,7 @@ def plot_curves(curves: Sequence[EffectCurve], dark: bool) -> list[Figure]:
 
 
 def _value_axis(values: Sequence[float], is_log: bool) -> dict[str, Any]:
-    """Return a linear axis, or a logarithmic one with ticks at 1, 2 and 5, or 1 for many powers of ten.
+    """Return the plotly settings of a linear or logarithmic axis that fits the values.
 
     It ends at ticks, so that a curve that hardly grows looks flat.
     """

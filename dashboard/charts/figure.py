@@ -29,7 +29,7 @@ TIMES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 10
 
 
 def new_figure() -> Figure:
-    """Return an empty figure; imports Plotly at the first one, as that takes longer than a first paint."""
+    """Return an empty figure; plotly is imported here, late, as that takes longer than drawing a page."""
     from plotly.graph_objects import Figure
 
     return Figure()
@@ -43,64 +43,65 @@ def new_grid(n_rows: int, n_columns: int, **options: Any) -> Figure:
 
 
 def apply_layout(figure: Figure, **layout: Any) -> Figure:
-    """Apply the layout of every chart with changes; return the figure."""
+    """Apply the layout that all charts share, with changes; return the figure."""
     # Without a distance the title stands where the widest tick label ends.
     return figure.update_layout(BASE_LAYOUT | layout).update_yaxes(title_standoff=10, automargin=True)
 
 
 def legend_below(y_share: float) -> dict[str, Any]:
-    """Return the layout of a horizontal legend under the plot; y_share: share of its height, below 0."""
+    """Return the layout of a horizontal legend under the plot; y_share: below 0, in heights of the plot."""
     return {"showlegend": True, "legend": {"orientation": "h", "y": y_share, "x": 0}}
 
 
 def guide(colour: str, dash_style: str = "dot") -> dict[str, Any]:
-    """Return the thin line of a reference value or of the chosen setting."""
+    """Return the plotly style of a thin line that marks a reference value or the chosen setting."""
     return {"color": colour, "width": 1, "dash": dash_style}
 
 
 def band_outline(x: Sequence[Any], low_ends: Sequence[Any], high_ends: Sequence[Any]) -> dict[str, Any]:
-    """Return trace values of a filled band between two curves over x."""
+    """Return the plotly values of a filled band between two curves over x."""
     return {"x": [*x, *reversed(x)], "y": [*high_ends, *reversed(low_ends)], "fill": "toself", "hoverinfo": "skip"}
 
 
 def read_column(rows: Iterable[Any], attribute: str) -> list[Any]:
-    """Return an attribute of every row, for one coordinate or the ids of a trace; it may be dotted."""
+    """Return an attribute of every row, such as "mean" or "point.label", as a list."""
     return list(map(attrgetter(attribute), rows))
 
 
 def build_tooltip(texts: str | Sequence[str], template: str = TOOLTIP) -> dict[str, Any]:
-    """Return trace values of a hover text for each point, or one for all."""
+    """Return the plotly values of hover texts: one for each point, or one for all."""
     return {"hovertext": texts, "hovertemplate": template}
 
 
 def error_bars(values: Sequence[float], low: Sequence[float | None], high: Sequence[float | None]) -> dict[str, Any]:
-    """Return error bars from the ends of intervals, of no length where an end is None."""
+    """Return plotly error bars from the ends of intervals; an end that is None has no bar."""
     # Plotly takes lengths of error bars, not their ends.
     above, below = list(map(_bar_length, values, high)), list(map(_bar_length, low, values))
     return {"symmetric": False, "array": above, "arrayminus": below, "width": 0}
 
 
 def _bar_length(segment_start: float | None, segment_end: float | None) -> float:
+    """Return the distance from one end to the other, 0 if either is None."""
     return 0 if segment_start is None or segment_end is None else segment_end - segment_start
 
 
 def join_segments(starts: Iterable[Any], ends: Iterable[Any]) -> list[Any]:
-    """Return one coordinate of separate line segments in one trace: start, end, gap."""
+    """Return one coordinate of separate line segments in one plotly trace: start, end, None as a gap."""
     return [axis_value for start, end in zip(starts, ends, strict=True) for axis_value in (start, end, None)]
 
 
 def group_axis(texts: Sequence[str]) -> dict[str, Any]:
-    """Return an axis of groups at 0, 1, 2 … with their names."""
+    """Return the plotly settings of an axis with named groups at 0, 1, 2 …"""
     return {"tickvals": list(range(len(texts))), "ticktext": texts, "range": [-0.5, len(texts) - 0.5]}
 
 
 def time_axis(title: str) -> dict[str, Any]:
-    """Return an axis of milliseconds."""
+    """Return the plotly settings of a logarithmic axis of milliseconds."""
     return {"type": "log", "title": title, "tickvals": list(TIMES), "ticktext": list(map("{:g}".format, TIMES))}
 
 
 def dodge_offset(position: int, n_series: int, spread: float = GROUP_SPREAD) -> float:
-    """Return the offset of one of a group's series from the group's middle."""
+    """Return how far one of several series stands beside the middle of its group, so that none overlap."""
     return spread * ((position + 0.5) / n_series - 0.5)
 
 

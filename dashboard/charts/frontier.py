@@ -75,51 +75,51 @@ class FrontierChart:
 
     @cached_property
     def base(self) -> FrontierPoint | None:
-        """Baseline's point: the first selector behind the first scorer."""
+        """Point of the baseline: the first selector behind the first scorer; None if it is not drawn."""
         kind = next(iter(methods())), _first_chain()
         return next((point for point in self.frontier.points if _point_kind(point) == kind), None)
 
     @cached_property
     def unit(self) -> float:
-        """Factor from y to the vertical axis."""
+        """Factor from the metric y to the chart's vertical axis, which may be in percent of the baseline."""
         return 100 / self.base.y if self.base is not None and self.base.y > 0 else 1.0
 
     @property
     def relative(self) -> bool:
-        """True if the vertical axis is in percent."""
+        """True if the vertical axis is in percent of the baseline."""
         return self.base is not None and self.base.y > 0
 
     @property
     def floor(self) -> float | None:
-        """Budget on the vertical axis, None without one."""
+        """Smallest acceptable value on the vertical axis; None if no budget is set."""
         if self.share is None or self.base is None:
             return None
         return 100 * self.share if self.relative else compute_floor(self.base, self.share)
 
     def locate(self, point: FrontierPoint) -> Place:
-        """Return a point's position; a logarithmic axis counts in powers of ten."""
+        """Return a point's position on the chart; a logarithmic axis counts in powers of ten."""
         return math.log10(point.x) if self.frontier.x == TIME_AXIS else point.x, point.y * self.unit
 
     def xy(self, points: Sequence[FrontierPoint]) -> dict[str, list[float]]:
-        """Return trace values of points."""
+        """Return the coordinates of points as plotly takes them, by axis."""
         return {"x": read_column(points, "x"), "y": [point.y * self.unit for point in points]}
 
     @cached_property
     def view(self) -> Window:
-        """Initial window."""
+        """Part of the plane that is visible at first."""
         places, required = (list(map(self.locate, points)) for points in (self.frontier.points, self.system_points))
         base_place = self.locate(self.base) if self.base else places[0]
         return compute_window(places, base_place, self.floor, self.whole, required)
 
     @property
     def system_points(self) -> list[FrontierPoint]:
-        """Points of other systems."""
+        """Points of systems that are not decoders of this program, from uploaded runs."""
         method_names = methods()
         return [point for point in self.frontier.points if point.point.method not in method_names]
 
     @cached_property
     def best_points(self) -> Mapping[str, FrontierPoint]:
-        """Best point of each method within the budget, by label."""
+        """Label → the point with the best x within the budget, one for each method."""
         points: Sequence[FrontierPoint] = self.frontier.front
         if self.base is not None:
             share = KEPT_SHARE.default if self.share is None else self.share
@@ -136,7 +136,7 @@ class FrontierChart:
 
 
 def _find_comparison(chart: FrontierChart, metric: str, point: FrontierPoint) -> Comparison | None:
-    """Return a point's comparison with the baseline; None without one."""
+    """Return the comparison of a point with the baseline in a metric; None without one."""
     return (chart.rows or {}).get(metric, {}).get(point.point.label)
 
 
@@ -146,7 +146,7 @@ def _select_points(chart: FrontierChart, labels: Collection[str | None]) -> list
 
 
 def plot_frontier(chart: FrontierChart) -> Figure:
-    """Plot y (by default Recall, in percent of the baseline's) against x (diversity).
+    """Plot the trade-off: a metric such as Recall upwards, diversity to the right, a point per decoder.
 
     Pareto-optimal points are filled, outlined and joined by the staircase, dominated ones pale; everything below the
     budget is faded. A point's id is its decoder's label.
@@ -183,7 +183,7 @@ def plot_frontier(chart: FrontierChart) -> Figure:
 
 
 def _build_controls(chart: FrontierChart) -> dict[str, Any]:
-    """Build the draggable controls of the chart, for the browser (plot_controls.js)."""
+    """Describe the handles that the browser lets people drag: the budget's line, and a dot on a curve."""
     controls: dict[str, Any] = {"labels": True}
     # The budget can only be dragged on an axis in percent.
     if chart.floor is not None and chart.relative and chart.base is not None:
@@ -196,7 +196,7 @@ def _build_controls(chart: FrontierChart) -> dict[str, Any]:
 
 
 def _build_dot(chart: FrontierChart, curve: Curve, dot_value: float) -> dict[str, Any]:
-    """Build the positions and texts of the dot on an exact curve, for each position of its slider."""
+    """Build positions and texts of the dot that is dragged along an exact curve, for each of its steps."""
     frontier, (digits, suffix) = chart.frontier, (1, "%") if chart.relative else (3, "")
     dot_values: dict[str, Any] = {
         "name": f"{methods()[curve.method].title} {curve.symbol}",
@@ -217,7 +217,7 @@ def _build_dot(chart: FrontierChart, curve: Curve, dot_value: float) -> dict[str
 
 
 def _add_staircase(figure: Figure, chart: FrontierChart) -> None:
-    """Add the frontier as a staircase, with the area under it."""
+    """Add the line through the Pareto-optimal points, as a staircase, with the area under it."""
     all_places, front_places = chart.xy(chart.frontier.points), chart.xy(chart.frontier.front)
     x, y, lowest = front_places["x"], front_places["y"], min(all_places["y"])
     # From the left edge of all points, and at the end down to the lowest.
@@ -235,10 +235,13 @@ def _add_staircase(figure: Figure, chart: FrontierChart) -> None:
 
 
 def _add_method(figure: Figure, chart: FrontierChart, curves: Sequence[Sequence[FrontierPoint]], position: int) -> None:
-    """Add the curves of a method behind one scorer; later scorers have open symbols."""
+    """Add the points and lines of a method behind one chain of scorers.
+
+    curves: its points by curve; position: of the chain of scorers, the first has filled symbols, later ones open
+    """
     first, points, sizes = curves[0][0], list(chain.from_iterable(curves)), list[float]()
     for curve_points in curves:
-        # Symbols grow with the parameter.
+        # Symbols grow with the parameter; a single point has none to show by its size.
         sizes += [10.0] if len(curve_points) < 2 else np.linspace(6, 11, len(curve_points)).tolist()
     colour, style, labels = chart.colour(first), method_style(first.point.method), read_column(points, "point.label")
     symbol = f"{style.symbol}-open" if position else style.symbol
@@ -278,7 +281,7 @@ def _add_method(figure: Figure, chart: FrontierChart, curves: Sequence[Sequence[
 def build_lines(
     chart: FrontierChart, curves: Sequence[Sequence[FrontierPoint]]
 ) -> list[tuple[list[float], list[float]]]:
-    """Return x and y of a method's lines: all its curves, or of many the one with the best point."""
+    """Return x and y of the lines of a method; of many curves only the one with the best point."""
     if len(curves) > MAX_CURVES:
         best = (curve for curve in curves if not chart.best_points.keys().isdisjoint(read_column(curve, "point.label")))
         curves = [next(best, curves[0])]
@@ -297,7 +300,7 @@ def build_lines(
 
 
 def find_curve(point: FrontierPoint, frontier: Frontier, exact_curves: Collection[Curve]) -> Curve | None:
-    """Return the exact curve that contains a point; None behind any but the first scorer."""
+    """Return the exact curve through a point; None if it has other scorers than those, or a pool."""
     selector = point.point.decoder["select"]
     # Exact curves are computed with the default scorers and without a pool only.
     if scorer_chain(point.point.decoder) != _first_chain() or point.point.decoder["depth"] is not None:
@@ -310,18 +313,18 @@ def find_curve(point: FrontierPoint, frontier: Frontier, exact_curves: Collectio
 
 
 def _point_kind(point: FrontierPoint) -> tuple[str, Any]:
-    """Return a point's method and the scorers before it."""
+    """Return a point's method and the scorers before it, by which points are grouped."""
     return point.point.method, scorer_chain(point.point.decoder)
 
 
 def _first_chain() -> Any:
-    """Return the first scorer at its defaults, and no reranker."""
+    """Return the scorers that a decoder has by default: the first one, no reranker."""
     scorer = next(iter(methods("scorer").values())).cls()
     return frozenset(scorer.as_json().items()), frozenset[Any]()
 
 
 def format_method(point: FrontierPoint) -> str:
-    """Return a method's title behind its scorers'."""
+    """Return a method's title, after those of its scorers if they are not the default."""
     specs, decoder = methods(), point.point.decoder
     scorers = [stage["name"] for stage in (decoder.get("retrieve"), decoder.get("rerank")) if stage]
     names = [point.point.method] if scorers == [next(iter(methods("scorer")))] else [*scorers, point.point.method]
@@ -330,7 +333,7 @@ def format_method(point: FrontierPoint) -> str:
 
 
 def _format_card(chart: FrontierChart, point: FrontierPoint) -> str:
-    """Format the hover text of a point."""
+    """Format what the mouse shows of a point: its name, metrics, intervals, and won and lost queries."""
     frontier, part = chart.frontier, ""
     if chart.base is not None and chart.relative:
         part = f" · {percent(point.y / chart.base.y)} of {escape(chart.base.name)}"
@@ -350,17 +353,19 @@ def _format_card(chart: FrontierChart, point: FrontierPoint) -> str:
 
 
 def _format_interval(lower_end: float | None, upper_end: float | None) -> str:
+    """Format an interval in brackets, "" without one."""
     return "" if lower_end is None or upper_end is None else f" ({decimal(lower_end)}–{decimal(upper_end)})"
 
 
 def _add_rings(figure: Figure, chart: FrontierChart, points: Sequence[FrontierPoint], name: str, ring_px: int) -> None:
+    """Add rings around points; ring_px: their diameter."""
     if points:
         marker = {"symbol": "circle-open", "size": ring_px, "color": chart.ink, "line": {"width": 1.5}}
         figure.add_scatter(**chart.xy(points), mode="markers", marker=marker, name=name, hoverinfo="skip")
 
 
 def _add_opened(figure: Figure, chart: FrontierChart) -> None:
-    """Add the open point, with the intervals of its differences to the baseline as a cross."""
+    """Add the open point, with a cross of the intervals of its differences to the baseline."""
     points, axes = _select_points(chart, [chart.opened]), (chart.frontier.x, chart.frontier.y)
     places, bar_style = chart.xy(points), {"color": chart.ink, "thickness": 1}
     x_ends, y_ends = (_interval_ends(chart, points, axis) for axis in axes)
@@ -376,7 +381,10 @@ def _add_opened(figure: Figure, chart: FrontierChart) -> None:
 
 
 def _interval_ends(chart: FrontierChart, points: Sequence[FrontierPoint], axis: str) -> tuple[list[Any], list[Any]]:
-    """Return the lower and the upper ends of points' intervals as positions on an axis; None without one."""
+    """Return the ends of intervals of differences to the baseline, as positions on an axis.
+
+    axis: the metric; a point without an interval has None in both lists
+    """
     lower_ends, upper_ends = [], []
     for point in points:
         row = _find_comparison(chart, axis, point)
@@ -390,7 +398,7 @@ def _interval_ends(chart: FrontierChart, points: Sequence[FrontierPoint], axis: 
 
 
 def _add_budget(figure: Figure, chart: FrontierChart) -> None:
-    """Add the budget's line and the veil under it; the browser drags both."""
+    """Add the line of the smallest acceptable value, and the veil under it; the browser drags both."""
     floor = chart.floor
     if floor is None:
         return
@@ -403,7 +411,7 @@ def _add_budget(figure: Figure, chart: FrontierChart) -> None:
 
 
 def _is_at_base(chart: FrontierChart, point: FrontierPoint) -> bool:
-    """Return True if another point overlaps the baseline's symbol."""
+    """Return True if a point's symbol overlaps that of the baseline, which then has the label."""
     if chart.base is None or point is chart.base:
         return False
     position, base_position = map(chart.view.to_pixels, map(chart.locate, (point, chart.base)))
@@ -411,7 +419,7 @@ def _is_at_base(chart: FrontierChart, point: FrontierPoint) -> bool:
 
 
 def _add_labels(figure: Figure, chart: FrontierChart) -> None:
-    """Add names of important points, without overlap."""
+    """Add the names of the best, the open and the marked points, where they overlap nothing."""
     callouts = chart.callouts or {}
     fixed_points = [*chart.system_points, *_select_points(chart, {*callouts, chart.opened, *chart.current})]
     min_y = -math.inf if chart.floor is None else chart.floor - 1e-9

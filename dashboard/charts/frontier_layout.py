@@ -26,22 +26,24 @@ class Window:
     y: Place
 
     def to_pixels(self, position: Place) -> Place:
-        """Return a position in pixels of PLOT_PX, from its lower left corner."""
+        """Return a position in pixels, from the lower left corner of a plot of PLOT_PX."""
         x_pixels, y_pixels = map(_scale_to_pixels, position, (self.x, self.y), PLOT_PX)
         return x_pixels, y_pixels
 
     def holds(self, position: Place) -> bool:
+        """Return True if a position is visible."""
         return self.x[0] <= position[0] <= self.x[1] and self.y[0] <= position[1] <= self.y[1]
 
 
 def _scale_to_pixels(value: float, limits: Place, n_pixels: int) -> float:
+    """Return the distance of a value from the lower end of its axis, in pixels."""
     return (value - limits[0]) / ((limits[1] - limits[0]) or 1.0) * n_pixels
 
 
 def compute_window(
     places: Sequence[Place], base: Place, floor: float | None, show_all: bool = False, required: Sequence[Place] = ()
 ) -> Window:
-    """Compute the useful window: from just below the budget to above the best, as wide as the points.
+    """Compute the part of the chart that is visible at first: from just below the budget to the best.
 
     places: of all points; base: the baseline's; floor: the budget, None for none; show_all: all points; required:
     points that are always inside. If only the baseline keeps the budget, it reaches down to the best other point.
@@ -58,6 +60,7 @@ def compute_window(
 
 
 def _pad_range(low_end: float, high_end: float, low_share: float, high_share: float) -> Place:
+    """Return the ends of a range, moved outwards by shares of its length."""
     extent = (high_end - low_end) or abs(high_end) or 1.0
     return low_end - low_share * extent, high_end + high_share * extent
 
@@ -65,7 +68,7 @@ def _pad_range(low_end: float, high_end: float, low_share: float, high_share: fl
 def place_labels(
     candidates: Iterable[tuple[Sequence[str], Place]], points: Iterable[Place], view: Window
 ) -> list[tuple[str, Place] | None]:
-    """Return the text of each label and its shift from its point in pixels; None for a label that fits nowhere.
+    """Choose a text and a place for each label, so that none overlap; None for one that fits nowhere.
 
     candidates: (texts, position) by priority, of which the first fitting text is used; points: to be kept visible. A
     label is beside, over or under its point, inside the window, and covers no earlier label; of these positions the one
@@ -87,9 +90,9 @@ def place_labels(
 
 
 def _find_free_box(text: str, position: Place, marks: np.ndarray, boxes: Sequence[Box]) -> tuple[Place, Box] | None:
-    """Find the shift of a label that covers the fewest points, and its box; None if it covers a label everywhere.
+    """Find the place of a label that covers the fewest points and no other label; None if there is none.
 
-    marks: (m, 2) the points.
+    position: of its point, in pixels; marks: (m, 2), the points; boxes: of the labels so far
     """
     # The browser's fonts are unknown here: the width is estimated per character.
     half_width = CHARACTER_PX * len(text) / 2
@@ -107,7 +110,7 @@ def _find_free_box(text: str, position: Place, marks: np.ndarray, boxes: Sequenc
 
 
 def _list_shifts(half_width: float) -> list[Place]:
-    """Return the possible shifts of a label from its point, the best first."""
+    """Return the places of a label around its point, as shifts in pixels, the best first."""
     x_shift, up = half_width + LABEL_GAP_PX, LINE_PX / 2 + LABEL_GAP_PX - 2
     sideways = [(x_shift, 0.0), (-x_shift, 0.0)]
     diagonal = [(0.0, up), (0.0, -up), (x_shift, up), (-x_shift, up), (x_shift, -up), (-x_shift, -up)]

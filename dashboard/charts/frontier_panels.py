@@ -21,7 +21,7 @@ PANEL_PX = 190
 
 
 def plot_panels(chart: FrontierChart) -> Figure:
-    """Plot the same axes in every panel; a point's id is its decoder's label."""
+    """Plot the frontier's chart once for each method, with all other points in grey."""
     points, specs, by_method, curves_by_method = chart.frontier.points, methods(), defaultdict(list), defaultdict(list)
     for point in points:
         by_method[point.point.method].append(point)

@@ -30,19 +30,19 @@ summary {{ cursor: pointer; margin: .3rem 0 }} details > * {{ margin-left: 1rem 
 
 
 def format_page(title: str, parts: Iterable[str]) -> str:
-    """Format the page of a title and its parts, empty ones left out."""
+    """Format a whole HTML page from its title and its parts; empty parts are left out."""
     return PAGE_TEMPLATE.format(title=escape_html(title), body="\n".join(filter(None, parts)))
 
 
 def format_table(table_rows: Sequence[Sequence[str]], caption: str | None = None) -> str:
-    """Format a table of cells, which are HTML; caption: text."""
+    """Format a table as HTML; table_rows: cells with their tags; caption: plain text."""
     caption_html = "" if caption is None else f"<caption>{escape_html(caption)}</caption>"
     rows_html = "".join(f"<tr>{''.join(cells)}</tr>" for cells in table_rows)
     return f"<table>{caption_html}{rows_html}</table>"
 
 
 def format_chart(figure: Figure, with_library: bool = False) -> str:
-    """Format a chart; with_library: include the library, once for all charts of a page."""
+    """Format a chart as HTML; with_library: include the chart library, once for all charts of a page."""
     # A report is always light: it is printed and mailed.
     figure.update_layout(template="plotly_white")
     config = {"displaylogo": False, "responsive": True}

@@ -47,14 +47,16 @@ def plot_backdrop(
     density: Density,
     colours: Groups | Numbers | None = None,
 ) -> Figure:
-    """Plot every mapped document over contours of their density. map_xy: (m, 2); row_ids: in the corpus.
+    """Plot every document of the map over contours of their density.
 
-    colours: of the documents; without one, or without a value, they are grey.
+    map_xy: (m, 2), the positions; row_ids: of the documents in the corpus; hover: texts at the mouse; colours: of the
+    documents; without one, or without a value, they are grey.
     """
     figure, large = new_figure(), len(map_xy) >= MIN_WEBGL_POINTS
     ids, hover_texts = np.asarray(row_ids, dtype=np.int32), np.array([escape(text, 80) for text in hover], dtype=object)
 
     def draw_points(chosen: np.ndarray, name: str | None = None, **marker: Any) -> None:
+        """Draw some of the documents (a mask) with one colour or one colour scale."""
         (figure.add_scattergl if large else figure.add_scatter)(
             x=np.asarray(map_xy[chosen, 0], dtype=np.float32),
             y=np.asarray(map_xy[chosen, 1], dtype=np.float32),
@@ -88,7 +90,7 @@ def plot_backdrop(
 
 
 def _contours(density: Density, is_dark: bool) -> dict[str, Any]:
-    """Return trace values of the contours, which plotly draws below all points."""
+    """Return the plotly values of the contours of density, which lie below all points."""
     ink_colour = INK.colour(is_dark)
     return {
         "x": density.x.astype(np.float32),
@@ -105,8 +107,8 @@ def _contours(density: Density, is_dark: bool) -> dict[str, Any]:
 def build_map(near: tuple[np.ndarray, Marks] | None, extent: np.ndarray, legend: bool, is_dark: bool) -> dict[str, Any]:
     """Build the map without its sets as plain values: it follows a slider, and a Figure takes 30 ms to make.
 
-    neighbours: a document's position and its nearest documents, to which lines are drawn; extent:
-    (2, 2) the lower left and upper right corner; legend: whether the backdrop's colours have one.
+    near: a document's position and its nearest documents, to which lines are drawn; extent: (2, 2), the lower left and
+    upper right corner; legend: True if the backdrop's colours have one.
     """
     traces = [] if near is None else [_neighbour_lines(*near, INK.colour(is_dark))]
     legend_layout = {"showlegend": legend, "legend": {"orientation": "h", "y": 0, "yanchor": "top", "x": 0}}
@@ -118,7 +120,7 @@ def build_map(near: tuple[np.ndarray, Marks] | None, extent: np.ndarray, legend:
 def build_set_traces(
     sets: Sequence[tuple[str, str, Marks]], query_xy: np.ndarray | None, relevant: Marks | None, dark: bool
 ) -> list[dict[str, Any]]:
-    """Build the sets on the map, for browsers that cannot draw the overlay.
+    """Build the documents of each decoder on the map, for browsers that cannot draw the overlay.
 
     sets: (selector, title, documents) of each decoder; query_xy: (2,) its place; relevant: as judged.
     """
@@ -137,12 +139,12 @@ def build_set_traces(
 
 
 def full_extent(map_xy: np.ndarray) -> np.ndarray:
-    """Return the corners of a map that shows all of its points, (2, 2)."""
+    """Return the lower left and upper right corner of a map that shows all points, (2, 2)."""
     return _pad_extent(map_xy.min(0), map_xy.max(0), MAP_PADDING)
 
 
 def extent_around(map_xy: np.ndarray, marked: np.ndarray) -> np.ndarray:
-    """Return the corners of a map that shows some positions, (2, 2); map_xy: all points of the map."""
+    """Return the corners of a map that shows the marked positions, not too closely, (2, 2)."""
     low, high = marked.min(0), marked.max(0)
     # A single document would otherwise be magnified beyond any context.
     missing = np.maximum(MIN_EXTENT * np.ptp(map_xy, axis=0) - (high - low), 0) / 2
@@ -150,6 +152,7 @@ def extent_around(map_xy: np.ndarray, marked: np.ndarray) -> np.ndarray:
 
 
 def _pad_extent(low_corner: np.ndarray, high_corner: np.ndarray, padding_share: float) -> np.ndarray:
+    """Return the corners of a rectangle, (2, 2), widened by a share of its size."""
     padding = padding_share * (high_corner - low_corner)
     # Collinear points have no extent in one direction, but the axis needs one.
     padding[padding == 0] = 1.0
@@ -157,7 +160,10 @@ def _pad_extent(low_corner: np.ndarray, high_corner: np.ndarray, padding_share: 
 
 
 def _map_layout(extent: np.ndarray, top_px: int, bottom_px: int = 0) -> dict[str, Any]:
-    """extent: (2, 2) the corners; top, bottom_px: pixels above and below the plot."""
+    """Return the plotly layout of a map without axes.
+
+    extent: (2, 2), the visible corners; top_px, bottom_px: pixels above and below the plot
+    """
     return BASE_LAYOUT | {
         "height": MAP_PX,
         "margin": {"l": 0, "r": 0, "t": top_px, "b": bottom_px},
@@ -167,6 +173,7 @@ def _map_layout(extent: np.ndarray, top_px: int, bottom_px: int = 0) -> dict[str
 
 
 def _query_marker(query_xy: np.ndarray, ink_colour: str) -> dict[str, Any]:
+    """Return the plotly values of the star at the query's position."""
     return {
         "type": "scatter",
         "x": [float(query_xy[0])],
@@ -181,7 +188,7 @@ def _query_marker(query_xy: np.ndarray, ink_colour: str) -> dict[str, Any]:
 
 
 def _neighbour_lines(position: np.ndarray, neighbours: Marks, ink_colour: str) -> dict[str, Any]:
-    """Return lines from a document to its nearest ones."""
+    """Return the plotly values of lines from a document to its nearest ones."""
     x, y = ([float(position[axis])] * len(neighbours.xy) for axis in (0, 1))
     return {
         "type": "scatter",
@@ -195,6 +202,7 @@ def _neighbour_lines(position: np.ndarray, neighbours: Marks, ink_colour: str) -
 
 
 def _markers(documents: Marks, trace_name: str, marker_style: dict[str, Any]) -> dict[str, Any]:
+    """Return the plotly values of highlighted documents."""
     return {
         "type": "scatter",
         "x": documents.xy[:, 0].tolist(),
@@ -218,7 +226,7 @@ def build_arrows(
     series_index: int = 0,
     legend_text: str = "from the start to here",
 ) -> dict[str, Any]:
-    """Build arrows over the map, as plain values.
+    """Build the arrows from the documents' old to their new positions on a map, as plain values.
 
     series_index: index of their colour; legend_text: their legend.
 
@@ -235,6 +243,7 @@ def build_arrows(
         "mode": "lines+markers",
         "line": {"color": colour, "width": 1.5},
         "marker": heads | {"angleref": "previous", "opacity": 1, "line": {"width": 0}},
+        # An arrow is three points of the trace: its start, its end, and a gap.
         "customdata": [row for row in row_ids for _ in range(3)],
         "hovertext": [text for text in hover_texts for _ in range(3)],
         "hoverinfo": "text",

@@ -39,15 +39,15 @@ class Style:
         return self.dark if is_dark else self.light
 
     def line(self, is_dark: bool, dash_style: str | None = None) -> dict[str, Any]:
-        """Return trace values of a curve."""
+        """Return the plotly values of a line in this style."""
         return {"mode": "lines", "line": {"color": self.colour(is_dark), "width": 2, "dash": dash_style}}
 
     def curve(self, is_dark: bool, symbol_px: int) -> dict[str, Any]:
-        """Return trace values of a curve with its points. symbol_px: of the symbol."""
+        """Return the plotly values of a line with its points in this style."""
         return self.line(is_dark) | {"mode": "lines+markers", "marker": {"symbol": self.symbol, "size": symbol_px}}
 
     def marker(self, is_dark: bool, symbol_px: int, is_filled: bool | Iterable[bool]) -> dict[str, Any]:
-        """Return symbols with an outline, all filled or open, or each as given."""
+        """Return the plotly values of symbols with an outline; is_filled: for all, or for each."""
         colour, symbols = self.colour(is_dark), {True: self.symbol, False: f"{self.symbol}-open"}
         symbol = symbols[is_filled] if isinstance(is_filled, bool) else [symbols[filled] for filled in is_filled]
         return {"symbol": symbol, "size": symbol_px, "color": colour, "line": {"width": 2, "color": colour}}
@@ -78,7 +78,7 @@ INK = PALETTE[0]
 
 
 def method_style(method_name: str) -> Style:
-    """Return the style of a method, cyclic in the palette, or of another system by its name."""
+    """Return the colour and symbol of a method, or of another system by its name, the same on all charts."""
     method_names = list(methods())
     if method_name in method_names:
         return PALETTE[method_names.index(method_name) % len(PALETTE)]
@@ -87,13 +87,13 @@ def method_style(method_name: str) -> Style:
 
 
 def method_look(method_name: str, title: str) -> dict[str, str]:
-    """Return a decoder's names, sign and colours for a browser view."""
+    """Return a decoder's name, title, symbol and colours, as the browser's components take them."""
     style = method_style(method_name)
     return {"name": method_name, "title": title, "sign": style.sign, "light": style.light, "dark": style.dark}
 
 
 def series_style(position: int) -> Style:
-    """Return the style of a series that is not a method, cyclic."""
+    """Return the colour and symbol of a series that is not a method, by its position."""
     return SERIES[position % len(SERIES)]
 
 

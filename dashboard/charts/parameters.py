@@ -26,7 +26,7 @@ SLICE_ROW_PX, SLICES_MARGIN_PX = 190, 70
 
 
 def plot_heat_map(table: HeatMap, is_dark: bool, chosen_key: str | None = None, clickable: bool = False) -> Figure:
-    """Plot a metric over two parameters. chosen_key: of the outlined cell; clickable: cells answer clicks."""
+    """Plot a metric over two parameters; chosen_key: of the outlined cell; clickable: cells answer clicks."""
     row_texts, column_texts = list(map(escape, table.rows.texts)), list(map(escape, table.columns.texts))
     axis_title = f"{table.title}@{table.k}"
     x, y, keys, hover_texts = [], [], [], []
@@ -67,14 +67,14 @@ def plot_heat_map(table: HeatMap, is_dark: bool, chosen_key: str | None = None, 
 
 
 def plot_slices(grid: Slices, is_dark: bool) -> Figure:
-    """Plot a column per parameter and a row per metric: every setting a point.
+    """Plot each metric over each parameter in a grid; every setting is a point.
 
     Settings that differ from the chosen one in the column's parameter alone are joined; the chosen setting is on a
     dashed line, the baseline dotted.
     """
-    row_texts, column_texts = len(grid.titles), max(1, len(grid.slices))
-    gaps = {"horizontal_spacing": 0.08 / column_texts, "vertical_spacing": 0.06}
-    figure = new_grid(row_texts, column_texts, shared_xaxes=True, shared_yaxes=True, **gaps)
+    n_rows, n_columns = len(grid.titles), max(1, len(grid.slices))
+    gaps = {"horizontal_spacing": 0.08 / n_columns, "vertical_spacing": 0.06}
+    figure = new_grid(n_rows, n_columns, shared_xaxes=True, shared_yaxes=True, **gaps)
     ink_colour = INK.colour(is_dark)
     for column_index, line in enumerate(grid.slices, 1):
         all_numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in line.values)
@@ -85,6 +85,7 @@ def plot_slices(grid: Slices, is_dark: bool) -> Figure:
             subplot = {"row": row_index, "col": column_index}
             _add_settings(figure, grid, line, x, metric, subplot, is_dark)
             baseline = grid.base[metric]
+            # NaN differs from itself: a baseline without this metric has no line.
             if baseline == baseline:
                 figure.add_hline(y=baseline, line=guide(ink_colour), **subplot)
             if line.chosen is not None:
@@ -93,13 +94,17 @@ def plot_slices(grid: Slices, is_dark: bool) -> Figure:
                 figure.update_yaxes(title=f"{axis_title}@{grid.k}", **subplot)
             figure.update_xaxes(**axis, **subplot)
         axis_title = line.symbol if line.symbol == line.name else f"{line.symbol} · {line.label}"
-        figure.update_xaxes(title=axis_title, row=row_texts, col=column_index)
-    return apply_layout(figure, height=SLICE_ROW_PX * row_texts + SLICES_MARGIN_PX)
+        figure.update_xaxes(title=axis_title, row=n_rows, col=column_index)
+    return apply_layout(figure, height=SLICE_ROW_PX * n_rows + SLICES_MARGIN_PX)
 
 
 def _add_settings(
     figure: Figure, grid: Slices, line: Slice, x: Sequence[Any], metric: str, subplot: dict[str, int], is_dark: bool
 ) -> None:
+    """Add the settings to one panel of the grid, over one parameter in one metric.
+
+    line: the settings, and which differ from the chosen one in this parameter alone; x: their positions
+    """
     style, means, axis_title = method_style(grid.method), line.means[metric], f"{grid.titles[metric]}@{grid.k}"
     colour = style.colour(is_dark)
     hover = [f"{escape(name, 90)}<br>{axis_title} {mean:.4f}" for name, mean in zip(line.names, means, strict=True)]
@@ -130,5 +135,5 @@ def _add_settings(
 
 
 def _category_axis(texts: Iterable[str]) -> dict[str, Any]:
-    """Return an axis of texts in this order."""
+    """Return the plotly settings of an axis with these texts in this order."""
     return {"type": "category", "categoryorder": "array", "categoryarray": list(texts)}

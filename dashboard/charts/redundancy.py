@@ -23,7 +23,7 @@ MAX_TICKED_RANKS = 12
 
 
 def plot_redundancy(sets: Sequence[tuple[str, str, Redundancy]], is_dark: bool) -> Figure:
-    """Plot the similarities in each set, (selector, title, its Redundancy), against ranks.
+    """Plot the similarities within each set as heat maps side by side; sets: (selector, title, values).
 
     A point's id is "row:row", the two documents' positions in the corpus. Colours range from 0 to 1; the hover has
     values below and above.
@@ -50,6 +50,10 @@ def plot_redundancy(sets: Sequence[tuple[str, str, Redundancy]], is_dark: bool) 
 
 
 def _build_traces(redundancy: Redundancy, axes: dict[str, str]) -> list[dict[str, Any]]:
+    """Build the plotly values of one heat map, with invisible points on its cells that can be clicked.
+
+    axes: names of the two axes it is drawn on
+    """
     n_documents, similarity = len(redundancy.rows), redundancy.similarity
     row_indices, j = np.nonzero(~np.eye(n_documents, dtype=bool))
     values = similarity.astype(object)
@@ -78,6 +82,7 @@ def _build_traces(redundancy: Redundancy, axes: dict[str, str]) -> list[dict[str
 
 
 def _build_axes(size: int, axis: str, start: float, width: float) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Build the two axes of one heat map; size: number of documents; start, width: shares of the figure."""
     ranks = list(range(1, size + 1))
     common = {
         "tickvals": ranks if size <= MAX_TICKED_RANKS else [1, *ranks[4::5]],
@@ -93,6 +98,7 @@ def _build_axes(size: int, axis: str, start: float, width: float) -> tuple[dict[
 
 
 def _build_title(selector: str, title: str, x: float, is_dark: bool) -> dict[str, Any]:
+    """Build the title above a heat map, with the decoder's symbol; x: its centre."""
     style, font = method_style(selector), {"color": INK.colour(is_dark), "size": 14}
     text = f'<span style="color: {style.colour(is_dark)}">{style.sign}</span> {escape(title)}'
     anchor = {"x": x, "y": 1, "xref": "paper", "yref": "paper", "xanchor": "center", "yanchor": "bottom", "yshift": 4}

@@ -31,7 +31,7 @@ SEARCH_LAYOUT = legend_below(-0.28) | {"height": 460}
 
 
 def plot_rerank_depth(study: DepthComparison, quality_title: str, is_dark: bool) -> Figure:
-    """Plot a metric with its 95% interval over the rerank depth; dotted without reranking."""
+    """Plot a metric with its interval over the number of reranked documents; dotted without reranking."""
     figure, curve_style = new_figure(), series_style(0)
     rows, hover_texts = [result for result in study.rows if result.depth is not None], []
     depths, means = read_column(rows, "depth"), read_column(rows, "mean")
@@ -65,7 +65,7 @@ def plot_rerank_depth(study: DepthComparison, quality_title: str, is_dark: bool)
 def plot_approximate(
     rows: Sequence[AnnResult], quality: Sequence[float], title: str, index_kinds: Sequence[type[Index]], is_dark: bool
 ) -> Figure:
-    """Plot quality against the time of a query: a curve per index over rising effort, exact search as a star.
+    """Plot the quality of searches against their time: a curve per index, a star for exact search.
 
     quality: of each row; index_kinds: their order gives symbols and dashes.
     """

@@ -37,7 +37,7 @@ THEORY_LEGEND = legend_below(-0.2)
 
 
 def plot_plane(plane: Turned, is_dark: bool) -> Figure:
-    """Plot documents and the query as arrows from the origin; those with a weight in colour."""
+    """Plot three documents and the query as arrows in a plane; those with a weight are coloured."""
     from engine.views.theory import find_weighing_selector
 
     figure, grey, ink = new_figure(), GREY[is_dark], INK.colour(is_dark)
@@ -62,13 +62,13 @@ def plot_plane(plane: Turned, is_dark: bool) -> Figure:
 def _add_arrow(
     figure: Figure, tip: tuple[float, float], line_style: dict[str, Any], marker: dict[str, Any], hover_text: str
 ) -> None:
-    """Add a line from the origin with a marker at its end."""
+    """Add a line from the origin to a point, with a marker at its end."""
     arrow_look = {"mode": "lines+markers", "line": line_style, "marker": marker | {"color": line_style["color"]}}
     figure.add_scatter(x=[0, tip[0]], y=[0, tip[1]], **arrow_look, hovertext=[hover_text] * 2, hovertemplate=TOOLTIP)
 
 
 def plot_margins(margins: Mapping[str, Sequence[RelevantMargins]], is_dark: bool) -> Figure:
-    """Plot a median dot, a thick middle half and thin 5–95% per kind of vectors and bin of lengths."""
+    """Plot the distribution of margins by length of document: median, middle half, and 5–95%."""
     figure, ink_colour = new_figure(), INK.colour(is_dark)
     for position, (vector_kind, rows) in enumerate(margins.items()):
         style, offset = series_style(position), dodge_offset(position, len(margins), BIN_SPREAD)
@@ -99,7 +99,7 @@ def plot_margins(margins: Mapping[str, Sequence[RelevantMargins]], is_dark: bool
 
 
 def plot_dimension(errors: PairErrors, error: float, is_dark: bool) -> Figure:
-    """Plot the measured pair error over k for each bin of margins, its bound dashed, and β as a line."""
+    """Plot the share of reversed pairs over the dimension k, measured and bounded, by size of margin."""
     figure, ink_colour = new_figure(), INK.colour(is_dark)
     for position, margin_bin in enumerate(errors.bins):
         series_look = series_style(position)
@@ -142,9 +142,9 @@ def plot_dimension(errors: PairErrors, error: float, is_dark: bool) -> Figure:
 def plot_recall(
     rows: Sequence[LengthDimension], smallest: Sequence[int | None], tried: Sequence[int], target: float, is_dark: bool
 ) -> Figure:
-    """Plot the smallest dimension over the length of the documents; open above all tried if none suffices.
+    """Plot the smallest sufficient dimension over the length of the documents.
 
-    smallest_k: of each row, None for none; tried_k: the dimensions, rising.
+    smallest: that dimension by row, None if none was enough (an open symbol above all); tried: the dimensions, rising.
     """
     figure, series_look, max_k = new_figure(), series_style(0), tried[-1]
     x, y, is_reached, hover_texts = [], [], [], []
@@ -176,9 +176,10 @@ def plot_recall(
 
 
 def plot_segments(margins: Segments, document_names: Sequence[str], is_dark: bool) -> Figure:
-    """Plot margins of segments and passages over the documents' own: above the diagonal they gain."""
+    """Plot the margins between passages over those between whole documents; above the diagonal they gain."""
     figure, documents = new_figure(), margins.documents.tolist()
     segments, passages = margins.segments.tolist(), margins.passages.tolist()
+    # NaN differs from itself and is left out.
     finite_values = [value for value in (*documents, *segments, *passages) if value == value]
     axis_limits = [min(0.0, *finite_values), max(finite_values)] if len(finite_values) > 1 else [0.0, 1.0]
     diagonal = {"mode": "lines", "line": guide(INK.colour(is_dark)), "name": "equal margins"}
@@ -203,5 +204,5 @@ def plot_segments(margins: Segments, document_names: Sequence[str], is_dark: boo
 
 
 def _name_lengths(figure: Figure, bins: Sequence[RelevantMargins] | Sequence[LengthDimension], title: str) -> None:
-    """Set the x axis of bins of lengths, in words."""
+    """Label the x axis with ranges of document lengths, in words."""
     figure.update_xaxes(title=title, **group_axis([f"{row.least:,} to {row.most:,}" for row in bins]))

@@ -21,7 +21,7 @@ SHARE_STYLES = SERIES[1:4]
 
 
 def plot_training(stage_name: str, curves: Curves, is_dark: bool) -> Figure:
-    """Plot the metrics on dev with their references above; loss, shares and support below."""
+    """Plot a training over its epochs: metrics on validation queries above, loss and shares below."""
     quantities: dict[str, tuple[Mapping[str, Sequence[float | None]], Sequence[Style]]] = {
         "loss": ({"loss": curves.loss}, [RUN_STYLE]),
         "shares of the training batches": (curves.shares, SHARE_STYLES),
@@ -59,7 +59,7 @@ def plot_training(stage_name: str, curves: Curves, is_dark: bool) -> Figure:
 
 
 def _add_metric(figure: Figure, stage_name: str, curves: Curves, metric_band: Band, column: int, is_dark: bool) -> None:
-    """Add one metric on dev: its band, the references, the run, and its best epoch."""
+    """Add a metric on the validation queries: its error band, reference lines, curve, and best epoch."""
     subplot = {"row": 1, "col": column, "showlegend": column == 1}
     colour, epochs = RUN_STYLE.colour(is_dark), list(curves.epochs)
     figure.add_scatter(

@@ -30,7 +30,7 @@ N_CARD_TICKS = 4
 
 
 def build_verdict_svg(verdict_card: VerdictCard) -> str:
-    """Build the card as one SVG document, for any texts."""
+    """Build the picture that sums up a verdict as SVG: sentence, chart, facts and code."""
     size = {"width": str(CARD_WIDTH), "height": str(CARD_HEIGHT), "viewBox": f"0 0 {CARD_WIDTH} {CARD_HEIGHT}"}
     svg_root = Element("svg", {"xmlns": "http://www.w3.org/2000/svg", **size, "font-family": SANS_FONTS, "role": "img"})
     # The title is the picture's text for screen readers.
@@ -46,7 +46,7 @@ def build_verdict_svg(verdict_card: VerdictCard) -> str:
 
 
 def _add_facts(svg: Element, card: VerdictCard) -> None:
-    """Add the facts behind the sentence, and the code, on a panel."""
+    """Add a panel with the facts behind the sentence, and the code of the best setting."""
     code_lines = []
     for code_line in card.code:
         code_lines += wrap(_clean(code_line), CODE_COLUMNS, subsequent_indent="    ", break_on_hyphens=False) or [""]
@@ -66,7 +66,7 @@ def _add_facts(svg: Element, card: VerdictCard) -> None:
 
 
 def _add_frontier(svg: Element, card: VerdictCard) -> None:
-    """Add axes, a line for each method with its name, and the chosen point."""
+    """Add a small chart: axes, a line for each method with its name, and the chosen point."""
     points = [card.chosen] if card.chosen else []
     for curve in card.curves:
         points += zip(curve.x, curve.y, strict=True)
@@ -75,6 +75,7 @@ def _add_frontier(svg: Element, card: VerdictCard) -> None:
     (x_range, x_ticks), (y_range, y_ticks) = map(_compute_scale, zip(*points, strict=True))
 
     def to_card(x: float, y: float) -> tuple[float, float]:
+        """Return the position on the card, in pixels, of values of the two axes."""
         x_share, y_share = (x - x_range[0]) / (x_range[1] - x_range[0]), (y - y_range[0]) / (y_range[1] - y_range[0])
         return round(LEFT + x_share * (RIGHT - LEFT), 1), round(BOTTOM - y_share * (BOTTOM - TOP), 1)
 
@@ -112,7 +113,7 @@ def _add_frontier(svg: Element, card: VerdictCard) -> None:
 def _add_label(
     svg: Element, position: tuple[float, float], text: str, colour: str, heights: list[float], size: float, weight: str
 ) -> float:
-    """Add a label at a point, moved down until it is free of `heights`; return its height."""
+    """Add a label beside a point, moved down until no label at `heights` is near; return its height."""
     x, y = position
     # Moving down only, the search ends below the last label.
     while any(abs(y - height) < CARD_LABEL_GAP for height in heights):
@@ -136,18 +137,21 @@ def _add_text(
     family: str = "",
     halo: bool = False,
 ) -> None:
+    """Add a line of text at a position; halo: outline it in the colour of the ground."""
     attributes = {"x": f"{x:g}", "y": f"{y:g}", "font-size": f"{font_size:g}", "fill": colour, "font-weight": weight}
     attributes |= {"text-anchor": anchor, "xml:space": "preserve"} | ({"font-family": family} if family else {})
     attributes |= {"paint-order": "stroke", "stroke": GROUND, "stroke-linejoin": "round"} | _stroke(4) if halo else {}
     SubElement(parent, "text", attributes).text = _clean(label_text)
 
 
-def _add_line(svg_root: Element, places: list[tuple[float, float]], text_colour: str, line_width: float) -> None:
+def _add_line(svg_root: Element, places: list[tuple[float, float]], line_colour: str, line_width: float) -> None:
+    """Add a line through positions in pixels."""
     points = " ".join(f"{x:g},{y:g}" for x, y in places)
-    SubElement(svg_root, "polyline", {"points": points, "fill": "none", "stroke": text_colour} | _stroke(line_width))
+    SubElement(svg_root, "polyline", {"points": points, "fill": "none", "stroke": line_colour} | _stroke(line_width))
 
 
 def _stroke(line_width: float) -> dict[str, str]:
+    """Return the SVG attribute of a line's width."""
     return {"stroke-width": f"{line_width:g}"}
 
 
@@ -178,5 +182,5 @@ def _wrap_text(label_text: str, columns: int, max_lines: int) -> list[str]:
 
 
 def _clean(label_text: str) -> str:
-    """Return text that XML can contain, in one line."""
+    """Return a text in one line, with only characters that XML can contain."""
     return "".join(letter if letter.isprintable() else " " for letter in replace_surrogates(label_text))

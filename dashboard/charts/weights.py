@@ -30,7 +30,7 @@ def plot_weights(
     solver_weights: Sequence[tuple[float, str]],
     is_dark: bool,
 ) -> Figure:
-    """Plot every document's weight along λ₁, those with a weight at l1 in colour, relevant ones thicker.
+    """Plot every document's weight over λ₁; those chosen at the current λ₁ are coloured.
 
     span: the ends of the axis; name: of the selector; solver_weights: (weight, document's name) at l1 if the solver's
     weights are not on the lines.
@@ -65,7 +65,7 @@ def plot_weights(
 
 
 def plot_convergence(rows: Sequence[ConvergenceRow], selector: str, set_size: int, is_dark: bool) -> Figure:
-    """Plot FISTA by its number of steps against the minimiser: quality (left axis), residual (right axis)."""
+    """Plot how close the solver FISTA comes to the exact answer, over its number of steps."""
     figure, line_colour, ink_colour = new_figure(), method_style(selector).colour(is_dark), INK.colour(is_dark)
     # Two of the palette's blues differ in contrast: each page has the legible one.
     blue = PALETTE[6 if is_dark else 1].colour(is_dark)
@@ -89,7 +89,7 @@ def plot_convergence(rows: Sequence[ConvergenceRow], selector: str, set_size: in
 
 
 def _add_labels(figure: Figure, weight_lines: Sequence[WeightLine], l1: float, ink_colour: str) -> None:
-    """Add names at l1, by rank; names that would overlap are left to the hover."""
+    """Add the documents' names at the current λ₁; names that would overlap are only in the hover."""
     heights: list[float] = []
     distance = MIN_LABEL_DISTANCE * max((max(weight_line.weight) for weight_line in weight_lines), default=0.0)
     for weight_line in sorted(filter(attrgetter("chosen"), weight_lines), key=attrgetter("chosen")):
@@ -102,4 +102,5 @@ def _add_labels(figure: Figure, weight_lines: Sequence[WeightLine], l1: float, i
 
 
 def _line_label(weight_line: WeightLine) -> str:
+    """Return a document's title or id, with a tick if it is relevant."""
     return escape(weight_line.title or weight_line.id) + (" ✓" if weight_line.relevant else "")

@@ -67,7 +67,7 @@ def plot(
     label: str = "Chart",
     on_adjust: Callable[[str, float], None] | None = None,
 ) -> Picked:
-    """Draw a figure; return the points that were pointed at.
+    """Draw a chart; return the points that the person has clicked, selected or pointed at.
 
     figure: plotly's, or its data and layout as plain JSON values, which is quicker; key: of this chart in the session;
     backdrop: traces below the figure's; overlay: sets above them; select: offer lasso and box; hover: report the point
@@ -102,6 +102,7 @@ def _draw_live(
     on_adjust: Callable[[str, float], None] | None,
     **options: bool | str,
 ) -> None:
+    """Draw the chart by the script in the browser, which gets the data only and reports what is picked."""
     figure_json = _as_json(figure)
     layout = figure_json["layout"] = {"height": DEFAULT_HEIGHT_PX, "uirevision": key} | figure_json["layout"]
     data = {
@@ -126,18 +127,20 @@ def _draw_live(
 
 
 def _backdrop_address(backdrop: Backdrop) -> str:
+    """Return the URL of a backdrop; its traces are computed and served if they are not yet."""
     served_url = vendor.backdrop_url(backdrop.digest)
     # The traces are computed only if the server does not have them under this digest.
     return served_url or vendor.serve_backdrop(backdrop.digest, json.dumps(_as_json(backdrop.make())["data"]).encode())
 
 
 def get_picked(key: str) -> Picked:
-    """Return the points picked in a chart so far, also before it is drawn: the drawing may depend on them."""
+    """Return the points picked in a chart so far; callable before the chart is drawn."""
     selection: Picked = st.session_state.get(f"{key}.picked", Picked())
     return selection
 
 
 def _remember(key: str, event_name: str, value: Any) -> None:
+    """Store what the browser reported: a click, a selection or the point under the mouse."""
     if event_name == "selected":
         value = tuple(value)
     previous = get_picked(key)
@@ -146,7 +149,7 @@ def _remember(key: str, event_name: str, value: Any) -> None:
 
 
 def _as_json(figure: Figure | dict[str, Any]) -> dict[str, Any]:
-    """Return a figure as JSON values without a template: the script applies the page's colours."""
+    """Return a figure as plain values without a template: the browser's script applies the page's colours."""
     if isinstance(figure, dict):
         return figure
     figure_json: dict[str, Any] = json.loads(figure.to_json())
@@ -163,6 +166,7 @@ def _draw_static(
     scroll: bool,
     file: str,
 ) -> None:
+    """Draw the chart by Streamlit's own component, on servers without the script's routes."""
     from plotly.graph_objects import Figure
 
     figure = Figure(figure)
@@ -176,6 +180,7 @@ def _draw_static(
 
 
 def _remember_static(key: str) -> None:
+    """Store what was picked in a chart of Streamlit's own component; for a callback."""
     selection, previous = st.session_state[key].selection, get_picked(key)
     point_ids = tuple(point_id for point in selection.points if (point_id := _point_id(point)) is not None)
     # A click selects one point without a box or a lasso.
@@ -187,6 +192,7 @@ def _remember_static(key: str) -> None:
 
 
 def _point_id(point: Mapping[str, Any]) -> str | None:
+    """Return the id that a picked point has as its customdata; None without one."""
     customdata = point.get("customdata")
     first_value = customdata[0] if isinstance(customdata, list | tuple) and customdata else customdata
     return None if first_value is None or first_value == [] else str(first_value)

@@ -30,6 +30,7 @@ def draw_copy_button(label: str, text: str, key: str) -> None:
 
 
 def _draw_component(name: str, html: str, style_files: tuple[str, ...], key: str, data: dict[str, Any]) -> None:
+    """Draw a small component of the browser from its HTML, styles and script."""
     styles = "".join((FOLDER / style_file).read_text(encoding="utf-8") for style_file in style_files)
     script = (FOLDER / f"{name}.js").read_text(encoding="utf-8")
     # Registered anew in every run: a component belongs to the server's runtime, which outlives no test.

@@ -23,7 +23,7 @@ def draw_wall(
     *,
     label: str,
 ) -> None:
-    """Draw (n, k, k) numbers from 0 to 1; the cells of NaN stay empty.
+    """Draw square matrices of numbers from 0 to 1 as small pictures, (n, k, k); cells of NaN stay empty.
 
     titles: at the mouse and for screen readers; notes: below; on_click: called with a matrix's position before the page
     is drawn again; label: of all, for screen readers.
@@ -46,6 +46,7 @@ def draw_wall(
     data["version"] = hashlib.sha256(repr(data).encode()).hexdigest()[:16]
 
     def report_click() -> None:
+        """Call back with the position of the clicked matrix."""
         position = st.session_state[key].get("clicked")
         # A browser may still show the previous wall, which can have more matrices.
         if isinstance(position, int) and 0 <= position < len(titles):

@@ -56,13 +56,13 @@ def library_url() -> str:
 
 
 def serve_backdrop(digest: str, content: bytes) -> str:
-    """Serve a backdrop, JSON, from now on; return its URL."""
+    """Serve the traces of a backdrop, as JSON, from now on; return their URL."""
     _BACKDROPS[digest] = content
     return f"{_BASE}{BACKDROPS}/{digest}.json"
 
 
 def backdrop_url(digest: str) -> str | None:
-    """Return the URL of a backdrop; None if it is not served."""
+    """Return the URL of a backdrop's traces; None if they are not served yet."""
     return f"{_BASE}{BACKDROPS}/{digest}.json" if digest in _BACKDROPS else None
 
 
@@ -73,6 +73,7 @@ def module_url(name: str) -> str:
 
 @cache
 def _modules_version() -> str:
+    """Return a digest of all scripts, which their URLs have in them, so that browsers may cache them."""
     # One version for all: the scripts import each other by relative URLs.
     files = sorted(MODULE_FOLDER.iterdir())
     return hashlib.sha256(b"".join(file.read_bytes() for file in files if file.is_file())).hexdigest()[:16]
@@ -81,7 +82,7 @@ def _modules_version() -> str:
 def draw_view(
     name: str, key: str, data: dict[str, Any], callbacks: Mapping[str, Callable[[Any], Any]], **options: Any
 ) -> None:
-    """Draw the view of a module: messages carry its data, and a loader of a few lines in place of its script.
+    """Draw a component of the browser: a short loader fetches its script, messages carry its data.
 
     callbacks: take the values that the view reports, by event; options: `isolate_styles` of the component, and those of
     its element.
@@ -99,6 +100,7 @@ def draw_view(
 
 
 def _report(key: str, event: str, callback: Callable[[Any], Any]) -> None:
+    """Call back with the value that the browser reported for an event, if there is one."""
     import streamlit as st
 
     if (value := st.session_state[key].get(event)) is not None:
@@ -106,13 +108,13 @@ def _report(key: str, event: str, callback: Callable[[Any], Any]) -> None:
 
 
 def serve_answer(digest: str, request: Answerable) -> str:
-    """Serve the answer to a request from now on, computed when it is requested; return its URL."""
+    """Serve a request's answer from now on, computed when the browser asks for it; return its URL."""
     _ANSWERS[digest] = request
     return f"{_BASE}{ANSWERS}/{digest}.json"
 
 
 def build_routes(base: str = "") -> list[BaseRoute]:
-    """Build the routes of the server; `is_serving` is True from now on.
+    """Build the server's routes for scripts, backdrops and answers; `is_serving` is True from now on.
 
     base: the path that all of them lie below, with its leading slash, "" for none; it is part of their URLs
     """
@@ -131,6 +133,7 @@ def build_routes(base: str = "") -> list[BaseRoute]:
 
 
 async def _send_library(_: Request) -> Response:
+    """Send the chart library that is installed with plotly."""
     from starlette.responses import FileResponse
 
     file = str(distribution("plotly").locate_file("plotly/package_data/plotly.min.js"))
@@ -138,6 +141,7 @@ async def _send_library(_: Request) -> Response:
 
 
 async def _send_backdrop(request: Request) -> Response:
+    """Send a backdrop's traces, or 404."""
     from starlette.responses import PlainTextResponse, Response
 
     content = _BACKDROPS.get(request.path_params["digest"])
@@ -147,6 +151,7 @@ async def _send_backdrop(request: Request) -> Response:
 
 
 async def _send_module(request: Request) -> Response:
+    """Send a script or style file of the views, or 404."""
     from starlette.responses import FileResponse, PlainTextResponse
 
     file = MODULE_FOLDER / request.path_params["name"]
@@ -158,6 +163,7 @@ async def _send_module(request: Request) -> Response:
 
 
 async def _send_answer(request: Request) -> Response:
+    """Compute and send the answer to a request that a page has offered, or 404."""
     from starlette.concurrency import run_in_threadpool
     from starlette.responses import PlainTextResponse, Response
 
@@ -166,6 +172,7 @@ async def _send_answer(request: Request) -> Response:
         return PlainTextResponse("no such answers", status_code=404)
 
     def compute_body() -> bytes:
+        """Compute the answer and compress it as JSON, in a thread."""
         with jobs.page_turn():
             values = answerable.answer()
         return gzip.compress(json.dumps(values, separators=(",", ":"), ensure_ascii=False).encode(), 5)

@@ -41,7 +41,7 @@ CACHE_TABLE_KEY, CACHE_MESSAGE_KEY = "data.cache.picked", "data.cache.said"
 
 
 def draw() -> None:
-    """Draw sections with their bytes, their items, and the buttons that delete."""
+    """Draw the sections of the cache with their sizes, what is stored, and the buttons that delete."""
     items = inventory.list_items()
     n_free = inventory.count_free_bytes()
     used_text = format_bytes(inventory.count_bytes(items))
@@ -75,7 +75,7 @@ def draw() -> None:
 
 
 def _draw_sections(items: Sequence[Item]) -> None:
-    """Draw every section with its files and bytes."""
+    """Draw the sections of the cache with their numbers of files and sizes."""
     rows = []
     for section in _list_sections(items):
         section_items = [item for item in items if item.section == section]
@@ -86,7 +86,7 @@ def _draw_sections(items: Sequence[Item]) -> None:
 
 
 def _draw_items(items: Sequence[Item], section: str) -> list[Item]:
-    """Draw the items of a section; return the ticked ones."""
+    """Draw the stored items as a table; return the ticked ones."""
     timestamp = datetime.now().timestamp()
     rows = []
     for item in items:
@@ -110,7 +110,7 @@ def _draw_items(items: Sequence[Item], section: str) -> list[Item]:
 
 
 def _draw_delete_buttons(ticked: Sequence[Item], listed: Sequence[Item], items: Sequence[Item], section: str) -> None:
-    """Draw the buttons that delete, each with a confirmation."""
+    """Draw the buttons that delete the ticked or all listed items, each with a confirmation."""
     with st.container(horizontal=True, vertical_alignment="center"):
         with st.popover(f"Delete selected ({len(ticked)})" if ticked else "Delete selected", disabled=not ticked):
             _draw_confirmation(ticked, items, "ticked")
@@ -122,6 +122,10 @@ def _draw_delete_buttons(ticked: Sequence[Item], listed: Sequence[Item], items: 
 
 
 def _draw_confirmation(selected: Sequence[Item], items: Sequence[Item], suffix: str) -> None:
+    """Draw what deleting these items frees and costs, and the button that does it.
+
+    items: all of the cache, as two may share a file; suffix: of the button's key
+    """
     locked = list(filter(_is_locked, selected))
     deleted = [item for item in selected if item not in locked]
     n_in_use = sum(map(_is_in_use, deleted))
@@ -138,6 +142,7 @@ def _draw_confirmation(selected: Sequence[Item], items: Sequence[Item], suffix: 
 
 
 def _remove_items(items: Sequence[Item]) -> None:
+    """Delete items, and keep for the page what was freed or what failed; for a callback."""
     try:
         st.session_state[CACHE_MESSAGE_KEY] = f"{format_bytes(inventory.remove_items(items))} freed"
     except FrontierError as error:
@@ -147,7 +152,7 @@ def _remove_items(items: Sequence[Item]) -> None:
 
 
 def _is_locked(item: Item) -> bool:
-    """Return True if an item must stay: a job uses it, or a present session sent it."""
+    """Return True if an item must not be deleted: a job uses it, or another open session sent it."""
     if item.section == uploads.UPLOADS_SECTION:
         return uploads.belongs_to_others(item.name) or _is_in_use(item)
     if item.section == TRAINED:
@@ -158,7 +163,7 @@ def _is_locked(item: Item) -> bool:
 
 
 def _is_in_use(item: Item) -> bool:
-    """Return True if a corpus that is loaded or loading comes from an item."""
+    """Return True if a corpus that is loaded or loading uses this item of the cache."""
     if item.section == uploads.UPLOADS_SECTION:
         folder = str(home() / item.section / item.name)
         return any(source.path.startswith(folder) for source in corpora.list_sources())
@@ -174,11 +179,12 @@ def _is_in_use(item: Item) -> bool:
 
 
 def _holds_texts(item: Item, loaded: Loaded) -> bool:
-    """Return True if an item was computed from the documents or the queries of a corpus."""
+    """Return True if the item was computed from the documents or the queries of this corpus."""
     return item.facts.get("content") in (loaded.dataset.corpus.digest, loaded.dataset.queries.digest)
 
 
 def _describe_item(item: Item) -> str:
+    """Describe what an item of the cache holds, without naming what belongs to other visitors."""
     facts = item.facts
     if _is_of_others(item):
         return "from another window"
@@ -195,7 +201,7 @@ def _describe_item(item: Item) -> str:
 
 
 def _is_of_others(item: Item) -> bool:
-    """Return True if an item was sent by another session, or computed from such an upload."""
+    """Return True if the item came from another visitor's upload, so that its name must not be shown."""
     if item.section == uploads.UPLOADS_SECTION:
         return uploads.belongs_to_others(item.name)
     sources = (loaded.source for loaded in corpora.list_loaded() if _holds_texts(item, loaded))
@@ -205,14 +211,17 @@ def _is_of_others(item: Item) -> bool:
 
 
 def _list_sections(items: Sequence[Item]) -> list[str]:
+    """Return the sections of the cache that have items."""
     return list(dict.fromkeys(item.section for item in items))
 
 
 def _section_title(section: str) -> str:
+    """Return the display name of a section of the cache."""
     return SECTION_TITLES.get(section, section.capitalize())
 
 
 def _format_age(seconds: float) -> str:
+    """Format how long ago something was used."""
     if seconds < SECONDS_PER_MINUTE:
         return "just now"
     return f"{format_duration(seconds)} ago" if seconds < SECONDS_PER_DAY else f"{seconds / SECONDS_PER_DAY:,.0f} d ago"

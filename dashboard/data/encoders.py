@@ -52,7 +52,7 @@ class EncoderResult:
 
 
 def draw() -> None:
-    """Draw the encoders of the corpus in use beside their comparison."""
+    """Draw the encoders that the corpus is loaded with, the form for another, and their comparison."""
     left_column, right_column = st.columns(2, gap="large")
     with left_column:
         loading.draw_loading()
@@ -89,11 +89,12 @@ def _draw_add_form(loaded: Loaded) -> None:
 
 @st.cache_data(ttl=60, show_spinner=False)
 def _list_local_models() -> tuple[str, ...]:
+    """Return the names of the encoders on this machine, looked up once a minute."""
     return hub.list_local_encoders()
 
 
 def _draw_compare_form(loaded: Loaded) -> tuple[Any, ...] | None:
-    """Draw the form of the comparison; return its settings, None if there is nothing to compare."""
+    """Draw the form that compares encoders; return its settings, None if there is only one."""
     variants = corpora.list_variants(loaded)
     # A comparison needs a second encoder or precision.
     if len(variants) < 2:
@@ -134,11 +135,12 @@ def _draw_compare_form(loaded: Loaded) -> tuple[Any, ...] | None:
 
 
 def _encoder_key(loaded: Loaded) -> str:
+    """Return a key of a corpus and its encoder."""
     return f"{loaded.space.corpus.digest[:16]}.{corpora.compute_encoder_key(loaded)}"
 
 
 def _list_query_sets(variants: Sequence[Loaded]) -> dict[str, str]:
-    """Return the query sets that all spaces can answer, with labels: queries need an encoder in each."""
+    """Return the sets of queries that all encoders can embed, with their labels."""
     dataset, options = variants[0].dataset, {}
     if all(loaded.space.encoder is not None for loaded in variants):
         n_judged = count_judged(dataset)
@@ -151,6 +153,10 @@ def _list_query_sets(variants: Sequence[Loaded]) -> dict[str, str]:
 def _compare_encoders(
     chosen: Mapping[str, Loaded], query_set: str, decoders: Sequence[Decoder], k: int, setup: tuple[Any, ...], job: Job
 ) -> EncoderResult:
+    """Run each decoder with each encoder on the same queries, in a job; return the comparison.
+
+    chosen: name → the corpus by that encoder, the baseline first; setup: kept with the result
+    """
     dataset = next(iter(chosen.values())).dataset
     qrels: Qrels | None = None
     # Documents as queries need no encoder, so corpora with own vectors can be compared.
@@ -168,7 +174,7 @@ def _compare_encoders(
 
 
 def _draw_result(result: EncoderResult, is_stale: bool) -> None:
-    """Draw every decoder with every encoder in one metric, the significance, and the differences."""
+    """Draw the comparison of encoders in one metric; is_stale: True if the form has changed since."""
     study = result.comparison
     if is_stale:
         st.badge("Measured with other settings", icon=":material/history:", color="orange")
@@ -217,7 +223,7 @@ def _draw_result(result: EncoderResult, is_stale: bool) -> None:
 
 
 def _draw_differences(result: EncoderResult, metric: str) -> None:
-    """Draw the queries on which two encoders differ most."""
+    """Draw the queries for which two encoders retrieve the most different documents."""
     comparison = result.comparison
     st.subheader("Where they differ most")
     left_column, right_column = st.columns(2)

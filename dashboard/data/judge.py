@@ -59,7 +59,7 @@ class JudgingTask:
 
 
 def draw() -> None:
-    """Draw the queries, the next document to judge, and the current standing."""
+    """Draw the Judge page: the next document to judge for a query, and which decoder is ahead by now."""
     st.html(JUDGE_CSS)
     left_column, right_column = st.columns([3, 2], gap="large")
     with right_column:
@@ -91,6 +91,7 @@ def draw() -> None:
 
 
 def _get_k() -> int:
+    """Return the set size that is chosen on Explore: so many documents a query are judged."""
     return int(st.session_state.get(decoders.K_KEY, SET_SIZE.default))
 
 
@@ -100,7 +101,10 @@ def _get_name() -> str:
 
 
 def _draw_add_queries(loaded: Loaded, log: JudgingLog, log_queries: Queries) -> None:
-    """Draw the ways to add queries: typed, from a file, those of the corpus."""
+    """Draw the ways to add queries to judge: typed, from a file, those of the corpus.
+
+    log_queries: those that are in the log already
+    """
     st.text_area("Searches, one a line", key=TYPED_KEY, height=160, placeholder="sum without the missing values")
     step_button("Add", "judge.add", _add_typed_queries, log, log_queries, type="primary")
     upload = upload_field(
@@ -121,12 +125,16 @@ def _draw_add_queries(loaded: Loaded, log: JudgingLog, log_queries: Queries) -> 
 
 
 def _add_typed_queries(log: JudgingLog, log_queries: Queries) -> None:
+    """Add the typed queries to the log and empty the field; for a callback."""
     _add_queries(log, lambda: collect_queries(st.session_state[TYPED_KEY].splitlines(), log_queries))
     st.session_state[TYPED_KEY] = ""
 
 
 def _add_queries(log: JudgingLog, read_queries: Any) -> None:
-    """Add queries to the log; for a callback."""
+    """Add queries to the log, and keep what is to be said about them for the page; for a callback.
+
+    read_queries: returns the queries and notices, or raises FrontierError
+    """
     try:
         collected = read_queries()
         log.add_queries(collected.queries)
@@ -136,7 +144,7 @@ def _add_queries(log: JudgingLog, read_queries: Any) -> None:
 
 
 def _find_pool(loaded: Loaded, queries: Queries) -> JudgingTask | None:
-    """Return the systems' lists for the queries once they are computed; draw the job until then."""
+    """Return what there is to judge, from the results of all decoders; None while a job computes it."""
     systems = tuple(dict.fromkeys([decoders.make_baseline(None), *decoders.get_decoders().values()]))
     k = _get_k()
     lists = tuple(runs.read_runs(loaded, queries).values())
@@ -144,6 +152,7 @@ def _find_pool(loaded: Loaded, queries: Queries) -> JudgingTask | None:
     key = (loaded.key, queries.digest, tuple(d.label for d in systems), k, tuple(run.digest for run in lists))
 
     def build_judging_pool(job: Job) -> JudgingTask:
+        """Retrieve each system's documents and order the (query, document) pairs to judge, in a job."""
         vectors = embed_missing(loaded, queries, job)
         found_runs = (*decode_runs(systems, loaded.space, vectors, k), *lists)
         return JudgingTask(vectors, found_runs, order_pairs(build_pool(found_runs, queries.ids, k)))
@@ -153,7 +162,7 @@ def _find_pool(loaded: Loaded, queries: Queries) -> JudgingTask | None:
 
 
 def _draw_next_pair(loaded: Loaded, log: JudgingLog, judgements: Judged, pool: JudgingTask) -> None:
-    """Draw the next pair, a button per grade, and this person's progress."""
+    """Draw the next query and document to judge, a button per grade, and this person's progress."""
     # Without a name each browser session judges for itself, and shares no pairs.
     person = _get_name() or feedback.get_person()
     remaining = judgements.remaining(pool.pairs, person, N_SHARED_PAIRS if _get_name() else 0)
@@ -188,17 +197,18 @@ def _draw_next_pair(loaded: Loaded, log: JudgingLog, judgements: Judged, pool: J
 
 
 def _store_grade(log: JudgingLog, query_id: str, doc_id: str, grade: int | None, person: str) -> None:
-    """Store a grade; for a callback."""
+    """Store a person's grade of a document for a query, None for skipped; for a callback."""
     st.session_state.pop(MESSAGES_KEY, None)
     log.judge(query_id, doc_id, grade, person)
 
 
 def _format_grade(judgement: Judgement) -> str:
+    """Return the name of a grade, "skipped" without one."""
     return "skipped" if judgement.grade is None else GRADE_LABELS[judgement.grade].lower()
 
 
 def _draw_more(loaded: Loaded, log: JudgingLog, judgements: Judged) -> None:
-    """Draw rarely needed controls: more queries, a name, runs of other systems, votes."""
+    """Draw what is rarely needed: further queries, the person's name, runs of other systems, votes."""
     for message in st.session_state.get(MESSAGES_KEY, ()):
         st.text(message)
     for notice in judgements.missing(loaded.space.corpus):
@@ -212,7 +222,7 @@ def _draw_more(loaded: Loaded, log: JudgingLog, judgements: Judged) -> None:
 
 
 def _draw_votes(loaded: Loaded, log: JudgingLog, judgements: Judged) -> None:
-    """Draw the votes of Explore as grades, and the button that adds them."""
+    """Draw the votes given on Explore as grades, and the button that adds them."""
     try:
         converted = convert_votes(feedback.session(loaded.origin), judgements, loaded.dataset.queries)
     except FrontierError as error:
@@ -226,6 +236,7 @@ def _draw_votes(loaded: Loaded, log: JudgingLog, judgements: Judged) -> None:
     draw_columns({"Document": (names, text_column(300)), "Grade": (grades, None)})
 
     def take_over() -> None:
+        """Add the votes, and the queries that they are about, to the judgements."""
         log.add_queries(converted.queries)
         log.add(converted.judgements)
 
@@ -233,7 +244,7 @@ def _draw_votes(loaded: Loaded, log: JudgingLog, judgements: Judged) -> None:
 
 
 def _draw_standing(loaded: Loaded, judged: Judged, pool: JudgingTask) -> None:
-    """Draw the standing of the systems by the grades so far."""
+    """Draw which decoder is ahead by the grades so far, with intervals, and how far people agree."""
     k, run_names = _get_k(), tuple(run.name for run in pool.runs)
     key = (loaded.key, run_names, pool.vectors.digest, len(judged.judgements), k)
 
@@ -272,7 +283,7 @@ def _draw_standing(loaded: Loaded, judged: Judged, pool: JudgingTask) -> None:
 
 
 def _draw_export(loaded: Loaded, judged: Judged) -> None:
-    """Draw the exits: use these judgements, download them, and the next step once they are used."""
+    """Draw the buttons that use or download the judgements, and the next step once they are used."""
     is_used = loaded.origin.source.qrels == str(_export_folder(loaded, judged))
     if is_used:
         splits = loaded.dataset.qrels.items()
@@ -294,23 +305,24 @@ def _draw_export(loaded: Loaded, judged: Judged) -> None:
 
 
 def _export_folder(loaded: Loaded, judgements: Judged) -> Path:
-    """Return the folder of these judgements, named by their content."""
+    """Return the folder that these judgements are exported to; its name is a digest of their content."""
     digest = digest_of([repr(sorted((pair, sorted(by.items())) for pair, by in judgements.grades.items()))])
     return home() / JUDGEMENTS_FOLDER / f"{loaded.space.corpus.digest[:16]}-{digest[:12]}"
 
 
 def _write_export(loaded: Loaded, judgements: Judged) -> Path:
-    """Return that folder, written if it does not exist."""
+    """Export the judgements unless that was done before; return the folder."""
     folder = _export_folder(loaded, judgements)
     return folder if folder.exists() else export_judgements(judgements, folder, loaded.dataset.queries)
 
 
 def _use_judgements(loaded: Loaded, judgements: Judged) -> None:
-    """Load the corpus with the judgements; for a callback."""
+    """Load the corpus again, with these judgements; for a callback."""
     loading.begin_loading(replace(loaded.origin.source, qrels=str(_write_export(loaded, judgements))))
 
 
 def _zip_export(loaded: Loaded, judgements: Judged) -> bytes:
+    """Export the judgements; return them as the bytes of a zip archive."""
     stream, folder = io.BytesIO(), _write_export(loaded, judgements)
     # Sorted, so that the same judgements give the same archive.
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:

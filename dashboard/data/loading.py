@@ -25,7 +25,7 @@ def draw_encoder_field(key: str, default_help: str) -> str:
 
 
 def begin_loading(source: Source, keep_current: bool = False) -> None:
-    """Load a corpus; keep_current: without switching to it."""
+    """Start to load a corpus; keep_current: leave the open one open when it is loaded."""
     job = corpora.find_loading_job(source)
     # A failed load, or a new request for an ended one, reads the files again.
     if job is not None and not job.running and (job.error or not keep_current):
@@ -35,7 +35,7 @@ def begin_loading(source: Source, keep_current: bool = False) -> None:
 
 
 def draw_loading() -> None:
-    """Draw the corpora that this session is loading."""
+    """Draw the corpora that this session is loading, with progress."""
     loading_source = st.session_state.get(LOADING_KEY)
     if loading_source is not None:
         _draw_loading(loading_source)
@@ -47,7 +47,7 @@ def draw_loading() -> None:
 
 
 def _draw_loading(source: Source) -> None:
-    """Draw a loading corpus: its report, its progress, or its end."""
+    """Draw the progress of a load, or why it ended; open the corpus once it is loaded."""
     job = corpora.find_loading_job(source)
     if job is None:  # it ended, and other corpora replaced it
         st.session_state.pop(LOADING_KEY, None)
@@ -66,6 +66,7 @@ def _draw_loading(source: Source) -> None:
     title = f"Loading {source.name}" + (f" with {source.encoder}" if source.encoder != "bundled" else "")
 
     def draw_partial(dataset: Dataset | None) -> None:
+        """Draw the report of what was read, before it is embedded."""
         if dataset is not None and not keeps_current:
             draw_report(dataset)
 
@@ -82,13 +83,14 @@ def _draw_loading(source: Source) -> None:
 
 
 def _close_loading(source: Source, job: Job) -> None:
+    """Close the box of a load that has ended, so that the next one reads again; for a callback."""
     st.session_state.pop(LOADING_KEY, None)
     if not job.is_active:
         corpora.drop_load(source, job)
 
 
 def draw_report(dataset: Dataset) -> None:
-    """Draw counts and the reader's notices."""
+    """Draw how many documents, queries and judgements were read, and what the reader has to say."""
     count_texts = {"documents": f"{len(dataset.corpus):,}", "queries": f"{len(dataset.queries):,}"}
     for split, qrels in dataset.qrels.items():
         count_texts[f"judgements, {split}"] = f"{qrels.count:,} for {counted(len(qrels), 'query', 'queries')}"
@@ -101,7 +103,7 @@ def draw_report(dataset: Dataset) -> None:
 
 
 def draw_current() -> Loaded | None:
-    """Draw and return the session's corpus with its other encoders; None while it is loading."""
+    """Draw the open corpus with its encoders and return it; None while it is loading."""
     st.subheader("Current corpus")
     source = address.get_source()
     job = corpora.get_loading_job(source)
@@ -123,7 +125,7 @@ def draw_current() -> Loaded | None:
 
 
 def draw_encoders(loaded: Loaded) -> None:
-    """Draw the encoders that the corpus is loaded with, and buttons to switch."""
+    """Draw the encoders that the corpus is loaded with, and buttons to switch between them."""
     variants = corpora.list_variants(loaded)
     names = corpora.format_variant_names(variants)
     untrained = loaded.source.without_training

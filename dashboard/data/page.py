@@ -35,7 +35,7 @@ DATA_CSS = """<style>
 
 
 def draw() -> None:
-    """Draw the choice of a corpus in one column; the loading, current and stored ones in the other."""
+    """Draw the Data page: the choice of a corpus at the left, the loading and open ones at the right."""
     st.html(DATA_CSS)
     left_column, right_column = st.columns([2, 1], gap="large")
     with left_column:
@@ -56,6 +56,7 @@ def draw() -> None:
 
 
 def _draw_source() -> Source | None:
+    """Draw the choice of a corpus, built in, uploaded, by path or in an engine; return it, None before."""
     origin = choose("Corpus", [DEMO_WAY, UPLOAD_WAY, PATH_WAY, ENGINE_WAY], "data.way", show_label=True)
     if origin == ENGINE_WAY:
         return _draw_stores()
@@ -102,7 +103,7 @@ def _draw_source() -> Source | None:
 
 
 def _draw_stores() -> Source | None:
-    """Draw the collections of vector engines by their configured names; return the chosen one."""
+    """Draw the collections of vector engines (configured databases); return the chosen one."""
     names = collections()
     if names:
         name = st.selectbox("Collection", names, key="data.store", persist_state="session")
@@ -124,7 +125,8 @@ def _draw_table_source(path: Path) -> Source | None:
     # Vectors have no columns to choose.
     if path.suffix.lower() not in TABLE_SUFFIXES:
         return _draw_encoder(Source(str(path)))
-    separator, guess, table_file = None, "", corpora.inspect_files(Source(str(path))).file
+    table_file = corpora.inspect_files(Source(str(path))).file
+    separator, guess = None, ""
     if path.suffix.lower() == ".csv":
         # Only a changed separator goes to the source: links stay short.
         guess = guess_separator(table_file)
@@ -152,7 +154,7 @@ def _draw_table_source(path: Path) -> Source | None:
 
 
 def _draw_folder_source(path: Path) -> Source | None:
-    """Draw the first documents of a folder in BEIR layout; return the source."""
+    """Draw the first documents of a folder (corpus.jsonl, queries.jsonl, qrels/); return the source."""
     qrels_folders = sorted(inner.name for inner in path.iterdir() if inner.is_dir() and inner.name.startswith("qrels"))
     qrels = qrels_folders[0] if qrels_folders else "qrels"
     if len(qrels_folders) > 1:
@@ -168,7 +170,7 @@ def _draw_folder_source(path: Path) -> Source | None:
 
 
 def _check_source(source: Source) -> Source | None:
-    """Draw the problems of a source and the policy for repeated ids; return it, None if unreadable."""
+    """Read a source and draw its problems and choices; return it with these, None if it is unreadable."""
     inspection = corpora.inspect_files(source)
     if inspection.is_large:
         st.caption("Ids, copies and empty texts of a corpus as large as this are checked while it loads.")
@@ -197,7 +199,7 @@ def _check_source(source: Source) -> Source | None:
 
 
 def _draw_filters(source: Source, columns: Mapping[str, Sequence[str]]) -> tuple[tuple[str, str], ...]:
-    """Draw, for columns of few values, the choice of documents by value; return the filters."""
+    """Draw, for each column of few values, the choice of documents by value; return (column, value) pairs."""
     filters = []
     for column, values in columns.items():
         options = sorted(set(values))
@@ -210,7 +212,7 @@ def _draw_filters(source: Source, columns: Mapping[str, Sequence[str]]) -> tuple
 
 
 def _draw_repeated_choice(source: Source, options: list[str]) -> str | None:
-    """Draw the choice of the policy for repeated ids; return None before it is made."""
+    """Draw the choice of what happens to repeated ids; return None before one is chosen."""
     key = f"data.repeated.{source.path}"
     return st.segmented_control(
         "Repeated ids", options, format_func=REPEATED.__getitem__, key=key, persist_state="session"
@@ -218,7 +220,7 @@ def _draw_repeated_choice(source: Source, options: list[str]) -> str | None:
 
 
 def _draw_kept_columns(path: Path, column_names: list[str]) -> tuple[str, ...]:
-    """Draw the choice of metadata columns to keep; return them."""
+    """Draw the choice of further columns to read with the documents; return their names."""
     if not column_names:
         return ()
     why = "Kept beside the documents and not embedded: for colours of the map, and for groups of queries on Trade-off."
@@ -227,6 +229,7 @@ def _draw_kept_columns(path: Path, column_names: list[str]) -> tuple[str, ...]:
 
 
 def _draw_preview(preview: Preview) -> None:
+    """Draw the first rows of a file."""
     st.caption("First rows" + (f" of {preview.total_rows:,}" if preview.total_rows else ""))
     frame = pd.DataFrame(preview.first_rows, columns=list(dict.fromkeys(preview.columns)))
     draw_table(frame, height=36 * min(6, len(frame) + 1) + 2)

@@ -40,7 +40,7 @@ COMPARE_PASSES = 20
 
 
 def draw_log(history: DriftHistory) -> None:
-    """Draw the log, and the actions on it."""
+    """Draw the list of votes with what can be done to it: undo, download, import."""
     entries = entries_of(history.session, MAX_LISTED_EVENTS) if history.session is not None else ()
     if not entries:
         st.info("This simulation moves more than the shown document, so it has no votes to list.")
@@ -57,7 +57,7 @@ def draw_log(history: DriftHistory) -> None:
 
 
 def _draw_steps(history: DriftHistory, entries: Sequence[Entry]) -> None:
-    """Draw undo of the last vote, this person's before another's, and reset."""
+    """Draw the buttons that undo the last vote (one's own before another's) and reset all."""
     loaded = history.loaded
     person = feedback.get_person()
     last_entry = find_last(entries, person)
@@ -80,12 +80,13 @@ def _draw_steps(history: DriftHistory, entries: Sequence[Entry]) -> None:
 
 
 def find_last(entries: Sequence[Entry], person: str) -> Entry | None:
-    """Find the newest effective entry of a person, else of anybody; entries: newest first."""
+    """Return the newest vote of a person that counts, else the newest of anybody; entries: newest first."""
     effective = [entry for entry in entries if entry.status == "counts"]
     return next((entry for entry in effective if entry.person == person), next(iter(effective), None))
 
 
 def _draw_events(history: DriftHistory, entries: Sequence[Entry]) -> None:
+    """Draw the table of votes, for real feedback with a button on each row that takes it back."""
     key = "drift.log"
     times = [None if entry.time is None else datetime.fromtimestamp(entry.time) for entry in entries]
     columns: dict[str, tuple[list[Any], Any]] = {
@@ -118,6 +119,10 @@ def _draw_events(history: DriftHistory, entries: Sequence[Entry]) -> None:
 
 
 def _toggle_event(key: str, loaded: Loaded, entries: Sequence[Entry]) -> None:
+    """Take back the vote of the clicked row, or bring it back if it was undone; for a callback.
+
+    key: of the button column, where Streamlit stores the click
+    """
     click = st.session_state[key]
     # The log may have changed between drawing and click.
     if click is None or click.row >= len(entries):
@@ -132,7 +137,7 @@ def _toggle_event(key: str, loaded: Loaded, entries: Sequence[Entry]) -> None:
 
 
 def _draw_downloads(history: DriftHistory) -> None:
-    """Draw the downloads: the log, and the current vectors."""
+    """Draw the buttons that download the log and the vectors that feedback has moved."""
     session, name = history.feedback, "feedback" if history.is_live else "simulated-feedback"
     with st.container(horizontal=True, vertical_alignment="center"):
         for label, file_name, mime in (
@@ -146,14 +151,16 @@ def _draw_downloads(history: DriftHistory) -> None:
 
 
 def _write_file(session: orag.Session, name: str) -> bytes:
+    """Return the bytes of a download: the log for a .jsonl name, else the moved vectors."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / name
+        # `orag` is the engine's package of feedback.
         (orag.save if path.suffix == ".jsonl" else orag.export)(session, path)
         return path.read_bytes()
 
 
 def _draw_import(history: DriftHistory) -> None:
-    """Draw the import of a log in place of this corpus's own, which is backed up."""
+    """Draw the upload of a log that replaces this corpus's own one, of which a backup is written."""
     with st.expander("Import a log"):
         upload = upload_field("Log (.jsonl)", type=["jsonl"], key="drift.import")
         if upload is None:
@@ -173,6 +180,10 @@ def _draw_import(history: DriftHistory) -> None:
 
 
 def _read_log(raw: bytes, loaded: Loaded) -> tuple[orag.Session, tuple[Notice, ...]]:
+    """Read an uploaded log; return its feedback on this corpus, and notices of what does not fit.
+
+    Raises DataError if the log is damaged or moves a document to infinity.
+    """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "imported.jsonl"
         path.write_bytes(raw)
@@ -182,7 +193,7 @@ def _read_log(raw: bytes, loaded: Loaded) -> tuple[orag.Session, tuple[Notice, .
 
 
 def _check_finite(session: orag.Session) -> None:
-    """Raise DataError if vectors are not finite: nothing could be computed with them."""
+    """Raise DataError if feedback has moved a document so far that its numbers are infinite or undefined."""
     # An overflow to infinity is what the check looks for.
     with np.errstate(over="ignore"):
         rows = np.flatnonzero(~np.isfinite(session.vectors).all(axis=1))
@@ -195,7 +206,7 @@ def _check_finite(session: orag.Session) -> None:
 
 
 def draw_replace(loaded: Loaded, session: orag.Session, name: str, on_done: Callable[[], None] | None = None) -> None:
-    """Draw the button that replaces the corpus's feedback by a session, after a confirmation.
+    """Draw the button that puts this feedback in place of the corpus's own, after a confirmation.
 
     name: of the button's key; on_done: called afterwards.
     """
@@ -220,7 +231,7 @@ def replace_feedback(loaded: Loaded, session: orag.Session) -> Path | None:
 
 
 def draw_snapshots(history: DriftHistory) -> None:
-    """Draw the forms that take, compare and restore snapshots."""
+    """Draw the forms that take a snapshot of the log, compare two and restore one."""
     session = history.feedback
 
     def take_snapshot() -> None:
@@ -236,7 +247,7 @@ def draw_snapshots(history: DriftHistory) -> None:
     positions = {visible(name): position for name, position in session.snapshots.items()}
     moments = {START_POINT: 0, **positions, NOW_POINT: session.position}
     names = list(moments)
-    # Only the two fixed moments exist, no snapshot yet.
+    # Two names are the start and now: there is no snapshot yet.
     if len(names) == 2:
         st.caption("A snapshot names this moment of the log (orag.snapshot). Undo and reset keep it.")
     first_column, second_column, restore_column = st.columns([2, 2, 3], vertical_alignment="bottom")
@@ -253,6 +264,7 @@ def draw_snapshots(history: DriftHistory) -> None:
 
 
 def _draw_comparison(history: DriftHistory, first: int, second: int) -> None:
+    """Draw what changed in documents and votes between two steps of the log."""
     session = history.feedback
     key = ("between", session.digest, first, second, history.queries is not None)
     effort = COMPARE_PASSES * history.space.vectors.numel()
@@ -276,6 +288,7 @@ def _draw_comparison(history: DriftHistory, first: int, second: int) -> None:
 
 
 def _compare_moments(history: DriftHistory, first_step: int, second_step: int) -> tuple[Between, orag.Diff]:
+    """Compare the documents and votes at two steps of the log."""
     session = history.feedback
     first, second = (state_at(session, step) for step in (first_step, second_step))
     difference = compare_states(

@@ -53,7 +53,7 @@ PARAM_LABELS = {
 
 
 def ask(loaded: Loaded) -> SimulationRequest:
-    """Draw the form; the request may be impossible, and `forecast` raises then."""
+    """Draw the form of a simulation; return its settings. Impossible ones raise only in `forecast`."""
     key, splits = corpus_key(loaded), list_splits(loaded)
     columns = st.columns(FIELDS_PER_ROW, vertical_alignment="bottom")
     learn: str = select(
@@ -109,7 +109,10 @@ def list_decoders() -> tuple[Decoder, ...]:
 
 
 def _draw_variant(loaded: Loaded, judged: bool) -> dict[str, Any]:
-    """Draw the reranker and the arrival of documents; return fields of a request."""
+    """Draw the less usual settings (reranker, new documents, hops); return fields of a request.
+
+    judged: True if a split's judgements vote, False if documents are their own queries
+    """
     columns = st.columns(FIELDS_PER_ROW, vertical_alignment="bottom")
     values: dict[str, Any] = {}
     rerankers = [NO_RERANKER, *RERANKERS, *(methods("scorer") if judged else ())]
@@ -134,7 +137,7 @@ def _draw_variant(loaded: Loaded, judged: bool) -> dict[str, Any]:
 
 
 def _draw_preset() -> Preset:
-    """Draw the choice of a preset, and its parameters."""
+    """Draw the choice of a preset of learning, and its parameters; return it with the changes."""
     params = {param.name: param for param in params_of(Preset)}
     columns = st.columns(FIELDS_PER_ROW, vertical_alignment="bottom")
     why = "\n\n".join(f"**{name}**: {note}" for name, note in NOTES.items())
@@ -149,7 +152,7 @@ def _draw_preset() -> Preset:
 
 
 def _apply_preset() -> None:
-    """Set the widgets to the preset, before they are drawn."""
+    """Set the widgets to the values of the chosen preset; for a callback."""
     preset = PRESETS[st.session_state.get(_field_key("preset"), next(iter(PRESETS)))]
     for name, value in preset.as_json().items():
         # Presets define learning, not the length of a run.
@@ -158,8 +161,9 @@ def _apply_preset() -> None:
 
 
 def _draw_params(params: Sequence[Param]) -> Mapping[str, Any]:
-    """Draw parameters in rows; ineffective ones are left out and keep their default."""
+    """Draw parameters in rows; return their values, without those that have no effect now."""
     state = st.session_state
+    # A parameter may require a value of another one, as (name, value): else it has no effect.
     active = [
         p for p in params if p.requires is None or state.get(_field_key(p.requires[0]), p.requires[1]) == p.requires[1]
     ]
@@ -180,4 +184,5 @@ def _draw_param(param: Param, container: Any) -> Any:
 
 
 def _field_key(name: str) -> str:
+    """Return the session key of a field of this form."""
     return f"{FORM_PREFIX}.{name}"

@@ -62,12 +62,12 @@ class DriftHistory:
 
     @property
     def space(self) -> Space:
-        """Space with Θ₁."""
+        """The corpus with its documents as embedded, before any feedback (Θ₁)."""
         return self.loaded.space
 
     @property
     def feedback(self) -> orag.Session:
-        """Session. Raises ValueError if the feedback cannot be replayed."""
+        """The session of feedback. Raises ValueError if a simulation cannot be replayed as one."""
         if self.session is None:
             raise ValueError("this simulation cannot be replayed as feedback")
         return self.session
@@ -91,13 +91,14 @@ class DriftHistory:
         return next((drift for drift in self.drifts if drift.step == step), None)
 
     def start_at(self, step: int) -> Space:
-        """Return the documents available at a step, with their first vectors."""
+        """Return the documents that exist at a step, with their vectors before any feedback."""
         return self.space if self.simulated is None else self.simulated.find_stock(step).space
 
     def space_at(self, step: int) -> Space:
-        """Return the documents available at a step, with their vectors then."""
+        """Return the documents that exist at a step, with their vectors at that step."""
 
         def build() -> Space:
+            """Move the documents to their vectors at the step; rows: those that exist by then."""
             rows = None if self.simulated is None else self.simulated.find_stock(step).rows
             vectors = self.vectors(step)
             return adapted(self.start_at(step), vectors if rows is None else vectors[rows])
@@ -106,19 +107,19 @@ class DriftHistory:
 
     @cached_property
     def unexplored(self) -> Mapping[str, tuple[float | None, ...]]:
-        """Measures without exploration, one value per measured step."""
+        """Measure → what it would be if the best document were always shown; one value per step."""
         if self.simulated is None:
             return {}
         return {"success": top_success(self.simulated, [drift.step for drift in self.drifts])}
 
     @cached_property
     def exploration_cost(self) -> tuple[str, ...]:
-        """Cost of exploration, in sentences."""
+        """Sentences about what it cost to show documents at random rather than the best one."""
         return () if self.simulated is None else exploration(self.simulated).sentences
 
     @cached_property
     def origin(self) -> DriftBaseline:
-        """Baseline that answers are compared with."""
+        """State before feedback, with the answers of the queries, that drift is measured from."""
         # A job hands over the baseline that it measured with.
         if self.known_origin is not None:
             return self.known_origin
@@ -132,18 +133,20 @@ class VectorStates(Sequence[tuple[int, np.ndarray]]):
     """Steps of a history with the vectors at each, made on access, as all together may be large."""
 
     def __init__(self, history: DriftHistory) -> None:
+        """Wrap a history; no vectors are computed yet."""
         self._history = history
 
     def __len__(self) -> int:
         return len(self._history.steps)
 
     def __getitem__(self, index: Any) -> Any:
+        """Return a step and the documents' vectors at it."""
         step = self._history.steps[index]
         return step, self._history.vectors(step)
 
 
 def from_simulation(outcome: SimulationOutcome, note: str = "") -> DriftHistory:
-    """Return the history of a simulation."""
+    """Return the history of the documents in a finished simulation."""
     simulated, request = outcome.simulated, outcome.request
     snapshots = {snapshot.step: snapshot for snapshot in simulated.snapshots}
     start = simulated.begun
@@ -177,7 +180,7 @@ def cached_or_job(
     table_name: str = DRIFT_MEMO,
     max_entries: int = MAX_DRIFT_RESULTS,
 ) -> T | None:
-    """Return a cached or quickly computed result; None while a job computes it, with its progress.
+    """Return a result that is cached or quickly computed; None while a job computes it.
 
     purpose, title: of that job
     work: takes `progress` and `stop`
@@ -199,7 +202,7 @@ def cached_or_job(
 
 
 def draw_step(history: DriftHistory) -> int:
-    """Draw the slider over the steps, by default at the last one; return the step."""
+    """Draw the slider over the steps of a history; return the chosen one, by default the last."""
     if len(history.steps) < 2:
         return history.last_step
     slider_key = step_key(history)
@@ -213,7 +216,7 @@ def draw_step(history: DriftHistory) -> int:
 
 
 def step_key(history: DriftHistory) -> str:
-    """Return the session key of the slider."""
+    """Return the session key of the slider over a history's steps."""
     return f"drift.step.{history.key[:16]}"
 
 

@@ -37,12 +37,13 @@ ENCODERS_PURPOSE, OUTCOMES_TABLE, MAX_OUTCOMES = "drift.encoders", "drift.encode
 
 
 def draw_map(history: DriftHistory, question: Question | None) -> None:
-    """Draw the map with its controls; while it plays, every second."""
+    """Draw the map with arrows from where documents were to where they are; redraw it while it plays."""
     playing = st.session_state.get(PLAYING_KEY) == history.key
     st.fragment(_draw_step, run_every=PLAY_INTERVAL if playing else None)(history, question)
 
 
 def _draw_step(history: DriftHistory, question: Question | None) -> None:
+    """Draw the map and the measures at one step; it runs every second while the history plays."""
     if st.session_state.pop(TOGGLED_KEY, False):
         st.rerun()  # whether it is drawn every second is decided outside of this fragment
     _advance(history)
@@ -81,7 +82,7 @@ def _draw_controls(history: DriftHistory) -> tuple[str, int]:
 
 
 def _toggle_play(history: DriftHistory) -> None:
-    """Start to play, from the start if the end was displayed; or stop."""
+    """Start to play, from the first step if the last one was shown; or stop playing."""
     st.session_state[TOGGLED_KEY] = True
     if st.session_state.get(PLAYING_KEY) == history.key:
         st.session_state[PLAYING_KEY] = None
@@ -94,7 +95,7 @@ def _toggle_play(history: DriftHistory) -> None:
 
 
 def _advance(history: DriftHistory) -> None:
-    """Go one step on while it plays; the first picture is of the first step."""
+    """Show the next step if the history plays, and stop playing at the last one."""
     if st.session_state.get(PLAYING_KEY) != history.key or st.session_state.pop(FIRST_PICTURE_KEY, False):
         return
     key = step_key(history)
@@ -107,7 +108,10 @@ def _advance(history: DriftHistory) -> None:
 
 
 def _find_paths(history: DriftHistory, layout: maps.Layout, longer: bool) -> tuple[Trajectories, float] | None:
-    """Return the arrows and their magnification; None while a job computes them."""
+    """Return the arrows, and the factor by which they are drawn longer; None while a job computes them.
+
+    longer: True to magnify them
+    """
     key, states = ("arrows", history.key, layout.digest), VectorStates(history)
     # Amount of work: comparing all numbers is quick, summing those of moved documents is not.
     start_vectors = history.space.matrix.on_cpu.numpy()
@@ -118,12 +122,14 @@ def _find_paths(history: DriftHistory, layout: maps.Layout, longer: bool) -> tup
     paths = cached_or_job(key, "drift.arrows", title, work, effort, PATHS_TABLE, MAX_PATHS)
     if paths is None:
         return None
+    # Arrows are lengthened in proportion to the larger side of the map.
     return paths.lengthen(float(np.ptp(layout.points, axis=0).max())) if longer else (paths, 1.0)
 
 
 def _draw_arrows(
     history: DriftHistory, question: Question | None, corpus_map: CorpusMap, paths: Trajectories, step: int
 ) -> Picked:
+    """Draw the map with its arrows at a step; return what was clicked."""
     loaded, layout = history.loaded, corpus_map.layout
     arrows = paths.arrows(paths.steps.index(step))
     document_names = [name_document(loaded, int(row)) for row in arrows["row"]]
@@ -135,6 +141,7 @@ def _draw_arrows(
 
 
 def _format_caption(layout: maps.Layout, paths: Trajectories, factor: float) -> str:
+    """Describe the map and its arrows in a line; factor: by which the arrows are drawn longer."""
     if not len(paths.rows):
         return f"{describe_map(layout)} · Nothing has moved."
     factor_text = f", ×{factor:g}" if factor > 1 else ""
@@ -143,7 +150,7 @@ def _format_caption(layout: maps.Layout, paths: Trajectories, factor: float) -> 
 
 
 def _draw_document(loaded: Loaded, paths: Trajectories, selection: Picked) -> None:
-    """Draw the clicked document, and its distance."""
+    """Draw the text of the clicked document, and how far it has moved."""
     row_index = -1 if selection.clicked is None else int(selection.clicked)
     if not 0 <= row_index < len(loaded.space):
         return
@@ -156,7 +163,7 @@ def _draw_document(loaded: Loaded, paths: Trajectories, selection: Picked) -> No
 
 
 def list_variants(history: DriftHistory) -> dict[str, Loaded]:
-    """Return the corpus by its other encoders, by name; {} for people's feedback, which has one encoder."""
+    """Return the corpus as embedded by other encoders, by name; {} unless it is a plain simulation."""
     request = history.request
     # A shortened corpus exists for one encoder only.
     if request is None or request.words is not None:
@@ -167,7 +174,7 @@ def list_variants(history: DriftHistory) -> dict[str, Loaded]:
 
 
 def draw_both(history: DriftHistory) -> None:
-    """Draw the map with both encoders' arrows, once the simulation has run on the other."""
+    """Draw the same simulation with two encoders on one map, to compare where documents go."""
     variants = list_variants(history)
     name: str = select("Beside", list(variants), "drift.encoders.other")
     variant, request = variants[name], history.request
@@ -182,6 +189,7 @@ def draw_both(history: DriftHistory) -> None:
     simulated, layout = outcome.simulated, corpus_map.layout
 
     def compare() -> DriftComparison:
+        """Compare how the documents move with either encoder, by rotating one's vectors onto the other's."""
         start_vectors = simulated.begun.origin
         current_vectors = history.vectors(history.last_step).astype(np.float64)
         return compare_encoders_drift(
@@ -211,7 +219,7 @@ def draw_both(history: DriftHistory) -> None:
 
 
 def _find_outcome(request: SimulationRequest, variant: Loaded, name: str) -> SimulationOutcome | None:
-    """Return the same simulation on the other encoder; None until it has run."""
+    """Return the result of the simulation on another encoder; draw the button that runs it until then."""
     memo = session_memo(OUTCOMES_TABLE, MAX_OUTCOMES)
     return JobPanel(
         purpose=ENCODERS_PURPOSE,
@@ -227,7 +235,8 @@ def _find_outcome(request: SimulationRequest, variant: Loaded, name: str) -> Sim
 
 
 def _format_quality(name: str, checkpoints: tuple[RoundMetrics, ...]) -> str:
-    """Format an encoder's quality with its first decoder before and after feedback."""
+    """Format the nDCG of an encoder before and after feedback, "" if it was not measured."""
+    # Queries that got no votes are the fair measure, if any were held out.
     part = HELD_OUT if checkpoints[0].cell(part=HELD_OUT) is not None else STREAM
     first_cell, last_cell = (checkpoints[index].cell(part=part) for index in (0, -1))
     if first_cell is None or last_cell is None:

@@ -29,7 +29,7 @@ DOCUMENT_PX = 215
 
 
 def draw_movers(history: DriftHistory) -> None:
-    """Draw two tables, and the text of the clicked document or query."""
+    """Draw the documents that moved most and the queries whose results changed most, at a chosen step."""
     with st.container(width=520):
         step = draw_step(history)
     drift = history.drift_at(step)
@@ -49,7 +49,7 @@ def draw_movers(history: DriftHistory) -> None:
 
 
 def draw_documents(key: str, rows: Sequence[Moved] | None) -> None:
-    """Draw documents with their distances, None if not measured; the clicked one is displayed below."""
+    """Draw a table of moved documents, and the text of the clicked one below it; rows: None if unmeasured."""
     st.markdown("**Documents that moved most**")
     if rows is None:
         st.caption("This moment is not measured yet.")
@@ -84,7 +84,7 @@ def draw_documents(key: str, rows: Sequence[Moved] | None) -> None:
 def draw_queries(
     history: DriftHistory, key: str, get_rows: Callable[[], Sequence[ChangedQuery]], period: str = ""
 ) -> None:
-    """Draw queries with the overlap of their answers; the clicked one becomes the session's.
+    """Draw a table of queries by how much of their results stayed; a click makes one the session's query.
 
     get_rows: makes the rows, where queries are followed; period: between which moments
     """
@@ -113,7 +113,7 @@ def draw_queries(
 
 
 def _ask_query(loaded: Loaded, key: str, rows: Sequence[ChangedQuery]) -> None:
-    """Make the clicked query the session's."""
+    """Make the clicked query the session's; for a callback."""
     index = find_click(key, st.session_state[key], len(rows))
     if index is None:
         return
@@ -128,7 +128,7 @@ def _ask_query(loaded: Loaded, key: str, rows: Sequence[ChangedQuery]) -> None:
 
 
 def draw_results(history: DriftHistory, question: Question | None) -> None:
-    """Draw a table for each decoder with the changes of its set since the start."""
+    """Draw how each decoder's results for the query have changed since the start."""
     if question is None:
         st.info("Pick a query to see how its results changed.")
         return
@@ -153,7 +153,7 @@ def draw_results(history: DriftHistory, question: Question | None) -> None:
 def _compare_answers(
     history: DriftHistory, decoder: Decoder, query: Embeddings, question: Question, step: int
 ) -> ThenNow:
-    """Return a decoder's answer at a step, with the changes since the start."""
+    """Compare a decoder's results at a step with those at the start; cached."""
     qrels_digest = question.qrels.digest if question.qrels is not None else ""
     key = ("then and now", history.key, decoder.label, query.digest, qrels_digest, question.k, step)
 
@@ -166,7 +166,7 @@ def _compare_answers(
 
 
 def _draw_changes(history: DriftHistory, decoder: Decoder, comparison: ThenNow, step: int) -> None:
-    """Draw the documents that came, went or changed ranks, and the change of the metrics."""
+    """Draw the documents that came, went or changed ranks, and how the metrics changed."""
     spec, figures = decoder.select.spec, comparison.card
     draw_method_heading(spec.name, f"{decoders.format_title(decoder)} {history.describe(step)}")
     moved = [row for row in comparison.rows if row.change != 0]

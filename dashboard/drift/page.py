@@ -42,7 +42,7 @@ SOURCE_KEY, VIEW_KEY = "drift.source", "drift.view"
 
 
 def draw_drift(loaded: Loaded, question: Question | None) -> None:
-    """Draw the main area of Drift."""
+    """Draw the main area of Drift: how the documents have moved by feedback, real or simulated."""
     # Drift starts from the corpus as embedded, with live feedback on or off.
     loaded = loaded.origin
     try:
@@ -76,7 +76,7 @@ def draw_drift(loaded: Loaded, question: Question | None) -> None:
 
 
 def _format_lights(drift: Drift) -> list[str]:
-    """Format badges of the health by the longest vector, and of the hub alarm."""
+    """Format two warnings as badges: vectors grown long, and documents that too many queries find (hubs)."""
     colour, icon = HEALTH_LIGHTS[drift.light]
     alarm = [":red-badge[:material/hub: Hub alarm]"] if drift.alarm else []
     if drift.light == "green":
@@ -85,19 +85,24 @@ def _format_lights(drift: Drift) -> list[str]:
 
 
 def _list_views(history: DriftHistory, question: Question | None, loaded: Loaded) -> dict[str, Callable[[], Any]]:
+    """Return the views of Drift by name, each as a function that draws it."""
+
     def draw_quality() -> None:
+        """Draw the quality of the decoders over time, from real votes or from a simulation."""
         if history.is_live:
             timeline.draw_log_quality(history)
         else:
             timeline.draw_quality(history.checkpoints, name_decoders(history.decoders), history.k, history.unit)
 
     def draw_votes() -> None:
+        """Draw the votes, and for a simulation of this corpus the button that adopts its embeddings."""
         feedback_log.draw_log(history)
         # Documents that were cut for a simulation are another corpus.
         if history.session is not None and not history.is_live and history.space.corpus == loaded.space.corpus:
             feedback_log.draw_replace(history.loaded, history.session, "use", use_feedback)
 
     def use_feedback() -> None:
+        """Show the real feedback from the next run on, with the documents as it has moved them."""
         # From the next run on, and at the documents as they are now.
         st.session_state[f"{SOURCE_KEY}.True"] = OWN_FEEDBACK
         feedback.turn_on()

@@ -49,24 +49,27 @@ class SimulationRequest(JobRequest):
 
     @property
     def variant(self) -> dict[str, Any]:
-        """Arguments of `simulate` beyond Algorithm 1, without the hops."""
+        """Arguments of `simulate` that go beyond the basic algorithm: reranker and arriving documents."""
         names = ("reranker", "candidates", "arrivals", "newcomers", "updates")
         return {name: getattr(self, name) for name in names}
 
     @property
     def split_names(self) -> tuple[str, ...]:
-        """Splits for learning and for measuring; none for documents as their own queries."""
+        """Names of the splits that vote and that are only measured; none if documents are the queries."""
         return tuple(split for split in (self.learn, self.report) if split)
 
     def expand_hops(self, loaded: Loaded) -> tuple[Loaded, Mapping[str, tuple[str, ...]] | None]:
-        """Return the corpus with the simulated queries, and the hops of each question. Raises DataError."""
+        """Return the corpus with each step of a question as a query, and the steps by question.
+
+        Unchanged and None if questions are asked as a whole. Raises DataError if the plans cannot be read.
+        """
         if not self.by_hops:
             return loaded, None
         expanded = expand_plans(loaded.dataset, loaded.source.path)
         return replace(loaded, dataset=expanded.dataset, queries=None), expanded.hops
 
     def forecast(self, loaded: Loaded) -> Forecast:
-        """Forecast the work of the simulation. Raises DataError, also if the splits share a query."""
+        """Forecast how much work the simulation is. Raises DataError, also if the splits share a query."""
         loaded, hops = self.expand_hops(loaded)
         deployment = Deployment.build(self.reranker, self.candidates, self.arrivals, self.newcomers)
         # Called for its errors: impossible arrivals are refused before the run.
@@ -83,7 +86,7 @@ class SimulationRequest(JobRequest):
         return forecast(query_ids, loaded.space.corpus.position, qrels, n_decoders=len(self.decoders), **options)
 
     def file(self, loaded: Loaded) -> Path:
-        """Return its file while it is stopped."""
+        """Return the file that a stopped simulation leaves, to be resumed."""
         return cache.open_section(SIMULATIONS_SECTION) / f"{self.digest(loaded)}.npz"
 
 
@@ -102,7 +105,7 @@ class SimulationOutcome:
 
 
 def run_simulation(request: SimulationRequest, loaded: Loaded, job: Job) -> SimulationOutcome:
-    """Simulate, resuming from a file; checkpoints go to job.partial."""
+    """Run a simulation in a job, resuming from its file; measurements go to job.partial."""
     key, state_file, full_corpus = request.digest(loaded), request.file(loaded), loaded
     loaded, hops = request.expand_hops(_shorten_corpus(loaded, request.words, job))
     held_out: Qrels | None = None
@@ -148,7 +151,7 @@ def run_simulation(request: SimulationRequest, loaded: Loaded, job: Job) -> Simu
 
 
 def _shorten_corpus(loaded: Loaded, n_words: int | None, job: Job) -> Loaded:
-    """Return the corpus with its documents cut to `n_words`, embedded again."""
+    """Return the corpus with its documents cut to `n_words` and embedded again; unchanged for None."""
     encoder = loaded.space.encoder
     if n_words is None or encoder is None:
         return loaded
@@ -159,7 +162,7 @@ def _shorten_corpus(loaded: Loaded, n_words: int | None, job: Job) -> Loaded:
 
 
 def find_probes(loaded: Loaded, split: str, job: Job, available: Embeddings | None = None) -> tuple[Embeddings, Qrels]:
-    """Return the probe queries and their judgements.
+    """Return the queries by which drift is measured, always the same sample, and their judgements.
 
     split: to sample from with a fixed seed, "" for documents as their own queries
     available: vectors of all its queries, None where the job finds or makes them

@@ -30,7 +30,7 @@ _EXAMPLES: SharedJobs[str] = SharedJobs(3)
 
 
 def draw_simulation(loaded: Loaded) -> DriftHistory | None:
-    """Draw the form with its forecast; return the history of the last simulation."""
+    """Draw the form of a simulation and its job; return the history of the last one, None without."""
     panel = _get_panel(loaded)
     job = None if panel is None else panel.job
     outcomes: dict[str, SimulationOutcome] = st.session_state.setdefault(OUTCOMES_KEY, {})
@@ -54,6 +54,7 @@ def draw_simulation(loaded: Loaded) -> DriftHistory | None:
 
 
 def _draw_form(loaded: Loaded) -> None:
+    """Draw the settings, what the simulation would take, and the button that runs or resumes it."""
     request = form.ask(loaded)
     failed, resumes = False, False
     try:
@@ -77,7 +78,7 @@ def _draw_form(loaded: Loaded) -> None:
 
 
 def _format_forecast(loaded: Loaded, request: SimulationRequest) -> str:
-    """Format the work of a simulation, and its time if another simulation was timed."""
+    """Describe how much work a simulation is, and how long it takes if this machine's pace is known."""
     forecast = request.forecast(loaded)
     left_text = f" {forecast.left_out:,} without a relevant document are left out." if forecast.left_out else ""
     time_text = ""
@@ -98,12 +99,13 @@ def _format_forecast(loaded: Loaded, request: SimulationRequest) -> str:
 
 
 def _get_panel(loaded: Loaded) -> JobPanel[SimulationOutcome] | None:
-    """Return the panel of the last started simulation, if it is of this corpus."""
+    """Return the job panel of the simulation that was started last; None if it was of another corpus."""
     panel: JobPanel[SimulationOutcome] | None = st.session_state.get(STARTED_KEY)
     return panel if panel is not None and panel.key == loaded.key else None
 
 
 def _start_simulation(loaded: Loaded, request: SimulationRequest) -> None:
+    """Start the simulation in a job of this session, and remember its panel."""
     panel = st.session_state[STARTED_KEY] = JobPanel(
         purpose=SIMULATION_PURPOSE,
         key=loaded.key,
@@ -116,7 +118,7 @@ def _start_simulation(loaded: Loaded, request: SimulationRequest) -> None:
 
 
 def draw_example(loaded: Loaded) -> DriftHistory | None:
-    """Return the example, started by itself if it takes seconds; until then draw its progress."""
+    """Return the history of a small example simulation; until it has run, draw it and return None."""
     job = find_example_job(loaded)
     request = make_example_request(loaded) if job is None else job.key
     panel = SharedPanel(
@@ -147,7 +149,7 @@ def find_example_job(loaded: Loaded) -> Job | None:
 
 
 def make_example_request(loaded: Loaded) -> SimulationRequest:
-    """Make a short simulation on the first judged split, else on documents as their own queries."""
+    """Return the settings of a short simulation: on judged queries, else on documents as queries."""
     dataset = loaded.dataset
     splits = form.list_splits(loaded)
     first_split = find_first_split(dataset)

@@ -43,7 +43,7 @@ def draw_sparklines(
     step: int | None = None,
     unexplored: Mapping[str, Sequence[float | None]] = MappingProxyType({}),
 ) -> None:
-    """Draw the chosen measures with their values at a step, by default the last one.
+    """Draw small line charts of the chosen measures over all steps, with the values at one step.
 
     unexplored: measure → its values without exploration, one per step.
     """
@@ -75,7 +75,7 @@ def draw_sparklines(
 
 
 def draw_quality(checkpoints: Sequence[RoundMetrics], labels: Mapping[str, tuple[str, str]], k: int, unit: str) -> None:
-    """Draw the quality of every decoder over time, on all, frequent and rare queries side by side."""
+    """Draw the quality of every decoder over time, for all queries and by how often they are asked."""
     if not checkpoints:
         return
     # All checkpoints have the same parts.
@@ -102,7 +102,7 @@ def draw_quality(checkpoints: Sequence[RoundMetrics], labels: Mapping[str, tuple
 
 
 def draw_regret(history: DriftHistory) -> None:
-    """Draw the regret against the oracle and the best in hindsight, and its bound."""
+    """Draw the regret of a simulation: the loss beyond that of a learner who knew more, and its bound."""
     simulated = history.simulated
     if simulated is None:
         return
@@ -125,10 +125,11 @@ def draw_regret(history: DriftHistory) -> None:
 
 
 def panel_arguments(request: SimulationRequest, loaded: Loaded) -> dict[str, Any]:
-    """Return a simulation panel's work, partial results and wording."""
+    """Return the arguments of a JobPanel for a simulation: its work, partial results and wording."""
     decoder_names, k = name_decoders(request.decoders), request.k
 
     def draw(checkpoints: Sequence[RoundMetrics]) -> None:
+        """Draw the results so far: measures of drift, or the decoders' quality."""
         if choose("So far", ("Measures", "Decoders"), "drift.so_far", persist=False) == "Decoders":
             draw_quality(checkpoints, decoder_names, k, ROUNDS_UNIT)
         else:
@@ -143,7 +144,7 @@ def panel_arguments(request: SimulationRequest, loaded: Loaded) -> dict[str, Any
 
 
 def draw_log_quality(history: DriftHistory) -> None:
-    """Draw the quality at the moments of the log, and the job that measures missing ones."""
+    """Draw the decoders' quality at steps of the log, and the job that measures the missing ones."""
     split = find_split(history.loaded)
     if not split:
         st.info("Decoder quality needs judged queries, and this corpus has none.")
@@ -156,6 +157,7 @@ def draw_log_quality(history: DriftHistory) -> None:
     job = jobs.find_job(QUALITY_PURPOSE, key, stop_other=True)
 
     def list_measured() -> list[RoundMetrics]:
+        """Return the measurements that exist by now, those of a running job too, in order of the steps."""
         # Finished moments of a running job count as soon as they come.
         measured.update({keys[checkpoint.step]: checkpoint for checkpoint in (job and job.partial) or ()})
         return [measured[keys[step]] for step in history.steps if keys[step] in measured]
@@ -164,6 +166,7 @@ def draw_log_quality(history: DriftHistory) -> None:
     missing = [step for step in history.steps if keys[step] not in measured]
 
     def draw(_: object = None) -> None:
+        """Draw the measurements that exist; the argument that a job panel passes is not used."""
         if rows := list_measured():
             done = f"{len(rows)} of {len(history.steps)} moments"
             st.text(f"{done}, on the judged queries of {visible(split)}.")
@@ -190,7 +193,7 @@ def draw_log_quality(history: DriftHistory) -> None:
 
 
 def _can_measure(history: DriftHistory) -> bool:
-    """Return True if the decoders have everything they need; draw what they lack."""
+    """Return True if the decoders can run on this corpus; draw the reason if they cannot."""
     try:
         for decoder in history.decoders:
             decoders.check_decoder(decoder, history.space)
@@ -201,6 +204,7 @@ def _can_measure(history: DriftHistory) -> bool:
 
 
 def _measure_log(history: DriftHistory, split: str, steps: list[int], job: Job) -> bool:
+    """Measure the decoders' quality at steps of the log, in a job; each result goes to job.partial."""
     queries, qrels = find_probes(history.loaded, split, job)
     session = history.feedback
     start = history.known_origin or beginning(session, queries, qrels)

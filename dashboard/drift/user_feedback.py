@@ -43,7 +43,7 @@ class Probes(NamedTuple):
 
 
 def load_history(loaded: Loaded) -> DriftHistory | None:
-    """Return the feedback on this corpus; None without any, with a hint how to give some."""
+    """Return the feedback that people gave on this corpus; None without any, with a hint how to give some."""
     try:
         session, notices = feedback.session(loaded), feedback.list_notices(loaded)
     except FrontierError as error:
@@ -86,25 +86,26 @@ def load_history(loaded: Loaded) -> DriftHistory | None:
 
 
 def find_split(loaded: Loaded) -> str:
-    """Return the split of the probes: the first one, "" for documents as their own queries."""
+    """Return the split whose queries measure the drift, the first one; "" if documents are the queries."""
     split = find_first_split(loaded.dataset)
     return split if split in form.list_splits(loaded) else ""
 
 
 def compute_log_digests(session: orag.Session, steps: Sequence[int]) -> Mapping[int, str]:
-    """Return step → digest of the log up to there, which later records do not change."""
+    """Return step → digest of the log up to that step, under which measurements are cached."""
     space, settings = session.space, repr((session.preset, session.temperature))
     ids = [record.id for record in session.records]
     return {step: digest_of([space.embeddings.digest, space.corpus.digest, settings, *ids[:step]]) for step in steps}
 
 
 def _get_probes(session: orag.Session, split: str) -> Probes | None:
+    """Return the queries that measure the drift, if this session has embedded them for this start."""
     start, probes = st.session_state.get(PROBES_KEY, (None, None))
     return probes if start == _start_key(session, split) else None
 
 
 def _start_key(session: orag.Session, split: str) -> Hashable:
-    """Return the key of the start of drift."""
+    """Return a key of the state that drift is measured from, before any feedback."""
     space = session.space
     return space.embeddings.digest, space.corpus.digest, split, session.temperature, session.preset.seed
 
@@ -112,7 +113,7 @@ def _start_key(session: orag.Session, split: str) -> Hashable:
 def _measure_missing(
     loaded: Loaded, session: orag.Session, split: str, keys: Mapping[int, Hashable], measured: Memo[Any, Drift]
 ) -> None:
-    """Measure missing moments in a job."""
+    """Measure in a job the drift at steps that have no measurement yet; store what is finished."""
     # The newest first, as people look at it first.
     missing = [step for step in sorted(keys, reverse=True) if keys[step] not in measured]
     if not missing:
@@ -137,6 +138,7 @@ def _measure_missing(
 def _measure_steps(
     loaded: Loaded, session: orag.Session, split: str, missing: list[int], known_probes: Probes | None, job: Job
 ) -> Probes:
+    """Measure the drift at steps of the log, in a job; return the queries it was measured with."""
     # Probes are embedded once per session and corpus.
     if known_probes is None:
         queries, qrels = find_probes(loaded, split, job)

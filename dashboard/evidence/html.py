@@ -13,6 +13,7 @@ from engine.views.evidence import command, facts, figures, headline
 
 
 def evidence(measured: str | None, out: str) -> None:
+    """Write judged claims as an HTML page: those in the file `measured`, else the newest stored ones."""
     text = Path(measured).read_text(encoding="utf-8") if measured else None
     report = next(iter(list_reports().values())) if text is None else parse_report(text)
     write_text(out, build_page(report))
@@ -20,7 +21,7 @@ def evidence(measured: str | None, out: str) -> None:
 
 
 def build_page(report: Report) -> str:
-    """Build the report as HTML: counts, then every claim, which opens; its charts draw without a network."""
+    """Build the page of judged claims as HTML: counts, then every claim, which opens on a click."""
     header_cells, *count_rows = report.table()
     counts = [_format_cells(map(escape_html, header_cells), "th"), *map(_format_cells, count_rows)]
     # The first claim with a chart brings the chart library for all.
@@ -39,11 +40,12 @@ def build_page(report: Report) -> str:
 
 
 def _format_cells(cells: Iterable[Any], tag_name: str = "td") -> list[str]:
+    """Wrap each cell of a table in a tag."""
     return [f"<{tag_name}>{cell}</{tag_name}>" for cell in cells]
 
 
 def _format_claim(row: JudgedClaim, has_library: bool) -> str:
-    """Format a claim that opens: charts, facts, command, reason, figures."""
+    """Format a claim that opens on a click: charts, facts, command, reason, figures."""
     effects, contents = row.ruling.effects, []
     charts = plot_curves(row.ruling.curves, dark=False) + ([plot_effects(effects, is_dark=False)] if effects else [])
     for position, figure in enumerate(charts):

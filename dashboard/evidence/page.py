@@ -19,7 +19,7 @@ LINE_CSS = "<style>[class*=st-key-evidence-] summary {opacity: 1}</style>"
 
 
 def draw_evidence() -> None:
-    """Draw the page."""
+    """Draw the Evidence page: claims of the papers with the verdicts of our measurements."""
     st.html(LINE_CSS)
     reports = list_reports()
     report = reports[select("Measured on", reports, "evidence.report", label_visibility="collapsed")]
@@ -33,6 +33,7 @@ def draw_evidence() -> None:
 
 @st.fragment
 def _draw_claims(report: Report) -> None:
+    """Draw the claims, filtered by paper and verdict."""
     # Verdicts that no claim has are left out.
     verdict_titles = {ALL_CLAIMS: f"All {len(report.rows)}"}
     for short, count in report.counts().items():
@@ -57,7 +58,7 @@ def _draw_claims(report: Report) -> None:
 
 
 def _draw_claim(row: JudgedClaim) -> None:
-    """Draw a claim as a line that opens."""
+    """Draw a claim as a line that opens: its chart, its facts, and the command that measures it."""
     name, effects = row.claim.id, row.ruling.effects
     claim_text = f":{COLOURS[row.short]}-badge[{row.short}] {row.claim.sentence}"
     claim_line = st.expander(claim_text, key=f"evidence.{name}", on_change="rerun", type="compact")

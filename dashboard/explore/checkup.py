@@ -46,7 +46,7 @@ class CheckUpResult:
 
 
 def find_check_up(loaded: Loaded, k: int, depth: int | None) -> CheckUpResult | None:
-    """Return the check-up, computed once a session; None if queries must be embedded first."""
+    """Return the check-up of many queries' results, computed once a session; None if it needs a job."""
     key, cached = _check_up_key(loaded, k, depth), session_memo(CHECKUP_TABLE, MAX_CHECKUPS)
     if key in cached:
         result: CheckUpResult = cached[key]
@@ -60,7 +60,7 @@ def find_check_up(loaded: Loaded, k: int, depth: int | None) -> CheckUpResult | 
 
 
 def draw_check_up(loaded: Loaded, question: Question, *_: object) -> None:
-    """Draw the headline, and every query's set as a small heat map, the most redundant first."""
+    """Draw how redundant the results of many queries are, a square each, the worst first."""
     confirm.rerun_if_stale()
     with st.spinner("Checking queries"):
         result = find_check_up(loaded, question.k, question.depth)
@@ -92,15 +92,16 @@ def draw_check_up(loaded: Loaded, question: Question, *_: object) -> None:
 
 
 def _format_figures(checked: CheckUp, position: int) -> str:
-    """Format a query's figures in words."""
+    """Format how redundant one query's results are: near-duplicate pairs, groups of them, diversity."""
     pairs = counted(int(checked.pairs[position]), "near-duplicate pair")
     groups = f" in {counted(int(checked.groups[position]), 'group')}" if checked.groups[position] else ""
     spread = checked.ilad[position]
+    # NaN, which differs from itself, stands for a set too small to have a diversity.
     return f"{pairs}{groups}" + (f" · ILAD {spread:.3f}" if spread == spread else "")
 
 
 def _check_up_panel(loaded: Loaded, question: Question) -> JobPanel[CheckUpResult]:
-    """Return the job that embeds the queries first."""
+    """Return the panel of the job that embeds the queries and then checks their results."""
 
     def run_job(job: Job) -> CheckUpResult:
         queries = _sample_queries(loaded)[0]
@@ -112,6 +113,7 @@ def _check_up_panel(loaded: Loaded, question: Question) -> JobPanel[CheckUpResul
 
 
 def _check_up_key(loaded: Loaded, set_size: int, depth: int | None) -> tuple[object, ...]:
+    """Return the key of a check-up: all that its result depends on."""
     return loaded.key, loaded.space.embeddings.encoder, _get_split(loaded), _clip_k(set_size), depth
 
 
@@ -126,7 +128,7 @@ def _clip_k(set_size: int) -> int:
 
 
 def _sample_queries(loaded: Loaded) -> tuple[Queries | None, str | None, int]:
-    """Return a sample of the queries, their split, and their number; None for documents as queries."""
+    """Return a sample of the labelled queries, their split, and the number of all; None without any."""
     dataset, split = loaded.dataset, _get_split(loaded)
     queries = dataset.judged(split) if split else dataset.queries
     # A click must be able to open any of them, so pickers' limits apply.
@@ -137,6 +139,7 @@ def _sample_queries(loaded: Loaded) -> tuple[Queries | None, str | None, int]:
 
 
 def _run_check_up(loaded: Loaded, vectors: Embeddings | None, set_size: int, depth: int | None) -> CheckUpResult:
+    """Measure how redundant the results of sampled queries are; documents stand in for missing queries."""
     queries, split, n_queries = _sample_queries(loaded)
     if queries is None or vectors is None:
         vectors = build_document_variants([loaded.space], MAX_DOCUMENTS)[0].queries

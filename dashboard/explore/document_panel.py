@@ -42,12 +42,12 @@ class OpenDocument:
 
 
 def open_document(loaded: Loaded, question: Question, row_index: int, source: str = "") -> None:
-    """Open a document of the corpus in the panel; source: the decoder in whose set it was clicked."""
+    """Open a document in the panel; source: the decoder in whose list it was clicked."""
     st.session_state[PANEL_KEY] = OpenDocument(loaded.space.corpus.digest, question.text, row_index, source)
 
 
 def current_document(loaded: Loaded, question: Question) -> OpenDocument | None:
-    """Return the document opened last for this query, None without one."""
+    """Return the document that is open for this query; None if there is none."""
     document: OpenDocument | None = st.session_state.get(PANEL_KEY)
     if document is not None and (document.corpus, document.query) == (loaded.space.corpus.digest, question.text):
         return document
@@ -60,7 +60,7 @@ def close_panel() -> None:
 
 
 def draw_panel(loaded: Loaded, question: Question, answers: Mapping[str, Answer]) -> None:
-    """Draw the panel of the document opened last, with each decoder's reason."""
+    """Draw the open document: its text, votes, and why each decoder has it or not."""
     document = current_document(loaded, question)
     if document is None:
         return
@@ -87,7 +87,7 @@ def draw_panel(loaded: Loaded, question: Question, answers: Mapping[str, Answer]
 
 
 def _draw_reason(answer: Answer, explanation: Why) -> None:
-    """Draw the reason why a decoder has the document or not."""
+    """Draw in words why a decoder has the document or not."""
     sign = method_style(answer.name).sign
     rank_text = "" if explanation.rank is None else f" #{explanation.rank}"
     lines = [f"{sign} {answer.title}{rank_text}. {describe_reasons(explanation)}"]
@@ -107,7 +107,7 @@ def _draw_reason(answer: Answer, explanation: Why) -> None:
 def _format_relevance(
     loaded: Loaded, question: Question, row_index: int, answers: Mapping[str, Answer], explanation: Why
 ) -> str:
-    """Format a document's relevance by the first scorer, its rank, and its judgement."""
+    """Format how relevant a document is: by score, rank and judgement."""
     # The scorer is named only if a decoder has another one.
     has_others = any(answer.relevance is not None for answer in answers.values())
     scorer = f" by {decoders.first_scorer().spec.title}" if has_others else ""

@@ -51,7 +51,7 @@ def draw_options(answers: dict[str, Answer], baseline: str) -> None:
 
 
 def draw_map_view(loaded: Loaded, question: Question, answers: dict[str, Answer], baseline: str) -> None:
-    """Draw the map with every decoder's set beside the selected document or lasso."""
+    """Draw the map with every decoder's documents, and beside it the clicked document or the lasso's."""
     map_column, side_column = st.columns([5, 2], gap="medium")
     with side_column, st.container(horizontal=True, vertical_alignment="bottom"):
         colour = select("Colour by", [NO_COLOUR, CLUSTER_COLOUR, *loaded.space.corpus.metadata], COLOUR_KEY)
@@ -67,6 +67,7 @@ def draw_map_view(loaded: Loaded, question: Question, answers: dict[str, Answer]
 
 
 def _draw_map(loaded: Loaded, question: Question, answers: dict[str, Answer], chart: CorpusMap, colour: str) -> Picked:
+    """Draw the map with the query, every decoder's documents and the relevant ones; return the clicks."""
     key = f"map.{loaded.space.embeddings.digest[:12]}"  # clicks on one corpus are meaningless on another
     corpus, layout, dark = loaded.space.corpus, chart.layout, is_dark()
     judged = question.qrels.relevant(question.id) if question.qrels is not None else ()
@@ -79,6 +80,7 @@ def _draw_map(loaded: Loaded, question: Question, answers: dict[str, Answer], ch
     query = place_query(loaded.space, question, layout)
 
     def marks(rows: list[int]) -> Marks:
+        """Return the documents of these rows with their places and titles, to be highlighted."""
         xy = np.array(list(map(places.__getitem__, rows)), dtype=float).reshape(-1, 2)
         return Marks(xy, list(map(str, rows)), [name_document(loaded, row_index) for row_index in rows])
 
@@ -121,7 +123,10 @@ def _draw_map(loaded: Loaded, question: Question, answers: dict[str, Answer], ch
 
 
 def _get_extent(question: Question, layout: maps.Layout, marked: list[np.ndarray]) -> np.ndarray:
-    """Return the corners that contain all marks of a query so far, (2, 2): a slider must not move the map."""
+    """Return the corners of a map that shows everything marked for this query so far, (2, 2).
+
+    It only grows, so that the map stays still while a slider moves.
+    """
     key = (layout.digest, query_digest(question))
     frames, extent = session_memo("map.frames", MAX_PLACES), np.stack(marked)
     frames[key] = np.concatenate([extent, frames[key]]) if key in frames else extent
@@ -131,14 +136,14 @@ def _get_extent(question: Question, layout: maps.Layout, marked: list[np.ndarray
 
 
 def _mark_set(name: str, answer: Answer, rows: list[int]) -> dict[str, Any]:
-    """Return a decoder's set, as the overlay takes it."""
+    """Return a decoder's documents with its colour and symbol, as the browser's overlay takes them."""
     style = method_style(answer.name)
     mark_style = {"sign": style.sign, "symbol": style.symbol, "light": style.light, "dark": style.dark}
     return {"key": name, "title": answer.title, "rows": rows, **mark_style}
 
 
 def _locate_rows(loaded: Loaded, layout: maps.Layout, rows: list[int]) -> dict[int, np.ndarray]:
-    """Return positions of documents; those that a sampled map lacks are computed once."""
+    """Return row → its position on the map; documents that a sampled map lacks are placed now."""
     places: dict[int, np.ndarray] = get_or_compute("map.places", layout.digest, dict, max_entries=1)
     if missing := [row_index for row_index in rows if row_index not in places]:
         with jobs.page_turn():
@@ -147,19 +152,19 @@ def _locate_rows(loaded: Loaded, layout: maps.Layout, rows: list[int]) -> dict[i
 
 
 def _parse_row(loaded: Loaded, point_id: str | None) -> int | None:
-    """Return the row index of a point's document; None for no point, or one of another corpus."""
+    """Return the row of a clicked point; None for no point, or for one of another corpus."""
     row_index = None if point_id is None else int(point_id)
     return row_index if row_index is not None and row_index < len(loaded.space) else None
 
 
 def _find_neighbours(loaded: Loaded, row_index: int) -> list[tuple[int, float]]:
-    """Return (row, similarity) of the nearest documents; the last result is cached."""
+    """Return the documents nearest to one, as (row, similarity); the last result is cached."""
     key = (loaded.space.embeddings.digest, row_index)
     return get_or_compute("near", key, lambda: maps.find_neighbours(loaded.space, row_index, N_NEAREST), max_entries=1)
 
 
 def _describe_view(chart: CorpusMap) -> str:
-    """Describe the map: its projection, its size, and its fidelity."""
+    """Describe the map in a line: its projection, its size, and how faithful it is."""
     layout, size_text = chart.layout, f"{chart.layout.of:,} documents"
     # A large corpus is mapped by a sample, which the caption must say.
     if layout.sampled:
@@ -171,7 +176,7 @@ def _describe_view(chart: CorpusMap) -> str:
 
 
 def _draw_selection(loaded: Loaded, selection: Picked) -> None:
-    """Draw the lasso's documents, or the clicked (or hovered) document with its true neighbours."""
+    """Draw the documents inside the lasso, or the clicked or hovered one with its nearest neighbours."""
     if selection.selected:
         _list_documents(loaded, [int(row) for row in selection.selected if int(row) < len(loaded.space)])
         return

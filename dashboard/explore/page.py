@@ -59,7 +59,7 @@ VIEWS = {
 
 @st.fragment
 def draw_explore(loaded: Loaded, question: Question) -> None:
-    """Draw the main area of Explore."""
+    """Draw the main area of Explore: each decoder's results for the question, and the chosen view."""
     confirm.rerun_if_stale()
     is_released = st.session_state.pop(RELEASED_KEY, False)
     with st.container(key="explore"):
@@ -77,6 +77,10 @@ def draw_explore(loaded: Loaded, question: Question) -> None:
 
 
 def _draw_answers(loaded: Loaded, question: Question, is_released: bool) -> None:
+    """Compute and draw the answers of all chosen decoders, and below them the chosen view.
+
+    is_released: True just after a slider was released; its change is then marked
+    """
     tiles, bar, below = (st.container(), st.container(horizontal=True, vertical_alignment="center"), st.container())
     specs = methods("selector")
     names = list(specs)
@@ -141,7 +145,7 @@ def _draw_settings(loaded: Loaded) -> None:
 def _answer_or_last(
     loaded: Loaded, question: Question, method_name: str, decoder: Decoder, errors: dict[str, str]
 ) -> Answer | None:
-    """Return a decoder's answer; if it fails, add the reason to `errors` and return its last answer."""
+    """Return a decoder's answer; if it fails, note the reason in `errors` and return its last answer."""
     last_answers: dict[str, tuple[tuple[Any, ...], Answer]] = st.session_state.setdefault("good", {})
     query_parts = (loaded.space.embeddings.digest, loaded.state, question.text, question.k, question.depth)
     try:
@@ -163,7 +167,7 @@ def draw_tiles(
     errors: Mapping[str, str],
     is_released: bool,
 ) -> None:
-    """Draw each decoder's figures and sliders, whose every position is drawn in the browser.
+    """Draw a tile for each decoder: its figures, and sliders that answer in the browser at once.
 
     errors: by decoder, the reason for no answer at its setting; its last answer is drawn instead
     is_released: True just after a slider was released
@@ -195,6 +199,7 @@ def draw_tiles(
         data["headline"] = check_up and check_up.headline
 
     def step_to(direction: int) -> None:
+        """Go to the next or previous query; direction 0 opens the check-up of all queries."""
         if direction:
             confirm.take_step(lambda: step_query(loaded, direction))
         else:
@@ -206,7 +211,10 @@ def draw_tiles(
 def _build_tile(
     loaded: Loaded, question: Question, key: str, result: Answer, forms: dict[str, tuple[str, Param]]
 ) -> dict[str, Any]:
-    """Build a decoder's figures, and its sliders, each with the address of its answers at every position."""
+    """Build the data of a decoder's tile; each slider has addresses of the answers at its positions.
+
+    forms: filled with the widget key and declaration of each slider's parameter
+    """
     stage, values, sliders = result.stage, values_of(result.stage), []
     extra = {"relevant": question.relevant_ids, "scores": None if result.relevance is None else result.relevance.score}
     for param in stage.spec.params:
@@ -234,7 +242,7 @@ def _build_tile(
 
 
 def _commit_sliders(forms: Mapping[str, Mapping[str, tuple[str, Param]]], message: Mapping[str, Any]) -> None:
-    """Set the parameters to the released sliders; forms: widget key and declaration of each."""
+    """Take over the positions of released sliders as the parameters; for a callback."""
     st.session_state[RELEASED_KEY] = True
     # Reports may arrive out of order: the number never falls.
     st.session_state[SERIAL_KEY] = max(int(message["serial"]), st.session_state.get(SERIAL_KEY, 0))

@@ -20,7 +20,7 @@ HELP = "The engine looks at all documents in place of its index, until nothing i
 
 
 def draw_proofs(loaded: Loaded, question: Question, answers: Mapping[str, Answer]) -> None:
-    """Draw which answers hold for all documents, and a button that proves the others."""
+    """Draw which answers from a vector engine hold for all its documents, and a button that proves others."""
     reach = loaded.reach
     if reach is None:
         return
@@ -55,10 +55,11 @@ def draw_proofs(loaded: Loaded, question: Question, answers: Mapping[str, Answer
 def _proof_panel(
     reach: Reach, corpus: Loaded, question: Question, answers: Sequence[Answer]
 ) -> JobPanel[list[Ranking]]:
-    """Return the job that proves answers."""
+    """Return the panel of the job that proves these answers."""
     query = as_embeddings(corpus, question)
 
     def prove(job: Job) -> list[Ranking]:
+        """Prove each answer by asking the engine until no unseen document could change it."""
         proofs = []
         for n_done, answer in enumerate(answers):
             job.report(n_done, len(answers), f"proving {answer.title}")

@@ -35,7 +35,7 @@ PAIR_KEY, SETS_KEY = "redundancy.pair", "redundancy.beside"
 
 
 def draw_options(answers: Mapping[str, Answer], baseline: str) -> None:
-    """Draw the choice of the sets beside the baseline's, if not all fit."""
+    """Draw the choice of decoders to compare with the baseline, if not all fit."""
     other_names = _list_others(answers, baseline)
     if len(other_names) < MAX_SETS:
         return
@@ -47,11 +47,12 @@ def draw_options(answers: Mapping[str, Answer], baseline: str) -> None:
 
 
 def _list_others(answers: Mapping[str, Answer], baseline: str) -> list[str]:
+    """Return the names of all answers but the baseline's."""
     return [name for name in answers if name != baseline]
 
 
 def _list_sets(answers: Mapping[str, Answer], baseline: str) -> list[str]:
-    """Return the baseline and the chosen sets, by default the first that fit."""
+    """Return the names of the compared answers, the baseline first."""
     other_names = _list_others(answers, baseline)
     if len(other_names) < MAX_SETS:
         return [baseline, *other_names]
@@ -61,7 +62,7 @@ def _list_sets(answers: Mapping[str, Answer], baseline: str) -> list[str]:
 
 
 def draw_redundancy(loaded: Loaded, question: Question, answers: Mapping[str, Answer], baseline: str) -> None:
-    """Draw a heat map for each set, its statistics, and the clicked pair of documents.
+    """Draw how similar the documents within each set are: heat maps, statistics, and the clicked pair.
 
     answers: by selector in display order, including the baseline's.
     """
@@ -126,10 +127,10 @@ def _draw_set(loaded: Loaded, question: Question, name: str, answer: Answer, red
 
 
 def _open_clicked(loaded: Loaded, question: Question, picked: live_plot.Picked) -> None:
-    """Open the pair of a cell that was clicked in this run."""
+    """Open the two documents of the cell that was clicked since the last run."""
     if picked.clicks != st.session_state.get(f"{PAIR_KEY}.clicks", 0):
         st.session_state[f"{PAIR_KEY}.clicks"] = picked.clicks
-        # A browser may still send rows of the previous corpus.
+        # A cell's id is "row:row"; a browser may still send rows of the previous corpus.
         parts = (picked.clicked or "").split(":")
         rows = [int(part) for part in parts if part.isdecimal() and int(part) < len(loaded.space)]
         if len(rows) == 2:
@@ -137,11 +138,12 @@ def _open_clicked(loaded: Loaded, question: Question, picked: live_plot.Picked) 
 
 
 def _open_pair(loaded: Loaded, question: Question, first_row: int, second_row: int) -> None:
+    """Remember a pair of documents (rows) as the open one for this query."""
     st.session_state[PAIR_KEY] = (loaded.space.corpus.digest, question.text, first_row, second_row)
 
 
 def _get_pair(loaded: Loaded, question: Question, sets: Mapping[str, Redundancy]) -> tuple[int, int]:
-    """Return the pair clicked last for this query, else the most similar pair of all sets."""
+    """Return the rows of two documents: those clicked last for this query, else the most similar ones."""
     corpus, query_text, first_row, second_row = st.session_state.get(PAIR_KEY, ("", "", 0, 0))
     if (corpus, query_text) == (loaded.space.corpus.digest, question.text):
         return first_row, second_row
@@ -153,7 +155,7 @@ def _get_pair(loaded: Loaded, question: Question, sets: Mapping[str, Redundancy]
 def _draw_pair(
     loaded: Loaded, question: Question, answers: Mapping[str, Answer], sets: Mapping[str, Redundancy]
 ) -> None:
-    """Draw two documents side by side, their similarity, and their ranks in every set."""
+    """Draw two documents side by side, how similar they are, and their ranks in every set."""
     pair = _get_pair(loaded, question, sets)
     with page_turn():
         similarity = similarities(loaded.space, pair)[0, 1]

@@ -41,7 +41,7 @@ FIGURE_SPACE = "\u2007"
 
 
 def draw_lists(loaded: Loaded, question: Question, answers: Mapping[str, Answer], baseline: str) -> None:
-    """Draw the ranked lists, the missed documents, and at the side the open document."""
+    """Draw each decoder's ranked list, the relevant documents that all missed, and the open document."""
     document = document_panel.current_document(loaded, question)
     votes = None
     if feedback.is_live():
@@ -53,6 +53,7 @@ def draw_lists(loaded: Loaded, question: Question, answers: Mapping[str, Answer]
     lists = vote_buttons.list_rankings(answers)
 
     def on_opened(message: Mapping[str, Any]) -> None:
+        """Open the document that was clicked, or close the panel if the message has no row."""
         row_index = message["row"]
         if row_index is None:
             document_panel.close_panel()
@@ -60,6 +61,7 @@ def draw_lists(loaded: Loaded, question: Question, answers: Mapping[str, Answer]
             document_panel.open_document(loaded, question, row_index, str(message["source"]))
 
     def on_voted(message: Mapping[str, Any]) -> None:
+        """Store a vote on a document, with the list in which it was seen."""
         row_index, kind = message["row"], message["kind"]
         if row_index in range(len(loaded.space)) and kind in (vote_buttons.UP, vote_buttons.DOWN):
             seen = vote_buttons.find_list(row_index, lists, str(message["source"]))
@@ -80,7 +82,7 @@ def draw_table_view(loaded: Loaded, question: Question, answers: Mapping[str, An
 
 
 def draw_metrics(loaded: Loaded, question: Question, answers: dict[str, Answer], baseline: str) -> None:
-    """Draw a row for each decoder, a column for each metric."""
+    """Draw the metrics of each decoder's set as a table."""
     rows, baseline_ranking = [], answers[baseline].ranking
     for answer in answers.values():
         with page_turn():
@@ -99,13 +101,14 @@ def draw_metrics(loaded: Loaded, question: Question, answers: dict[str, Answer],
 
 
 def _draw_side(loaded: Loaded, question: Question, answers: Mapping[str, Answer]) -> None:
+    """Draw, beside the results, the open document and what the last vote changed."""
     document_panel.draw_panel(loaded, question, answers)
     confirm.show_error("This feedback was not taken.")
     live_feedback.draw_effect(loaded, question, answers)
 
 
 def _draw_merged(loaded: Loaded, question: Question, answers: Mapping[str, Answer], baseline: str) -> None:
-    """Draw every document that any decoder returned, a column for each decoder."""
+    """Draw all returned documents in one table, with a column of ranks for each decoder."""
     rankings = {name: answer.ranking for name, answer in answers.items()}
     with page_turn():
         rows = merge_rankings(loaded.space, question.vector, question.id, rankings, baseline, question.qrels)
@@ -117,6 +120,7 @@ def _draw_merged(loaded: Loaded, question: Question, answers: Mapping[str, Answe
     max_rank = max((entry.rank or 0 for row in rows for entry in row.places.values()), default=0)
 
     def pad_rank(entry: Place) -> str:
+        """Format a rank with leading spaces as wide as digits, so that texts sort as numbers do."""
         return FIGURE_SPACE * (len(str(max_rank)) - len(str(entry.rank)) if entry.rank else 0) + str(entry)
 
     # Scores of different scorers are not comparable: the column is then the inner product.
@@ -140,7 +144,7 @@ def _draw_merged(loaded: Loaded, question: Question, answers: Mapping[str, Answe
 
 
 def _draw_missed(heading: str, documents: Sequence[tuple[str, int | None]]) -> None:
-    """Draw the names of relevant documents that were not returned, the most relevant first."""
+    """Draw the names of relevant documents that no decoder returned, the most similar to the query first."""
     names = []
     for doc_id, rank in documents[:MAX_MISSED]:
         names.append(f"{doc_id} ({'not in the corpus' if rank is None else f'relevance rank {rank:,}'})")

@@ -19,7 +19,7 @@ from engine.wording import power
 
 
 def draw_weights(loaded: Loaded, question: Question, answers: Mapping[str, Answer], baseline: str) -> None:
-    """Draw the path with the current λ₁, and beside it the accuracy of the paper's solver on this corpus."""
+    """Draw the documents' weights at every λ₁, and beside it how accurate the paper's solver is."""
     names = [name for name in answers if answers[name].stage.has_weights()]
     if not names:
         titles = [spec.title for spec in methods("selector").values() if spec.cls.has_weights()]
@@ -42,6 +42,7 @@ def draw_weights(loaded: Loaded, question: Question, answers: Mapping[str, Answe
 
 
 def _draw_path(loaded: Loaded, question: Question, answer: Answer, path: WeightPath, min_l1: float) -> None:
+    """Draw the documents' weights over λ₁, down to min_l1, with the current λ₁ marked."""
     ranking, info = answer.ranking, answer.ranking.info[0]
     if not len(path):
         st.info("No document scores above the lowest λ₁: there is no weight to show.")

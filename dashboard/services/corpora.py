@@ -60,7 +60,7 @@ class Inspection:
         return sum(size for _, _, size in self.file_states) > MAX_INSPECTED_BYTES
 
     def read_dataset(self, source: Source) -> Dataset | FrontierError:
-        """Read the data set of a source with this path; return the error if it cannot be read."""
+        """Return the data set of a source, read once, or the error that says why it cannot be read."""
         from engine.errors import FrontierError
 
         if source not in self.datasets:
@@ -73,7 +73,7 @@ class Inspection:
         return self.datasets[source]
 
     def take_dataset(self, source: Source) -> Dataset | None:
-        """Return the data set read for a source; None if there is none or the files have changed."""
+        """Return the data set that was read for a source; None if it was not read or the files have changed."""
         from engine.values import Dataset
 
         data = self.datasets.get(source.without_encoder)
@@ -105,7 +105,7 @@ def list_start_sources() -> list[Source]:
 
 
 def load_start_corpora() -> None:
-    """Load the corpora that this server serves, one after the other."""
+    """Load the corpora that this server serves, one after the other; return when all have ended."""
     for source in list_start_sources():
         job = get_loading_job(source)
         job.join()
@@ -114,7 +114,7 @@ def load_start_corpora() -> None:
 
 
 def report_health() -> dict[str, Any]:
-    """Report the state of the corpora that this server serves, with the names of those in memory.
+    """Report if the corpora that this server serves are loaded, for a health check.
 
     status: "ok" once each has been loaded, "failed" if one could not be, else "loading"; `failed` names those.
     """
@@ -132,7 +132,7 @@ def report_health() -> dict[str, Any]:
 
 
 def inspect_files(source: Source) -> Inspection:
-    """Read the files of a source's path for this session, again if they have changed since."""
+    """Return this session's view of a source's files, made anew if they have changed since."""
     from engine.data.files import HeldFile
     from engine.data.tables import TEXT_SUFFIXES
 
@@ -148,7 +148,7 @@ def inspect_files(source: Source) -> Inspection:
 
 
 def _list_file_states(path: Path) -> tuple[tuple[str, int, int], ...]:
-    """Return name, modification time and bytes of each file that a corpus is read from."""
+    """Return name, modification time and size of a corpus's files, to see whether one has changed."""
     paths = [path] if path.is_file() else sorted((*path.glob("*"), *path.glob("*/*.tsv")))
     stats = [(str(file), file.stat()) for file in paths if file.is_file()]
     return tuple((name, stat.st_mtime_ns, stat.st_size) for name, stat in stats)
@@ -179,7 +179,7 @@ def list_other_loads(used: Source | None) -> list[tuple[Source, Job]]:
 
 
 def may_see_load(source: Source, job: Job, path: str) -> bool:
-    """Return True if this session may see a corpus being loaded: its paths are known, or this session typed them."""
+    """Return True if this session may see a load: its paths are public, or this session asked for it."""
     shared = source.path == path and not any(map(roots.is_model_folder, (source.encoder, source.qrels)))
     return shared or source in _START_SOURCES or jobs.is_subscribed(job)
 
@@ -200,7 +200,7 @@ def list_sources() -> list[Source]:
 
 
 def list_variants(loaded: Loaded) -> list[Loaded]:
-    """Return this corpus by each encoder that the session may know of, `loaded` first."""
+    """Return this corpus as embedded by each encoder that the session may see, `loaded` first."""
     # The first variant of an encoder wins, so that the open one is listed once, and first.
     by_encoder = {compute_encoder_key(loaded): loaded}
     for source, job in list_loads():
@@ -219,7 +219,7 @@ def format_encoder_name(name: str) -> str:
 
 
 def format_variant_names(variants: Sequence[Loaded]) -> list[str]:
-    """Name the variants by encoder, dtype and training, and by the weights' digest if two are alike."""
+    """Name each variant of a corpus by encoder, number format and training; equal names get a digest."""
     names, suffixes = [], []
     for variant in variants:
         encoder = variant.space.encoder
@@ -232,7 +232,7 @@ def format_variant_names(variants: Sequence[Loaded]) -> list[str]:
 
 
 def compute_encoder_key(loaded: Loaded) -> str:
-    """Return a key of the corpus's encoder; encoders that differ only for queries have different keys."""
+    """Return a text that identifies the corpus's encoder, also by how it embeds queries."""
     # Feedback moves the documents, not the encoder: the origin identifies it.
     embeddings = loaded.origin.space.embeddings
     encoder = embeddings.encoder
@@ -240,7 +240,7 @@ def compute_encoder_key(loaded: Loaded) -> str:
 
 
 def drop_load(source: Source, job: Job) -> None:
-    """Drop a load that has ended, so that the next one reads again; rejoin one that runs for other sessions."""
+    """Forget a load that has ended, so that the next one reads again; rejoin one that others wait for."""
     if jobs.is_subscribed(job) or not job.is_active:
         _LOADING_JOBS.drop_job(source, job)
     else:
@@ -253,11 +253,15 @@ def read_dataset(
     stop: Stop | None = None,
     table_file: Path | HeldFile | None = None,
 ) -> Dataset:
-    """Read the documents, queries and judgements of a source. Raises DataError; Cancelled."""
+    """Read the documents, queries and judgements of a source, if this server may.
+
+    Raises DataError if they cannot or must not be read, and Cancelled if stopped.
+    """
     import engine
 
     if source.path not in DEMOS:
         roots.check_corpus(source.path)
+    # Judgements in a folder beside the corpus need no permission of their own; other paths do.
     is_inside = source.qrels == "qrels" or (Path(source.path) / source.qrels).is_dir()
     if len(Path(source.qrels).parts) > 1 or not is_inside:
         roots.check_corpus(source.qrels)
@@ -266,6 +270,8 @@ def read_dataset(
 
 
 def _load_and_freeze(source: Source, inspection: Inspection | None, job: Job) -> Loaded:
+    """Load a corpus in a job, from what the session has read of it, and tidy the memory afterwards."""
+    # The page has read the files already: they need not be read twice.
     job.partial = inspection and inspection.take_dataset(source)
     loaded = _load_corpus(source, job)
     freeze_heap()  # here, where the temporary objects of loading are gone
@@ -273,19 +279,19 @@ def _load_and_freeze(source: Source, inspection: Inspection | None, job: Job) ->
 
 
 def _attach_store(source: Source, job: Job) -> Loaded:
-    """Return a corpus in a vector engine, with a sample of its documents in memory."""
-    from engine.reach import attach
-    from engine.reach import sample_documents as sampled
+    """Connect to a vector engine; return its corpus with a sample of its documents in memory."""
+    from engine.reach import attach, sample_documents
     from engine.values import Dataset, Queries
 
     job.report(0, 0, f"asking {source.store}")
     reach = attach(source.store)
-    sample = sampled(reach, STORE_SAMPLE_SIZE)
+    sample = sample_documents(reach, STORE_SAMPLE_SIZE)
     dataset = Dataset(sample.corpus, Queries((), ()))
     return Loaded(source=source, dataset=dataset, space=sample, queries=None, reach=reach)
 
 
 def _load_corpus(source: Source, job: Job) -> Loaded:
+    """Load a corpus from a vector engine, by an encoder, or with embeddings that were trained here."""
     if source.store:
         return _attach_store(source, job)
     if not source.trained:
@@ -293,15 +299,16 @@ def _load_corpus(source: Source, job: Job) -> Loaded:
     from dashboard.services import trained
 
     checkpoint_path = trained.find_checkpoint(source.trained)  # raises before anything is read
-    ready = find_loading_job(source.without_training)
-    base = (
-        ready.result if ready is not None and ready.result is not None else _embed_corpus(source.without_training, job)
-    )
+    # The trained embeddings are computed from the untrained ones, which may be in memory.
+    untrained_source = source.without_training
+    ready_job = find_loading_job(untrained_source)
+    base = (ready_job and ready_job.result) or _embed_corpus(untrained_source, job)
     job.report(0, 0, "reading what was trained")
     return trained.apply_checkpoint(base, source, checkpoint_path)
 
 
 def _embed_corpus(source: Source, job: Job) -> Loaded:
+    """Read a corpus and embed its documents, and its labelled queries if they are few."""
     report = _freezing_progress(job, 1)
     report(0, 0, "reading the corpus")
     import engine
@@ -331,7 +338,7 @@ def _embed_corpus(source: Source, job: Job) -> Loaded:
 
 
 def _share_loaded_texts(dataset: Any) -> Any:
-    """Replace the corpus by an equal one in memory, so that encoders share its texts."""
+    """Use the texts of an equal corpus in memory, so that two encoders' copies share them."""
     for loaded in list_loaded():
         if loaded.dataset.corpus == dataset.corpus and loaded.dataset.corpus.name == dataset.corpus.name:
             corpus, metadata = loaded.dataset.corpus, dataset.corpus.metadata
@@ -343,12 +350,13 @@ def _share_loaded_texts(dataset: Any) -> Any:
 
 
 def _freezing_progress(job: Job, step_number: int, text_kind: str = "") -> Callable[[int, int, str], None]:
-    """Build a progress callback that hides new imports from the garbage collector at each label.
+    """Build a progress callback for a step of loading; it shields new imports from garbage collection.
 
     text_kind: the texts that are embedded in this step of loading
     """
 
     def report(n_done: int, n_total: int, label: str) -> None:
+        """Report a step's progress to the job, with the number of the step in the label."""
         if text_kind:
             from engine.data.encoders import EMBEDDING  # imports torch, which the first words need not wait for
 
@@ -363,7 +371,7 @@ def _freezing_progress(job: Job, step_number: int, text_kind: str = "") -> Calla
 
 
 def freeze_heap() -> None:
-    """Move everything alive out of the garbage collector's sight.
+    """Exempt everything alive from garbage collection, after a last collection.
 
     Streamlit collects after every script run; with torch loaded that takes 190 ms and starves worker threads.
     """
@@ -381,6 +389,7 @@ def warm_encoder(source: Source) -> None:
 
 
 def _run_warm_up(source: Source, job: Job) -> None:
+    """Compile the selectors and run the encoder once, in a job, while no page needs the processors."""
     from engine.stages import methods
 
     kinds = [spec.cls for spec in methods("selector").values()]
@@ -406,12 +415,13 @@ def _run_warm_up(source: Source, job: Job) -> None:
 
 
 def _compile_lambda_path(selector: type[Selector]) -> None:
-    """Compile the code that computes a selector's rankings at every λ."""
+    """Compile the code that ranks documents at every λ, by running it on eight made-up vectors."""
     import torch
 
     from engine.candidates import Candidates
     from engine.matrix import Matrix
 
+    # Some selectors cannot be computed at every λ, and say why in `no_path`.
     if (instance := selector()).no_path is None:
         vectors = torch.eye(8)
         instance.lambda_path(Candidates(vectors, vectors[:1], vectors[:1], Matrix(vectors, cached=True)), 2, (0.0, 1.0))

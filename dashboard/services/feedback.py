@@ -17,6 +17,8 @@ from dashboard.services import corpora
 from dashboard.services.jobs import Job
 from dashboard.services.memo import Memo
 from dashboard.services.source import Loaded
+
+# Under its public name, `engine.orag`: embeddings that learn online from feedback (oRAG).
 from engine import feedback as orag
 from engine.data import event_log
 from engine.feedback import vote_log
@@ -61,13 +63,16 @@ def get_person() -> str:
 
 
 def get_log_path(loaded: Loaded) -> Path:
-    """Return the file of the corpus's log, existing or not."""
+    """Return the file of the corpus's log, existing or not; the file of just this state wins."""
     usual_path, state_path = _list_log_paths(loaded)
     return state_path if event_log.log_exists(state_path) else usual_path
 
 
 def _list_log_paths(loaded: Loaded) -> tuple[Path, Path]:
-    """Return the log's usual file, and the file of a new log for this state of the corpus."""
+    """Return two possible files of the log: the usual one, and one whose name has the corpus's digest.
+
+    The second one is for a new log, begun because the usual file belongs to another state of the corpus.
+    """
     space = loaded.origin.space
     usual_path = orag.place(space)
     # The suffix of a state keeps a new log apart from one of an older state of the corpus.
@@ -75,7 +80,7 @@ def _list_log_paths(loaded: Loaded) -> tuple[Path, Path]:
 
 
 def session(loaded: Loaded) -> orag.Session:
-    """Return the session with all feedback on the corpus; reads the file again and writes nothing.
+    """Return all feedback on the corpus as an engine session, after reading the log file again.
 
     Raises FrontierError if the log cannot be read, is damaged, or belongs to another state of the corpus.
     """
@@ -84,7 +89,7 @@ def session(loaded: Loaded) -> orag.Session:
 
 
 def list_events(loaded: Loaded) -> tuple[orag.Event, ...]:
-    """Return the effective events at the last reading of the file, for drawing after a vote.
+    """Return the feedback that counts, as of the last reading of the file, for drawing after a vote.
 
     Raises FrontierError as `session`.
     """
@@ -93,12 +98,12 @@ def list_events(loaded: Loaded) -> tuple[orag.Event, ...]:
 
 
 def count_events(loaded: Loaded) -> int:
-    """Count the effective events. Raises FrontierError as `session`."""
+    """Count the votes and other events that were not undone. Raises FrontierError as `session`."""
     return len(list_events(loaded))
 
 
 def prepare_session(loaded: Loaded) -> None:
-    """Compute the session without feedback in a job, so that the first vote need not wait."""
+    """Compute the session without any feedback in a background job, so that the first vote need not wait."""
     origin = loaded.origin
     key = origin.space.embeddings.digest
     with _LOCK:
@@ -115,7 +120,7 @@ def list_notices(loaded: Loaded) -> tuple[Notice, ...]:
 
 
 def adapt_corpus(loaded: Loaded) -> Loaded:
-    """Return the corpus with its documents as feedback has moved them; as embedded, Θ₁, if none moved.
+    """Return the corpus with its documents moved by feedback, or as embedded if none moved.
 
     Raises FrontierError as `session`.
     """
@@ -125,11 +130,12 @@ def adapt_corpus(loaded: Loaded) -> Loaded:
         return origin
     session = log.refresh()
     key = (origin.space.embeddings.digest, session.embeddings().digest)
+    # Equal digests: no vote has moved a document.
     if key[0] == key[1]:
         return origin
     cached = _ADAPTED_CORPORA.get(key)
-    # Corpora are compared by identity: a reloaded one has other tensors.
-    if cached is not None and cached.embedded is origin:  # else the corpus was loaded anew
+    # A corpus that was loaded again has other tensors: then the cached one is of no use, and identity shows it.
+    if cached is not None and cached.embedded is origin:
         return cached
     # Another thread may have computed the same corpus meanwhile; the first one stays.
     space = origin.space.with_embeddings(session.embeddings())
@@ -141,7 +147,7 @@ def adapt_corpus(loaded: Loaded) -> Loaded:
 
 
 def carry(loaded: Loaded) -> tuple[Notice, ...]:
-    """Carry a log over to a corpus that has changed since; the notices say what is lost.
+    """Apply feedback of an older state of the corpus to the changed one; return what is lost, as notices.
 
     The old log stays beside the new one. Raises DataError if the encoder differs.
     """
@@ -154,24 +160,31 @@ def carry(loaded: Loaded) -> tuple[Notice, ...]:
 
 
 def begin_new_log(loaded: Loaded) -> Path:
-    """Begin a new log for this state of the corpus; return the path of the unusable one."""
-    blank_session, log_key = _blank_session(loaded), _log_key(loaded, get_log_path(loaded))
+    """Begin an empty log for the corpus as it is now; return the path of the log that it replaces.
+
+    The replaced log cannot be used: it is damaged, or belongs to another state of the corpus. It stays on disk.
+    """
+    blank_session = _blank_session(loaded)
+    log_key = _log_key(loaded, get_log_path(loaded))
     with _opening_lock(log_key):
         _OPEN_LOGS.forget(log_key)
-        (usual_path, state_path), old_path = _list_log_paths(loaded), get_log_path(loaded)
+        # The new log goes to a file whose name has a digest of the corpus in it, `state_path`.
+        old_path, (usual_path, state_path) = get_log_path(loaded), _list_log_paths(loaded)
         # The usual log stays where it is, as it may belong to another state of the corpus.
         if old_path != usual_path:
             old_path = vote_log.move_aside(old_path)
+        # `orag` is the engine's package of feedback, which writes and reads logs.
         orag.save(blank_session, state_path)
         return old_path
 
 
 def _log_key(loaded: Loaded, log_path: Path) -> str:
+    """Return the name under which this process shares an open log: the corpus's embeddings and the file."""
     return f"{loaded.origin.space.embeddings.digest} {log_path}"
 
 
 def _open_log(loaded: Loaded) -> orag.Log | None:
-    """Return the log of a corpus, None if there is none."""
+    """Return the corpus's log, opened once a process and shared by its sessions; None if there is no file."""
     space, log_path = loaded.origin.space, get_log_path(loaded)
     log_key = _log_key(loaded, log_path)
     if not event_log.log_exists(log_path):
@@ -186,12 +199,13 @@ def _open_log(loaded: Loaded) -> orag.Log | None:
 
 
 def _opening_lock(log_key: str) -> threading.Lock:
+    """Return the lock held while one log is opened, the same for all threads."""
     with _LOCK:
         return _OPENING_LOCKS.setdefault(log_key, threading.Lock())
 
 
 def open_or_create_log(loaded: Loaded) -> orag.Log:
-    """Return the log of a corpus, created if there is none; its writes are on disk when they return."""
+    """Return the corpus's log, created if there is none; what is added to it is on disk at once."""
     log = _open_log(loaded)
     if log is not None:
         return log
@@ -201,7 +215,7 @@ def open_or_create_log(loaded: Loaded) -> orag.Log:
 
 
 def toggle_vote(loaded: Loaded, query: Embeddings, row_index: int, kind: VoteKind, visible_rows: Sequence[int]) -> None:
-    """Give this person's vote or take it back, and turn live feedback on for this session.
+    """Store this person's vote, or remove it if it was given; turn live feedback on.
 
     Raises FrontierError if the vote cannot be stored.
     """
@@ -212,7 +226,7 @@ def toggle_vote(loaded: Loaded, query: Embeddings, row_index: int, kind: VoteKin
 
 
 def _blank_session(loaded: Loaded) -> orag.Session:
-    """Return the session of a corpus without feedback."""
+    """Return the session of a corpus without feedback, computed once and then cached."""
     key, space = loaded.origin.space.embeddings.digest, loaded.origin.space
     session = _BLANK_SESSIONS.get(key)
     if session is None or session.space is not space:
@@ -221,7 +235,7 @@ def _blank_session(loaded: Loaded) -> orag.Session:
 
 
 def _temperature_queries(loaded: Loaded) -> Embeddings | None:
-    """Return labelled queries that set the temperature; None if there are none."""
+    """Return embedded labelled queries, from which a temperature of the feedback is set; None without any."""
     origin = loaded.origin
     queries = origin.dataset.queries
     if not len(queries) or origin.space.encoder is None:

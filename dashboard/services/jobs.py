@@ -53,6 +53,7 @@ class Job:
         session_id: str | None = None,
         queued: bool = False,
     ) -> None:
+        """Start the work in a new thread; the parameters are those of the class."""
         self.title = title
         self.key: Any = key
         self.result: Any = None
@@ -92,11 +93,11 @@ class Job:
         self.stop.set()
 
     def add_subscriber(self, session_id: str | None = None) -> None:
-        """Add a session that wants it; it is cancelled only when the last one is removed."""
+        """Add a session that wants the result; the job is cancelled only when the last one is removed."""
         self._subscribers.append(session_id)
 
     def remove_subscriber(self, session_id: str | None = None) -> None:
-        """Remove a session that wants it; cancel the job if none remains."""
+        """Remove a session that wanted the result; cancel the job if no other does."""
         # No lock: the garbage collector calls this, in whatever thread, whatever that holds.
         # A session may unsubscribe twice, by a click and when it is collected.
         with contextlib.suppress(ValueError):
@@ -108,6 +109,7 @@ class Job:
         self._thread.join(seconds)
 
     def _run(self, work: Callable[[Job], Any]) -> None:
+        """Do the work in the job's thread; store its result, or the text of its error."""
         try:
             # Stages of the engine find the stop signal by context, without passing it on.
             with report_to(stop=self.stop):
@@ -123,11 +125,11 @@ class Job:
             _RUNNING_JOBS.remove(self)
 
     def collect(self, piece: Any) -> None:
-        """Add a finished piece to `partial`, a list that is replaced and never changed."""
+        """Append a finished piece to `partial`; the list is replaced, as a page may be reading the old one."""
         self.partial = [*(self.partial or ()), piece]
 
     def report(self, n_done: int, n_total: int, label: str) -> None:
-        """Set the progress; the callback that long engine calls take."""
+        """Set the progress that pages show; long engine calls take this method as their callback."""
         self.progress = Progress(n_done, n_total, label, self._eta(n_done, n_total, label))
 
 
@@ -135,6 +137,7 @@ class SessionJobs(dict[str, Job]):
     """Jobs of one session by their purpose, and its queue; they stop when the session is gone."""
 
     def __init__(self, session_id: str | None = None) -> None:
+        """Create the empty table of a session; it gives up its jobs when Streamlit drops the session."""
         self.session = session_id
         self.queue: list[Job] = []
         self.subscribed: weakref.WeakSet[Job] = weakref.WeakSet()
@@ -143,16 +146,18 @@ class SessionJobs(dict[str, Job]):
         weakref.finalize(self, _cancel_all, self.queue, session_id)
 
     def __reduce__(self) -> Any:
+        """Refuse to be pickled or copied: the jobs are threads of this process."""
         raise TypeError("a session's jobs stay where they run")
 
 
 def _cancel_all(session_queue: list[Job], session_id: str | None) -> None:
+    """Withdraw a session from all of its jobs, which cancels those that nobody else wants."""
     for job in session_queue:
         job.remove_subscriber(session_id)
 
 
 def get_session_jobs() -> SessionJobs:
-    """Return the jobs of this session."""
+    """Return the jobs of this browser session by purpose, and its queue."""
     if "jobs" not in st.session_state:
         context = get_script_run_ctx()
         st.session_state["jobs"] = SessionJobs(None if context is None else context.session_id)
@@ -161,7 +166,10 @@ def get_session_jobs() -> SessionJobs:
 
 
 def find_job(purpose: str, key: Hashable, *, stop_other: bool = False) -> Job | None:
-    """Return this session's job for a purpose if its key is `key`; stop_other: unsubscribe from any other."""
+    """Return this session's job for a purpose if its settings, `key`, are these; None otherwise.
+
+    stop_other: unsubscribe from the job for other settings
+    """
     job = get_session_jobs().get(purpose)
     if job is None or job.key == key:
         return job
@@ -171,18 +179,19 @@ def find_job(purpose: str, key: Hashable, *, stop_other: bool = False) -> Job | 
 
 
 def find_blocker(purpose: str | None = None) -> Job | None:
-    """Return the first other job of this session, running or queued, that a job for `purpose` waits for.
+    """Return the first job of this session that a job for `purpose` would have to wait for.
 
     A session runs one job at a time.
     """
     session_jobs = get_session_jobs()
     other_jobs = [job for name, job in session_jobs.items() if job.running and name != purpose]
     queue = session_jobs.queue
+    # A job that is not in the queue runs already: −1 puts it first.
     return min(other_jobs, key=lambda job: queue.index(job) if job in queue else -1, default=None)
 
 
 def start_job(purpose: str, title: str, work: Callable[[Job], Any], key: Hashable = None) -> Job:
-    """Start a job in place of this session's last one for the same purpose, which is cancelled.
+    """Start a job for a purpose; this session's last one for the same purpose is cancelled.
 
     It is queued behind this session's other jobs and behind other sessions'; its progress says so.
     """
@@ -193,6 +202,7 @@ def start_job(purpose: str, title: str, work: Callable[[Job], Any], key: Hashabl
     queue = session_jobs.queue
 
     def run_in_turn(job: Job) -> Any:
+        """Wait for the job's turn, work, and free its slot for the next job."""
         _wait_for_turn(job, queue)
         try:
             return work(job)
@@ -207,7 +217,7 @@ def start_job(purpose: str, title: str, work: Callable[[Job], Any], key: Hashabl
 
 
 def attach_job(purpose: str, job: Job) -> None:
-    """Subscribe this session to another session's job, under a purpose; it runs while either is there."""
+    """Let this session share a job of another session, which then runs while either session is there."""
     session_jobs = get_session_jobs()
     if session_jobs.get(purpose) is job:
         return
@@ -218,7 +228,7 @@ def attach_job(purpose: str, job: Job) -> None:
 
 
 def subscribe(job: Job, resubscribe: bool = False) -> None:
-    """Subscribe this session to a shared job; if it has unsubscribed, only with `resubscribe`."""
+    """Note that this session wants a shared job; one that it gave up only if `resubscribe` is True."""
     # The server itself loads corpora too, outside of any session.
     if get_script_run_ctx(suppress_warning=True) is None:  # no visitor asks
         return
@@ -233,14 +243,14 @@ def subscribe(job: Job, resubscribe: bool = False) -> None:
 
 
 def is_subscribed(job: Job) -> bool:
-    """Return True if this session asked for a shared job, or the server started it by itself."""
+    """Return True if this session wants a shared job, or if the server started it by itself."""
     if get_script_run_ctx(suppress_warning=True) is None or not any(job.subscribers):
         return True
     return job in get_session_jobs().subscribed
 
 
 def unsubscribe(job: Job) -> None:
-    """Unsubscribe this session from a job; cancel it if no session with an open tab remains."""
+    """Give up a job for this session; cancel it if no other session with an open tab wants it."""
     session_jobs = get_session_jobs()
     job.remove_subscriber(session_jobs.session)
     session_jobs.subscribed.discard(job)
@@ -249,18 +259,19 @@ def unsubscribe(job: Job) -> None:
     if not any(session_id is not None and has_open_tab(session_id) for session_id in job.subscribers):
         job.cancel()
         return
+    # Other sessions want the job: it goes on, but no longer belongs to this one.
     for purpose in [purpose for purpose, session_job in session_jobs.items() if session_job is job]:
         del session_jobs[purpose]
     session_jobs.queue[:] = [session_job for session_job in session_jobs.queue if session_job is not job]
 
 
 def is_unsubscribed(job: Job) -> bool:
-    """Return True if a job that this session unsubscribed from goes on for others."""
+    """Return True if this session gave up a job that still runs for others."""
     return job.is_active and job in get_session_jobs().unsubscribed
 
 
 def _wait_for_turn(job: Job, queue: list[Job]) -> None:
-    """Wait until a job is first in its queue, nothing else of the queue runs, and the server has a slot.
+    """Wait until a job is the next of its session's queue and the server has a free slot.
 
     Raises Cancelled if it is stopped before.
     """
@@ -286,21 +297,21 @@ def _wait_for_turn(job: Job, queue: list[Job]) -> None:
 
 
 def _find_job_ahead(job: Job, queue: list[Job]) -> Job | None:
-    """Return the running job of the queue, else the first one; None if that is the job itself."""
+    """Return the job that this one waits for: a running one, else the first in the queue; None if none."""
     running = [other for other in queue if other.running]
     next_job = next((other for other in running if other is not job and not other.queued), running[0])
     return None if next_job is job else next_job
 
 
 def _stop_abandoned_jobs() -> None:
-    """Cancel the jobs whose sessions have all been disconnected for a while."""
+    """Cancel the jobs whose browser tabs have all been closed for a while."""
     for job in list_running_jobs():
         if all(session_id is not None and _is_disconnected(session_id) for session_id in job.subscribers):
             job.cancel()
 
 
 def _is_disconnected(session_id: str) -> bool:
-    """Return True if a session's tab has been closed for DISCONNECT_GRACE_SECONDS."""
+    """Return True if a session's tab has been closed for DISCONNECT_GRACE_SECONDS; keep track of it."""
     if has_open_tab(session_id):
         _TAB_LOST_AT.pop(session_id, None)
         return False
@@ -308,7 +319,7 @@ def _is_disconnected(session_id: str) -> bool:
 
 
 def has_open_tab(session_id: str) -> bool:
-    """Return True if a browser tab shows a session now."""
+    """Return True if a browser tab shows the session now, or if no server runs."""
     return not runtime.exists() or runtime.get_instance().is_active_session(session_id)
 
 
@@ -316,6 +327,7 @@ class SharedJobs(Generic[K]):
     """Jobs shared by all sessions, by name; beyond `max_jobs` ended ones go, failed first, then least recently used."""
 
     def __init__(self, max_jobs: int) -> None:
+        """Create an empty table that holds up to `max_jobs` ended jobs."""
         self.max_jobs = max_jobs
         self._jobs: OrderedDict[K, Job] = OrderedDict()
         # Reentrant, and held for a copy too: hashing a key is Python code, in which threads change places.
@@ -326,16 +338,20 @@ class SharedJobs(Generic[K]):
             return self._jobs.get(job_name)
 
     def items(self) -> list[tuple[K, Job]]:
-        """Return all of them, the most recently used last."""
+        """Return all names and jobs, the most recently used last."""
         with self._lock:
             return list(self._jobs.items())
 
     def get_or_start(self, job_name: K, title: str, work: Callable[[Job], Any], key: Hashable = None) -> Job:
-        """Return the job of this name, started if there is none; title, work, key: of a Job."""
+        """Return the job of this name, or start it; drop the oldest ended ones if there are too many.
+
+        title, work, key: as a Job takes them
+        """
         with self._lock:
             job = self._jobs.get(job_name)
             if job is None:
                 job = self._jobs[job_name] = Job(title, work, key)
+                # Only jobs that have ended may be dropped, and never the new one.
                 ended = [other for other, old_job in self._jobs.items() if not old_job.running and other != job_name]
                 ended.sort(key=lambda other: self._jobs[other].result is not None)
                 # Failed jobs have no result, sort first, and go first.
@@ -345,7 +361,7 @@ class SharedJobs(Generic[K]):
             return job
 
     def drop_job(self, job_name: K, job: Job) -> None:
-        """Drop a job, so that the next one starts again; not a newer job of the same name."""
+        """Forget a job, so that the next one starts again; a newer job of the same name stays."""
         with self._lock:
             if self._jobs.get(job_name) is job:
                 del self._jobs[job_name]
@@ -357,7 +373,7 @@ def list_running_jobs() -> list[Job]:
 
 
 def page_turn() -> threading.BoundedSemaphore:
-    """Return the semaphore that limits the pages that compute at once to the number of cores."""
+    """Return the semaphore that a page holds while it computes: as many at once as there are cores."""
     return _PAGE_SLOTS
 
 
@@ -373,7 +389,7 @@ _SHUTTING_DOWN = threading.Event()
 
 
 def stop_all_jobs(timeout_seconds: float = 10) -> None:
-    """Stop every job for good and wait: torch aborts the process if one computes during shutdown."""
+    """Stop every job for good and wait, as torch aborts the process if a job computes during shutdown."""
     with _JOBS_LOCK:
         _SHUTTING_DOWN.set()  # a job that somebody starts from now on finds itself stopped
         running_jobs = list(_RUNNING_JOBS)

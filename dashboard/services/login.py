@@ -20,7 +20,7 @@ _LOGIN_REQUIRED: list[bool] = []
 
 
 def check_login_setup() -> bool:
-    """Read the secrets, once for the process; return True if people must sign in.
+    """Read Streamlit's secrets when the server starts; return True if people must sign in.
 
     Raises FrontierError if the secrets cannot be read or lack something.
     """
@@ -47,14 +47,14 @@ def is_signed_in() -> bool:
 
 
 def list_providers() -> list[str | None]:
-    """Return the names of the providers; None for the one without a name."""
+    """Return the names of the sign-in providers; None stands for the one that the secrets give no name."""
     auth_section = _read_auth_section()
     named_providers = [name for name, value in auth_section.items() if isinstance(value, dict) and "client_id" in value]
     return [*([None] if "client_id" in auth_section else []), *named_providers]
 
 
 def has_login_cookie(headers: Iterable[tuple[bytes, bytes]]) -> bool:
-    """Return True if a request carries the cookie of somebody who has signed in."""
+    """Return True if a request carries the signed cookie of somebody who has signed in."""
     from streamlit.auth_util import get_cookie_with_chunks
     from streamlit.web.server.server_util import get_cookie_secret
     from streamlit.web.server.starlette.starlette_app_utils import decode_signed_value
@@ -68,6 +68,7 @@ def has_login_cookie(headers: Iterable[tuple[bytes, bytes]]) -> bool:
             except CookieError:
                 return False
 
+    # Streamlit splits a long cookie into several and puts them together again with this callback.
     def read_signed_cookie(cookie_name: str) -> bytes | None:
         cookie = cookies.get(cookie_name)
         cookie_value = b"" if cookie is None else cookie.value.encode("latin-1")
@@ -81,7 +82,7 @@ def has_login_cookie(headers: Iterable[tuple[bytes, bytes]]) -> bool:
 
 
 def _read_auth_section() -> dict[str, Any]:
-    """Return the [auth] table of the secrets; {} if there is none."""
+    """Return the [auth] table of Streamlit's secrets; {} if there is none. Raises FrontierError."""
     # Streamlit raises for missing files, which are no error here.
     if not any(map(os.path.exists, config.get_option("secrets.files"))):
         return {}

@@ -30,6 +30,7 @@ class Memo(MutableMapping[K, V]):
             return self._values[key]
 
     def __setitem__(self, key: K, value: V) -> None:
+        """Store a value as the newest entry, then drop the oldest ones beyond the limits."""
         with self._lock:
             self._values[key] = value
             self._values.move_to_end(key)
@@ -59,13 +60,13 @@ class Memo(MutableMapping[K, V]):
 
 
 def session_memo(table_name: str, max_entries: int) -> Memo[Any, Any]:
-    """Return this session's table of a name."""
+    """Return this session's table of cached values with this name, created if there is none."""
     memo: Memo[Any, Any] = st.session_state.setdefault(table_name, Memo(max_entries))
     return memo
 
 
 def get_or_compute(table_name: str, key: Hashable, compute_value: Callable[[], V], max_entries: int = 24) -> V:
-    """Return this session's value for a key, computed if missing; `key` names all that it depends on."""
+    """Return this session's cached value for a key, computed if missing; max_entries: of the table."""
     memo: Memo[Hashable, V] = session_memo(table_name, max_entries)
     if key not in memo:
         # The turn is held only while computing, so that cached values never wait.

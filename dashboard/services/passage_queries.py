@@ -19,12 +19,15 @@ _PASSAGE_TASKS: Memo[str, Dataset] = Memo(3)
 
 
 def can_make(loaded: Loaded) -> bool:
-    """Return True if passages can stand in: nothing is judged, and an encoder can embed queries."""
+    """Return True if passages can serve as labelled queries: nothing is judged, and there is an encoder."""
     return not loaded.dataset.qrels and loaded.space.encoder is not None
 
 
 def find_task(loaded: Loaded) -> Dataset | None:
-    """Return the task of a corpus, made now if that is quick, else None. Raises FrontierError: too few words."""
+    """Return passages of a corpus as labelled queries, made now if that is quick; None if a job has to.
+
+    Raises FrontierError if the corpus has too few words.
+    """
     digest = loaded.space.corpus.digest
     # A long corpus would block the page, so a job searches it.
     if digest not in _PASSAGE_TASKS and sum(map(len, loaded.dataset.corpus.texts)) <= MAX_PAGE_CHARACTERS:
@@ -34,7 +37,7 @@ def find_task(loaded: Loaded) -> Dataset | None:
 
 
 def make_task(loaded: Loaded, job: Job | None = None) -> Dataset:
-    """Choose the passages of a corpus and cache them."""
+    """Choose passages of a corpus as labelled queries, each with its document as the answer; cache them."""
     corpus = loaded.dataset.corpus
     progress, stop = (None, None) if job is None else (job.report, job.stop)
     task: Dataset = engine.containing_passages(corpus, COUNT.default, distractors=0, progress=progress, stop=stop)
@@ -43,7 +46,7 @@ def make_task(loaded: Loaded, job: Job | None = None) -> Dataset:
 
 
 def swap_queries(loaded: Loaded, task: Dataset) -> Loaded:
-    """Return the corpus with passages as its labelled queries, whose vectors come on demand."""
+    """Return the corpus with passages in place of its labelled queries; their vectors come on demand."""
     qrels = {PASSAGES_SPLIT: next(iter(task.qrels.values()))}
     dataset = replace(loaded.dataset, queries=task.queries, qrels=qrels, aspects=None)
     return replace(loaded, dataset=dataset, queries=None)

@@ -13,7 +13,7 @@ _QUERY_VECTORS: Memo[Any, Embeddings] = Memo(4)
 
 
 def find_query_vectors(loaded: Loaded, queries: Queries) -> Embeddings | None:
-    """Return the queries' vectors from memory or disk; None if they have to be embedded."""
+    """Return the queries' vectors if memory or disk has them; None if they have to be embedded."""
     space = loaded.space
     if (vectors := loaded.vectors_of(queries)) is not None or space.encoder is None:
         return vectors

@@ -21,11 +21,11 @@ class JobRequest:
 
     @property
     def split_names(self) -> tuple[str, ...]:
-        """Splits of the data set whose judgements it uses."""
+        """Names of the splits of the data set whose judgements the work uses."""
         raise NotImplementedError
 
     def qrels(self, dataset: Dataset) -> dict[str, Qrels]:
-        """Return the judgements by split. Raises DataError if a split is missing."""
+        """Return the judgements that the work uses, by split. Raises DataError if a split is missing."""
         for split_name in self.split_names:
             if split_name not in dataset.qrels:
                 raise DataError(explain_missing_split(dataset.qrels, split_name))
@@ -36,7 +36,7 @@ class JobRequest:
         return embed_missing(loaded, select_judged_queries(loaded.dataset, qrels), job)
 
     def digest(self, loaded: Loaded) -> str:
-        """Name the result of these settings on this corpus and these judgements."""
+        """Return a name for the result of these settings on this corpus and its judgements."""
         # Judgements are part of the name: edited judgements must not find an old result.
         parts: list[str] = []
         for name, qrels in self.qrels(loaded.dataset).items():
@@ -44,16 +44,17 @@ class JobRequest:
         return digest_of([loaded.space.embeddings.digest, json.dumps(self.as_json(), sort_keys=True), *parts])[:32]
 
     def as_json(self) -> dict[str, Any]:
-        """Return plain values by field."""
+        """Return the settings as values that JSON has, by field."""
         return {field.name: _as_plain_value(getattr(self, field.name)) for field in fields(self)}
 
 
 def select_judged_queries(dataset: Dataset, qrels: Mapping[str, Qrels]) -> Queries:
-    """Return the queries that any of the splits judges."""
+    """Return the queries that have judgements in any of the splits."""
     return dataset.queries.only({query_id for split_qrels in qrels.values() for query_id in split_qrels.grades})
 
 
 def _as_plain_value(value: Any) -> Any:
+    """Convert a field's value, with all that it contains, to values that JSON has."""
     match value:
         case Stage():
             return value.as_json()

@@ -56,7 +56,7 @@ def accepts_typed_paths() -> bool:
 
 
 def check_path(typed_path: str | Path) -> Path:
-    """Return a typed path. Raises DataError if it leads out of the roots, whether it exists or not."""
+    """Return a typed path if this server may read it. Raises DataError, whether it exists or not."""
     try:
         path = Path(typed_path).expanduser()
         if ".." in path.parts:  # else what a folder before it is called would tell whether that is there
@@ -71,7 +71,10 @@ def check_path(typed_path: str | Path) -> Path:
 
 
 def check_corpus(typed_path: str | Path) -> Path:
-    """Return the path of a corpus or judgements. Raises DataError if it or its files lead out of the roots."""
+    """Return the path of a corpus or judgements, if the server may read it with all of its files.
+
+    Raises DataError otherwise.
+    """
     path = check_path(typed_path)
     if path.absolute() in get_rules().corpora:
         return path
@@ -85,7 +88,7 @@ def check_corpus(typed_path: str | Path) -> Path:
 
 
 def check_model(model_name: str) -> None:
-    """Raise DataError if a model's name is a folder that leads out of the roots, or contains what does."""
+    """Raise DataError if a model is a folder that this server may not read, or has links out of it."""
     if not is_model_folder(model_name):
         return
     folder = check_path(model_name)
@@ -96,13 +99,13 @@ def check_model(model_name: str) -> None:
 
 
 def is_model_folder(model_name: str) -> bool:
-    """Return True if a model's name is a folder, existing or not, and not a name on a hub."""
+    """Return True if a model's name is (or must be) a folder's path, and not a name on a hub."""
     # A name that could be on a hub may also be a folder where the server was started.
     return not _HUB_NAME.fullmatch(model_name) or os.path.exists(model_name)
 
 
 def explain_refusal(typed_path: str) -> str | None:
-    """Return the error of `check_corpus`, None for a path that may be read."""
+    """Return the reason why this server may not read a corpus's path; None if it may."""
     try:
         check_corpus(typed_path)
     except DataError as error:
@@ -111,6 +114,7 @@ def explain_refusal(typed_path: str) -> str | None:
 
 
 def _list_roots() -> Iterator[Path]:
+    """Yield the folders that visitors may read from, with links resolved."""
     server_rules = get_rules()
     local_roots = (
         [folder / folder_name for folder in cache_folders() for folder_name in REOPENED_FOLDERS]
@@ -122,7 +126,7 @@ def _list_roots() -> Iterator[Path]:
 
 
 def _walk_folder(folder: Path, max_depth: int) -> Iterator[Path]:
-    """Yield the content of a folder and its folders, linked ones too, each before its content."""
+    """Yield everything in a folder down to a depth, following links."""
     for inner_path in folder.iterdir():
         yield inner_path
         if max_depth and inner_path.is_dir():
@@ -130,6 +134,7 @@ def _walk_folder(folder: Path, max_depth: int) -> Iterator[Path]:
 
 
 def _format_refusal(typed_path: str | Path) -> str:
+    """Return the error for a path outside of the folders that may be read."""
     # A whole command, as its reader is on a page, where a bare flag says nothing.
     return (
         f"{visible(str(typed_path))[:300]!r} lies outside the folders that this server reads; start it by "

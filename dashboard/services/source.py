@@ -42,12 +42,12 @@ class Source:
 
     @property
     def store(self) -> str:
-        """Collection of a vector engine as `engine.attach` takes it, "" for other corpora."""
+        """Collection of a vector engine, as `engine.attach` takes it; "" if the corpus is loaded here."""
         return self.path.removeprefix(STORE_PREFIX) if self.path.startswith(STORE_PREFIX) else ""
 
     @property
     def reading(self) -> dict[str, Any]:
-        """Arguments of `engine.load_dataset` besides the path that are not at their default."""
+        """Arguments of `engine.load_dataset` that differ from their defaults, without the path."""
         # Defaults are left out, so that exported code has only arguments that matter.
         column_roles = dict(zip(("id", "text", "title"), self.columns or (), strict=False))
         where: dict[str, list[str]] = {}
@@ -65,12 +65,12 @@ class Source:
 
     @property
     def without_training(self) -> Source:
-        """This corpus as its encoder embeds it."""
+        """This source, but with the encoder's own embeddings."""
         return replace(self, trained="")
 
     @property
     def without_encoder(self) -> Source:
-        """This corpus as it is read, with the default encoder."""
+        """This source, but with the default encoder: equal for all sources that read the same documents."""
         return replace(self, encoder="bundled", dtype="auto", own=True, trained="")
 
 
@@ -91,12 +91,12 @@ class Loaded:
 
     @property
     def without_training(self) -> Loaded:
-        """Corpus as its encoder embedded it, where training begins."""
+        """Corpus with the encoder's own embeddings, from which a training starts."""
         return self.origin.base or self.origin
 
     @property
     def origin(self) -> Loaded:
-        """Corpus as it was embedded, which links and logs name."""
+        """Corpus before feedback moved its documents; links and logs name this one."""
         return self.embedded or self
 
     @property
@@ -106,16 +106,16 @@ class Loaded:
 
     @property
     def state(self) -> str:
-        """Digest of the vector engine's state that answers so far are about; "" for a corpus here."""
+        """Digest of the documents fetched from a vector engine so far; "" for a corpus loaded here."""
         return "" if self.reach is None else self.reach.digest
 
     def as_answered(self) -> Loaded:
-        """Return the corpus with the documents of answers: of a vector engine those fetched so far."""
+        """Return the corpus with all documents that answers may name, of a vector engine those fetched."""
         return self if self.reach is None else replace(self, space=self.reach.space, embedded=self.origin)
 
     @property
     def key(self) -> str:
-        """Key of the vectors and the documents."""
+        """Key of the embeddings and the documents, for caches."""
         return f"{self.space.embeddings.digest} {self.space.corpus.digest}"
 
     def vectors_of(self, queries: Queries) -> Embeddings | None:

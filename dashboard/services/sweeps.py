@@ -48,7 +48,7 @@ class Sweep:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """Key that is equal for sweeps with equal cells."""
+        """Key under which the results are cached: equal for two sweeps with equal results."""
         raw = b"" if self.is_stored or self.vectors is None else self.vectors.vectors.numpy().tobytes()
         qrels = self.qrels.digest if self.qrels is not None else ""
         embeddings = self.loaded.space.embeddings.digest
@@ -62,18 +62,18 @@ class Sweep:
 
     @property
     def n_pairs(self) -> int:
-        """Number of (query, document) pairs that a slow scorer has to read."""
+        """Number of (query, document) pairs that a reranking model has to read, which is slow."""
         n_reranked = sum(d.depth or 0 for d in self.decoders if d.rerank is not None and d.rerank.rerank_only)
         return n_reranked * len(self.queries)
 
     @property
     def n_scores(self) -> int:
-        """Number of scores it takes: documents × queries × settings."""
+        """Number of scores that measuring takes: documents × queries × decoders."""
         return max(len(self.loaded.space), self.k * self.k) * len(self.queries) * len(self.decoders)
 
     @property
     def exact_selectors(self) -> tuple[Selector, ...]:
-        """One selector for each curve that is computed exactly, on a corpus where that is fast."""
+        """One selector for each family that can be measured exactly at every λ; none on a large corpus."""
         if not self.is_stored or self.vectors is None or len(self.loaded.space) > GRAM_ROWS:
             return ()
         # Exact paths exist only for selectors behind a scorer of inner products.
@@ -92,7 +92,7 @@ class Sweep:
         return arguments | {"space": self.loaded.space, "queries": self.vectors, "aspects": self.loaded.dataset.aspects}
 
     def curve_arguments(self) -> dict[str, Any]:
-        """Return the arguments of `engine.exact_frontier`."""
+        """Return the arguments of `engine.exact_frontier`, which computes curves at every λ."""
         return {name: value for name, value in self.arguments().items() if name != "decoders"}
 
 
@@ -123,7 +123,7 @@ def open_store() -> Store:
 
 
 def find_cells(sweep: Sweep) -> Cells:
-    """Return the finished cells of a sweep and its job; stop a job for another sweep."""
+    """Return the finished measurements of a sweep and its job; stop a job for another sweep."""
     job = jobs.find_job(SWEEP_PURPOSE, sweep.key, stop_other=True)
     if job is not None and job.result is not None:
         # A finished job has all cells: they replace what memory had.
@@ -137,7 +137,7 @@ def find_cells(sweep: Sweep) -> Cells:
 
 
 def load_stored_curves(sweep: Sweep) -> tuple[Curve, ...]:
-    """Return the exact curves of a sweep that are in memory or in the file."""
+    """Return the finished exact curves of a sweep, from memory or the file."""
     curves = _CURVES.get(sweep.key)
     # Only complete sets of curves are cached, as the job adds one at a time.
     if curves is None and sweep.exact_selectors:
@@ -149,7 +149,7 @@ def load_stored_curves(sweep: Sweep) -> tuple[Curve, ...]:
 
 
 def _load_or_compute_cells(sweep: Sweep) -> tuple[Cell, ...]:
-    """Return cells from memory, else from the file; compute those of one small query at once."""
+    """Return the finished cells from memory or the file; measure a single query at once."""
     points = _CELLS.get(sweep.key)
     if points is None and sweep.is_stored and sweep.vectors is not None:
         points = _order_cells(sweep, stored_cells(**sweep.arguments(), store=open_store())[0])
@@ -163,17 +163,18 @@ def _load_or_compute_cells(sweep: Sweep) -> tuple[Cell, ...]:
 
 
 def _order_cells(sweep: Sweep, points: Any) -> tuple[Cell, ...]:
+    """Return the cells in the order of the sweep's decoders; missing ones are left out."""
     by_label = {cell.label: cell for cell in points}
     return tuple(by_label[decoder.label] for decoder in sweep.decoders if decoder.label in by_label)
 
 
 def is_small(sweep: Sweep) -> bool:
-    """Return True if the sweep is small enough to begin without a click."""
+    """Return True if the sweep is quick enough to be measured without a click."""
     return sweep.vectors is not None and sweep.n_scores <= MAX_UNASKED_SCORES and not sweep.n_pairs
 
 
 def run_sweep(sweep: Sweep, job: Job) -> tuple[Cell, ...]:
-    """Compute the missing cells; finished ones go to job.partial."""
+    """Measure the missing cells and curves in a job; finished cells go to job.partial at once."""
     if sweep.vectors is None:
         sweep = replace(sweep, vectors=embed_missing(sweep.loaded, sweep.queries, job))
 

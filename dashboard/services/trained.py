@@ -26,7 +26,7 @@ STAGE_FACT = "stage"
 
 
 def save_trained(trained: Trained, stage: str, corpus: str) -> str:
-    """Write a stage of a course as trained embeddings, unless a readable file exists; return their name."""
+    """Write the embeddings of a training's stage to the cache, unless they are there; return their name."""
     # The name is a content digest: the same training saved twice is one file.
     name = trained.digest[:TRAINED_NAME_LENGTH]
     path = _checkpoint_path(name)
@@ -38,6 +38,7 @@ def save_trained(trained: Trained, stage: str, corpus: str) -> str:
 
 
 def _is_readable(path: Path) -> bool:
+    """Return True if the file exists and is an undamaged checkpoint."""
     from engine.training.checkpoints import read
 
     try:
@@ -47,7 +48,7 @@ def _is_readable(path: Path) -> bool:
 
 
 def find_checkpoint(name: str) -> Path:
-    """Return the checkpoint of a name. Raises DataError if the name is malformed or not on this machine."""
+    """Return the file of trained embeddings by their name. Raises DataError if there is none."""
     if not _TRAINED_NAME.fullmatch(name):
         raise DataError(
             f"trained must be the name of trained embeddings, {TRAINED_NAME_LENGTH} hexadecimal digits; got "
@@ -63,13 +64,13 @@ def find_checkpoint(name: str) -> Path:
 
 
 def export_fields(loaded: Loaded) -> dict[str, str]:
-    """Return the fields of an ExportContext that name trained embeddings; {} without training."""
+    """Return the fields of an export that name the trained embeddings; {} if none are in use."""
     name, encoder = loaded.origin.source.trained, loaded.space.encoder
     return {"trained": str(_checkpoint_path(name)), "dtype": encoder.dtype if encoder else "auto"} if name else {}
 
 
 def export_context(loaded: Loaded, k: int, **other_fields: Any) -> ExportContext:
-    """Build the context in which a decoder that was chosen on a corpus is to be used."""
+    """Build the context that is exported with a decoder: the corpus, encoder and k that it was chosen on."""
     from engine.evaluation.export_decoder import READING_ARGUMENTS, ExportContext
 
     encoder = None if loaded.space.encoder is None else loaded.source.encoder
@@ -79,7 +80,10 @@ def export_context(loaded: Loaded, k: int, **other_fields: Any) -> ExportContext
 
 
 def apply_checkpoint(base: Loaded, source: Source, checkpoint_path: Path) -> Loaded:
-    """Return a corpus with its embeddings trained. Raises DataError if the checkpoint is of another corpus."""
+    """Return a corpus whose embeddings are replaced by those of a training's checkpoint.
+
+    Raises DataError if the checkpoint belongs to another corpus.
+    """
     from engine.training.trained import load_trained
 
     trained = load_trained(checkpoint_path, base.space)
@@ -109,7 +113,7 @@ def format_title(trained: Trained) -> str:
 
 
 def warn_of_leakage(loaded: Loaded, queries: Queries) -> None:
-    """Warn of measured queries that the training has seen."""
+    """Warn on the page if some of the queries to be measured were used in training."""
     if loaded.space.adapt is None:
         return
     from engine.training.leakage import learnt_from
@@ -123,4 +127,5 @@ def warn_of_leakage(loaded: Loaded, queries: Queries) -> None:
 
 
 def _checkpoint_path(name: str) -> Path:
+    """Return the file of trained embeddings by their name, existing or not."""
     return cache.entry_path(TRAINED_SECTION, f"{name}.safetensors")

@@ -38,17 +38,21 @@ class TrainingRequest(JobRequest):
     passages: bool = False  # True if the queries are passages of the corpus
 
     def __post_init__(self) -> None:
+        """Check the method and its parameters. Raises ParamError."""
         make_recipe(self.method, **dict(self.params))
 
     @property
     def split_names(self) -> tuple[str, ...]:
-        """Split that is divided, or the splits for training, selection and report."""
+        """Names of the splits whose judgements are read: the one to divide, or those to train and report on."""
         if self.divide is not None:
             return (self.divide,)
         return (self.train, self.dev, *([self.test] if self.test is not None else []))
 
     def qrels(self, dataset: engine.Dataset) -> dict[str, Qrels]:
-        """Return the judgements by split. Raises DataError if they are missing or too few."""
+        """Return the judgements by split, dividing one split in three if the request says so.
+
+        Raises DataError if they are missing or too few.
+        """
         qrels_by_split = super().qrels(dataset)
         return qrels_by_split if self.divide is None else three_way(qrels_by_split[self.divide], self.parting)
 
@@ -58,7 +62,7 @@ class TrainingRequest(JobRequest):
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> TrainingRequest:
-        """Build a request from plain values. Raises ParamError, KeyError or TypeError if they are invalid."""
+        """Build a request from the values in a file. Raises ParamError, KeyError or TypeError."""
         params = values["params"]
         param_names = {declaration.name for declaration in declared_params(values["method"])}
         if not params.keys() <= param_names:
@@ -74,7 +78,7 @@ class TrainingProgress:
     lines: Mapping[str, Dev]  # name → the dev metrics of a system that does not learn
 
     def with_epoch(self, stage_name: str, epoch: Epoch) -> TrainingProgress:
-        """Return a copy with one more epoch."""
+        """Return a copy with one more epoch of a stage."""
         epochs = self.histories.get(stage_name, ())
         return replace(self, histories={**self.histories, stage_name: (*epochs, epoch)})
 
@@ -101,7 +105,7 @@ class TrainingOutcome:
 
 
 def run_training(request: TrainingRequest, loaded: Loaded, folder: Path, job: Job) -> TrainingOutcome:
-    """Run the course, resuming from its folder; TrainingProgress goes to job.partial."""
+    """Run all stages of a training, resuming from its folder; pages read its progress in job.partial."""
     job.partial = TrainingProgress(histories(folder, request.method), {})
 
     def on_epoch(stage_name: str, epoch: Epoch) -> None:
@@ -117,14 +121,14 @@ def run_training(request: TrainingRequest, loaded: Loaded, folder: Path, job: Jo
 
 
 def estimate_training(request: TrainingRequest, loaded: Loaded, job: Job) -> Foreseen:
-    """Estimate how long training takes, by the first steps of every stage."""
+    """Estimate how long a training takes, by timing the first steps of every stage."""
     arguments = _course_arguments(request, loaded, job)
     job.report(0, 0, "timing the first steps")
     return foreseen(**arguments)
 
 
 def _course_arguments(request: TrainingRequest, loaded: Loaded, job: Job) -> dict[str, Any]:
-    """Return the arguments that `course` and `foreseen` share."""
+    """Return the arguments that the engine's `course` (it trains) and `foreseen` (it estimates) share."""
     qrels = request.qrels(loaded.dataset)
     return {
         "method": request.method,

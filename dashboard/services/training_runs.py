@@ -73,7 +73,7 @@ def start_training(loaded: Loaded, request: TrainingRequest) -> str:
 
 
 def find_training_job(digest: str) -> Job | None:
-    """Return the running job of a training, started in any window; None if there is none."""
+    """Return the job of a training that runs in any window; None if none runs or it is stopping."""
     with _TRAININGS_LOCK:
         for ended_digest in [key for key, (_, job) in _TRAININGS.items() if not job.running]:
             del _TRAININGS[ended_digest]
@@ -82,13 +82,13 @@ def find_training_job(digest: str) -> Job | None:
 
 
 def is_training(loaded: Loaded) -> bool:
-    """Return True if a training on these embeddings runs in any window."""
+    """Return True if a training on this corpus's embeddings runs in any window."""
     with _TRAININGS_LOCK:
         return any(digest == loaded.space.embeddings.digest and job.running for digest, job in _TRAININGS.values())
 
 
 def list_trainings(loaded: Loaded) -> list[TrainingJob]:
-    """Return the trainings started on these embeddings, the newest first; unreadable ones are skipped."""
+    """Return the trainings started on this corpus's embeddings, the newest first; skip unreadable ones."""
     # All cache folders are searched, not only the one that is written to.
     digests = {path.parent.name for r in cache_folders() for path in (r / TRAINED_SECTION).glob(f"*/{REQUEST_FILE}")}
     readable = [_read_training(name) for name in digests if len(name) == TRAINED_NAME_LENGTH]
@@ -98,25 +98,26 @@ def list_trainings(loaded: Loaded) -> list[TrainingJob]:
 
 
 def describe_training(digest: str) -> str | None:
-    """Return the training's name in the cache's list; None if there is none of that digest."""
+    """Return the title of a training for the list of the cache; None if there is no such training."""
     if (request_file := _read_training(digest)) is None or "corpus" not in request_file[0]:
         return None
     return replace_surrogates(f"{request_file[0]['corpus']}: training of {request_file[1].request.method}")
 
 
 def _read_training(digest: str) -> tuple[dict[str, Any], TrainingJob] | None:
-    """Return the content of a training's file, and the training; None if it cannot be read."""
+    """Read the file that a training was started with: its content, and the training; None if unreadable."""
     try:
         request_file = training_folder(digest) / REQUEST_FILE
         facts = json.loads(request_file.read_bytes())
         request = TrainingRequest.from_json(facts["request"])
         return facts, TrainingJob(digest, request, request_file.stat().st_mtime)
+    # Whatever a damaged file, or one of another version, raises.
     except (OSError, ValueError, KeyError, TypeError, AttributeError, FrontierError):
         return None
 
 
 def describe_status(training: TrainingJob) -> str:
-    """Describe the status of a training in words."""
+    """Describe in words how far a training on disk has come."""
     if find_training_job(training.digest) is not None:
         return "under way"
     folder = training_folder(training.digest)
@@ -127,7 +128,10 @@ def describe_status(training: TrainingJob) -> str:
 
 @lru_cache(maxsize=64)
 def _describe_folder(folder: Path, method: str, changed_ns: tuple[int, ...]) -> str:
-    """Describe the status of a folder; changed_ns invalidates the cache when its files change."""
+    """Describe how far the training in a folder has come.
+
+    changed_ns: modification times of its files, only there so that the cached answer is not used after a change
+    """
     try:
         epochs = histories(folder, method)
         if not epochs:
@@ -141,19 +145,20 @@ def _describe_folder(folder: Path, method: str, changed_ns: tuple[int, ...]) -> 
 
 
 def load_stages(digest: str, request: TrainingRequest) -> tuple[TrainingStage, ...]:
-    """Load the stages of a training's folder, in order. Raises DataError if a checkpoint is damaged."""
+    """Load how each stage of a training ended, in order. Raises DataError if a checkpoint is damaged."""
     paths = {stage: checkpoint(training_folder(digest), stage) for stage in list_planned_stages(request.method)}
     return tuple(_load_stage(name, path, path.stat().st_mtime_ns) for name, path in paths.items() if path.exists())
 
 
 @lru_cache(maxsize=64)
 def _load_stage(stage_name: str, checkpoint_file: Path, changed_ns: int) -> TrainingStage:
+    """Read from a checkpoint how a stage ended; cached until the file's modification time changes."""
     checkpoint_run = read(checkpoint_file).run
     return TrainingStage(stage_name, checkpoint_run.best, checkpoint_run.stopped, decoder_at(checkpoint_file).label)
 
 
 def is_training_finished(digest: str, request: TrainingRequest) -> bool:
-    """Return True if a training is finished; False if its files are damaged."""
+    """Return True if all stages of a training have ended; False also if a file is damaged."""
     try:
         return is_course_finished(training_folder(digest), request.method)
     except FrontierError:

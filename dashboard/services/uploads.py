@@ -46,7 +46,7 @@ def is_own_upload(folder_name: str) -> bool:
 
 
 def belongs_to_others(folder_name: str) -> bool:
-    """Return True if another session sent a folder, and is there or may come back.
+    """Return True if a folder was sent by another session that is still there or may come back.
 
     On a server that only its own machine reaches, anybody may delete uploads of windows that are closed.
     """
@@ -57,7 +57,7 @@ def belongs_to_others(folder_name: str) -> bool:
 
 
 def find_upload_folder(path: str) -> str:
-    """Return the name of the folder of uploads that contains a corpus; "" if it was not uploaded."""
+    """Return the name of the upload folder that contains a path; "" if it was not uploaded."""
     try:
         return _folder_name(Path(path))
     except ValueError:
@@ -65,6 +65,7 @@ def find_upload_folder(path: str) -> str:
 
 
 def _folder_name(path: Path) -> str:
+    """Return the name of the folder of uploads that holds a path. Raises ValueError if it is elsewhere."""
     folder = next(
         (r / UPLOADS_SECTION for r in cache_folders() if path.is_relative_to(r / UPLOADS_SECTION)),
         Path(UPLOADS_SECTION),
@@ -73,12 +74,13 @@ def _folder_name(path: Path) -> str:
 
 
 def get_visitor() -> str:
-    """Return a name of this session that no other has."""
+    """Return the random name of this session."""
     name: str = st.session_state.setdefault(VISITOR_KEY, uuid.uuid4().hex)
     return name
 
 
 def _save_files(files: list[tuple[str, bytes]]) -> Path:
+    """Write uploaded names and contents to a folder named by content; return the path of the corpus in it."""
     targets = _plan_targets([name for name, _ in files])
     # The folder is named by content: the same files sent twice are stored once.
     digest = hashlib.sha256()
@@ -97,7 +99,7 @@ def _save_files(files: list[tuple[str, bytes]]) -> Path:
 
 
 def _plan_targets(names: list[str]) -> dict[str, str]:
-    """Return each file's path in the folder. Raises DataError if they make no corpus."""
+    """Return the path in the folder for each uploaded name. Raises DataError if they make no corpus."""
     if len(set(names)) < len(names):
         raise DataError("two of the files have the same name; upload them one by one, or as a folder by path")
     if CORPUS_FILE in names:
@@ -121,7 +123,7 @@ def _plan_targets(names: list[str]) -> dict[str, str]:
 
 
 def _check_file_name(name: str) -> str:
-    """Return the last part of a name: a name from a browser must not choose a folder."""
+    """Return the file name without any folder, as a browser must not choose one. Raises DataError."""
     file_name = Path(name.replace("\\", "/")).name
     if file_name in ("", ".", "..") or file_name.startswith(".") or len(file_name.encode()) > MAX_NAME_BYTES:
         raise DataError(f"a file cannot be called {name[:60]!r}; rename it")

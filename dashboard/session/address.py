@@ -20,7 +20,7 @@ ADDRESS_KEY, LINK_KEY = "address", "link"
 
 
 def format_source(source: Source) -> dict[str, str]:
-    """Return a corpus as address parameters: its path, and the fields that are not at their default."""
+    """Return a corpus as parameters of an address, without the fields at their default."""
     # Defaults are left out, so that an address stays short and survives new fields.
     default = Source(source.path)
     fields = {name: getattr(source, name) for name in SOURCE_FIELDS if getattr(source, name) != getattr(default, name)}
@@ -32,7 +32,7 @@ def format_source(source: Source) -> dict[str, str]:
 
 
 def parse_source(params: Mapping[str, str]) -> Source | None:
-    """Return the corpus that address parameters name, loaded or not; None if they name none."""
+    """Return the corpus that an address names, loaded or not; None if it names none."""
     if not params.get("corpus"):
         return None
     id_column, text_column, title_column = map(params.get, COLUMN_PARAMS)
@@ -48,7 +48,7 @@ def parse_source(params: Mapping[str, str]) -> Source | None:
 
 
 def find_source(requested: Source) -> Source | None:
-    """Return the corpus that an address may open: a demo, a start corpus, or one loaded already.
+    """Return the corpus that a link may open here: a demo, a start corpus, or a loaded one; else None.
 
     Trained embeddings are kept, existing or not: loading reports it. If it is loaded in other ways only, one of those
     that reveal nothing that another session typed.
@@ -64,7 +64,7 @@ def find_source(requested: Source) -> Source | None:
 
 
 def get_source() -> Source:
-    """Return the corpus that this session looks at, and name it in the address for a reload.
+    """Return the corpus that this session has open, and name it in the address for a reload.
 
     A link in the address of a session's first run waits in the session for its corpus.
     """
@@ -84,7 +84,7 @@ def get_source() -> Source:
 
 
 def reset_address() -> None:
-    """Set the address to name the corpus and nothing else."""
+    """Set the browser's address to name the open corpus and nothing else."""
     source = st.session_state[ADDRESS_KEY] = st.session_state["source"]
     params = {} if source == corpora.get_start_source() else format_source(source)
     if st.query_params.to_dict() != params:
@@ -92,5 +92,5 @@ def reset_address() -> None:
 
 
 def switch_source(source: Source) -> None:
-    """Switch to another corpus from the next run on."""
+    """Open another corpus in this session, from the next run on."""
     st.session_state["source"] = source

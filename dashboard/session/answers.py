@@ -59,12 +59,12 @@ class Answer:
 
 
 def as_embeddings(loaded: Loaded, question: Question) -> Embeddings:
-    """Return the question as Embeddings of one query."""
+    """Return the question in the form that the engine takes: the vectors of one query."""
     return Embeddings((question.id,), question.vector.unsqueeze(0), loaded.space.embeddings.encoder, (question.text,))
 
 
 def compute_answer(loaded: Loaded, question: Question, selector_name: str, decoder: Decoder) -> Answer:
-    """Compute the answer of a decoder, or return it from the session's cache."""
+    """Return a decoder's answer to the question, computed once and then cached for the session."""
     decoders.check_decoder(decoder, loaded.space)
     answers: Memo[tuple[Any, ...], Answer] = _memo(loaded, "answers", MAX_CACHED_ANSWERS)
     cache_key = answer_key(loaded, question, decoder)
@@ -81,7 +81,7 @@ def compute_answer(loaded: Loaded, question: Question, selector_name: str, decod
 
 
 def answer_key(loaded: Loaded, question: Question, decoder: Decoder) -> tuple[Any, ...]:
-    """Return everything that an answer and its drawing depend on."""
+    """Return a key of all that an answer and its drawing depend on."""
     judged = question.qrels.digest if question.qrels is not None else None
     return (*_question_key(loaded, question), judged, decoder.label, *_scorer_dependencies(loaded, decoder), question.k)
 
@@ -89,7 +89,10 @@ def answer_key(loaded: Loaded, question: Question, decoder: Decoder) -> tuple[An
 def build_slider_requests(
     loaded: Loaded, question: Question, decoder: Decoder, param: Real | Whole, **details: Any
 ) -> dict[str, SliderRequest]:
-    """Build the requests for a slider's answers, by digest; details: options of `requests`."""
+    """Build what the browser asks for while a slider moves: digest → request, the last one complete.
+
+    details: options of the engine's `requests`
+    """
     stage, candidates = decoder.select, None
     default_stage = type(stage)(**values_of(stage) | {param.name: param.default})
     family = Decoder(default_stage, decoder.retrieve, decoder.rerank, decoder.depth)
@@ -101,7 +104,7 @@ def build_slider_requests(
 
 
 def _memo(loaded: Loaded, table_name: str, max_entries: int) -> Memo[tuple[Any, ...], Any]:
-    """Return this session's table for this corpus; only the last two corpora have one, as vectors are large."""
+    """Return this session's table for a corpus; only the last two corpora have one, as vectors are large."""
     tables: Memo[str, Memo[tuple[Any, ...], Any]] = session_memo(table_name, MAX_CACHED_CORPORA)
     digest = loaded.space.embeddings.digest
     # Tables of older corpora go first, with their vectors.
@@ -117,13 +120,14 @@ def _scorer_dependencies(loaded: Loaded, decoder: Decoder) -> tuple[Any, ...]:
 
 
 def _question_key(loaded: Loaded, question: Question) -> tuple[str, ...]:
+    """Return a key of the query on the documents as they are now."""
     vector = hashlib.sha256(question.vector.numpy().tobytes()).hexdigest()
     digests = loaded.space.embeddings.digest, loaded.space.corpus.digest, loaded.state
     return *digests, vector, question.id, question.text
 
 
 def compute_scores(loaded: Loaded, question: Question, decoder: Decoder) -> tuple[ScoredCandidates, float | None]:
-    """Score and rerank the candidates; return them with the seconds, if known; cached for the session."""
+    """Score the candidates by retriever and reranker; return them and the seconds; cached for the session."""
     cached_scores: Memo[tuple[Any, ...], tuple[ScoredCandidates, float | None]] = _memo(loaded, "scored", MAX_SCORES)
     scorers = decoder.retrieve.label, decoder.rerank.label if decoder.rerank else None
     cache_key = (*_question_key(loaded, question), *scorers, *_scorer_dependencies(loaded, decoder), decoder.depth)
@@ -150,7 +154,7 @@ def compute_scores(loaded: Loaded, question: Question, decoder: Decoder) -> tupl
 def _time_calls(
     loaded: Loaded, call_kind: tuple[Any, ...], compute: Callable[[], T], get_tensor: Callable[[T], Tensor]
 ) -> tuple[T, float | None]:
-    """Return a result and the median seconds of a few calls, none of them the first of its kind.
+    """Call a function a few times; return its result and the median seconds, None if it is too slow.
 
     The median is None if the first call took too long to be repeated. get_tensor: returns the tensor of a result, whose
     device is waited for.
@@ -174,7 +178,10 @@ def _time_calls(
 def _time_ranking(
     loaded: Loaded, question: Question, decoder: Decoder, candidates: ScoredCandidates | None
 ) -> tuple[Ranking, float | None]:
-    """Compute the ranking and its seconds, if known; for scored candidates those of the selector alone."""
+    """Compute a decoder's ranking; return it and the seconds that it takes, None if unknown.
+
+    candidates: scored already, None to score and select in one call
+    """
     query, stage = as_embeddings(loaded, question), decoder.select
     if loaded.reach is not None:
         return _ask_store(loaded.reach, answer_key(loaded, question, decoder), decoder, query, question.k)
@@ -190,7 +197,7 @@ def _time_ranking(
 def _ask_store(
     reach: Reach, proof_key: tuple[Any, ...], decoder: Decoder, query: Embeddings, k: int
 ) -> tuple[Ranking, float | None]:
-    """Return the ranking of a vector engine, a proven one if cached, and the seconds of its call."""
+    """Return the ranking that a vector engine gives, or a proven one from before, and the seconds."""
     proofs: Memo[tuple[Any, ...], Ranking] = session_memo(PROOFS_TABLE, MAX_CACHED_ANSWERS)
     # A proven answer replaces the engine's own for the rest of the session.
     if proof_key in proofs:
@@ -202,7 +209,7 @@ def _ask_store(
 
 
 def store_proof(loaded: Loaded, question: Question, decoder: Decoder, ranking: Ranking) -> None:
-    """Replace an answer by its proven one, from the next run on."""
+    """Use the proven answer in place of the engine's own one, from the next run on."""
     proofs: Memo[tuple[Any, ...], Ranking] = session_memo(PROOFS_TABLE, MAX_CACHED_ANSWERS)
     proof_key = answer_key(loaded, question, decoder)
     proofs[proof_key] = ranking

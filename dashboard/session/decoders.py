@@ -21,7 +21,7 @@ AGREED_KEY = "agreed to"
 
 
 def list_chosen() -> list[str]:
-    """Return the names of the chosen decoders, in the registry's order."""
+    """Return the names of the selectors chosen on Explore, in the registry's order."""
     names = list(methods("selector"))
     # Decoders keep the registry's order, in whatever order they were chosen.
     picked_names = st.session_state.get(DECODERS_KEY, names[:2])
@@ -29,12 +29,12 @@ def list_chosen() -> list[str]:
 
 
 def get_decoders() -> dict[str, Decoder]:
-    """Return the chosen decoders by name, with the header's pool."""
+    """Return the chosen decoders by their selector's name, as they are set."""
     return {name: get_decoder(name) for name in list_chosen()}
 
 
 def get_decoder(name: str) -> Decoder:
-    """Return a decoder as it is set: selector and scorers with their parameters, and the header's pool."""
+    """Return the decoder of a selector as it is set: parameters, scorers, and the header's pool."""
     return add_scorers(read_stage(methods("selector")[name], PARAM_PREFIX), name, get_pool_depth())
 
 
@@ -45,12 +45,12 @@ def get_pool_depth() -> int | None:
 
 
 def add_scorers(selector: Selector, name: str, depth: int | None) -> Decoder:
-    """Build the decoder of a selector with the scorers that are set for `name`."""
+    """Build a decoder from a selector and the scorers that are set under `name`."""
     return Decoder(selector, _get_scorer(name, RETRIEVE) or first_scorer(), _get_scorer(name, RERANK), depth)
 
 
 def list_scorers(role: str) -> dict[str, ScorerSpec]:
-    """Return the scorers for a role in a decoder: one that only reranks cannot retrieve."""
+    """Return the scorers that can take a role, by name: one that only reranks cannot retrieve."""
     return {name: spec for name, spec in methods("scorer").items() if role == RERANK or not spec.cls.rerank_only}
 
 
@@ -65,18 +65,19 @@ def make_baseline(depth: int | None) -> Decoder:
 
 
 def role_key(selector_name: str, role: str) -> str:
-    """Return the session key of a decoder's scorer; keys of its parameters begin with it."""
+    """Return the session key of a decoder's retriever or reranker (role)."""
     return f"{PARAM_PREFIX}.{selector_name}.{role}"
 
 
 def _get_scorer(selector_name: str, role: str) -> Scorer | None:
+    """Return the retriever or reranker that is set for a decoder; None if none is."""
     scorers, session_key = list_scorers(role), role_key(selector_name, role)
     picked_name = st.session_state.get(session_key)
     return read_stage(scorers[picked_name], session_key) if picked_name in scorers else None
 
 
 def check_decoder(decoder: Decoder, space: Space) -> Decoder:
-    """Return the decoder. Raises ParamError, with the fix, if its scorers lack something."""
+    """Return the decoder if it can run now. Raises ParamError, with the fix, if a scorer lacks something."""
     if decoder.rerank is not None and decoder.depth is None:
         title = decoder.rerank.spec.title
         raise ParamError(f"{title} scores a pool again, and there is none: set one beside k (pool, n)")
@@ -87,7 +88,7 @@ def check_decoder(decoder: Decoder, space: Space) -> Decoder:
 
 
 def explain_lack(decoder: Decoder, space: Space) -> str | None:
-    """Return the error of `check_decoder`, None for a decoder that lacks nothing."""
+    """Return the reason why a decoder cannot run now; None if it can."""
     try:
         check_decoder(decoder, space)
     except FrontierError as error:
@@ -96,7 +97,7 @@ def explain_lack(decoder: Decoder, space: Space) -> str | None:
 
 
 def find_due(scorer: Scorer, space: Space) -> str | None:
-    """Return long work or a download that a scorer needs, until this session agrees to it.
+    """Return long work or a download that a scorer needs and this session has not agreed to; None if none.
 
     A link alone must not start it. Raises FrontierError if its model is a folder that this server does not read.
     """
@@ -112,7 +113,7 @@ def agree(consent: str) -> None:
 
 
 def effective_decoder(decoder: Decoder) -> Decoder:
-    """Replace the scorers by the defaults if they have no effect: a selector on vectors, without a pool."""
+    """Return an equal decoder with default scorers, if its scorers have no effect on what it retrieves."""
     # Without a pool, a selector on vectors never sees the scorers' scores.
     if decoder.select.by_scores or decoder.depth is not None:
         return decoder
@@ -120,12 +121,12 @@ def effective_decoder(decoder: Decoder) -> Decoder:
 
 
 def has_default_scorers(decoder: Decoder) -> bool:
-    """Return True if the scorers are the baseline's."""
+    """Return True if the decoder has the default retriever and no reranker."""
     return decoder.rerank is None and decoder.retrieve == first_scorer()
 
 
 def last_scorer(decoder: Decoder) -> Scorer:
-    """Return the scorer that decides the relevance."""
+    """Return the scorer whose scores count as relevance: the reranker, else the retriever."""
     return decoder.rerank or decoder.retrieve
 
 
@@ -136,7 +137,7 @@ def format_title(decoder: Decoder) -> str:
 
 
 def describe_scorers(decoder: Decoder) -> str:
-    """Describe the sources of relevance and similarity; "" if both come from the default scorer."""
+    """Describe what relevance and similarity come from; "" if both are from the default scorer."""
     if has_default_scorers(decoder):
         return ""
     scorer_titles = decoder.retrieve.spec.title + (f", then {decoder.rerank.spec.title}" if decoder.rerank else "")
@@ -151,7 +152,7 @@ def describe_scorers(decoder: Decoder) -> str:
 
 
 def apply_decoder(decoder: Decoder, k: int | None = None) -> None:
-    """Set Explore to a decoder, besides those chosen already, and to k; call from a callback."""
+    """Add a decoder to those of Explore, with its settings, and set k; call from a callback."""
     put_decoder(decoder)
     name = decoder.select.spec.name
     st.session_state[DECODERS_KEY] = list(dict.fromkeys([*list_chosen(), name]))
@@ -161,13 +162,13 @@ def apply_decoder(decoder: Decoder, k: int | None = None) -> None:
 
 
 def put_decoder(decoder: Decoder) -> None:
-    """Set the widgets of a decoder's stages, before they are drawn."""
+    """Set the widgets to a decoder's stages, before they are drawn."""
     set_stage(decoder.select, PARAM_PREFIX)
     put_scorers(decoder.select.spec.name, {RETRIEVE: decoder.retrieve, RERANK: decoder.rerank})
 
 
 def put_scorers(selector_name: str, scorers: Mapping[str, Scorer | None]) -> None:
-    """Set the widgets of a decoder's scorers, by role, before they are drawn."""
+    """Set the widgets of a decoder's scorers (role → scorer, None for none), before they are drawn."""
     for role, scorer in scorers.items():
         session_key = role_key(selector_name, role)
         st.session_state[session_key] = UNSET if scorer is None else scorer.spec.name

@@ -52,7 +52,7 @@ class State:
 
 
 def get_state(loaded: Loaded) -> State:
-    """Return the state of the session, on any page."""
+    """Return the state of this session that a link carries: corpus, query, decoders and settings."""
     mode, split, question = query.get_selection(loaded)
     session = st.session_state
     return State(
@@ -96,7 +96,7 @@ def format_state(state: State) -> dict[str, str]:
 
 
 def build_url(base: str, params: Mapping[str, str]) -> str:
-    """Return the address that opens a state; base: its page's. Raises ParamError if it is too long."""
+    """Return the address that opens a state; base: the page's. Raises ParamError if it is too long."""
     root = "" if urlsplit(base).path else "/"
     # The page is part of the base already.
     query = urlencode({name: value for name, value in params.items() if name != PAGE_PARAM}, quote_via=quote, safe=",:")
@@ -115,7 +115,7 @@ def get_link_params(loaded: Loaded) -> dict[str, str]:
 
 
 def update_address(loaded: Loaded) -> None:
-    """Update the address to the visible state, so that a reload comes back to it.
+    """Set the browser's address to the visible state, so that a reload comes back to it.
 
     A link that still waits for its corpus stays in place.
     """
@@ -131,13 +131,14 @@ def preview_address(loaded: Loaded) -> str | None:
 
 
 def _address_params(loaded: Loaded) -> dict[str, str] | None:
-    """Return the parameters of the visible state; None if the address stays as it is."""
+    """Return the address's parameters for what is visible now; None if the address should stay."""
     if LINK_KEY in st.session_state:
         return None
     state = get_state(loaded)
     # The page is part of the address's path, and other pages have no view.
     state = replace(state, page="", view="" if state.view == VIEW_NAMES[0] else state.view)
     first_state = st.session_state.setdefault(FIRST_STATE_KEY, state)
+    # A session in which nothing was changed keeps its short address.
     if state == first_state and VERSION_KEY not in st.query_params:
         return None
     params = format_state(state)
@@ -149,6 +150,7 @@ def _address_params(loaded: Loaded) -> dict[str, str] | None:
 
 
 def _format_stage(stage: Stage, prefix: str) -> dict[str, str]:
+    """Return a stage's parameters as text, by the names they have in an address."""
     values = values_of(stage)
     effective, formatted = drop_ineffective(stage.spec.params, values), {}
     for param in stage.spec.params:
@@ -163,7 +165,7 @@ def _format_stage(stage: Stage, prefix: str) -> dict[str, str]:
 
 
 def _open_page() -> str:
-    """Return the name of the page being drawn."""
+    """Return the name of the page that is being drawn, from the address of the browser."""
     base_path = (config.get_option("server.baseUrlPath") or "").strip("/")
     page_name = urlsplit(st.context.url or "").path.removeprefix(f"/{base_path}").rstrip("/").rpartition("/")[2]
     return page_name if page_name and (SCREENS / f"{page_name}.py").is_file() else HOME_PAGE

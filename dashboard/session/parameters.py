@@ -16,18 +16,21 @@ def param_key(spec: Spec, prefix: str, param_name: str) -> str:
 
 
 def order_params(params: Iterable[Param]) -> list[Param]:
-    """Sort parameters: those whose form or meaning depends on others come last."""
+    """Sort parameters so that each comes after those that its form or effect depends on."""
     return sorted(params, key=lambda param: (bool(param.variants), param.requires is not None))
 
 
 def resolve_form(plain_key: str, param: Param, values: Mapping[str, Any]) -> tuple[str, Param]:
-    """Return a widget's key and declaration in the form that the other values give it."""
+    """Return the session key and the declaration of a parameter, given the values of others.
+
+    Some parameters take another form (such as a share in place of a number), which has its own widget.
+    """
     form_name, form = form_of(param, values)
     return (f"{plain_key}.{form_name}" if form_name else plain_key), form
 
 
 def set_stage(stage: Stage, prefix: str) -> None:
-    """Set the widgets of a stage under this prefix to its parameters, before they are drawn."""
+    """Set the widgets of a selector or scorer to its parameters, before they are drawn."""
     spec, values = stage.spec, values_of(stage)
     effective = drop_ineffective(spec.params, values)
     for param in spec.params:
@@ -48,7 +51,7 @@ def read_stage(spec: Spec, prefix: str) -> Stage: ...
 
 
 def read_stage(spec: Spec, prefix: str) -> Stage:
-    """Read a stage from the widgets under this prefix, drawn or not; defaults for what was never drawn."""
+    """Return a selector or scorer with the values of its widgets; a widget never drawn has its default."""
     values: dict[str, Any] = {}
     for param in order_params(spec.params):
         widget_key, form = resolve_form(param_key(spec, prefix, param.name), param, values)
@@ -59,7 +62,7 @@ def read_stage(spec: Spec, prefix: str) -> Stage:
 
 
 def as_legible(param: Param, value: Any) -> Any:
-    """Return the value of a widget; the default for a text field without a line of text."""
+    """Return a widget's value; for an empty or invalid text the default."""
     if not isinstance(param, Text):
         return value
     try:

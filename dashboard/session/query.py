@@ -38,7 +38,7 @@ class Question:
 
 
 def query_key(loaded: Loaded, question: Question) -> str:
-    """Return a key of a query on its corpus: views of the same query follow each other."""
+    """Return a short key of a query, k and the corpus, by which views see that the query has changed."""
     return digest_of([loaded.key, question.id, question.text, str(question.k)])[:16]
 
 
@@ -58,7 +58,7 @@ def find_max_k(loaded: Loaded) -> int:
 
 
 def list_ways(loaded: Loaded) -> list[str]:
-    """Return the ways to ask a corpus; the first is the default."""
+    """Return the ways in which this corpus can be searched; the first is the default."""
     encoder = loaded.space.encoder
     return [
         *([LABELLED] if len(loaded.dataset.queries) and encoder is not None else []),
@@ -68,7 +68,7 @@ def list_ways(loaded: Loaded) -> list[str]:
 
 
 def get_selection(loaded: Loaded) -> tuple[str, str | None, str]:
-    """Return the controls' values: way, split or None, and the query's id, text or document's id."""
+    """Return the chosen way to search, the split or None, and the query's id, text or document's id."""
     key, session, dataset = corpus_key(loaded), st.session_state, loaded.dataset
     mode = session.get(f"way.{key}") or list_ways(loaded)[0]
     if mode == TYPED:
@@ -82,7 +82,10 @@ def get_selection(loaded: Loaded) -> tuple[str, str | None, str]:
 
 
 def select_query(loaded: Loaded, mode: str, split: str | None, entry: str) -> str | None:
-    """Set the controls to values of `get_selection`, before they are drawn; return an error or None."""
+    """Set the widgets to a query, before they are drawn; return why that is impossible, or None.
+
+    mode, split, entry: as `get_selection` returns them
+    """
     key, dataset = corpus_key(loaded), loaded.dataset
     # Links may come from a corpus with an encoder: the reason is returned, not raised.
     if mode not in (ways := list_ways(loaded)):
@@ -104,7 +107,7 @@ def select_query(loaded: Loaded, mode: str, split: str | None, entry: str) -> st
 
 
 def step_query(loaded: Loaded, direction: int) -> None:
-    """Go to the next (1) or previous (−1) labelled query of the chosen order, cyclically."""
+    """Go to the next (1) or previous (−1) labelled query, from the last to the first; for a callback."""
     ask_way, split, _ = get_selection(loaded)
     queries = loaded.dataset.judged(split) if split else loaded.dataset.queries
     if ask_way == LABELLED and len(queries):
@@ -126,5 +129,5 @@ def set_query_order(loaded: Loaded, split: str | None, query_order: Sequence[int
 
 
 def corpus_key(loaded: Loaded) -> str:
-    """Return the part of widget keys that identifies a corpus."""
+    """Return a short digest of the corpus, for the keys of widgets that depend on it."""
     return loaded.origin.space.corpus.digest[:12]

@@ -39,10 +39,11 @@ class Reading:
 
 
 def parse_link(params: Mapping[str, str]) -> Reading:
-    """Parse the state of an address; invalid parts are remarked and left at their default."""
+    """Read the state of a session from an address; invalid parts get a remark and their default."""
     unread, remarks = dict(params), []
 
     def take(name: str, param: Param, owner: str = "") -> Any:
+        """Read a parameter from the address and mark it as read; on errors add a remark, return the default."""
         text = unread.pop(name, None)
         if text is None:
             return param.default
@@ -80,14 +81,14 @@ def parse_link(params: Mapping[str, str]) -> Reading:
 
 
 def fits_corpus(state: State, loaded: Loaded) -> bool:
-    """Return True if the state names no corpus, or one whose name or fingerprint matches."""
+    """Return True if a link is about this corpus, by name or by fingerprint, or about none."""
     if state.source is None or (state.digest and loaded.space.corpus.digest.startswith(state.digest)):
         return True
     return Path(state.source.path).name == Path(loaded.source.path).name
 
 
 def describe_mismatch(state: State, loaded: Loaded) -> str | None:
-    """Describe the difference between the corpus and the one of a state; None without one."""
+    """Describe how this corpus differs from the one that a link was made on; None if it does not."""
     pairs = ((state.vectors, loaded.space.embeddings.digest), (state.digest, loaded.space.corpus.digest))
     differences = [not now.startswith(then) for then, now in pairs]
     if not any(differences):
@@ -102,7 +103,7 @@ def describe_mismatch(state: State, loaded: Loaded) -> str | None:
 
 
 def apply_state(state: State, loaded: Loaded) -> list[str]:
-    """Set the controls to a state, before they are drawn; return what could not be set, with the fix."""
+    """Set the widgets to the state of a link, before they are drawn; return what could not be set."""
     problems = [query.select_query(loaded, state.way, state.split, state.question)] if state.way else []
     st.session_state[decoders.K_KEY] = state.k
     st.session_state[decoders.POOL_KEY] = state.pool
@@ -122,15 +123,16 @@ def apply_state(state: State, loaded: Loaded) -> list[str]:
 
 
 def reopen_state(params: dict[str, str]) -> None:
-    """Apply a saved state from the next run on, its corpus first."""
+    """Apply a saved state from the next run on; its corpus is opened first."""
     st.session_state[LINK_KEY] = params
     requested = address.parse_source(params)
+    # The session's corpus is replaced only by one that this server may open.
     if requested is not None and (source := address.find_source(requested)):
         address.switch_source(source)
 
 
 def check_setting(key: str, is_available: Callable[[Any], bool], instead: str) -> None:
-    """Drop a link's setting that the page does not have, with a remark, before its control is drawn.
+    """Remove a setting that came with a link if the page does not offer it, and add a remark.
 
     instead: the replacement in words.
     """
@@ -150,7 +152,7 @@ def was_link_opened() -> bool:
 
 
 def apply_waiting_link(loaded: Loaded) -> None:
-    """Apply a link that waits for this corpus, before any control is drawn; draw why if it waits or failed."""
+    """Apply the link that the session was opened with, once its corpus is open; else draw why it waits."""
     params = st.session_state.get(LINK_KEY)
     if params is not None:
         reading = parse_link(params)
@@ -172,6 +174,7 @@ def apply_waiting_link(loaded: Loaded) -> None:
 
 
 def _draw_waiting(state: State) -> None:
+    """Draw which corpus the link needs and how to load it."""
     with st.container(gap="small"):
         st.info("This link is about a corpus that is not loaded here.", icon=":material/link:")
         fingerprint = state.vectors or state.digest
@@ -189,6 +192,7 @@ def _draw_waiting(state: State) -> None:
 
 
 def _draw_remarks() -> None:
+    """Draw what of the link could not be applied, until the visitor confirms it."""
     remarks = st.session_state.get(REMARKS_KEY)
     if not remarks:
         return
@@ -201,13 +205,16 @@ def _draw_remarks() -> None:
 
 
 def _parse_decoder(spec: SelectorSpec, unread: dict[str, str], take: TakeParam, remarks: list[str]) -> Decoder:
+    """Read one decoder from the address: its selector's parameters, its retriever and its reranker."""
     selector = _parse_stage(spec, spec.name, take)
     retriever, reranker = (_parse_scorer(unread, spec, role, take, remarks) for role in (RETRIEVE, RERANK))
     return Decoder(selector, retriever or first_scorer(), reranker)
 
 
 def _parse_stage(spec: Spec, prefix: str, take: TakeParam) -> Any:
+    """Read the parameters of a selector or scorer from the address; prefix: of their names there."""
     values: dict[str, Any] = {}
+    # A parameter's domain may depend on others, which come before it.
     for param in order_params(spec.params):
         form = form_of(param, drop_ineffective(spec.params, values))[1]
         values[param.name] = take(f"{prefix}.{param.name}", form, f"{spec.title}: ")
@@ -215,7 +222,7 @@ def _parse_stage(spec: Spec, prefix: str, take: TakeParam) -> Any:
 
 
 def _parse_scorer(unread: dict[str, str], spec: Spec, role: str, take: TakeParam, remarks: list[str]) -> Scorer | None:
-    """Parse the scorer of a role; None if the address names no valid one."""
+    """Read a decoder's retriever or reranker (role) from the address; None if it names no valid one."""
     prefix, scorers = f"{spec.name}.{role}", list_scorers(role)
     name = unread.pop(prefix, None)
     if name is None:
@@ -232,6 +239,7 @@ def _parse_scorer(unread: dict[str, str], spec: Spec, role: str, take: TakeParam
 
 
 def _parse_selectors(unread: dict[str, str], remarks: list[str]) -> list[SelectorSpec]:
+    """Read the chosen selectors from the address; the first two of the registry if it lists none."""
     selectors, listed = methods("selector"), unread.pop("decoders", None)
     if listed is None:
         return list(selectors.values())[:2]
@@ -240,7 +248,7 @@ def _parse_selectors(unread: dict[str, str], remarks: list[str]) -> list[Selecto
 
 
 def _parse_names(listed: str, specs: Mapping[str, Spec], remarks: list[str]) -> list[str]:
-    """Return the listed names that exist, in the order of `specs`."""
+    """Return the names in a comma-separated list that exist, in the order of `specs`."""
     listed_names = set()
     for name in listed.split(",") if listed != UNSET else ():
         try:
@@ -253,7 +261,7 @@ def _parse_names(listed: str, specs: Mapping[str, Spec], remarks: list[str]) -> 
 
 
 def _parse_tradeoff(unread: dict[str, str], take: TakeParam, remarks: list[str]) -> dict[str, Any]:
-    """Parse the settings of Trade-off."""
+    """Read the settings of the Trade-off page that differ from their defaults."""
     settings: dict[str, Any] = {}
     for key, specs in tradeoff.list_choices().items():
         if key in unread:
@@ -266,7 +274,7 @@ def _parse_tradeoff(unread: dict[str, str], take: TakeParam, remarks: list[str])
 
 
 def _parse_question(unread: dict[str, str], remarks: list[str]) -> dict[str, str]:
-    """Parse the fields of a State that hold the query."""
+    """Read the query from the address, as fields of a State; {} without one."""
     questions = [{"way": way, "question": unread.pop(name)} for way, name in QUESTION_PARAMS.items() if name in unread]
     if len(questions) > 1:
         remarks.append(f"the link asks in {len(questions)} ways at once: the first is taken")
@@ -274,6 +282,7 @@ def _parse_question(unread: dict[str, str], remarks: list[str]) -> dict[str, str
 
 
 def _parse_page(page_name: str, remarks: list[str]) -> str:
+    """Return the page's name if there is such a page; else add a remark and return ""."""
     if page_name in (page_names := ["", *sorted(path.stem for path in SCREENS.glob("[!_]*.py"))]):
         return page_name
     remarks.append(f"no page is called {page_name!r}; there are {', '.join(page_names[1:])}: this one stays")
@@ -281,6 +290,7 @@ def _parse_page(page_name: str, remarks: list[str]) -> str:
 
 
 def _check_hex(digits: str, field_name: str, remarks: list[str]) -> str:
+    """Return a fingerprint if it is hexadecimal; else add a remark and return ""."""
     if re.fullmatch(r"[0-9a-f]{0,64}", digits):
         return digits
     remarks.append(f"{field_name} must be hexadecimal digits; got {digits!r}: it is not compared")
@@ -288,4 +298,5 @@ def _check_hex(digits: str, field_name: str, remarks: list[str]) -> str:
 
 
 def _shorten_remark(remark: str) -> str:
+    """Make a remark safe to draw: visible characters only, of limited length."""
     return shorten(visible(remark), MAX_REMARK_LENGTH)

@@ -40,7 +40,7 @@ _GAIN_METRICS = tuple(name for name, metric in METRICS.items() if not metric.low
 
 
 def axis_key(axis: str, is_judged: bool) -> str:
-    """Return the session key of the choice of an axis, x or y."""
+    """Return the session key of an axis's metric; queries with and without judgements have their own."""
     return f"tradeoff.{axis}.{'judged' if is_judged else 'unjudged'}"
 
 
@@ -66,21 +66,22 @@ _NO_WIDGETS = PICKED_KEY, OPEN_POINT_KEY, SCRUBBED_KEY
 
 
 def list_choices() -> dict[str, Mapping[str, Spec]]:
-    """Return the settings that hold several names, with the stages to choose from."""
+    """Return the settings that are lists of names: session key → what can be chosen, by name."""
     return {PICKED_KEY: methods("selector"), SCORERS_KEY: decoders.list_scorers(decoders.RETRIEVE)}
 
 
 def get_default(key: str) -> Any:
-    """Return the page's own choice for a key: for decoders the baseline and those of Explore."""
+    """Return the default of a setting on the Trade-off page, by its session key."""
     if key == PICKED_KEY:
         return list(dict.fromkeys([next(iter(methods("selector"))), *decoders.list_chosen()]))
     if key == SCORERS_KEY:
         return [decoders.first_scorer().spec.name]
+    # The default number of queries depends on the corpus, so the page stores it when it draws the choice.
     return st.session_state.get(FIRST_SAMPLE_KEY) if key == SAMPLE_KEY else SETTINGS[key].default
 
 
 def list_changed() -> dict[str, Any]:
-    """Return the session's settings that are not at their default, by key."""
+    """Return the settings of the Trade-off page that differ from their defaults, by session key."""
     changed_settings, multi_choices = {}, list_choices()
     # Only changed settings go to links, so that new defaults reach old links.
     for key in (*multi_choices, *SETTINGS):
@@ -93,7 +94,7 @@ def list_changed() -> dict[str, Any]:
 
 
 def set_settings(settings: Mapping[str, Any]) -> None:
-    """Set the page to settings, and all others to their default, before it is drawn."""
+    """Set the Trade-off page to these settings and the others to their defaults, before it is drawn."""
     for key in (*list_choices(), *SETTINGS):
         if key in settings:
             st.session_state[key] = settings[key]

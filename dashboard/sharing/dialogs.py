@@ -45,7 +45,7 @@ COMPARE_COLUMNS = ("Setting", "Decoder", "Metric", "Difference", "Document", "Ti
 
 
 def draw_menu(loaded: Loaded, question: Question | None) -> None:
-    """Draw the menu, and the dialog chosen in it."""
+    """Draw the Share menu, and the dialog that was chosen in it."""
     # Without a query there is nothing to export.
     options = [name for name in (LINK, EXPORT, VIEWS) if name != EXPORT or question is not None]
     dialog = st.menu_button("Share", options, icon=":material/ios_share:", key="header.share")
@@ -59,7 +59,7 @@ def draw_menu(loaded: Loaded, question: Question | None) -> None:
 
 
 def draw_link(loaded: Loaded) -> None:
-    """Draw the dialog of the link and its content."""
+    """Draw the dialog with the link to the current view, and what it contains."""
     base = st.context.url or "http://localhost:8501"
     try:
         address = build_url(base, get_link_params(loaded))
@@ -81,7 +81,7 @@ def draw_link(loaded: Loaded) -> None:
 
 
 def draw_export(loaded: Loaded, question: Question) -> None:
-    """The dialog of a chosen decoder as code, and of files with the results of all."""
+    """Draw the dialog that exports a decoder as code, and the results of all decoders as files."""
     decoders = setting.get_decoders()
     if not decoders:
         st.info("Choose a decoder on Explore to export its code and results.")
@@ -120,7 +120,7 @@ def draw_export(loaded: Loaded, question: Question) -> None:
 
 
 def draw_snapshots(loaded: Loaded, question: Question | None) -> None:
-    """Draw the dialog that saves the page, and opens, compares, renames and deletes saved views."""
+    """Draw the dialog that saves the current view, and opens, compares and deletes saved ones."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         st.text_input("Name", key=NAME_KEY, placeholder="For example: before tuning", disabled=question is None)
         how: dict[str, Any] = {
@@ -159,7 +159,7 @@ def draw_snapshots(loaded: Loaded, question: Question | None) -> None:
 
 
 def _draw_snapshot(snapshot: PageSnapshot) -> None:
-    """Draw a saved view's content, and the buttons that open, rename and delete it."""
+    """Draw what a saved view contains, and the buttons that open, rename and delete it."""
     st.text(visible(shorten(snapshot.query, 300)))
     words = ", ".join(answer.words or answer.title for answer in snapshot.answers.values()) or "no decoder"
     details = f"k = {snapshot.state.get('k', '–')} · {snapshot.corpus}, {snapshot.encoder}, embeddings"
@@ -192,7 +192,7 @@ def _draw_snapshot(snapshot: PageSnapshot) -> None:
 
 @contextmanager
 def _record_errors() -> Iterator[None]:
-    """Store the error of a step as its outcome."""
+    """Keep the error of a callback for the dialog, which draws it in the next run."""
     try:
         yield
     except FrontierError as error:
@@ -204,13 +204,17 @@ def _record_errors() -> Iterator[None]:
 
 @_record_errors()
 def _save_snapshot(loaded: Loaded, question: Question) -> None:
+    """Save the current view under the typed name; for a callback."""
     snapshot = snapshots.save(_take_snapshot(st.session_state.get(NAME_KEY, ""), loaded, question))
     st.session_state[OUTCOME_KEY] = (True, f"✓ Saved: {snapshot.name}")
-    st.session_state[VIEW_KEY], st.session_state[NAME_KEY] = snapshot.id, ""
+    # The saved view is selected, and the field is empty for the next name.
+    st.session_state[VIEW_KEY] = snapshot.id
+    st.session_state[NAME_KEY] = ""
 
 
 @_record_errors()
 def _rename_snapshot(snapshot_id: str) -> None:
+    """Give a saved view the typed name; for a callback."""
     snapshot = snapshots.rename_snapshot(snapshot_id, st.session_state.get(RENAME_KEY, ""))
     st.session_state[OUTCOME_KEY] = (True, f"✓ Renamed: {snapshot.name}")
     st.session_state[RENAME_KEY] = ""
@@ -218,12 +222,13 @@ def _rename_snapshot(snapshot_id: str) -> None:
 
 @_record_errors()
 def _delete_snapshot(snapshot: PageSnapshot) -> None:
+    """Delete a saved view; for a callback."""
     snapshots.delete_snapshot(snapshot.id)
     st.session_state[OUTCOME_KEY] = (True, f"✓ Deleted: {snapshot.name}")
 
 
 def _take_snapshot(name: str, loaded: Loaded, question: Question) -> PageSnapshot:
-    """Take a snapshot of the page."""
+    """Return the current view with its settings, results and metrics, not saved yet."""
     space, answers = loaded.space, {}
     for result in compute_results(loaded, question, setting.get_decoders()):
         documents = tuple(map(attrgetter("id", "title"), result.rows))
@@ -242,7 +247,7 @@ def _take_snapshot(name: str, loaded: Loaded, question: Question) -> PageSnapsho
 
 
 def _describe_encoder(loaded: Loaded) -> str:
-    """Describe the origin of the vectors."""
+    """Describe the embeddings: by which encoder, trained or not, moved by feedback or not."""
     encoder, origin = loaded.space.encoder, loaded.origin
     made_by = "own vectors" if encoder is None else f"{encoder.name} {encoder.dtype}"
     made_by += f", trained: {origin.training}" if origin.training else ""
@@ -250,7 +255,7 @@ def _describe_encoder(loaded: Loaded) -> str:
 
 
 def _draw_comparison(*pair: PageSnapshot) -> None:
-    """Draw the differences of two saved views; the older's numbers come first."""
+    """Draw the differences of two saved views in settings, metrics and results, the older one first."""
     older, newer = sorted(pair, key=lambda snapshot: snapshot.made)
     if difference := snapshots.describe_difference(older, newer):
         st.warning("These views are not of the same corpus and vectors.", icon=":material/warning:")
@@ -278,6 +283,7 @@ def _draw_comparison(*pair: PageSnapshot) -> None:
 
 
 def _draw_set_comparison(older: PageSnapshot, newer: PageSnapshot, older_name: str, newer_name: str) -> None:
+    """Draw two decoders' documents side by side, one of each saved view."""
     if not (older.answers and newer.answers):
         st.info("No results to compare: one view has no decoder.")
         return
@@ -307,4 +313,5 @@ def _draw_set_comparison(older: PageSnapshot, newer: PageSnapshot, older_name: s
 
 
 def _draw_compared(frame: pd.DataFrame, key: str, columns: dict[str, Any] | None = None) -> None:
+    """Draw a table of a comparison; columns: settings of single columns."""
     draw_table(frame, columns, key=key, max_rows=MAX_COMPARED_ROWS, placeholder="–")

@@ -44,7 +44,7 @@ class DecoderResult:
 
 
 def compute_results(loaded: Loaded, question: Question, decoders: Mapping[str, Decoder]) -> tuple[DecoderResult, ...]:
-    """Compute the results of decoders. Raises ParamError if scorers lack a pool."""
+    """Compute each decoder's documents and metrics for the question. Raises ParamError if one cannot run."""
     space = loaded.space
     query = as_embeddings(loaded, question)
     qrels = question.qrels if question.is_judged else None
@@ -68,12 +68,13 @@ def compute_results(loaded: Loaded, question: Question, decoders: Mapping[str, D
 
 
 def list_parameters(decoder: Decoder) -> tuple[tuple[str, ...], ...]:
-    """Return PARAMETER_COLUMNS of every effective parameter of a decoder, as text."""
+    """Return a row of text (PARAMETER_COLUMNS) for each parameter that has an effect on a decoder."""
     rows = []
     for stage in filter(None, (decoder.retrieve, decoder.rerank, decoder.select)):
         values = values_of(stage)
         for param in stage.spec.params:
             form = form_of(param, values)[1]
+            # A parameter may require a value of another one, as (name, value): else it has no effect.
             if param.requires is None or values[param.requires[0]] == param.requires[1]:
                 texts = form.text(values[param.name]), form.text(form.default)
                 rows.append((stage.spec.title, param.name, form.symbol, *texts))
@@ -81,7 +82,7 @@ def list_parameters(decoder: Decoder) -> tuple[tuple[str, ...], ...]:
 
 
 def format_sets_csv(results: Sequence[DecoderResult]) -> bytes:
-    """Format one line for each retrieved document."""
+    """Format the retrieved documents of all decoders as CSV, a line for each."""
     rows = []
     for result in results:
         rows += [[result.name, result.setting, *_format_document(row).values()] for row in result.rows]
@@ -89,7 +90,7 @@ def format_sets_csv(results: Sequence[DecoderResult]) -> bytes:
 
 
 def format_figures_csv(results: Sequence[DecoderResult]) -> bytes:
-    """Format one line for each metric of a decoder, its value empty if undefined."""
+    """Format the metrics of all decoders as CSV, a line for each; an undefined value is empty."""
     rows = []
     for result in results:
         rows += [[result.name, result.setting, *figure] for figure in result.figures.items()]
@@ -97,7 +98,7 @@ def format_figures_csv(results: Sequence[DecoderResult]) -> bytes:
 
 
 def format_sets_json(results: Sequence[DecoderResult], state: Mapping[str, str], **facts: Any) -> bytes:
-    """Format state, settings, sets and metrics; facts: query, k, corpus and encoder, unchanged."""
+    """Format settings, documents and metrics of all decoders as JSON; facts: further fields."""
     decoders = []
     for result in results:
         texts = {"decoder": result.name, "setting": result.setting, "words": result.words}
@@ -110,10 +111,12 @@ def format_sets_json(results: Sequence[DecoderResult], state: Mapping[str, str],
 
 
 def _format_document(row: Row) -> dict[str, Any]:
+    """Return the exported fields of a document, by column."""
     return dict(zip(SET_COLUMNS, attrgetter(*SET_COLUMNS)(row), strict=True))
 
 
 def _format_csv(header: list[str], rows: list[list[Any]]) -> bytes:
+    """Format rows as CSV, with cells guarded against being read as formulas by a spreadsheet."""
     # The csv module writes its own line ends.
     stream = io.StringIO(newline="")
     writer = csv.writer(stream)

@@ -47,7 +47,7 @@ TOUR_STOPS = (
 
 
 def draw_tour() -> None:
-    """Draw the tour on a demo, unless it was closed, here or for good, or a link opened the page."""
+    """Draw the tour for newcomers on a demo corpus, unless it was closed or a link opened the page."""
     # The file is read once per session.
     if CLOSED_KEY not in st.session_state:
         st.session_state[CLOSED_KEY] = bool(_read_settings().get(SEEN_FIELD))
@@ -59,6 +59,7 @@ def draw_tour() -> None:
 
 @st.fragment
 def _draw_strip() -> None:
+    """Draw the current stop of the tour, with buttons to go on, close it, or never see it again."""
     if st.session_state[CLOSED_KEY]:
         return
     # The page is switched in the run after the click, as a callback cannot.
@@ -82,10 +83,12 @@ def _draw_strip() -> None:
 
 
 def _close_tour() -> None:
+    """Close the tour for this session; for a callback."""
     st.session_state[CLOSED_KEY] = True
 
 
 def _close_for_good() -> None:
+    """Close the tour for this machine, by noting it in the settings file; for a callback."""
     _close_tour()
     try:
         cache.write(home() / SETTINGS_FILE, json.dumps(_read_settings() | {SEEN_FIELD: True}).encode())

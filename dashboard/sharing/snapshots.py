@@ -60,13 +60,16 @@ class PageSnapshot:
 
 
 def make_snapshot(name: str, **state: Any) -> PageSnapshot:
-    """Make a snapshot of this moment, not saved yet. Raises DataError for a name without a letter."""
+    """Make a snapshot of the page at this moment, not saved yet; state: the other fields.
+
+    Raises DataError for a name without a letter.
+    """
     made = datetime.now(UTC).isoformat(timespec="seconds")
     return PageSnapshot(name=_clean_name(name), frontier=_get_version(), made=made, id=uuid.uuid4().hex, **state)
 
 
 def save(snapshot: PageSnapshot) -> PageSnapshot:
-    """Write a snapshot; a number is added to a name that another has. Raises FrontierError where it cannot write."""
+    """Write a snapshot to its file; a name that another has gets a number. Raises FrontierError."""
     other_names = {other.name for other in read_snapshots()[0] if other.id != snapshot.id}
     # One of these names is free, as there are more of them than other snapshots.
     suffixes = ["", *map(" ({})".format, range(2, len(other_names) + 2))]
@@ -80,7 +83,7 @@ def save(snapshot: PageSnapshot) -> PageSnapshot:
 
 
 def read_snapshots() -> tuple[list[PageSnapshot], list[str]]:
-    """Read all snapshots, the newest first, and the unreadable files, each with the reason."""
+    """Return all readable snapshots, the newest first, and a line about each unreadable file."""
     readable, broken = [], []
     for snapshot_file in sorted(get_folder().glob(f"*{SNAPSHOT_SUFFIX}")):
         if not SNAPSHOT_ID.fullmatch(snapshot_file.stem):  # not ours, or being written at this moment
@@ -114,7 +117,7 @@ def get_folder() -> Path:
 
 
 def describe_difference(older: PageSnapshot, newer: PageSnapshot) -> str | None:
-    """Describe the difference of two snapshots' corpora or vectors, None without one."""
+    """Describe how the corpora or embeddings of two snapshots differ; None if they do not."""
     if (older.digest, older.vectors) == (newer.digest, newer.vectors):
         return None
     kind = "the same documents with other vectors" if older.digest == newer.digest else "different corpora"
@@ -123,7 +126,7 @@ def describe_difference(older: PageSnapshot, newer: PageSnapshot) -> str | None:
 
 
 def compare_settings(older: PageSnapshot, newer: PageSnapshot) -> list[tuple[str, str, str]]:
-    """Return (setting, older's, newer's) of all differing settings; "–" for a missing one."""
+    """Return the settings that differ, as (setting, older value, newer value); "–" if one has none."""
     rows = []
     for name in dict.fromkeys([*older.state, *newer.state]):
         older_value, newer_value = older.state.get(name, "–"), newer.state.get(name, "–")
@@ -135,7 +138,7 @@ def compare_settings(older: PageSnapshot, newer: PageSnapshot) -> list[tuple[str
 def compare_metrics(
     older: PageSnapshot, newer: PageSnapshot
 ) -> list[tuple[str, str, float | None, float | None, float | None]]:
-    """Return (decoder, metric, older's, newer's, newer's − older's) of every metric of either."""
+    """Return (decoder, metric, older value, newer value, difference) for each metric of either."""
     rows = []
     for name in dict.fromkeys([*older.answers, *newer.answers]):
         figures = (snapshot.answers[name].figures if name in snapshot.answers else {} for snapshot in (older, newer))
@@ -149,7 +152,7 @@ def compare_metrics(
 
 
 def compare_sets(older: SavedAnswer, newer: SavedAnswer) -> list[tuple[str, str, int | None, int | None, str]]:
-    """Return (id, title, older rank, newer rank, membership) of every document of two sets, shared first."""
+    """Return (id, title, older rank, newer rank, in which) of every document of two sets, shared first."""
     older_ranks, newer_ranks = _rank_documents(older), _rank_documents(newer)
     # The older title wins, if a document was renamed in between.
     titles, rows = dict([*newer.documents, *older.documents]), []
@@ -161,10 +164,12 @@ def compare_sets(older: SavedAnswer, newer: SavedAnswer) -> list[tuple[str, str,
 
 
 def _rank_documents(answer: SavedAnswer) -> dict[str, int]:
+    """Return document id → rank, from 1."""
     return {doc_id: rank for rank, (doc_id, _) in enumerate(answer.documents, 1)}
 
 
 def _read_snapshot(file: Path) -> PageSnapshot:
+    """Read a snapshot from its file. Raises DataError if it is damaged or not a snapshot."""
     if file.stat().st_size > MAX_SNAPSHOT_BYTES:
         raise DataError("it is too large for a saved view; delete the file")
     try:
@@ -183,6 +188,7 @@ def _read_snapshot(file: Path) -> PageSnapshot:
 
 
 def _parse_answer(data: Any) -> SavedAnswer:
+    """Check and convert the stored answer of a decoder. Raises TypeError, KeyError or ValueError."""
     documents = tuple((_parse_text(doc_id), _parse_text(title)) for doc_id, title in data["documents"])
     figures = {}
     for title, value in data["figures"].items():
@@ -196,12 +202,14 @@ def _parse_answer(data: Any) -> SavedAnswer:
 
 
 def _parse_text(value: Any) -> str:
+    """Return a stored text that can be displayed. Raises TypeError for anything else."""
     if not isinstance(value, str):
         raise TypeError
     return replace_surrogates(value)
 
 
 def _parse_number(value: Any) -> float:
+    """Return a stored number. Raises ValueError if it is not finite."""
     # JSON from other tools may hold NaN, which tables cannot compare.
     if not math.isfinite(value):
         raise ValueError
@@ -209,13 +217,14 @@ def _parse_number(value: Any) -> float:
 
 
 def _snapshot_file(snapshot_id: str) -> Path:
+    """Return the file of a snapshot. Raises DataError for a malformed id, which could name any file."""
     if not SNAPSHOT_ID.fullmatch(snapshot_id):
         raise DataError(f"no snapshot has the id {snapshot_id!r}")
     return get_folder() / f"{snapshot_id}{SNAPSHOT_SUFFIX}"
 
 
 def _clean_name(name: str) -> str:
-    """Return the name in one line, without control characters, cut to MAX_NAME_LENGTH."""
+    """Return the name as one line of printable characters, cut to its limit. Raises DataError if empty."""
     words = "".join(character if character.isprintable() else " " for character in replace_surrogates(name)).split()
     if not words:
         raise DataError("a saved view needs a name: type one")
@@ -223,6 +232,7 @@ def _clean_name(name: str) -> str:
 
 
 def _get_version() -> str:
+    """Return the version of this program, "unknown" if it is not installed as a package."""
     try:
         return version("frontier-retrieval")
     except PackageNotFoundError:  # a checkout that is not installed

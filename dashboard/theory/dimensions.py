@@ -51,10 +51,15 @@ MAX_PAGE_CHARACTERS = 2_000_000
 
 
 def _draw_margins(loaded: Loaded, _: Question | None) -> None:
+    """Draw the margins of many queries by length of document; the study runs in a job.
+
+    The margin of a pair is how much higher the relevant document scores than another one.
+    """
     # The choice is part of the key: another split is another job.
     choice = choose_queries(loaded)
 
     def compute_margins(job: Job) -> MarginsByKind:
+        """Measure the margins for each kind of vectors; return the number of queries, and margins by kind."""
         queries, qrels = choice.load_task()
         vectors = choice.embed(queries, job)
         margins, options = {}, dict[str, Any](progress=job.report, stop=job.stop)
@@ -68,6 +73,7 @@ def _draw_margins(loaded: Loaded, _: Question | None) -> None:
 
 
 def _show_margins(result: MarginsByKind) -> None:
+    """Draw the chart and the table of measured margins; result: number of queries, and margins by kind."""
     count, margins = result
     if not any(len(row.values) for rows in margins.values() for row in rows):
         st.info("No margins: no query has both a relevant and another document.")
@@ -90,7 +96,7 @@ def _show_margins(result: MarginsByKind) -> None:
 
 
 def _draw_dimensions(loaded: Loaded, _: Question | None) -> None:
-    """Draw measured error and bound over k, or the dimensions that keep the best document."""
+    """Draw how many dimensions a random projection needs: so that pairs keep their order, or Recall."""
     of_pairs = choose("What is measured", (PAIRS_VIEW, RECALL_VIEW), "theory.dimension.what") == PAIRS_VIEW
     with query_row(loaded, 360, "medium") as choice:
         weighting = draw_parameter(WEIGHTING, "theory.weighting", st.container(width=150))
@@ -111,6 +117,10 @@ def _draw_dimensions(loaded: Loaded, _: Question | None) -> None:
 
 
 def _measure_pairs(choice: QueryChoice, weighting: str, projection: str, job: Job) -> tuple[int, Margins, PairErrors]:
+    """Measure how often random projections reverse pairs of documents; return queries, margins and errors.
+
+    A job runs this: it reports progress and can be stopped.
+    """
     queries, _ = choice.load_task()
     space, options = choice.loaded.space, {"progress": job.report, "stop": job.stop}
     margins = engine.margins(space, queries, weighting, ranks=(1,), bins=1, **options)
@@ -120,6 +130,10 @@ def _measure_pairs(choice: QueryChoice, weighting: str, projection: str, job: Jo
 
 
 def _show_pairs(weighting: str, error: float, count: int, margins: Margins, errors: PairErrors) -> None:
+    """Draw the measured and the guaranteed dimension at which at most a share of pairs is reversed.
+
+    weighting: of the words; error: that share; count: number of queries
+    """
     rows, needed_rows = compare_with_bound(errors, error), compute_needed(margins, error)
     chart_column, table_column = st.columns(2, gap="medium")
     with chart_column:
@@ -164,12 +178,20 @@ def _show_pairs(weighting: str, error: float, count: int, margins: Margins, erro
 def _measure_recall(
     choice: QueryChoice, weighting: str, projection: str, job: Job
 ) -> tuple[int, tuple[LengthDimension, ...]]:
+    """Measure at which dimensions a projection keeps the best document, by length of document.
+
+    Return the number of queries, and a row for each range of lengths.
+    """
     queries, _ = choice.load_task()
     options = {"reduction": projection, "progress": job.report, "stop": job.stop}
     return len(queries), engine.recall_dimensions(choice.loaded.space, queries, weighting, **options)
 
 
 def _show_recall(weighting: str, target: float, count: int, rows: Sequence[LengthDimension]) -> None:
+    """Draw the smallest dimension that keeps the best document in a share of cases, by length of document.
+
+    target: that share; count: number of queries; rows: one for each range of lengths
+    """
     if not any(row.queries for row in rows):
         st.info("No query shares a word with a document.")
         return
@@ -215,7 +237,7 @@ PROJECTIONS = StudyView(
 
 
 def _draw_segments(loaded: Loaded, question: Question | None) -> None:
-    """Draw the theorem on the pairs of many queries, and on those of one for which it holds."""
+    """Draw a theorem about passages, measured on many queries, and its pairs for one example query."""
     with query_row(loaded, 380, "medium") as choice:
         n_words = draw_parameter(PASSAGE_LENGTH, "theory.passage", st.container(width=300))
     key, title = ("segments", "many", choice.key, n_words), "Margins of segments"
@@ -248,7 +270,10 @@ def _draw_segments(loaded: Loaded, question: Question | None) -> None:
 
 
 def _draw_example(loaded: Loaded, text: str, n_words: int, rivals: int) -> None:
-    """Draw the pairs of a query's best document with the next ones."""
+    """Draw, for one query, the margins between its best document and the next ones.
+
+    rivals: number of next ones; n_words: length of a passage
+    """
     space, corpus = loaded.space, loaded.space.corpus
     st.text(shorten(visible(text), 200))
     # Words are counted once per corpus; later queries use the counts.
@@ -265,6 +290,7 @@ def _draw_example(loaded: Loaded, text: str, n_words: int, rivals: int) -> None:
 
 
 def _show_segments(corpus: Corpus, margins: Segments) -> None:
+    """Draw the chart, the verdict and the table of one query's pairs, each with its margins."""
     # All pairs have the query's best document first.
     rows = [int(margins.first[0]), *margins.second.tolist()]
     best, *names = (visible(corpus.titles[row] or corpus.ids[row]) for row in rows)

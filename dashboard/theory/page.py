@@ -18,7 +18,7 @@ GROUPS = {group: {view.title: view.draw_or_explain for view in views} for group,
 
 @st.fragment
 def draw_theory(loaded: Loaded, question: Question | None) -> None:
-    """Draw the main area of Theory."""
+    """Draw the Theory page: the chosen statement of a paper, measured on this corpus."""
     with st.container(horizontal=True, gap="medium"):
         views = GROUPS[choose("Group", GROUPS, "theory.group")]
         view_title = choose("View", views, "theory.view")

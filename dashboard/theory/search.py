@@ -44,7 +44,7 @@ Searches = tuple[AnnResult, ...]
 
 
 def _draw_depths(loaded: Loaded, _: Question | None) -> None:
-    """Draw a metric over the rerank depth of one decoder, and the smallest sufficient depth."""
+    """Draw how a metric grows with the number of reranked documents, and the smallest one that is enough."""
     with query_row(loaded, 340) as choice:
         decoder = _draw_decoder()
     if loaded.space.encoder is None:
@@ -66,7 +66,7 @@ def _draw_depths(loaded: Loaded, _: Question | None) -> None:
 
 
 def _draw_decoder() -> Decoder:
-    """Draw the choice of the decoder: a selector as set in Explore, with the scorers chosen here."""
+    """Draw the choice of a decoder: a selector as set in Explore, a retriever and a reranker."""
     specs, key = methods("selector"), "theory.depth.decoder"
     with st.container(width=150):
         help_text = "With Explore's settings"
@@ -76,6 +76,7 @@ def _draw_decoder() -> Decoder:
 
 
 def _draw_scorer(role: str) -> Scorer:
+    """Draw the choice of the scorer for a role (retriever or reranker), with its parameters; return it."""
     specs, key = decoders.list_scorers(role), f"theory.depth.{role}"
     names = list(specs)
     # By default the reranker differs from the retriever.
@@ -92,6 +93,7 @@ def _draw_scorer(role: str) -> Scorer:
 
 
 def _measure_depths(choice: QueryChoice, decoder: Decoder, job: Job) -> Cells:
+    """Measure a decoder at rising rerank depths in a job; return all cells, that without reranking first."""
     queries, qrels = choice.load_task()
     vectors, space = choice.embed(queries, job), choice.loaded.space
     options = {"metrics": SEARCH_METRICS, "split": choice.split, "store": sweeps.open_store(), "stop": job.stop}
@@ -106,6 +108,7 @@ def _measure_depths(choice: QueryChoice, decoder: Decoder, job: Job) -> Cells:
 
 
 def _show_depths(decoder: Decoder, points: Cells) -> None:
+    """Draw the metric over the rerank depth, the conclusion in words, and the table of depths."""
     metric = choose("Metric", SEARCH_METRICS, "theory.depth.metric", format_func=title_of)
     study = compare_depths(points, metric, SEARCH_K)
     title = f"{title_of(study.metric)}@{study.k}"
@@ -133,7 +136,7 @@ def _show_depths(decoder: Decoder, points: Cells) -> None:
 
 
 def _format_headline(study: DepthComparison, title: str) -> str:
-    """Format the gain of reranking, the better option first."""
+    """Say in a sentence if reranking helps, by how much, and if the difference is significant."""
     best = study.best
     base = next((row for row in study.rows if row.depth is None), None)
     if base is None:
@@ -146,7 +149,7 @@ def _format_headline(study: DepthComparison, title: str) -> str:
 
 
 def _format_details(study: DepthComparison) -> str:
-    """Format the smallest sufficient depth, and the test."""
+    """Name the smallest depth that is not significantly worse than the best, and the test behind it."""
     best_row, shallowest = study.best, study.shallowest
     parts = []
     if shallowest.depth and best_row.depth and shallowest.depth < best_row.depth:
@@ -167,7 +170,7 @@ DEPTH = StudyView(
 
 
 def _draw_approximate(loaded: Loaded, _: Question | None) -> None:
-    """Draw every chosen scorer in every kind of index, over rising effort, beside the exact search."""
+    """Draw the speed and quality of approximate search, for each scorer and index, beside exact search."""
     try:
         import_faiss()
     except FrontierError as error:
@@ -191,7 +194,7 @@ def _draw_approximate(loaded: Loaded, _: Question | None) -> None:
 
 
 def _draw_scorers() -> list[Scorer]:
-    """Draw the choice of scorers, with their parameters."""
+    """Draw the choice of scorers, with their parameters; return them."""
     specs = list_searchable()
     names = choose_several(
         "Vectors of",
@@ -211,7 +214,7 @@ def _draw_scorers() -> list[Scorer]:
 
 
 def _draw_indexes() -> dict[str, dict[str, Any]]:
-    """Draw the choice of indexes; return kind → its fixed parameters."""
+    """Draw the choice of indexes and their parameters; return index → its parameters that stay fixed."""
     kinds = choose_several(
         "Indexes",
         INDEXES,
@@ -224,6 +227,7 @@ def _draw_indexes() -> dict[str, dict[str, Any]]:
         with st.popover("Indexes"):
             for kind, values in searches.items():
                 for param in params_of(INDEXES[kind]):
+                    # The parameter of effort is what the study varies.
                     if param.name != INDEXES[kind].effort:
                         values[param.name] = draw_parameter(param, f"theory.ann.{kind}.{param.name}")
             st.caption("efSearch and nprobe are varied.")
@@ -231,6 +235,7 @@ def _draw_indexes() -> dict[str, dict[str, Any]]:
 
 
 def _time_searches(choice: QueryChoice, scorers: list[Scorer], fixed: dict[str, dict[str, Any]], job: Job) -> Searches:
+    """Measure quality and time of every scorer in every index, in a job; return a row for each search."""
     space = choice.loaded.space
     queries: Embeddings | None
     qrels: Qrels | None = None
@@ -249,6 +254,7 @@ def _time_searches(choice: QueryChoice, scorers: list[Scorer], fixed: dict[str, 
 
 
 def _show_searches(rows: Sequence[AnnResult]) -> None:
+    """Draw quality against time of all searches, the conclusions in words, and the table."""
     measures = [EXACT, *rows[0].mean]
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         metric = choose("Quality", measures, f"theory.ann.quality.{len(measures)}", format_func=_quality_title)
@@ -271,10 +277,12 @@ def _show_searches(rows: Sequence[AnnResult]) -> None:
 
 
 def _quality_title(name: str) -> str:
+    """Return the title of a quality measure: the share of the exact answer, or a metric."""
     return f"Share of the exact top {SEARCH_K}" if name == EXACT else title_of(name)
 
 
 def _draw_searches(rows: Sequence[AnnResult]) -> None:
+    """Draw the table of searches, with only the columns in which they differ."""
     make_column, columns = st.column_config.NumberColumn, dict[str, tuple[list[Any], Any]]()
     # One scorer needs no column of its own.
     if len(set(read_column(rows, "scorer"))) > 1:

@@ -46,6 +46,7 @@ SHARE_COLUMN = st.column_config.ProgressColumn(format="percent", min_value=0.0, 
 
 
 def _draw_decodable(loaded: Loaded, question: Question | None) -> None:
+    """Draw which sets of documents the elastic net can return: a theorem and a proposition side by side."""
     theorem_column, proposition_column = st.columns(2, gap="large")
     with theorem_column:
         _draw_theorem(loaded, question)
@@ -54,6 +55,7 @@ def _draw_decodable(loaded: Loaded, question: Question | None) -> None:
 
 
 def _draw_theorem(loaded: Loaded, question: Question | None) -> None:
+    """Draw Theorem 1, and its numerical proof for the k best documents of the current query."""
     st.subheader("Every top-k set (Theorem 1)")
     st.caption(
         "For any k there are λ₁ and λ₂ at which exactly the k best documents get a weight: the elastic net can return "
@@ -75,7 +77,9 @@ def _draw_theorem(loaded: Loaded, question: Question | None) -> None:
 
 
 def _draw_proof(result: Proof, k: int) -> None:
+    """Draw the weights λ₁, λ₂ at which exactly k documents are chosen, and if that is verified."""
     title = methods("selector")[result.method].title
+    # The witness has λ₁ and λ₂, and the scores alpha and beta between which the threshold lies.
     w = result.witness
     with st.container(horizontal=True):
         st.metric("λ₁", f"{w.l1:.4g}", width=110)
@@ -109,6 +113,7 @@ def _draw_proof(result: Proof, k: int) -> None:
 
 
 def _draw_proposition() -> None:
+    """Draw Proposition 1: three documents, of which the elastic net returns a set that no ranking does."""
     st.subheader("Sets beyond rankings (Proposition 1)")
     st.caption(
         "Document 1 scores above document 3 but repeats document 2, so the elastic net returns 2 and 3: no top-k does. "
@@ -141,6 +146,7 @@ def _format_documents(rows: tuple[int, ...]) -> str:
 
 
 def _draw_best(loaded: Loaded, question: Question | None) -> None:
+    """Draw how many of the relevant documents can be returned at most, by a ranking and by any set."""
     if question is None or len(loaded.space) <= BEST_SET_POOL.low:
         st.info(f"Pick a query of a corpus with more than {BEST_SET_POOL.low} documents.")
         return
@@ -177,7 +183,7 @@ def _draw_best(loaded: Loaded, question: Question | None) -> None:
 
 
 def _draw_steps(loaded: Loaded, question: Question | None) -> None:
-    """Draw the comparison at the λ₁ and λ₂ that are set in Explore."""
+    """Draw how far the paper's solver, stopped after 50 steps, is from the exact answer to the query."""
     # A view with `needs_query` is drawn with a query only.
     assert question is not None
     spec = methods("selector")[find_weighing_selector()]

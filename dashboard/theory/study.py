@@ -37,17 +37,20 @@ class QueryChoice:
 
     @property
     def key(self) -> Hashable:
-        """Key of the queries."""
+        """Key of the chosen queries and the corpus, under which results are cached."""
         qrels_digest = self.loaded.dataset.qrels[self.split].digest if self.split else ""
         return self.loaded.space.embeddings.digest, self.loaded.space.corpus.digest, self.way, self.split, qrels_digest
 
     @property
     def is_small(self) -> bool:
-        """True if measuring takes seconds."""
+        """True if measuring takes seconds only, so that it may start without a click."""
         return len(self.loaded.space) * N_QUERIES <= MAX_UNASKED_PRODUCTS
 
     def load_task(self) -> tuple[Queries, Qrels]:
-        """Return at most N_QUERIES queries, and their judgements. Raises DataError."""
+        """Return up to N_QUERIES queries with judgements: labelled ones, or passages of the corpus.
+
+        Raises DataError if the corpus has too few words.
+        """
         dataset = self.loaded.dataset
         if self.way == TEST_QUERIES:
             return dataset.judged(self.split).sample(N_QUERIES), dataset.qrels[self.split]
@@ -56,7 +59,7 @@ class QueryChoice:
         return task.queries, next(iter(task.qrels.values()))
 
     def embed(self, queries: Queries, job: Job) -> Embeddings | None:
-        """Return the queries' vectors by the corpus's encoder; None if it has its own vectors."""
+        """Return the queries' vectors, embedded in a job if not stored; None if the corpus has no encoder."""
         if self.loaded.space.encoder is None:
             return None
         # The corpus may have vectors of its labelled queries only.
@@ -65,7 +68,7 @@ class QueryChoice:
 
 
 def choose_queries(loaded: Loaded) -> QueryChoice:
-    """Draw the choice of queries; without judgements there is one way, and a caption says why."""
+    """Draw the choice between labelled queries and passages of the corpus; return what was chosen."""
     splits = list(count_judged(loaded.dataset))
     ways = [*([TEST_QUERIES] if splits else []), PASSAGE_QUERIES]
     help_text = (
@@ -85,7 +88,7 @@ def choose_queries(loaded: Loaded) -> QueryChoice:
 
 @contextmanager
 def query_row(loaded: Loaded, width: int, gap: Any = "small") -> Iterator[QueryChoice]:
-    """Draw the choice of queries; content of the context is drawn beside it."""
+    """Draw the choice of queries and yield it; what is drawn inside the `with` stands beside it."""
     with st.container(horizontal=True, vertical_alignment="bottom", gap=gap):
         with st.container(width=width):
             choice = choose_queries(loaded)
@@ -103,7 +106,7 @@ class StudyView:
     needs_query: str = ""  # notice without a query, "" if none is needed
 
     def draw_or_explain(self, loaded: Loaded, question: Question | None) -> None:
-        """Draw the view, or what it lacks."""
+        """Draw the view, or say what it lacks: a second document, or a query."""
         if self.caption:
             st.caption(self.caption)
         if self.needs_two and len(loaded.space) < 2:
@@ -115,7 +118,7 @@ class StudyView:
 
 
 def get_cached(key: Hashable, compute: Callable[[], T]) -> T:
-    """Return a value, computed once a session; key: everything that it depends on."""
+    """Return a value that is computed once a session; key: everything that it depends on."""
     return memo.get_or_compute(THEORY_MEMO, key, compute, MAX_THEORY_RESULTS)
 
 
@@ -128,7 +131,7 @@ def run_study(
     autostart: bool,
     on_partial: Callable[[Any], Any] | None = None,
 ) -> T | None:
-    """Return a job's result after `draw` drew it; until then draw its progress or its start button, and return None.
+    """Return a study's result, from the cache or a job, after drawing it; until then draw the job's state.
 
     Other arguments are those of a JobPanel.
     """

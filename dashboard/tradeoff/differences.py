@@ -60,7 +60,7 @@ def draw_differences(
     systems: Mapping[str, Decoder | RankedRun],
     open_label: str,
 ) -> None:
-    """Draw one of three views of the same comparison.
+    """Draw the decoders against the baseline in one of three views: settings, queries, kinds of queries.
 
     systems: label → decoder or run; open_label: of the open one.
     """
@@ -78,7 +78,7 @@ def draw_differences(
 def _draw_settings(
     sweep: Sweep, cells: Cells, curves: Frontier, baseline: FrontierPoint, rows: ComparisonsByMetric
 ) -> None:
-    """Draw all settings against the baseline, and their downloads."""
+    """Draw the table of all settings against the baseline, and their downloads."""
     n_compared = max((row.comparisons for by_label in rows.values() for row in by_label.values()), default=0)
     with st.container(horizontal=True, vertical_alignment="center"):
         for metric in rows:
@@ -94,7 +94,7 @@ def _draw_settings(
 
 
 def _draw_table(points: list[FrontierPoint], rows: ComparisonsByMetric, curves: Frontier, base: FrontierPoint) -> None:
-    """Draw a row per setting; a click opens its sets above."""
+    """Draw a row of figures per setting; a click opens what it retrieves."""
     names = [f"{method_style(point.point.method).sign} {point.name}" for point in points]
     columns: dict[str, tuple[list[Any], Any]] = {"Decoder": (names, text_column(270))}
     extra_columns: dict[str, tuple[list[Any], Any]] = {}
@@ -116,6 +116,7 @@ def _draw_table(points: list[FrontierPoint], rows: ComparisonsByMetric, curves: 
 
 
 def _format_difference(comparison: Comparison | None) -> str:
+    """Format a difference with its interval, and an arrow if it is significant; "" without one."""
     if comparison is None:
         return ""
     arrow = (" ↑" if comparison.difference > 0 else " ↓") if comparison.significant else ""
@@ -123,11 +124,12 @@ def _format_difference(comparison: Comparison | None) -> str:
 
 
 def _draw_downloads(sweep: Sweep, cells: Cells, curves: Frontier, baseline: FrontierPoint) -> None:
-    """Draw downloads of the measurements, built on request."""
+    """Draw the downloads of the measurements; a file is built when it is asked for."""
     points, set_size, names = list(cells.points), curves.k, read_column(curves.points, "name")
     metrics = list(dict.fromkeys([*curves.metrics, *sweep.metrics]))
 
     def build_results() -> tables.ResultsTable:
+        """Build the table of results, without the settings that the chart left out."""
         table = tables.build_results(points, metrics, baseline.point, set_size)
         is_listed = [comparison[0] in names for comparison in table.rows]
         rows, marks = compress(table.rows, is_listed), compress(table.marks, is_listed)
@@ -154,7 +156,10 @@ def _draw_downloads(sweep: Sweep, cells: Cells, curves: Frontier, baseline: Fron
 def order_queries(
     sweep: Sweep, curves: Frontier, baseline: FrontierPoint, label: str, metric: str
 ) -> tuple[QueryDifference, ...]:
-    """Order the queries from a point's largest win to its largest loss; () for the baseline or one query."""
+    """Return the queries from a setting's largest win over the baseline to its largest loss.
+
+    Empty for the baseline itself, and for a single query.
+    """
     point = find_point(curves, label)
     # The baseline has no differences, and one query no order.
     if point is None or point is baseline or not sweep.is_stored or curves.queries < 2:
@@ -176,7 +181,10 @@ def _draw_wins(
     systems: Mapping[str, Decoder | RankedRun],
     opened: str,
 ) -> None:
-    """Draw a sorted bar per query for the open or best setting; a click selects its query."""
+    """Draw the difference of each query as a bar, sorted; a click selects the query.
+
+    best: shown if no setting is open; systems: label → decoder or run; opened: label of the open setting
+    """
     point = find_point(curves, opened)
     if point is None or point is baseline:
         if not best:
@@ -206,7 +214,7 @@ def _draw_wins(
 def _build_cards(
     loaded: Loaded, sweep: Sweep, rows: Sequence[QueryDifference], system: Decoder | RankedRun, names: tuple[str, str]
 ) -> Mapping[str, str]:
-    """Build each query's hover text as HTML: its figures, and the documents that only one set has."""
+    """Build each query's hover text: its figures, and the documents that only one of the two sets has."""
     space, vectors, rankings, cards = loaded.space, sweep.vectors, [], {}
     # Other scorers would be computed for the hover text of every query.
     is_fast = isinstance(system, RankedRun) or decoders.has_default_scorers(system)
@@ -232,7 +240,7 @@ def _build_cards(
 
 
 def _list_only(corpus: Corpus, name: str, this_set: Sequence[int], that_set: Sequence[int]) -> str:
-    """List the documents that only one set has; "" without one."""
+    """List the titles of documents in this set that are not in that set; "" if there are none."""
     titles = []
     for row_index in this_set:
         # Rows of −1 fill sets that have fewer than k documents.
@@ -245,7 +253,7 @@ def _list_only(corpus: Corpus, name: str, this_set: Sequence[int], that_set: Seq
 def _draw_kinds(
     loaded: Loaded, sweep: Sweep, curves: Frontier, baseline: FrontierPoint, best: tuple[FrontierPoint, ...]
 ) -> None:
-    """Draw the differences by kinds of queries: relevant documents, lengths, aspects, metadata."""
+    """Draw the differences by kinds of queries, such as their length or number of relevant documents."""
     corpus, qrels = loaded.space.corpus, sweep.qrels
     if qrels is None:
         return
@@ -286,4 +294,5 @@ def _draw_kinds(
 
 
 def _draw_metric(curves: Frontier, key: str) -> str:
+    """Draw the choice between the metrics of the two axes; return it."""
     return choose("Metric", curves.metrics, key, show_label=True, persist=False, format_func=title_of)

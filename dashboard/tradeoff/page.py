@@ -70,7 +70,7 @@ DEFAULT_SAMPLE = 500
 
 
 def draw_tradeoff(loaded: Loaded, question: Question | None) -> None:
-    """Draw the main area of Trade-off."""
+    """Draw the Trade-off page: choice of queries, decoders and axes, then the measured results."""
     if st.session_state.pop(selection.LEAVE_KEY, False):
         decoders.open_explore()  # from a full run: from a fragment's, the sidebar would forget its question
     st.html(TRADEOFF_CSS)
@@ -111,11 +111,12 @@ def draw_tradeoff(loaded: Loaded, question: Question | None) -> None:
     if qrels is not None and not all_queries and question is not None and not question.is_judged:
         axis_text = f"{METRICS[y].title}, {METRICS[y].formula}"
         st.caption(f"This query has no judgements, so there is no Recall for it; up goes {axis_text}.")
+    # Decoders of Explore and the baseline are measured without a click, if that is quick.
     _draw_board(loaded, question, sweep, x, y, set(names) <= {*decoders.list_chosen(), next(iter(methods("selector")))})
 
 
 def _draw_decoders() -> list[str]:
-    """Draw the choice of decoders to measure; by default those of Explore, and the baseline."""
+    """Draw the choice of decoders; return their names, by default those of Explore and the baseline."""
     specs = methods("selector")
     st.session_state.setdefault(settings.PICKED_KEY, settings.get_default(settings.PICKED_KEY))
     method_names = choose_several(
@@ -138,7 +139,7 @@ def _draw_decoders() -> list[str]:
 
 
 def _get_labelled(loaded: Loaded) -> tuple[str, Qrels | None, Queries]:
-    """Return the sidebar's split, its judgements and its queries; empty if nothing is judged."""
+    """Return the split chosen in the sidebar, its judgements and its queries; empty if nothing is judged."""
     dataset, splits = loaded.dataset, list(loaded.dataset.qrels)
     if not splits or loaded.space.encoder is None:
         return "", None, Queries((), ())
@@ -149,7 +150,7 @@ def _get_labelled(loaded: Loaded) -> tuple[str, Qrels | None, Queries]:
 
 
 def _draw_scope(loaded: Loaded, qrels: Qrels | None) -> bool:
-    """Draw the choice of queries; return True for all labelled ones, or passages in their place."""
+    """Draw the choice between one query and many; return True for all labelled queries or passages."""
     if qrels is not None:
         return choose("Queries", [ALL_QUERIES, THIS_QUERY], settings.SCOPE_KEY) != THIS_QUERY
     ways = [THIS_QUERY, *([passage_queries.PASSAGES_TITLE] if passage_queries.can_make(loaded) else [])]
@@ -158,7 +159,7 @@ def _draw_scope(loaded: Loaded, qrels: Qrels | None) -> bool:
 
 
 def _draw_sample(queries: Queries) -> Queries:
-    """Draw the choice of the sample size; return the sampled queries."""
+    """Draw the choice of how many labelled queries are measured; return a sample of that size."""
     # The full set is always offered, whatever its size.
     sizes = [*(size for size in SAMPLE_SIZES if size < len(queries)), len(queries)]
     default_size = DEFAULT_SAMPLE if DEFAULT_SAMPLE in sizes else len(queries)
@@ -178,7 +179,7 @@ def _draw_sample(queries: Queries) -> Queries:
 
 
 def _draw_axes(sweep: Sweep) -> tuple[str, str]:
-    """Draw the choice of the axes' metrics, of which more is better, and for x the time too."""
+    """Draw the choice of the chart's two metrics, in which more is better; return their names, x first."""
     metrics = [metric for metric in sweep.metrics if not METRICS[metric].lower_is_better]
     defaults = {"x": X_METRIC, "y": Y_METRIC if Y_METRIC in metrics else UNJUDGED_Y}
     why = "; ".join(f"{METRICS[metric].title}: {METRICS[metric].formula}" for metric in metrics)
@@ -200,6 +201,11 @@ def _build_sweep(
     values: int,
     labelled: tuple[str, Qrels | None, Queries],
 ) -> Sweep | None:
+    """Collect what is measured: decoders, queries with vectors, and metrics; None without any query.
+
+    all_queries: measure all labelled ones, else the query of the question; values: how many of each parameter;
+    labelled: the split, its judgements and its queries
+    """
     k = question.k if question is not None else st.session_state.get(decoders.K_KEY, SET_SIZE.default)
     depth = question.depth if question is not None else st.session_state.get(decoders.POOL_KEY, POOL.default)
     measured = _list_decoders(loaded.space, method_names, scorers, values, depth)
@@ -210,6 +216,7 @@ def _build_sweep(
     aspects = loaded.dataset.aspects
     if all_queries:
         vectors = find_query_vectors(loaded, queries)
+        # Before the queries are embedded, any vector shows which metrics will be available.
         sample = Embeddings(("",), loaded.space.embeddings.vectors[:1]) if vectors is None else vectors
         metrics = available_metrics(qrels, aspects, sample)
         return build(queries=queries, vectors=vectors, qrels=qrels, split=split, metrics=metrics, is_stored=True)
@@ -222,7 +229,7 @@ def _build_sweep(
 
 
 def _draw_scorers() -> list[Scorer]:
-    """Draw the choice of scorers that every decoder is measured with, at their usual parameters."""
+    """Draw the choice of scorers; return those that every decoder is measured with."""
     specs = decoders.list_scorers(decoders.RETRIEVE)
     help_text = (
         "Relevance comes from these, similarity between documents always from the dense vectors. A decoder is "
@@ -242,7 +249,10 @@ def _draw_scorers() -> list[Scorer]:
 def _list_decoders(
     space: Space, method_names: list[str], scorers: list[Scorer], values: int, depth: int | None
 ) -> tuple[Decoder, ...]:
-    """Return the decoders to measure, the baseline first; draw those that are left out."""
+    """Return the decoders to measure, the baseline first; tell the visitor which are left out.
+
+    values: how many values of each parameter; depth: how many candidates a decoder chooses from, None for all
+    """
     specs, chosen = methods("selector"), decoders.list_chosen()
     first_name = next(iter(specs))
     # The baseline is always measured, as everything is compared with it.
@@ -270,7 +280,7 @@ def _list_decoders(
 
 
 def _draw_explanation(loaded: Loaded) -> None:
-    """Draw an explanation of the axes without labelled queries, and of ways to get Recall."""
+    """Draw why there is no Recall on this corpus, what the axes are instead, and how to get it."""
     if loaded.dataset.qrels and loaded.space.encoder is None:
         reason = "This corpus came with its own vectors, and its labelled queries have none: they cannot be measured."
         remedy = "Embed the corpus here to measure them."
@@ -288,7 +298,10 @@ def _draw_explanation(loaded: Loaded) -> None:
 
 
 def _draw_board(loaded: Loaded, question: Question | None, sweep: Sweep, x: str, y: str, small: bool) -> None:
-    """Draw verdict, chart, sets and tables of the finished cells, and the job for the others."""
+    """Draw the finished results; offer or run the job that measures the missing ones.
+
+    small: True if the choice of decoders is the default, so that a short job may start without a click
+    """
     draw_results = partial(st.fragment(_draw_results), loaded, question, sweep, x, y)
     try:
         cells = sweeps.find_cells(sweep)
@@ -322,7 +335,7 @@ def _draw_board(loaded: Loaded, question: Question | None, sweep: Sweep, x: str,
 
 @st.fragment(run_every=POLL_INTERVAL)
 def _draw_measuring(job: Job, draw: Callable[[], None]) -> None:
-    """Draw a thin progress line over the finished results, until the job ends or is cancelled."""
+    """Draw the progress of measuring above the results so far, every second, until it ends."""
     if not job.is_active:
         st.rerun()
     progress = job.progress
@@ -334,7 +347,7 @@ def _draw_measuring(job: Job, draw: Callable[[], None]) -> None:
 
 
 def _describe_missing(sweep: Sweep, cells: Cells) -> str:
-    """Describe the settings that are not measured yet."""
+    """Describe the decoders and curves that are not measured yet, and what measuring them costs."""
     n_settings, n_curves = len(sweep.decoders) - len(cells.points), len(sweep.exact_selectors) - len(cells.curves)
     parts = [f"{n_settings:,} of {len(sweep.decoders):,} settings"] if n_settings else []
     parts += [f"every λ of {counted(n_curves, 'decoder')}"] if n_curves else []
@@ -346,12 +359,13 @@ def _describe_missing(sweep: Sweep, cells: Cells) -> str:
 
 
 def _draw_results(loaded: Loaded, question: Question | None, sweep: Sweep, x: str, y: str) -> None:
+    """Draw verdict, chart, tables and sets of the finished measurements; a click draws only these anew."""
     if st.session_state.pop(selection.REDRAW_KEY, False):
         st.rerun()
     cells = sweeps.find_cells(sweep)
     if not cells.points:
         return
-    partial_count = len(cells.points) if len(cells.points) < len(sweep.decoders) else None
+    n_all, n_measured = len(sweep.decoders), len(cells.points)
     systems_cells = _other_systems(loaded, sweep, _get_labelled(loaded)[2])
     cells = replace(cells, points=(*cells.points, *map(itemgetter(1), systems_cells.values())))
     # Bands of incomplete results may be coarse.
@@ -370,9 +384,8 @@ def _draw_results(loaded: Loaded, question: Question | None, sweep: Sweep, x: st
     base, labels = selection.find_point(curves, sweep.baseline.label), read_column(curves.points, "point.label")
     share, rows = selection.get_budget(), _compare_settings(sweep, cells, curves, base)
     result = None if base is None or len(labels) < 2 else find_verdict(curves, base.point.label, share, rows)
-    if result is not None and partial_count is not None:
-        partial_text = f"Of the {partial_count:,} of {len(sweep.decoders):,} settings measured so far."
-        result = replace(result, text=f"{result.text} {partial_text}")
+    if result is not None and n_measured < n_all:
+        result = replace(result, text=f"{result.text} Of the {n_measured:,} of {n_all:,} settings measured so far.")
     best_label = None if result is None or result.best is None else result.best.point.label
     sweep_decoders = dict(zip(read_column(sweep.decoders, "label"), sweep.decoders, strict=True))
     if result is not None and not cells.running:  # else it would change every second
@@ -408,7 +421,7 @@ def _draw_results(loaded: Loaded, question: Question | None, sweep: Sweep, x: st
 
 
 def _compare_settings(sweep: Sweep, cells: Cells, curves: Frontier, base: FrontierPoint | None) -> ComparisonsByMetric:
-    """Compare every setting with the baseline in the axes' metrics; {} while they are being measured."""
+    """Return each decoder's comparison with the baseline, by metric and label; {} while a job measures."""
     if base is None or cells.running:
         return {}
 
@@ -423,7 +436,7 @@ def _compare_settings(sweep: Sweep, cells: Cells, curves: Frontier, base: Fronti
 def _find_opened(
     system: Decoder | RankedRun, point: FrontierPoint, curve: Curve | None, curves: Frontier
 ) -> OpenSetting:
-    """Return the open setting: the system of a point, or a dragged position on its curve."""
+    """Return the setting that is open beside the chart: a point, or a position dragged on its curve."""
     dragged_value = st.session_state.get(settings.SCRUBBED_KEY)
     # Without a drag the point itself is open.
     if curve is None or dragged_value is None:
@@ -448,6 +461,10 @@ def _draw_chart(
     opened: OpenSetting,
     curve: Curve | None,
 ) -> None:
+    """Draw the chart with its switches, and open the point that is clicked.
+
+    exact: curves computed at every λ; rows: comparisons with the baseline; curve: the one that the open point is on
+    """
     explored = set(map(decoders.effective_decoder, decoders.get_decoders().values()))
     has_panels = len(set(read_column(curves.points, "point.method"))) > MIN_PANEL_METHODS
     toggle = partial(st.toggle, persist_state="session")
@@ -479,6 +496,7 @@ def _draw_chart(
     caption, details = _describe_chart(curves, sweep, len(_get_labelled(loaded)[2]), bool(exact))
     st.caption(caption, help=details)
     clicks = f"tradeoff.clicks.{as_panels}"
+    # The component repeats its last click in every run: only a new count is a new click.
     if picked.clicks != st.session_state.get(clicks, 0):
         st.session_state[clicks] = picked.clicks
         selection.open_point(picked.clicked)
@@ -486,7 +504,7 @@ def _draw_chart(
 
 
 def _build_callouts(curves: Frontier, result: Verdict | None, rows: ComparisonsByMetric) -> dict[str, str]:
-    """Build the texts at the best point within the budget, and at the frontier's knee."""
+    """Build the texts at two points: the best one within the budget, and the knee of the frontier."""
     callouts = {}
     for p in (find_knee(curves), None if result is None else result.best):
         changes = [rows.get(axis, {}).get(p.point.label) if p is not None else None for axis in (curves.x, curves.y)]
@@ -496,7 +514,10 @@ def _build_callouts(curves: Frontier, result: Verdict | None, rows: ComparisonsB
 
 
 def _take_drag(curve: Curve | None, labels: list[str], control_name: str, dragged_value: float) -> None:
-    """Store a drag on the chart; for a callback."""
+    """Store what was dragged on the chart, the budget's line or the dot on a curve; for a callback.
+
+    control_name: "level" for the budget's line, in percent; anything else is the dot
+    """
     if control_name == "level":
         st.session_state[settings.SHARE_KEY] = round(dragged_value / 100, 2)
     elif curve is not None:
@@ -508,7 +529,7 @@ def _take_drag(curve: Curve | None, labels: list[str], control_name: str, dragge
 
 
 def _describe_chart(curves: Frontier, sweep: Sweep, n_available: int, has_exact: bool) -> tuple[str, str]:
-    """Describe the chart in a line, and the details of its statistics."""
+    """Return the line below the chart, and the statistical details behind its help icon."""
     is_time = curves.x == TIME_AXIS
     if not sweep.is_stored:
         return "One query: no confidence interval · click a point to see its results", ""
@@ -537,15 +558,16 @@ def _describe_chart(curves: Frontier, sweep: Sweep, n_available: int, has_exact:
 
 
 def _other_systems(loaded: Loaded, sweep: Sweep, queries: Queries) -> dict[str, tuple[RankedRun, Cell]]:
-    """Return label → a run and its cell, in the metrics of the sweep; {} before the queries have vectors.
+    """Measure the uploaded runs of other systems; return label → the run and its measurement.
 
-    queries: all of the split, of which the sweep may be a sample.
+    queries: all labelled ones, of which the sweep may be a sample; returns {} before the queries have vectors
     """
     vectors, qrels = sweep.vectors, sweep.qrels
     if vectors is None or qrels is None:
         return {}
 
     def build_cell(run: RankedRun) -> Cell:
+        """Measure one run in the metrics of the sweep; cached."""
         cell_arguments = loaded.space, vectors, qrels, sweep.k, sweep.metrics
         return get_or_compute(
             selection.MEMORY_KEY,

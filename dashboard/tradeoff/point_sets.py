@@ -46,7 +46,7 @@ def draw_sets(
     curve: Curve | None,
     order: tuple[QueryDifference, ...],
 ) -> None:
-    """Draw the set, its figures, and steps to other queries.
+    """Draw the open setting: its mean figures, and what it retrieves for one query.
 
     curve: that contains the setting; order: queries from the largest win to the largest loss.
     """
@@ -75,7 +75,7 @@ def draw_sets(
 def _draw_steps(
     loaded: Loaded, sweep: Sweep, question: Question, order: tuple[QueryDifference, ...], curves: Frontier
 ) -> None:
-    """Draw the query's rank among wins and losses, and steps to its neighbours and the extremes."""
+    """Draw the query's rank from win to loss, and buttons to its neighbours and to both ends."""
     query_ids = read_column(order, "query")
     rank, last = query_ids.index(question.id) if question.id in query_ids else None, len(order) - 1
     prior, following = (None, None) if rank is None else (rank - 1, rank + 1)
@@ -89,29 +89,31 @@ def _draw_steps(
             st.caption(f"{rank + 1} of {len(order)} · {title_of(curves.y)} {signed(order[rank].difference)}")
 
 
-def ask(loaded: Loaded, split: str, query_text: str) -> None:
-    """Make a query the session's; for a callback."""
-    if select_query(loaded, LABELLED, split, query_text) is None:
+def ask(loaded: Loaded, split: str, query_id: str) -> None:
+    """Select a labelled query for the whole session; for a callback."""
+    # None: the query could be selected.
+    if select_query(loaded, LABELLED, split, query_id) is None:
         st.session_state[selection.REDRAW_KEY] = True
 
 
 def _draw_query(
     loaded: Loaded, question: Question, sweep: Sweep, curves: Frontier, opened: OpenSetting, curve: Curve | None
 ) -> None:
-    """Draw the set for a query and its figures; both follow a drag along the curve."""
+    """Draw the documents that the open setting retrieves for the query; they follow a drag on the curve."""
     space = loaded.space
-    query_text = as_embeddings(loaded, question)
+    query_vectors = as_embeddings(loaded, question)
     try:
         ranking, seen = _compute_set(loaded, question, opened.system, sweep.k)
     except FrontierError as error:
         show_failure("This query has no answer at this setting.", error)
         return
     with jobs.page_turn():
-        baseline = decode(sweep.baseline, space, query_text, k=sweep.k)
+        baseline = decode(sweep.baseline, space, query_vectors, k=sweep.k)
         known_qrels = question.qrels if question.is_judged else None
         aspects = loaded.dataset.aspects if (loaded.dataset.aspects or {}).get(question.id) else None
-        metrics = [metric for metric in curves.metrics if metric in available_metrics(known_qrels, aspects, query_text)]
-        measured = measure(ranking, space, query_text, known_qrels, sweep.k, metrics, aspects).per_query
+        available = available_metrics(known_qrels, aspects, query_vectors)
+        metrics = [metric for metric in curves.metrics if metric in available]
+        measured = measure(ranking, space, query_vectors, known_qrels, sweep.k, metrics, aspects).per_query
         values = {metric: measured[metric].get(question.id) for metric in metrics}
     value_texts = [f"{title_of(metric)} {decimal(value)}" for metric, value in values.items() if value is not None]
     relevant_ids, decoder = question.relevant_ids, opened.decoder
@@ -146,7 +148,7 @@ def _draw_query(
 def _compute_set(
     loaded: Loaded, question: Question, system: Decoder | RankedRun, k: int
 ) -> tuple[Ranking, Relevance | None]:
-    """Compute the set of a query, and the relevance that its selector saw. Raises FrontierError."""
+    """Return the documents for a query, and the relevance that its selector saw. Raises FrontierError."""
     if isinstance(system, RankedRun):
         return system.build_ranking(loaded.space, [question.id], k), None
     # Scores are cached for the session, so other settings of the decoder are quick.
@@ -156,6 +158,6 @@ def _compute_set(
 
 
 def _open_document(n_documents: int, message: Mapping[str, Any]) -> None:
-    """Open a document below the list, or close it; for a callback."""
+    """Open the text of a clicked document below the list, or close it; for a callback."""
     row_index = message["row"]
     st.session_state[READ_KEY] = row_index if row_index in range(n_documents) else None

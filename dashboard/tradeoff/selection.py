@@ -31,18 +31,18 @@ class OpenSetting:
 
     @property
     def decoder(self) -> Decoder | None:
-        """Decoder, None for a run."""
+        """The decoder; None if the setting is a run of another system."""
         return self.system if isinstance(self.system, Decoder) else None
 
     @property
     def style_name(self) -> tuple[str, str]:
-        """Name of its style in charts, and its title."""
+        """Name under which charts find its colour and symbol, and its title."""
         spec = self.system.select.spec if isinstance(self.system, Decoder) else None
         return (spec.name, spec.title) if spec is not None else (self.system.label, self.name)
 
 
 def open_point(label: str | None) -> None:
-    """Show the sets of a point beside the chart."""
+    """Open a setting beside the chart, in place of a dragged position."""
     if label is not None:
         st.session_state[OPEN_POINT_KEY] = label
         # A point replaces the dragged position.
@@ -50,17 +50,17 @@ def open_point(label: str | None) -> None:
 
 
 def find_open_label(labels: Sequence[str], *defaults: str | None) -> str:
-    """Return the label of the open point: the chosen one, else the first default that exists, else any."""
+    """Return the label of the open setting: the clicked one, else the first existing default, else any."""
     candidates = (st.session_state.get(OPEN_POINT_KEY), *defaults)
     return next((label for label in candidates if label is not None and label in labels), labels[0])
 
 
 def find_point(curves: Frontier, label: str | None) -> FrontierPoint | None:
-    """Return the point of a decoder, None if it has none."""
+    """Return a decoder's point on the chart by its label; None if it has none."""
     return next((point for point in curves.points if point.point.label == label), None)
 
 
 def get_budget() -> float:
-    """Return the share of the baseline's value to keep."""
+    """Return the share of the baseline's value that has to be kept."""
     share: float = st.session_state.get(SHARE_KEY, KEPT_SHARE.default)
     return share

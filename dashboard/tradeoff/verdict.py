@@ -42,7 +42,7 @@ overflow-wrap: anywhere}}
 
 
 def draw_verdict(loaded: Loaded, curves: Frontier, verdict: Verdict, decoder: Decoder | None) -> None:
-    """Draw the verdict's sentence, and the buttons of its setting; decoder: the verdict's best."""
+    """Draw the conclusion in a sentence, and buttons to use, export or share its setting."""
     st.html(VERDICT_CSS)
     with st.container(key=KEY, border=True, horizontal=True, vertical_alignment="center", gap="small"):
         sign = f"{method_style(verdict.best.point.method).sign} " if verdict.best is not None else ""
@@ -67,7 +67,7 @@ def use_in_explore(decoder: Decoder) -> None:
 
 
 def draw_card_button(build_card: Callable[[], VerdictCard], key: str) -> None:
-    """Draw a button that opens a card in a dialog, as one picture; build_card: called on the click only."""
+    """Draw a button that shows the verdict as one picture; build_card: called on the click only."""
 
     def draw_preview(card: VerdictCard) -> None:
         svg = build_verdict_svg(card)
@@ -78,8 +78,8 @@ def draw_card_button(build_card: Callable[[], VerdictCard], key: str) -> None:
 
 
 def _build_card(loaded: Loaded, curves: Frontier, verdict: Verdict, short_code: tuple[str, ...]) -> VerdictCard:
-    """Build the verdict's card."""
-    best_points, gain = verdict.best, verdict.gain
+    """Build the content of the picture that sums up the verdict."""
+    best_point, gain = verdict.best, verdict.gain
     interval = ""
     if gain is not None and gain.low is not None and gain.high is not None:
         interval = f"95% CI {signed(gain.low)} to {signed(gain.high)} {format_axis_title(curves.x)}"
@@ -91,8 +91,8 @@ def _build_card(loaded: Loaded, curves: Frontier, verdict: Verdict, short_code: 
         sentence=verdict.text,
         curves=tuple(card_curves),
         titles=(f"{format_axis_title(curves.x)}@{curves.k}", f"{format_axis_title(curves.y)}@{curves.k}"),
-        chosen=None if best_points is None else (best_points.x, best_points.y),
-        chosen_label="" if best_points is None else best_points.name,
+        chosen=None if best_point is None else (best_point.x, best_point.y),
+        chosen_label="" if best_point is None else best_point.name,
         queries=curves.queries,
         interval=interval,
         corpus=loaded.space.corpus.name,
@@ -105,7 +105,7 @@ MAX_BEST_ROWS = 10
 
 
 def draw_budget(curves: Frontier, baseline: FrontierPoint) -> None:
-    """Draw the budget's slider, which the chart's line moves too."""
+    """Draw the slider of the share of Recall to keep, which the chart's line can be dragged to as well."""
     # The chart sets it too, which a default would contradict.
     st.session_state.setdefault(SHARE_KEY, KEPT_SHARE.default)
     st.slider(
@@ -119,7 +119,7 @@ def draw_budget(curves: Frontier, baseline: FrontierPoint) -> None:
 
 
 def draw_best(curves: Frontier, verdict: Verdict, rows: ComparisonsByMetric) -> None:
-    """Draw a row per decoder, the best first; a click opens its sets."""
+    """Draw a row per decoder at its best setting, the best first; a click opens what it retrieves."""
     best_points = select_best_per_method(curves, verdict.base.point.label, verdict.share)
     # Decoders that miss the budget are listed last, by their diversity.
     floor = compute_floor(verdict.base, verdict.share)
@@ -129,7 +129,7 @@ def draw_best(curves: Frontier, verdict: Verdict, rows: ComparisonsByMetric) -> 
 
 
 def draw_point_table(name: str, columns: dict[str, tuple[list[Any], Any]], labels: list[str], max_rows: int) -> None:
-    """Draw a row per setting; a click opens its sets. labels: of the rows' decoders."""
+    """Draw a table of settings; a click on a row opens it. labels: of the rows' decoders."""
     # Another list is another widget: a selection is a position, and must not outlive its list.
     widget_key = f"tradeoff.{name}.{digest_of(labels)[:12]}"
     on_select = partial(open_row, widget_key, labels)
@@ -140,6 +140,7 @@ def draw_point_table(name: str, columns: dict[str, tuple[list[Any], Any]], label
 def _columns(
     curves: Frontier, points: list[FrontierPoint], floor: float, share: float, rows: ComparisonsByMetric
 ) -> dict[str, tuple[list[Any], Any]]:
+    """Return the columns of the table of best settings; floor: the smallest acceptable y, by `share`."""
     settings, diversities, changes, wins, y_title = [], [], [], [], title_of(curves.y)
     for point in points:
         comparison, is_feasible = rows.get(curves.y, {}).get(point.point.label), point.y >= floor
@@ -162,7 +163,7 @@ def _columns(
 
 
 def format_interval(comparison: Comparison | None) -> str:
-    """Format a difference with its interval; "" for the baseline."""
+    """Format a difference to the baseline with its interval; "" for the baseline itself."""
     if comparison is None:
         return ""
     if comparison.low is None or comparison.high is None or comparison.low == comparison.high:

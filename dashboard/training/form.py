@@ -35,7 +35,10 @@ COLOURS = list(map(attrgetter("light", "dark"), SERIES))
 
 
 def draw_form(loaded: Loaded, passages: bool) -> TrainingRequest | None:
-    """Draw the form; return None if no queries are left to learn from. passages: True for passages as queries."""
+    """Draw the form of a training; return its settings, None if no queries are left to learn from.
+
+    passages: True if passages of the corpus are the queries
+    """
     method_column, split_column = st.columns(2)
     method = select(
         "Method",
@@ -67,7 +70,10 @@ def draw_form(loaded: Loaded, passages: bool) -> TrainingRequest | None:
 
 
 def _draw_splits(dataset: Dataset, corpus_digest: str, passages: bool) -> dict[str, Any] | None:
-    """Draw the choice of the query sets; return the fields of a TrainingRequest, None if there are too few sets."""
+    """Draw the choice of queries to train, validate and test on; return these fields of a request.
+
+    None if there are too few sets of queries
+    """
     sizes = count_judged(dataset)
     names = list(sizes)
 
@@ -106,7 +112,7 @@ def _draw_splits(dataset: Dataset, corpus_digest: str, passages: bool) -> dict[s
 
 
 def _draw_bar(request: TrainingRequest, dataset: Dataset) -> None:
-    """Draw the parts of the queries as one bar, each as long as its share."""
+    """Draw the numbers of queries to train, validate and test on as one bar."""
     qrels = request.qrels(dataset)
     split_names = {"train": request.train, "validate": request.dev, "test": request.test}
     counts = {role: len(qrels[name]) for role, name in split_names.items() if name is not None}
@@ -124,13 +130,14 @@ def _draw_bar(request: TrainingRequest, dataset: Dataset) -> None:
     st.html(f'<div role="img" aria-label="{label}" style="{style}">{parts}</div>')
 
 
-def _draw_seed(label: str, corpus_digest: str, help_text: str) -> int:
-    options: Any = {"key": corpus_digest, "help": help_text, "persist_state": "session"}
+def _draw_seed(label: str, widget_key: str, help_text: str) -> int:
+    """Draw the field for a seed of randomness; return it."""
+    options: Any = {"key": widget_key, "help": help_text, "persist_state": "session"}
     return int(st.number_input(label, SEED.low, SEED.high, SEED.default, 1, **options))
 
 
 def _draw_parameters(method: str) -> dict[str, Any]:
-    """Draw the parameters without those that the data decide; return their values."""
+    """Draw the parameters of a training method; return the values of those that are set by hand."""
     declared = declared_params(method)
     params = dict(zip(read_column(declared, "name"), declared, strict=True))
     late_names = list(filter(params.__contains__, RECIPES[method].late))
@@ -147,9 +154,9 @@ def _draw_parameters(method: str) -> dict[str, Any]:
         )
     visible_params = [param for param in params.values() if param.name not in late_names or param.name in by_hand]
     values: dict[str, Any] = {}
-    corpus_digest = f"{PREFIX}.{method}.{{}}".format
+    get_widget_key = f"{PREFIX}.{method}.{{}}".format
     columns = st.columns(4)
     for number, param in enumerate(order_params(visible_params)):
         with columns[number % len(columns)]:
-            draw_parameters([param], corpus_digest, values)
+            draw_parameters([param], get_widget_key, values)
     return {name: values[name] for name in params if name in values}

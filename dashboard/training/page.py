@@ -38,7 +38,7 @@ OPEN_KEY, MAX_LISTED = "train.at", 12
 
 
 def draw_training(loaded: Loaded) -> None:
-    """Draw the form, the open training, and the list of all."""
+    """Draw the Train page: the form, the open training, and the list of all."""
     # Training begins with the encoder's own embeddings, whatever the session searches.
     untrained = loaded.without_training
     with_passages = passages.draw_toggle(untrained, "train.passages", st.container())
@@ -82,6 +82,7 @@ def draw_training(loaded: Loaded) -> None:
 
 
 def _draw_obstacle(loaded: Loaded, help_text: str, remedy: str) -> None:
+    """Draw the reason why nothing can be trained on this corpus, and the remedy."""
     st.info(help_text, icon=":material/model_training:")
     st.text(remedy)
     if st.button("Load a corpus", type="primary", key="train.load"):
@@ -90,6 +91,7 @@ def _draw_obstacle(loaded: Loaded, help_text: str, remedy: str) -> None:
 
 
 def _draw_introduction(request: TrainingRequest) -> None:
+    """Draw what this training changes, and how it will be judged."""
     learns = make_recipe(request.method, **dict(request.params)).learns
     reported = "the table is of the test queries"
     if request.test is None:
@@ -101,7 +103,7 @@ def _draw_introduction(request: TrainingRequest) -> None:
 
 
 def _attach_running(untrained: Loaded) -> None:
-    """Attach to a training of this corpus that another window runs, as after a reload."""
+    """Show a training of this corpus that another window runs, as after a reload of the page."""
     if TRAINING in jobs.get_session_jobs() or _get_open_digest(untrained) is not None or jobs.find_blocker(TRAINING):
         return
     for training in training_runs.list_trainings(untrained):
@@ -113,7 +115,10 @@ def _attach_running(untrained: Loaded) -> None:
 
 
 def _draw_run(loaded: Loaded, untrained: Loaded, digest: str, stale: bool) -> None:
-    """Draw the open training: running, stopped, failed or finished."""
+    """Draw the open training: running, stopped, failed or finished.
+
+    untrained: the corpus with the encoder's own embeddings; stale: True if the form has changed since
+    """
     requests = {training.digest: training.request for training in training_runs.list_trainings(untrained)}
     request = requests.get(digest)
     if request is None:
@@ -148,7 +153,7 @@ def _draw_run(loaded: Loaded, untrained: Loaded, digest: str, stale: bool) -> No
 
 
 def _draw_curves(key: str, progress: TrainingProgress | None) -> None:
-    """Draw the curves of the chosen stage, by default the newest one."""
+    """Draw the training curves of a stage, by default the newest one."""
     if progress is None:
         return
     stages = [name for name, history in progress.histories.items() if history]
@@ -172,13 +177,14 @@ def _draw_curves(key: str, progress: TrainingProgress | None) -> None:
 
 
 def _is_same_training(untrained: Loaded, request: TrainingRequest, digest: str) -> bool:
-    """Return True if a request still identifies this training; judgements may have changed since."""
+    """Return True if the settings still give this digest: judgements may have changed since."""
     with suppress(FrontierError):
         return request.digest(untrained) == digest
     return False
 
 
 def _draw_failure(untrained: Loaded, request: TrainingRequest, digest: str, help_text: str) -> None:
+    """Draw the error of a training, and the buttons that resume it or start it again."""
     show_failure("Training failed.", help_text)
     blocked = jobs.find_blocker() is not None or not _is_same_training(untrained, request, digest)
     is_readable = False
@@ -202,17 +208,16 @@ def _draw_failure(untrained: Loaded, request: TrainingRequest, digest: str, help
 def _draw_stopped(
     loaded: Loaded, untrained: Loaded, request: TrainingRequest, digest: str, outcome: TrainingOutcome | None
 ) -> None:
-    """Draw the progress of an unfinished training, and the buttons that resume or close it."""
+    """Draw an unfinished training: how far it came, its curves, and the buttons to resume or close it."""
     try:
         reached = outcome and outcome.progress
         progress = reached or TrainingProgress(histories(training_runs.training_folder(digest), request.method), {})
         stages = training_runs.load_stages(digest, request)
     except FrontierError as error:
         return _draw_failure(untrained, request, digest, str(error))
-    finished, changed = (
-        training_runs.is_training_finished(digest, request),
-        not _is_same_training(untrained, request, digest),
-    )
+    finished = training_runs.is_training_finished(digest, request)
+    # With other judgements the same settings would be another training.
+    changed = not _is_same_training(untrained, request, digest)
     begun = [name for name, history in progress.histories.items() if history]
     # The missing table is made at once, unless a person has just cancelled that.
     if finished and outcome is None and not changed and jobs.find_blocker() is None:
@@ -240,7 +245,7 @@ def _draw_stopped(
 
 
 def _draw_start(untrained: Loaded, request: TrainingRequest, digest: str) -> None:
-    """Draw the buttons that start and estimate a training, and the estimate."""
+    """Draw the buttons that start a training and estimate its time, and the estimate."""
     estimates: dict[str, Foreseen] = st.session_state.setdefault(ESTIMATES, {})
     panel = JobPanel(
         purpose=ESTIMATE_PURPOSE,
@@ -269,6 +274,7 @@ def _draw_start(untrained: Loaded, request: TrainingRequest, digest: str) -> Non
 
 
 def _draw_estimate(estimated: Foreseen, request: TrainingRequest) -> None:
+    """Draw how many queries are learnt from, and how long the training takes at most."""
     method = estimated.method
     with st.container(horizontal=True, border=True):
         st.metric("Training queries", f"{method.queries:,}")
@@ -278,9 +284,9 @@ def _draw_estimate(estimated: Foreseen, request: TrainingRequest) -> None:
         st.metric("Steps per epoch", f"{method.steps:,}")
         st.metric("Time per epoch", _format_seconds(estimated.seconds_an_epoch), help="With validation.")
         stages = ", ".join(f"{name} {_format_seconds(stage.seconds)}" for name, stage in estimated.stages.items())
-        every = f"All epochs of every stage: {stages}. Most stop earlier."
+        stages_help = f"All epochs of every stage: {stages}. Most stop earlier."
         # Training stops early, so the estimate is an upper bound.
-        st.metric("Total, at most", _format_seconds(estimated.seconds), help=every)
+        st.metric("Total, at most", _format_seconds(estimated.seconds), help=stages_help)
     params = dict(request.params)
     late_params = RECIPES[request.method].late
     if unset := [p.symbol for p in declared_params(request.method) if p.name in late_params and p.name not in params]:
@@ -288,11 +294,12 @@ def _draw_estimate(estimated: Foreseen, request: TrainingRequest) -> None:
 
 
 def _format_seconds(seconds: float) -> str:
+    """Format a time, "< 1 s" below a second."""
     return format_duration(seconds) if seconds >= 1 else "< 1 s"
 
 
 def _begin_training(untrained: Loaded, request: TrainingRequest) -> None:
-    """Start, resume or load a training, and open it."""
+    """Start or resume a training, or load a finished one, and open it on this page."""
     digest = training_runs.start_training(untrained, request)
     # An earlier result of the same training must not hide the new one.
     st.session_state.setdefault(OUTCOMES, {}).pop(digest, None)
@@ -307,12 +314,12 @@ def _get_open_digest(untrained: Loaded) -> str | None:
 
 
 def _open_training(untrained: Loaded, digest: str | None) -> None:
-    """Open another training, None for none, from the page's next run on."""
+    """Show another training on this page from the next run on; None for none."""
     st.session_state.setdefault(OPEN_KEY, {})[untrained.space.embeddings.digest] = digest
 
 
 def _describe_request(request: TrainingRequest) -> str:
-    """Describe a training: its method, changed parameters, splits and seed."""
+    """Describe a training in a line: method, changed parameters, queries and seed."""
     params = dict(request.params)
     recipe = RECIPES[request.method]
     changed = []
@@ -325,7 +332,7 @@ def _describe_request(request: TrainingRequest) -> str:
 
 
 def _draw_trainings(untrained: Loaded) -> None:
-    """Draw the list of trainings, each with buttons to open and delete it."""
+    """Draw the list of trainings on this corpus, with buttons to open and delete each."""
     if not (trainings := training_runs.list_trainings(untrained)):
         return
     with st.expander(f"Trainings ({len(trainings):,})"):
@@ -344,9 +351,11 @@ def _draw_trainings(untrained: Loaded) -> None:
 
 
 def _delete_training(untrained: Loaded, digest: str) -> None:
+    """Delete a training and close it if it is open; for a callback."""
     try:
         training_runs.delete_training(digest)
     except FrontierError as error:
         st.toast(visible(str(error)), icon=":material/error:")
+    # Also after an error, as some of its files may be gone.
     if _get_open_digest(untrained) == digest:
         _open_training(untrained, None)

@@ -29,7 +29,7 @@ TABLE, GROUPS = "All queries", "By relevant documents"
 
 
 def draw_comparison(outcome: TrainingOutcome, comparison: Table, digest: str) -> None:
-    """Draw the comparison of a course."""
+    """Draw the table that compares the trained systems, and the conclusions in words."""
     st.html(f"<h3>On {comparison.queries:,} queries of {escape(visible(comparison.split))}</h3>")
     if verdict := outcome.verdict:
         st.text(verdict)
@@ -57,6 +57,7 @@ def draw_comparison(outcome: TrainingOutcome, comparison: Table, digest: str) ->
 
 
 def _draw_groups(comparison: Table) -> None:
+    """Draw the table of systems by groups of queries with equally many relevant documents."""
     columns = {"System": list(comparison.values)}
     for group in comparison.groups():
         title = f"{group.relevant} relevant ({group.queries:,})"
@@ -67,7 +68,7 @@ def _draw_groups(comparison: Table) -> None:
 
 
 def draw_stage_ends(outcome: TrainingOutcome) -> None:
-    """Draw why each stage ended, and with which decoder it is measured."""
+    """Draw the table of stages: best epoch, reason of the end, decoder it is measured with."""
     stages = outcome.stages
     table = {
         "Stage": read_column(stages, "name"),
@@ -79,7 +80,7 @@ def draw_stage_ends(outcome: TrainingOutcome) -> None:
 
 
 def warn_of_unlearnt(stages: Sequence[TrainingStage]) -> None:
-    """Warn of stages that ended with the weights that they started from."""
+    """Warn of stages in which no epoch was better than the start."""
     *earlier_stages, last = stages
     if last.best < 0:
         st.warning("Training never improved dev: these are the start's weights.", icon=":material/warning:")
@@ -88,7 +89,7 @@ def warn_of_unlearnt(stages: Sequence[TrainingStage]) -> None:
 
 
 def draw_use_buttons(loaded: Loaded, digest: str, stages: Sequence[TrainingStage]) -> None:
-    """Draw the buttons that make a stage's embeddings those of the session's corpus."""
+    """Draw a button for each stage that puts its trained embeddings in place of the encoder's."""
     st.subheader("Use these embeddings", anchor=False)
     st.caption(
         "All pages then search the trained embeddings, and Explore shows their decoder. Switch back here or on the "
@@ -106,13 +107,14 @@ def draw_use_buttons(loaded: Loaded, digest: str, stages: Sequence[TrainingStage
 
 
 def draw_in_use(loaded: Loaded) -> None:
-    """Draw which trained embeddings the session searches, their decoder, and the way back."""
+    """Draw which trained embeddings are in use, and the button that goes back to the encoder's own."""
     origin = loaded.origin
     decoder = origin.trained_for
     if not origin.source.trained or decoder is None:
         return
 
     def leave() -> None:
+        """Go back to the encoder's own embeddings, without scorers that only work on trained ones."""
         # A trained scorer has nothing to score on the encoder's own embeddings.
         if not decoders.has_default_scorers(decoder):
             decoders.put_decoder(Decoder(decoder.select))
@@ -127,7 +129,10 @@ def draw_in_use(loaded: Loaded) -> None:
 
 
 def _use_stage(loaded: Loaded, digest: str, stage: str) -> None:
-    """Search with what a stage learnt, with its decoder. Raises FrontierError."""
+    """Put a stage's trained embeddings into use, with the decoder they were trained for.
+
+    Raises FrontierError if the checkpoint cannot be read or stored.
+    """
     untrained = loaded.without_training
     # Checkpoints are of the encoder's own embeddings, whatever the session searches now.
     learnt = engine.load_trained(checkpoint(training_runs.training_folder(digest), stage), untrained.space)

@@ -65,7 +65,7 @@ HALVES, NO_REPORT = 0, 1
 
 
 def draw_form(loaded: Loaded) -> tuple[TuningRequest, DeltaGenerator]:
-    """Draw the form as a sentence to fill in; return its request, and the container at the sentence's end.
+    """Draw the form of a tuning as a sentence to fill in; return its settings, and its last line.
 
     The request may be impossible: its properties raise then.
     """
@@ -90,7 +90,7 @@ def draw_form(loaded: Loaded) -> tuple[TuningRequest, DeltaGenerator]:
 
 
 def fill_form(asked: Mapping[str, Any], loaded: Loaded) -> None:
-    """Set the form to a request as `TuningRequest.as_json` writes it, before it is drawn."""
+    """Set the form to a past request (as `TuningRequest.as_json` writes it), before it is drawn."""
     method, choose, corpus_digest, state = asked["method"], asked["choose"], corpus_key(loaded), st.session_state
     values = {name: asked[name] for name in ("method", "most", "points", "trials")} | asked["objective"]
     for name, value in values.items():
@@ -118,7 +118,7 @@ def fill_form(asked: Mapping[str, Any], loaded: Loaded) -> None:
 
 
 def _draw_all_decoders(loaded: Loaded) -> dict[str, Any]:
-    """Draw the remaining controls for tuning every decoder; return their fields of the request."""
+    """Draw the further settings for tuning every decoder; return these fields of the request."""
     specs = decoders.list_scorers(decoders.RETRIEVE)
     default, key = [next(iter(specs))], f"{PREFIX}.scorers"
     titles = {name: spec.title for name, spec in specs.items()}
@@ -131,13 +131,13 @@ def _draw_all_decoders(loaded: Loaded) -> dict[str, Any]:
 
 
 def _draw_sizes(loaded: Loaded, columns: Sequence[DeltaGenerator]) -> dict[str, Any]:
-    """Draw the set size and the sample of queries; return their fields of the request."""
+    """Draw the set size and the number of queries; return these fields of the request."""
     k = min(draw_parameter(SET_SIZE, decoders.K_KEY, columns[0]), find_max_k(loaded))
     return {"k": k, "most": draw_parameter(QUERY_SAMPLE, f"{PREFIX}.most", columns[1])}
 
 
 def _draw_one_decoder(loaded: Loaded, spec: Spec) -> dict[str, Any]:
-    """Draw the remaining controls for tuning one decoder; return their fields of the request."""
+    """Draw the further settings for tuning one decoder; return these fields of the request."""
     free = _draw_free_params(spec)
     columns = st.columns(4, vertical_alignment="bottom")
     fields = _draw_sizes(loaded, columns) | {"depth": draw_parameter(POOL, decoders.POOL_KEY, columns[2])}
@@ -154,30 +154,31 @@ def _draw_one_decoder(loaded: Loaded, spec: Spec) -> dict[str, Any]:
     return fields | {"free": free, "fixed": tuple(fixed.items())}
 
 
-def _open_line(corpus_digest: str) -> DeltaGenerator:
+def _open_line(container_key: str) -> DeltaGenerator:
     """Open a line of words and controls, which wraps on a narrow screen."""
-    return st.container(horizontal=True, vertical_alignment="center", gap="small", key=corpus_digest)
+    return st.container(horizontal=True, vertical_alignment="center", gap="small", key=container_key)
 
 
 def draw_words(sentence_text: str) -> None:
-    """Write words of the sentence."""
+    """Draw words of the sentence, as wide as they are."""
     st.text(sentence_text, width="content")
 
 
 def _draw_blank(
     label: str, options: Iterable[V], key: str, width: int, format_func: Callable[[Any], str], **look: Any
 ) -> V:
-    """Draw a list in the middle of a sentence; label: for screen readers."""
+    """Draw a choice in the middle of a sentence; return the chosen option. label: for screen readers."""
     return select(label, options, key, label_visibility="collapsed", width=width, format_func=format_func, **look)
 
 
 def _draw_objective(loaded: Loaded) -> Objective:
+    """Draw the goal of the tuning, and the metric or the share to keep that it needs; return it."""
     aim, metric, share = params_of(Objective)
     assert isinstance(aim, Choice) and isinstance(metric, Choice)
     dataset = loaded.dataset
     measurable = available_metrics(next(iter(dataset.qrels.values())), dataset.aspects, loaded.space.embeddings)
     metrics = list(filter(measurable.__contains__, metric.options))
-    # People come to buy diversity at a bounded price.
+    # The default goal is the one with a bound: more diversity, while a share of Recall is kept.
     usual = next((option for option in aim.options if Objective(aim=option).constrained), None)
     chosen = _draw_blank("Goal", aim.options, f"{PREFIX}.aim", 265, lambda a: AIM_TEXTS.get(a, a), default=usual)
     values: dict[str, Any] = {}
@@ -185,23 +186,24 @@ def _draw_objective(loaded: Loaded) -> Objective:
         values["metric"] = _draw_blank("Metric", metrics, f"{PREFIX}.metric", 150, title_of, default=metric.default)
     elif share.requires and share.requires[1] == chosen:
         draw_words("while keeping")
-        corpus_digest = f"{PREFIX}.share"
-        options = sorted({*KEPT_SHARES, st.session_state.get(corpus_digest, share.default)})
+        share_key = f"{PREFIX}.share"
+        options = sorted({*KEPT_SHARES, st.session_state.get(share_key, share.default)})
         values["share"] = _draw_blank(
-            "Recall to keep", options, corpus_digest, 95, lambda v: f"{100 * v:g}%", default=share.default
+            "Recall to keep", options, share_key, 95, lambda v: f"{100 * v:g}%", default=share.default
         )
         draw_words(f"of {methods('selector')[find_baseline()].title}'s {METRICS[RELEVANT].title}.")
     return Objective(aim=chosen, **values)
 
 
 def _draw_splits(loaded: Loaded) -> tuple[str, str | None, bool]:
-    """Draw the choice of splits; return that to choose on, that to report on, and True for halves of the first."""
+    """Draw the choice of queries; return the split to choose on, that to confirm on, True for halves."""
     split_names = list(loaded.dataset.qrels)
     usual = next(filter(split_names.__contains__, DEV_NAMES), split_names[0])
     corpus_digest = corpus_key(loaded)
     draw_words("Choose on")
     choose = _draw_blank("Choose on", split_names, f"{PREFIX}.choose.{corpus_digest}", 130, visible, default=usual)
     other_splits = [name for name in split_names if name != choose]
+    # Options from 2 on are positions among the other splits; HALVES and NO_REPORT are 0 and 1.
     options = [*range(2, len(other_splits) + 2), HALVES, NO_REPORT]
     default = other_splits.index("test") + 2 if "test" in other_splits else None
 
@@ -209,18 +211,19 @@ def _draw_splits(loaded: Loaded) -> tuple[str, str | None, bool]:
         return {HALVES: "half of it", NO_REPORT: "nothing"}.get(option) or visible(other_splits[option - 2])
 
     draw_words("and confirm on")
-    corpus_digest = f"{PREFIX}.report.{corpus_digest}.{choose}"
-    picked: int = _draw_blank("Confirm on", options, corpus_digest, 150, format_option, default=default)
+    report_key = f"{PREFIX}.report.{corpus_digest}.{choose}"
+    picked: int = _draw_blank("Confirm on", options, report_key, 150, format_option, default=default)
     return choose, other_splits[picked - 2] if picked >= 2 else None, picked == HALVES
 
 
 def _draw_free_params(spec: Spec) -> tuple[str, ...]:
-    """Draw the choice of the tuned parameters; return their names."""
+    """Draw the choice of the parameters to tune; return their names."""
     declared = dict(zip(read_column(spec.params, "name"), spec.params, strict=True))
     chosen = choose_several(
         "Parameters to tune",
         declared,
         f"{PREFIX}.free.{spec.name}",
+        # By default the parameters that the engine tunes if none are named.
         default=read_column(Settings.build(spec, 2, None, {}).free, "name"),
         format_func=lambda name: format_label(declared[name]),
         help=f"With up to {MAX_GRID_DIMS}, every setting of a grid is tried; with more, those that a search suggests.",
@@ -229,7 +232,7 @@ def _draw_free_params(spec: Spec) -> tuple[str, ...]:
 
 
 def _draw_fixed_params(spec: Spec, free: tuple[str, ...]) -> Mapping[str, Any]:
-    """Draw the other parameters, by default as set in Explore, else as in sweeps; return their values."""
+    """Draw the parameters that are not tuned; return their values, by default those of Explore."""
     params = [param for param in spec.params if param.name not in free]
     if not params:
         return {}
@@ -237,15 +240,16 @@ def _draw_fixed_params(spec: Spec, free: tuple[str, ...]) -> Mapping[str, Any]:
     values: dict[str, Any] = {}
     columns = st.columns(4, vertical_alignment="bottom")
     for param in order_params(params):
-        corpus_digest, form = resolve_form(param_key(spec, PREFIX, param.name), param, values)
+        widget_key, form = resolve_form(param_key(spec, PREFIX, param.name), param, values)
         if param.requires and values.get(param.requires[0], param.requires[1]) != param.requires[1]:
             continue
         value, usual_values = getattr(explored, param.name), sweep_values(param, 1)
+        # A parameter not changed in Explore takes the value that sweeps use.
         if form is param and value == param.default and len(usual_values) == 1:
             value = usual_values[0]
         low_end, high_end = getattr(form, "comfortable_range", (None, None))
         # A slider shows values of its comfortable range only.
         is_valid = low_end is None or value is None or (low_end <= value <= high_end and value == form.type(value))
-        st.session_state.setdefault(corpus_digest, form.check(value) if is_valid else form.default)
-        values[param.name] = draw_parameter(form, corpus_digest, columns[len(values) % len(columns)])
+        st.session_state.setdefault(widget_key, form.check(value) if is_valid else form.default)
+        values[param.name] = draw_parameter(form, widget_key, columns[len(values) % len(columns)])
     return values

@@ -44,7 +44,7 @@ class StartedTuning:
 
 
 def draw_tuning(loaded: Loaded) -> None:
-    """Draw the form, the running tuning, and the last result."""
+    """Draw the Tune page: the form, the running tuning, and the last result."""
     with_passages = passages.draw_toggle(loaded, "tune.passages", st.container())
     if not loaded.dataset.qrels and not with_passages:
         return _draw_obstacle(
@@ -82,12 +82,13 @@ def draw_tuning(loaded: Loaded) -> None:
 
 
 def _identify_data(loaded: Loaded) -> str:
-    """Return a digest of what a result depends on: vectors, judgements and aspects."""
+    """Return a digest of the data that a tuning's result depends on."""
     judged = list(chain.from_iterable((split, qrels.digest) for split, qrels in loaded.dataset.qrels.items()))
     return digest_of([loaded.space.embeddings.digest, digest_of_aspects(loaded.dataset.aspects), *judged])
 
 
 def _draw_obstacle(reason: str, remedy: str) -> None:
+    """Draw the reason why nothing can be tuned on this corpus, and the remedy."""
     st.info(reason, icon=":material/tune:")
     st.text(remedy)
     if st.button("Load a corpus", type="primary", key="tune.load"):
@@ -95,7 +96,10 @@ def _draw_obstacle(reason: str, remedy: str) -> None:
 
 
 def _draw_plan(loaded: Loaded, request: TuningRequest, sentence_end: DeltaGenerator) -> None:
-    """Draw the work of a run, or its obstacle, and the button. sentence_end: of the sentence."""
+    """Draw how much the tuning would measure, or why it cannot run, and the button that starts it.
+
+    sentence_end: the last line of the form, where both go
+    """
     problem, n_settings = False, 0
     with sentence_end:
         try:
@@ -125,7 +129,7 @@ def _draw_plan(loaded: Loaded, request: TuningRequest, sentence_end: DeltaGenera
 
 
 def _draw_history(loaded: Loaded) -> None:
-    """Draw the studies of this corpus, newest first; a click repeats one."""
+    """Draw the past tunings of this corpus, the newest first; a click repeats one."""
     store_file = find_store_file(loaded)
     studies = read_history(Store(store_file)) if store_file.exists() else []
     if not studies:
@@ -140,7 +144,7 @@ def _draw_history(loaded: Loaded) -> None:
 
 
 def _repeat_study(loaded: Loaded, studies: Sequence[PastStudy], table_key: str) -> None:
-    """Set the form to a past study and run it again; its measured settings are in the store."""
+    """Set the form to the clicked tuning and run it again, quickly, as its measurements are stored."""
     row_index = next(iter(st.session_state[table_key].selection.rows), None)
     if row_index is not None:
         asked = studies[row_index].asked
@@ -150,7 +154,7 @@ def _repeat_study(loaded: Loaded, studies: Sequence[PastStudy], table_key: str) 
 
 
 def _estimate_text(loaded: Loaded, request: TuningRequest, n_calls: int) -> str:
-    """Estimate the duration of a run from the same decoder's last one; "" before the first."""
+    """Estimate how long a tuning takes, from the last one of the same decoder; "" without one."""
     last_outcome = st.session_state[OUTCOMES].get(_identify_data(loaded)) if OUTCOMES in st.session_state else None
     if last_outcome is None or last_outcome.request.method != request.method:
         return ""
@@ -160,7 +164,7 @@ def _estimate_text(loaded: Loaded, request: TuningRequest, n_calls: int) -> str:
 
 
 def _build_panel(loaded: Loaded, started: StartedTuning) -> JobPanel[TuningOutcome]:
-    """Build the panel of a tuning: its progress while it runs, and its button after a stop."""
+    """Return the panel of a tuning's job: its progress while it runs, and its button after a stop."""
     job, request = jobs.get_session_jobs().get(PURPOSE), started.request
     n_measured = sum(map(request.tries, (job and job.partial) or ()))
     is_elsewhere = started.digest != _identify_data(loaded)
@@ -180,13 +184,13 @@ def _build_panel(loaded: Loaded, started: StartedTuning) -> JobPanel[TuningOutco
 
 
 def _draw_partial(started: StartedTuning, cells: Sequence[Cell]) -> None:
-    """Draw the settings measured until now."""
+    """Draw the settings that a running tuning has measured so far."""
     measured = list(filter(started.request.tries, cells))
     baseline = next(filterfalse(started.request.tries, cells), None)
     # Settings are drawn against the baseline, so they wait for it.
     if baseline is None or not measured:
         return
     st.caption(f"So far: {len(measured):,} of {started.count:,} settings. None is chosen yet.")
-    if started.request.every:
-        return
-    result.draw_points(measured, baseline, started.request.k, started.request.objective)
+    # The settings of several decoders have no common parameters to be drawn over.
+    if not started.request.every:
+        result.draw_points(measured, baseline, started.request.k, started.request.objective)

@@ -78,22 +78,22 @@ class TuningRequest(JobRequest):
 
     @property
     def chains(self) -> list[Decoder]:
-        """The baseline behind all scorers that are needed."""
+        """Decoders to check before the run: the baseline behind each scorer that is used."""
         return [replace(self.like, retrieve=make(name)) for name in self.scorers] or [self.like]
 
     def tries(self, cell: Cell) -> bool:
-        """Return True if a cell is one of the tuned settings, not the baseline's."""
+        """Return True if a measured cell is one of the settings being tuned, not the baseline."""
         return cell.label != self.like.label if self.every else cell.method == self.method
 
     @property
     def like(self) -> Decoder:
-        """The baseline behind the same scorers: only the selector differs."""
+        """Baseline of the comparison: the default selector behind the same scorers as the tuned decoder."""
         baseline = Decoder(make(find_baseline()), depth=self.depth)
         return replace(baseline, retrieve=self.retrieve or baseline.retrieve, rerank=self.rerank)
 
     @property
     def settings(self) -> Settings:
-        """The settings to try. Raises ParamError."""
+        """Settings of the one tuned decoder that are tried. Raises ParamError."""
         return Settings.build(spec_of(self.method, "selector"), self.points, self.free, dict(self.fixed))
 
     @property
@@ -102,7 +102,10 @@ class TuningRequest(JobRequest):
         return (self.choose, *([self.report] if self.report is not None and not self.halve else []))
 
     def qrels(self, dataset: engine.Dataset) -> dict[str, Qrels]:
-        """Return the judgements by split, those to choose on first. Raises DataError."""
+        """Return the judgements by split, those to choose on first, halved if the request says so.
+
+        Raises DataError if a split is missing.
+        """
         judged = super().qrels(dataset)
         if not self.halve:
             return judged
@@ -110,8 +113,12 @@ class TuningRequest(JobRequest):
         return {f"half {number} of {self.choose}": half for number, half in enumerate(halves, 1)}
 
     def splits(self, dataset: engine.Dataset) -> Splits:
-        """Return the judgements. Raises DataError, also if the two splits share a query."""
+        """Return the judgements and queries to choose and to confirm on, sampled if the request says so.
+
+        Raises DataError, also if the two splits share a query.
+        """
         qrels, remarks = self.qrels(dataset), []
+        # Without a second split there is nothing to confirm on: `test` is None.
         dev, test = (*qrels, None)[:2]
         assert dev is not None
         if self.halve:
@@ -145,18 +152,18 @@ class TuningOutcome:
 
 
 def find_baseline() -> str:
-    """Return the name of the selector that the others are compared with."""
+    """Return the name of the selector that the others are compared with: the registry's first."""
     return next(iter(methods("selector")))
 
 
 def find_store_file(loaded: Loaded) -> Path:
-    """Return the file of a corpus' cells and studies."""
+    """Return the file that keeps the measurements and past tunings of a corpus."""
     # The embeddings' digest identifies the corpus and its encoder.
     return cached_file(STORED, f"{loaded.space.embeddings.digest[:16]}.db")
 
 
 def run_tuning(request: TuningRequest, loaded: Loaded, job: Job) -> TuningOutcome:
-    """Tune; finished cells go to job.partial and to the store."""
+    """Measure the settings and choose the best, in a job; finished cells go to job.partial and to disk."""
     splits = request.splits(loaded.dataset)
     task = loaded.space, request.vectors(loaded, splits.qrels, job), splits.qrels
     options: dict[str, Any] = {

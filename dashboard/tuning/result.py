@@ -41,7 +41,10 @@ PICKED, REPORTED = "tune.picked", "tune.reported"
 
 
 def draw_result(loaded: Loaded, outcome: TuningOutcome, stale: bool) -> None:
-    """Draw the verdict, its differences, the measured settings and the details; stale: the form has changed."""
+    """Draw the result of a tuning: the choice, its differences to the baseline, and all settings.
+
+    stale: True if the form has changed since
+    """
     tuned = outcome.tuned
     _draw_verdict(outcome, stale)
     if tuned.several:
@@ -63,7 +66,7 @@ def draw_result(loaded: Loaded, outcome: TuningOutcome, stale: bool) -> None:
 
 
 def _draw_verdict(outcome: TuningOutcome, stale: bool) -> None:
-    """Draw the chosen setting, its confirmation, and the button that opens it in Explore."""
+    """Draw the chosen setting, if its gain was confirmed, and the button that opens it in Explore."""
     tuned = outcome.tuned
     name = tuned.winner.name if tuned.several else format_decoder(tuned.chosen.decoder, with_scorers=False)
     gain_text = describe_comparison(tuned.winner_gain) if tuned.several and tuned.winner_gain is not None else ""
@@ -84,7 +87,7 @@ def _draw_verdict(outcome: TuningOutcome, stale: bool) -> None:
 
 
 def _draw_chosen_forest(tuned: Tuned) -> None:
-    """Draw the differences to the baseline on both splits, and the required share."""
+    """Draw the chosen setting's gain and price against the baseline, on both splits, as intervals."""
     splits = [(tuned.test or "", True, tuned.comparisons), (tuned.dev, False, compare_on_dev(tuned))]
     rows = []
     # The gain comes first, then its price.
@@ -97,7 +100,7 @@ def _draw_chosen_forest(tuned: Tuned) -> None:
 
 
 def _draw_decoder_forests(tuned: Tuned) -> None:
-    """Draw every decoder at its best setting against the baseline, in gain and price."""
+    """Draw each decoder at its best setting against the baseline, a chart of intervals per metric."""
     metrics = tuned.objective.metrics[::-1]
     split_name, comparisons = _get_report_comparisons(tuned)
     by_label = _index_candidates(tuned)
@@ -113,16 +116,20 @@ def _draw_decoder_forests(tuned: Tuned) -> None:
 
 
 def _index_candidates(tuned: Tuned) -> dict[str, Any]:
+    """Return label → the decoder at its best setting, of those that were compared."""
     return {candidate.dev.label: candidate for candidate in tuned.candidates}
 
 
 def _get_report_comparisons(tuned: Tuned) -> tuple[str, Sequence[Comparison]]:
-    """Return the split that reports, or else the one that chose, and its differences."""
+    """Return a split and the differences on it: the test split, or else the one that chose."""
     return (tuned.dev, compare_on_dev(tuned)) if tuned.test is None else (tuned.test, tuned.comparisons)
 
 
 def _draw_forest(tuned: Tuned, rows: Sequence[ForestRow], key: str, caption: str, scope: str = "") -> None:
-    """Draw differences and the required share; scope: metric and split, if the rows do not name them."""
+    """Draw a chart of intervals of differences, with the share that must be kept.
+
+    scope: metric and split, if the rows do not name them
+    """
     if not rows:
         return
     min_shares = {tuned.objective.metrics[0]: tuned.objective.share} if tuned.objective.constrained else {}
@@ -132,7 +139,7 @@ def _draw_forest(tuned: Tuned, rows: Sequence[ForestRow], key: str, caption: str
 
 
 def _draw_report(tuned: Tuned) -> None:
-    """Draw the chosen setting against the baseline, on both splits."""
+    """Draw the table of the chosen setting and the baseline, on both splits."""
     rows = {comparison.metric: comparison for comparison in tuned.comparisons}
     dev_name, test_name = visible(tuned.dev), visible(tuned.test or "")
     table = []
@@ -157,7 +164,10 @@ def _draw_report(tuned: Tuned) -> None:
 
 
 def _build_difference_columns(prefix: str) -> dict[str, Any]:
-    """Build the column settings of a difference; prefix: of the columns' names."""
+    """Return the column settings for a difference, its arrow, interval and p-value.
+
+    prefix: of the columns' names
+    """
     signed = number_column("%+.3f")
     return {
         f"{prefix}difference": number_column("%+.3f", help="Chosen − baseline"),
@@ -169,7 +179,10 @@ def _build_difference_columns(prefix: str) -> dict[str, Any]:
 
 
 def _format_difference_values(row: Comparison, prefix: str = "") -> dict[str, Any]:
-    """Build the cells of a difference by column; prefix: of the columns' names."""
+    """Return the cells of a difference by column: its value, arrow, interval and p-value.
+
+    prefix: of the columns' names
+    """
     return {
         f"{prefix}difference": row.difference,
         prefix.strip(): SIGNIFICANCE_ARROWS[(1 if row.difference > 0 else -1) if row.significant else 0].strip(),
@@ -180,7 +193,7 @@ def _format_difference_values(row: Comparison, prefix: str = "") -> dict[str, An
 
 
 def _draw_decoder_table(tuned: Tuned) -> None:
-    """Draw each decoder's best setting: its differences to the baseline on the split that reports."""
+    """Draw the table of each decoder's best setting, with its differences to the baseline."""
     split, comparisons = _get_report_comparisons(tuned)
     by_label = _index_candidates(tuned)
     metrics = tuned.objective.metrics[::-1]
@@ -197,7 +210,7 @@ def _draw_decoder_table(tuned: Tuned) -> None:
 
 
 def _draw_export(loaded: Loaded, outcome: TuningOutcome) -> None:
-    """Draw the chosen decoder as code, and downloads of the numbers."""
+    """Draw the chosen decoder as code, and the downloads of the result."""
     tuned = outcome.tuned
     export_context = trained.export_context(loaded, tuned.k, documents=outcome.documents)
     snippets = {s.title: s for s in export_all(tuned.decoder, export_context)}
@@ -214,7 +227,7 @@ def _draw_export(loaded: Loaded, outcome: TuningOutcome) -> None:
 
 
 def draw_points(points: Sequence[Cell], base: Cell, k: int, objective: Objective, chosen: Cell | None = None) -> None:
-    """Draw the settings of one selector on the split to choose on, in one of three views."""
+    """Draw all measured settings of one selector, as curves, heat map or table."""
     metrics = tuple(dict.fromkeys((RELEVANT, DIVERSE, *objective.metrics)))
     view_names = [SLICES, TABLE]
     # A heat map needs exactly two varying parameters.
@@ -242,6 +255,7 @@ def list_metrics(point: Cell) -> list[str]:
 
 
 def _draw_slices(points: Sequence[Cell], baseline: Cell, metrics: tuple[str, ...], k: int, chosen: Cell | None) -> None:
+    """Draw each metric over each parameter, a point for each setting; a click opens one."""
     grid = build_slices(points, baseline, metrics, k, chosen_cell=chosen)
     if not grid.slices:
         st.caption("One setting so far.")
@@ -254,6 +268,7 @@ def _draw_slices(points: Sequence[Cell], baseline: Cell, metrics: tuple[str, ...
 
 
 def _draw_heat_map(points: Sequence[Cell], objective: Objective, set_size: int, chosen: Cell | None) -> None:
+    """Draw a metric over the two parameters that vary; a click on a cell opens its setting."""
     metric_names = list_metrics(points[0])
     last = objective.metrics[-1]
     metric = select("Metric of the map", metric_names, "tune.map.metric", default=last, format_func=title_of, width=220)
@@ -268,6 +283,7 @@ def _draw_heat_map(points: Sequence[Cell], objective: Objective, set_size: int, 
 
 
 def _draw_table(points: Sequence[Cell], baseline: Cell, chosen: Cell | None) -> None:
+    """Draw the settings as a table of differences to the baseline; selecting a row opens it."""
     rows = [baseline, *points]
     frame = build_frame(rows)
     marks = [_format_name(baseline), *("chosen" if chosen and cell.key == chosen.key else "" for cell in points)]
@@ -299,16 +315,17 @@ def _draw_table(points: Sequence[Cell], baseline: Cell, chosen: Cell | None) -> 
 
 
 def _mean_difference(point: Cell, baseline: Cell, metric: str) -> float:
-    """Return the mean difference of a setting to the baseline, over queries that both have the metric on."""
+    """Return a setting's mean difference to the baseline, over queries for which both have the metric."""
     return mean_of_defined(point.values[metric] - baseline.values[metric])
 
 
 def _format_name(point: Cell) -> str:
+    """Return the decoder's name with its parameters, without the scorers."""
     return format_decoder(point.decoder, with_scorers=False)
 
 
 def _open_clicked(view: str, picked: Picked) -> None:
-    """Open the setting of a point that was clicked in this run; view: that it was clicked in."""
+    """Open the setting whose point was clicked since the last run; view: the chart it was clicked in."""
     clicks = st.session_state.setdefault("tune.clicks", {})
     if picked.clicks != clicks.get(view, 0):
         clicks[view] = picked.clicks
@@ -316,7 +333,7 @@ def _open_clicked(view: str, picked: Picked) -> None:
 
 
 def _draw_opened(points: Sequence[Cell], baseline: Cell, set_size: int, chosen: Cell | None) -> None:
-    """Draw the figures of the setting opened last, and the button that opens it in Explore."""
+    """Draw the setting opened last, its differences to the baseline, and the button to Explore."""
     point = next((p for p in points if p.key == st.session_state.get(PICKED)), None)
     if point is None:
         return
@@ -335,7 +352,7 @@ def _draw_opened(points: Sequence[Cell], baseline: Cell, set_size: int, chosen: 
 
 
 def draw_apply_button(point: Cell, k: int, key: str, kind: Literal["primary", "secondary"] = "secondary") -> None:
-    """Draw the button that opens a setting in Explore."""
+    """Draw the button that sets Explore to a measured setting and opens it."""
     look: dict[str, Any] = {"key": key, "type": kind, "icon": ":material/compare_arrows:"}
     arguments = decoder_from_json(point.decoder), k
     if st.button("Use in Explore", on_click=decoders.apply_decoder, args=arguments, **look):

@@ -10,7 +10,7 @@ from engine.wording import visible
 
 
 def step_button(label: str, key: str, step: Callable[..., Any], *args: Any, **options: Any) -> None:
-    """Draw a button that calls `step` with `args` before the page is drawn again."""
+    """Draw a button; a click calls `step` with `args` before the page is drawn again."""
     st.button(label, key=key, on_click=step, args=args, **options)
 
 
@@ -20,7 +20,7 @@ def download_button(label: str, data: Any, file_name: str, mime: str, key: str, 
 
 
 def upload_field(label: str, **options: Any) -> Any:
-    """Draw the upload field; return the files, None or [] for none. options: of `st.file_uploader`.
+    """Draw the upload field; return what was uploaded. options: of `st.file_uploader`.
 
     If this server accepts no files, draw the reason in its place.
     """
@@ -32,6 +32,6 @@ def upload_field(label: str, **options: Any) -> Any:
 
 
 def show_failure(title: str, reason: object) -> None:
-    """Draw a failure, with its reason as plain text: it quotes what strangers wrote."""
+    """Draw an error with its reason, as plain text, as that may quote what strangers wrote."""
     st.error(title, icon=":material/error:")
     st.text(visible(str(reason)))

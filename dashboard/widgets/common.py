@@ -15,7 +15,7 @@ from engine.wording import visible
 
 
 def wait_for_corpus(source: Source) -> Loaded | None:
-    """Return the loaded corpus; until it is loaded, draw its progress and a cancel button, return None."""
+    """Return the corpus once it is loaded; until then draw the progress or the error, and return None."""
     job = corpora.get_loading_job(source)
     # The state is read before the result: a job may end in between.
     is_running = job.running and not jobs.is_unsubscribed(job)
@@ -39,13 +39,13 @@ def wait_for_corpus(source: Source) -> Loaded | None:
 
 
 def as_label(text: str) -> str:
-    """Escape text as a label: Streamlit reads labels as Markdown, with icons between colons."""
+    """Escape a text for use as a label, which Streamlit reads as Markdown with icons between colons."""
     # The zero-width space breaks Streamlit's icon syntax without changing the text.
     return re.sub(r"([\\`*_\[\]<>$~&#|])", r"\\\1", visible(text)).replace(":", ":\u200b")
 
 
 def draw_method_heading(method_name: str, title: str) -> None:
-    """Draw the symbol and title of a method or another system, as in charts."""
+    """Draw the title of a method or another system, with its symbol and colour from the charts."""
     from dashboard.charts.palette import method_style  # imports torch, which a page that still waits must not
 
     style = method_style(method_name)
@@ -56,7 +56,7 @@ def draw_method_heading(method_name: str, title: str) -> None:
 
 
 def draw_corpus_chip(loaded: Loaded, n_learned: int | None = None) -> None:
-    """Draw the corpus in use: name, size, dimension, device, fingerprint, and its number of feedback events."""
+    """Draw the facts of the open corpus: name, size, dimension, fingerprint, number of votes."""
     space = loaded.origin.space
     encoder = space.encoder
     # Names are text and figures are captions: a name may hold what Markdown would format.
@@ -82,6 +82,6 @@ def format_bytes(n_bytes: float) -> str:
 
 
 def draw_notices(dataset: Any) -> None:
-    """Draw the reader's notices; ids as plain text, never as markup."""
+    """Draw what the reader of the corpus has to say, as plain text, as it quotes ids."""
     for notice in dataset.notices:
         st.text(f"⚠ {notice}")

@@ -13,13 +13,13 @@ ERROR_KEY, CONFIRM_KEY, STALE_KEY = "drift.wrong", "drift.confirm", "drift.stale
 
 
 def show_error(title: str = "This was not done.") -> None:
-    """Draw the error of the last step, once."""
+    """Draw the error of the last step, which `take_step` keeps, once."""
     if message := st.session_state.pop(ERROR_KEY, None):
         show_failure(title, message)
 
 
 def take_step(step: Callable[[], Any]) -> None:
-    """Take a step from a callback; `show_error` draws its error."""
+    """Call a function that changes something and keep its error for `show_error`; for a callback."""
     try:
         step()
     except FrontierError as error:
@@ -29,13 +29,13 @@ def take_step(step: Callable[[], Any]) -> None:
 
 
 def rerun_if_stale() -> None:
-    """Draw the full page again after a step; call at the beginning of a fragment."""
+    """Draw the full page again if a step was taken; call at the beginning of a fragment."""
     if st.session_state.pop(STALE_KEY, False):
         st.rerun()
 
 
 def ask(name: str, label: str, question: str, disabled: bool, step: Callable[[], Any], why: str | None = None) -> None:
-    """Draw a button that asks `question` before it takes the step; name: of its key."""
+    """Draw a button that asks a question with Yes and No before its step is taken; name: of its key."""
     if st.session_state.get(CONFIRM_KEY) != name:
         st.button(label, key=f"drift.{name}", disabled=disabled, help=why, on_click=_answer, args=(name,))
         return
@@ -45,6 +45,7 @@ def ask(name: str, label: str, question: str, disabled: bool, step: Callable[[],
 
 
 def _answer(step_name: str | None, step: Callable[[], Any] | None = None) -> None:
+    """Open the question of this name, or close it with None, and take the step if there is one."""
     st.session_state[CONFIRM_KEY] = step_name
     if step is not None:
         take_step(step)

@@ -29,7 +29,7 @@ def draw_running(
     to_end: bool = False,
     cancel_help: str | None = None,
 ) -> None:
-    """Draw a running job every second until it ends or is cancelled; then draw the full page again.
+    """Draw a running job's progress every second, and the full page again when it ends or is cancelled.
 
     key: of its cancel button, None for no button
     on_partial: draws what the job has so far, None before it has anything
@@ -60,7 +60,7 @@ def draw_cancel_button(job: Job, key: str, help_text: str | None = None) -> None
 
 
 def _show_progress(progress: Progress, title: str) -> None:
-    """Draw a bar with a job's label, progress and time left."""
+    """Draw a job's label, count, time left and progress bar; title: used if it has no label."""
     parts = [progress.label or title]
     if progress.done and progress.total:
         parts.append(f"{progress.done:,} of {progress.total:,}")
@@ -71,7 +71,7 @@ def _show_progress(progress: Progress, title: str) -> None:
 
 
 def draw_end(job: Job, failed_text: str = FAILED_TEXT, stopped_text: str = STOPPED_TEXT) -> None:
-    """Draw the reason why an ended job has no result."""
+    """Draw the reason why a job ended without a result: its error, or that it was stopped."""
     if job.error:
         show_failure(failed_text, job.error)
     else:
@@ -94,7 +94,7 @@ def draw_run_button(label: str, key: str, purpose: str | None, **options: Any) -
 
 @st.fragment(run_every=POLL_INTERVAL)
 def _show_busy(purpose: str | None, key: str) -> None:
-    """Draw the job that this purpose has to wait for, until it ends; then draw the full page again."""
+    """Draw the job that this purpose has to wait for, with a cancel button, until it ends."""
     blocking_job = jobs.find_blocker(purpose)
     if blocking_job is None:
         st.rerun()
@@ -134,7 +134,7 @@ class JobPanel(Generic[T]):
 
     @property
     def queued_as(self) -> str | None:
-        """Purpose of the job that waits for the session's others; None if it waits for none."""
+        """Purpose under which the job waits for other jobs of the session; None if it does not wait."""
         return self.purpose
 
     def start_job(self) -> None:
@@ -142,7 +142,7 @@ class JobPanel(Generic[T]):
         jobs.start_job(self.purpose, self.title, self.work, self.key)
 
     def result(self) -> T | None:
-        """Return the result of the job; until then draw its state and return None."""
+        """Return the job's result if there is one; else draw its progress, its end or its start button."""
         if self.memo is not None and self.key in self.memo:
             return self.memo[self.key]
         job = self.job
@@ -180,10 +180,11 @@ class JobPanel(Generic[T]):
         return None
 
     def drop_job(self) -> None:
-        """Drop the job: the panel is again as before the first one."""
+        """Forget the job, so that the panel offers to start it as if it had never run; for a callback."""
         jobs.get_session_jobs().pop(self.purpose, None)
 
     def _draw_partial(self, partial: Any) -> None:
+        """Draw what the job has finished so far, if anything."""
         if partial is not None and self.on_partial is not None:
             self.on_partial(partial)
 
@@ -197,6 +198,7 @@ class SharedPanel(JobPanel[T]):
 
     @property
     def job(self) -> Job | None:
+        """Job of all sessions for the key; this session subscribes to it by looking."""
         job = self.shared_jobs.get(self.key)
         if job is not None:
             jobs.subscribe(job)
@@ -204,9 +206,11 @@ class SharedPanel(JobPanel[T]):
 
     @property
     def queued_as(self) -> str | None:
+        """None: shared jobs do not wait for the session's own."""
         return None
 
     def start_job(self) -> None:
+        """Start the job for all sessions, or join it if another session has started it."""
         job = self.job
         if job is not None and not job.is_active:
             self.shared_jobs.drop_job(self.key, job)

@@ -26,7 +26,7 @@ MAX_DOCUMENT_LENGTH = 60
 
 
 def select_corpus(loaded: Loaded, header: Any) -> Loaded:
-    """Return the corpus to work on; draw its chip, the switch, and why feedback cannot be used.
+    """Return the corpus to work on, as embedded or as moved by feedback; draw the switch between them.
 
     header: the container of the header for both.
     """
@@ -67,7 +67,7 @@ def select_corpus(loaded: Loaded, header: Any) -> Loaded:
 
 
 def _replace_log(loaded: Loaded, begin_new: bool) -> None:
-    """Begin a new log, or carry the existing one over."""
+    """Replace a log that cannot be used: begin a new one, or apply what still fits; for a callback."""
     # An older error would be displayed beside the outcome.
     st.session_state.pop(confirm.ERROR_KEY, None)
     try:
@@ -81,7 +81,7 @@ def _replace_log(loaded: Loaded, begin_new: bool) -> None:
 
 
 def draw_effect(loaded: Loaded, question: Question, answers: Mapping[str, Answer]) -> None:
-    """Draw the changes against the corpus as embedded, this person's last event, and Undo.
+    """Draw what feedback has changed for this query, this person's last vote, and Undo.
 
     answers: those to compare. Draws nothing with live feedback off, or without effective events.
     """
@@ -118,6 +118,7 @@ def draw_effect(loaded: Loaded, question: Question, answers: Mapping[str, Answer
 
 
 def _list_changes(loaded: Loaded, question: Question, answers: Mapping[str, Answer]) -> tuple[BeforeAfter, ...]:
+    """Return the documents whose score or rank feedback has changed, with both values."""
     origin = loaded.origin
     # Without adapted vectors both answers are the same object.
     if origin is loaded:
@@ -129,10 +130,12 @@ def _list_changes(loaded: Loaded, question: Question, answers: Mapping[str, Answ
 
 
 def _format_rank(rank: int | None) -> str:
+    """Format a rank, "–" for a document that is not in the set."""
     return "–" if rank is None else str(rank)
 
 
 def _draw_changes(changes: tuple[BeforeAfter, ...], titles: Mapping[str, str]) -> None:
+    """Draw the table of changes: scores, and ranks by each decoder; titles: decoder's name → title."""
     columns = {
         "Document": [change.title or change.id for change in changes],
         "Score": [f"{change.before:.4f} → {change.after:.4f}" for change in changes],

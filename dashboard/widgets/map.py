@@ -47,7 +47,7 @@ _MAPS: SharedJobs[tuple[str, str, str]] = SharedJobs(MAX_MAPS)
 
 
 def get_map(loaded: Loaded, method: str) -> CorpusMap | None:
-    """Return the map of a corpus; until it is ready draw its progress and return a quick one."""
+    """Return the map of a corpus; while a job computes it, draw its progress and return a rough one."""
     corpus_map = _map_panel(loaded, method).result()
     if corpus_map is None:
         # PCA takes a fraction of a second, so the page has a map at once.
@@ -61,12 +61,14 @@ def get_map(loaded: Loaded, method: str) -> CorpusMap | None:
 
 
 def _map_panel(loaded: Loaded, method: str) -> SharedPanel[CorpusMap]:
+    """Return the panel of the job that computes a map, which all sessions share; method: of projection."""
     corpus = loaded.space.corpus
 
     def compute_map(job: Job) -> CorpusMap:
+        """Place the documents on the map, measure how faithful it is, and find named clusters."""
         layout = maps.layout(loaded.space, method, progress=job.report, stop=job.stop)
-        measure_fidelity = maps.measure_fidelity(layout, loaded.space, N_NEAREST)
-        return CorpusMap(layout, measure_fidelity, find_clusters(layout, corpus), title_prefix(corpus.titles))
+        fidelity = maps.measure_fidelity(layout, loaded.space, N_NEAREST)
+        return CorpusMap(layout, fidelity, find_clusters(layout, corpus), title_prefix(corpus.titles))
 
     return SharedPanel(
         purpose="map",
@@ -87,7 +89,7 @@ def query_digest(question: Question) -> str:
 
 
 def place_query(space: Space, question: Question, layout: maps.Layout) -> np.ndarray:
-    """Return the query's position, (2,); no document moves for it."""
+    """Return the query's position on the map of the documents, which stay where they are, (2,)."""
     key = (layout.digest, query_digest(question))
     return get_or_compute("placed", key, lambda: maps.place(layout, space, question.vector.unsqueeze(0))[0], MAX_PLACES)
 
@@ -98,12 +100,13 @@ def describe_map(layout: maps.Layout) -> str:
 
 
 def name_document(loaded: Loaded, row_index: int) -> str:
+    """Return a document's title, or else the beginning of its text, or its id."""
     corpus = loaded.space.corpus
     return visible(corpus.titles[row_index] or corpus.texts[row_index][:80] or corpus.ids[row_index])
 
 
 def build_backdrop(loaded: Loaded, corpus_map: CorpusMap, dark: bool, colour: str = NO_COLOUR) -> Backdrop:
-    """Build the documents of a map over contours of their density, drawn once below any chart.
+    """Build the picture of all documents on a map, which the browser fetches once, below any chart.
 
     colour: NO_COLOUR, CLUSTER_COLOUR, or a column of the corpus' metadata.
     """
@@ -114,6 +117,7 @@ def build_backdrop(loaded: Loaded, corpus_map: CorpusMap, dark: bool, colour: st
     row_ids = layout.rows.tolist()
 
     def group_colours() -> Groups | Numbers | None:
+        """Return the documents' groups or numbers to colour by; None for grey."""
         if colour == CLUSTER_COLOUR:
             return Groups(tuple(map(visible, corpus_map.clusters.names)), corpus_map.clusters.of)
         return colouring([visible(values[row]) for row in row_ids]) if values else None

@@ -18,7 +18,7 @@ NUMBER_STEP = 0.01
 
 
 def draw_parameter(param: Param, key: str, container: Any = st) -> Any:
-    """Draw the widget of a parameter in `container`; return a value inside its domain."""
+    """Draw the widget that fits a parameter's type and domain; return its value."""
     label = format_label(param)
     help_ = " ".join(filter(None, [param.help, param.source]))
     options: dict[str, Any] = {"key": key, "help": help_, "persist_state": "session"}
@@ -53,7 +53,7 @@ def format_label(param: Param) -> str:
 
 
 def _slider_range(param: Real | Whole, key: str) -> tuple[Any, Any]:
-    """Return the ends of a slider: the comfortable range, widened to any value once set."""
+    """Return the ends of a slider: the parameter's usual range, widened to any value that was ever set."""
     # A slider that shrank would forget a value set by a link or a preset.
     ends = (*st.session_state.get(f"{key}.reach", param.comfortable_range), st.session_state.get(key, param.default))
     st.session_state[f"{key}.reach"] = slider_range = (min(ends), max(ends))
@@ -61,14 +61,17 @@ def _slider_range(param: Real | Whole, key: str) -> tuple[Any, Any]:
 
 
 def draw_stage(spec: Spec, key: str) -> Any:
-    """Draw the effective parameters of a stage, one below the other; return the stage."""
+    """Draw the parameters of a selector or scorer, one below the other; return it with their values."""
     values: dict[str, Any] = {}
     draw_parameters(spec.params, lambda name: param_key(spec, key, name), values)
     return spec.cls(**values)
 
 
 def draw_parameters(params: Iterable[Param], key: Callable[[str], str], values: dict[str, Any]) -> None:
-    """Draw the widgets of effective parameters and add their values to `values`. key: by name."""
+    """Draw the parameters that have an effect, and add their values to `values`.
+
+    key: parameter's name → session key
+    """
     for param in order_params(params):
         if _is_effective(param, values):
             widget_key, form = resolve_form(key(param.name), param, values)
@@ -76,7 +79,7 @@ def draw_parameters(params: Iterable[Param], key: Callable[[str], str], values: 
 
 
 def count_changed(spec: Spec, key: str) -> int:
-    """Count a stage's effective parameters that are not at their default."""
+    """Count the parameters of a selector or scorer that are not at their default."""
     stage = read_stage(spec, key)
     return sum(getattr(stage, param.name) != param.default for param in spec.params)
 
@@ -88,7 +91,7 @@ def draw_stage_row(
     extra: tuple[str, Callable[[], None]] | None = None,
     n_extra: int = 0,
 ) -> Any:
-    """Draw a stage's heading and parameters in a row, advanced ones in a popover; return the stage.
+    """Draw the parameters of a selector or scorer in a row, advanced ones in a popover; return it.
 
     extra: title of more content of the popover, and the function that draws it; n_extra: number of changes in it.
     """
@@ -119,6 +122,7 @@ def draw_stage_row(
 
 
 def _draw_presets(spec: Spec, key: str, widget_keys: Mapping[str, str]) -> None:
+    """Draw a button for each preset of a method, which sets its parameters."""
     if not spec.presets:
         return
     with st.container(horizontal=True):
@@ -129,11 +133,12 @@ def _draw_presets(spec: Spec, key: str, widget_keys: Mapping[str, str]) -> None:
 
 
 def _is_effective(param: Param, values: Mapping[str, Any]) -> bool:
+    """Return True if a parameter has an effect: it may require a value of another one, as (name, value)."""
     return param.requires is None or values.get(param.requires[0]) == param.requires[1]
 
 
 def _set_preset(spec: Spec, widget_keys: Mapping[str, str], values: Mapping[str, Any]) -> None:
-    """Set the widgets to a preset, each in its plain form."""
+    """Set the widgets of a method to a preset, before they are drawn; for a callback."""
     for param in spec.params:
         if param.name in values:
             st.session_state[widget_keys[param.name]] = values[param.name]

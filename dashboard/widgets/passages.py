@@ -17,7 +17,10 @@ NO_PASSAGES = "No passages can be had of this corpus."
 
 
 def draw_toggle(loaded: Loaded, key: str, container: Any = None) -> bool:
-    """Draw the choice to use passages as labelled queries; return False if they cannot be used."""
+    """Draw the switch that uses passages of the corpus as labelled queries; return its value.
+
+    False, and nothing is drawn, if passages cannot be used.
+    """
     if not passage_queries.can_make(loaded):
         return False
     with container or st.sidebar:
@@ -26,7 +29,7 @@ def draw_toggle(loaded: Loaded, key: str, container: Any = None) -> bool:
 
 
 def replace_by_passages(loaded: Loaded) -> Loaded | None:
-    """Return the corpus with passages as labelled queries; None, with progress, until they are chosen.
+    """Return the corpus with passages as labelled queries; None until a job has chosen them.
 
     No document is added. If no document has enough words, draw that.
     """
@@ -50,7 +53,7 @@ def replace_by_passages(loaded: Loaded) -> Loaded | None:
 
 
 def draw_explanation(loaded: Loaded) -> None:
-    """Draw an explanation of the task and its metrics; loaded: as `replace_by_passages` returns it."""
+    """Draw what the passages are as queries, and what the metrics mean for them."""
     queries, qrels = loaded.dataset.queries, loaded.dataset.qrels[passage_queries.PASSAGES_SPLIT]
     # A passage that occurs in several documents has several right answers.
     n_several = sum(len(qrels.relevant(query_id)) > 1 for query_id in queries.ids)

@@ -44,7 +44,7 @@ MAX_TYPED_VECTORS = 200
 
 
 def ask(loaded: Loaded) -> Question | None:
-    """Draw the controls in a row; return None until there is a query."""
+    """Draw the controls of the query in a row; return the question, None until there is a query."""
     ways, key = list_ways(loaded), corpus_key(loaded)
     mode, split, _ = get_selection(loaded)
     mode = mode if mode in ways else ways[0]
@@ -72,7 +72,7 @@ def ask(loaded: Loaded) -> Question | None:
 
 
 def _freeze_label(label: str, key: str) -> str:
-    """Return a popover's label, unchanged while it is open: another label would close it."""
+    """Return a popover's label, unchanged while it is open, as Streamlit closes one whose label changes."""
     label_key = f"{key}.said"
     if not st.session_state.get(key):
         st.session_state[label_key] = label
@@ -81,7 +81,7 @@ def _freeze_label(label: str, key: str) -> str:
 
 
 def _draw_kind(loaded: Loaded, ways: Sequence[str], key: str) -> tuple[str, str | None]:
-    """Draw the choice of the kind of query; return it, and the split of test queries."""
+    """Draw the choice of the kind of query; return it, and the split of labelled queries, None for others."""
     mode = choose(
         "Query",
         ways,
@@ -101,7 +101,7 @@ def _draw_kind(loaded: Loaded, ways: Sequence[str], key: str) -> tuple[str, str 
 
 
 def _draw_order(loaded: Loaded, split: str | None) -> None:
-    """Draw the choice of the queries' order, if their vectors are stored."""
+    """Draw the choice of the queries' order, by file, redundancy or gain, if their vectors are stored."""
     queries = loaded.dataset.judged(split) if split else loaded.dataset.queries
     if not 0 < len(queries) <= MAX_ORDERED_QUERIES or (vectors := find_query_vectors(loaded, queries)) is None:
         return
@@ -120,6 +120,7 @@ def _draw_order(loaded: Loaded, split: str | None) -> None:
     k = min(st.session_state.get("k", SET_SIZE.default), find_max_k(loaded))
 
     def compute_order() -> tuple[int, ...]:
+        """Return the positions of the queries, the most redundant or the most improved first."""
         if order == REDUNDANT_ORDER or against is None:
             return check_up(baseline, loaded.space, vectors, max(k, 2)).order
         qrels = loaded.dataset.qrels[split] if split else None
@@ -132,6 +133,10 @@ def _draw_order(loaded: Loaded, split: str | None) -> None:
 
 
 def _draw_labelled(loaded: Loaded, key: str, split: str | None) -> tuple[str, str, Tensor, Qrels | None] | None:
+    """Draw the choice of a labelled query; return its id, text, vector and judgements, None without any.
+
+    key: of the corpus in session keys
+    """
     dataset = loaded.dataset
     queries = dataset.judged(split) if split else dataset.queries
     if not len(queries):
@@ -162,6 +167,7 @@ def _draw_labelled(loaded: Loaded, key: str, split: str | None) -> tuple[str, st
 
 
 def _draw_typed(loaded: Loaded, key: str, _: str | None) -> tuple[str, str, Tensor, Qrels | None] | None:
+    """Draw the field for a query; return ("", its text, its vector, None), or None while it is empty."""
     query_text = st.text_input(
         "Your query",
         key=f"own.{key}",
@@ -175,6 +181,10 @@ def _draw_typed(loaded: Loaded, key: str, _: str | None) -> tuple[str, str, Tens
 
 
 def _draw_similar(loaded: Loaded, key: str, _: str | None) -> tuple[str, str, Tensor, Qrels | None] | None:
+    """Draw the field for a document's id; return ("", its text, its vector, None) as the query.
+
+    None if there is no such document; similar ids are then proposed.
+    """
     corpus = loaded.dataset.corpus
     document_id = st.text_input(
         "Document id",
@@ -196,7 +206,7 @@ def _draw_similar(loaded: Loaded, key: str, _: str | None) -> tuple[str, str, Te
 
 
 def _embed_text(loaded: Loaded, query_text: str) -> Tensor:
-    """Embed a text by the corpus's own encoder; recent vectors are cached."""
+    """Return the vector of a query by the corpus's encoder; the last ones are cached."""
     encoder = loaded.space.embeddings.encoder
     vectors: Memo[Any, Tensor] = session_memo("embedded", MAX_TYPED_VECTORS)
     vector_key = (encoder, query_text)

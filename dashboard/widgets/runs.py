@@ -18,7 +18,7 @@ RUNS_KEY, RUN_PATH_KEY, RUN_ERROR_KEY = "runs", "runs.path", "runs.said"
 
 
 def draw_runs(loaded: Loaded, queries: Queries) -> None:
-    """Draw the ways to add a run, and the runs with their notices."""
+    """Draw the ways to add a run (ranked lists of another system), and the added runs with their notices."""
     upload = upload_field("A run of another system", key="runs.file", help="A TREC run file, or JSONL.")
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         paths_off = not roots.accepts_typed_paths()
@@ -36,21 +36,23 @@ def draw_runs(loaded: Loaded, queries: Queries) -> None:
 
 
 def get_run_files(loaded: Loaded) -> dict[str, str]:
-    """Return the files of the session's runs on a corpus, by name."""
+    """Return name → file of the runs that this session has added on a corpus."""
     files_by_corpus: dict[str, dict[str, str]] = st.session_state.setdefault(RUNS_KEY, {})
     return files_by_corpus.setdefault(loaded.space.corpus.digest, {})
 
 
 def read_runs(loaded: Loaded, queries: Queries) -> dict[str, RankedRun]:
-    """Return the session's runs on a corpus that answer any of the queries, by name."""
+    """Return the runs of other systems that answer any of the queries, by name."""
     runs = {name: _read_run(Path(file), loaded, queries, name) for name, file in get_run_files(loaded).items()}
     return {name: run for name, run in runs.items() if run is not None}
 
 
 def _read_run(run_file: Path, loaded: Loaded, queries: Queries, run_name: str) -> RankedRun | None:
+    """Read a run from its file, once; None if it answers none of these queries or cannot be read."""
     corpus = loaded.space.corpus
 
     def read_or_none() -> RankedRun | None:
+        """Read the run; None if it cannot be read."""
         try:
             return read_run(run_file, corpus.ids, queries.ids, run_name)
         except FrontierError:
@@ -60,7 +62,7 @@ def _read_run(run_file: Path, loaded: Loaded, queries: Queries, run_name: str) -
 
 
 def _add_run(loaded: Loaded, queries: Queries, upload: object | None) -> None:
-    """Add a run; for a callback."""
+    """Add an uploaded run, or the one at the typed path; for a callback."""
     typed_path = str(st.session_state.get(RUN_PATH_KEY) or "").strip()
     try:
         if upload is None and not typed_path:

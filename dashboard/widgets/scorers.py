@@ -20,7 +20,7 @@ ROLE_HELP = {
 
 
 def draw_scorers(spec: SelectorSpec, space: Space) -> None:
-    """Draw the two choices, and the parameters of the chosen scorers."""
+    """Draw the choice of a decoder's retriever and reranker, and their parameters."""
     for role, label in ROLE_LABELS.items():
         scorers, key = list_scorers(role), role_key(spec.name, role)
         # A retriever is required; a reranker is optional.
@@ -41,7 +41,7 @@ def draw_scorers(spec: SelectorSpec, space: Space) -> None:
 
 
 def _draw_consent(spec: ScorerSpec, key: str, space: Space) -> None:
-    """Ask for consent to long work or a download."""
+    """Ask for consent if a scorer needs long work or a download before its first use."""
     try:
         consent = find_due(read_stage(spec, key), space)
     except FrontierError as error:
@@ -53,7 +53,7 @@ def _draw_consent(spec: ScorerSpec, key: str, space: Space) -> None:
 
 
 def count_changed_scorers(spec: SelectorSpec) -> int:
-    """Count the scorer settings that differ from the baseline's."""
+    """Count how many settings of a decoder's scorers differ from the defaults."""
     first_name, n_changed = first_scorer().spec.name, 0
     for role in ROLE_LABELS:
         scorers, key = list_scorers(role), role_key(spec.name, role)

@@ -45,13 +45,13 @@ def draw_table(
 
 
 def draw_columns(columns: Mapping[str, tuple[Any, Any]], **options: Any) -> Any:
-    """Draw a table of columns given as (values, configuration), None for Streamlit's default."""
+    """Draw a table; columns: name → (values, configuration of the column or None)."""
     configs = {name: config for name, (_, config) in columns.items() if config is not None}
     return draw_table({name: values for name, (values, _) in columns.items()}, configs, **options)
 
 
 def make_grid(n_columns: int, key: str) -> list[Any]:
-    """Return columns for tables; on a narrow screen two side by side, the third below."""
+    """Return columns side by side; on a narrow screen two, and the third below."""
     return _make_columns(n_columns, key, "calc(50% - 1rem)", "small")
 
 
@@ -61,13 +61,14 @@ def pair(key: str) -> list[Any]:
 
 
 def _make_columns(n_columns: int, key: str, width: str, gap: Any) -> list[Any]:
+    """Return columns that are at least `width` wide on a narrow screen, so that some move below others."""
     st.html(f"<style>@media (max-width: {NARROW_PX}px) {{.st-key-{key} .stColumn {{min-width: {width}}}}}</style>")
     with st.container(key=key):
         return list(st.columns(n_columns, gap=gap))
 
 
 def find_click(key: str, event: Any, n_rows: int) -> int | None:
-    """Return the row clicked just now of a CLICKABLE table of `n_rows` rows, None for none."""
+    """Return the row that was clicked since the last run in a CLICKABLE table; None without a click."""
     # The grid remembers a position, not a document: only a change of position is a click.
     cells = event.selection.cells
     row = cells[0][0] if cells and cells[0][0] < n_rows else None
@@ -89,7 +90,7 @@ def draw_set(
     relevance_help: str,
     nearest: tuple[Mapping[str, Sequence[Any]], Mapping[str, Any]] | None = None,
 ) -> Any:
-    """Draw a set as a table; return Streamlit's event, None for an empty set.
+    """Draw retrieved documents as a table; return Streamlit's event, None for an empty set.
 
     dropped: the baseline's documents that the set lacks, drawn below it; None without a comparison; width: of the
     documents' column; relevance_help: of its column; nearest: values and configurations in place of "Nearest".
@@ -126,11 +127,12 @@ def draw_set(
 
 
 def format_document(row: Row | Merged) -> str:
+    """Return a document's title, or else the beginning of its text, or its id."""
     return row.title or row.text[:200] or row.id
 
 
 def make_relevance_column(rows: Sequence[Row | Merged]) -> dict[str, list[str]]:
-    """Return the column of ticks; {} without judgements."""
+    """Return the column that marks relevant documents, by its name; {} without judgements."""
     if all(row.relevant is None for row in rows):
         return {}
     return {"✓": ["✓" if row.relevant else "" for row in rows]}

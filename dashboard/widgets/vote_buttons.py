@@ -31,7 +31,7 @@ NO_LIST_HELP = "No list shown here has it. You can still vote it up or down."
 
 
 def draw_vote_buttons(loaded: Loaded, question: Question, row: int, answers: Mapping[str, Answer], source: str) -> None:
-    """Draw the three vote buttons of the open document; a pressed one takes its vote back.
+    """Draw the vote buttons of the open document; pressing one again takes the vote back.
 
     source: the decoder from whose set it was opened, "" for none.
     """
@@ -55,12 +55,15 @@ def draw_vote_buttons(loaded: Loaded, question: Question, row: int, answers: Map
 
 
 def vote_step(loaded: Loaded, question: Question, row: int, kind: VoteKind, rows: Sequence[int]) -> Callable[[], None]:
-    """Return the step that gives a vote or takes it back; rows: the document's list, or ()."""
+    """Return the function that gives a vote, or takes it back if it was given.
+
+    rows: the list in which the document was seen, () for none
+    """
     return partial(feedback.toggle_vote, loaded, as_embeddings(loaded, question), row, kind, rows)
 
 
 def find_own_votes(loaded: Loaded, question: Question) -> dict[tuple[int, VoteKind], str]:
-    """Return this person's votes on a question, (row, kind) → event id; {} if the log is unreadable."""
+    """Return this person's votes on a query, (row, kind) → event id; {} if they cannot be read."""
     try:
         # With live feedback on, the page has looked at the file already.
         events = feedback.list_events(loaded) if feedback.is_live() else feedback.session(loaded).effective_events
@@ -75,7 +78,7 @@ def list_rankings(answers: Mapping[str, Answer]) -> dict[str, tuple[int, ...]]:
 
 
 def find_list(row_index: int, lists: Mapping[str, tuple[int, ...]], source: str) -> tuple[int, ...]:
-    """Return the list that contains a document, `source`'s first; () for none."""
+    """Return the list that contains a document, preferably that of decoder `source`; () if none does."""
     # False sorts first: the list that was clicked, then the others in their order.
     order = sorted(lists, key=lambda name: name != source)
     return next((lists[name] for name in order if row_index in lists[name]), ())

@@ -40,11 +40,14 @@ STEPS_PURPOSE = "steps"
 def compute_path(
     loaded: Loaded, question: Question, stage: Selector, min_l1: float, row_indices: Tensor | None = None
 ) -> WeightPath:
-    """Compute the path of the question, or return it from the cache; row_indices: all by default."""
+    """Return the documents' weights at every λ₁ for the question, computed once and then cached.
+
+    row_indices: candidates, all documents by default
+    """
     space = loaded.space
     query_bytes = question.vector.numpy().tobytes()
     pool = None if row_indices is None else tuple(row_indices.tolist())
-    # The path covers all λ₁, so the key has the stage at λ₁ = 0.
+    # The path covers all λ₁, so it is cached under the selector with any one of them, 0.
     label = type(stage)(**values_of(stage) | {"l1": 0.0}).label
     key = (space.embeddings.digest, query_bytes, label, min_l1, question.depth, pool)
 
@@ -57,7 +60,7 @@ def compute_path(
 
 
 def draw_solver(loaded: Loaded, question: Question, stage: Selector, l1: float, path: WeightPath) -> None:
-    """Draw the distance of FISTA at this λ₁: the bound of theory, and labelled queries."""
+    """Draw how fast the paper's solver, FISTA, comes close to the exact answer on this corpus."""
     with st.spinner("Measuring what the documents have in common"):
         view, n_steps = outlook(loaded.space, path.l2), 50
     # The bound holds for a start at 0: the distance to the optimum is the norm of its weights.
@@ -75,7 +78,7 @@ def draw_solver(loaded: Loaded, question: Question, stage: Selector, l1: float, 
 
 
 def _draw_measured(loaded: Loaded, name: str, l1: float, l2: float) -> None:
-    """Draw the distance over labelled queries: a job, its progress, and its results."""
+    """Draw the solver's error after each number of steps on labelled queries, measured by a job."""
     dataset, split = loaded.dataset, find_first_split(loaded.dataset)
     all_queries = dataset.judged(split) if split else dataset.queries
     queries = all_queries.only(all_queries.ids[:MAX_SOLVER_QUERIES])
@@ -85,6 +88,7 @@ def _draw_measured(loaded: Loaded, name: str, l1: float, l2: float) -> None:
         return
 
     def draw_steps(measured: Sequence[Any]) -> None:
+        """Draw the solver's error over its steps, once two numbers of steps are measured."""
         if len(measured) < 2:
             return
         figure = plot_convergence(measured, name, SOLVER_K, is_dark())
@@ -112,6 +116,7 @@ def _draw_measured(loaded: Loaded, name: str, l1: float, l2: float) -> None:
 
 
 def _measure_steps(job: Job, loaded: Loaded, vectors: Embeddings, qrels: Qrels, l1: float, l2: float) -> list[Any]:
+    """Measure the solver's error at rising numbers of steps, in a job; one result for each."""
     steps = engine.convergence(loaded.space, vectors, qrels, SOLVER_K, l1=l1, l2=l2)
     for measurement in islice(steps, len(FISTA_STEPS) + 1):
         # Each measured step is kept, so a stop loses little.

@@ -369,6 +369,7 @@ def _numbers_parser(number_type: type) -> Any:
 
     # click passes the parameter, so that the error names the option as it was typed.
     def parse(_context: click.Context, parameter: click.Parameter, option: str | None) -> tuple[Any, ...] | None:
+        """Parse an option's text into numbers; None if it was not given. Raises UsageError."""
         try:
             return None if option is None else tuple(map(number_type, option.split(",")))
         except ValueError:

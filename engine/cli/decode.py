@@ -36,6 +36,13 @@ DEFAULT_METHODS = {"select": "top_k", "retrieve": "dense", "rerank": None}
 
 
 def methods(as_json: bool) -> None:
+    """Print the table of methods, or all of it as JSON.
+
+    Parameters
+    ----------
+    as_json : bool
+        Print JSON with every parameter in place of the table.
+    """
     if as_json:
         echo_json(method_columns(), indent=2)
     else:
@@ -43,6 +50,15 @@ def methods(as_json: bool) -> None:
 
 
 def embed(source: CorpusOptions, queries: bool) -> None:
+    """Embed a corpus, and its queries if `queries` is set, into the cache; print the size of each.
+
+    Parameters
+    ----------
+    source : CorpusOptions
+        The corpus and its encoder.
+    queries : bool
+        Embed the queries too.
+    """
     use_threads()
     with Meter() as meter:
         dataset = source.load(meter)
@@ -61,7 +77,7 @@ def embed(source: CorpusOptions, queries: bool) -> None:
 
 
 def stage_flags() -> list[click.Option]:
-    """Build a flag for each stage, for each parameter of its methods, and for the depth."""
+    """Build the flags of a decoder: one for each stage and each parameter of its methods, and the depth."""
     flag_options = []
     for stage, stage_kind, prefix in STAGES:
         method_specs, default = registered(stage_kind), DEFAULT_METHODS[stage]
@@ -92,6 +108,23 @@ def decode(
     traced: bool,
     **stage_texts: str | None,
 ) -> None:
+    """Decode the queries that the flags name; print their documents, the mean metrics and the latency.
+
+    Parameters
+    ----------
+    source : CorpusOptions
+        The corpus and its encoder.
+    texts, query_ids : tuple of str
+        Free texts, and ids of the corpus's queries.
+    split : str or None
+        The split whose queries are decoded, where none is named.
+    k : int
+        The size of the sets.
+    as_json, traced : bool
+        Print JSON; print how each document was picked.
+    **stage_texts : str or None
+        The flags of the decoder's stages as texts.
+    """
     use_threads()
     passed_texts = passed_flags(stage_texts)
     # Wrong flags are refused before anything is embedded, where no checkpoint has a say in them.
@@ -135,12 +168,17 @@ def decode(
         echo_entry(query_entry, traced)
     timing_text = f", {timing[0]:.1f} ms a query (median of {counted(timing[1], 'single call')})" if timing else ""
     counts_text = f"{counted(len(queries), 'query', 'queries')}, {counted(len(space), 'document')}"
+    # An undefined mean is NaN, which differs from itself, and is left out.
     means = "  ".join(f"{METRICS[m].title}@{k} {value:.4f}" for m, value in measured.mean.items() if value == value)
     skipped = f"  ({measured.left_out:,} without judgements left out)" if judgements and measured.left_out else ""
     echo(f"\n{decoder.label}: {counts_text}{timing_text}\n{means}{skipped}")
 
 
 def _queries(dataset: Dataset, texts: Sequence[str], query_ids: Sequence[str], split: str | None) -> Queries:
+    """Return the queries that the flags name: typed texts, ids, or all judged ones of a split.
+
+    Raises UsageError for an unknown id.
+    """
     if texts:
         return Queries.of(texts)
     if split:
@@ -152,7 +190,7 @@ def _queries(dataset: Dataset, texts: Sequence[str], query_ids: Sequence[str], s
 
 
 def _judgements(dataset: Dataset, queries: Queries, split: str | None) -> Qrels | None:
-    """Return the split's judgements, or those of any split of these queries; None if there are none."""
+    """Return the judgements of the queries: the split's, or those that any split has; None for none."""
     if split:
         return dataset.qrels[split]
     splits = dataset.qrels.values()
@@ -167,15 +205,15 @@ def _judgements(dataset: Dataset, queries: Queries, split: str | None) -> Qrels 
 
 
 def passed_flags(flag_texts: Mapping[str, str | None]) -> dict[str, str | None]:
-    """Return the texts of the stages' flags that were given on the command line."""
+    """Return the texts of those flags of stages that stood on the command line."""
     origin = click.get_current_context().get_parameter_source
     return {name: flag_text for name, flag_text in flag_texts.items() if origin(name) is not ParameterSource.DEFAULT}
 
 
 def decoder_from_flags(flags: Mapping[str, str | None], base_decoder: Decoder | None = None) -> Decoder:
-    """Build the decoder that the passed flags describe.
+    """Build the decoder that the passed flags describe. Raises UsageError.
 
-    base_decoder: a checkpoint's decoder, which supplies what the flags leave open
+    base_decoder: a checkpoint's decoder, which supplies what the flags leave open; None for the usual methods.
     """
     stage_methods: dict[str, Any] = {}
     for stage, kind, flag_prefix in STAGES:
@@ -203,7 +241,7 @@ def decoder_from_flags(flags: Mapping[str, str | None], base_decoder: Decoder | 
 
 
 def _echo_trained_decoder(decoder: Decoder, passed_texts: Mapping[str, str | None]) -> None:
-    """Print on stderr what the checkpoint decides about the search."""
+    """Print on stderr that the checkpoint decided parts of the search that no flag named."""
     try:
         flag_decoder = decoder_from_flags(passed_texts)
     except click.UsageError:
@@ -217,7 +255,12 @@ def _echo_trained_decoder(decoder: Decoder, passed_texts: Mapping[str, str | Non
 def build_entries(
     decoder: Decoder, space: Space | Elsewhere, queries: Queries, vectors: Any, ranking: Any
 ) -> list[dict[str, Any]]:
-    """Return each query with its ranked documents as plain values."""
+    """Return each query with its ranked documents as plain values, for JSON or a table.
+
+    space: local, or a collection in a vector engine; vectors: of the queries, or `queries` itself if nothing embeds
+    them; ranking: the decoder's answers.
+    """
+    # A collection in a vector engine is replaced by a local space of the documents that it returned.
     space = resolve_local_space(space)
     # Texts that nothing embeds have no inner products: there the relevance is the first scorer's.
     relevance = None
@@ -260,6 +303,7 @@ def echo_entry(query_entry: Mapping[str, Any], with_trace: bool) -> None:
 
 
 def answer(setting: str, source: CorpusOptions, k: str | None, host: str, port: int) -> None:
+    """Serve a decoder over HTTP: load its corpus, embed it, and answer requests until it is stopped."""
     # The server's packages are an optional extra.
     try:
         import uvicorn

@@ -67,6 +67,29 @@ def sweep(
     execution: dict[str, Any],
     as_json: bool,
 ) -> None:
+    """Measure every setting of some decoders on judged queries, store the cells, and print their means.
+
+    Parameters
+    ----------
+    judged : JudgedOptions
+        The corpus, its encoder and the judged split.
+    selectors, retrieves, reranks : tuple of str
+        Stages as NAME[:PARAM=VALUE,…]; every combination is measured.
+    depth : str or None
+        The pool of the selector.
+    points : int
+        Values of each parameter that is swept.
+    values : str
+        "all" for the exact curve where a selector has one.
+    sizes : list of int
+        The sizes of the sets.
+    metrics : tuple of str
+        Names of metrics; empty for those that the data allow.
+    execution : dict
+        The store, the worker processes and the cluster.
+    as_json : bool
+        Print a JSON object a cell.
+    """
     use_threads()
     exact_stages, selectors = _split_exact(selectors, (*retrieves, *reranks, *filter(None, [depth])), values)
     decoders = _build_decoders(selectors, retrieves, reranks, depth, points) if selectors else []
@@ -92,15 +115,19 @@ def sweep(
 
 
 def corpus_answers(corpus: str, dataset: Dataset) -> dict[str, dict[str, frozenset[str]]]:
-    """Return the answers in a corpus' folder, each with the documents that contain it.
+    """Return query → answer text → the documents that contain it, from the folder of a corpus.
 
-    Raises DataError if the folder has none.
+    Raises DataError if the folder has no answers.
     """
     return containing_documents(dataset.corpus, read_answers(corpus))
 
 
 def _split_exact(selectors: Sequence[str], stages: Sequence[str], mode: str) -> tuple[list[Any], tuple[str, ...]]:
-    """Separate selectors with an exact path over λ, if --values all, from the texts of the others."""
+    """Separate selectors whose whole path over a parameter can be computed from all others.
+
+    mode: --values; with "grid" no path is computed. stages: other flags, which a path cannot have. Returns stages for
+    the paths, and the texts of the other selectors. Raises UsageError.
+    """
     selector_texts = tuple(selectors or methods("selector"))
     if mode == "grid":
         return [], selector_texts
@@ -119,7 +146,10 @@ def _split_exact(selectors: Sequence[str], stages: Sequence[str], mode: str) -> 
 
 
 def _compute_curves(exact_stages: Sequence[Any], inputs: tuple[Any, ...], options: dict[str, Any]) -> list[Any]:
-    """Compute the exact frontiers of selectors; Ctrl-C raises Cancelled."""
+    """Compute the exact frontier of each stage for all values of its parameter.
+
+    inputs, options: arguments of `compute_exact_frontiers`. Raises Cancelled on Ctrl-C.
+    """
     try:
         return [curve for stage in exact_stages for curve in compute_exact_frontiers(stage, *inputs, **options)]
     except KeyboardInterrupt:
@@ -128,7 +158,7 @@ def _compute_curves(exact_stages: Sequence[Any], inputs: tuple[Any, ...], option
 
 
 def echo_curves(curves: Sequence[Any], as_json: bool) -> None:
-    """Print every curve as JSON, or a table of the intervals with the best means."""
+    """Print exact curves: all of each as JSON, or a table of the interval with the best mean."""
     if as_json:
         # NaN marks intervals without a value; JSON has null for it.
         for c in curves:
@@ -140,6 +170,7 @@ def echo_curves(curves: Sequence[Any], as_json: bool) -> None:
     for c in curves:
         for name in c.means:
             low, high = c.find_best_interval(name)
+            # A metric without values has NaN, which differs from itself, as its interval.
             best = c.at((low + high) / 2)[name] if low == low else low
             rows.append([c.label, c.symbol, str(c.k), f"{len(c):,}", name, f"{best:.4f}", f"{low:.4f}", f"{high:.4f}"])
     if curves:
@@ -149,7 +180,10 @@ def echo_curves(curves: Sequence[Any], as_json: bool) -> None:
 def _build_decoders(
     selectors: Sequence[str], retrieves: Sequence[str], reranks: Sequence[str], depth: str | None, n_points: int
 ) -> list[Decoder]:
-    """Combine every setting of the selectors with every chain of scorers, without repetition."""
+    """Combine every setting of the selectors with every chain of scorers, without repetition.
+
+    selectors, retrieves, reranks: texts of the flags; n_points: number of values of each parameter that is swept.
+    """
     parsed_selectors = list(map(parse_stage, selectors or methods("selector")))
     pool = DEPTH.default if depth is None else DEPTH.parse(depth)
     stages = make_stages(retrieves or ("dense",), "retrieve"), make_stages(reranks, "rerank") or [None]
@@ -179,7 +213,7 @@ def collect_cells(results: Iterator[Any], stop: threading.Event, describe_stored
 
 
 def echo_cells(cells: Sequence[Any], n_queries: int, store_file: str, as_json: bool) -> None:
-    """Print every cell as JSON without its per-query values, or the number of cells below a table."""
+    """Print every cell as JSON without its per-query values; or only the number of cells."""
     if not as_json:
         echo(f"\n{len(cells)} cells of {n_queries:,} queries in {store_file}")
         return
@@ -192,7 +226,10 @@ def echo_cells(cells: Sequence[Any], n_queries: int, store_file: str, as_json: b
 
 
 def _echo_means(cells: list[Any], decoders: Sequence[Decoder], metric_names: Sequence[str]) -> None:
-    """Print a row a cell with the means over the queries for which every setting has the metric."""
+    """Print a table of means, one row a cell.
+
+    Only queries on which every setting has the metric count, so that all rows compare like with like.
+    """
     mean_columns, remarks = _compute_means(cells, metric_names)
     table_rows = [("decoder", "k", *metric_names, "returned", "ms/query")]
     decoder_order = {decoder.label: decoder_index for decoder_index, decoder in enumerate(decoders)}
@@ -204,7 +241,10 @@ def _echo_means(cells: list[Any], decoders: Sequence[Decoder], metric_names: Seq
 
 
 def _compute_means(cells: list[Any], names: Sequence[str]) -> tuple[dict[tuple[int, str], dict[str, float]], list[str]]:
-    """Return (k, metric) → label → mean over the common queries, and remarks on metrics that not all settings have."""
+    """Compute the mean of each metric over the queries on which every setting has it.
+
+    Returns (k, metric) → label → mean, and remarks on metrics that some settings or queries lack.
+    """
     mean_columns: dict[tuple[int, str], dict[str, float]] = {}
     remarks = []
     for k, name in product(sorted({cell.k for cell in cells}), names):
@@ -231,6 +271,23 @@ def compare(
     files: tuple[str, ...],
     as_json: bool,
 ) -> None:
+    """Compare the settings of a finished sweep: frontier, table with tests, and the parts that flags name.
+
+    Parameters
+    ----------
+    swept : FinishedSweep
+        The store and the choice of its cells.
+    other_systems : OtherSystems
+        Runs that are compared too.
+    metrics : tuple of str
+        Columns of the table.
+    wins, oracle : bool
+        Print wins and losses; print each query's best setting.
+    files : tuple of str
+        Files to write the table into.
+    as_json : bool
+        Print one JSON object.
+    """
     # File endings are checked before the store is read.
     for file_name in files:
         if Path(file_name).suffix.lower() not in (".md", ".tex", ".csv", ".parquet"):
@@ -241,6 +298,7 @@ def compare(
     curve = frontier(cells, x_name, y_name, k)
     table = build_results(cells, metrics or tuple(cells[0].values), swept.baseline, k)
     rows = compare_cells(cells, y_name, table.rows[0][0], k)
+    # The headroom is what a perfect choice of setting for each query would gain.
     comparisons, headroom = summarize_comparisons(rows), compute_headroom(cells, y_name, k) if oracle else ()
     strata = swept.stratify(cells, k)
     for file_name in files:
@@ -283,7 +341,7 @@ def compare(
 
 
 def _format_headroom(headroom_rows: Sequence[Any]) -> str:
-    """Format the best setting for all queries, and the best for each one by its own judgements."""
+    """Format as a table what a perfect choice of setting for each query would gain over one for all."""
     table_rows = [("", "settings", "best for all", "its mean", "best for each", "at most gained")]
     for row in headroom_rows:
         gained = f"{row.difference:.4f}" + ("" if row.low is None else f" [{row.low:.4f}, {row.high:.4f}]")
@@ -292,7 +350,7 @@ def _format_headroom(headroom_rows: Sequence[Any]) -> str:
 
 
 def _format_wins(differences: Sequence[Any]) -> str:
-    """Format each setting's shares of queries above, equal to and below the baseline, and the largest differences."""
+    """Format each setting's shares of queries above, equal to and below the baseline as a table."""
     table_rows = [("", "wins", "ties", "loses", "mean", "baseline", "most above", "most below")]
     for row in differences:
         shares = [f"{win_count / row.queries:.1%}" for win_count in row.wins]
@@ -318,6 +376,33 @@ def tune(
     as_json: bool,
     **search: Any,
 ) -> None:
+    """Tune a stage on the dev split, confirm it on the test split, and print and store the study.
+
+    Parameters
+    ----------
+    source : CorpusOptions
+        The corpus and its encoder.
+    selector, retrieve : str or None
+        The stage to tune.
+    objective, metric, share : str, str, float or None
+        The aim, its metric, and the share of Recall to keep.
+    dev, test : str
+        The split that chooses and the one that confirms.
+    halve : bool
+        Make both of one split.
+    k : int
+        The size of the sets.
+    execution : dict
+        The store, the worker processes and the cluster.
+    target : str or None
+        A format to export the setting in.
+    past : bool
+        List earlier studies only.
+    as_json : bool
+        Print one JSON object.
+    **search : Any
+        How settings are searched.
+    """
     store_file = execution["store"]
     # Listing earlier studies neither reads a corpus nor tunes.
     if past:
@@ -364,7 +449,10 @@ def tune(
 def _echo_export(
     decoder: Decoder, target_name: str, source: CorpusOptions, space: Space, query_vectors: Embeddings, k: int
 ) -> None:
-    """Print a decoder for an export target, with a pool depth that preserves its answers to the queries."""
+    """Print a decoder in the format of an export target.
+
+    The pool is as deep as its answers to these queries need; it matters where another system fetches the documents.
+    """
     context = ExportContext(
         k=k, corpus=source.corpus, reading=source.reading, encoder=source.encoder, dtype=source.dtype,
         documents=len(space), trained=source.trained,
@@ -386,7 +474,10 @@ def _echo_history(store_file: str, as_json: bool) -> None:
 def _resolve_tuning(
     selector: str | None, retrieve: str | None, search_options: Mapping[str, Any]
 ) -> tuple[Callable[..., Any], dict[str, Any]]:
-    """Return the tuning function of the flags and its arguments. Raises UsageError."""
+    """Choose the tuning function for the flags; return it and its arguments. Raises UsageError.
+
+    One stage is tuned, or with --select all the best of all decoders is chosen.
+    """
     if selector == "all":
         scorers = [name for name, method_spec in engine.methods("scorer").items() if not method_spec.cls.rerank_only]
         names = scorers if retrieve == "all" else retrieve.split(",") if retrieve else None

@@ -38,6 +38,7 @@ TIMELINE_MEASURES = ("median", "q99", "churn", "confidence", "success", "hubs", 
 
 
 def _build_decoders(selectors: Sequence[str]) -> list[Decoder]:
+    """Build a decoder for each text of --select."""
     return list(map(Decoder, make_stages(selectors, "select")))
 
 
@@ -51,6 +52,7 @@ def simulate(
     as_json: bool,
     **texts: str | None,
 ) -> None:
+    """Simulate a stream of feedback on judged queries; print the results, and write log and vectors."""
     use_threads()
     values = declared_values(texts)
     plan, preset = values["plan"], values["preset"]
@@ -83,6 +85,7 @@ def simulate(
 
 
 def replay(log: str, source: CorpusOptions, to: str | None, target: str | None, as_json: bool) -> None:
+    """Read a log, up to a position or a snapshot if named; print its size, and write the vectors."""
     _, space = _load_space(source)
     start_time = time.perf_counter()
     session = _read_log(log, space)
@@ -107,6 +110,7 @@ def replay(log: str, source: CorpusOptions, to: str | None, target: str | None, 
 
 
 def undo(log: str, source: CorpusOptions, events: tuple[str, ...], last: int | None, as_json: bool) -> None:
+    """Undo some events of a log, or the last ones, and print the documents that moved back."""
     if bool(events) == (last is not None):
         raise click.UsageError("give events by their id, or --last N")
     if not log_exists(Path(log)):
@@ -150,10 +154,12 @@ def report(
     shown: int,
     as_json: bool,
 ) -> None:
+    """Report on a log: drift of the vectors over its events, newest feedback, and answers now and before."""
     decoders = _build_decoders(selectors or ("top_k",))
     dataset, space = _load_space(source)
     session = _read_log(log, space)
     drifts = _drift_history(session, dataset, split, points)
+    # The corpus with the vectors that the feedback has moved.
     now = adapted(space, session.vectors)
     answers = [(text, answer) for text in texts for answer in views.then_and_now(space, now, decoders, text, k)]
     events = views.feedback(session, shown)
@@ -195,6 +201,7 @@ def _drift_history(session: Session, dataset: Dataset, split_choice: str | None,
 
 
 def _load_space(source: CorpusOptions) -> tuple[Dataset, Space]:
+    """Load the corpus of the flags and embed it."""
     use_threads()
     with Meter() as meter:
         dataset = source.load(meter)
@@ -202,6 +209,7 @@ def _load_space(source: CorpusOptions) -> tuple[Dataset, Space]:
 
 
 def _read_log(file: str, space: Space) -> Session:
+    """Read the session of a log, and print its notices. Raises UsageError if there is none."""
     if not log_exists(Path(file)):
         raise click.UsageError(f"no such log: {file!r}; `frontier orag simulate --log {file}` makes one")
     session, notices = core.load(file, space)
@@ -237,7 +245,7 @@ def _simulation_lines(simulation: Any, k: int, space: Space) -> Iterator[str]:
 
 
 def _exploration_lines(simulation: Any) -> Iterator[str]:
-    """Yield the rates of right documents between checkpoints, drawn at random and by the highest score."""
+    """Yield how often a right document was drawn between checkpoints, and how often it was on top."""
     exploration_view = exploration(simulation)
     if not exploration_view.rows:
         return
@@ -248,7 +256,7 @@ def _exploration_lines(simulation: Any) -> Iterator[str]:
 
 
 def _timeline_lines(drifts: Sequence[Any]) -> Iterator[str]:
-    """Yield a table of drift by step, then the meaning of each measure."""
+    """Yield a table of the vectors' drift by step of the log, then the meaning of each measure."""
     drift_table = timeline(drifts)
     # Measures without values in this history are left out of the table.
     names = [name for name in TIMELINE_MEASURES if name in drift_table.columns]
@@ -264,7 +272,7 @@ def _timeline_lines(drifts: Sequence[Any]) -> Iterator[str]:
 
 
 def _drift_lines(drift: Any, space: Space) -> Iterator[str]:
-    """Yield conclusions on drift, and the documents that moved most."""
+    """Yield conclusions on how far the vectors have drifted, and the documents that moved most."""
     yield ""
     yield from conclusions(drift)
     if drift.movers:
@@ -273,7 +281,7 @@ def _drift_lines(drift: Any, space: Space) -> Iterator[str]:
 
 
 def _regret_lines(simulation: Any) -> Iterator[str]:
-    """Yield the regret of all rounds, and notes on it."""
+    """Yield the regret a round: the loss beyond that of an oracle, and of the best vectors in hindsight."""
     curves = regret(simulation)
     if not curves.lines:
         return
@@ -289,7 +297,7 @@ def _regret_lines(simulation: Any) -> Iterator[str]:
 
 
 def _answer_lines(answer_view: Any) -> Iterator[str]:
-    """Yield a query's documents now, and those that were dropped."""
+    """Yield a query's documents as they rank now, and those that feedback has pushed out."""
     table_rows = [
         (str(row.rank), row.mark, f"{answer_view.before[row.row]:.4f} → {row.relevance:.4f}", one_line(row.id, 60))
         for row in answer_view.rows
@@ -302,6 +310,7 @@ def _answer_lines(answer_view: Any) -> Iterator[str]:
 
 def _simulation_json(simulation: Any) -> dict[str, Any]:
     """Return a simulation as plain JSON values, without its rounds."""
+    # At most 100 points of each curve, however many rounds there were.
     curves = regret(simulation, 100)
     return {
         "preset": simulation.begun.preset.as_json(),

@@ -81,7 +81,10 @@ class FinishedSweep(ReadOptions):
     corpus: str | None  # what was swept, to group its queries
 
     def load_cells(self) -> tuple[list[Any], int]:
-        """Load the cells of one data set and split, and k, by default the largest. Raises UsageError."""
+        """Load the cells of the chosen split, and k, by default the largest in the store.
+
+        Raises UsageError if the store has no such cells, or those of several data sets.
+        """
         store, split = self.store, self.split
         if not Path(store).is_file():
             raise click.UsageError(f"no such store: {store!r}; `frontier sweep --store {store}` makes one")
@@ -120,7 +123,10 @@ class FinishedSweep(ReadOptions):
         return dataset
 
     def stratify(self, cells: list[Any], k: int) -> StratifiedSweep | None:
-        """Stratify the metric `up` by group of queries; None without groups. Raises UsageError for another corpus."""
+        """Compute each method's best setting in each group of queries, by the metric `up`.
+
+        Returns None if no grouping was requested. Raises UsageError for an unknown grouping or another corpus.
+        """
         by, first_cell = self.by, cells[0]
         if by is None:
             return None
@@ -164,7 +170,10 @@ class OtherSystems(Encoding):
     runs: tuple[str, ...]  # files
 
     def cells(self, swept: FinishedSweep, sweep_cells: list[Any], k: int) -> list[Any]:
-        """Build a cell for each run in the metrics of the sweep. Raises UsageError or DataError."""
+        """Measure each run of another system as a cell, in the metrics of the sweep.
+
+        Raises UsageError for a run that does not belong to the sweep, or DataError for an unreadable one.
+        """
         # Runs are identified by their names in the table, so these must differ.
         if not self.runs:
             return []

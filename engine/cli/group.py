@@ -31,6 +31,7 @@ class CommandGroup(click.Group):
     default: str | None = None
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Insert the default command if the first argument is no command; make errors printable."""
         group_flags = {"--help", "-h", "--version"}
         if self.default and (not args or (args[0].startswith("-") and args[0] not in group_flags)):
             args = [self.default, *args]
@@ -41,6 +42,7 @@ class CommandGroup(click.Group):
             raise _printable_error(error) from None
 
     def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; translate the engine's errors, and Ctrl-C, into messages and exit codes."""
         try:
             return super().invoke(ctx)
         except click.ClickException as error:
@@ -56,7 +58,10 @@ class CommandGroup(click.Group):
 
 
 def _printable_error(error: click.ClickException) -> click.ClickException:
-    """Return the error with control characters of file names and ids made visible."""
+    """Return the error with control characters of file names and ids made visible.
+
+    Errors that print a help text stay as they are.
+    """
     if isinstance(error, _HELP_ERRORS):
         return error
     words = visible(error.format_message())
@@ -70,13 +75,13 @@ def main() -> None:
 
 
 def lazy(target_path: str) -> Callable[..., Any]:
-    """Return a stand-in for `module:name` that imports it when it is called: no --help waits for torch."""
+    """Return a function that imports and calls `module:name`, so that --help need not wait for torch."""
     module, _, function_name = target_path.partition(":")
     return lambda *args, **kwargs: getattr(import_module(module), function_name)(*args, **kwargs)
 
 
 def runs_in(module_name: str) -> Decorator:
-    """Return a decorator for bodiless commands: it calls the function of the same name in `module_name`."""
+    """Return a decorator that replaces a command's empty body by the function of its name in a module."""
     return lambda declared: wraps(declared)(lazy(f"{module_name}:{declared.__name__}"))
 
 
@@ -95,6 +100,7 @@ class Meter:
         self.clear()
 
     def __call__(self, done: int, total: int, label: str) -> None:
+        """Redraw the progress line; `done` of `total` steps of `label` are finished."""
         if not self._live:
             return
         seconds_left = self._eta(done, total, label)
@@ -139,7 +145,10 @@ def use_threads() -> None:
 
 @contextmanager
 def stop_on_interrupt() -> Iterator[threading.Event]:
-    """Yield an event that Ctrl-C sets, so that work ends between two steps; a second Ctrl-C ends it at once."""
+    """Yield an event that Ctrl-C sets, so that work ends between two steps.
+
+    A second Ctrl-C ends it at once.
+    """
     stop_event = threading.Event()
     # Python handles signals in the main thread alone; elsewhere the event is never set.
     if threading.current_thread() is not threading.main_thread():
@@ -147,6 +156,7 @@ def stop_on_interrupt() -> Iterator[threading.Event]:
         return
 
     def interrupt(*_: Any) -> None:
+        """Set the event; raise KeyboardInterrupt at the second Ctrl-C."""
         if stop_event.is_set():
             raise KeyboardInterrupt
         stop_event.set()

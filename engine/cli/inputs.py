@@ -38,7 +38,10 @@ class ReadOptions:
     relevant_from: int = 1  # grade from which a document counts as relevant
 
     def read(self, source: str, **more: Any) -> Dataset:
-        """Load the data set of a demo, a folder or a file; print its notices on stderr."""
+        """Load the data set of a demo, a folder or a file, and print its notices on stderr.
+
+        more: further arguments of `engine.load_dataset`.
+        """
         dataset: Dataset = engine.load_dataset(source, **self.reading, **more)
         # The progress line is erased first, or the notices would be appended to it.
         if isinstance(meter := more.get("progress"), Meter):
@@ -102,7 +105,10 @@ def embed_corpus(dataset: Dataset, encoding: Encoding, **report: Any) -> Space:
 
 
 def space_and_decoder(dataset: Dataset, encoding: Encoding, **report: Any) -> tuple[Space, Decoder | None]:
-    """Return the corpus with its embeddings, and the decoder of a checkpoint; None without a checkpoint."""
+    """Return the corpus with its embeddings, and the decoder of a checkpoint; None without a checkpoint.
+
+    report: progress and stop, for `engine.embed`.
+    """
     embeddings = dataset.vectors or engine.embed(
         dataset.corpus, encoding.encoder, dtype=encoding.dtype, device=encoding.device, **report
     )
@@ -145,7 +151,10 @@ def parse_stage(stage_text: str, stage: str = "select") -> tuple[str, dict[str, 
 
 
 def parse_name(stage_text: str, option_name: str) -> tuple[str, dict[str, str]]:
-    """Split a text like `nnn:l2=0.1,fill=strict` into the name and the texts of its parameters."""
+    """Split a text like `nnn:l2=0.1,fill=strict` into the name and the texts of its parameters.
+
+    option_name: for errors. Raises UsageError.
+    """
     method_name, _, param_list = stage_text.partition(":")
     param_texts = {}
     for param_pair in filter(None, param_list.split(",")):

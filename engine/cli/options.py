@@ -56,6 +56,7 @@ def chain_options(*decorators: Decorator) -> Decorator:
     """Combine decorators into one; --help lists their options in this order."""
 
     def decorate(command: Any) -> Any:
+        """Apply all decorators to a command."""
         # Decorators apply from the last to the first, and --help lists options in the order of application.
         for decorator in reversed(decorators):
             command = decorator(command)
@@ -65,7 +66,7 @@ def chain_options(*decorators: Decorator) -> Decorator:
 
 
 def _parse_where(_ctx: click.Context, parameter: click.Parameter, conditions: Sequence[str]) -> dict[str, list[str]]:
-    """Parse COLUMN=VALUE texts into column → values."""
+    """Parse texts COLUMN=VALUE into a map from column to values. Raises UsageError."""
     column_values: dict[str, list[str]] = {}
     for condition in conditions:
         column, equals_sign, value = condition.partition("=")
@@ -110,13 +111,19 @@ READING = chain_options(QRELS, RELEVANT_FROM, TABLE_COLUMNS)
 
 
 def group_options(group_name: str, group: Callable[..., Any], *decorators: Decorator) -> Decorator:
-    """Gather the values of some options into one argument of the command, built by `make_group`."""
+    """Gather the values of some options into one argument of a command.
+
+    group_name: name of the argument; group: class or function that builds it from the options' values.
+    """
     # click records an option on the function that it decorates; a throwaway function yields their names.
     names = read_column(chain_options(*decorators)(lambda: None).__click_params__, "name")
 
     def decorate(command: Any) -> Any:
+        """Give the command the options; it receives them as one argument."""
+
         @wraps(command)
         def run(**arguments: Any) -> Any:
+            """Call the command with the gathered argument in place of the options."""
             return command(**{group_name: group(**{option: arguments.pop(option) for option in names})}, **arguments)
 
         return chain_options(*decorators)(run)
@@ -150,7 +157,10 @@ def execution_options(default_store: str) -> Decorator:
 
 
 def file_option(*names: str, default: str | None = None, **attributes: Any) -> Decorator:
-    """Return an option for files to write, which is refused before any computation if nothing can be written."""
+    """Return an option that names a file to write.
+
+    It is refused before any computation if nothing can be written there.
+    """
     return option(*names, default=default, metavar="FILE", callback=_check_file, **attributes)
 
 
@@ -213,7 +223,7 @@ SOURCE = group_options("source", lazy("engine.cli.inputs:CorpusOptions"), EMBEDD
 def judged_options(help: str = "Split whose judged queries are used.", *sampling: Decorator) -> Decorator:
     """Return the options of a command on the judged queries of a split.
 
-    Sampling: options that draw some of them.
+    sampling: further options, which draw some of the queries.
     """
     return group_options("judged", lazy("engine.cli.inputs:JudgedOptions"), EMBEDDED, split_option(help), *sampling)
 
@@ -262,12 +272,13 @@ class DeclaredCommand(click.Command):
         self._flags = flags
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Return the command's own options, and then the declared flags."""
         # Declared flags come last in --help.
         return [*super().get_params(ctx), *self._flags()]
 
 
 def value_flag(flag_name: str, dest_name: str, help: str) -> click.Option:
-    """Return a flag whose text a declared parameter parses."""
+    """Return a flag that passes its text on; a declared parameter parses it later."""
     return click.Option([flag_name, dest_name], default=None, metavar="VALUE", help=help)
 
 

@@ -52,7 +52,7 @@ def write_text(file_path: str | Path, text: str) -> None:
 
 
 def one_line(text: str, width: int) -> str:
-    """Return the text as one printable line of at most `max_width` characters."""
+    """Return the text as one printable line of at most `width` characters."""
     # Control characters become visible first, then all other unprintable ones and line breaks become spaces.
     return shorten(" ".join("".join(c if c.isprintable() else " " for c in visible(text)).split()), width)
 
@@ -66,7 +66,7 @@ def group_rows(table_rows: Iterable[Any], field_name: str) -> dict[Any, list[Any
 
 
 def read_column(table_rows: Iterable[Any], field_name: str) -> list[Any]:
-    """Return a field of every row; `a.b` is the field b of the field a."""
+    """Return a field of every row; `a.b` means the field b of the field a."""
     return list(map(attrgetter(field_name), table_rows))
 
 
@@ -77,11 +77,13 @@ def pick_fields(record: Any, *field_names: str) -> dict[str, Any]:
 
 def or_dash(value: float | None, decimals: int = 4) -> str:
     """Format a number with its decimals; None and NaN give a dash."""
+    # Only NaN differs from itself.
     return f"{value:.{decimals}f}" if value is not None and value == value else "–"
 
 
 def nan_to_none(means: Mapping[str, float]) -> dict[str, float | None]:
     """Return the means with null in place of NaN, as JSON needs."""
+    # Only NaN differs from itself.
     return {metric_name: mean_value if mean_value == mean_value else None for metric_name, mean_value in means.items()}
 
 

@@ -16,10 +16,12 @@ from engine.data.sizes import Spread, measure_sizes
 
 
 def task_flags() -> list[click.Option]:
+    """Build a flag for each declared parameter of the task."""
     return declared_flags(PARAMS, "", lambda param: f"{param.help} Default: {param.text(param.default)}.")
 
 
 def passages(corpus: str, reading: ReadOptions, out: str, **texts: str | None) -> None:
+    """Make a judged data set from a corpus, with passages as queries, and write it as a BEIR folder."""
     param_values = flag_values(texts, "", PARAMS, "passages")
     with Meter() as meter:
         dataset = reading.read(corpus, progress=meter)
@@ -38,6 +40,7 @@ def passages(corpus: str, reading: ReadOptions, out: str, **texts: str | None) -
 
 
 def sizes(corpus: str, reading: ReadOptions, as_json: bool) -> None:
+    """Print the numbers of a data set: documents, queries, words, and judgements by split."""
     with Meter() as meter:
         dataset = reading.read(corpus, progress=meter)
     data_sizes = measure_sizes(dataset)

@@ -39,6 +39,7 @@ def depths(
     execution: dict[str, Any],
     as_json: bool,
 ) -> None:
+    """Measure decoders that rerank pools of several depths, and print a table for each metric."""
     use_threads()
     decoders = _build_decoders(selectors, retrieves, reranks)
     with Meter() as meter:
@@ -66,7 +67,11 @@ def _echo_mixed(
     mixed: dict[str, Any],
     as_json: bool,
 ) -> None:
-    """Print the means of reranked pools of the best and of random documents: a row for each decoder and pool size."""
+    """Measure and print reranked pools that mix the best documents with random ones.
+
+    judged_data: space, queries and judgements; pool_depths: numbers of best documents; mixed: further arguments of
+    `rerank_mixed`.
+    """
     names = list(dict.fromkeys(mixed["metrics"]))
     lines = [("", "best", "random", *_title_metrics(names, mixed["k"]))]
     for decoder, n_best in product(decoders, pool_depths):
@@ -108,7 +113,7 @@ def _echo_depths(cells: Sequence[Any], decoders: Sequence[Decoder], metrics: Seq
 
 
 def _serialize_chain(decoder: Mapping[str, Any]) -> str:
-    """Return a decoder as JSON text, without its depth."""
+    """Return a decoder without its depth as text, equal for decoders that differ in their depth alone."""
     return json.dumps({**decoder, "depth": None}, sort_keys=True)
 
 
@@ -122,6 +127,7 @@ def ann(
     seed: int,
     as_json: bool,
 ) -> None:
+    """Measure approximate indexes against the exact search: recall, metrics, time and memory."""
     import_faiss()
     use_threads()
     min_share = EXACT_SHARE.default if share is None else EXACT_SHARE.parse(share) or 0.0
@@ -153,7 +159,7 @@ def ann(
 
 
 def _echo_tables(rows: Sequence[Any]) -> None:
-    """Print a table for each scorer."""
+    """Print a table for each scorer: one row an index, with recall, metrics, time and memory."""
     metrics = list(rows[0].mean)
     metric_titles = (f"exact@{rows[0].k}", *_title_metrics(metrics, rows[0].k))
     for scorer, scorer_rows in group_rows(rows, "scorer").items():
@@ -166,10 +172,12 @@ def _echo_tables(rows: Sequence[Any]) -> None:
 
 
 def _title_metrics(metrics: Sequence[str], k: int) -> list[str]:
+    """Return column titles of metrics at k."""
     return [f"{METRICS[metric_name].title}@{k}" for metric_name in metrics]
 
 
 def latency(judged: JudgedOptions, selectors: tuple[str, ...], as_json: bool, **study: Any) -> None:
+    """Measure what a query takes by the set size and the weight of relevance; print how the time grows."""
     weight = RELEVANCE_WEIGHT.name
     weighted = [name for name, spec in methods("selector").items() if weight in read_column(spec.params, "name")]
     selector_stages = make_stages(selectors or weighted, "select")
@@ -208,6 +216,7 @@ def budget(
     answered: bool,
     as_json: bool,
 ) -> None:
+    """Measure decoders whose sets must fit within a budget of words."""
     use_threads()
     decoders = _build_decoders(selectors, retrieves)
     with Meter() as meter:
@@ -227,7 +236,10 @@ def budget(
 
 
 def _parse_indexes(index_texts: tuple[str, ...], n_vectors: int) -> list[Any]:
-    """Parse the settings of `--index`; a bare name stands for the usual settings at this number of vectors."""
+    """Parse the settings of `--index`. Raises ParamError.
+
+    A bare name stands for the usual settings of that index at this number of vectors; no text at all for every index.
+    """
     settings: list[Any] = []
     # Errors name --index rather than the class of the index.
     for index_text in index_texts or tuple(INDEXES):

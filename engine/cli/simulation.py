@@ -48,6 +48,7 @@ def simulation_flags() -> list[click.Option]:
     """Build a flag for each declared parameter of a simulation."""
 
     def describe(param: Param) -> str:
+        """Return the help of a parameter's flag: meaning, symbol, domain, default and source."""
         symbol_text = "" if param.symbol == param.name else f"{param.symbol}, "
         source_text = f" ({param.source})" if param.source else ""
         return f"{param.help} {symbol_text}{param.domain}, default {param.text(param.default)}{source_text}."
@@ -100,7 +101,10 @@ class StreamOptions(CorpusOptions):
         return pick_fields(self, "reranker", "candidates", "arrivals", "newcomers", "updates")
 
     def load_stream(self, max_words: int | None, meter: Meter, stop_event: Event) -> StreamData:
-        """Load the data of a simulation, with documents shortened to `max_words`. Raises UsageError or DataError."""
+        """Load corpus, queries and judgements of a simulation. Raises UsageError or DataError.
+
+        max_words: documents are cut to this length, None to leave them.
+        """
         dataset = self.load(meter)
         if not dataset.qrels:
             refusal = "; ".join(("", *getattr(dataset.qrels, "refusals", {}).values()))
@@ -124,12 +128,14 @@ class StreamOptions(CorpusOptions):
 
 
 def search(stream: StreamOptions, k: int, as_json: bool, **texts: str | None) -> None:
+    """Try learning rates and batch sizes on half of a stream, and confirm the best on the other half."""
     use_threads()
     values = declared_values(texts)
     for name, tried_values in (("rate", stream.rates), ("batch", stream.batches)):
         if name in values["preset"] and tried_values is not None:
             raise click.UsageError(f"--{name} and --{'rates' if name == 'rate' else 'batches'} both say what is tried")
     preset = values["preset"]
+    # A rate or batch size of the preset's own flag is then the only one that is tried.
     rates = stream.rates or ((preset.pop("rate"),) if "rate" in preset else core.SEARCH_RATES)
     batches = stream.batches or ((preset.pop("batch"),) if "batch" in preset else core.SEARCH_BATCHES)
     with Meter() as meter, stop_on_interrupt() as stop_event:
@@ -137,6 +143,7 @@ def search(stream: StreamOptions, k: int, as_json: bool, **texts: str | None) ->
         head_lines = [] if as_json else [f"{'η₀':>8}  {'batch':>5}  {'updates':>7}  nDCG@{k}   gain"]
 
         def seen(s: Any) -> None:
+            """Print a row for a setting as soon as it was tried."""
             row = f"{s.rate:>8.0e}  {s.batch:>5}  {s.updates:>7,}  {s.after:.4f}  {s.gain:>+.4f}"
             # The head is printed with the first setting, so that an error before it prints no table.
             for line in (*head_lines, row) if not as_json else ():
@@ -156,7 +163,7 @@ def search(stream: StreamOptions, k: int, as_json: bool, **texts: str | None) ->
 
 
 def _result_lines(search_result: Any, k: int) -> Iterator[str]:
-    """Yield the chosen setting, and what it reached on the second half."""
+    """Yield the best setting of a search, and what it reached on the second half of the stream."""
     best, simulation = search_result.best, search_result.confirmed
     yield ""
     yield f"Best on the first half, by {search_result.part} queries: {format_setting(best)}, nDCG@{k} {best.gain:+.4f}"

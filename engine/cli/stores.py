@@ -19,6 +19,7 @@ from engine.values import Queries
 def load_command(
     name: str, source: CorpusOptions, batch: int, index: bool, links: int, ef_construction: int, as_json: bool
 ) -> None:
+    """Load a corpus and its embeddings into a collection of a vector engine."""
     use_threads()
     check_target(name)  # before anything is embedded
     # An interrupted load is resumed by the same command.
@@ -34,6 +35,7 @@ def load_command(
 
 
 def check_command(name: str, queries: int, data: str | None, n: int, enough: float, seed: int, as_json: bool) -> None:
+    """Measure the recall of a collection's index against an exact search, and save it."""
     use_threads()
     collection: Any = open_store(name)
     with Meter() as meter, stop_on_interrupt() as stop_event:
@@ -62,6 +64,7 @@ def check_command(name: str, queries: int, data: str | None, n: int, enough: flo
 def prove_command(
     name: str, texts: tuple[str, ...], k: int, by_index: bool, as_json: bool, **stage_texts: str | None
 ) -> None:
+    """Decode typed queries over a collection, and prove the answers exact unless `by_index` is set."""
     use_threads()
     decoder = decoder_from_flags(passed_flags(stage_texts))
     with Meter() as meter, stop_on_interrupt() as stop_event, report_to(meter, stop_event):

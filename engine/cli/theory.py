@@ -26,6 +26,7 @@ DEFAULT_HEURISTICS = ("vrsd", "frank_wolfe:polish=false", "frank_wolfe", "max_su
 
 
 def vrsd(judged: JudgedOptions, k: int, pool: int, as_json: bool) -> None:
+    """Compare the two problems that VRSD calls one, and its Algorithm 1 with the best set, on small pools."""
     _, space, queries, _ = _load_judged(judged)
     rows = list(vrsd_on_pools(space, queries, k, pool))
     # Every row has both derived values, which its fields do not.
@@ -46,9 +47,12 @@ def vrsd(judged: JudgedOptions, k: int, pool: int, as_json: bool) -> None:
 
 
 def nnn(judged: JudgedOptions, as_json: bool) -> None:
+    """Count the queries whose relevant set NNN recovers exactly, for each way of choosing λ₁ and λ₂."""
     _, space, queries, qrels = _load_judged(judged)
     with Meter() as meter:
         recovery = success_sets(space, queries, qrels, progress=meter)
+    # A cell is a pair (λ₁, λ₂) of the grid; "some" takes for each query the best one in hindsight. Dense retrieval is
+    # told the size of the relevant set, so that it could recover it.
     best_setting = recovery.grid[recovery.best_cell]
     ways = {
         "dense, told |S|": recovery.dense,
@@ -57,6 +61,7 @@ def nnn(judged: JudgedOptions, as_json: bool) -> None:
         **{f"some λ₁ at λ₂ {level:g}": recovery.paths[:, level_index] for level_index, level in enumerate(recovery.l2)},
         "some λ₁ at some of these λ₂": recovery.by_path,
     }
+    # A query without a witness has NaN, which differs from itself.
     witnesses = sorted(recovery.witnesses[recovery.witnesses == recovery.witnesses].tolist())
     table_rows = [(f"{len(recovery.queries):,} queries", "recovered", "dense too", "dense alone", "alone", "p")]
     json_rows = []
@@ -82,6 +87,7 @@ def ccbqp(
     judged: JudgedOptions, sizes: list[int], weights: tuple[float, ...], pool: int,
     as_json: bool,
 ) -> None:  # fmt: skip
+    """Check CCBQP's claims: is the relaxation tight, does Algorithm 1 end at sets, is the cone narrow."""
     _, space, queries, _ = _load_judged(judged)
     # The pools are small enough to enumerate every face of the relaxation.
     pool_rows = [row for theta in weights for row in relax_pools(space, queries, 3, pool, relevance_weight=theta)]
@@ -113,6 +119,7 @@ def gap(
     judged: JudgedOptions, k: int, selectors: tuple[str, ...], pool: int,
     fix_first: bool, as_json: bool,
 ) -> None:  # fmt: skip
+    """Print how far heuristics stay below the best set on pools small enough to enumerate."""
     _, space, queries, _ = _load_judged(judged)
     title = f"{len(queries):,} queries, pools of {min(pool, len(space))}, k = {k}"
     table_rows = [(title, "best", "lacks in the mean", "at most")]
@@ -136,6 +143,7 @@ def recall(
     judged: JudgedOptions, vectors: str, dimensions: tuple[int, ...], rank: int,
     draws: int, as_json: bool,
 ) -> None:  # fmt: skip
+    """Print how often random projections lose the best document, beside the bound of the theorem."""
     _, space, queries, _ = _load_judged(judged)
     with Meter() as meter:
         loss_rows = recall_losses(
@@ -155,25 +163,29 @@ def recall(
 
 
 def _sum_fields(rows: Sequence[Any], *field_names: str) -> list[int]:
+    """Return the sum of each field over the rows."""
     return [sum(read_column(rows, field_name)) for field_name in field_names]
 
 
 def _format_mean_share(rows: Sequence[Any]) -> str:
+    """Format the mean of the rows' shares, a dash without rows."""
     return f"{sum(read_column(rows, 'share')) / len(rows):.4f}" if rows else "–"
 
 
 def _load_judged(judged: JudgedOptions) -> tuple[Dataset, Space, Embeddings, Qrels]:
-    """Load a data set, its space, and some of its judged queries with their judgements."""
+    """Load a data set, its space, and a sample of its judged queries with their judgements."""
     use_threads()
     with Meter() as meter:
         return judged.load_judged(meter)
 
 
 def _format_share(n_matching: int, results: Sequence[Any]) -> str:
+    """Format a number, and its share of all results."""
     return f"{n_matching:,} ({n_matching / len(results):.1%})"
 
 
 def _format_mean_and_max(values: Sequence[float]) -> str:
+    """Format mean and maximum of values."""
     return f"{sum(values) / len(values):.4f} in the mean, {max(values):.4f} at most"
 
 
@@ -189,6 +201,7 @@ def reproduce(
     out: str | None,
     as_json: bool,
 ) -> None:
+    """Measure the claims of the papers again, and print and save the ruling on each."""
     use_threads()
     if train and not work:
         raise click.UsageError("--train needs --work FOLDER, where what is trained is kept")

@@ -44,7 +44,10 @@ JSON_FLAG = json_option("One JSON object, at the end.")
 
 
 def _build_flags(declared_params: Sequence[Param]) -> list[click.Option]:
+    """Build a flag for each declared parameter, with symbol, domain and default in its help."""
+
     def describe(param: Param) -> str:
+        """Return the help of a parameter's flag: symbol, domain, default and meaning."""
         return f"{param.symbol}, {param.domain}, default {param.text(param.default)}. {param.help}"
 
     return declared_flags(declared_params, PARAM_PREFIX, describe)
@@ -101,6 +104,7 @@ def commands() -> dict[str, click.Command]:
 
 
 def _recipe_command(method_name: str) -> click.Command:
+    """Build the command that trains one method; its help is the docstring of the method's recipe."""
     recipe = RECIPES[method_name]
     declared_params = recipe.parameters()
 
@@ -113,7 +117,7 @@ def _recipe_command(method_name: str) -> click.Command:
 
 
 def _run_course(method_name: str, param_values: Mapping[str, Any], options: _CourseOptions) -> None:
-    """Estimate a course, run it, and print its results."""
+    """Train a method in the stages that its recipe names (a course), and print estimate and results."""
     use_threads()
     with Meter() as meter:
         dataset = _load_splits(options, meter)
@@ -174,6 +178,7 @@ def _load_splits(options: _CourseOptions, meter: Meter) -> Dataset:
 
 
 def _estimate_line(estimate: Foreseen) -> str:
+    """Format the estimate of a course: its queries, and the time of its stages at most."""
     method = estimate.method
     stages = ", ".join(f"{name} {format_duration(stage.seconds) or '0 s'}" for name, stage in estimate.stages.items())
     line_parts = [f"{method.queries:,} queries with {method.mean_relevant:.2f} relevant documents each"]
@@ -184,6 +189,7 @@ def _estimate_line(estimate: Foreseen) -> str:
 
 
 def _epoch_line(stage_name: str, epoch: Epoch) -> str:
+    """Format the metrics of one epoch on the dev split; epoch −1 is the start."""
     d = epoch.dev
     parts = [f"{stage_name} {'start' if epoch.epoch < 0 else f'epoch {epoch.epoch}'}".ljust(20)]
     parts += [f"loss {epoch.loss:.4f}"] if epoch.loss is not None else []
@@ -196,6 +202,7 @@ def _epoch_line(stage_name: str, epoch: Epoch) -> str:
 
 
 def _course_json(course_result: Course, result_table: Table, checkpoint_folder: Path) -> dict[str, Any]:
+    """Return the results of a course as plain JSON values: its stages, and the table on the test split."""
     return {
         "stages": {
             name: {
@@ -272,6 +279,7 @@ def cross_encoder(chosen: _CrossEncoderOptions, **texts: str | None) -> None:
 
 
 def _look_line(look: Look) -> str:
+    """Format the metrics of a cross-encoder after an epoch; epoch −1 is the start."""
     epoch = "start" if look.epoch < 0 else f"epoch {look.epoch}"
     loss = "" if look.loss is None else f"  loss {look.loss:.4f}"
     means = f"dev nDCG@10 {look.ndcg:.4f} ± {look.ndcg_se:.4f}  MRR@10 {look.mrr:.4f} ± {look.mrr_se:.4f}"

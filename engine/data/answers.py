@@ -43,10 +43,10 @@ def read_answers(folder: str | Path) -> dict[str, tuple[str, ...]]:
 
 
 def containing_documents(corpus: Corpus, answers: Mapping[str, Sequence[str]]) -> dict[str, dict[str, frozenset[str]]]:
-    """Return query → answer → the documents that contain its words consecutively.
+    """Find the documents that contain each answer: query → answer → ids of documents.
 
-    Case and punctuation are ignored. An answer that no document contains has an empty set: nothing can cover it, and it
-    counts.
+    A document must contain the answer's words consecutively; case and punctuation are ignored. An answer that no
+    document contains maps to an empty set, and counts as one that no system can cover.
     """
     # Answers of several queries are searched once: each search passes over the full corpus.
     distinct = list(dict.fromkeys(chain.from_iterable(answers.values())))

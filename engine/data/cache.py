@@ -43,8 +43,8 @@ _swept_folders: set[Path] = set()
 def open_section(section_name: str) -> Path:
     """Return the folder of a section, created and tagged as a cache.
 
-    For stores that need more than get and put. Falls back to a temporary folder of this process, with one warning, if
-    the cache is not writable. Raises FrontierError if the folder holds files of other programs, which `clear` would
+    For stores that need more than `get` and `put`. If the cache is not writable it is a temporary folder of this
+    process, with one warning. Raises FrontierError if the folder holds files of other programs, which `clear` would
     delete.
     """
     try:
@@ -60,7 +60,7 @@ def open_section(section_name: str) -> Path:
 
 
 def entry_path(section_name: str, entry_name: str) -> Path:
-    """Return the path of an entry, existing or not; raises as `open_section`.
+    """Return the path of an entry, whether or not it exists; raises the errors of `open_section`.
 
     An existing entry is returned even if its section cannot be written.
     """
@@ -69,9 +69,9 @@ def entry_path(section_name: str, entry_name: str) -> Path:
 
 
 def _tag_section(section_name: str) -> Path:
-    """Return the folder of a section, created and tagged.
+    """Return the folder of a section, created and tagged as a cache.
 
-    Raises OSError, or FrontierError as `open_section`.
+    Raises OSError, and FrontierError for a folder with files of other programs, which `clear` would delete.
     """
     folder = home() / check_name(section_name)
     make_folder(folder)
@@ -133,7 +133,7 @@ def get_array(section_name: str, entry_key: str) -> np.ndarray | None:
 
 
 def put_array(section_name: str, entry_key: str, stored_array: np.ndarray) -> None:
-    """Store an array of any shape and numeric type under a key, as `put`."""
+    """Store an array of any shape and numeric type under a key; warn once if the cache cannot be written."""
     stream = io.BytesIO()
     np.save(stream, stored_array, allow_pickle=False)
     put(section_name, entry_key, stream.getvalue())
@@ -185,7 +185,7 @@ def delete(path: Path) -> int:
 
 
 def _write_with_retries(path: Path, file_content: bytes | Callable[[BinaryIO], object]) -> None:
-    """Write a file as `write` does. Raises OSError."""
+    """Write a file; try again if another process has deleted its folder meanwhile. Raises OSError."""
     for _ in range(_MAX_WRITE_ATTEMPTS - 1):
         with suppress(FileNotFoundError):  # another process cleared the cache between two of our steps
             return _write_once(path, file_content)
@@ -204,6 +204,7 @@ def _delete_remains(folder: Path) -> None:
 
 
 def _write_once(path: Path, file_content: bytes | Callable[[BinaryIO], object]) -> None:
+    """Write a temporary file and rename it to `path`, both durably. Raises OSError."""
     make_folder(path.parent)
     _delete_remains(path.parent)
     permission_bits = paths.file_mode(path)
@@ -239,7 +240,7 @@ def _write_once(path: Path, file_content: bytes | Callable[[BinaryIO], object]) 
 
 
 def _in_flight(path: Path) -> bool:
-    """Return True if a live process holds the temporary."""
+    """Return True if a live process is still writing a temporary file, by its lock."""
     from filelock import lock_descriptor
 
     try:
@@ -250,11 +251,12 @@ def _in_flight(path: Path) -> bool:
 
 
 def _is_temporary(path: Path) -> bool:
+    """Return True for the name of a file that is being written, or that a killed run has left."""
     return path.name.startswith(".") and path.name.endswith(".tmp")
 
 
 def check_name(entry_name: str) -> str:
-    """Return the name of a section or an entry.
+    """Return the name of a section or an entry if it is valid.
 
     Raises FrontierError if the name could lead out of the cache.
     """
@@ -266,6 +268,7 @@ def check_name(entry_name: str) -> str:
 
 
 def _compute_seal(section_name: str, entry_key: str, entry_payload: bytes | memoryview) -> bytes:
+    """Return a digest of name and payload, which shows damage and a renamed entry."""
     seal_hash = hashlib.sha256(f"{section_name}/{entry_key}\n".encode())
     seal_hash.update(entry_payload)
     return seal_hash.digest()

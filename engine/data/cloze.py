@@ -151,7 +151,11 @@ def containing_passages(
 
 
 def _build_notices(shortest: int, short: list[str], repeated: list[str], missing: list[str]) -> tuple[Notice, ...]:
-    """Return notices of documents without a query, ambiguous queries and missing distractors."""
+    """Return notices of documents without a query, ambiguous queries and missing distractors.
+
+    shortest: fewest words of a query; short, repeated, missing: ids of documents too short, of queries that occur in
+    several documents, and of documents without a distractor.
+    """
     notices = {
         f"documents have fewer than {shortest} words and gave no query": short,
         "passages occur in several documents, all of which are relevant": repeated,
@@ -164,16 +168,19 @@ class _JudgedCorpusBuilder:
     """Queries and distractors made from a corpus's documents, in order."""
 
     def __init__(self, corpus: Corpus, word_spans: list[list[WordSpan]]) -> None:
+        """Start without queries; word_spans: start and end of each word, for each document."""
         self._corpus, self._word_spans, self._ids = corpus, word_spans, set(corpus.ids)
         self.queries: list[str] = []
         self.spans: list[str] = []
         self._distractors: list[tuple[str, str, str]] = []
 
     def add_query(self, row_index: int, query_span: list[WordSpan]) -> None:
+        """Add the text of a document's words `query_span` as a query."""
         self.queries.append(f"{self._corpus.ids[row_index]}?")
         self.spans.append(" ".join(self._corpus.texts[row_index][query_span[0][0] : query_span[-1][1]].split()))
 
     def add_distractor(self, row_index: int, copy_number: int, document_text: str) -> None:
+        """Add a changed copy of a document, under an id that no other document has."""
         distractor_id = f"{self._corpus.ids[row_index]}~{copy_number + 1}"
         while distractor_id in self._ids:
             distractor_id += "~"
@@ -183,7 +190,11 @@ class _JudgedCorpusBuilder:
     def replace_words(
         self, row_index: int, query_span: list[WordSpan], n_changed: int, copies: list[str], generator: Random
     ) -> str | None:
-        """Return a document with `n_changed` words of the span replaced, unlike its copies; None after MAX_DRAWS."""
+        """Return a copy of a document in which `n_changed` words of the query's span are replaced.
+
+        query_span: start and end of its words; copies: earlier results, which are not repeated. Returns None if no copy
+        without the query was found in MAX_DRAWS attempts.
+        """
         document_text = self._corpus.texts[row_index]
         passage = _normalize_words(document_text[query_span[0][0] : query_span[-1][1]])
         for _draw in range(MAX_DRAWS):
@@ -219,7 +230,11 @@ class _JudgedCorpusBuilder:
 
 
 def _sample_rows(corpus: Corpus, word_spans: list[list[WordSpan]], count: int, shortest: int, seed: int) -> list[int]:
-    """Draw at most `count` documents of `shortest` words or more; return them in the corpus's order."""
+    """Choose at most `count` documents of `shortest` words or more, in the corpus's order.
+
+    The order of choice is by a digest of seed and id, so that a smaller count gives a subset. Raises DataError if no
+    document is long enough.
+    """
     eligible_rows = [row_index for row_index, spans in enumerate(word_spans) if len(spans) >= shortest]
     if not eligible_rows:
         raise DataError(
@@ -230,7 +245,7 @@ def _sample_rows(corpus: Corpus, word_spans: list[list[WordSpan]], count: int, s
 
 
 def find_containing_rows(texts: Iterable[str], spans: Iterable[str]) -> list[list[int]]:
-    """Return for each span the rows of the texts that contain its words consecutively.
+    """Find for each span of words the rows of the texts that contain them consecutively.
 
     Case and punctuation are ignored.
     """
@@ -241,6 +256,7 @@ def find_containing_rows(texts: Iterable[str], spans: Iterable[str]) -> list[lis
             rows_by_word[span_word].add(row_index)
     matching_rows = []
     for query_span in map(_normalize_words, spans):
+        # Only texts with the rarest word of the span need be searched.
         candidates = min(map(rows_by_word.__getitem__, query_span.split()), key=len, default=set())
         matching_rows.append(sorted(row_index for row_index in candidates if query_span in normalized_texts[row_index]))
     return matching_rows

@@ -65,7 +65,11 @@ def load_cached_codes(vectors_path: Path, vectors: Tensor, row_lengths: Tensor) 
 
 
 def _quantize_blocks(vectors: Tensor) -> Iterator[tuple[slice, np.ndarray, np.ndarray, np.ndarray]]:
-    """Yield blocks of rows with codes, step sizes and slacks; the next block overwrites the codes."""
+    """Yield blocks of rows as 8-bit codes, each with its rows, step sizes and slacks.
+
+    A row is its code times its step size, up to an error whose length is its slack. The arrays of codes are overwritten
+    by the next block.
+    """
     all_rows, (n, d) = vectors.numpy(), vectors.shape
     block_rows = min(n, max(1, CODE_BLOCK_NUMBERS // d))
     exact_buffer, rounded_buffer = np.empty((2, block_rows, d))
@@ -85,7 +89,10 @@ def _quantize_blocks(vectors: Tensor) -> Iterator[tuple[slice, np.ndarray, np.nd
 
 
 def _compute_identity(vectors_path: Path, vectors: Tensor, row_lengths: Tensor) -> bytes:
-    """Return the 32 bytes that identify a file's vectors. Raises OSError if the file was deleted."""
+    """Return the 32 bytes that identify a file's vectors: facts of the file, row lengths, some rows.
+
+    Raises OSError if the file was deleted.
+    """
     stat, shape = vectors_path.stat(), tuple(vectors.shape)
     sampled_rows = vectors[torch.linspace(0, len(vectors) - 1, N_SAMPLED_ROWS).long()]
     identity_text = f"1\0{stat.st_size}\0{stat.st_mtime_ns}\0{shape}\0{vectors.dtype}\n".encode()
@@ -112,7 +119,10 @@ class _WordChecksum:
 
 
 def _write_codes(codes_file: BinaryIO, identity: bytes, vectors: Tensor) -> None:
-    """Write codes, padded to full words, then steps, slacks, the identity and the checksum of all that."""
+    """Write the codes of a matrix, with all that `_map_codes` needs to read them.
+
+    In order: codes, padded to 64-bit words; step sizes; slacks; the identity; a checksum of all that.
+    """
     n, d = vectors.shape
     step_sizes, slack_lengths, checksum, pending_bytes = np.empty(n), np.empty(n), _WordChecksum(), b""
     for row_slice, block_codes, block_steps, block_slacks in _quantize_blocks(vectors):
@@ -131,7 +141,10 @@ def _write_codes(codes_file: BinaryIO, identity: bytes, vectors: Tensor) -> None
 
 
 def _map_codes(entry_path: Path, identity: bytes, matrix_shape: torch.Size) -> Codes | None:
-    """Map an entry of the cache; None if it is absent, damaged or of other vectors."""
+    """Map codes from an entry of the cache; None if it is absent, damaged or of other vectors.
+
+    identity: that of the vectors wanted; matrix_shape: (n, d).
+    """
     n, d = matrix_shape
     floats_offset = n * d + -n * d % _WORD_BYTES
     entry_bytes = floats_offset + 2 * n * _WORD_BYTES + len(identity) + _WORD_BYTES

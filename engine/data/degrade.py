@@ -32,6 +32,7 @@ def shorten_documents(corpus: Corpus, words: int | None) -> Corpus:
 
 
 def _cut_text(full_text: str, words: int) -> str:
+    """Return a text up to the end of its word number `words`, unchanged if it has fewer."""
     if words <= 0:
         return ""
     for n_words, word_match in enumerate(_WORD_PATTERN.finditer(full_text), 1):

@@ -71,6 +71,7 @@ def numpy_api_documents() -> list[Document]:
 
 @cache
 def _index_numpy_ids() -> dict[str, str]:
+    """Map every public name of a NumPy function to the id of its document."""
     return {name: names[0] for names, _ in _group_names(_list_numpy_names()) for name in names}
 
 
@@ -96,6 +97,7 @@ def python_api_documents(progress: Progress | None = None, stop: Stop | None = N
 
 
 def _check_docstrings() -> None:
+    """Raise a DataError if this Python has no docstrings."""
     if sys.flags.optimize > 1:
         raise DataError("the built-in corpora are made of docstrings, which python -OO strips: run without -OO")
 
@@ -118,7 +120,7 @@ def _list_numpy_names() -> Iterator[NamedObject]:
 
 
 def _list_methods(class_name: str, cls: type) -> Iterator[NamedObject]:
-    """The public methods of a class, those inherited from a class of PACKAGES included."""
+    """Yield the public methods of a class, also those inherited from a class of PACKAGES."""
     for name in sorted(set(dir(cls))):
         owner = next((base for base in cls.__mro__ if name in vars(base)), None)
         if name.startswith("_") or owner is None or str(owner.__module__).partition(".")[0] not in PACKAGES:
@@ -130,13 +132,14 @@ def _list_methods(class_name: str, cls: type) -> Iterator[NamedObject]:
 
 
 def _list_module_names(package: str) -> list[str]:
-    """Public modules of a package, found on disk without importing any of them."""
+    """List the public modules of a package, by its files on disk: none is imported."""
     spec = importlib.util.find_spec(package)
     if spec is None or spec.submodule_search_locations is None:
         return []
     names = [package]
 
     def walk(paths: list[str], prefix: str) -> None:
+        """Add the public modules in folders to the list, and descend into packages."""
         for info in sorted(pkgutil.iter_modules(paths), key=lambda info: info.name):
             name = prefix + info.name
             if info.name.startswith("_") or info.name in _SKIPPED_PARTS or name.startswith(_SKIPPED_PREFIXES):
@@ -181,7 +184,10 @@ def _list_module_members(module_name: str) -> list[NamedObject]:
 
 
 def _group_names(named_objects: Iterable[NamedObject]) -> list[tuple[list[str], Any]]:
-    """[(names, object)]: the names of each object, the best first: its own name, then the shortest path."""
+    """Group the names of each object: pairs of names, the best first, and the object.
+
+    The best name ends as the object's own name, and has the shortest path.
+    """
     objects_by_key: dict[int, Any] = {}
     names_by_key: dict[int, dict[str, None]] = {}
     for name, object_ in named_objects:
@@ -191,6 +197,7 @@ def _group_names(named_objects: Iterable[NamedObject]) -> list[tuple[list[str], 
         names_by_key.setdefault(object_key, {})[name] = None
 
     def badness(name: str, object_: Any) -> tuple[bool, int]:  # ties keep the order in which the names were found
+        """Return a sort key, smaller for a better name."""
         return name.rpartition(".")[2] != getattr(object_, "__name__", None), name.count(".")
 
     return [
@@ -200,6 +207,7 @@ def _group_names(named_objects: Iterable[NamedObject]) -> list[tuple[list[str], 
 
 
 def _build_documents(named_objects: Iterable[NamedObject]) -> list[Document]:
+    """Build a document for each object, sorted by id."""
     documents: dict[str, Document] = {}
     for names, thing in _group_names(named_objects):
         aliases = names[1:5]  # a method inherited by 200 classes would list them all

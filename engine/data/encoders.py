@@ -135,6 +135,7 @@ def embed(
     if shipped_vectors and len(missing_spans) == len(chunk_keys):
         has_vector, shipped_matrix = shipped_vectors
     missing_indices = {span: [index for index in span if not has_vector[index]] for span, _ in missing_spans}
+    # The model is loaded only if some text has neither a cached nor a shipped vector.
     encode_missing = None
     if any(missing_indices.values()):
         run.report(LOADING)
@@ -150,17 +151,24 @@ def embed(
 
 
 def _is_typed(text_source: object, role: Role, texts: Sequence[str]) -> bool:
-    """Return True for a few plain texts, as a person types them: no query set and no documents."""
+    """Return True for a few texts that a person typed: neither a query set nor documents.
+
+    Their vectors are cached in memory only.
+    """
     return role == "query" and not isinstance(text_source, Corpus | Queries) and len(texts) < _MIN_CHUNK_TEXTS
 
 
 def _read_chunk(key: str, is_typed: bool) -> np.ndarray | None:
-    """Return the cached vectors of a chunk; those of typed texts from memory first."""
+    """Return the cached vectors of a chunk, None if there are none.
+
+    Those of typed texts are looked up in memory first.
+    """
     typed_rows = _TYPED_VECTORS.get(key) if is_typed else None
     return store.get_array(EMBEDDING_SECTION, key) if typed_rows is None else typed_rows.copy()
 
 
 def _store_chunk(key: str, vectors: np.ndarray, is_typed: bool) -> None:
+    """Cache the vectors of a chunk: on the disk, or in memory if a person typed its texts."""
     if not is_typed:
         return store.put_array(EMBEDDING_SECTION, key, vectors)
     _TYPED_VECTORS[key] = vectors.copy()
@@ -175,6 +183,7 @@ class TextEncoder:
     """
 
     def __init__(self, encoder: str = "bundled", *, dtype: str = "auto", device: str | None = None) -> None:
+        """Load the encoder; the arguments are those of `embed`."""
         model_source, device = encoder_model.find_source(encoder), encoder_model.device_of(device)
         self._model = encoder_model.load(model_source, device, precision.choose_dtype(model_source, device, dtype))
         self.reference = EncoderRef(encoder, model_source.digest, self._model.dtype)
@@ -188,7 +197,12 @@ class TextEncoder:
 def _complete_span(
     span: range, shipped_matrix: Tensor, missing_indices: Sequence[int], encode: Encode | None, run: "_EmbeddingRun"
 ) -> Tensor:
-    """Return the vectors of a span of texts; those at `missing_indices` are encoded."""
+    """Return the (len(span), d) vectors of a span of texts, shipped ones where there are any.
+
+    span: positions of the texts; shipped_matrix: (n, d) vectors shipped with Frontier, (n, 0) if none apply;
+    missing_indices: positions in the span without such a vector, which `encode` computes; encode: None if nothing is
+    missing anywhere.
+    """
     span_vectors = shipped_matrix[span.start : span.stop]
     if len(missing_indices) < len(span):
         run.report(READING, len(span) - len(missing_indices))
@@ -204,9 +218,9 @@ def _complete_span(
 def read_embedded_texts(
     text_source: Corpus | Queries | Sequence[str] | str, encoder: str = "bundled", *, dtype: str = "auto"
 ) -> Embeddings | None:
-    """Return the result of `embed` from the disk; None unless all texts are cached.
+    """Read the embeddings of texts from the cache on the disk; None unless all of them are there.
 
-    Raises as `embed`.
+    Nothing is encoded. Raises the errors of `embed`.
     """
     ids, texts, role = _resolve_inputs(text_source, None)
     model_source = encoder_model.find_source(encoder)
@@ -223,9 +237,10 @@ def read_embedded_texts(
 
 
 def _find_shipped(texts: Sequence[str], role: Role, source: ModelSource, dtype: str) -> tuple[Tensor, Tensor] | None:
-    """Return the vectors shipped with Frontier; None if bfloat16 is requested or vectors are cached.
+    """Find the vectors shipped with Frontier for some texts: a mask of the texts that have one, and rows.
 
-    The demo thus needs no check of the precision, and cached vectors are never replaced.
+    Returns None if bfloat16 is requested, because the shipped ones are float32; and if bfloat16 vectors of these texts
+    are cached already, which are never replaced. With them the demo needs no check of the precision.
     """
     prompt, rounded_arithmetic = source.prompt(role), "bfloat16"
     chunk_keys = (key for _span, key in _key_chunks(texts, source.digest, rounded_arithmetic, role, prompt))
@@ -235,21 +250,25 @@ def _find_shipped(texts: Sequence[str], role: Role, source: ModelSource, dtype: 
 
 
 def shipped_notices(text_source: Corpus | Queries, embeddings: Embeddings) -> tuple[Notice, ...]:
-    """Return a notice of how many vectors are those shipped with Frontier; empty if none is."""
+    """Return a notice of the number of vectors that were shipped with Frontier; empty if none were.
+
+    A vector counts as shipped if it equals the shipped one exactly, so that re-encoded texts are not reported.
+    """
     _, texts, role = _resolve_inputs(text_source, None)
     source = encoder_model.find_source(embeddings.encoder.name) if embeddings.encoder else None
     shipped_vectors = source and shipped.shipped_vectors(source.digest, role, source.prompt(role), texts)
     if not shipped_vectors:
         return ()
     has_vector, unit_rows = shipped_vectors
+    # A text without a shipped vector has a row of zeros, which an all-zero embedding would equal.
     n_shipped = int((has_vector & (unit_rows == embeddings.vectors).all(1)).sum())
     return (Notice("precomputed vectors (float16)", n_shipped),) if n_shipped else ()
 
 
 def count_truncated(text_source: Corpus | Queries | Sequence[str] | str, encoder: str = "bundled") -> int | None:
-    """Return how many texts exceed the encoder's limit, None if unknown.
+    """Count the texts that exceed the encoder's limit of tokens; None if the limit is unknown.
 
-    The encoder is not loaded. Raises as `embed`.
+    The encoder is not loaded. Raises the errors of `embed`.
     """
     _, texts, role = _resolve_inputs(text_source, None)
     model_source = encoder_model.find_source(encoder)
@@ -258,15 +277,19 @@ def count_truncated(text_source: Corpus | Queries | Sequence[str] | str, encoder
 
 
 def _key_chunks(texts: Sequence[str], *key_parts: str) -> Iterator[tuple[range, str]]:
-    """Yield the chunks of the texts, each with its key in the cache."""
+    """Split texts into chunks; yield the positions of each chunk, and its key in the cache.
+
+    key_parts: whatever else the vectors depend on: model, arithmetic, role and prompt.
+    """
     for span in split_chunks(texts):
         yield span, digest_of([_FORMAT_VERSION, *key_parts, *texts[span.start : span.stop]])
 
 
 def split_chunks(texts: Sequence[str]) -> Iterator[range]:
-    """Split texts into consecutive ranges whose ends depend on the texts, so that a change moves few ends.
+    """Split texts into consecutive ranges whose ends depend on the texts around them.
 
-    A chunk ends at a text whose checksum says so, or when it is full.
+    A chunk ends at a text whose checksum says so, or when it is full. So an inserted text changes its own chunk and
+    leaves the others, with their cached vectors, as they are.
     """
     start_index = n_tokens = 0
     for index, text in enumerate(texts):
@@ -285,11 +308,13 @@ class _EmbeddingRun:
     """State of one call of `embed`: the matrix as it fills, progress and cancellation."""
 
     def __init__(self, texts: Sequence[str], progress: Progress | None, stop: Stop | None, on_disk: bool) -> None:
+        """Prepare for the vectors of `texts`; on_disk: a large matrix may be a mapped file."""
         self.texts, self.vectors = texts, torch.empty(0, 0)
         self._disk = on_disk
         self._total, self._progress, self._stop, self._done = len(texts), progress, stop, 0
 
     def report(self, label: str, n_finished: int = 0) -> None:
+        """Report `n_finished` more texts to the listener. Raises Cancelled if a stop was requested."""
         if self._stop is not None and self._stop.is_set():
             raise Cancelled(f"embedding stopped at {self._done:,} of {self._total:,} texts")
         self._done += n_finished
@@ -297,14 +322,17 @@ class _EmbeddingRun:
             self._progress(self._done, self._total, label)
 
     def add_rows(self, start_index: int, new_rows: Tensor, label: str | None = None) -> None:
+        """Write vectors into the matrix from a row on; label: reported as progress, None for no report."""
         if not len(self.vectors):
             # The width is known only now. Rows are written into one matrix, because two would not fit in memory.
+            # Only a run that may use the disk gets a mapped file for a large matrix.
             self.vectors = (_allocate_matrix if self._disk else torch.empty)(self._total, new_rows.shape[1])
         self.vectors[start_index : start_index + len(new_rows)] = new_rows
         if label:
             self.report(label, len(new_rows))
 
     def build_embeddings(self, ids: tuple[str, ...], encoder: EncoderRef, role: Role) -> Embeddings:
+        """Return the filled matrix as embeddings."""
         # The texts of queries are for scorers that read words; a corpus has its own.
         return Embeddings(ids, self.vectors, encoder, tuple(self.texts) if role == "query" else None)
 
@@ -330,7 +358,11 @@ def _allocate_matrix(n_texts: int, dimension: int) -> Tensor:
 def _encode_texts(
     model: Encoder, texts: Sequence[str], role: Role, prompt: str, batch_size: int, run: _EmbeddingRun
 ) -> Tensor:
-    """Encode the texts of one chunk, independently of the rest of the corpus: (len(texts), d)."""
+    """Encode the texts of one chunk in batches, (len(texts), d).
+
+    Only these texts are batched together, so that a chunk's vectors do not depend on the rest of the corpus; run: for
+    progress.
+    """
     encoded_rows = torch.empty(0, 0)
     for batch_indices in _split_batches(texts, batch_size, model.device):
         batch_vectors = model.encode([texts[index] for index in batch_indices], role, prompt)
@@ -341,7 +373,10 @@ def _encode_texts(
 
 
 def _split_batches(texts: Sequence[str], batch_size: int, device: str) -> Iterator[list[int]]:
-    """Yield positions in batches of similar length, the longest first, to compute little padding."""
+    """Yield positions of texts in batches of similar length, the longest first.
+
+    A batch is padded to its longest text, so that mixed lengths would waste work.
+    """
     token_counts = [_estimate_tokens(text.encode("utf-8", "replace")) for text in texts]
     remaining = sorted(range(len(texts)), key=lambda index: -token_counts[index])
     while remaining:
@@ -351,7 +386,10 @@ def _split_batches(texts: Sequence[str], batch_size: int, device: str) -> Iterat
 
 
 def _label_chunks(source: object, label: str | None, role: Role, encoder: EncoderRef, keys: Sequence[str]) -> None:
-    """Label these chunks in the cache; single texts, as a person types them, get no label."""
+    """Label chunks of vectors in the cache with their corpus or query set, for a person's list.
+
+    source: what was embedded; typed texts get no label; keys: of the chunks.
+    """
     if not isinstance(source, Corpus | Queries):
         return
     if len(source) < 2 and label is None and isinstance(source, Queries):
@@ -370,12 +408,17 @@ def _label_chunks(source: object, label: str | None, role: Role, encoder: Encode
 
 
 def _estimate_tokens(raw_text: bytes) -> int:
+    """Estimate the number of tokens of a text from its number of bytes."""
     # Three bytes a token: right for code and for Chinese, cautious for English prose.
     return min(len(raw_text) // 3 + 2, _MAX_TEXT_TOKENS)
 
 
 def _resolve_inputs(text_source: object, role: Role | None) -> tuple[tuple[str, ...], Sequence[str], Role]:
-    """Return ids, texts and role, checked."""
+    """Return ids, texts and role of whatever `embed` accepts.
+
+    role: None for that of the input, documents for a corpus and queries for everything else. Raises FrontierError or
+    DataError for invalid input.
+    """
     if role not in (None, "document", "query"):
         raise FrontierError(f"role must be 'document' or 'query'; got {role!r}")
     match text_source:
@@ -397,6 +440,7 @@ def _resolve_inputs(text_source: object, role: Role | None) -> tuple[tuple[str, 
 
 
 def _check_texts(texts: Sequence[object]) -> None:
+    """Raise a DataError if there are no texts, or one is not a string."""
     if not texts:
         raise DataError("there is nothing to embed: no texts")
     for index, text in enumerate(texts):

@@ -59,21 +59,26 @@ class EventLog:
     kind: ClassVar[str]
 
     def __init__(self, path: str | Path) -> None:
+        """Follow the log at a path, which need not exist; nothing is read yet."""
         self.path = Path(path)
         self._mutex = threading.Lock()
         self._position = NO_POSITION
         self._stamp: tuple[Any, ...] | None = None
 
     def _fold(self, header: dict[str, Any] | None, events: Sequence[dict[str, Any]], number: int) -> None:
-        """Process the events after the first `number`; header: of the log, if read from its start."""
+        """Process events that were read from the file.
+
+        header: the log's header if it was read from its start, so that earlier state is to be replaced; None if
+        `events` follow those already processed. number: number of events before these.
+        """
         raise NotImplementedError
 
     def _forget(self) -> None:
-        """Discard all state, or raise: there is no file."""
+        """Discard all state, or raise an error, because there is no file."""
         raise NotImplementedError
 
     def _follow(self) -> None:
-        """Process new events in the file; an unchanged file is not opened."""
+        """Read what is new in the file and pass it to `_fold`; a file with the same times is not opened."""
         if not log_exists(self.path):
             self._position, self._stamp = NO_POSITION, None
             self._forget()
@@ -105,8 +110,13 @@ class EventLog:
         self._position = position
 
     def _take_in(self, log_rows: "LogRows") -> None:
+        """Pass the events that are not yet processed to `_fold`; all of them if the log is another one.
+
+        The log continues the one read before if id and checksum at the last position are the same.
+        """
         log_id, number, checksum = self._position
         is_continued = log_id != "" and log_id == log_rows.id and log_rows.checksum(number) == checksum
+        # If anything below raises, the next call reads the log from its start.
         self._position = NO_POSITION
         if not is_continued:
             log_rows.check()
@@ -115,7 +125,10 @@ class EventLog:
         self._position = log_rows.position()
 
     def _file_times(self) -> tuple[Any, ...] | None:
-        """Return inode, size and time of the files; None if a further change might leave these the same."""
+        """Return inode, size and time of the log and its journal, to detect later changes.
+
+        Returns None if the last change is so recent that a further one might leave these values the same.
+        """
         file_stats = list(map(_read_stat, (self.path, self.path.with_name(f"{self.path.name}-wal"))))
         newest_time = max((file_stat[2] for file_stat in file_stats if file_stat), default=0)
         is_settled = file_stats[0] is not None and time.time_ns() - newest_time >= MTIME_RESOLUTION_NS
@@ -126,6 +139,7 @@ class LogRows:
     """Rows of a log within a transaction; `id` is empty in a new log."""
 
     def __init__(self, path: Path, kind: str, connection: sqlite3.Connection) -> None:
+        """Read the log's id and number of events. Raises DataError for a log of another kind."""
         self.path, self._kind, self._db = path, kind, connection
         meta_rows = connection.execute("SELECT kind, id FROM meta").fetchall()
         if len(meta_rows) > 1 or (meta_rows and meta_rows[0][0] != kind):
@@ -153,11 +167,14 @@ class LogRows:
         return str(checksum_row[0]) if checksum_row else ""
 
     def position(self) -> Position:
-        """Return the position of the last event."""
+        """Return the position of the last event, by which a later read detects that the log continues."""
         return self.id, self.count, self.checksum(self.count)
 
     def read(self, number: int = 0) -> list[dict[str, Any]]:
-        """Return the events after the first `number`. Raises DataError that names the first damaged one."""
+        """Read the events after the first `number`, and compare their checksums.
+
+        Raises DataError that names the first damaged event.
+        """
         events: list[dict[str, Any]] = []
         select_query = "SELECT number, body, checksum FROM events WHERE number > ? ORDER BY number"
         for row_number, event_body, checksum in self._db.execute(select_query, (number,)):
@@ -225,9 +242,13 @@ def log_exists(path: Path) -> bool:
 
 
 def write_jsonl(path: Path, header: Mapping[str, Any], events: Sequence[Mapping[str, Any]]) -> Path:
-    """Write a log as lines of JSON, atomically: its header, its events, and their number."""
+    """Write a log as lines of JSON: header, events, and a last line with their number; atomically.
+
+    The last line lets a reader detect a file that was cut off.
+    """
     log_lines: list[str] = []
     for number, event_text in enumerate(map(_format_json, (header, *events))):
+        # The checksum becomes the first field of the object, whose opening brace is cut off.
         log_lines.append(f'{LINE_START}{_checksum(number, event_text)}",{event_text[1:]}\n')
     write(path, "".join([*log_lines, _end_line(len(events)), "\n"]).encode("ascii"))
     return path
@@ -261,10 +282,12 @@ RESTORE_ADVICE = "copy the file back from a backup"
 
 
 def _end_line(n_events: int) -> str:
+    """Return the last line of an export, which shows that it was not cut off."""
     return f'{{"op":"end","events":{n_events}}}'
 
 
 def _damaged(location: str, n_intact: int, keep_command: str) -> DataError:
+    """Return the error for a damaged event; keep_command: a command that keeps the intact ones."""
     return DataError(
         f"{location} is not as it was written; the {n_intact:,} before it are whole. Copy the file back from a backup, "
         f"or keep those only: {keep_command}"
@@ -276,6 +299,7 @@ def _format_json(event_body: Mapping[str, Any]) -> str:
 
 
 def _checksum(*parts: object) -> str:
+    """Return a checksum of several texts or numbers."""
     return blake2b("\n".join(map(str, parts)).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
@@ -289,7 +313,10 @@ def _read_stat(path: Path) -> tuple[int, int, int] | None:
 
 
 def _has_tables(connection: sqlite3.Connection, path: Path, kind: str) -> bool:
-    """Return True for the tables of a log, False for none; raise DataError for any others."""
+    """Return True if a database has the tables of a log, False if it has none.
+
+    Raises DataError for any other tables.
+    """
     table_schema = dict(connection.execute("SELECT name, sql FROM sqlite_master"))
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     if not table_schema and not application:

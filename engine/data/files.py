@@ -40,6 +40,7 @@ class HeldFile:
     """Content of a regular file, read once; table readers accept it instead of a path. Raises DataError."""
 
     def __init__(self, path: Path) -> None:
+        """Read the file at once. Raises DataError."""
         self.path = path
         self.name, self.stem, self.suffix = path.name, path.stem, path.suffix
         with open_regular(path) as file, translate_read_errors(path):
@@ -80,7 +81,10 @@ def is_present(path: str | Path) -> bool:
 
 
 def check_growth(path: Path, disk_bytes: int, memory_bytes: int, suggested_fix: str) -> None:
-    """Raise DataError, ending with `suggested_fix`, for a file far larger in memory than on the disk."""
+    """Raise a DataError for a file that would take far more memory than it has bytes on the disk.
+
+    suggested_fix: the end of the message.
+    """
     if memory_bytes > max(FREE_GROWTH_BYTES, MAX_GROWTH_RATIO * disk_bytes):
         raise DataError(
             f"{path.name} has {disk_bytes:,} bytes and would take {memory_bytes >> 20:,} MB of memory or more; "

@@ -64,7 +64,10 @@ class Item:
 
 
 def label_entries(section_name: str, label_name: str, entry_keys: Sequence[str], facts: Facts) -> None:
-    """Label the entries `entry_keys` of a section; labelling again marks them as used now. Never raises."""
+    """Write a label for some entries of a section; the same label again marks them as used now.
+
+    facts: description of the entries, for a person. Never raises: a label only helps.
+    """
     label = {"section": section_name, "name": label_name, "facts": dict(facts), "keys": list(entry_keys)}
     label_content = json.dumps(label).encode()
     label_key = f"{section_name}.{label_name}"
@@ -123,7 +126,7 @@ def count_bytes(chosen_items: Iterable[Item]) -> int:
 
 
 def count_freed_bytes(chosen_items: Collection[Item], all_items: Iterable[Item]) -> int:
-    """Return the bytes that `remove_items` would free, without files that other items share."""
+    """Return the bytes that deleting items would free, without files that other items share."""
     shared_files = _collect_other_files(chosen_items, all_items)
     # Files that several of the chosen items share count once.
     chosen_files: dict[Path, int] = {}
@@ -133,7 +136,7 @@ def count_freed_bytes(chosen_items: Collection[Item], all_items: Iterable[Item])
 
 
 def _collect_other_files(chosen_items: Collection[Item], all_items: Iterable[Item]) -> set[Path]:
-    """Collect the files of the items that are not chosen."""
+    """Collect the files of all items that are not chosen, which deleting the chosen ones must spare."""
     chosen_keys = {(item.section, item.name) for item in chosen_items}
     return {path for item in all_items if (item.section, item.name) not in chosen_keys for path in item.files}
 
@@ -248,14 +251,16 @@ def _list_compiled_code() -> list[Item]:
 
 
 def _build_item(section_name: str, item_name: str, facts: Facts, item_files: Collection[Path]) -> Item:
+    """Build an item from files; it was used when the newest of them last changed."""
     paths = sorted(item_files)
     file_sizes, change_times = zip(*map(_read_stat, paths), strict=True)
     return Item(section_name, item_name, facts, dict(zip(paths, file_sizes, strict=True)), max(change_times))
 
 
 def _is_store(path: Path) -> bool:
+    """Return True if a file is a SQLite database, by its first bytes."""
     if not path.suffix:
-        return False  # an entry named by its digest
+        return False  # an entry of the cache: it is named by a digest, and never a database
     try:
         with open(path, "rb") as opened_file:
             return opened_file.read(len(_SQLITE_MAGIC)) == _SQLITE_MAGIC
@@ -264,7 +269,7 @@ def _is_store(path: Path) -> bool:
 
 
 def _database_path(path: Path) -> Path:
-    """Return the database that a file belongs to."""
+    """Return the database that a file belongs to: the file itself, or the one whose journal it is."""
     name_suffix = next((name_suffix for name_suffix in _DATABASE_SUFFIXES[1:] if path.name.endswith(name_suffix)), "")
     return path.with_name(path.name.removesuffix(name_suffix))
 

@@ -47,6 +47,7 @@ class LineTexts(TextSource):
             open_file.close()
 
     def read_rows(self, row_ids: Sequence[int]) -> list[str]:
+        """Read the texts of some rows from the file. Raises DataError if it has changed since."""
         # Every read checks that the open file is still the one whose offsets are stored.
         with self._lock:
             if self._file is None:
@@ -77,6 +78,7 @@ class LineTexts(TextSource):
         return LineTexts(self.path, field_name, self.spans, self.facts)
 
     def _read(self, file_descriptor: int, start_byte: int, n_bytes: int) -> bytes:
+        """Read bytes of the open file, also while other threads do."""
         if hasattr(os, "pread"):
             return os.pread(file_descriptor, n_bytes, start_byte)
         with self._lock:
@@ -84,8 +86,10 @@ class LineTexts(TextSource):
             return os.read(file_descriptor, n_bytes)
 
     def _changed(self) -> DataError:
+        """Return the error for a file that has changed since its lines were located."""
         return DataError(f"{self.path} has changed since it was read, and its texts are read from it; load it again")
 
 
 def _digest_stat(file_stat: os.stat_result) -> str:
+    """Return a digest of a file's size and time of change."""
     return digest_of(map(str, (file_stat.st_size, file_stat.st_mtime_ns)))

@@ -35,6 +35,7 @@ class ParquetTable:
     """
 
     def __init__(self, path: Path, column_names: list[str] | None = None, max_rows: int | None = None) -> None:
+        """Start the decoder and read the table's schema; see the class for the arguments."""
         self.path, self._first = path, max_rows
         with open_regular(path) as parquet_file:
             self._size = os.fstat(parquet_file.fileno()).st_size
@@ -82,6 +83,7 @@ class ParquetTable:
             self.close()
 
     def _batches(self) -> "Iterator[RecordBatch]":
+        """Yield the decoder's batches of rows. Raises DataError if it ends with an error."""
         import pyarrow as pa
 
         # A stream that breaks off between two batches looks complete; only the decoder's status shows the difference.
@@ -103,11 +105,16 @@ class ParquetTable:
         return status, messages.rpartition("\n")[2][:_MAX_ERROR_CHARS] or "no cause was given"
 
     def _check(self, memory: int) -> None:
+        """Raise a DataError if the rows take far more memory than the file has bytes."""
         check_growth(self.path, self._size, memory, _GROWTH_FIX)
 
 
 def _start_decoder(script: str, decoder_options: str, parquet_file: int) -> subprocess.Popen[bytes]:
-    """Start a decoder on one thread with this process's packages; malloc reserves no memory in advance."""
+    """Start a decoder process on one thread, with this process's packages.
+
+    script: its file in this folder; parquet_file: descriptor of the file that it reads as stdin. The environment keeps
+    malloc from reserving memory that would count against its limit.
+    """
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),

@@ -25,10 +25,10 @@ MAX_NESTED_VALUES = 1 << 19
 
 
 def main(columns: list[str] | None, rows: int | None, longest: int) -> None:
-    """Send the schema with the file's declared size, and then the rows.
+    """Decode the file on stdin: send its schema and declared size, and then its rows, to stdout.
 
-    columns: None is all of them; rows: the first ones, None is all; longest: bytes of a row. Ends with status 1 and
-    the cause on stderr.
+    columns: names of the columns to send, None for all; rows: number of rows to send, None for all; longest: most bytes
+    of a row. On an error the process ends with status 1 and the cause on stderr.
     """
     try:
         _limit_memory(MAX_MEMORY_BYTES)
@@ -73,23 +73,24 @@ def _limit_memory(extra_bytes: int) -> None:
 
 
 def _count_declared_bytes(metadata: FileMetaData, column_names: set[str]) -> int:
-    """Return the uncompressed size of some columns, as declared in the footer."""
+    """Add up the uncompressed size of some columns, as the footer of the file declares it."""
     n_bytes = 0
     for row_group in map(metadata.row_group, range(metadata.num_row_groups)):
         for column_chunk in map(row_group.column, range(row_group.num_columns)):
-            # A column may be nested in one of the names, which may have dots themselves.
+            # The path "a.b.c" gives the names a, a.b and a.b.c: a column may be nested in any of them.
             if not column_names.isdisjoint(accumulate(column_chunk.path_in_schema.split("."), "{}.{}".format)):
                 n_bytes += column_chunk.total_uncompressed_size
     return n_bytes
 
 
 def _decode_categories(arrow_field: pa.Field) -> pa.Field:
-    """Return the type of a sent column: values instead of a data frame's categories."""
+    """Return a field with the type of its values in place of a data frame's categories."""
     arrow_type = arrow_field.type
     return arrow_field.with_type(arrow_type.value_type) if pa.types.is_dictionary(arrow_type) else arrow_field
 
 
 def _cast_batch(record_batch: pa.RecordBatch, sent_schema: pa.Schema) -> pa.RecordBatch:
+    """Return a batch with the fields of the sent schema, its categories replaced by their values."""
     # Parquet also reads the name "a.b" as the field b of a column a.
     if len(record_batch.columns) > len(sent_schema):
         record_batch = record_batch.select(sent_schema.names)
@@ -101,7 +102,10 @@ def _cast_batch(record_batch: pa.RecordBatch, sent_schema: pa.Schema) -> pa.Reco
 
 
 def _split_batch(record_batch: pa.RecordBatch, longest: int) -> Iterator[pa.RecordBatch]:
-    """Yield the rows in parts of limited size."""
+    """Yield the rows of a batch in pieces of limited size.
+
+    longest: most bytes of a single row. Raises ValueError for a larger one.
+    """
     n_bytes, n_nested = record_batch.nbytes, sum(map(_count_nested_values, record_batch.columns))
     if n_bytes <= MAX_PIECE_BYTES and n_nested <= MAX_NESTED_VALUES:
         yield record_batch
@@ -119,7 +123,10 @@ def _split_batch(record_batch: pa.RecordBatch, longest: int) -> Iterator[pa.Reco
 
 
 def _count_nested_values(arrow_column: pa.Array) -> int:
-    """Count the values in the lists and structs of a column."""
+    """Count the values in the lists, maps and structs of a column, at every depth.
+
+    Each of them becomes an object of Python in the reader.
+    """
     arrow_type = arrow_column.type
     if isinstance(arrow_column, pa.ExtensionArray):
         return _count_nested_values(arrow_column.storage)

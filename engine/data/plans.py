@@ -63,6 +63,7 @@ def expand_plans(dataset: Dataset, beir_folder: str | Path) -> PlannedDataset:
         if (question_id := str(question_line.get("_id"))) not in question_texts:
             continue
         for hop_number, (step_text, tool_name) in enumerate(_read_steps(question_line, line_number)):
+            # A step that names its own tool would give the answer away.
             if tool_name in dataset.corpus.position and tool_name not in step_text:
                 hop_id = f"{question_id}/{hop_number}"
                 hop_tools[hop_id] = tool_name
@@ -82,7 +83,10 @@ def expand_plans(dataset: Dataset, beir_folder: str | Path) -> PlannedDataset:
 
 
 def _read_steps(question_line: Mapping[str, Any], line_number: int = 0) -> list[tuple[str, str]]:
-    """Return (step, tool) for each step of a line's plan. Raises DataError."""
+    """Read the plan of a question: the text and the tool of each step. Raises DataError.
+
+    line_number: of the question in its file, for the error.
+    """
     metadata = question_line.get("metadata")
     plan_steps = metadata.get("plan", []) if isinstance(metadata, dict) else []
     try:

@@ -140,14 +140,17 @@ def load_dataset(
 
 
 def _find_judged_folder(source_path: Path, qrels: str) -> Path | None:
-    """Return the folder that `qrels` names outside the source, None if there is none."""
+    """Return the folder of queries and judgements that `qrels` names outside the source, None for none."""
     judged_folder = Path(os.path.expanduser(qrels))
     is_inside = not judged_folder.is_absolute() and (source_path / qrels).is_dir()
     return judged_folder if not is_inside and is_present(judged_folder / "queries.jsonl") else None
 
 
 def _filter_documents(dataset: Dataset, allowed_values: Mapping[str, Collection[str]]) -> Dataset:
-    """Select the documents that have an allowed value in every column, with their judgements and aspects."""
+    """Select the documents that have an allowed value in every column, with their judgements and aspects.
+
+    allowed_values: column to its allowed values. Raises DataError for an unknown column, or if no document remains.
+    """
     corpus = dataset.corpus
     row_ids = list(range(len(corpus)))
     for column, values in allowed_values.items():
@@ -174,12 +177,16 @@ def _filter_documents(dataset: Dataset, allowed_values: Mapping[str, Collection[
 
 
 def _take_rows(values: Sequence[str], row_ids: Sequence[int]) -> Sequence[str]:
+    """Select rows of a sequence of texts."""
     # Texts on the disk stay there; a tuple would read them all.
     return values.take(row_ids) if isinstance(values, LineTexts) else tuple(map(values.__getitem__, row_ids))
 
 
 def _omit_judgements(qrels_by_split: Mapping[str, Qrels], omitted_ids: Collection[str]) -> UsableSplits:
-    """Return the splits without judgements of some documents; a split without any other is listed as refused."""
+    """Return the judgements by split, without those of some documents.
+
+    A split that has no others is listed as refused.
+    """
     usable_splits: dict[str, Qrels] = {}
     refused_splits = dict(qrels_by_split.refusals) if isinstance(qrels_by_split, UsableSplits) else {}
     for split, qrels in qrels_by_split.items():
@@ -198,7 +205,11 @@ def _omit_judgements(qrels_by_split: Mapping[str, Qrels], omitted_ids: Collectio
 def _omit_aspects(
     aspects: Mapping[str, Mapping[str, frozenset[str]]] | None, omitted_ids: Set[str]
 ) -> Mapping[str, Mapping[str, frozenset[str]]] | None:
-    """Return the aspects without some documents; those that no other document covers are dropped."""
+    """Return the aspects of each query, without some documents.
+
+    An aspect, one of the meanings of a query, maps to the documents that cover it; one that no remaining document
+    covers is dropped.
+    """
     if aspects is None:
         return None
     remaining_aspects: dict[str, dict[str, frozenset[str]]] = {}
@@ -210,7 +221,10 @@ def _omit_aspects(
 
 
 def _load_file(source: TableFile, columns: Columns | None, read_table: TableReader, progress: Progress) -> Dataset:
-    """Load a table, or vectors alone, as a data set without queries."""
+    """Load a table, or vectors alone, as a data set without queries.
+
+    columns: of the table, None to guess them; read_table: `read_documents` with its options bound.
+    """
     suffix = source.suffix.lower()
     if isinstance(source, Path) and not source.exists():
         raise DataError(f"{source} does not exist; expected {_describe_sources()}")
@@ -230,12 +244,16 @@ def _load_file(source: TableFile, columns: Columns | None, read_table: TableRead
 
 
 def _describe_sources() -> str:
+    """List what can be loaded, for an error message."""
     demo_names = " or ".join(map(repr, DEMO_NAMES))
     return f"{demo_names}, a folder with {_LAYOUT}, {tables.TABLE_KINDS}, or .npy or .npz vectors"
 
 
 def _load_folder(folder_path: Path, qrels: str, read_table: TableReader, progress: Progress) -> Dataset:
-    """Load a folder in BEIR layout."""
+    """Load a folder in BEIR layout, with all that belongs to its corpus.
+
+    qrels: name of its judgement folder; read_table: `read_documents` with its options bound.
+    """
     if not is_present(folder_path / "corpus.jsonl"):
         raise DataError(f"{folder_path} has no corpus.jsonl; expected a folder with {_LAYOUT}")
     # BEIR's columns are fixed. Other fields are loaded only if requested: a line's metadata may give answers away.
@@ -247,7 +265,10 @@ def _load_folder(folder_path: Path, qrels: str, read_table: TableReader, progres
 
 
 def _load_demo(demo_name: str, report_progress: Progress, progress: Progress | None, stop: Stop | None) -> Dataset:
-    """Load a built-in corpus; only "numpy-api" has queries and judgements."""
+    """Load a built-in corpus; only "numpy-api" has queries and judgements.
+
+    report_progress: listener that also checks `stop`; progress, stop: as the caller gave them.
+    """
     from engine.data import demo
 
     is_judged = demo_name == "numpy-api"
@@ -269,9 +290,10 @@ def _add_judged_queries(
     progress: Progress,
     canonical_id: Callable[[str], str] | None = None,
 ) -> Dataset:
-    """Give a data set the queries of a folder, with their judgements by split.
+    """Return a data set with the queries of a folder, and with their judgements by split.
 
-    canonical_id: the id of a function's document by any of its names; KeyError for an unknown name.
+    canonical_id: function from any name of a documented function to its document's id, KeyError for an unknown name;
+    None if documents are judged by their ids.
     """
     queries, query_notices = _load_queries(folder_path / "queries.jsonl", read_table)
     graded_splits, split_notices = _load_splits(folder_path, qrels_name, progress)
@@ -295,7 +317,7 @@ def _add_judged_queries(
 
 
 def _merge_names(judgements: JudgementTable, canonical_id: Callable[[str], str]) -> tuple[JudgementTable, list[str]]:
-    """Return judgements by document id, and the names of unknown functions.
+    """Replace names of functions by document ids in judgements; return them, and the unknown names.
 
     Several names of one function count once, with their largest grade.
     """
@@ -323,7 +345,7 @@ def _load_corpus(table_file: TableFile, corpus_name: str, columns: Columns | Non
 
 
 def _check_texts(corpus: Corpus) -> Notices:
-    """Return notices for documents without words and for copies of earlier documents."""
+    """Return notices of documents without text, and of copies of earlier documents."""
     seen_digests: set[bytes] = set()
     empty_ids, copied_ids = [], []
     # One passage at a time, compared by digest: a set of passages would hold a large corpus in memory twice.
@@ -340,6 +362,7 @@ def _check_texts(corpus: Corpus) -> Notices:
 
 
 def _load_queries(queries_path: Path, read_table: TableReader) -> tuple[Queries, Notices]:
+    """Load the queries of a file, with notices; none if the file does not exist."""
     if not is_present(queries_path):
         return Queries((), ()), ()
     query_table = read_table(queries_path, Columns(id="_id", text="text"))
@@ -349,7 +372,11 @@ def _load_queries(queries_path: Path, read_table: TableReader) -> tuple[Queries,
 
 
 def _load_splits(folder_path: Path, qrels_name: str, progress: Progress) -> tuple[dict[str, JudgementTable], Notices]:
-    """Read the judgements of a folder by split; a data set without the default folder has none."""
+    """Read the judgements of a folder, by split, with notices of repeated ones.
+
+    qrels_name: the subfolder that holds a file for each split. If it is missing there are no judgements, or a DataError
+    if it is not the default one.
+    """
     qrels_names = sorted({split_path.parent.name for split_path in folder_path.glob("*/*.tsv")})
     if qrels_name not in qrels_names and qrels_name != "qrels":
         raise DataError(f"{folder_path} has no judgements {qrels_name!r}; it has {', '.join(qrels_names) or 'none'}")
@@ -367,9 +394,10 @@ def _load_splits(folder_path: Path, qrels_name: str, progress: Progress) -> tupl
 
 
 def _read_judgements(path: Path, key_columns: tuple[str, ...], progress: Progress) -> tuple[JudgementTable, Notices]:
-    """Read judgements by `key_columns`, corpus-id and score; or TREC's query, 0, document, grade.
+    """Read a file of judgements: fields `key_columns`, corpus-id and score; return them with notices.
 
-    The header may be missing. Quotes are ordinary characters.
+    With one key column, TREC's own format of four fields, query, 0, document and grade, is recognised too. The header
+    may be missing. Quotes are ordinary characters.
     """
     judgements: JudgementTable = {}
     repeated_pairs: list[str] = []
@@ -394,6 +422,7 @@ def _read_judgements(path: Path, key_columns: tuple[str, ...], progress: Progres
         grade_match = _GRADE_PATTERN.fullmatch(fields[-1].strip())
         if grade_match is None:
             raise DataError(f"{file_label} line {line_number}: the score must be a whole number; found {fields[-1]!r}")
+        # In both formats the document is the last field but one.
         grade, doc_id = int(grade_match[1]), fields[-2]
         document_grades = judgements.setdefault(tuple(fields[: len(key_columns)]), {})
         if doc_id in document_grades:
@@ -409,7 +438,11 @@ def _read_judgements(path: Path, key_columns: tuple[str, ...], progress: Progres
 
 
 def _add_aspects(dataset: Dataset, aspects_path: Path, progress: Progress) -> Dataset:
-    """Give a data set the documents that cover each aspect of a query, unless the file is absent or unusable."""
+    """Give a data set the documents that cover each aspect of a query.
+
+    Aspects are the meanings of a query, or the parts of its answer. If the file is absent there are none; if it is
+    unusable a notice says so.
+    """
     if not is_present(aspects_path):
         return dataset
     judgements, repeat_notices = _read_judgements(aspects_path, ("query-id", "aspect-id"), progress)
@@ -425,14 +458,20 @@ def _add_aspects(dataset: Dataset, aspects_path: Path, progress: Progress) -> Da
 
 
 def _check_lengths(embeddings: Embeddings) -> Notices:
-    """Return a notice if rows are not of unit length: λ then weighs inner products, not cosines."""
+    """Return a notice of rows that are not of unit length.
+
+    For them relevance is an inner product and not a cosine, which changes the meaning of its weight.
+    """
     unscaled_rows = ((embeddings.vectors.norm(dim=1) - 1).abs() > 0.01).nonzero().flatten().tolist()
     length_remark = "vectors are not of unit length: relevance is their inner product with the query, not the cosine"
     return Notice.for_ids(length_remark, map(embeddings.ids.__getitem__, unscaled_rows))
 
 
 def _add_vectors(dataset: Dataset, folder_path: Path, progress: Progress) -> Dataset:
-    """Give a data set the vectors in its folder, in the order of its corpus."""
+    """Give a data set the vectors in its folder, in the order of its corpus, if there are any.
+
+    Raises DataError if they do not fit the documents.
+    """
     candidates = (folder_path / f"vectors{suffix}" for suffix in vectors.VECTOR_SUFFIXES)
     vectors_path = next(filter(is_present, candidates), None)
     if vectors_path is None:
@@ -454,7 +493,7 @@ def _add_vectors(dataset: Dataset, folder_path: Path, progress: Progress) -> Dat
 
 
 def _check_ids(file_label: str, judgements: JudgementTable, dataset: Dataset) -> Notices:
-    """Return notices for judged documents and queries that the data set lacks; they stay judged."""
+    """Return notices of judged documents and queries that the data set does not have; they stay judged."""
     judged_documents = dict.fromkeys(chain.from_iterable(judgements.values()))
     judged_queries = dict.fromkeys(map(itemgetter(0), judgements))
     unknown_documents = filterfalse(dataset.corpus.position.__contains__, judged_documents)
@@ -464,8 +503,14 @@ def _check_ids(file_label: str, judgements: JudgementTable, dataset: Dataset) ->
 
 
 def _explain_unusable(label: str, judgements: JudgementTable, dataset: Dataset) -> str | None:
-    """Return the reason why nothing can be measured over a judgement file, None if something can."""
+    """Return the reason why a file of judgements cannot be measured with, None if it can.
+
+    label: name of the file. Too many relevant documents missing from the corpus show that the two do not belong
+    together.
+    """
+    # Judgements of queries that the data set lacks do not count here.
     known_queries, corpus = dataset.queries.position, dataset.corpus
+    # A key is a query's id, or that id and an aspect.
     query_grades = [grades for (query_id, *_aspect), grades in judgements.items() if query_id in known_queries]
     if not judgements:
         return f"{label} judges nothing"

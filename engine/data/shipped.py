@@ -53,7 +53,10 @@ def shipped_vectors(weights: str, role: str, prompt: str, texts: Sequence[str]) 
 
 @cache
 def _index_rows(vectors_path: Path, weights: str) -> dict[bytes, int]:
-    """Return the row of each text's vector by its digest; empty for other weights or without the file."""
+    """Map the digest of each text to the row of its vector in the file.
+
+    weights: digest of the encoder; the map is empty if the file has vectors of another one, or does not exist.
+    """
     try:
         with safe_open(vectors_path, "pt") as tensors:
             if (tensors.metadata() or {}).get(WEIGHTS_FIELD) != weights:
@@ -65,6 +68,6 @@ def _index_rows(vectors_path: Path, weights: str) -> dict[bytes, int]:
 
 
 def pack_vectors(digests: Iterable[bytes], vectors: Tensor) -> dict[str, Tensor]:
-    """Return the tensors of the file."""
+    """Return the tensors of a file of shipped vectors: digests of texts, and their vectors as float16."""
     digest_rows = torch.tensor([list(digest) for digest in digests], dtype=torch.uint8)
     return {DIGESTS_TENSOR: digest_rows, VECTORS_TENSOR: vectors.half()}

@@ -60,6 +60,7 @@ def measure_sizes(dataset: Dataset) -> DataSizes:
     for split, qrels in dataset.qrels.items():
         relevant_sets[split] = list(map(qrels.relevant, qrels.grades))
     split_sizes = []
+    # Queries without a relevant document have an empty set, which counts neither as answerable nor as shared.
     for split, split_sets in relevant_sets.items():
         other_splits = (other_sets for other_split, other_sets in relevant_sets.items() if other_split != split)
         other_sets = set(filter(None, chain.from_iterable(other_splits)))

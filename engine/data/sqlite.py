@@ -55,11 +55,16 @@ def connect_database(database_path: Path, mode: Literal["rw", "rwc"] = "rwc") ->
 
 
 def _open_connection(database_path: Path, mode: str) -> sqlite3.Connection:
+    """Connect to a database; mode: that of SQLite's URI, such as "ro" for reading.
+
+    Raises DataError if it holds more than plain tables: the contents of views and the like are computed, perhaps
+    without end.
+    """
     connection = sqlite3.connect(
         f"{database_path.absolute().as_uri()}?mode={mode}", uri=True, timeout=BUSY_TIMEOUT_SECONDS, isolation_level=None
     )
     try:
-        if computed := connection.execute(_COMPUTED_OBJECTS_QUERY).fetchone():  # only now is the file looked at
+        if computed := connection.execute(_COMPUTED_OBJECTS_QUERY).fetchone():  # the first query opens the file
             cause = f"it holds {computed[0]!r:.80}, which computes what it shows"
             raise DataError(f"{database_path} is of another version of Frontier, or of another program: {cause}")
     except BaseException:

@@ -114,7 +114,10 @@ class Documents(NamedTuple):
 
 
 def preview_table(table_file: str | TableFile, max_rows: int = _MAX_HEAD_ROWS, separator: str | None = None) -> Preview:
-    """Return columns, first rows and guessed roles: by usual names, else by long texts. Raises DataError."""
+    """Read the first rows of a table and guess the roles of its columns. Raises DataError.
+
+    A role is guessed by usual names, else that of texts by their length. separator: of a CSV file, None to guess it.
+    """
     table_file = Path(table_file) if isinstance(table_file, str) else table_file
     column_names, records, total_rows = _open_table(table_file, separator=separator, max_rows=max_rows + 1)
     if not column_names:
@@ -206,6 +209,7 @@ class _Passages:
     """
 
     def __init__(self, table_file: TableFile, columns: Columns) -> None:
+        """Decide by the size of the file if texts stay on the disk."""
         path = self.table_path = table_file.path if isinstance(table_file, HeldFile) else table_file
         self.table_columns = columns
         self.texts: list[str] = []
@@ -217,13 +221,17 @@ class _Passages:
         self._titled = False
 
     def add_passage(self, document_text: str, title: str) -> None:
+        """Add text and title of the next row; if texts stay on the disk, only note if any row has a title."""
         self._titled = self._titled or bool(title)
         if self.line_ends is None:
             self.texts.append(document_text)
             self.titles.append(title)
 
     def take_passages(self, row_numbers: Sequence[int], row_ids: Sequence[int]) -> tuple[Sequence[str], Sequence[str]]:
-        """Return texts and titles of some rows; row_numbers: the line number of each row, from 1."""
+        """Return texts and titles of some of the rows that were added.
+
+        row_numbers: the line of each added row in the file, from 1; row_ids: the chosen rows, from 0.
+        """
         if self.line_ends is None:
             return tuple(map(self.texts.__getitem__, row_ids)), tuple(map(self.titles.__getitem__, row_ids))
         # Line i, counted from 1, lies between the ends of lines i - 1 and i.
@@ -236,7 +244,10 @@ class _Passages:
 
 
 def _read_metadata_value(record: Mapping[str, Any], column_name: str) -> str | None:
-    """Return a column's value in a row or in its object "metadata", as in BEIR; None if neither has it."""
+    """Return the value of a column in a row as text; None if the row does not have it.
+
+    As in BEIR, the value may also stand in the row's object "metadata".
+    """
     value, metadata_object = record.get(column_name, _ABSENT), record.get("metadata")
     if value is _ABSENT and type(metadata_object) is dict:
         value = metadata_object.get(column_name, _ABSENT)
@@ -246,7 +257,11 @@ def _read_metadata_value(record: Mapping[str, Any], column_name: str) -> str | N
 def _resolve_repeated_ids(
     table_file: TableFile, ids: list[str], row_numbers: Sequence[int], repeated_rule: str
 ) -> tuple[list[str], Sequence[int], tuple[Notice, ...]]:
-    """Return ids without repetition, their rows, and a notice about the repeated ones."""
+    """Treat repeated ids by a rule of REPEATED_ID_RULES.
+
+    Returns distinct ids, the row of each in the file (from 0), and notices of the repeated ones. Raises RepeatedIdError
+    if the rule is to refuse them.
+    """
     first_rows: dict[str, int] = {}
     repeated_rows = [row_id for row_id, doc_id in enumerate(ids) if first_rows.setdefault(doc_id, row_id) != row_id]
     if not repeated_rows:
@@ -277,9 +292,9 @@ def _resolve_repeated_ids(
 
 
 def parse_id(id_value: Any, location: str, column_name: str = "id") -> str:
-    """Return an id as text; whole numbers in decimal.
+    """Return an id as text, a whole number in decimal.
 
-    Raises DataError for other types, naming `location`.
+    location: file and row, for the error. Raises DataError for any other type.
     """
     if isinstance(id_value, str | int) and not isinstance(id_value, bool) and id_value != "":
         return str(id_value)
@@ -288,7 +303,10 @@ def parse_id(id_value: Any, location: str, column_name: str = "id") -> str:
 
 
 def _parse_text(value: Any, column_name: str, table_file: TableFile, row_number: int, record: Mapping[str, Any]) -> str:
-    """Return a cell as text, null as an empty one. Raises DataError for missing cells and other types."""
+    """Return a cell as text, null as an empty one. Raises DataError for missing cells and other types.
+
+    column_name, table_file, row_number, record: locate the cell in the error.
+    """
     if value is None:
         return ""
     if isinstance(value, int) and not isinstance(value, bool):
@@ -301,6 +319,7 @@ def _parse_text(value: Any, column_name: str, table_file: TableFile, row_number:
 
 
 def _describe_value(value: Any) -> str:
+    """Describe a value in an error message."""
     return "an empty text" if value == "" else f"{_format_value(value)[:80]} ({type(value).__name__})"
 
 
@@ -311,7 +330,7 @@ def guess_separator(table_file: TableFile) -> str:
 
 
 def _take_first_lines(line_texts_: Iterable[str]) -> list[str]:
-    """Return as many lines as a separator is guessed from."""
+    """Return the first lines of a file, enough to guess its separator."""
     head_lines: list[str] = []
     for line_text in islice(line_texts_, _MAX_HEAD_ROWS):
         head_lines.append(line_text)
@@ -321,6 +340,7 @@ def _take_first_lines(line_texts_: Iterable[str]) -> list[str]:
 
 
 def _guess_delimiter(head_lines: Sequence[str]) -> str:
+    """Guess the column separator: the only one in the header, else the guess of csv.Sniffer."""
     present_separators = [separator for separator in CSV_SEPARATORS if head_lines and separator in head_lines[0]]
     if len(present_separators) < 2:
         return (present_separators or CSV_SEPARATORS)[0]
@@ -338,10 +358,11 @@ def _open_table(
     line_ends: "array[int] | None" = None,
     max_rows: int | None = None,
 ) -> tuple[list[str], NumberedRows, int | None]:
-    """Return the column names of a table, its rows, and its declared number of rows, None if undeclared.
+    """Open a table; return its column names, its rows, and its number of rows.
 
-    columns: those that are required, and the only ones that need be read; line_ends: receives the ends of the lines of
-    a JSON Lines file, as of `read_lines`; max_rows: the most rows to read, None for all
+    The number is None if the file does not declare it. columns: those that are required, and the only ones that need be
+    read; line_ends: receives the offsets of the ends of the lines of a JSON Lines file; max_rows: the most rows to
+    read, None for all.
     """
     required_names = list(dict.fromkeys(columns.required)) if columns else None
     file_suffix, total_rows = _lower_suffix(table_file), None
@@ -377,6 +398,7 @@ def _open_table(
 
 
 def _read_csv_rows(table_file: TableFile, progress: Progress, separator: str | None) -> NumberedFields:
+    """Yield line number and fields of each row of a CSV file; separator: None to guess it."""
     # The default limit of the csv module is 131,072 characters; a book chapter is longer.
     csv.field_size_limit(2**31 - 1)
     first_line, n_characters, n_parts = 1, 0, 0
@@ -417,6 +439,7 @@ def _read_csv_rows(table_file: TableFile, progress: Progress, separator: str | N
 
 
 def _read_tsv_rows(table_file: TableFile, progress: Progress) -> NumberedFields:
+    """Yield line number and fields of each row of a TSV file; blank lines are skipped."""
     for row_number, line_text in read_lines(table_file, progress):
         if line_text := line_text.removesuffix("\n").removesuffix("\r"):
             if len(line_text) > _LONG_LINE_CHARS:
@@ -425,7 +448,10 @@ def _read_tsv_rows(table_file: TableFile, progress: Progress) -> NumberedFields:
 
 
 def _check_line_parts(table_file: TableFile, row_number: int, line_text: str, counted_marks: str) -> None:
-    """Raise DataError for a long line that would become far too many values."""
+    """Raise DataError for a long line that would become far too many values in memory.
+
+    counted_marks: characters each of which may begin a further value.
+    """
     if (n_parts := sum(map(line_text.count, counted_marks))) > _MAX_LINE_PARTS:
         raise DataError(
             f"{table_file.name} line {row_number} has {len(line_text):,} characters with {n_parts:,} of "
@@ -434,12 +460,13 @@ def _check_line_parts(table_file: TableFile, row_number: int, line_text: str, co
 
 
 def _split_header(table_file: TableFile, numbered_rows: NumberedFields) -> tuple[list[str], NumberedRows]:
-    """Return the column names of the first row, and the other rows as mappings."""
+    """Take the column names from the first row; return them, and the other rows as mappings."""
     _, column_names = next(numbered_rows, (0, None))
     if column_names is None:
         raise DataError(f"{table_file.name} is empty; its first line must name the columns")
 
     def records() -> NumberedRows:
+        """Yield line number and values by column of each row. Raises DataError for a wrong number of fields."""
         for row_number, fields in numbered_rows:
             if len(fields) != len(column_names):
                 cause = f"expected {len(column_names)} fields, found {len(fields)}"
@@ -482,7 +509,10 @@ def read_json_rows(
 
 
 def _build_json_object(key_value_pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Build a JSON object. Raises ValueError for a repeated key: either value may be meant."""
+    """Build an object from its keys and values.
+
+    Raises ValueError for a repeated key, as it is unknown which of the values is meant.
+    """
     record = dict(key_value_pairs)
     if len(record) < len(key_value_pairs):
         ((object_key, _),) = Counter(map(itemgetter(0), key_value_pairs)).most_common(1)
@@ -494,11 +524,12 @@ _decode_json = json.JSONDecoder(object_pairs_hook=_build_json_object).decode
 
 
 def _guess_columns(column_names: list[str], head_rows: list[dict[str, str]]) -> Columns:
-    """Guess the columns of ids, texts and titles by their names, else by the first rows."""
+    """Guess which columns hold ids, texts and titles: by usual names, else by the first rows."""
     # Of two columns with one normalized name the earlier is taken.
     column_of = {_normalize_name(column_name): column_name for column_name in reversed(column_names)}
 
     def find_column(usual_names: Iterable[str]) -> str | None:
+        """Return the column with the first usual name that occurs; None if none does."""
         return next(filter(None, map(column_of.get, usual_names)), None)
 
     id_column, text_column, title_column = find_column(ID_NAMES), find_column(TEXT_NAMES), find_column(TITLE_NAMES)
@@ -522,14 +553,17 @@ def _normalize_name(column_name: str) -> str:
 
 
 def _is_quoted(text: str) -> bool:
+    """Return True if a text stands in double quotes, as a field of a CSV file does."""
     return len(text) > 1 and text[0] == text[-1] == '"' and '"' not in text[1:-1].replace('""', "")
 
 
 def _locate_row(table_file: TableFile, row_number: int) -> str:
+    """Return file and row, for an error message."""
     return f"{table_file.name} {'row' if _lower_suffix(table_file) == '.parquet' else 'line'} {row_number}"
 
 
 def _format_value(value: Any) -> str:
+    """Return a value of any type as text: None as an empty one, lists and objects as JSON."""
     if value is None or isinstance(value, str):
         return value or ""
     if isinstance(value, bytes):

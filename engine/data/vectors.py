@@ -93,7 +93,7 @@ def read_vectors(
     normalize: bool = False,
     progress: Progress = SILENT_PROGRESS,
 ) -> tuple[Embeddings, tuple[Notice, ...]]:
-    """Load vectors as `load_vectors` does, with a notice if no ids came with them."""
+    """Load vectors as `load_vectors` does; return them, and a notice if no ids came with them."""
     path = Path(path)
     raw_matrix, archived_ids = _open_arrays(path)
     if ids is None:
@@ -120,12 +120,16 @@ def read_vectors(
         repeated_ids = [doc_id for doc_id, n_occurrences in Counter(doc_ids).items() if n_occurrences > 1]
         raise DataError(f"{path.name}: {_format_ids('occur more than once', repeated_ids)}")
     matrix_rows = _convert_to_float32(path, raw_matrix, doc_ids, normalize, progress)
+    # The embeddings remember their file only if they are its pages, not a converted copy.
     mapped_path = path if matrix_rows is raw_matrix and isinstance(raw_matrix, np.memmap) else None
     return Embeddings(doc_ids, torch.from_numpy(matrix_rows)).with_file(mapped_path), notices
 
 
 def align_vectors(embeddings: Embeddings, ids: tuple[str, ...], path: Path) -> Embeddings:
-    """Reorder rows to the order of `ids`. Raises DataError if both do not name the same documents."""
+    """Reorder the rows of embeddings to the order of `ids`; path: their file, for errors.
+
+    Raises DataError if embeddings and ids do not name the same documents.
+    """
     if embeddings.ids == ids:
         return embeddings
     position = embeddings.position
@@ -157,11 +161,15 @@ class _ArrayHeader:
         return self.n_numbers * self.dtype.itemsize
 
     def reshape_numbers(self, numbers: np.ndarray) -> np.ndarray:
+        """Return a flat array in the shape and the memory order that the header declares."""
         return numbers.reshape(self.shape[::-1]).T if self.is_column_major else numbers.reshape(self.shape)
 
 
 def _open_arrays(path: Path) -> tuple[np.ndarray, Sequence[Any] | None]:
-    """Return the matrix, mapped from the disk if possible, and the ids in the file."""
+    """Open a file of vectors; return the matrix, and the ids in the file.
+
+    The matrix is mapped from the disk if possible. The ids are None for a .npy file, or an archive without them.
+    """
     if not is_present(path):
         raise DataError(f"{path} does not exist; expected a .npy or .npz file of vectors")
     try:
@@ -199,6 +207,7 @@ class _BoundedFile(io.RawIOBase):
         return self._file.tell()
 
     def read(self, n_bytes: int = -1) -> bytes:
+        """Read up to `n_bytes`, all for −1. Raises ValueError for more than a directory can need."""
         # One byte more than the limit tells a longer directory from one that just fits.
         is_limited = 0 <= n_bytes <= _MAX_READ_BYTES
         read_part = self._file.read(n_bytes if is_limited else _MAX_READ_BYTES + 1)
@@ -208,9 +217,10 @@ class _BoundedFile(io.RawIOBase):
 
 
 def _read_header(path: Path, array_file: IO[bytes], description: str) -> _ArrayHeader:
-    """Read the header of an array.
+    """Read the header of an array at the file's position.
 
-    Raises DataError for arrays without plain values, and the errors in `_READ_ERRORS`.
+    path, description: name the file and the array in errors. Raises DataError for pickled objects and unreadable
+    headers, and the errors in `_READ_ERRORS`.
     """
     magic_bytes = array_file.read(8)
     if magic_bytes[:1] == b"\x80" and magic_bytes[1:2] in b"\x02\x03\x04\x05":
@@ -235,7 +245,10 @@ def _read_header(path: Path, array_file: IO[bytes], description: str) -> _ArrayH
 
 
 def _check_matrix_header(path: Path, header: _ArrayHeader, available_bytes: int) -> _ArrayHeader:
-    """Return the header if it is a numeric matrix of the stated size. Raises DataError."""
+    """Return the header if it declares a numeric matrix that fills the file. Raises DataError.
+
+    available_bytes: size of the file.
+    """
     if len(header.shape) != 2 or 0 in header.shape:
         raise DataError(
             f"{path.name}: expected a matrix with a row for each document, (n, d); found shape {header.shape}"
@@ -246,6 +259,7 @@ def _check_matrix_header(path: Path, header: _ArrayHeader, available_bytes: int)
 
 
 def _check_size(path: Path, header: _ArrayHeader, available_bytes: int) -> _ArrayHeader:
+    """Return the header if the file has exactly the bytes that it declares. Raises DataError."""
     if difference := available_bytes - header.data_offset - header.n_bytes:
         description = f"{difference:,} bytes behind" if difference > 0 else f"{-difference:,} bytes less than"
         raise DataError(
@@ -256,7 +270,10 @@ def _check_size(path: Path, header: _ArrayHeader, available_bytes: int) -> _Arra
 
 
 def _unpack_archive(path: Path, archive: zipfile.ZipFile, on_disk: int) -> tuple[np.ndarray, Sequence[Any] | None]:
-    """Return matrix and ids of a .npz file; sizes are checked before anything is unpacked."""
+    """Unpack matrix and ids of a .npz file; ids are None if it has none.
+
+    on_disk: bytes of the archive, to which the unpacked size is compared before anything is unpacked. Raises DataError.
+    """
     members: dict[str, zipfile.ZipInfo] = {}
     for member_info in archive.infolist():
         file_name = member_info.filename
@@ -287,6 +304,7 @@ def _unpack_archive(path: Path, archive: zipfile.ZipFile, on_disk: int) -> tuple
 
 
 def _read_member_header(path: Path, archive: zipfile.ZipFile, member_info: zipfile.ZipInfo) -> _ArrayHeader:
+    """Read the header of one array in a .npz file. Raises DataError for an unusual compression."""
     if member_info.compress_type not in _ZIP_METHODS:
         raise DataError(f"{path.name}: {member_info.filename} is packed as np.savez does not; save it with np.savez")
     with archive.open(member_info) as member_file:
@@ -294,6 +312,7 @@ def _read_member_header(path: Path, archive: zipfile.ZipFile, member_info: zipfi
 
 
 def _find_matrix_name(path: Path, headers: Mapping[str, _ArrayHeader]) -> str:
+    """Return the name of the matrix in an archive: "vectors", else its only 2-D array. Raises DataError."""
     if "vectors" in headers:
         return "vectors"
     shapes = {array_name: header.shape for array_name, header in headers.items() if array_name != "ids"}
@@ -305,7 +324,10 @@ def _find_matrix_name(path: Path, headers: Mapping[str, _ArrayHeader]) -> str:
 
 
 def _read_array(archive: zipfile.ZipFile, member_info: zipfile.ZipInfo, header: _ArrayHeader) -> np.ndarray:
-    """Read an array of a .npz file in its stated size. Raises EOFError if it ends earlier."""
+    """Read an array of a .npz file in the size that its header declares.
+
+    Raises EOFError if the data end earlier.
+    """
     numbers = np.empty(header.n_numbers, header.dtype)
     target_bytes = numbers.view(np.uint8)
     with archive.open(member_info) as member_file:
@@ -324,7 +346,11 @@ def _read_array(archive: zipfile.ZipFile, member_info: zipfile.ZipInfo, header: 
 def _convert_to_float32(
     path: Path, raw_matrix: np.ndarray, ids: tuple[str, ...], normalize: bool, progress: Progress
 ) -> np.ndarray:
-    """Return (n, d) contiguous float32 rows, checked block by block; a suitable mapped file is not copied."""
+    """Return the matrix as (n, d) contiguous float32 rows, after a check of every block.
+
+    A mapped file that is float32 already is returned as it is, without a copy. Raises DataError that names the first
+    rows with numbers that are not finite, too large, or without a length to scale.
+    """
     n_rows = len(raw_matrix)
     # Scaling a mapped file in place would copy its pages into memory anyway, so scaled rows get a matrix.
     flags = raw_matrix.flags
@@ -366,13 +392,16 @@ def _convert_to_float32(
 
 
 def _unreadable_error(path: Path, cause: str) -> DataError:
+    """Return the error for a file that is no readable NumPy file."""
     return DataError(f"{path.name} is not a readable NumPy file: {cause}")
 
 
 def _describe_mismatch(path: Path, n_rows: int, n_ids: str) -> str:
+    """Describe different numbers of rows and ids in an error message."""
     return f"{path.name} has {n_rows} rows but {n_ids} ids; one id is needed for each row"
 
 
 def _format_ids(description: str, ids: Sequence[str]) -> str:
+    """Describe some ids in an error message: their number and the first of them."""
     first = f" (first: {', '.join(map(repr, ids[:5]))})" if ids else ""
     return f"{len(ids)} ids {description}{first}"

@@ -22,7 +22,7 @@ POINTS = Whole(20, "points", 1, 1000, name="points", help="At how many moments t
 
 
 def beginning(session: Session, probes: Embeddings | None = None, qrels: Qrels | None = None) -> DriftBaseline:
-    """The baseline that a session's drift is measured against.
+    """Build the baseline that a feedback session's drift is measured against: its first embeddings.
 
     probes: queries whose answers are followed; qrels: their judgements, for the confidence.
     """
@@ -33,13 +33,16 @@ def beginning(session: Session, probes: Embeddings | None = None, qrels: Qrels |
 
 
 def standing(session: Session, start: DriftBaseline) -> Drift:
-    """Drift of a session now; its step is the position in the log."""
+    """Measure the drift of a feedback session now; its step is the position in the log.
+
+    start: the session's baseline
+    """
     success = smoothed([event.good for event in session.effective_events])
     return drift(start, session.vectors, session.position, success=success, ball=session.preset.ball)
 
 
 def moments(position: int, points: int = POINTS.default) -> tuple[int, ...]:
-    """Positions in a log from 0 to the last, evenly apart, at most points + 1 of them."""
+    """Return at most points + 1 positions in a log, evenly spaced from 0 to `position`."""
     points = POINTS.check(points)
     return tuple(np.unique(np.rint(np.linspace(0, position, points + 1)).astype(int)).tolist())
 
@@ -53,7 +56,7 @@ def history(
     stop: Stop | None = None,
     seen: Callable[[Drift], None] | None = None,
 ) -> tuple[Drift, ...]:
-    """Drift of a session at positions of its log, by default at 21 from the first to the last.
+    """Measure a session's drift at positions of its log, by default at 21 from the first to the last.
 
     Undone feedback counts until it was undone. seen: called with every drift. Raises ParamError for a position outside
     the log, Cancelled.
@@ -74,7 +77,7 @@ def measured(
     stop: Stop | None = None,
     seen: Callable[[RoundMetrics], None] | None = None,
 ) -> tuple[RoundMetrics, ...]:
-    """Metrics of decoders on judged queries at positions of a session's log, and the drift there.
+    """Measure decoders on judged queries, and drift, at positions of a session's log.
 
     start: `beginning` of the session; steps, seen: as `history` has them. Raises ParamError, DataError, Cancelled.
     """
@@ -98,7 +101,11 @@ def _at_steps(
     stop: Stop | None,
     seen: Callable[[StepResult], None] | None,
 ) -> tuple[StepResult, ...]:
-    """Measure a session at positions of its log."""
+    """Measure a session at positions of its log, `moments` of it where steps is None.
+
+    measure_step: called with a position and the session as it was there; seen: called with each result. Raises
+    Cancelled once stop is set.
+    """
     steps = moments(session.position) if steps is None else tuple(steps)
     results: list[StepResult] = []
     for n_done, step in enumerate(steps):

@@ -149,6 +149,7 @@ class Drift:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "Drift":
+        """Return the Drift that `as_json` made values of."""
         movers = tuple(Mover(int(row), float(distance)) for row, distance in values["movers"])
         return cls(**{**values, "movers": movers})
 
@@ -165,15 +166,18 @@ class DriftBaseline:
 
     @cached_property
     def answers(self) -> np.ndarray:
+        """(P, 10) the first results of each probe query at the start."""
         assert self.probes is not None
         return answers(self.vectors, self.probes)
 
     @cached_property
     def hubs(self) -> float:
+        """Gini coefficient at the start of how often documents are among the first results."""
         return compute_gini(count_answers(self.answers, len(self.vectors)))
 
     @cached_property
     def near(self) -> np.ndarray:
+        """(w, 10) the nearest neighbours of each watched row at the start."""
         return find_nearest_rows(self.vectors, self.watched)
 
 
@@ -185,7 +189,7 @@ def origin(
     temperature: float = 1.0,
     seed: int = 0,
 ) -> DriftBaseline:
-    """The baseline of drift.
+    """Build the baseline that drift is measured against, from the embeddings at the start.
 
     vectors: (n, d) Θ₁; probes: (P, d) queries whose answers are followed; right: per probe the rows judged right, for
     the confidence; temperature: τ. seed: of the sample of documents whose neighbourhoods are followed. Raises DataError
@@ -214,7 +218,7 @@ def origin(
 
 
 def sampled_rows(n_rows: int, max_rows: int | None, seed: int | Sequence[int]) -> np.ndarray:
-    """All rows below `n_rows`, or a seeded sample of at most so many; rising."""
+    """Return all rows below `n_rows`, or a seeded sample of at most `max_rows`, ascending."""
     if max_rows is None or n_rows <= max_rows:
         return np.arange(n_rows)
     return np.sort(np.random.default_rng(seed).choice(n_rows, max_rows, replace=False))
@@ -223,7 +227,7 @@ def sampled_rows(n_rows: int, max_rows: int | None, seed: int | Sequence[int]) -
 def drift(
     start: DriftBaseline, vectors: Any, step: int = 0, *, success: float | None = None, ball: bool = True
 ) -> Drift:
-    """Drift of embeddings from their start.
+    """Measure how far embeddings have drifted from their start, and what that did to answers.
 
     vectors: (n, d) Θ_t, the rows of Θ₁; step: how many events led there; success: of recent feedback (`smoothed`);
     ball: whether the session keeps rows in the unit ball. Raises DataError.
@@ -261,7 +265,10 @@ def drift(
 
 
 def measure_movement(start_vectors: np.ndarray, current_vectors: np.ndarray) -> tuple[np.ndarray, float]:
-    """(n,) |d_i − mean d|, how far each row of D = Θ_t − Θ₁ moved beyond the common shift, and |mean d|."""
+    """Return how far each row moved beyond the shift common to all, (n,), and the length of that shift.
+
+    With displacements D = Θ_t − Θ₁ these are |d_i − mean d| and |mean d|.
+    """
     displacements = current_vectors - start_vectors
     # Rankings by inner product do not change if all rows move alike.
     common_shift = displacements.mean(0)
@@ -269,13 +276,15 @@ def measure_movement(start_vectors: np.ndarray, current_vectors: np.ndarray) -> 
 
 
 def answers(vectors: np.ndarray, probes: torch.Tensor) -> np.ndarray:
-    """(P, min(10, n)) the most relevant rows for each probe, best first; ties go to the lower row."""
+    """Return the most relevant rows for each probe query, best first, (P, min(10, n)); ties by row."""
     return select("top_k", torch.from_numpy(vectors), probes, k=min(DEPTH, len(vectors))).index.numpy()
 
 
 def find_nearest_rows(vectors: np.ndarray, watched_rows: np.ndarray) -> np.ndarray:
-    """(w, min(10, n − 1)) for each watched row the nearest others by Euclidean distance, which a common shift leaves
-    alone; on unit rows they are the nearest by cosine."""
+    """Return each watched row's nearest other rows by Euclidean distance, (w, min(10, n − 1)).
+
+    A shift common to all rows leaves the distances alone; on unit rows the nearest are those by cosine.
+    """
     centred_vectors = vectors - vectors.mean(0)
     # |a − b|² falls as a·b − |b|²/2 rises: one product finds the nearest.
     extended_vectors = np.column_stack([centred_vectors, -0.5 * (centred_vectors**2).sum(1)])
@@ -291,12 +300,12 @@ def find_nearest_rows(vectors: np.ndarray, watched_rows: np.ndarray) -> np.ndarr
 
 
 def shared(then: np.ndarray, now: np.ndarray) -> np.ndarray:
-    """(P,) the share of the rows that two lists, (P, k), have in common."""
+    """Return (P,) the share of rows that two lists, (P, k) each, have in common."""
     return np.asarray((then[:, :, None] == now[:, None, :]).sum((1, 2)) / max(1, then.shape[1]))
 
 
 def compute_jaccard(then: np.ndarray, now: np.ndarray) -> np.ndarray:
-    """(m,) |common| / |either| of two sets of k rows each, (m, k); 1 for empty ones."""
+    """Return (m,) |common| / |either| of two sets of k rows each, (m, k); 1 for empty ones."""
     if not then.shape[1]:
         return np.ones(len(then))
     n_common = (then[:, :, None] == now[:, None, :]).sum((1, 2))
@@ -304,7 +313,11 @@ def compute_jaccard(then: np.ndarray, now: np.ndarray) -> np.ndarray:
 
 
 def compute_rank_overlap(then: np.ndarray, now: np.ndarray, persistence: float = PERSISTENCE) -> np.ndarray:
-    """(P,) rank-biased overlap of lists of k distinct rows, extrapolated (Webber et al. 2010, eq. 23)."""
+    """Return (P,) the rank-biased overlap of two lists of k distinct rows, (P, k): 1 for equal ones.
+
+    It is extrapolated beyond k (Webber et al. 2010, eq. 23); persistence: weight of each rank, relative to the one
+    before
+    """
     k = then.shape[1]
     # Entry (i, j) of a query's matrix: the i-th row then is the j-th row now.
     equal = then[:, :, None] == now[:, None, :]
@@ -316,12 +329,15 @@ def compute_rank_overlap(then: np.ndarray, now: np.ndarray, persistence: float =
 
 
 def count_answers(answer_rows: np.ndarray, n_rows: int) -> np.ndarray:
-    """(n,) number of answers, (P, k), that each row is in."""
+    """Return (n,) in how many answers, (P, k), each row is; −1 pads answers."""
     return np.bincount(answer_rows[answer_rows >= 0].ravel(), minlength=n_rows)
 
 
 def compute_gini(numbers: np.ndarray) -> float:
-    """Gini coefficient of (n,) numbers ≥ 0: Σ_i Σ_j |x_i − x_j| / (2 n Σ x); 0 where all are 0."""
+    """Return the Gini coefficient of (n,) numbers ≥ 0: 0 if all are equal, near 1 if one has nearly all.
+
+    It is Σ_i Σ_j |x_i − x_j| / (2 n Σ x), and 0 where all are 0.
+    """
     sorted_numbers = np.sort(np.asarray(numbers, dtype=np.float64))
     count, total = len(sorted_numbers), sorted_numbers.sum()
     return float((2 * np.arange(1, count + 1) - count - 1) @ sorted_numbers / (count * total)) if total else 0.0
@@ -330,7 +346,10 @@ def compute_gini(numbers: np.ndarray) -> float:
 def compute_confidence(
     vectors: np.ndarray, probes: torch.Tensor, right: Sequence[np.ndarray], temperature: float
 ) -> float | None:
-    """Mean probability of the probes' right rows, p = softmax(Θq/τ); None where no probe has any."""
+    """Return the mean probability of the probes' right rows under softmax(Θq/τ); None without any.
+
+    right: rows judged right for each probe; temperature: τ
+    """
     judged_probes = [probe for probe, probe_rows in enumerate(right) if len(probe_rows)]
     if not judged_probes:
         return None
@@ -346,7 +365,10 @@ def compute_confidence(
 
 
 def smoothed(outcomes: Sequence[float] | np.ndarray, weight: float = SMOOTHING_WEIGHT) -> float | None:
-    """Return the mean of outcomes, each worth `weight` of the one after it; None if there is none."""
+    """Return the weighted mean of outcomes, recent ones counting more; None if there is none.
+
+    weight: that of an outcome relative to the next one
+    """
     values = np.asarray(outcomes, dtype=np.float64)
     if not len(values):
         return None
@@ -356,6 +378,10 @@ def smoothed(outcomes: Sequence[float] | np.ndarray, weight: float = SMOOTHING_W
 
 
 def _read_rows(vectors: Any) -> np.ndarray:
+    """Return vectors as a float64 matrix, (n, d); raise DataError if it is empty or not finite.
+
+    vectors: Embeddings, an array or a tensor
+    """
     if isinstance(vectors, np.ndarray) and not vectors.flags.writeable:
         # torch takes no array that must not be written to.
         vectors = vectors.copy()

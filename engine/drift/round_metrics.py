@@ -76,6 +76,7 @@ class RoundMetrics:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "RoundMetrics":
+        """Return the RoundMetrics that `as_json` made values of; None becomes NaN again."""
         cells = []
         for cell in values["cells"]:
             means = {metric: np.nan if mean is None else mean for metric, mean in cell["mean"].items()}
@@ -94,12 +95,15 @@ class Part:
 
 
 def right_counts(right_lists: Sequence[np.ndarray], n_rows: int) -> np.ndarray:
-    """(n,) for how many queries each row is right."""
+    """Return (n,) for how many queries each row is right; right_lists: the right rows of each query."""
     return np.bincount(np.concatenate([*right_lists, np.empty(0, np.int64)]).astype(np.int64), minlength=n_rows)
 
 
 def popular_rows(right_counts: np.ndarray) -> np.ndarray:
-    """(n,) bool: the fewest rows that hold half of all right answers; ties go to the lower row."""
+    """Return (n,) True for the fewest rows that hold half of all right answers, ties to the lower row.
+
+    right_counts: (n,) for how many queries each row is right
+    """
     # A stable sort puts the lower of equal rows first.
     row_order = np.argsort(-right_counts, kind="stable")
     before_counts = np.cumsum(right_counts[row_order]) - right_counts[row_order]
@@ -109,7 +113,12 @@ def popular_rows(right_counts: np.ndarray) -> np.ndarray:
 
 
 def rare_rows(right_counts: np.ndarray) -> np.ndarray:
-    """(n,) bool: the half of the rows that are right least often, with ties; none where all are equal."""
+    """Return (n,) True for the half of the rows that are right least often, with ties.
+
+    None is where all are equal.
+
+    right_counts: (n,) for how many queries each row is right
+    """
     median_count = np.median(right_counts)
     is_rare: np.ndarray = (
         right_counts <= median_count if median_count < right_counts.max() else right_counts < median_count
@@ -118,7 +127,7 @@ def rare_rows(right_counts: np.ndarray) -> np.ndarray:
 
 
 def right_rows(qrels: Qrels, ids: Sequence[str], position: Mapping[str, int]) -> list[np.ndarray]:
-    """Per query the rows judged right, ascending; judged documents that the corpus lacks are left out.
+    """Return for each query the rows judged right, ascending; documents not in the corpus are left out.
 
     ids: of the queries; position: the row of a document.
     """
@@ -138,7 +147,10 @@ def sampled(queries: Sequence[str], max_queries: int | None, seed: int) -> list[
 def cells(
     parts: Sequence[Part], decoders: Sequence[Decoder], start_space: Space, current_space: Space, k: int
 ) -> tuple[RoundCell, ...]:
-    """Measure every decoder on every part, decoded in the space as it is now."""
+    """Measure every decoder on every part: all queries, those with rare right documents, and the others.
+
+    Answers are decoded in the current space; k: their length. ILAD is measured in both spaces.
+    """
     round_cells = []
     for decoder, short_name in zip(decoders, called(decoders, format_stage_call), strict=True):
         for part in parts:
@@ -156,12 +168,12 @@ def cells(
 
 
 def called(decoders: Sequence[Decoder], style: StageFormat = format_stage) -> list[str]:
-    """Short names of decoders, told apart."""
+    """Return short names of decoders, long enough to tell them apart."""
     return list(short_names([SimpleNamespace(decoder=decoder_to_json(decoder)) for decoder in decoders], style))
 
 
 def adapted(start: Space, vectors: np.ndarray) -> Space:
-    """Return the corpus with other vectors, (n, d); the very same space if nothing moved."""
+    """Return the start's corpus with other vectors, (n, d); the very same space if nothing moved."""
     start_embeddings = start.embeddings
     rows = torch.from_numpy(np.array(vectors))
     if torch.equal(rows, start_embeddings.vectors.cpu()):

@@ -51,7 +51,7 @@ class Judgements:
         return grades
 
     def select_queries(self, query_index: np.ndarray) -> "Judgements":
-        """Return the judgements of the (M,) queries in `query_index`, repetitions included."""
+        """Return the judgements of the (M,) queries in `query_index`, which may repeat."""
         key_starts = np.searchsorted(self.keys, self.n_documents * np.arange(len(self.n_relevant) + 1))
         key_source, key_query = _expand_segments(key_starts, query_index)
         query_starts = np.searchsorted(self.sorted_query, np.arange(len(self.n_relevant) + 1))
@@ -88,7 +88,7 @@ class Coverage:
     ideal_gain: np.ndarray  # (B,) discounted gain of the greedy best list at k
 
     def select_queries(self, query_index: np.ndarray) -> "Coverage":
-        """Return the coverage of the (M,) queries in `query_index`, repetitions included."""
+        """Return the coverage of the (M,) queries in `query_index`, which may repeat."""
         key_starts = np.searchsorted(self.keys, self.n_documents * np.arange(len(self.n_aspects) + 1))
         key_source, key_query = _expand_segments(key_starts, query_index)
         aspect_source, aspect_key = _expand_segments(self.aspect_starts, key_source)
@@ -96,12 +96,13 @@ class Coverage:
         aspect_ids = key_query[aspect_key] * (int(self.aspect_ids.max(initial=0)) + 1) + self.aspect_ids[aspect_source]
         # The documents keep their number of aspects, so the new starts are running sums.
         aspect_starts = np.concatenate([[0], np.cumsum(np.diff(self.aspect_starts)[key_source])])
+        # A key is query · n + row: the query's number is replaced, and the row stays.
         document_keys = key_query * self.n_documents + self.keys[key_source] % self.n_documents
         n_aspects, ideal_gain = self.n_aspects[query_index], self.ideal_gain[query_index]
         return Coverage(self.n_documents, document_keys, aspect_starts, aspect_ids, n_aspects, ideal_gain)
 
     def list_covered_aspects(self, row_index: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return query, rank from 0 and times covered above, for each aspect of each listed document.
+        """List each aspect of each listed document: query, rank from 0, and times covered above.
 
         row_index: (B, k), −1 pads; the three arrays are (e,), in no particular order.
         """
@@ -136,14 +137,14 @@ class Coverage:
 
 
 def load_judgements(space: Space, query_ids: Sequence[str], qrels: Qrels) -> Judgements:
-    """Return the judgements of queries as arrays, cached by corpus, ids and judgements."""
+    """Build the judgements of queries as arrays; cached by corpus, ids and judgements."""
     query_ids = tuple(query_ids)
     cache_key = ("judgements", space.corpus.digest, query_ids, qrels.digest)
     return _get_or_build(cache_key, lambda: _build_judgements(space, query_ids, qrels))
 
 
 def load_coverage(space: Space, query_ids: Sequence[str], aspects: Aspects, k: int) -> Coverage:
-    """Return the aspects of queries and their ideal gain at k as arrays, cached by corpus, ids, aspects and k.
+    """Build the aspects of queries, and their ideal gains at k, as arrays; cached by their content.
 
     An aspect that no document covers is ignored. Raises DataError if `aspects` has another shape than a Dataset's.
     """
@@ -162,7 +163,7 @@ def load_coverage(space: Space, query_ids: Sequence[str], aspects: Aspects, k: i
 
 
 def _get_or_build(cache_key: Hashable, build_arrays: Callable[[], CachedT]) -> CachedT:
-    """Return the cached arrays of a key, or build and cache them; the least recently used are dropped."""
+    """Return arrays from the cache, or build and cache them; the least recently used are dropped."""
     # The lock is not held while arrays are built: two threads may build the same ones, and none waits.
     with _array_cache_lock:
         arrays = _array_cache.pop(cache_key, None)
@@ -175,6 +176,7 @@ def _get_or_build(cache_key: Hashable, build_arrays: Callable[[], CachedT]) -> C
 
 
 def _build_judgements(space: Space, query_ids: Sequence[str], qrels: Qrels) -> Judgements:
+    """Build the arrays of the relevant documents of queries, numbered as the query ids come."""
     row_of, n_documents = space.corpus.position, len(space)
     counts: list[int] = []
     sorted_queries: list[int] = []
@@ -206,6 +208,7 @@ def _build_judgements(space: Space, query_ids: Sequence[str], qrels: Qrels) -> J
 
 
 def _build_coverage(space: Space, content: Sequence[Sequence[tuple[str, frozenset[str]]]], k: int) -> Coverage:
+    """Build the arrays of which documents cover which aspects; content: of each query (aspect, ids)."""
     row_of, n_documents = space.corpus.position, len(space)
     n_aspects, ideal_gain = np.zeros((2, len(content)))
     pairs: list[tuple[int, int]] = []
@@ -233,7 +236,7 @@ def _build_coverage(space: Space, content: Sequence[Sequence[tuple[str, frozense
 
 
 def _greedy_gain(covers: np.ndarray, k: int) -> float:
-    """Return the discounted gain of the greedy list of k documents; covers: (documents, aspects), 0 or 1."""
+    """Return the α-nDCG gain of the greedy list of k documents; covers: (documents, aspects), 0 or 1."""
     aspect_worth, total_gain = np.ones(covers.shape[1]), 0.0
     for rank in range(min(k, len(covers))):
         document_gains = covers @ aspect_worth
@@ -246,7 +249,7 @@ def _greedy_gain(covers: np.ndarray, k: int) -> float:
 
 
 def _match_keys(keys: np.ndarray, row_index: np.ndarray, n_documents: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return which (B, k) rows have a key, as (B, k) bool, and the positions of these keys."""
+    """Return a (B, k) mask of the rows that have a key, and the positions of those keys."""
     if not len(keys):
         return np.zeros(row_index.shape, dtype=bool), np.zeros(0, dtype=np.int64)
     # A key is query·n + row, so one search serves all queries.
@@ -257,7 +260,7 @@ def _match_keys(keys: np.ndarray, row_index: np.ndarray, n_documents: int) -> tu
 
 
 def _expand_segments(segment_starts: np.ndarray, segment_index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the positions in the (M,) segments of `segment_index`, and which of the M each belongs to.
+    """Return all positions in the (M,) chosen segments of an array, and each one's segment number.
 
     segment_starts: (B + 1,) where segments begin
     """
@@ -269,12 +272,12 @@ def _expand_segments(segment_starts: np.ndarray, segment_index: np.ndarray) -> t
 
 
 def _divide_or_nan(numerator: np.ndarray, denominator: np.ndarray) -> np.ndarray:
-    """Return the quotient; NaN where the denominator is 0."""
+    """Return numerator / denominator, with NaN where the denominator is 0."""
     return numerator / np.where(denominator > 0, denominator, np.nan)
 
 
 def digest_of_aspects(aspects: Aspects | None) -> str:
-    """Return a digest of the aspects that does not depend on their order; "" for none."""
+    """Compute a digest of the aspects, independent of their order; "" for none."""
     if not aspects:
         return ""
     sorted_aspects = {}

@@ -21,7 +21,7 @@ N_BANDS = 101
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Steps:
-    """Metrics of every query as step functions of λ.
+    """Every query's metrics as step functions of λ, all queries' steps one after another.
 
     query_index, step_starts: (T,) query and start of each step, query by query, ascending; values: metric → (T,)
     """
@@ -32,7 +32,7 @@ class Steps:
 
     @cached_property
     def first_steps(self) -> np.ndarray:
-        """The (B,) positions of each query's first step."""
+        """The (B,) positions of each query's first step among all steps."""
         return np.flatnonzero(np.diff(self.query_index, prepend=-1))
 
     def select_queries(self, is_selected: np.ndarray) -> "Steps":
@@ -43,7 +43,7 @@ class Steps:
         return Steps(query_index=query_index, step_starts=step_starts, values=values)
 
     def evaluate_at(self, positions: np.ndarray) -> dict[str, np.ndarray]:
-        """Return metric → (B, p) values at the (p,) positions, those to the right of a step that begins there."""
+        """Return metric → (B, p) values at (p,) positions; a step's start belongs to that step."""
         query_ends = np.append(self.first_steps[1:], len(self.query_index))
         steps_by_query = []
         for first, end in zip(self.first_steps.tolist(), query_ends.tolist(), strict=True):
@@ -53,7 +53,7 @@ class Steps:
         return map_values(itemgetter(step_index), self.values)
 
     def mean_pieces(self, metric: str, tolerance: float) -> tuple[np.ndarray, np.ndarray]:
-        """Return the (p,) starts of the pieces of the mean over queries that have the metric, and the (p,) means."""
+        """Return the mean over queries as pieces of λ: their (p,) starts and (p,) means."""
         column = self.values[metric]
         is_defined = ~np.isnan(column)
         previous_values = np.where(self.query_index == np.roll(self.query_index, 1), np.roll(column, 1), np.nan)
@@ -127,7 +127,7 @@ class Curve:
         return map_values(float, map_values(itemgetter(piece_index), self.means))
 
     def find_best_interval(self, metric: str) -> tuple[float, float]:
-        """Return the ends of the widest interval where a mean is best; NaN if it is defined nowhere."""
+        """Return the widest interval of λ where the mean is best; NaN ends if it is defined nowhere."""
         signed_means = np.round(self.means[metric], MEAN_DECIMALS) * (-1 if metric in LESS_IS_BETTER else 1)
         if not np.isfinite(signed_means).any():
             return np.nan, np.nan
@@ -139,7 +139,7 @@ class Curve:
         return max(best_runs, key=lambda run: run[1] - run[0])
 
     def make_stage(self, value: float) -> Selector:
-        """Return the selector at a value of the parameter."""
+        """Make the selector with the curve's parameter at a value."""
         params = {**self.selector, self.parameter: value}
         params.pop("name", None)
         return make_selector(self.method, **params)

@@ -149,7 +149,7 @@ def compute_exact_frontiers(
     progress: Progress | None = None,
     stop: Stop | None = None,
 ) -> list[Curve]:
-    """Compute exact frontiers at several k, which share a path if the selector's sets are nested.
+    """Compute exact frontiers at several k at once, sharing work where sets of different k are nested.
 
     stage: one with a path; facts: tolerance, resamples and seed; keep_steps: return the values of single queries with
     the curves, none of which is then read from the store.
@@ -179,7 +179,7 @@ def load_stored_curve(
     aspects: Aspects | None = None,
     store: Store,
 ) -> Curve | None:
-    """Return the curve that `exact_frontier` would compute if the store has it, else None."""
+    """Return the curve of `exact_frontier` if the store has it, else None; computes nothing."""
     arguments = (stage, space, queries, qrels, metrics, (0.0, 1.0), split, aspects, DEFAULT_FACTS)
     request = _CurveRequest.from_arguments(*arguments)
     return next(store.read_curves([request.make_key(k)]), None)
@@ -204,7 +204,7 @@ class _CurveRequest:
         cls, stage: Selector, space: Space, queries: Queries | Embeddings, qrels: Qrels | None, metrics: Sequence[str],
         interval: Sequence[float], split: str, aspects: Aspects | None, facts: Mapping[str, Any],
     ) -> "_CurveRequest":  # fmt: skip
-        """Check the arguments; facts: tolerance, resamples and seed."""
+        """Check the arguments and embed the queries; facts: tolerance, resamples and seed."""
         names = tuple(dict.fromkeys((metrics,) if isinstance(metrics, str) else metrics))
         check_metrics(names)
         if unsupported := [name for name in names if METRICS[name].needs == "answers"]:
@@ -218,21 +218,21 @@ class _CurveRequest:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The selector's parameters without the one that the curve runs over."""
+        """The selector's parameters, without the one that the curve varies."""
         return {name: value for name, value in values_of(self.stage).items() if name != self.stage.path_parameter}
 
     @cached_property
     def data(self) -> dict[str, str]:
-        """Digests of the inputs by name."""
+        """The digests of the curve's inputs, by name."""
         return collect_digests(self.space, self.vectors, self.qrels, self.aspects)
 
     def make_key(self, k: int) -> str:
-        """Return the digest that identifies the curve at k."""
+        """Compute the key by which the store knows the curve at k."""
         key_parts = ["curve", self.stage.spec.name, self.settings, k, self.split, sorted(self.metrics), self.interval]
         return digest_of([json.dumps([*key_parts, self.facts, sorted(self.data.items()), read_versions()[PACKAGE]])])
 
     def compute_curves(self, set_sizes: Sequence[int], report: Progress, stop: Stop | None) -> Iterator[Curve]:
-        """Yield the curves at set sizes that share one path."""
+        """Follow each query's path once, and yield the mean curve at every k."""
         step_blocks: dict[int, list[StepArrays]] = defaultdict(list)
         n_queries = len(self.vectors)
         progress_label = f"every {self.stage.path_parameter.replace('_', ' ')} of {self.stage.spec.name}"
@@ -254,7 +254,7 @@ class _CurveRequest:
             yield self._build_curve(k, Steps(query_index=query_index, step_starts=step_starts, values=values))
 
     def _measure_steps(self, paths: Sequence[Path], block_start: int, k: int) -> StepArrays:
-        """Return query index, start and metrics of the paths' steps; equal neighbours are merged."""
+        """Return query index, λ and metrics where a set begins on the paths; equal neighbours are merged."""
         path_index = np.repeat(np.arange(len(paths)), list(map(len, paths)))
         step_starts = np.concatenate([np.append(self.interval[0], query_path.breakpoints) for query_path in paths])
         ranking_rows = np.concatenate([query_path.rankings[:, :k] for query_path in paths])
@@ -273,6 +273,7 @@ class _CurveRequest:
         return query_index[is_kept], step_starts[is_kept], map_values(itemgetter(is_kept), values)
 
     def _build_curve(self, k: int, steps: Steps) -> Curve:
+        """Build the curve at k of the means over queries, with intervals at some positions."""
         metric_means = {}
         for name in self.metrics:
             # The starts depend on the steps alone, so they are equal for all metrics.
@@ -303,7 +304,7 @@ class _CurveRequest:
 
 
 def _compute_bands(values: np.ndarray, resamples: int, seed: int) -> np.ndarray:
-    """Return the (p, 2) ends of the means of (n, p) values over queries that have them everywhere."""
+    """Return (p, 2) interval ends of (n, p) columns' means, over queries that have every value."""
     # A query without a value somewhere would change the sample along the curve.
     values = values[~np.isnan(values).any(1)]
     if len(values) < 2:

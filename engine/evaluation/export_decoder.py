@@ -35,7 +35,7 @@ SERVE_HINT = "frontier answer --decoder setting.json serves it over the whole co
 
 @dataclass(frozen=True, kw_only=True)
 class ExportContext:
-    """The place where a decoder will be used; every default is a placeholder."""
+    """The surroundings in which an exported decoder is used: corpus, encoder, query, k; all have defaults."""
 
     k: int = 10  # number of documents a query gets
     corpus: str = "numpy-api"  # as load_dataset takes it
@@ -50,6 +50,7 @@ class ExportContext:
     pool: PoolDepth | None = None  # measured number of candidates that keep the answers
 
     def __post_init__(self) -> None:
+        """Check k, and make every text printable in a snippet."""
         # A frozen class sets its fields past its own __setattr__.
         object.__setattr__(self, "k", SET_SIZE.check(self.k))
         for field_name in ("corpus", "encoder", "query", "collection", "field", "trained", "dtype"):
@@ -72,7 +73,7 @@ class Snippet:
 
 @dataclass(frozen=True)
 class StoreSearch:
-    """The vector stores' search that equals a selector."""
+    """The built-in search of vector stores that returns a selector's answers."""
 
     search: Literal["similarity", "mmr"]  # the name of the search
     weight: str | None = None  # the parameter that weighs relevance, 1 being relevance alone
@@ -98,7 +99,7 @@ class ExportTarget:
 
 
 class _NotExpressible(Exception):
-    """The reason why a target cannot express a decoder."""
+    """Raised where a target cannot express a decoder; the message is the reason."""
 
 
 def export(decoder: Decoder, target: str, use: ExportContext | None = None) -> Snippet:
@@ -148,9 +149,10 @@ def export_all(decoder: Decoder, use: ExportContext | None = None) -> tuple[Snip
 
 
 def read_setting(setting: Decoder | Mapping[str, Any] | str | Path) -> tuple[Decoder, ExportContext | None]:
-    """Read a decoder and its use from the JSON export, a file or its content; the use of a decoder alone is None.
+    """Read a decoder, and the context that it was exported with, from the JSON export.
 
-    Raises ParamError, or DataError if it is no such file.
+    setting: a file, its content, or a Decoder, whose context is None. Raises ParamError, or DataError if it is no such
+    file.
     """
     if isinstance(setting, Decoder):
         return setting, None
@@ -173,7 +175,7 @@ def read_setting(setting: Decoder | Mapping[str, Any] | str | Path) -> tuple[Dec
 
 
 def _select_params(stage: Stage, with_defaults: bool = False) -> list[tuple[Param, Any]]:
-    """Return parameters with their values, without advanced ones at their default unless `with_defaults`."""
+    """Select the parameters to write out: advanced ones at their default only if `with_defaults`."""
     param_values = []
     for param in stage.spec.params:
         value = getattr(stage, param.name)
@@ -183,7 +185,7 @@ def _select_params(stage: Stage, with_defaults: bool = False) -> list[tuple[Para
 
 
 def write_short_code(decoder: Decoder, use: ExportContext | None = None) -> tuple[str, ...]:
-    """Write the decoder as a few lines of Python that decode all queries of the corpus, after `import engine`."""
+    """Write a few lines of Python that decode all queries of the corpus, to follow `import engine`."""
     use = use or ExportContext()
     arguments = _format_arguments(decoder)
     # The default scorer needs no words in a short snippet.
@@ -199,7 +201,7 @@ def write_short_code(decoder: Decoder, use: ExportContext | None = None) -> tupl
 
 
 def _format_arguments(decoder: Decoder) -> list[str]:
-    """Format the arguments of a Decoder in Python."""
+    """Format the arguments of `engine.Decoder` as Python source."""
     arguments = []
     for name, _ in STAGE_FLAG_PREFIXES:
         stage = getattr(decoder, name)
@@ -210,7 +212,7 @@ def _format_arguments(decoder: Decoder) -> list[str]:
 
 
 def _write_space_lines(use: ExportContext) -> list[str]:
-    """Write the lines that load and embed the corpus."""
+    """Write the Python lines that load and embed the corpus."""
     is_default = use.encoder in (None, ExportContext().encoder)
     embed_options = "" if is_default else f", encoder={_format_literal(use.encoder)}"
     embed_options += "" if use.dtype == ExportContext().dtype else f", dtype={_format_literal(use.dtype)}"
@@ -227,7 +229,7 @@ def _format_keywords(arguments: Mapping[str, Any] | None) -> list[str]:
 
 
 def format_source_flags(use: ExportContext) -> list[str]:
-    """Return the command-line words that select corpus, judgements and encoder."""
+    """Return the command-line words that select corpus, encoder and trained weights."""
     words = ["--corpus", use.corpus]
     for name, value in (use.reading or {}).items():
         match name:
@@ -253,6 +255,7 @@ def _write_query_lines(use: ExportContext) -> list[str]:
 
 
 def _write_python(decoder: Decoder, use: ExportContext) -> str:
+    """Write a Python script that decodes the queries and prints the documents' ids."""
     return _join_lines(
         "import engine",
         "",
@@ -277,6 +280,7 @@ def _write_json(decoder: Decoder, use: ExportContext) -> str:
 
 
 def _write_command(decoder: Decoder, use: ExportContext) -> str:
+    """Write a shell command that answers one query. Raises _NotExpressible without an encoder."""
     if use.encoder is None:
         raise _NotExpressible("the corpus came with its own vectors, and a command can only ask in words")
     words = ["frontier", "decode", *format_source_flags(use), "--query", use.query, "-k", SET_SIZE.text(use.k)]
@@ -292,6 +296,7 @@ def _write_command(decoder: Decoder, use: ExportContext) -> str:
 
 
 def _write_langchain(decoder: Decoder, use: ExportContext) -> str:
+    """Write LangChain code: the store's own search if it equals the decoder, else a compressor over it."""
     embedding_notes = []
     if use.encoder is not None and use.trained is None:
         keywords = {} if use.dtype == "auto" else {"dtype": use.dtype}
@@ -325,6 +330,7 @@ def _write_langchain(decoder: Decoder, use: ExportContext) -> str:
 
 
 def _write_llama_index(decoder: Decoder, use: ExportContext) -> str:
+    """Write LlamaIndex code: fetch candidates from an index, then postprocess them by the decoder."""
     count, notes = _resolve_n_fetched(decoder, use)
     return _join_lines(
         *_write_imports("engine.integrations.llama_index", "FrontierPostprocessor"),
@@ -337,6 +343,7 @@ def _write_llama_index(decoder: Decoder, use: ExportContext) -> str:
 
 
 def _write_haystack(decoder: Decoder, use: ExportContext) -> str:
+    """Write Haystack code: retrieve candidates, then rank them by the decoder."""
     count, notes = _resolve_n_fetched(decoder, use)
     note = "retriever: your store's embedding retriever, with return_embedding=True; vector: the query's embedding."
     return _join_lines(
@@ -350,6 +357,7 @@ def _write_haystack(decoder: Decoder, use: ExportContext) -> str:
 
 
 def _write_service(decoder: Decoder, use: ExportContext) -> str:
+    """Write the shell commands that serve the decoder over HTTP and ask it once."""
     body = {"vectors": [[0.12, 0.54, 0.91]]} if use.encoder is None else {"queries": [use.query]}
     quoted_body = shlex.quote(in_json(json.dumps(body, ensure_ascii=False)))
     return _join_lines(
@@ -361,18 +369,19 @@ def _write_service(decoder: Decoder, use: ExportContext) -> str:
 
 
 def _write_imports(module: str, imported_name: str) -> list[str]:
+    """Return the lines that import the engine and one name of an integration."""
     return ["import engine", f"from {module} import {imported_name}", ""]
 
 
 def _write_constructor(variable_name: str, adapter: str, decoder: Decoder, use: ExportContext, *more: str) -> list[str]:
-    """Write the lines that make an adapter, or call a function, with a decoder."""
+    """Write the Python lines that construct an adapter, or call a function, with a decoder."""
     decoder_argument = f"decoder=engine.Decoder({', '.join(_format_arguments(decoder))})"
     arguments = [f"    {argument}," for argument in (decoder_argument, f"k={use.k}", *more)]
     return [f"{variable_name} = {adapter}(", *arguments, ")"]
 
 
 def _has_store_search(decoder: Decoder) -> bool:
-    """Return True if vector stores have a search that equals the decoder."""
+    """Return True if vector stores have a built-in search that returns the decoder's answers."""
     try:
         return bool(_resolve_store_search(decoder, ExportContext()))
     except _NotExpressible:
@@ -380,7 +389,7 @@ def _has_store_search(decoder: Decoder) -> bool:
 
 
 def _resolve_n_fetched(decoder: Decoder, use: ExportContext) -> tuple[int, list[str]]:
-    """Return the number of candidates for an integration, and notes on it. Raises _NotExpressible."""
+    """Return how many candidates an integration fetches, and notes on it. Raises _NotExpressible."""
     reranker = decoder.rerank
     if not decoder.retrieve.inner_product:
         raise _NotExpressible(f"a store ranks by vectors, not by {decoder.retrieve.label}; {SERVE_HINT}")
@@ -400,7 +409,7 @@ def _resolve_n_fetched(decoder: Decoder, use: ExportContext) -> tuple[int, list[
 
 
 def _describe_pool(pool: PoolDepth) -> str:
-    """Return a sentence about a measured pool."""
+    """Describe in a sentence how often a pool of that depth was measured to suffice."""
     return (
         f"{pool.depth:,} candidates: measured on {counted(pool.queries, 'query', 'queries')}, of which "
         f"{100 * pool.share:.3g}% get the same documents as from all."
@@ -422,6 +431,7 @@ MAX_QDRANT_POOL = 16_384
 
 
 def _write_qdrant(decoder: Decoder, use: ExportContext) -> str:
+    """Write Qdrant code: its own search if it equals the decoder, else decoding of fetched points."""
     if not _has_store_search(decoder):
         count, notes = _resolve_n_fetched(decoder, use)
         if decoder.rerank is not None and decoder.rerank.words:
@@ -463,6 +473,7 @@ OPENSEARCH_FACTORIES = ("mmr_over_sample_factory", "mmr_rerank_factory")
 
 
 def _write_opensearch(decoder: Decoder, use: ExportContext) -> str:
+    """Write an OpenSearch request. Raises _NotExpressible if no search of its own equals the decoder."""
     # https://docs.opensearch.org/latest/vector-search/specialized-operations/vector-search-mmr
     search, weight, notes = _resolve_store_search(decoder, use)
     set_size = _resolve_set_size(decoder, use)
@@ -486,7 +497,7 @@ def _write_opensearch(decoder: Decoder, use: ExportContext) -> str:
 
 
 def _resolve_store_search(decoder: Decoder, use: ExportContext) -> tuple[str, float, list[str]]:
-    """Return the store's search, its weight of relevance, and notes. Raises _NotExpressible."""
+    """Return the name of a store's equal search, its relevance weight, and notes. Raises _NotExpressible."""
     selector: Selector = decoder.select
     store_search = STORE_SEARCHES.get(selector.spec.name)
     if store_search is None:
@@ -505,12 +516,12 @@ def _resolve_store_search(decoder: Decoder, use: ExportContext) -> tuple[str, fl
 
 
 def _resolve_set_size(decoder: Decoder, use: ExportContext) -> int:
-    """Return the number of documents a query gets, at most the pool."""
+    """Return how many documents a query gets: k, but no more than the pool holds."""
     return min(use.k, decoder.depth or use.k)
 
 
 def _resolve_store_pool(decoder: Decoder, use: ExportContext, max_pool: int | None = None) -> tuple[int, list[str]]:
-    """Return the number of documents a store's MMR looks at, and notes on it. Raises _NotExpressible."""
+    """Return how many documents a store's MMR considers, and notes on it. Raises _NotExpressible."""
     if decoder.depth is not None:
         if max_pool is not None and decoder.depth > max_pool:
             reason = f"its MMR looks at {max_pool:,} documents at most"
@@ -531,18 +542,19 @@ def _resolve_store_pool(decoder: Decoder, use: ExportContext, max_pool: int | No
 
 
 def _compute_diversity(weight: float) -> float:
-    """Return the weight of diversity for a weight of relevance."""
+    """Return 1 − the weight of relevance, for stores that weigh diversity."""
     # Twelve digits drop the noise of the subtraction.
     return float(f"{1 - weight:.12g}")
 
 
 def _wrap_comments(*notes: str) -> list[str]:
+    """Format notes as Python comments of at most 100 characters."""
     comments = [fill(note, 100, initial_indent="# ", subsequent_indent="#   ") for note in notes]
     return "\n".join(comments).split("\n")
 
 
 def _format_literal(value: Any) -> str:
-    """Format a value in Python, strings in double quotes: JSON's strings are valid in Python."""
+    """Format a value as a Python literal, strings in double quotes."""
     match value:
         case str():
             return in_json(json.dumps(value, ensure_ascii=False))

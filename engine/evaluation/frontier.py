@@ -32,7 +32,7 @@ _EQUALITY_DECIMALS = -round(math.log10(paired.TIE_TOLERANCE))
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class FrontierPoint:
-    """A decoder's point on the chart."""
+    """One setting on the chart: a cell with its means, their intervals, and if it is dominated."""
 
     point: Any  # its cell
     name: str  # short, of the decoder
@@ -67,12 +67,12 @@ class Frontier:
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The metrics among the axes, y first."""
+        """The metrics on the axes, y first; a time is none."""
         return tuple(dict.fromkeys(_list_metrics(self.y, self.x)))
 
     @property
     def direction(self) -> int:
-        """The direction in which x improves: 1 for a metric, −1 for a time."""
+        """The sign of a better x: 1 for a metric, −1 for a time."""
         return _axis_direction(self.x)
 
     @property
@@ -186,17 +186,19 @@ def format_axis_title(axis: str) -> str:
 
 
 def _list_metrics(*axes: str) -> list[str]:
+    """Return the axes that are metrics, without the time."""
     return [axis for axis in axes if axis != TIME_AXIS]
 
 
 def _axis_direction(axis: str) -> int:
+    """Return the sign of a better value: −1 for the time, 1 for a metric."""
     return -1 if axis == TIME_AXIS else 1
 
 
 def _compute_means_and_bands(
     aligned: paired.AlignedCells, x: str, y: str, resamples: int, seed: int
 ) -> tuple[np.ndarray, list[tuple[Any, ...]]]:
-    """Return the (m, 2) means, or times and means, and the (m, 4) ends of their intervals in x and y."""
+    """Return (m, 2) means of x and y, and (m, 4) ends of their intervals; x may be a time."""
     measured = np.concatenate([aligned.values[metric] for metric in _list_metrics(x, y)], axis=1)
     axis_means, n_cells = measured.mean(0), len(aligned.cells)
     interval_ends = [*bootstrap_intervals(measured, resamples, seed)]
@@ -210,7 +212,7 @@ def _compute_means_and_bands(
 def _build_curve_points(
     members: "_CurveMembers", cells: Sequence[Any], scorers: bool, means: np.ndarray, bands: Any, dominated: np.ndarray
 ) -> tuple[FrontierPoint, ...]:
-    """Build the points of a curve; means: (m, 2); bands: (m, 4) ends in x and y; dominated: (m,) bool."""
+    """Build a curve's points from (m, 2) means, (m, 4) interval ends and the (m,) mask of dominated ones."""
     frontier_points, parameter = [], members.swept[1] if members.swept else ""
     for index, value in zip(members.members, members.values, strict=True):
         name, (x, y) = paired.format_decoder(cells[index].decoder, scorers), means[index].tolist()
@@ -232,6 +234,7 @@ def select_best_per_method(frontier: Frontier, baseline: str, share: float) -> t
     share = KEPT_SHARE.check(share)
 
     def kind(point: FrontierPoint) -> tuple[str | None, ...]:
+        """Return what identifies a method here: the selector with its scorers."""
         decoder = point.point.decoder
         return point.point.method, *((decoder.get(role) or {}).get("name") for role in ("retrieve", "rerank"))
 
@@ -247,12 +250,12 @@ def select_best_per_method(frontier: Frontier, baseline: str, share: float) -> t
 
 
 def compute_floor(base: FrontierPoint, share: float) -> float:
-    """Return the smallest y that keeps a share of the baseline's, rounding allowed for."""
+    """Return the smallest y that keeps a share of the baseline's, within rounding."""
     return base.y - (1 - share) * abs(base.y) - paired.TIE_TOLERANCE
 
 
 def _is_better(candidate: FrontierPoint, incumbent: FrontierPoint, y_floor: float, direction: int) -> bool:
-    """Return True if the candidate has the better x among those that reach the floor, or comes nearer to it."""
+    """Return True if the candidate beats the incumbent: above the floor of y by x, below it by y."""
     reaches_floor = candidate.y >= y_floor
     if reaches_floor != (incumbent.y >= y_floor):
         return reaches_floor
@@ -303,7 +306,7 @@ def compute_hypervolume(means: np.ndarray, reference: tuple[float, float]) -> fl
 def _resolve_reference(
     reference: tuple[float, float] | None, signed_means: np.ndarray, axis_signs: np.ndarray
 ) -> tuple[float, float]:
-    """Return the reference, checked, or the worst x and y; signed_means: (m, 2), of which more is better."""
+    """Return the reference point as given, checked, or by default the worst x and the worst y."""
     if reference is None:
         x, y = (axis_signs * signed_means.min(0)).tolist()
         return x, y
@@ -320,10 +323,11 @@ class _CurveMembers(NamedTuple):
 
 
 def _group_into_curves(cells: Sequence[Any]) -> list[_CurveMembers]:
-    """Group cells into curves, in an order that does not depend on theirs."""
+    """Group cells that differ in one number into curves, in an order that does not depend on theirs."""
     method_order, cell_settings = list(methods()), list(map(_collect_settings, cells))
 
     def kind(index: int) -> tuple[Any, ...]:
+        """Return what all cells of a curve share: method, and every setting that is no number."""
         # What is not a number is never swept: stages, choices and switches keep curves apart.
         settings, method = cell_settings[index].items(), cells[index].method
         fixed = tuple((key, str(value)) for key, value in settings if value is not None and not _is_number(value))
@@ -348,7 +352,7 @@ def _group_into_curves(cells: Sequence[Any]) -> list[_CurveMembers]:
 
 
 def _collect_settings(cell: Any) -> dict[tuple[str, str], Any]:
-    """Return (stage, parameter) → value, the selector's first, in declared order."""
+    """Return (stage, parameter) → value of a cell's decoder, in declared order, the selector's first."""
     settings: dict[tuple[str, str], Any] = {}
     for role in ("select", "retrieve", "rerank"):
         stage = cell.decoder.get(role) or {}

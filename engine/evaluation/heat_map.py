@@ -23,7 +23,7 @@ class HeatMapAxis:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """The values as people read them."""
+        """The axis's values as texts for people."""
         return tuple(UNSET if value is None else _format_value(value, str) for value in self.values)
 
 
@@ -121,7 +121,7 @@ def heat_map(points: Iterable[Any], metric: str, k: int = 10, method: str | None
 
 
 def _build_axes(cells: list[Any]) -> list[HeatMapAxis]:
-    """Return the values of each parameter that varies, with the symbol of the variant that all cells use."""
+    """Return one axis for each parameter that varies: its name, symbol and sorted values."""
     axes, declared = [], paired.declared_parameters(cells[0].method)
     for name in paired.varying_parameters(cells):
         values = sorted({cell.decoder["select"][name] for cell in cells}, key=paired.none_last_key)
@@ -131,7 +131,7 @@ def _build_axes(cells: list[Any]) -> list[HeatMapAxis]:
 
 
 def _find_position(cell: Any, axes: Iterable[HeatMapAxis]) -> tuple[int, ...]:
-    """Return the index of a cell along each axis."""
+    """Return a cell's index along each axis."""
     return tuple(axis.values.index(cell.decoder["select"][axis.name]) for axis in axes)
 
 
@@ -141,7 +141,7 @@ def _format_value(value: Any, format_exact: Callable[[Any], str]) -> str:
 
 
 def compute_importance(points: Iterable[Any], metric: str, k: int = 10) -> dict[str, float]:
-    """Compute the share of a metric's variance over a full grid that each parameter explains alone.
+    """Return parameter → the share of a metric's variance that it explains alone, over a full grid.
 
     points: of one split and selector. The main effects of a functional ANOVA with equally likely values (Hutter, Hoos &
     Leyton-Brown 2014); the rest up to 1 is interaction. Empty if fewer than two parameters vary, settings are missing,
@@ -164,7 +164,7 @@ def compute_importance(points: Iterable[Any], metric: str, k: int = 10) -> dict[
 
 @dataclass(frozen=True, kw_only=True)
 class Slice:
-    """The m settings of one selector along one of its parameters, rising, with values that are no numbers last."""
+    """One selector's m settings along one parameter, ascending; values that are no numbers come last."""
 
     name: str  # of the parameter
     symbol: str
@@ -194,7 +194,7 @@ class Slices:
 def build_slices(
     points: Iterable[Any], baseline_cell: Any, metrics: Sequence[str], k: int = 10, *, chosen_cell: Any | None = None
 ) -> Slices:
-    """Arrange the settings of one selector along each parameter that varies among them.
+    """Arrange one selector's settings along each parameter that varies, the others fixed.
 
     points: of one split and selector; chosen_cell: one of them; without it a setting lies on a slice if no other
     parameter varies. Raises ParamError or DataError.
@@ -215,7 +215,7 @@ def build_slices(
 
 
 def _build_slice(name: str, cells: Sequence[Any], chosen: Mapping[str, Any] | None, metrics: Sequence[str]) -> Slice:
-    """Build the slice of one parameter; chosen: the parameters of the chosen setting."""
+    """Build one parameter's slice; chosen: the parameters of the setting that it runs through."""
     form = paired.common_form(paired.declared_parameters(cells[0].method)[name], cells)
     ordered = sorted(cells, key=lambda cell: paired.none_last_key(cell.decoder["select"][name]))
     params = [cell.decoder["select"] for cell in ordered]

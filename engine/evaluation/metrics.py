@@ -48,12 +48,12 @@ class RetrievedSets:
 
     @cached_property
     def index(self) -> np.ndarray:
-        """The (B, k) rows as an array on the CPU."""
+        """The (B, k) rows as a NumPy array."""
         return self.rows.cpu().numpy()
 
     @cached_property
     def judgements(self) -> Judgements:
-        """The judgements of the sets' queries."""
+        """The judgements of each set's query, as arrays."""
         judgements = load_judgements(self.space, self.ids, self.qrels or Qrels({}))
         return judgements if self.query_index is None else judgements.select_queries(self.query_index)
 
@@ -74,12 +74,13 @@ class RetrievedSets:
 
     @cached_property
     def coverage(self) -> Coverage:
-        """The aspects of the sets' queries and the documents that cover them."""
+        """The aspects of each set's query, as arrays, with the documents that cover them."""
         coverage = load_coverage(self.space, self.ids, self.aspects or {}, self.rows.shape[1])
         return coverage if self.query_index is None else coverage.select_queries(self.query_index)
 
     def iterate_sets(self) -> Iterator[tuple[str, np.ndarray]]:
-        """Yield the query's id and the rows of each set, without pads."""
+        """Yield each set's query id and rows, without pads."""
+        # `query_index` is given where several sets belong to one query.
         query_index = range(len(self.ids)) if self.query_index is None else self.query_index.tolist()
         for position, row_index in zip(query_index, self.index, strict=True):
             yield self.ids[position], row_index[row_index >= 0]
@@ -111,7 +112,7 @@ class Metric:
     on_request: bool = False
 
     def evaluate(self, sets: RetrievedSets) -> np.ndarray:
-        """Return the (B,) values in float64, NaN where undefined.
+        """Return the (B,) values of the metric in float64, NaN for queries where it is undefined.
 
         A metric that needs judgements is undefined for a query without a relevant document.
         """
@@ -134,18 +135,20 @@ class Measures:
 
 
 def _compute_ndcg(sets: RetrievedSets) -> np.ndarray:
+    """Return the (B,) nDCG of the sets; NaN without a relevant document."""
     ideal_gain = _discount_grades(sets.judgements.compute_ideal_grades(sets.rows.shape[1]))
     return _discount_grades(sets.grades) / np.where(ideal_gain > 0, ideal_gain, np.nan)
 
 
 def _compute_reciprocal_rank(sets: RetrievedSets) -> np.ndarray:
+    """Return the (B,) 1 / rank of the first relevant document, 0 without one."""
     return np.where(sets.hits.any(1), 1 / (sets.hits.argmax(1) + 1), 0.0)
 
 
 def find_documents_read(sets: RetrievedSets, budget: int) -> np.ndarray:
-    """Return the (B, k) mask of documents that fit into `budget` words, read from the best one on.
+    """Return a (B, k) mask of the first documents that together fit into `budget` words.
 
-    The first document that does not fit ends the reading; the best one is always read.
+    Reading ends at the first document that does not fit; the best one is always read.
     """
     passages = sets.space.corpus.passages
     word_counts = sets.space.derived("words a document", lambda: np.array([len(text.split()) for text in passages]))
@@ -163,7 +166,7 @@ def compute_budget_recall(sets: RetrievedSets, budget: int = READING_BUDGET_WORD
 
 
 def compute_answer_coverage(sets: RetrievedSets, budget: int = READING_BUDGET_WORDS) -> np.ndarray:
-    """Return the (B,) share of answers in the documents read within a budget; NaN without answers."""
+    """Return the (B,) share of answers found in the documents that fit a budget; NaN without answers."""
     n_read, covered_shares, doc_ids = find_documents_read(sets, budget).sum(1), [], sets.space.corpus.ids
     for (query_id, row_index), n_documents in zip(sets.iterate_sets(), n_read.tolist(), strict=True):
         answers = (sets.answers or {}).get(query_id, {})
@@ -174,6 +177,7 @@ def compute_answer_coverage(sets: RetrievedSets, budget: int = READING_BUDGET_WO
 
 
 def _compute_holes(sets: RetrievedSets) -> np.ndarray:
+    """Return the (B,) share of retrieved documents that nobody judged; NaN for an empty set."""
     grades, doc_ids = (sets.qrels or Qrels({})).grades, sets.space.corpus.ids
     judged_shares = []
     for query_id, row_index in sets.iterate_sets():
@@ -265,12 +269,12 @@ def title_of(metric: str) -> str:
 
 
 def map_values(function: Callable[[ValueT], ResultT], mapping: Mapping[str, ValueT]) -> dict[str, ResultT]:
-    """Apply a function to each value of a mapping, for example of metric → (n,) values; the keys stay."""
+    """Return the mapping with a function applied to each of its values."""
     return dict(zip(mapping, map(function, mapping.values()), strict=True))
 
 
 def mean_of_defined(values: np.ndarray) -> float:
-    """Return the mean of (n,) values without NaN; NaN where all are."""
+    """Return the mean of (n,) values, NaN left out; NaN if all are."""
     defined = values[~np.isnan(values)]
     return float(defined.mean()) if len(defined) else float("nan")
 
@@ -278,7 +282,7 @@ def mean_of_defined(values: np.ndarray) -> float:
 def available_metrics(
     qrels: Qrels | None = None, aspects: Aspects | None = None, vectors: Queries | Embeddings | None = None
 ) -> tuple[str, ...]:
-    """Return the metrics that these inputs allow by default; vectors: the queries, of use only as Embeddings."""
+    """List the metrics that these inputs allow by default; vectors: the queries, used if Embeddings."""
     is_given = {"qrels": bool(qrels), "aspects": bool(aspects), "vectors": isinstance(vectors, Embeddings)}
     names = []
     for metric in METRICS.values():
@@ -388,14 +392,14 @@ def _count_undefined(values: np.ndarray) -> int:
 
 
 def _map_query_values(query_ids: Sequence[str], values: np.ndarray) -> dict[str, float]:
-    """Return query id → value, without NaN."""
+    """Return query id → value, for the queries whose value is not NaN."""
     is_defined = ~np.isnan(values)
     defined_ids = query_ids if is_defined.all() else compress(query_ids, is_defined)
     return dict(zip(defined_ids, values[is_defined].tolist(), strict=True))
 
 
 def _check_needs(names: Sequence[str], inputs: Mapping[Need, object]) -> None:
-    """Raise a DataError that names the metrics whose needs are not met."""
+    """Raise a DataError that names the metrics whose inputs are missing."""
     problems = []
     for need, value in inputs.items():
         needy = [name for name in names if METRICS[name].needs == need]
@@ -480,7 +484,7 @@ def compute_redundancy(vectors: Tensor, row_index: Tensor) -> Tensor:
 
 
 def _iterate_vector_blocks(vectors: Tensor, row_index: Tensor) -> Iterator[tuple[Tensor, Sequence[Tensor]]]:
-    """Yield the distinct vectors of a block of (B, k) rows in float64, zero for pads, and positions in them.
+    """Yield blocks of distinct vectors, and parts of the (B, k) rows as positions in them.
 
     The positions come in parts (b, k) of so few queries that their sums stay in the cache.
     """
@@ -494,19 +498,20 @@ def _iterate_vector_blocks(vectors: Tensor, row_index: Tensor) -> Iterator[tuple
 
 
 def _sum_sets(unique_vectors: Tensor, position_index: Tensor) -> Tensor:
-    """Return the (b, d) sums of the vectors at the (b, k) positions."""
+    """Return (b, d) sums: for each row of (b, k) positions the vectors there."""
     # embedding_bag sums rows without building the (b, k, d) tensor.
     return embedding_bag(position_index, unique_vectors, mode="sum")
 
 
 def _normalize_rows(vectors: Tensor) -> Tensor:
-    """Scale rows to length 1; zero rows stay."""
+    """Scale rows to length 1; rows of zeros stay zero."""
     # A zero row is divided by 1: its cosines are 0, not NaN.
     row_norms: Tensor = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
     return vectors / row_norms.masked_fill(row_norms == 0, 1)
 
 
 def _discount_grades(grades: np.ndarray) -> np.ndarray:
+    """Return the (B,) discounted gain of (B, k) grades by rank."""
     # Järvelin & Kekäläinen 2002: the grade at rank r counts 1 / log2(r + 1).
     discounted_sums: np.ndarray = (grades / np.log2(np.arange(2, grades.shape[1] + 2))).sum(1)
     return discounted_sums

@@ -39,13 +39,13 @@ class AlignedCells:
         return {metric: values.mean(0) for metric, values in self.values.items()}
 
     def column(self, metric: str, label: str) -> np.ndarray:
-        """Return the (queries,) values of the cell with a label."""
+        """Return the (queries,) values of the cell with this label in a metric."""
         values: np.ndarray = self.values[metric][:, [cell.label for cell in self.cells].index(label)]
         return values
 
 
 def select_cells(points: Iterable[Any], k: int) -> list[Any]:
-    """Select the cells at k; raise ParamError or DataError if there are none or they are of several splits."""
+    """Select the cells at k. Raises ParamError or DataError if there are none, or of several splits."""
     k, all_cells = SET_SIZE.check(k), list(points)
     cells = [cell for cell in all_cells if cell.k == k]
     if not cells:
@@ -57,19 +57,19 @@ def select_cells(points: Iterable[Any], k: int) -> list[Any]:
 
 
 def select_distinct(points: Iterable[Any], k: int) -> list[Any]:
-    """Select the cells at k as `select_cells`, each label once; of several, the last one in the place of the first."""
+    """Select the cells at k, one for each label; of several the last one measured."""
     cells = select_cells(points, k)
     return list(dict(zip(map(attrgetter("label"), cells), cells, strict=True)).values())
 
 
 def find_complete_queries(cell: Any, metrics: Iterable[str]) -> np.ndarray:
-    """Return the (queries,) mask of the queries for which a cell has all of the metrics."""
+    """Return a (queries,) mask of the queries for which a cell has every one of the metrics."""
     is_complete: np.ndarray = np.all(np.isfinite([cell.values[metric] for metric in metrics]), axis=0)
     return is_complete
 
 
 def align_on_common_queries(points: Iterable[Any], metrics: Sequence[str], k: int) -> AlignedCells:
-    """Restrict the cells at k to the queries for which all of them have every metric.
+    """Restrict the cells at k to the queries for which every cell has every metric.
 
     points: cells of a sweep, or objects with their k, label, queries, values and decoder. A decoder given twice with
     equal values counts once. Raises ParamError or DataError: no cell at this k, a metric that was not measured, several
@@ -133,7 +133,7 @@ class QueryDifference:
 def rank_query_differences(
     compared_cell: Any, baseline: Any, metric: str, k: int = 10, *, other_cells: Iterable[Any] = ()
 ) -> tuple[QueryDifference, ...]:
-    """Return the queries from the largest gain to the largest loss, ties by id.
+    """Order queries by what one cell gains over another: largest gain first, ties by id.
 
     compared_cell, baseline: cells at k; other_cells: cells of the same comparison, which restrict the queries to those
     for which all have the metric. Raises ParamError or DataError.
@@ -148,18 +148,18 @@ def rank_query_differences(
 
 
 def needs_scorer_names(points: Iterable[Any]) -> bool:
-    """Return True if cells differ in their scorers or rerank; a run of another system has no scorers."""
+    """Return True if names must mention scorers: they differ, or a cell reranks."""
     scorer_chains = {scorer_chain(cell.decoder) for cell in points if cell.decoder.get("retrieve")}
     return len(scorer_chains) > 1 or any(map(itemgetter(1), scorer_chains))
 
 
 def scorer_chain(decoder: Mapping[str, Any]) -> tuple[frozenset[Any], frozenset[Any]]:
-    """Return the scorers of a decoder, given as plain values, in a form that compares with their parameters."""
+    """Return a decoder's retrieve and rerank stages in a form that can be compared and hashed."""
     return frozenset((decoder.get("retrieve") or {}).items()), frozenset((decoder.get("rerank") or {}).items())
 
 
 def format_stage(name: str, texts: Mapping[str, str]) -> str:
-    """Format a stage for people: title, symbols and numbers, words: "MMR · λ 0.8", "Hybrid · λ 1 · rrf"."""
+    """Format a stage for people as title, symbols with numbers, words: "MMR · λ 0.8"."""
     declared, spec = declared_parameters(name), methods().get(name)
     number_parts, word_parts = [], []
     for param, value_text in texts.items():
@@ -177,7 +177,7 @@ def format_stage(name: str, texts: Mapping[str, str]) -> str:
 
 
 def describe_guarantee(stage: Mapping[str, Any]) -> str:
-    """Return the words that a stage's name always has, as "fills up to k"; stage: as plain values."""
+    """Return the words that a stage's name must always carry, such as "fills up to k"."""
     phrases = []
     for param, form in declared_parameters(stage["name"]).items():
         if param in stage and _has_wording(form):
@@ -186,11 +186,12 @@ def describe_guarantee(stage: Mapping[str, Any]) -> str:
 
 
 def _has_wording(param: Param | None) -> bool:
+    """Return True if the parameter is a choice whose options have words for people."""
     return isinstance(param, Choice) and bool(param.words)
 
 
 def format_stage_call(name: str, texts: Mapping[str, str]) -> str:
-    """Format a stage as files and code do: name(l1=0.1, l2=0.1)."""
+    """Format a stage as code, such as "nnn(l1=0.1, l2=0.1)"."""
     arguments = ", ".join(f"{param}={value_text}" for param, value_text in texts.items())
     return f"{name}({arguments})" if arguments else name
 
@@ -200,7 +201,7 @@ StageFormat = Callable[[str, Mapping[str, str]], str]
 
 
 def short_names(cells: Sequence[Any], stage_format: StageFormat = format_stage) -> tuple[str, ...]:
-    """Return short names that distinguish decoders; scorers are named only if they differ or one reranks."""
+    """Return names that tell the cells apart; scorers are named only if they differ or one reranks."""
     with_scorers = needs_scorer_names(cells)
     return tuple(format_decoder(cell.decoder, with_scorers, stage_format=stage_format) for cell in cells)
 
@@ -211,7 +212,7 @@ def format_decoder(
     omitted: tuple[str, str] | None = None,
     stage_format: StageFormat = format_stage,
 ) -> str:
-    """Format a decoder as pages and charts do, "MMR · λ 0.8".
+    """Format a decoder for pages and charts, "MMR · λ 0.8", without parameters at their defaults.
 
     An advanced parameter appears if it is not at its default or is a choice with words. decoder: its stages as plain
     values; with_scorers: name the scorers too; omitted: a (stage, parameter) to leave out.
@@ -234,7 +235,7 @@ def format_decoder(
 
 
 def none_last_key(value: Any) -> tuple[bool, Any]:
-    """Return a sort key that puts numbers in order and None after them, as declared grids do."""
+    """Return a sort key by which numbers ascend and None comes last."""
     return (value is None, 0 if value is None else value)
 
 
@@ -244,12 +245,12 @@ def varying_parameters(cells: Sequence[Any]) -> list[str]:
 
 
 def find_varying(settings: Sequence[Mapping[Any, Any]]) -> list[Any]:
-    """Return the keys of the first of several mappings that have more than one value among them."""
+    """Return the keys with more than one value among the mappings, in the order of the first mapping."""
     return [key for key in settings[0] if len({values.get(key) for values in settings}) > 1]
 
 
 def common_form(param: Param, cells: Iterable[Any]) -> Param:
-    """Return the variant of a selector's parameter that all cells use; the declaration if they differ."""
+    """Return the variant of a parameter that all cells use, or its declaration if they differ."""
     param_forms = {form_of(param, cell.decoder["select"])[1] for cell in cells}
     return param_forms.pop() if len(param_forms) == 1 else param
 

@@ -54,7 +54,7 @@ class Path:
 
     @cached_property
     def rankings(self) -> np.ndarray:
-        """The (m, k) rows between neighbouring breakpoints, best first, −1 pads."""
+        """The (m, k) corpus rows of each piece between breakpoints, best first, −1 pads."""
         return self._pad_rows(self.lines.picks[self.lines.last])
 
     @cached_property
@@ -64,7 +64,7 @@ class Path:
         return np.pad(gains, ((0, 0), (0, 0), (0, self.k - gains.shape[2])))
 
     def at(self, value: float) -> Ranking:
-        """Return the ranking at one value, with the rows and gains of engine.select and engine.decode.
+        """Return the ranking at one value of the parameter, equal to engine.select's at that value.
 
         It is read from the lines unless rounding decides; then the selector computes it. Raises ParamError outside the
         interval.
@@ -84,6 +84,7 @@ class Path:
         return Ranking(row_index, pick_gains, ({"candidates": self.candidates.count},))
 
     def _pad_rows(self, picks: np.ndarray) -> np.ndarray:
+        """Convert (m, ·) picks to corpus rows, and pad them with −1 to k columns."""
         pool_rows = self.candidates.pool
         corpus_rows = picks if pool_rows is None else np.where(picks < 0, -1, pool_rows[0].cpu().numpy()[picks])
         return np.pad(corpus_rows, ((0, 0), (0, self.k - picks.shape[1])), constant_values=-1)
@@ -153,7 +154,7 @@ def path(
 
 
 def make_path_stage(selector: str | Selector, fixed_params: Mapping[str, Any]) -> Selector:
-    """Make a selector that has a path from its name and other parameters. Raises ParamError."""
+    """Make a selector for which every value of a parameter can be solved at once. Raises ParamError."""
     stage = selector if isinstance(selector, Selector) else None
     stage_class = type(stage) if stage else spec_of(cast(str, selector), "selector").cls
     if stage_class.path_parameter in fixed_params:
@@ -168,13 +169,13 @@ def make_path_stage(selector: str | Selector, fixed_params: Mapping[str, Any]) -
 
 
 def check_path_interval(stage: Selector, interval: Sequence[float]) -> tuple[float, float]:
-    """Check the interval of a path and return its ends."""
+    """Check that an interval lies in the path parameter's range, and return its ends."""
     path_param = _restrict_parameter(stage, interval)
     return path_param.low, path_param.high
 
 
 def _restrict_parameter(stage: Selector, interval: Sequence[float]) -> Real:
-    """Return the parameter that the path runs over, with the interval as its range."""
+    """Return the declared parameter that the path varies, its range cut to the interval."""
     param = next((param for param in stage.spec.params if param.name == stage.path_parameter), None)
     if not isinstance(param, Real):
         param = Real(0.5, "λ", 0.0, 1.0, name=stage.path_parameter)
@@ -237,7 +238,7 @@ def compute_weight_path(
     pool: int | None = None,
     pool_rows: Tensor | None = None,
 ) -> WeightPath | None:
-    """Compute the weight path of any selector; None if its answer is not made of weights.
+    """Compute any selector's weights at every λ₁; None if its answer is not made of weights.
 
     pool_rows: the pool itself, ascending, where another scorer than the inner product chose it.
     """

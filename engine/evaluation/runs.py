@@ -51,7 +51,7 @@ class RankedRun:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the lists."""
+        """SHA-256 of the lists, whatever the order of the queries."""
         fields: list[str] = []
         for query_id, document_ids in sorted(self.documents.items()):
             fields += (query_id, str(len(document_ids)), *document_ids)
@@ -59,12 +59,12 @@ class RankedRun:
 
     @property
     def label(self) -> str:
-        """The label of its cells."""
+        """The label of the run's cells: "run " and its name."""
         # No stage has a name with a space, so a run is never taken for a decoder.
         return f"run {self.name}"
 
     def build_ranking(self, space: Space, queries: Sequence[str], k: int = 10) -> Ranking:
-        """Return the first k of each query as rows of the corpus; nothing for a query that the run lacks."""
+        """Return each query's first k documents as corpus rows; all −1 if the run lacks the query."""
         row_of = space.corpus.position
         row_index = torch.full((len(queries), k), -1)
         for query_index, query_id in enumerate(queries):
@@ -103,7 +103,7 @@ class RankedRun:
 
 
 def decode_runs(decoders: Sequence[Decoder], space: Space, queries: Embeddings, k: int = 10) -> tuple[RankedRun, ...]:
-    """Decode queries into runs named as charts name them. Raises ParamError or DataError."""
+    """Decode queries by each decoder into a run, named as in charts. Raises ParamError or DataError."""
     document_ids = space.corpus.ids
     ranked_runs = []
     run_names = short_names([SimpleNamespace(decoder=decoder_to_json(decoder)) for decoder in decoders])
@@ -183,7 +183,7 @@ def _order_lines(lines_read: list[RunLine]) -> list[RunLine]:
 def _find_oddities(
     path: Path, by_query: Mapping[str, list[RunLine]], document_lists: Mapping[str, tuple[str, ...]]
 ) -> Iterator[Notice]:
-    """Yield notices of queries whose lists are ambiguous: repeated documents, ties, scores against the ranks."""
+    """Yield notices of ambiguous lists: repeated documents, ties, scores that contradict the ranks."""
     queries_with_repeats, queries_with_ties, queries_out_of_order = [], [], []
     for query_id, lines_read in by_query.items():
         ordered_lines = _order_lines(lines_read)
@@ -202,6 +202,7 @@ def _find_oddities(
 
 
 def _read_trec(path: Path, tags: dict[str, None]) -> Iterator[RunLine]:
+    """Yield the lines of a TREC run, and collect their tags. Raises DataError for a malformed line."""
     for line_number, line_text in read_lines(path, max_bytes=MAX_SHORT_LINE_BYTES):
         fields = line_text.split()
         if not fields:
@@ -216,6 +217,7 @@ def _read_trec(path: Path, tags: dict[str, None]) -> Iterator[RunLine]:
 
 
 def _read_json(path: Path) -> Iterator[RunLine]:
+    """Yield the lines of a JSONL run. Raises DataError for a record without ids, or rank and score."""
     for line_number, record in read_json_rows(path):
         location = f"{path} line {line_number}"
         line_ids = []

@@ -59,12 +59,13 @@ def three_way(qrels: Qrels, seed: int = 0, shares: tuple[float, float, float] = 
 
 
 def subsample(qrels: Qrels, max_queries: int, seed: int = 0) -> Qrels:
-    """Return the judgements of at most `max_queries` queries; a smaller sample is part of a larger one."""
+    """Return the judgements of at most `max_queries` queries; larger samples contain smaller ones."""
     query_order = sorted(qrels.grades, key=lambda query_id: digest_of([str(seed), query_id]))
     return _restrict_qrels(qrels, query_order[:max_queries])
 
 
 def _restrict_qrels(qrels: Qrels, query_ids: Iterable[str]) -> Qrels:
+    """Return the judgements of these queries alone."""
     # A set makes the membership test constant for large samples.
     selected_ids = set(query_ids)
     return replace(qrels, grades={query: grades for query, grades in qrels.grades.items() if query in selected_ids})
@@ -73,7 +74,7 @@ def _restrict_qrels(qrels: Qrels, query_ids: Iterable[str]) -> Qrels:
 def select_judged_queries(
     queries: Queries | Embeddings, qrels: Mapping[str, Qrels], dev: str, test: str | None
 ) -> dict[str, Queries | Embeddings]:
-    """Return split → the queries that it judges, in their own order; raise DataError if the two share queries."""
+    """Return split → its judged queries in order. Raises DataError if the splits share a query."""
     if not isinstance(queries, Queries | Embeddings):
         raise DataError(f"queries must be engine.Queries or engine.Embeddings; got {type(queries).__name__}")
     if not isinstance(qrels, Mapping) or not all(isinstance(judgements, Qrels) for judgements in qrels.values()):

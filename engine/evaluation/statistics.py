@@ -79,7 +79,7 @@ class Comparison:
 
 
 def bootstrap_means(values: np.ndarray, resamples: int, seed: int) -> np.ndarray:
-    """Return the (resamples, m) column means of (n, m) values over n queries drawn with replacement.
+    """Return (resamples, m) column means of (n, m) values, each over n rows drawn with replacement.
 
     Every column sees the same draws, so differences of columns are paired. scipy.stats.bootstrap draws for one
     statistic at a time; here a draw is a row of counts, and one product serves every column. Efron 1979.
@@ -106,7 +106,7 @@ def percentile_ends(resampled_values: Any) -> tuple[float, float]:
 
 
 def bootstrap_intervals(values: np.ndarray, resamples: int, seed: int) -> Sequence[IntervalEnds]:
-    """Return bootstrap intervals of the column means of (n, m) values; without ends for a single query.
+    """Return bootstrap intervals of the column means of (n, m) values; (None, None) for one row.
 
     The tails are those of Hesterberg 2015 (expanded percentile): plain ones are too narrow for few queries, by as much
     as a normal interval without the n − 1 is beside Student's. From some hundred queries on they are the same.
@@ -242,7 +242,7 @@ def build_comparisons(
     resamples: int,
     seed: int,
 ) -> tuple[Comparison, ...]:
-    """Compare m columns of values with their baselines, with Holm's correction over all of them.
+    """Compare m columns with their baselines on the same queries, with Holm's correction over all.
 
     row_labels: (name, label, baseline) of each row
     values, baselines: (n, m) over the same queries, or (n, 1) for all rows
@@ -266,6 +266,7 @@ def build_comparisons(
 
 
 def _count_wins(differences: np.ndarray) -> WinCounts:
+    """Count the differences above, near and below 0."""
     n_wins, n_losses = int((differences > paired.TIE_TOLERANCE).sum()), int((differences < -paired.TIE_TOLERANCE).sum())
     return WinCounts(n_wins, len(differences) - n_wins - n_losses, n_losses)
 
@@ -281,7 +282,7 @@ def format_p_value(p: float) -> str:
 
 
 def describe_comparison(row: Comparison) -> str:
-    """Return a sentence about a comparison that claims no more than the statistics allow."""
+    """Describe a comparison in a sentence that claims no more than the statistics allow."""
     metric_text, name, baseline = f"{title_of(row.metric)}@{row.k}", row.name, row.baseline
     if row.wins.win == row.wins.loss == 0:
         query_text = f"all {counted(row.queries, 'query', 'queries')}" if row.queries > 1 else "the one query asked"
@@ -335,7 +336,7 @@ def resolve_baseline(all_cells: Sequence[Any], baseline: Any, k: int) -> Any:
 
 
 def _count_extreme(sign_patterns: np.ndarray, differences: np.ndarray) -> np.ndarray:
-    """Return the (m,) numbers of the (r, n) sign patterns whose sums are at least as extreme as the observed."""
+    """Count for each of m columns the (r, n) sign patterns that give sums as extreme as the observed."""
     observed_sums, rounding_room = differences.sum(0), 1e-12 * np.abs(differences).sum(0)
     flipped_sums = observed_sums - 2 * (sign_patterns.astype(np.float64) @ differences)
     n_extreme: np.ndarray = (np.abs(flipped_sums) >= np.abs(observed_sums) - rounding_room).sum(0)
@@ -372,6 +373,6 @@ def estimate_queries_needed(
 
 
 def _compute_power(n_queries: int, effect_size: float, alpha: float) -> float:
-    """Return the probability that the test rejects; effect_size: mean over standard deviation."""
+    """Return the chance that the t-test rejects; effect_size: mean over standard deviation."""
     critical_value, shift = stdtrit(n_queries - 1, 1 - alpha / 2), effect_size * math.sqrt(n_queries)
     return float(1 - nctdtr(n_queries - 1, shift, critical_value) + nctdtr(n_queries - 1, shift, -critical_value))

@@ -45,7 +45,7 @@ class Stratum:
 
 
 def _find_relevant_rows(corpus: Corpus, qrels: Qrels, query_id: str) -> list[int]:
-    """Return the rows of the relevant documents that the corpus has."""
+    """Return the corpus rows of a query's relevant documents, those outside the corpus left out."""
     return [corpus.position[doc_id] for doc_id in qrels.relevant(query_id) if doc_id in corpus.position]
 
 
@@ -62,7 +62,7 @@ def count_relevant_lengths(corpus: Corpus, qrels: Qrels) -> dict[str, int]:
 
 
 def measure_relevant_correlations(space: Space, qrels: Qrels) -> dict[str, int]:
-    """Return query → largest cosine of a relevant to an irrelevant document, in hundredths, rounded.
+    """Return query → its largest cosine of a relevant to an irrelevant document, in hundredths.
 
     Queries that lack either kind in the corpus are left out. NNN paper, §2.3: inner products
     cannot separate strongly correlated documents, so there its decoder's gap should be the largest.
@@ -97,7 +97,7 @@ def count_by_query(
     aspects: Mapping[str, Mapping[str, frozenset[str]]] | None = None,
     space: Space | None = None,
 ) -> dict[str, dict[str, int]]:
-    """Return kind → query → count, for the kinds of QUERY_COUNT_TITLES that some of the queries have.
+    """Return kind → query → count, for the kinds that some query has, such as "relevant" or "words".
 
     Words are separated by spaces; only their count may be 0. space: needed for the correlation.
     """
@@ -118,7 +118,7 @@ def _count_present(items_by_query: Mapping[str, Collection[str]]) -> dict[str, i
 
 
 def collect_query_values(corpus: Corpus, queries: Queries, qrels: Qrels) -> dict[str, dict[str, str]]:
-    """Return column of metadata → query → value, for the queries that have one.
+    """Return metadata column → query → value, the query's own or its relevant documents' commonest.
 
     A query without a value gets the most frequent one of its relevant documents, of several the first in the corpus.
     """
@@ -222,7 +222,7 @@ _QueryGroup = tuple[str, int | None, int | None, list[int]]
 
 
 def _group_queries(values: Sequence[int | str | None], max_groups: int) -> list[_QueryGroup]:
-    """Group the positions of equal texts, or of numbers in one range; None is left out."""
+    """Group the positions of queries by equal text, or by number ranges; None is left out."""
     indices: dict[int | str, list[int]] = {}
     for query_index, value in enumerate(values):
         if value is not None:
@@ -248,10 +248,10 @@ def _group_queries(values: Sequence[int | str | None], max_groups: int) -> list[
 
 
 def merge_into_ranges(numbers: np.ndarray, max_groups: int) -> list[tuple[int, int]]:
-    """Return the smallest and largest number of each of at most `max_groups` ranges of (n,) whole numbers.
+    """Merge (n,) whole numbers into at most `max_groups` ranges; return each one's ends.
 
-    Each number starts as a range. While there are too many, the smallest joins its smaller neighbour, on ties the
-    lower.
+    Each number starts as a range of its own. While there are too many, the range with the fewest numbers joins its
+    smaller neighbour, on ties the lower.
     """
     distinct, group_sizes = np.unique(numbers, return_counts=True)
     ranges = list(zip(distinct.tolist(), distinct.tolist(), group_sizes.tolist(), strict=True))

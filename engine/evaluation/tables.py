@@ -59,7 +59,7 @@ def build_frame(cells: Iterable[Cell]) -> DataFrame:
 
 
 def _build_row_sections(cell: Cell, name: str) -> tuple[dict[str, Any], ...]:
-    """Build a cell's row, in sections whose columns stand together."""
+    """Build a cell's row as sections, each a dict of columns that stand together."""
     chain_sections = []
     for stage_role in ("select", "retrieve", "rerank"):
         stage = dict(cell.decoder.get(stage_role) or {})
@@ -78,6 +78,7 @@ def _build_row_sections(cell: Cell, name: str) -> tuple[dict[str, Any], ...]:
 
 
 def _prefix_keys(prefix: str, mapping: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the mapping with a prefix before each key."""
     return {f"{prefix}{key}": value for key, value in mapping.items()}
 
 
@@ -139,12 +140,12 @@ def format_csv(data_frame: DataFrame) -> str:
 
 
 def guard_formula(text: str) -> str:
-    """Put an apostrophe before text that a spreadsheet would take for a formula; `unguard_formula` undoes it."""
+    """Put an apostrophe before text that a spreadsheet would run as a formula."""
     return "'" + text if text.lstrip(_SKIPPED_PREFIXES).startswith(FORMULA_PREFIXES) else text
 
 
 def unguard_formula(cell: str) -> str:
-    """Return the text of a cell that `guard_formula` wrote."""
+    """Return the original text of a cell that `guard_formula` wrote."""
     return cell[1:] if cell.startswith("'") and cell.lstrip(_SKIPPED_PREFIXES).startswith(FORMULA_PREFIXES) else cell
 
 
@@ -173,11 +174,12 @@ def read_table(path: str | Path) -> DataFrame:
 
 
 def _is_text_column(name: str) -> bool:
+    """Return True if the column holds text even where its values look like numbers."""
     return name in TEXT_COLUMNS or name.startswith(PROVENANCE_PREFIX)
 
 
 def _parse_cells(name: str, cells: Sequence[str]) -> list[Any]:
-    """Parse a column's cells as switches or numbers if all of them are, else as text; an empty cell is missing."""
+    """Parse a CSV column as switches or numbers if all its cells are, else as texts; "" is missing."""
     if _is_text_column(name) and name not in ("retrieve", "rerank"):
         return list(cells)
     for convert in () if _is_text_column(name) else ({"True": True, "False": False}.__getitem__, int, float):
@@ -189,7 +191,7 @@ def _parse_cells(name: str, cells: Sequence[str]) -> list[Any]:
 
 
 def _make_column(name: str, values: Sequence[Any]) -> Any:
-    """Make a column of one type: switches, whole numbers or numbers if all present values are, else text."""
+    """Make a pandas column of one type: bool, whole, or float if all present values are, else text."""
     import pandas as pd
 
     value_types = set(map(type, values))
@@ -218,7 +220,10 @@ class ResultsTable:
     means: tuple[Mapping[str, float | None], ...]  # means of each row by metric, None where undefined
 
     def as_json(self) -> dict[str, Any]:
-        """Return plain values: every decoder's means and the signs of its significant differences."""
+        """Return the table as plain JSON values.
+
+        Every decoder's means, and the sign of each difference that is significant.
+        """
         written = short_names(self.cells, format_stage_call)
         row_parts = zip(self.cells, written, self.means, self.marks, strict=True)
         json_rows = []
@@ -281,7 +286,7 @@ def build_results(
 
 
 def find_default_baseline(cells: Sequence[Cell]) -> Cell | str:
-    """Return the default baseline: the cell of the first selector, or its method if there is no single such cell."""
+    """Return the simplest cell of the first selector, or its method's name if that is ambiguous."""
     first_selector, first_scorer = next(iter(methods("selector"))), next(iter(methods("scorer")))
     by_chain: dict[tuple[bool, bool], list[Cell]] = {}
     for cell in cells:
@@ -293,6 +298,7 @@ def find_default_baseline(cells: Sequence[Cell]) -> Cell | str:
 
 
 def _write_caption(baseline: Cell, baseline_name: str, counts: dict[str, int], n_tests: int, resamples: int) -> str:
+    """Write the caption: k, split, the numbers of queries, and what the arrows mean."""
     if len(set(counts.values())) == 1:
         count_text = f"{next(iter(counts.values())):,}"
     else:

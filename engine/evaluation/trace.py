@@ -29,7 +29,7 @@ class Trace:
     score: Tensor  # the ranking's gain, by which the method ranks
 
     def rows(self, query: int = 0) -> list[Mapping[str, TraceValue]]:
-        """Return one mapping per pick of a query, best first; nearest and similarity are None for the first."""
+        """Return one record a pick of a query, best first; the first has no nearest earlier document."""
         tensors = (self.index, self.relevance, self.nearest, self.similarity, self.score)
         columns = [tensor[query].tolist() for tensor in tensors]
         pick_rows: list[Mapping[str, TraceValue]] = []

@@ -35,7 +35,7 @@ class Verdict:
 
 
 def find_verdict(frontier: Frontier, baseline: str, share: float, comparisons: ComparisonsByMetric) -> Verdict:
-    """Choose the best setting within a budget and describe it, claiming no more than the statistics allow.
+    """Choose the setting with most x that keeps a share of the baseline's y, and describe it.
 
     baseline: the label of one of the points; share: of its y that must be kept; comparisons: as `compare` gives them
     for both metrics. Raises ParamError.
@@ -69,16 +69,19 @@ def find_verdict(frontier: Frontier, baseline: str, share: float, comparisons: C
 
 
 def _more_of(metric: str) -> str:
+    """Return the words for more of a metric, such as "more Recall"."""
     return GAIN_WORDINGS.get(metric, (f"more {title_of(metric)}", ""))[0]
 
 
 def _verb_of(metric: str) -> str:
+    """Return the verb that goes with the words of `_more_of`: "is" or "has"."""
     return "is" if metric in GAIN_WORDINGS else "has"
 
 
 def _describe_gain(
     best: FrontierPoint, base: FrontierPoint, gain: Comparison | None, cost: Comparison | None, budget: str
 ) -> str:
+    """Describe in a sentence what the best setting gains over the baseline, and at what cost."""
     if gain is None:
         return f"{best.name} has the most among the settings that keep {budget}."
     is_single, size_text = gain.queries == 1, _format_difference_size(gain)
@@ -93,7 +96,7 @@ def _describe_gain(
 
 
 def _describe_cost(gain: Comparison, cost: Comparison | None) -> str:
-    """Return the cost of a gain as the end of its sentence; empty if both axes are one metric."""
+    """Return the end of a sentence on what a gain costs in the other metric; "" if there is none."""
     if cost is None or cost.metric == gain.metric:
         return ""
     title = title_of(cost.metric)
@@ -108,7 +111,7 @@ def _describe_cost(gain: Comparison, cost: Comparison | None) -> str:
 
 
 def change(comparison: Comparison) -> str:
-    """Format a difference to the baseline, "−4% Recall (n.s.)"."""
+    """Format a difference to the baseline, such as "−4% Recall (n.s.)"."""
     sign = "−" if comparison.difference < 0 else "+"
     title = GAIN_WORDINGS.get(comparison.metric, ("", title_of(comparison.metric)))[1]
     note = "" if comparison.measurable or comparison.queries == 1 else " (n.s.)"
@@ -116,11 +119,12 @@ def change(comparison: Comparison) -> str:
 
 
 def _format_difference_size(comparison: Comparison) -> str:
-    """Format a difference without sign, as a share of the baseline's mean if that is above 0."""
+    """Format a difference without its sign: as a share of the baseline's mean if that is above 0."""
     if comparison.baseline_mean > 0:
         return _format_share(abs(comparison.difference) / comparison.baseline_mean)
     return signed(abs(comparison.difference)).lstrip("+")
 
 
 def _format_share(value: float) -> str:
+    """Format a share in percent, with a decimal if it is below 1 %."""
     return percent(value, 0 if value >= 0.01 else 1)

@@ -15,17 +15,17 @@ def map_values(function: Callable[[CellValue], NewValue], cells: Mapping[str, Ce
 
 
 def rename_cells(cells: Mapping[str, CellValue], prefix: str = "", suffix: str = "") -> dict[str, CellValue]:
-    """Return the cells with their names extended."""
+    """Return the cells with a prefix and a suffix added to their names."""
     return {f"{prefix}{name}{suffix}": value for name, value in cells.items()}
 
 
 def subtract_cells(claimed: Mapping[str, np.ndarray], other: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Return the differences of cells with equal names, in the order of the latter."""
+    """Return claimed less other values, cell by cell, in the order of the other's names."""
     return {name: claimed[name] - other_values for name, other_values in other.items()}
 
 
 def round_cells(cells: Mapping[str, np.ndarray], digits: int = 4) -> dict[str, Any]:
-    """Return the cells as lists, rounded as they are stored."""
+    """Return the cells as plain lists, rounded to the digits that are stored."""
     return {name: values.round(digits).tolist() for name, values in cells.items()}
 
 

@@ -35,18 +35,18 @@ class ClaimMeasure:
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
     def of(self, **parameters: Any) -> "ClaimMeasure":
-        """Return the measure with these parameters."""
+        """Return a copy of the measure whose function is called with these parameters."""
         return replace(self, compute=partial(self.compute, **parameters), parameters=parameters)
 
 
 def define_measure(name: str, version: int = 1) -> Callable[[Callable[..., Measurement]], ClaimMeasure]:
-    """Make a function a measure that several claims share."""
+    """Make a decorator that turns a function into a measure, for several claims to share."""
     return lambda compute: ClaimMeasure(name=name, compute=compute, version=version)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """One row of the evidence."""
+    """A claim of a paper, and how it is measured and judged here."""
 
     id: str  # such as N21
     paper: str  # a key of PAPERS
@@ -67,11 +67,12 @@ class PaperClaims:
     """The claims of one paper; called, it registers one."""
 
     def __init__(self, paper: str) -> None:
+        """Begin an empty register of a paper's claims; paper: a key of PAPERS."""
         self.paper = paper
         self.registered: list[Claim] = []
 
     def __call__(self, id: str, place: str, sentence: str, *, version: int = 1, **fields: Any) -> Callable[[Fn], Fn]:
-        """Register a claim; one without `measure` and `missing` is measured by the function that this decorates."""
+        """Register a claim; without `measure` and `missing` the decorated function measures it."""
         claim = Claim(id=id, paper=self.paper, place=place, sentence=sentence, **fields)
         # A claim that shares a measure, or that nothing here can measure, is complete; any other one waits for the
         # decorated function.

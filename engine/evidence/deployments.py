@@ -52,12 +52,12 @@ class JudgedDeployment:
     hops: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def run(self, seed: int, **changes: Any) -> Simulated:
-        """Simulate a deployment with a seed of order and draws; changes: as `simulate` takes it."""
+        """Simulate the deployment once; seed: of order and draws, changes: arguments of `simulate`."""
         options: dict[str, Any] = {"plan": QUIET_PLAN, "k": K, "held_out": self.held_out, **changes}
         return simulate(self.space, self.queries, self.stream, seed=seed, **options)
 
     def values(self, part_qrels: Qrels, space: Space | None = None) -> dict[str, np.ndarray]:
-        """Return metric → (n,) points of the most relevant documents, for the queries of a part."""
+        """Return metric → (n,) points that plain dense retrieval gets on the queries of a part."""
         part_queries = self.select_queries(part_qrels)
         ranking = engine.decode(DENSE, space or self.space, part_queries, k=K)
         metric_values = engine.measure(ranking, self.space, part_queries, part_qrels, K, GAIN_METRICS).values
@@ -68,17 +68,17 @@ class JudgedDeployment:
         return [self.run(seed, **changes) for seed in seeds]
 
     def mean_after(self, seeds: Iterable[int]) -> dict[str, np.ndarray]:
-        """Return metric → (n,) points of the held-out part after a deployment, mean over the seeds."""
+        """Return metric → (n,) points on held-out queries after deployments, mean over the seeds."""
         return self._mean_points(self.run_all(seeds), self.held_out)
 
     def _mean_points(self, finished_runs: Sequence[Simulated], part_qrels: Qrels) -> dict[str, np.ndarray]:
-        """Return metric → (n,) points in the spaces that deployments ended with, mean over them."""
+        """Return metric → (n,) points in the spaces that finished runs left, mean over the runs."""
         spaces = (self.space.with_embeddings(run.embeddings()) for run in finished_runs)
         run_points = [self.values(part_qrels, space) for space in spaces]
         return {metric: np.mean([points[metric] for points in run_points], axis=0) for metric in GAIN_METRICS}
 
     def gains(self, finished_runs: Sequence[Simulated]) -> dict[str, np.ndarray]:
-        """Return part and metric → (n,) points gained, mean over the runs."""
+        """Return "part metric@k" → (n,) points gained over the start, mean over the runs."""
         gains: dict[str, np.ndarray] = {}
         # The stream is subsampled for measuring alone; all of it is learned from.
         for name, part_qrels in (("held-out", self.held_out), ("stream", subsample(self.stream, MAX_LEARNED))):
@@ -87,19 +87,20 @@ class JudgedDeployment:
         return gains
 
     def select_queries(self, qrels: Qrels) -> Embeddings:
-        """Return the queries of a part."""
+        """Return the queries that a part's judgements name."""
         return self.queries.take([row for row, query_id in enumerate(self.queries.ids) if query_id in qrels.grades])
 
     @cached_property
     def tail(self) -> np.ndarray:
-        """(n,) mask of held-out queries whose right documents are all among the half least often right."""
+        """Return an (n,) mask of held-out queries whose right documents are all among the rarer half."""
         positions = self.space.corpus.position
+        # Rare: among the half of the documents that are least often right in the stream.
         rare = rare_rows(right_counts(right_rows(self.stream, list(self.stream.grades), positions), len(self.space)))
         held_out_rows = right_rows(self.held_out, self.select_queries(self.held_out).ids, positions)
         return np.array([rare[rows].all() for rows in held_out_rows])
 
     def with_stream(self, stream: Qrels) -> "JudgedDeployment":
-        """Return this deployment with another stream."""
+        """Return this deployment learning from other judgements."""
         return replace(self, stream=stream)
 
     def reorder(self, order: np.ndarray) -> "JudgedDeployment":
@@ -107,7 +108,7 @@ class JudgedDeployment:
         return replace(self, queries=self.queries.take(order.tolist()))
 
     def truncate(self, n_dimensions: int) -> "JudgedDeployment":
-        """Return this deployment with the first dimensions alone, all vectors of length 1 again."""
+        """Return this deployment with vectors cut to their first dimensions, scaled to length 1."""
         narrow_space = Space(self.space.corpus, _truncate(self.space.embeddings, n_dimensions))
         return replace(self, space=narrow_space, queries=_truncate(self.queries, n_dimensions))
 
@@ -118,7 +119,7 @@ class JudgedDeployment:
 
 
 def deploy_set(judged_set: JudgedSet) -> JudgedDeployment:
-    """Build a deployment of a set: train comes, dev and test are measured. Raises DataError without them."""
+    """Build a deployment: learn from train, measure on dev and test. Raises DataError if they lack."""
     dataset, hops = judged_set.dataset, {}
     # Questions with plans are split into their steps, which are the queries of the deployment.
     if judged_set.folder is not None and has_plans(judged_set.folder):
@@ -143,18 +144,19 @@ def deploy_set(judged_set: JudgedSet) -> JudgedDeployment:
 
 
 def _truncate(embeddings: Embeddings, n_dimensions: int) -> Embeddings:
+    """Cut vectors to their first dimensions and scale them to length 1."""
     return replace(embeddings, vectors=normalize(embeddings.vectors[:, :n_dimensions], dim=1))
 
 
 def run_seeds(seed: int, n_seeds: int = N_SEEDS) -> range:
-    """Return the seeds of a measurement's deployments, which no other measurement uses."""
+    """Return the seeds of a measurement's runs; two measurements' seeds never overlap."""
     return range(100 * seed, 100 * seed + n_seeds)
 
 
 def measure_deployments(
     sets: Sequence[JudgedSet], measure: Callable[[JudgedDeployment], Mapping[str, np.ndarray]]
 ) -> Measurement:
-    """Apply `measure` to each set's deployment; cells are named by the set and the part."""
+    """Apply `measure` to each set's deployment; return set and part → numbers query by query."""
     cells: dict[str, Any] = {}
     for judged in sets:
         cells |= rename_cells(map_values(as_list, measure(deploy_set(judged))), prefix=f"{judged.name}, ")
@@ -162,12 +164,12 @@ def measure_deployments(
 
 
 def ndcg_gains(deployment: JudgedDeployment, seed: int, **how: Any) -> dict[str, np.ndarray]:
-    """Return points of nDCG gained, mean over the runs of a seed; changes: as `simulate` takes it."""
+    """Return points of nDCG gained by part, mean over runs; how: arguments of `simulate`."""
     return pick_cells(deployment.gains(deployment.run_all(run_seeds(seed), **how)), "ndcg")
 
 
 def as_list(raw_values: np.ndarray) -> list[float]:
-    """Return numbers rounded as they are stored."""
+    """Return numbers as a list, rounded to the digits that are stored."""
     # Adding 0.0 turns −0.0 into 0.0, so that stored files do not depend on the sign of zero.
     rounded_values: list[float] = (np.round(raw_values, STORED_DIGITS) + 0.0).tolist()
     return rounded_values

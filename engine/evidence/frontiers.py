@@ -40,11 +40,12 @@ Table = Mapping[str, Mapping[str, np.ndarray]]
 
 @define_measure("frontiers")
 def measure_frontiers(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Return part → set and k → numbers, each described where it is computed.
+    """Measure frontiers of Recall over ILAD: part → set and k → numbers.
 
-    means: method → ILAD, Recall and cos(sum, query) of each setting; small, practical: by how many points of Recall MMR
-    leads Frank–Wolfe at small weights, and Frank–Wolfe MMR at practical ones, query by query; spreads: by how many
-    percent others' exceed Frank–Wolfe's
+    means: method → ILAD, Recall and cos(sum, query) of each setting; small, practical: query by query the points of
+    Recall by which MMR leads Frank–Wolfe at small weights, and Frank–Wolfe leads MMR at practical ones; spreads: by how
+    many percent MMR's and DPP's spread of ILAD over k exceeds Frank–Wolfe's; other parts: see the function that
+    computes each
     """
     parts: dict[str, dict[str, Any]] = {part_name: {} for part_name in FRONTIER_PARTS}
     for judged in judged_sets:
@@ -72,7 +73,7 @@ def measure_frontiers(judged_sets: Sequence[JudgedSet], seed: int) -> Measuremen
 
 
 def measure_tables(judged_set: JudgedSet, seed: int) -> Mapping[int, Table]:
-    """Return k → the values of every method's sets, on some queries of the split to report on."""
+    """Return k → method → metric → (queries, settings) values, on some of the test queries."""
     all_queries, space = judged_set.queries("test"), judged_set.space
     # All methods, settings and sizes are swept, so that the number of scored pairs is bounded by fewer queries in a
     # large corpus.
@@ -100,7 +101,7 @@ def compute_means(metric_columns: Mapping[str, np.ndarray]) -> list[np.ndarray]:
 
 
 def compare_areas(table: Table) -> dict[str, list[list[float | None]]]:
-    """Return, by pair of methods, how one frontier of Recall over ILAD lies to the other."""
+    """Return pair of methods → difference of their areas below Recall over ILAD, and share dominated."""
     get_axes, areas = itemgetter("ilad", "recall"), {}
     for method, other_method in AREA_PAIRS:
         if method in table and other_method in table:
@@ -110,7 +111,7 @@ def compare_areas(table: Table) -> dict[str, list[list[float | None]]]:
 
 
 def step_ratio(claimed_ilad: np.ndarray, other_ilad: np.ndarray) -> list[float | None]:
-    """Return how far one method's mean ILAD moves over small weights, as a share of another's path."""
+    """Return how far one mean ILAD moves over small weights, as a share of the other's path, and its ends."""
     weight_columns = np.concatenate([claimed_ilad[:, SMALL_WEIGHTS], other_ilad[:, SMALL_WEIGHTS]], axis=1)
 
     # The path of the mean ILAD over consecutive weights; a method that hardly moves there has a small ratio.
@@ -119,20 +120,21 @@ def step_ratio(claimed_ilad: np.ndarray, other_ilad: np.ndarray) -> list[float |
         path_ratio: np.ndarray = claimed_path / np.maximum(other_path, 1e-12)
         return path_ratio
 
+    # 1000 resamples of the queries, seed 0.
     drawn_ratios = ratio(bootstrap_means(weight_columns, 1000, 0))
     low, high = percentile_ends(drawn_ratios)
     return [float(ratio(weight_columns.mean(0))), low, high]
 
 
 def count_undominated(metric_columns: Mapping[str, np.ndarray]) -> int:
-    """Count a method's undominated points of Recall over ILAD."""
+    """Count a method's settings on the frontier of Recall over ILAD, equal ones once."""
     # Rounded before comparison: equal settings must not count as points of their own by rounding errors.
     frontier_points = np.unique(np.round(np.stack(compute_means(metric_columns)[:2], axis=1), 9), axis=0)
     return int((~find_dominated(frontier_points)).sum())
 
 
 def correlate_measures(method_table: Table) -> dict[str, list[float | None]]:
-    """Return Spearman's correlations of cos(sum, query) with other measures over settings.
+    """Return Spearman's correlations of cos(sum, query) with Recall, ILAD and α-nDCG over settings.
 
     Each is computed over all weights of relevance, and over practical ones.
 
@@ -146,6 +148,7 @@ def correlate_measures(method_table: Table) -> dict[str, list[float | None]]:
         n_settings = len(MMR_GRID[weight_slice])
 
         def columns(metric: str, part: slice = weight_slice, width: int = n_settings) -> np.ndarray:
+            """Return (queries, settings) of a metric, all methods side by side, each of the same width."""
             grids = []
             # A method with one setting is repeated, so that every method weighs as much in the correlation.
             for table in method_tables:
@@ -163,20 +166,20 @@ def correlate_measures(method_table: Table) -> dict[str, list[float | None]]:
 
 
 def compute_spread(by_size: Mapping[int, Table], method: str) -> np.ndarray:
-    """Return the (n,) standard deviation of a method's ILAD over k, mean over weights."""
+    """Return each query's standard deviation of a method's ILAD over k, (n,), mean over weights."""
     ilad_by_size = np.stack([method_table[method]["ilad"] for method_table in by_size.values()])
     deviations: np.ndarray = ilad_by_size.std(0).mean(1)
     return deviations
 
 
 def read_effect(effect_name: str, stored_effect: Sequence[float | None]) -> Effect:
-    """Build an effect from a stored value and its ends."""
+    """Build an effect from its stored value and interval ends."""
     value, low, high = stored_effect
     return Effect(name=effect_name, value=np.nan if value is None else value, low=low, high=high)
 
 
 def read_pairs(measured: Measurement, method: str, other_method: str) -> list[tuple[Effect, Effect]]:
-    """Return, cell by cell, the stored areas of two methods, as `rules.judge_areas` takes them."""
+    """Return, cell by cell, area and dominated share of two methods, as `rules.judge_areas` takes them."""
     pair = f"{method}, {other_method}"
     effect_pairs = []
     for cell, areas in measured["areas"].items():
@@ -188,6 +191,7 @@ def read_pairs(measured: Measurement, method: str, other_method: str) -> list[tu
 
 
 def _store_effect(effect: Effect) -> list[float | None]:
+    """Return an effect's value and interval ends as JSON numbers, None for NaN."""
     return [None if x is None or np.isnan(x) else float(x) for x in (effect.value, effect.low, effect.high)]
 
 

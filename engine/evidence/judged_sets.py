@@ -43,7 +43,7 @@ class JudgedSet:
 
     @cached_property
     def splits(self) -> dict[str, Qrels]:
-        """Judgements to choose on, "dev", and to report on, "test": its own, else halves of all by the queries' ids."""
+        """The judgements to choose on, "dev", and to report on, "test"; halves of all where the set has none."""
         qrels = dict(self.dataset.qrels)
         if {"dev", "test"} <= qrels.keys() and len(qrels["test"].grades) >= MIN_TEST_QUERIES:
             return {"dev": qrels["dev"], "test": qrels["test"]}
@@ -54,7 +54,7 @@ class JudgedSet:
 
     @property
     def _answer_files(self) -> list[Path]:
-        """Files of its work folder on trained systems, a seed each."""
+        """Files with the values of the set's trained systems, one for each seed."""
         return sorted(self.work.glob("answers-*.json")) if self.work else []
 
     @property
@@ -64,14 +64,14 @@ class JudgedSet:
 
     @property
     def trained_digest(self) -> str:
-        """Digest of the values of its trained systems."""
+        """The digest of the trained systems' values, "train" included, for cache keys."""
         return digest_of([f"{self.train}", *(path.read_text(encoding="utf-8") for path in self._answer_files)])
 
     def queries(self, split_name: str, max_queries: int | None = None) -> Embeddings:
         """Return the embedded queries of a split with a relevant document, at most the first `max_queries`."""
         qrels = self.splits[split_name]
-        querys = [query for query in self.dataset.queries.ids if query in qrels.grades and qrels.relevant(query)]
-        query_vectors: Embeddings = engine.embed(self.dataset.queries.only(querys[:max_queries]), encoder=self.encoder)
+        ids = [query for query in self.dataset.queries.ids if query in qrels.grades and qrels.relevant(query)]
+        query_vectors: Embeddings = engine.embed(self.dataset.queries.only(ids[:max_queries]), encoder=self.encoder)
         return query_vectors
 
 
@@ -89,6 +89,7 @@ class JudgedSets:
         work: str | Path | None = None,
         train: bool = False,
     ) -> None:
+        """Find the sets in a folder, by the names of its subfolders; folder: of sets, or itself a set."""
         self.arguments = folder, encoder, work, train  # what makes the same in another process
         self.encoder = encoder
         self._folders: dict[str, Path] = {}
@@ -106,7 +107,7 @@ class JudgedSets:
 
     @property
     def encoder_title(self) -> str:
-        """The encoder as sentences have it."""
+        """The encoder's name as sentences write it."""
         return "the bundled MiniLM" if self.encoder == BUNDLED else self.encoder
 
     @property
@@ -120,6 +121,7 @@ class JudgedSets:
         yield from map(self.__getitem__, available_names)
 
     def __getitem__(self, set_name: str) -> JudgedSet:
+        """Load a set with its embeddings at its first use, and return it."""
         # Embedding takes minutes: every set is loaded once and shared by all claims.
         if set_name not in self._sets:
             set_folder = self._folders[set_name]
@@ -132,5 +134,5 @@ class JudgedSets:
 
 
 def compute_by_set(compute: Callable[..., SetValue], sets: Iterable[JudgedSet], *arguments: Any) -> dict[str, SetValue]:
-    """Return set name → what a function computes of the set and the other arguments."""
+    """Return set name → result of calling `compute` with the set and the further arguments."""
     return {judged_set.name: compute(judged_set, *arguments) for judged_set in sets}

@@ -25,7 +25,7 @@ FW, MMR, PLAIN_MMR, PLAIN_DPP = "frank_wolfe", "mmr", "mmr, plain", "dpp, plain"
 
 @define_measure("latencies")
 def measure_latencies(sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Return, by documents, sizes, and method and weight → seconds, (calls, sizes), one thread."""
+    """Return "set, documents" → {sizes, seconds}: time of every method, weight and k, in one thread."""
     measured_sets = {}
     for judged in sets:
         name = f"{judged.name}, {len(judged.space):,}"
@@ -35,7 +35,7 @@ def measure_latencies(sets: Sequence[JudgedSet], seed: int) -> Measurement:
 
 
 def time_methods(space: engine.Space, queries: engine.Embeddings, n_calls: int) -> Measurement:
-    """Return sizes, and method and weight → seconds, (calls, sizes)."""
+    """Return sizes, and "method, θ weight" → seconds as (calls, sizes)."""
     ks = [set_size for set_size in LATENCY_SIZES if set_size <= len(space)]
     columns: dict[str, list[list[float]]] = {}
     for stages, weights in (
@@ -59,7 +59,7 @@ def draw_space(n_documents: int, seed: int) -> tuple[engine.Space, engine.Embedd
 def draw_clusters(
     count: int, dimensions: int, queries: int, seed: int
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Draw unit rows in clusters that share a direction, queries near some of them, and rows' clusters."""
+    """Draw clustered unit rows, queries near some of them, and each row's cluster."""
     generator = torch.Generator().manual_seed(seed)
 
     def units(n_rows: int) -> torch.Tensor:
@@ -78,7 +78,7 @@ def draw_clusters(
 
 
 def iterate_seconds(measured_sets: Measurement, method: str) -> Iterator[tuple[str, float, Sequence[int], np.ndarray]]:
-    """Yield (documents, weight, sizes, (calls, sizes) seconds) of a method."""
+    """Yield documents, weight, sizes and (calls, sizes) seconds of a method from measured sets."""
     for set_name, set_values in measured_sets.items():
         for cell_name, cell_seconds in set_values["seconds"].items():
             if cell_name.rpartition(", θ ")[0] == method:
@@ -86,7 +86,7 @@ def iterate_seconds(measured_sets: Measurement, method: str) -> Iterator[tuple[s
 
 
 def fit_slopes(measured: Measurement, method: str) -> list[Effect]:
-    """Fit how a method's time grows with k, at every weight."""
+    """Fit the exponent with which a method's time grows with k, for every set and weight."""
     return [
         slope(set_sizes, cell_seconds, f"{set_name}, {method}, θ {weight:g}", ("k", "seconds of a query"))
         for set_name, weight, set_sizes, cell_seconds in iterate_seconds(measured, method)
@@ -94,7 +94,7 @@ def fit_slopes(measured: Measurement, method: str) -> list[Effect]:
 
 
 def compute_ratios(measured: Measurement, method: str) -> Mapping[tuple[str, float], tuple[Sequence[int], np.ndarray]]:
-    """Return, by documents and weight, sizes and a method's times relative to Frank–Wolfe, (calls, sizes)."""
+    """Return (set, weight) → sizes and a method's times divided by Frank–Wolfe's, (calls, sizes)."""
     own_seconds = {(set_name, weight): values for set_name, weight, _, values in iterate_seconds(measured, FW)}
     ratios = {}
     for set_name, weight, set_sizes, values in iterate_seconds(measured, method):

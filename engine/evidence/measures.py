@@ -57,7 +57,7 @@ def get_cells(
     k: int,
     space: engine.Space | None = None,
 ) -> list[Cell]:
-    """Return the cells of decoders on a split, in the order given; stored ones are read.
+    """Return the measured cells of decoders on a split, in the order given; those in the store are read.
 
     space: of other embeddings than the set's own
     """
@@ -74,7 +74,7 @@ def stack_values(cells: Iterable[Cell], metric: str) -> np.ndarray:
 
 
 def choose_on_dev(judged_set: JudgedSet, decoders: Sequence[Decoder], metric: str, k: int) -> Decoder:
-    """Return the decoder with the best mean on dev, then the best Recall, then the first."""
+    """Return the decoder with the best mean on dev, of equal ones the best Recall, then the first."""
     dev_cells = get_cells(judged_set, decoders, "dev", (metric, "recall"), k)
     # Ties go to the better Recall, and then to the earlier setting, so that the choice is reproducible.
     best_index = max(range(len(decoders)), key=lambda i: (dev_cells[i].mean[metric], dev_cells[i].mean["recall"], -i))

@@ -40,7 +40,7 @@ TOLERANCE = 1e-9
 
 
 class Finding(StrEnum):
-    """What is said of a claim."""
+    """A verdict on a claim."""
 
     HOLDS = "holds"
     PARTLY = "partly"
@@ -56,7 +56,7 @@ SHORT_VERDICTS = (Finding.HOLDS, Finding.PARTLY, FAILS_HERE, Finding.REFUTED, Fi
 
 
 class Scope(StrEnum):
-    """What a measurement speaks of."""
+    """The evidence that a measurement can give at best: exact, on the paper's data, or on other data."""
 
     EXACT = "exact"  # proof or enumeration: of the claim itself
     SAME_DATA = "same data"  # the paper's data, another encoder
@@ -65,7 +65,7 @@ class Scope(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class EffectCurve:
-    """What an effect sums up, or what a figure of the paper has, as a line."""
+    """A line of (x, y) points for a figure, with the names of its axes."""
 
     name: str
     x: str  # what the axes have, with units; curves of the same axes are drawn together
@@ -102,13 +102,13 @@ class Ruling:
 
     @property
     def curves(self) -> tuple[EffectCurve, ...]:
-        """Those of all effects that have points, each once."""
+        """The curves of all effects that have points, each once."""
         all_curves = chain.from_iterable(effect.curves for effect in self.effects)
         return tuple(dict.fromkeys(filter(attrgetter("points"), all_curves)))
 
 
 def word_verdict(ruling: Ruling, scope: Scope, where: str) -> str:
-    """Return the full verdict; only exact evidence refutes flatly. where: names the sets and the encoder."""
+    """Return the verdict in words; only exact evidence refutes flatly. where: the sets and the encoder."""
     if ruling.verdict is Finding.REFUTED and scope is not Scope.EXACT:
         return FAILS_HERE.replace("here", f"on {where}")
     if ruling.verdict is Finding.HOLDS and ruling.open:
@@ -158,12 +158,13 @@ def difference(cell_values: Mapping[str, Sequence[float]], margin: float, seed: 
 
 
 def equivalence(cell_values: Mapping[str, Sequence[float]], margin: float, seed: int = 0) -> Ruling:
-    """Judge a claim that two things are equal to within a margin, in every cell; see `difference`.
+    """Judge a claim that two things are equal to within a margin, in every cell, from values by query.
 
     An interval within the margin is for it, one beyond against it; one across it is open, whether it has 0 or not.
     """
     effects = []
     for effect in _sign_effects(cell_values, margin, seed):
+        # Signs here: 1 within the margin, −1 entirely beyond it, None undecided.
         is_beyond = effect.sign and max(effect.low or 0, -(effect.high or 0)) > margin
         effects.append(replace(effect, sign=1 if effect.sign == 0 else -1 if is_beyond else None))
     return _rule_cells(cell_values, effects, lambda size: abs(margin - size))
@@ -177,7 +178,7 @@ def judge_range(effects: Sequence[Effect], low: float = -math.inf, high: float =
 
 
 def slope(sizes: Sequence[float], values: np.ndarray, curve_name: str, axes: tuple[str, str], seed: int = 0) -> Effect:
-    """Fit the exponent with which a cost grows: log-log least squares, bootstrap over repetitions.
+    """Fit the exponent of a cost's growth with size: log-log least squares, bootstrap over repetitions.
 
     sizes: (s,), at least four; values: (n, s) positive, one row for each query or run; axes: what sizes and values are,
     with units. Its curve is of geometric means.
@@ -196,7 +197,7 @@ def slope(sizes: Sequence[float], values: np.ndarray, curve_name: str, axes: tup
 
 
 def fit_exponents(cells: Mapping[str, tuple[Sequence[float], Any]], axes: tuple[str, str]) -> list[Effect]:
-    """Fit the `slope` of every cell; cells: name → sizes and values."""
+    """Fit the growth exponent of every cell by `slope`; cells: name → (sizes, values)."""
     return [slope(sizes, np.array(values), cell_name, axes) for cell_name, (sizes, values) in cells.items()]
 
 
@@ -210,7 +211,7 @@ def curve_of(
 
 
 def build_curves(axes: tuple[str, str], x: Sequence[float], lines: Mapping[str, Sequence[float]]) -> list[EffectCurve]:
-    """Build the curves of several lines over the same numbers."""
+    """Build a curve for each named line of y values over the same x."""
     return [curve_of(curve_name, axes, x, y) for curve_name, y in lines.items()]
 
 
@@ -247,7 +248,7 @@ def compare_frontiers(
     n_resamples: int = 1000,
     seed: int = 0,
 ) -> tuple[Effect, Effect]:
-    """Return how far a frontier lies above another: the hyper-volumes' difference and the share dominated.
+    """Compare two frontiers: the hyper-volume of one less the other's, and the share that it dominates.
 
     claimed_axes, other_axes: x and y, each (n, m) by query and setting. The corner is the worst mean of all settings.
     """
@@ -256,15 +257,16 @@ def compare_frontiers(
     mean_values = all_values.mean(0)
     min_x, min_y = mean_values.reshape(2, -1).min(1).tolist()
 
-    def apart(mean_values: np.ndarray) -> float:
+    def compute_difference(mean_values: np.ndarray) -> float:
+        """Return the difference of the two hyper-volumes for means by setting."""
         claimed_points, other_points = np.split(mean_values.reshape(2, -1).T, [n_claimed])
         return compute_hypervolume(claimed_points, (min_x, min_y)) - compute_hypervolume(other_points, (min_x, min_y))
 
-    low, high = percentile_ends(list(map(apart, bootstrap_means(all_values, n_resamples, seed))))
+    low, high = percentile_ends(list(map(compute_difference, bootstrap_means(all_values, n_resamples, seed))))
     claimed_means, other_means = np.split(mean_values.reshape(2, -1), [n_claimed], axis=1)
     dominated_share = _dominated_share(*other_means, *claimed_means)
     return (
-        Effect(name=f"{effect_name}: hyper-volume", value=apart(mean_values), low=low, high=high),
+        Effect(name=f"{effect_name}: hyper-volume", value=compute_difference(mean_values), low=low, high=high),
         Effect(name=f"{effect_name}: share of the other's frontier dominated", value=dominated_share),
     )
 
@@ -275,6 +277,7 @@ def judge_areas(effect_pairs: Sequence[tuple[Effect, Effect]]) -> Ruling:
     for area, beaten_share in effect_pairs:
         range_sign = _compare_to_range(area, 0.0, math.inf)
         # More area alone is no dominance: half of the other's frontier must be dominated too.
+        # 1 is for the claim, 0 neither, −1 against it, None undecided.
         sign = 0 if range_sign == 1 and beaten_share.value < 0.5 else range_sign
         marked.append(replace(area, sign=sign))
         share_texts.append(percent(beaten_share.value))
@@ -290,7 +293,7 @@ def share(effect_name: str, n_hits: int, n_total: int) -> Effect:
 
 
 def compute_shares(cells: Mapping[str, Sequence[int]]) -> list[Effect]:
-    """Compute the `share` of every cell; cells: name → hits and all."""
+    """Compute every cell's share with its interval; cells: name → (hits, total)."""
     return [share(cell_name, n_hits, n_total) for cell_name, (n_hits, n_total) in cells.items()]
 
 
@@ -312,13 +315,14 @@ def proportion(part_values: np.ndarray, whole_values: np.ndarray, effect: str, s
 
 
 def thresholds(effects: Sequence[Effect], holds: float, limit: float) -> Ruling:
-    """Judge a claim about how often something happens by two thresholds, one for it and one against it.
+    """Judge by two thresholds how often something happens: the claim holds, is refuted, or holds partly.
 
     holds, limit: the claim holds of a share on the first's side, is refuted on the second's, partly between
     """
     is_rising = holds >= limit
 
     def sign(effect: Effect) -> int | None:
+        """Return 1 for the claim, −1 against it, 0 between the two, None where the interval crosses one."""
         low, high = effect.low or 0.0, 1.0 if effect.high is None else effect.high
         is_for, is_against = (low >= holds, high < limit) if is_rising else (high <= holds, low > limit)
         is_between = limit <= low and high < holds if is_rising else holds < low and high <= limit
@@ -354,6 +358,10 @@ def combine(rulings: Sequence[Ruling]) -> Ruling:
 
 
 def _sign_effects(cell_values: Mapping[str, Sequence[float]], margin: float, seed: int) -> tuple[Effect, ...]:
+    """Return each cell's mean with its interval and its sign, from paired differences query by query.
+
+    sign: 1 above and −1 below 0 with significance after Holm's correction, 0 within the margin, None undecided.
+    """
     cell_columns = [np.asarray(column_values, dtype=np.float64)[:, None] for column_values in cell_values.values()]
     # More cells need more sign patterns: Holm's smallest threshold must be above the smallest possible p-value.
     n_patterns = max(N_RESAMPLES, MIN_SIGN_PATTERNS * len(cell_columns))
@@ -375,7 +383,7 @@ def _sign_effects(cell_values: Mapping[str, Sequence[float]], margin: float, see
 
 
 def _rule_effects(effects: Sequence[Effect], claimed: str = "") -> Ruling:
-    """Decide by the signs of effects, describe them and count what is open; claimed: what the sentence ends with."""
+    """Build the ruling that the effects' signs decide; claimed: text that ends its sentence."""
     signs = [effect.sign for effect in effects]
     why = f"{_describe(effects, signs)}{claimed}"
     return Ruling(verdict=_decide(signs), why=why, effects=tuple(effects), open=signs.count(None))
@@ -384,9 +392,9 @@ def _rule_effects(effects: Sequence[Effect], claimed: str = "") -> Ruling:
 def _rule_cells(
     cells: Mapping[str, Sequence[float]], effects: Sequence[Effect], get_distance: Callable[[float], float]
 ) -> Ruling:
-    """Judge effects of cells; if nothing is decided, add the queries with which the first cell would be.
+    """Judge effects of cells; if none is decided, estimate how many queries would decide the first one.
 
-    get_distance: of the size of an effect to what it must be told from
+    get_distance: from the size of an effect to its distance from the value that it must be told from
     """
     ruling, needed_queries = _rule_effects(effects), []
     if ruling.verdict is not Finding.UNDECIDED:
@@ -399,18 +407,19 @@ def _rule_cells(
 
 
 def _decide(effect_signs: Sequence[int | None]) -> Finding:
-    """Return Holds if every decided sign is for it, Refuted if none is and one is against it or all are level."""
+    """Return the verdict of signs: 1 is as claimed, −1 against, 0 level, None undecided."""
     decided_signs = {*effect_signs} - {None}
     if not decided_signs:
         return Finding.UNDECIDED
     # One cell as claimed is enough against refutation; the others make the verdict partial.
     if 1 in decided_signs:
         return Finding.HOLDS if decided_signs == {1} else Finding.PARTLY
+    # Level cells refute only once none is undecided.
     return Finding.REFUTED if -1 in decided_signs or None not in effect_signs else Finding.UNDECIDED
 
 
 def _compare_to_range(effect: Effect, low: float, high: float) -> int | None:
-    """Return 1 for an interval inside a range, −1 for one outside, None for one that crosses an end."""
+    """Return 1 if the effect's interval is inside low to high, −1 if outside, None if it crosses an end."""
     interval_low = effect.value if effect.low is None else effect.low
     interval_high = effect.value if effect.high is None else effect.high
     if low <= interval_low and interval_high <= high:
@@ -419,7 +428,7 @@ def _compare_to_range(effect: Effect, low: float, high: float) -> int | None:
 
 
 def _describe(effects: Sequence[Effect], signs: Sequence[int | None]) -> str:
-    """Describe the effects in one sentence, of many the first ones and the counts of signs."""
+    """Describe the effects in one sentence: the first few, and of more also how many have each sign."""
     named = []
     for effect in effects[:MAX_NAMED]:
         named.append(f"{effect.name} {decimal(effect.value)}")
@@ -433,6 +442,7 @@ def _describe(effects: Sequence[Effect], signs: Sequence[int | None]) -> str:
 
 
 def _partial_correlation(a: np.ndarray, values: np.ndarray, held_values: np.ndarray | None = None) -> float:
+    """Return Spearman's correlation of a and values, with `held_values` held fixed if they are given."""
     if held_values is None:
         return _spearman(a, values)
     correlation, first_held, two = _spearman(a, values), _spearman(a, held_values), _spearman(values, held_values)
@@ -441,6 +451,7 @@ def _partial_correlation(a: np.ndarray, values: np.ndarray, held_values: np.ndar
 
 
 def _spearman(first_values: np.ndarray, second_values: np.ndarray) -> float:
+    """Return Spearman's correlation of two columns; NaN if one is constant."""
     first_rounded, rounded = np.round((first_values, second_values), 12)
     # scipy warns of a constant, which has no correlation.
     return float(spearmanr(first_rounded, rounded).statistic) if np.ptp(first_rounded) and np.ptp(rounded) else math.nan

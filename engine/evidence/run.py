@@ -55,7 +55,7 @@ CLAIMS: Mapping[str, Claim] = {
 
 @dataclass(frozen=True, kw_only=True)
 class JudgedClaim:
-    """A claim as it was judged here."""
+    """A claim with its ruling, the scope of the evidence, and where it was measured."""
 
     claim: Claim
     ruling: Ruling
@@ -76,7 +76,7 @@ class JudgedClaim:
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """Judged claims."""
+    """The judged claims of one run: sets, encoder, seed and a row for each claim."""
 
     sets: tuple[str, ...]  # names of all judged sets of the folder
     encoder: str
@@ -104,7 +104,7 @@ class Report:
         return dict.fromkeys(SHORT_VERDICTS, 0) | counter
 
     def table(self) -> list[tuple[str, ...]]:
-        """Return papers by verdicts, with a head and a last row of all."""
+        """Return rows of texts: papers by counts of verdicts, below a head, the last row for all papers."""
         table_rows = [("", *map(str, SHORT_VERDICTS))]
         for paper, name in (*PAPERS.items(), (None, "all")):
             table_rows.append((name, *(f"{n_claims or '–'}" for n_claims in self.counts(paper).values())))
@@ -143,9 +143,9 @@ def reproduce(
 ) -> Iterator[Report]:
     """Measure and judge claims; yield the report after each one, the new row last, stored ones first.
 
-    which: a claim's id, a paper, or "all"; data to train: of `JudgedSets`; anew: measure again what is kept. Kept by
-    measure and its version, the sets' contents, encoder and seed, so that a run that was killed goes on. Raises
-    ParamError, DataError, and Cancelled.
+    which: a claim's id, a paper, or "all"; data, encoder, work, train: of `JudgedSets`; anew: measure again what is
+    stored. Measurements are stored under measure, version, contents of the sets, encoder and seed, so that a run that
+    was killed goes on. Raises ParamError, DataError, and Cancelled.
     """
     seed, workers = SEED_PARAM.check(seed), WORKERS_PARAM.check(workers)
     judged_sets, requested = JudgedSets(data, encoder, work, train), select_claims(which)
@@ -175,7 +175,7 @@ def reproduce(
 def _measure_claims(
     claims_by_key: Mapping[str, Sequence[Claim]], judged_sets: JudgedSets, seed: int, workers: int
 ) -> Iterator[tuple[str, Measurement]]:
-    """Yield the measurement of each key, which several claims may share."""
+    """Yield (key, measurement) for each cache key, which several claims may share."""
     if workers == 1 or len(claims_by_key) < 2:
         for key, (claim, *_) in claims_by_key.items():
             yield key, _measure(claim, judged_sets, seed)
@@ -197,6 +197,7 @@ _WORKER_SETS = JudgedSets()
 
 
 def _start_worker(*arguments: Any) -> None:
+    """Prepare a worker process: one thread, and the judged sets that `_measure_in_worker` reads."""
     # Each worker loads and embeds its sets once; one thread each keeps the latencies comparable.
     global _WORKER_SETS
     torch.set_num_threads(1)
@@ -205,11 +206,12 @@ def _start_worker(*arguments: Any) -> None:
 
 
 def _measure_in_worker(name: str, seed: int) -> Measurement:
+    """Measure a claim in a worker process, on the sets that `_start_worker` loaded."""
     return _measure(CLAIMS[name], _WORKER_SETS, seed)
 
 
 def _measure(claim: Claim, judged_sets: JudgedSets, seed: int) -> Measurement:
-    """Measure a claim and its seconds; a set that lacks something gives the reason in place of numbers."""
+    """Measure a claim; return its numbers, or the reason why there are none, and the seconds that it took."""
     start_time = time.monotonic()
     try:
         if claim.sets and not judged_sets.names:
@@ -223,6 +225,7 @@ def _measure(claim: Claim, judged_sets: JudgedSets, seed: int) -> Measurement:
 
 
 def _judge_claim(claim: Claim, judged_sets: JudgedSets, measurement: Measurement) -> JudgedClaim:
+    """Apply a claim's rule to its stored measurement; untestable where that says what is missing."""
     used_sets = list(map(attrgetter("name"), _select_sets(claim, judged_sets)))
     missing = measurement.get("missing", claim.missing)
     # Evidence on other sets than the claim's own is a stand-in, whatever the claim allows at best.
@@ -236,18 +239,18 @@ def _judge_claim(claim: Claim, judged_sets: JudgedSets, measurement: Measurement
 
 
 def _select_sets(claim: Claim, judged_sets: JudgedSets) -> list[JudgedSet]:
-    """Return the sets that a claim is measured on: the named ones, else all; for trained systems, those with any."""
+    """Return the sets to measure a claim on: those it names or all, with trained systems if needed."""
     sets = list(judged_sets.select(claim.sets)) if claim.sets and judged_sets.names else []
     return [judged_set for judged_set in sets if judged_set.is_trained] or sets if claim.trained else sets
 
 
 def measure_key(measure: ClaimMeasure) -> str:
-    """Text that identifies what is computed, however its code is worded; decoders are written as their labels."""
+    """Return the text that identifies a measurement: name, version and parameters, decoders by label."""
     return json.dumps([measure.name, measure.version, measure.parameters], default=attrgetter("label"))
 
 
 def _build_cache_key(claim: Claim, sets: JudgedSets, seed: int) -> str:
-    """Return the key of a measurement: measure and parameters, contents of its sets, encoder and seed, never code."""
+    """Build the key of a measurement from its measure, sets, encoder and seed; code does not enter it."""
     if claim.measure is None:
         return claim.id
     key_parts = [measure_key(claim.measure)]
@@ -289,7 +292,7 @@ def sort_rows(judged_rows: Iterable[JudgedClaim]) -> tuple[JudgedClaim, ...]:
 
 
 def save_report(report: Report) -> Report:
-    """Merge rows into the stored report of these sets, encoder and seed, and return the whole."""
+    """Merge rows into the stored report of these sets, encoder and seed, and return the merged report."""
     identity = digest_of([*report.sets, report.encoder, str(report.seed)])
     cache_key = REPORT_PREFIX + hashlib.sha256(identity.encode()).hexdigest()[:24]
     stored_report = _load_report(cache_key)
@@ -302,7 +305,7 @@ def save_report(report: Report) -> Report:
 
 
 def list_reports() -> dict[str, Report]:
-    """Return title → report, the newest first, and last the one that comes with Frontier."""
+    """Return title → report: stored ones, the newest first, then the one shipped with the package."""
     files = sorted(cache.open_section(CACHE_SECTION).glob(f"{REPORT_PREFIX}*"), key=lambda file: -file.stat().st_mtime)
     stored_reports = {report.title: report for file in files if (report := _load_report(file.name)) is not None}
     # The shipped report comes last, so that a person's own results come first.
@@ -318,7 +321,7 @@ def load_shipped() -> Report:
 
 
 def _load_report(cache_key: str) -> Report | None:
-    """Load a report of the cache; None if there is none, or one of another version."""
+    """Load a stored report by its cache key; None if there is none, or it is of another version."""
     payload = cache.get(CACHE_SECTION, cache_key)
     try:
         return None if payload is None else parse_report(payload.decode())
@@ -327,6 +330,7 @@ def _load_report(cache_key: str) -> Report | None:
 
 
 def _parse_row(row: Mapping[str, Any]) -> JudgedClaim:
+    """Parse a row of a report's JSON. Raises KeyError, TypeError or ValueError for an invalid one."""
     parsed_effects = []
     for effect in row["effects"]:
         curves = (EffectCurve(**c | {"points": tuple(map(tuple, c["points"]))}) for c in effect.get("curves", ()))

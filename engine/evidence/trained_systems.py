@@ -43,7 +43,7 @@ BuiltSystem = tuple[engine.Space, engine.Decoder, Trained | None]
 
 @dataclass(frozen=True, eq=False)
 class TrainedSystems:
-    """The systems of one set: say(line) hears of what is finished."""
+    """The systems trained on one set, with their checkpoints; say(line) is called after each."""
 
     judged: JudgedSet
     folder: Path
@@ -55,7 +55,7 @@ class TrainedSystems:
         return engine.embed(self.judged.dataset.queries, encoder=self.judged.encoder)
 
     def train(self, stage: str, method: str, seed: int, start: Trained | None, **params: Any) -> Trained:
-        """Load a training from the folder's checkpoint, or run it."""
+        """Load a training from its checkpoint in the folder, or run it; `stage` names the checkpoint."""
         space = self.judged.space if start is None else start.space
         path = self.folder / f"{stage.replace(' ', '-').replace(',', '')}-{seed}.safetensors"
         qrels = self.judged.dataset.qrels
@@ -64,7 +64,7 @@ class TrainedSystems:
         return trained
 
     def space(self, system: str, seed: int) -> engine.Space:
-        """Return the dense start's documents, or those of a system that was trained from it, by checkpoints."""
+        """Return the documents of a system: the dense start, or one that was trained from it."""
         start = self.train(START, "dense", seed, None)
         if system == START:
             return start.space
@@ -75,7 +75,7 @@ class TrainedSystems:
         return best_on_dev(decoders, gather_samples(space, self.queries, self.judged.dataset.qrels, "train", "dev"))
 
     def answers(self, seed: int) -> dict[str, dict[str, Any]]:
-        """Return system → its values by metric and query, its decoder and its epochs, after training what lacks."""
+        """Train the systems that the answers file lacks; return system → values, decoder and epochs."""
         self.folder.mkdir(parents=True, exist_ok=True)
         answers_path = _answers_file(self.folder, seed)
         finished = json.loads(answers_path.read_text()) if answers_path.is_file() else {}
@@ -114,6 +114,8 @@ class TrainedSystems:
         yield "COLT", lambda: self._train_colt(seed, start)
 
     def _train_colt(self, seed: int, start: Trained) -> BuiltSystem:
+        """Train COLT at each setting, return the best on dev; large sets choose once, at the first seed."""
+        # Further seeds of a large set take the setting that the first seed chose.
         choice_path = self.folder / "colt.json"
         is_large = len(self.judged.dataset.qrels["train"].grades) > LARGE_SET_QUERIES
         settings = [setting for setting in COLT_SETTINGS if not is_large or setting["contrast"] == 0.1]
@@ -137,7 +139,7 @@ def trained_values(judged_set: JudgedSet, system: str, metric_name: str, k: int)
 
 
 def trained_answers(judged_set: JudgedSet) -> list[dict[str, dict[str, Any]]]:
-    """Return the answers of the trained systems, seed by seed."""
+    """Return, seed by seed, system → answers, read from the work folder or trained with `train`."""
     if judged_set.work is None:
         raise DataError(f"systems trained on {judged_set.name} (--work FOLDER has them, --train makes them)")
     if judged_set.train:
@@ -155,4 +157,5 @@ def _answers_file(folder: Path, seed: int) -> Path:
 
 
 def _as_built(trained: Trained) -> BuiltSystem:
+    """Return a training as (space, decoder, training), as `answers` takes systems."""
     return trained.space, trained.decoder, trained

@@ -50,7 +50,10 @@ def change(
 def build_change(
     session: Session, *, came: Iterable[int | str] = (), went: Iterable[int | str] = (), warm: bool = True
 ) -> CorpusChange | None:
-    """Return the record that `change` appends; None if no document comes or goes. Raises ParamError."""
+    """Build the record with which `change` makes documents available or unavailable.
+
+    Returns None if no document comes or goes. Raises ParamError for an unknown document or an empty corpus.
+    """
     # Rows are looked up without the session's restriction: documents that come are not available yet.
     unrestricted = replace(session, available=None)
     available = session.available if session.available is not None else np.ones(len(session), dtype=bool)
@@ -66,13 +69,19 @@ def build_change(
 
 
 def compute_warm_drifts(session: Session, rows: Iterable[int], existing_rows: np.ndarray) -> dict[int, np.ndarray]:
-    """Map the rows of new documents to the mean drift of their neighbours; without those that start at their vector."""
+    """Map the row of each new document to the (d,) drift with which it starts: that of its neighbours.
+
+    existing_rows: rows among which neighbours are sought. Documents that start at their own vector are left out.
+    """
     drifts = ((row, _compute_warm_drift(session, row, existing_rows)) for row in rows)
     return {row: drift for row, drift in drifts if drift is not None}
 
 
 def _compute_warm_drift(session: Session, row_index: int, existing_rows: np.ndarray) -> np.ndarray | None:
-    """Return the (d,) mean drift of a new document's nearest documents; None if it is 0 or the document has moved."""
+    """Compute the (d,) mean drift of the documents nearest to a new one.
+
+    Returns None if it is 0, or if the document has moved already and so needs no other start.
+    """
     start_vectors = session.start
     if not len(existing_rows) or not np.array_equal(session.row(row_index), start_vectors.row(row_index)):
         return None

@@ -48,6 +48,7 @@ class StartVectors:
     """First vectors Θ₁ of a space, (n, d) in their own precision; shared by all its sessions."""
 
     def __init__(self, space: Space) -> None:
+        """Take the vectors of a space, without a copy if they are on the CPU."""
         self.space = space
         self.vectors: np.ndarray = freeze(space.matrix.on_cpu.detach().numpy().view())
         self._matrix_lock = threading.RLock()
@@ -72,12 +73,16 @@ class StartVectors:
 
     @contextmanager
     def overlay_moved(self, moved_vectors: MovedVectors) -> Iterator[np.ndarray]:
-        """Yield (n, d) float64 vectors with the moved rows replaced; valid only inside the context."""
+        """Yield an (n, d) float64 matrix of the first vectors in which some rows are replaced.
+
+        moved_vectors: map from row to the vector that replaces it. The matrix is valid only inside the context.
+        """
         # One matrix serves all sessions; from one to the next only the rows in which they differ are written.
         with self._matrix_lock:
             for row_index in self._overlaid.keys() - moved_vectors.keys():
                 self._matrix[row_index] = self.vectors[row_index]
             for row_index, vector in moved_vectors.items():
+                # Moved vectors are never changed in place, so the same object means the same numbers.
                 if self._overlaid.get(row_index) is not vector:
                     self._matrix[row_index] = vector
             self._overlaid = moved_vectors
@@ -85,6 +90,7 @@ class StartVectors:
 
     @cached_property
     def _matrix(self) -> np.ndarray:
+        """Work matrix, (n, d) float64, that `overlay_moved` writes to."""
         return self.vectors.astype(np.float64)
 
 
@@ -96,7 +102,7 @@ class SparseState:
     n_computed: int = 0  # number of row updates computed so far
 
     def with_record(self, start: StartVectors, preset: Preset, record: MovingRecord) -> SparseState:
-        """Return the state after one more record."""
+        """Return the state after one more record, which moves only the rows that it names."""
         moved_vectors = self.moved_vectors
         row_indices: Sequence[int] = tuple(record.drift) if isinstance(record, CorpusChange) else record.items
         for row_index in row_indices:
@@ -112,7 +118,10 @@ class SparseState:
     def refold_rows(
         self, start: StartVectors, preset: Preset, journal: Journal, length: int, row_indices: Iterable[int]
     ) -> SparseState:
-        """Return the state with some rows recomputed from the first `length` records of the journal."""
+        """Return the state with some rows recomputed from their first vectors.
+
+        length: number of records of the journal to apply. An undo needs this: no step can be reversed exactly.
+        """
         moved_vectors, n_computed = dict(self.moved_vectors), self.n_computed
         for row_index in row_indices:
             first_vector = current_vector = start.row(row_index)
@@ -142,10 +151,14 @@ class SparseState:
 
 
 def _apply_record(vector: np.ndarray, origin: np.ndarray, row: int, preset: Preset, record: MovingRecord) -> np.ndarray:
-    """Return the vector of a document after a record that moves it."""
+    """Return the vector of a document after a record that moves it.
+
+    vector, origin: (d,) current and first vector; row: row of the document, which must be among those of the record.
+    """
     if isinstance(record, CorpusChange):
         return _move_vector(vector, origin, record.drift[row], 1.0, preset)
     items = record.items
+    # Most events move a single row, for which no search is needed.
     coefficient = record.coefficients[0 if items[0] == row else items.index(row)]
     factor = -preset.step(record.round) * coefficient
     # The cap limits a single step, so that one wrong answer cannot throw a document far.
@@ -192,10 +205,10 @@ class MatrixState:
         end: int,
         cached_states: CachedStates,
     ) -> tuple[MatrixState, CachedStates]:
-        """Return the state after the first `end` records, and the cached states.
+        """Return the state after the first `end` records, and the states cached on the way.
 
-        position: number of records folded into this state; first_change: the first record whose effect has changed;
-        cached_states: earlier states.
+        position: number of records folded into this state; first_change: position of the earliest record whose effect
+        has changed; cached_states: earlier states, of which those up to the change are still valid.
         """
         # Fold on from the latest state that lies before the change; everything after it is recomputed.
         valid_states = [cached_state for cached_state in cached_states if cached_state[0] <= first_change]
@@ -207,6 +220,7 @@ class MatrixState:
             position = stop
             if stop % CACHED_STATE_STRIDE == 0 and (not valid_states or valid_states[-1][0] < stop):
                 valid_states.append((stop, state))
+        # A state may hold three matrices: the vectors and two moments.
         max_states = min(MAX_CACHED_STATES, MAX_CACHED_STATE_BYTES // (3 * state.current.nbytes))
         if len(valid_states) > max_states:
             # Dropping every other state halves the memory and keeps the rest evenly spread over the log.
@@ -236,16 +250,18 @@ class _MatrixFold:
     """Mutable builder of a MatrixState; copies read-only arrays before it writes to them."""
 
     def __init__(self, state: MatrixState, start: StartVectors, preset: Preset) -> None:
+        """Start from a state; its arrays are copied only when a record first changes them."""
         self.current, self.is_unavailable = state.current, state.is_unavailable
         self.first_moment, self.second_moment = state.first_moment, state.second_moment
         self.n_steps, self.pending_events = state.n_steps, list(state.pending_events)
         self.start, self.preset = start, preset
 
     def add_record(self, record: MovingRecord) -> None:
-        """Apply a record, or add it to the pending batch."""
+        """Apply a record at once, or add it to the batch of rounds that one step updates together."""
         if isinstance(record, CorpusChange):
             old = self.is_unavailable
             self.is_unavailable = np.zeros(len(self.current), dtype=bool) if old is None else old.copy()
+            # The old array may belong to an earlier state, so it was copied.
             self.is_unavailable[list(record.came)], self.is_unavailable[list(record.went)] = False, True
             for row_index, drift in record.drift.items():
                 self._move_row(row_index, drift, 1.0)
@@ -256,18 +272,23 @@ class _MatrixFold:
             self._add_to_batch(record)
 
     def _make_writeable(self) -> None:
+        """Copy the arrays if they are read-only, so that the state they come from stays as it is."""
         if not self.current.flags.writeable:
             self.current = self.current.copy()
             if self.first_moment is not None and self.second_moment is not None:
                 self.first_moment, self.second_moment = self.first_moment.copy(), self.second_moment.copy()
 
     def _move_row(self, row_index: int, direction: np.ndarray, factor: float) -> None:
+        """Move one document by factor · direction, within its bounds."""
         self._make_writeable()
         origin = self.start.exact[row_index]
         self.current[row_index] = _move_vector(self.current[row_index], origin, direction, factor, self.preset)
 
     def _step_sgd(self, event: Event) -> None:
-        """Apply θ_{t+1,i} = θ_{t,i} − η g_{t,i} for one event (Algorithm 1, line 6)."""
+        """Apply θ_{t+1,i} = θ_{t,i} − η g_{t,i} for one event (Algorithm 1, line 6).
+
+        Three ways with one result, chosen for speed: row by row for a few rows, at once for some, in blocks for all.
+        """
         preset, query_vector = self.preset, event.query.exact
         factors = _compute_factors(event, preset.step(event.round), preset.cap)
         if len(event.items) <= MAX_SMALL_ARRAY_SIZE:
@@ -292,6 +313,7 @@ class _MatrixFold:
         self.current[still_rows] = still_vectors
 
     def _set_rows(self, row_indices: np.ndarray, vectors: np.ndarray) -> None:
+        """Write new vectors of some rows, projected into their bounds; `vectors` is changed in place."""
         _bound_vectors(vectors, self.start.exact[row_indices], self.preset)
         self.current[row_indices] = vectors
 
@@ -302,6 +324,7 @@ class _MatrixFold:
             yield slice(block_start, block_start + block_size)
 
     def _add_to_batch(self, event: Event) -> None:
+        """Collect an event for the next step of several rounds, and take the step if the batch is complete."""
         # A batch ends with its last round, or when an event of another batch arrives.
         if self.pending_events and self._batch_index(event) != self._batch_index(self.pending_events[0]):
             self._step_batch()
@@ -310,6 +333,7 @@ class _MatrixFold:
             self._step_batch()
 
     def _batch_index(self, event: Event) -> int:
+        """Return the index of the batch to which an event belongs, from 0; rounds count from 1."""
         return (event.round - 1) // self.preset.batch
 
     def _step_batch(self) -> None:
@@ -334,7 +358,11 @@ class _MatrixFold:
             self._step_adamw(step_rate, factors, query_vectors)
 
     def _step_adamw(self, step_rate: float, factors: np.ndarray, query_vectors: np.ndarray) -> None:
-        """Apply an AdamW step for the gradient `factors @ query_vectors` (Loshchilov & Hutter 2019)."""
+        """Apply an AdamW step to all vectors (Loshchilov & Hutter 2019).
+
+        The gradient is `factors @ query_vectors`: factors, (n, m), has the coefficient of each document in each of m
+        events.
+        """
         if self.first_moment is None or self.second_moment is None:
             self.first_moment, self.second_moment = np.zeros_like(self.current), np.zeros_like(self.current)
         (beta_1, beta_2), preset = ADAMW_BETAS, self.preset
@@ -363,13 +391,19 @@ class _MatrixFold:
 
 
 def _compute_factors(event: Event, rate: float, cap: float | None) -> np.ndarray:
-    """Return the multiple of the query that each item moves by: −rate · coefficient, clipped to ± cap, float64."""
+    """Return the multiple of the query by which each item moves, float64.
+
+    It is −rate · coefficient, clipped to ± cap, None for no cap.
+    """
     factors: np.ndarray = -rate * np.asarray(event.coefficients, dtype=np.float64)
     return factors if cap is None else np.clip(factors, -cap, cap)
 
 
 def _move_vector(vector: np.ndarray, origin: np.ndarray, step: np.ndarray, factor: float, preset: Preset) -> np.ndarray:
-    """Return a (d,) document moved by factor · step, within the bounds around `origin`, its first vector."""
+    """Return a (d,) document moved by factor · step, within the bounds around `origin`, its first vector.
+
+    The bounds are the trust region (distance from `origin`) and the ball (length); see the module.
+    """
     # A step of 0 returns the same array, by which callers see that the document has not moved.
     if factor == 0.0:
         return vector
@@ -391,7 +425,10 @@ def _move_vector(vector: np.ndarray, origin: np.ndarray, step: np.ndarray, facto
 
 
 def _bound_vectors(vectors: np.ndarray, origin: np.ndarray, preset: Preset) -> None:
-    """Project (m, d) documents into their bounds, in place; origin: (m, d) first vectors."""
+    """Project documents into the trust region around their first vectors, then into the ball, in place.
+
+    vectors, origin: (m, d) current and first vectors.
+    """
     if preset.trust is not None:
         displacements = vectors - origin
         distances = _compute_norms(displacements)

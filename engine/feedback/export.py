@@ -101,7 +101,7 @@ def upsert(session: Session, client: Any, collection: str = "documents", *, move
 
 
 def _write_parquet(session: Session, path: Path) -> None:
-    """Write ids and vectors as a Parquet table, with digests in its metadata."""
+    """Write ids and vectors as a Parquet table, with the digests of session and encoder in its metadata."""
     import pyarrow as pa
     from pyarrow import parquet
 

@@ -49,7 +49,10 @@ def _digest_texts(space: Space) -> dict[str, str]:
 
 
 def _compare_documents(old_digests: Mapping[str, str], space: Space) -> dict[str, tuple[str, ...]]:
-    """Map each kind of difference between a log's documents and a space's corpus to the ids."""
+    """Find the documents in which a log and a corpus differ: map each kind of difference to the ids.
+
+    old_digests: digest of each document's text by id, as the log's header has them.
+    """
     new_digests = _digest_texts(space)
     common_ids = [doc_id for doc_id in old_digests if doc_id in new_digests]
     return {
@@ -60,7 +63,7 @@ def _compare_documents(old_digests: Mapping[str, str], space: Space) -> dict[str
 
 
 def begin_session(header: Mapping[str, Any], space: Space, writer: str = "") -> Session:
-    """Return the empty session that a log's header describes. Raises DataError for an invalid header."""
+    """Create the empty session that a log's header describes. Raises DataError for an invalid header."""
     try:
         validate_header(header)
         preset = Preset(**header["preset"])
@@ -90,7 +93,10 @@ def check_same_encoder(header: Mapping[str, Any], space: Space) -> None:
 
 
 def check_same_corpus(header: Mapping[str, Any], space: Space) -> tuple[Notice, ...]:
-    """Raise a DataError unless the corpus is the log's; return notices of small differences."""
+    """Raise a DataError unless the corpus is the one that a log began with, also in its texts.
+
+    Returns a notice if the vectors differ slightly.
+    """
     check_same_encoder(header, space)
     ids_by_change = _compare_documents(header["documents"], space).items()
     differences = [f"{len(doc_ids)} {name} (first: {doc_ids[0]!r})" for name, doc_ids in ids_by_change if doc_ids]
@@ -108,7 +114,10 @@ def check_same_corpus(header: Mapping[str, Any], space: Space) -> tuple[Notice, 
 
 
 def header_rows(header: Mapping[str, Any], space: Space) -> Sequence[int]:
-    """Return the rows of the documents that the log began with, in its order."""
+    """Return the rows of the documents that the log began with, in its order.
+
+    An event of the log that moves "all" documents lists its coefficients in this order.
+    """
     doc_ids = tuple(header["documents"])
     if doc_ids == space.corpus.ids:
         return range(len(doc_ids))
@@ -151,7 +160,11 @@ def carry(session: Session, space: Space) -> tuple[Session, tuple[Notice, ...]]:
 def carry_records(
     header: Mapping[str, Any], bodies: Sequence[Mapping[str, Any]], space: Space
 ) -> tuple[Session, tuple[Notice, ...]]:
-    """Return a session of a log's header and records over a changed corpus, and notices, as in `carry`."""
+    """Rebuild a session from a log over a changed corpus, without the feedback that no longer applies.
+
+    header, bodies: header and records of the log as plain JSON values. Returns the session, and notices of changed,
+    missing and new documents and of lost feedback. Raises DataError for an invalid record or another encoder.
+    """
     empty = begin_session(header, space)
     check_same_encoder(header, space)
     changed_ids, missing_ids, new_ids = _compare_documents(header["documents"], space).values()
@@ -171,6 +184,8 @@ def carry_records(
                     lost_ids.append(body["id"])
                     continue
             remaining_body = _drop_documents(body, original_ids, dropped_ids, lost_ids)
+            # No row stands for "all" any more: the remaining documents are listed one by one.
+            # No row stands for "all" any more: the remaining documents are listed one by one.
             records.append(parse_record(remaining_body, space.corpus, space.vectors.shape[1], ()))
         except PARSE_ERRORS as error:
             raise DataError(f"record {record_number}: {error}") from None
@@ -194,9 +209,14 @@ def carry_records(
 def _drop_documents(
     body: Mapping[str, Any], original_ids: Sequence[str], dropped_ids: set[str], lost_ids: Sequence[str]
 ) -> dict[str, Any]:
-    """Return a record's body without the dropped documents and the lost events."""
+    """Return a record's JSON values without the dropped documents and the lost events.
+
+    original_ids: documents of the log, which "all" stands for; dropped_ids: documents that are gone or have another
+    text; lost_ids: events about them.
+    """
 
     def remaining(key: str, dropped: Collection[str], field_name: str = "documents") -> list[str]:
+        """Return the texts of a field that are not among `dropped`; field_name: its name in an error."""
         return [text for text in parse_text_list(body[key], field_name) if text not in dropped]
 
     match body["op"]:
@@ -217,4 +237,5 @@ def _drop_documents(
 
 
 def _describe_encoder(encoder: EncoderRef | None) -> str:
+    """Describe an encoder in an error message."""
     return "vectors without an encoder" if encoder is None else f"{encoder.name} (weights {encoder.digest[:8]})"

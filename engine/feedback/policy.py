@@ -176,18 +176,18 @@ def ask(session: Session, query: Any, k: int = 1, reranker: Reranker | None = No
 
 
 def draw_row(p: np.ndarray, u: float) -> int:
-    """Draw one row with probabilities p by a number u, uniform in [0, 1)."""
+    """Draw one row with probabilities p: the inverse of their cumulative sum at u, uniform in [0, 1)."""
     cumulative = np.cumsum(p)
     # The first sum beyond u is taken: a document of probability 0 is never drawn, and as u < 1 such a sum exists.
     return int(np.searchsorted(cumulative, u * cumulative[-1], side="right"))
 
 
 def draw_rows(p: np.ndarray, gumbel_noise: np.ndarray, k: int) -> tuple[tuple[int, ...], tuple[float, ...]]:
-    """Draw the k rows with the largest keys log p + noise; return them and their inclusion weights.
+    """Draw k rows without replacement: those with the largest keys log p + noise; return them and weights.
 
-    gumbel_noise: (n,) Gumbel numbers. With κ the next largest key, π_i = 1 − exp(−exp(log p_i − κ)): given the other
-    keys, the probability that i's exceeds κ. So E[1{i drawn}/π_i] = 1 for every i (Vieira 2017; Kool et al. 2019). The
-    weights are 1 if all documents are drawn.
+    gumbel_noise: (n,) Gumbel numbers. The weights are inclusion probabilities: with κ the next largest key, π_i = 1 −
+    exp(−exp(log p_i − κ)) is, given the other keys, the probability that i's key exceeds κ. So E[1{i drawn}/π_i] = 1
+    for every i (Vieira 2017; Kool et al. 2019). The weights are 1 if all documents are drawn.
     """
     with np.errstate(divide="ignore"):
         log_probabilities = np.log(p)
@@ -203,17 +203,17 @@ def draw_rows(p: np.ndarray, gumbel_noise: np.ndarray, k: int) -> tuple[tuple[in
 
 
 def draw_uniform(seed: int, round_number: int) -> float:
-    """Return the round's uniform number in [0, 1)."""
+    """Return the number in [0, 1) that decides a round's draw of one document."""
     return _round_generator(seed, round_number).random()
 
 
 def draw_gumbel(seed: int, round_number: int, n_rows: int) -> np.ndarray:
-    """Return the round's Gumbel numbers, (n_rows,)."""
+    """Return the (n_rows,) Gumbel numbers that decide a round's draw of several documents."""
     return _round_generator(seed, round_number).gumbel(size=n_rows)
 
 
 def _round_generator(seed: int, round_number: int) -> np.random.Generator:
-    """Return a generator that depends on seed and round alone, not on the rounds before it (Philox)."""
+    """Return the random generator of a round; it depends on seed and round alone, not on earlier rounds."""
     if not is_whole(round_number) or not 0 <= round_number < 2**63:
         raise ParamError(f"round must be a whole number in [0, 2⁶³); got {round_number!r}")
     return np.random.Generator(np.random.Philox(key=seed, counter=round_number << 64))
@@ -271,6 +271,7 @@ def by_scorer(scorer: Scorer) -> Reranker:
         raise ParamError(f'scorer must be one made by engine.make("…"); got {scorer!r}')
 
     def best(session: Session, query: Query, items: tuple[int, ...]) -> int:
+        """Pick the drawn row with the best score; of equal scores, the smallest row."""
         space = session.space
         if scorer.words and query.text is None:
             raise DataError(f"{scorer.label} reads the query's words, and this query is a vector alone; ask in words")
@@ -313,6 +314,7 @@ def oracle(right: Callable[[Query], Collection[int]], noise: float = 0.0, seed: 
         raise ParamError(f"noise must be a number in [0, 1]; got {noise!r}")
 
     def pick(session: Session, query: Query, items: tuple[int, ...]) -> tuple[int, float]:
+        """Pick a right row, or with probability `noise` any; return it and the probability of this pick."""
         right_items = [item for item in items if item in right(query)]
         # A separate stream of random numbers, as the draw uses those of the round.
         generator = np.random.default_rng([seed, session.round, 1])
@@ -322,6 +324,7 @@ def oracle(right: Callable[[Query], Collection[int]], noise: float = 0.0, seed: 
         else:
             # Several right documents are equally likely: a fixed choice would be divided by the wrong probability.
             item = right_items[0] if len(right_items) == 1 else right_items[int(generator.integers(len(right_items)))]
+        # A right document can be picked by noise or on purpose, so its two probabilities add up.
         return item, random_probability + ((1 - noise) / len(right_items) if item in right_items else 0.0)
 
     return pick
@@ -502,7 +505,10 @@ def right_one(
 
 
 def find_votes(events: Iterable[Event], query: Query, person: str) -> dict[tuple[int, VoteKind], str]:
-    """Map row and kind of each vote of a person on a query to its event id; events: those that count."""
+    """Find the votes of a person on a query: map row and kind of each vote to its event id.
+
+    events: those that count, so that undone and replaced votes are left out.
+    """
     vote_ids: dict[tuple[int, VoteKind], str] = {}
     for event in events:
         if event.person == person and event.query.key == query.key:

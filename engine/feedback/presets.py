@@ -81,8 +81,10 @@ class Preset(Declared):
 
     @property
     def by_rows(self) -> bool:
-        """True if each round is a step of its own that moves only the chosen documents."""
-        # Such a session keeps only the moved rows: see `SparseState`.
+        """True if each round is a step of its own that moves only the chosen documents.
+
+        Such a session stores only the rows that moved, not a matrix.
+        """
         return self.mode == "chosen" and self.optimizer == "sgd" and self.batch == 1
 
     def step(self, step_number: int) -> float:
@@ -119,7 +121,10 @@ NOTES = {
 
 
 def resolve_preset(preset: str | Preset, overrides: Mapping[str, Any]) -> Preset:
-    """Return a preset, given by name or value, with some parameters changed. Raises ParamError."""
+    """Return a preset, given by name or as a value, with some of its parameters changed.
+
+    Raises ParamError for an unknown name or parameter.
+    """
     base_preset = PRESETS.get(preset) if isinstance(preset, str) else preset
     if not isinstance(base_preset, Preset):
         raise ParamError(f"preset must be one of {', '.join(PRESETS)}, or a Preset; got {preset!r}")

@@ -135,7 +135,10 @@ class Event:
 
     @cached_property
     def content(self) -> str:
-        """Digest of everything but id and time; differs from the id of feedback carried to another corpus."""
+        """Digest of everything but id and time.
+
+        It differs from the id if the feedback was carried to another corpus, where the id stays as it was.
+        """
         # A propensity is positive, so −1 encodes an unknown one.
         known_propensity = -1.0 if self.propensity is None else self.propensity
         lengths = len(self.items), len(self.shown)
@@ -153,7 +156,10 @@ class Event:
 
     @property
     def vote(self) -> VoteKey | None:
-        """Key of a vote, None for other feedback; of events with equal keys only the newest counts."""
+        """Key of a vote: query, document and person; None for other feedback.
+
+        Of the events with equal keys only the newest counts.
+        """
         if self.person is None or self.kind not in VOTE_KINDS:
             return None
         return (self.query.key, self.item if self.kind == "thumb" else None, self.person)
@@ -174,14 +180,15 @@ def is_whole(value: object) -> TypeGuard[int]:
 class Undone:
     """Record of undone and redone events."""
 
-    ids: tuple[str, ...] = ()  # events that no longer count
-    back: tuple[str, ...] = ()  # events that count again
+    ids: tuple[str, ...] = ()  # ids of events that no longer count
+    back: tuple[str, ...] = ()  # ids of events that count again
     is_reset: bool = False  # True if all events were undone at once
     content: ClassVar[str] = "Undone"  # the name of such records in digests of sessions
 
     @property
     def id(self) -> str:
         """The record as text."""
+        # A text times False is empty, so that only a reset ends with this word.
         return f"undone {self.ids!r} back {self.back!r}{' whole' * self.is_reset}"
 
 
@@ -231,6 +238,7 @@ class Journal:
     """
 
     def __init__(self, index_rows: bool, records: Iterable[Record] = ()) -> None:
+        """Index the records by event, vote and, if `index_rows`, by the rows that they move."""
         self.records: list[Record] = []
         self._index_rows = index_rows
         self._append_lock = threading.Lock()
@@ -244,7 +252,10 @@ class Journal:
             self._append(record)
 
     def with_records(self, length: int, records: Iterable[Record]) -> "Journal":
-        """Return a journal of the first `length` records and `records`: this one, or a copy if it has continued."""
+        """Return a journal that holds the first `length` records of this one, followed by `records`.
+
+        This journal itself is extended if it ends there; a copy is made if another session has already continued it.
+        """
         with self._append_lock:
             if len(self.records) == length:
                 for record in records:
@@ -253,6 +264,7 @@ class Journal:
         return Journal(self._index_rows, [*self.records[:length], *records])
 
     def _append(self, record: Record) -> None:
+        """Add a record to the list and to the indexes that answer questions about it without a scan."""
         position = len(self.records)
         match record:
             case Event():
@@ -275,17 +287,20 @@ class Journal:
         self.records.append(record)
 
     def find_event(self, event_id: str, length: int) -> tuple[int, Event] | None:
-        """Return the position of an event and the event; None if it is not among the first `length` records."""
+        """Return the position of an event and the event; None if the first `length` records lack it."""
         entry = self._event_entries.get(event_id)
         return entry if entry is not None and entry[0] < length else None
 
     def is_undone(self, event_id: str, length: int) -> bool:
-        """Return True if an event is undone."""
+        """Return True if an event is undone after the first `length` records."""
         # Undo and redo alternate, so an odd number of them leaves the event undone.
         return bisect_left(self._toggle_positions.get(event_id, ()), length) % 2 == 1
 
     def event_status(self, event: Event, length: int) -> EventStatus:
-        """Return "counts", "undone", or "replaced" if a newer vote replaced the event."""
+        """Return the status of an event after the first `length` records.
+
+        "counts", "undone", or "replaced" if a newer vote of the same person on the same thing replaced the event.
+        """
         if self.is_undone(event.id, length):
             return "undone"
         if (vote_key := event.vote) is None:
@@ -297,13 +312,20 @@ class Journal:
         return "counts"
 
     def rival_votes(self, event: Event, length: int) -> tuple[Event, ...]:
-        """Return the votes that replace each other, the event among them; only the newest counts."""
+        """Return all votes for the same choice of the same person, the event among them.
+
+        Only the newest of them counts. Only the first `length` records are searched. An event that is no vote has no
+        rivals but itself.
+        """
         if (vote_key := event.vote) is None:
             return (event,)
         return tuple(rival_vote for position, rival_vote in self._vote_entries.get(vote_key, ()) if position < length)
 
     def iter_row_moves(self, row_index: int, length: int) -> Iterator[MovingRecord]:
-        """Yield the records that move a row, in order."""
+        """Yield the records among the first `length` that still move a row, in order.
+
+        These are events that count, and changes of the corpus after the last reset.
+        """
         reset_end = self._last_reset_end(length)
         for position, record in self._row_moves.get(row_index, ()):
             if position >= length:
@@ -312,7 +334,11 @@ class Journal:
                 yield record
 
     def iter_moves(self, stop_position: int, start_position: int, length: int) -> Iterator[MovingRecord]:
-        """Yield the records in [start_position, stop_position) that move rows or change the corpus, in order."""
+        """Yield the records in [start_position, stop_position) that move rows or change the corpus, in order.
+
+        length: number of records of the session, which decides whether an event still counts. A change of the corpus
+        before the last reset comes without its drift, because the reset has undone all moves.
+        """
         reset_end = self._last_reset_end(length)
         for position in range(start_position, stop_position):
             record = self.records[position]
@@ -331,5 +357,5 @@ class Journal:
         return self._reset_positions[n_resets - 1] + 1 if n_resets else 0
 
     def touched_rows(self, length: int) -> list[int]:
-        """Return the rows that any record has moved, in rising order."""
+        """Return the rows that any of the first `length` records has moved, in rising order."""
         return sorted(row_index for row_index, moves in list(self._row_moves.items()) if moves and moves[0][0] < length)

@@ -21,13 +21,16 @@ PARSE_ERRORS = (
 
 
 def encode_array(array: np.ndarray) -> str:
-    """Return an array as text: its type, and its little-endian bytes in base64."""
+    """Encode an array as text: its type, a colon, and its little-endian bytes in base64."""
     array = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
     return f"{array.dtype.str[1:]}:{base64.b64encode(array.tobytes()).decode()}"
 
 
 def decode_array(encoded: str) -> np.ndarray:
-    """Return the read-only array of a text from `encode_array`. Raises ValueError for other text."""
+    """Decode an array from the text that `encode_array` made; it is read-only.
+
+    Raises ValueError for other text, and for numbers that are not finite.
+    """
     dtype_name, _, base64_text = encoded.partition(":")
     if dtype_name not in ("f4", "f8"):
         raise ValueError(f"numbers of type {dtype_name!r}")
@@ -39,7 +42,10 @@ def decode_array(encoded: str) -> np.ndarray:
 
 
 def record_to_json(record: Record, corpus: Corpus) -> dict[str, Any]:
-    """Return a record as plain JSON values, with documents by id."""
+    """Return a record as plain JSON values, in which documents are named by their ids.
+
+    Raises DataError for an event that could not be read back.
+    """
     doc_ids = corpus.ids
 
     def ids_of(row_indices: Sequence[int]) -> list[str]:
@@ -79,9 +85,10 @@ def record_to_json(record: Record, corpus: Corpus) -> dict[str, Any]:
 
 
 def parse_record(body: Mapping[str, Any], corpus: Corpus, dimension: int, all_rows: Sequence[int]) -> Record:
-    """Return the record of a line; all_rows: the rows that "all" stands for.
+    """Build a record from a line of a log, given as plain JSON values.
 
-    Raises DataError, without the line's position, for an invalid record or one of another corpus.
+    all_rows: the rows that "all" stands for in an event that moves every document. Raises DataError, without the line's
+    position, for an invalid record or one of another corpus.
     """
     try:
         return _parse_body(body, corpus, dimension, all_rows)
@@ -92,14 +99,20 @@ def parse_record(body: Mapping[str, Any], corpus: Corpus, dimension: int, all_ro
 
 
 def _parse_body(body: Mapping[str, Any], corpus: Corpus, dimension: int, all_rows: Sequence[int]) -> Record:
-    """Return the record of a line, with the errors of its invalid values."""
+    """Build a record from plain JSON values, without a check of their types.
+
+    all_rows: the rows that "all" stands for. Raises DataError for an unknown document or kind of record, and any of
+    PARSE_ERRORS, which `parse_record` translates, for values of the wrong type.
+    """
 
     def find_row(doc_id: str) -> int:
+        """Return the row of a document. Raises DataError if the corpus does not have it."""
         if doc_id not in corpus.position:
             raise DataError(f"feedback about {doc_id!r}, which this corpus does not have")
         return corpus.position[doc_id]
 
     def find_rows(doc_ids: Sequence[str]) -> tuple[int, ...]:
+        """Return the rows of a list of documents. Raises DataError if one is unknown."""
         return tuple(find_row(doc_id) for doc_id in parse_text_list(doc_ids, "documents"))
 
     match body["op"]:
@@ -117,7 +130,10 @@ def _parse_body(body: Mapping[str, Any], corpus: Corpus, dimension: int, all_row
 
 
 def _parse_event(body: Mapping[str, Any], all_rows: Sequence[int], dimension: int, find_rows: Any) -> Event:
-    """Return the event of a line; find_rows: function from document ids to rows."""
+    """Build an event from plain JSON values. Raises DataError for an invalid one.
+
+    all_rows: the rows that "all" stands for; find_rows: function from document ids to rows.
+    """
     query = Query(_parse_vector(body["query"]["vector"], dimension), body["query"]["text"])
     item_rows = all_rows if body["items"] == "all" else find_rows(body["items"])
     json_coefficients = body["coefficients"]
@@ -137,7 +153,7 @@ def _parse_event(body: Mapping[str, Any], all_rows: Sequence[int], dimension: in
 
 
 def _parse_vector(encoded: str, dimension: int) -> np.ndarray:
-    """Return the (dimension,) vector of a text. Raises DataError for another length."""
+    """Decode a (dimension,) vector from text. Raises DataError for another length."""
     vector = decode_array(encoded)
     if vector.shape != (dimension,):
         raise DataError(f"a vector of {len(vector)} numbers where the corpus has {dimension}")
@@ -145,7 +161,10 @@ def _parse_vector(encoded: str, dimension: int) -> np.ndarray:
 
 
 def validate_event(event: Event) -> None:
-    """Raise a DataError that names the first invalid value of an event, whose rows are of the corpus."""
+    """Raise a DataError that names the first invalid value of an event.
+
+    Its rows are not checked against a corpus: the caller has done so.
+    """
     _require(is_whole(event.round) and 1 <= event.round < 2**63, "round", "a whole number in [1, 2⁶³)", event.round)
     has_types = isinstance(event.kind, str) and isinstance(event.good, bool)
     is_valid_kind = has_types and (event.kind, event.good) in KIND_OUTCOMES
@@ -185,7 +204,7 @@ def validate_header(header: Mapping[str, Any]) -> None:
 
 
 def parse_text_list(value: Any, field_name: str) -> list[str]:
-    """Return a list of texts. Raises DataError for any other value."""
+    """Return the value as a list of texts. Raises DataError that names the field for any other value."""
     is_text_list = isinstance(value, list) and all(isinstance(entry, str) for entry in value)
     _require(is_text_list, field_name, "a list of texts", value)
     return list(value)

@@ -115,6 +115,7 @@ class Session:
 
     @cached_property
     def _embeddings(self) -> Embeddings:
+        """Current vectors as embeddings, computed once; those of the space itself if nothing moved."""
         start_embeddings = self.space.embeddings
         if self.vectors is self.origin:
             return start_embeddings
@@ -245,6 +246,7 @@ def session(
     --------
     >>> session = orag.session(space, "careful", rate=0.005)
     """
+    # `Elsewhere` is a corpus in a vector engine, whose documents cannot be moved from here.
     if isinstance(space, Elsewhere):
         raise space.refuse("feedback that moves the documents")
     if not isinstance(space, Space):
@@ -257,7 +259,8 @@ def session(
 
 
 def empty_session(start: StartVectors, preset: Preset, temperature: float, writer: str = "") -> Session:
-    """Return a session without records."""
+    """Create a session without records, of the form of state that the preset allows."""
+    # A sparse state recomputes rows one by one, for which the journal indexes its records by row.
     state, journal = SparseState() if preset.by_rows else MatrixState(start.exact), Journal(preset.by_rows)
     return Session(start, preset, temperature, journal, position=0, round=0, state=state, writer=writer)
 
@@ -496,11 +499,14 @@ def restore(session: Session, t: int | str) -> Session:
 
 
 def append_records(session: Session, *records: Record) -> Session:
-    """Return the session after several more records. Raises DataError if one undoes an unknown event."""
+    """Return the session after several more records; every operation on sessions ends here.
+
+    Raises DataError if a record undoes an unknown event.
+    """
     if not records:
         return session
     begin, end = session.position, session.position + len(records)
-    # The journal may have these very records next, when a session looks back; then it is shared as it is.
+    # `state_at` rebuilds an earlier session from the journal's own records; then the journal is shared as it is.
     next_records = session.journal.records[begin:end]
     is_next = len(next_records) == len(records) and all(map(is_, next_records, records))
     journal = session.journal if is_next else session.journal.with_records(begin, records)
@@ -537,12 +543,18 @@ def append_records(session: Session, *records: Record) -> Session:
 
 
 def _only_adds(record: Record, journal: Journal, end: int) -> TypeGuard[Event]:
-    """Return True for an event that replaces no earlier vote, so that the past need not be folded again."""
+    """Return True for an event that replaces no earlier vote, so that the past need not be folded again.
+
+    end: number of records of the session, the event among them.
+    """
     return isinstance(record, Event) and len(journal.rival_votes(record, end)) == 1
 
 
 def _find_first_change(journal: Journal, end: int, record: Record) -> int:
-    """Return the position of the earliest event whose effect a record changes."""
+    """Return the position of the earliest event whose effect a record changes; `end` if there is none.
+
+    States cached before this position stay valid. end: number of records of the session, the record among them.
+    """
     if isinstance(record, Undone) and record.is_reset:
         return 0
     entries = (journal.find_event(event.id, end) for event in _find_affected_events(journal, end, record))
@@ -550,7 +562,10 @@ def _find_first_change(journal: Journal, end: int, record: Record) -> int:
 
 
 def _find_touched_rows(journal: Journal, end: int, records: Sequence[Record]) -> list[int]:
-    """Return the rows that records move, or move back, in rising order."""
+    """Return the rows whose vectors some new records may change, in rising order.
+
+    end: number of records of the session, the new ones among them.
+    """
     touched_rows: set[int] = set()
     for record in records:
         if isinstance(record, Undone) and record.is_reset:
@@ -563,7 +578,10 @@ def _find_touched_rows(journal: Journal, end: int, records: Sequence[Record]) ->
 
 
 def _find_affected_events(journal: Journal, end: int, record: Record) -> list[Event]:
-    """Return the events whose status a record may change."""
+    """Return the events that a record adds, undoes or redoes, and the votes that they replace or restore.
+
+    end: number of records of the session, the record among them.
+    """
     events = [record] if isinstance(record, Event) else []
     for event_id in (*record.ids, *record.back) if isinstance(record, Undone) else ():
         if entry := journal.find_event(event_id, end):
@@ -572,6 +590,10 @@ def _find_affected_events(journal: Journal, end: int, record: Record) -> list[Ev
 
 
 def _resolve_position(session: Session, t: int | str) -> int:
+    """Return the number of records that `t`, a number or the name of a snapshot, stands for.
+
+    Raises ParamError for an unknown position or name.
+    """
     if isinstance(t, str):
         if t not in session.snapshots:
             snapshot_names = ", ".join(map(repr, session.snapshots)) or "none"
@@ -583,6 +605,7 @@ def _resolve_position(session: Session, t: int | str) -> int:
 
 
 def _check_event(session: Session, event: Event) -> None:
+    """Raise an error if an event is about other or unavailable documents."""
     if len(event.query.vector) != session.start.dimension or event.item >= len(session):
         raise DataError(
             f"event must be about this session's {len(session)} documents of dimension {session.start.dimension}; got "

@@ -16,7 +16,7 @@ SCORE_BLOCK_SIZE = 4096
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:
-    """Return the softmax along the last axis, in float64; −∞ gives 0."""
+    """Compute the softmax along the last axis, in float64; a score of −∞ gets probability 0."""
     # The largest logit is subtracted, so that no exponential overflows.
     exponentials: np.ndarray = logits - logits.max(axis=-1, keepdims=True)
     np.exp(exponentials, out=exponentials)
@@ -67,13 +67,16 @@ def by_perplexity(scores: np.ndarray, target: float) -> float:
     >>> tau = orag.by_perplexity(np.array([[0.9, 0.5, 0.1, 0.0]]), 2.0)
     """
     is_finite = np.isfinite(scores)
+    # A corpus of few documents cannot reach a high perplexity, so the target is at most about half of them.
     target = min(target, (int(is_finite.sum(axis=-1).min()) + 1) / 2)
     score_gaps = [gaps[is_present] - gaps.max() for gaps, is_present in zip(scores, is_finite, strict=True)]
     spread = -float(np.median([gaps.min() for gaps in score_gaps]))
+    # With equal scores every temperature gives the same probabilities.
     if spread <= 0:
         return 1.0
 
     def excess(log_temperature: float) -> float:
+        """Return the median entropy of the queries minus that of the target perplexity; 0 at the solution."""
         entropies = [_softmax_entropy(gaps, np.exp(log_temperature)) for gaps in score_gaps]
         return float(np.median(entropies) - np.log(target))
 
@@ -88,7 +91,10 @@ def by_perplexity(scores: np.ndarray, target: float) -> float:
 
 
 def fit_temperature(start_vectors: StartVectors, queries: QueryLike | None, target: float) -> float:
-    """Return the temperature of a target perplexity for a sample of queries, by default of documents."""
+    """Fit the temperature that gives a sample of queries the target perplexity.
+
+    queries: None for documents in place of queries. A single document has no spread, so its temperature is 1.
+    """
     if queries is None and len(start_vectors) == 1:
         return 1.0
     if queries is None:

@@ -33,10 +33,11 @@ Params = ParamSpec("Params")
 
 
 def _log_method(step: Callable[Concatenate[Session, Params], Session]) -> Callable[Concatenate[Log, Params], Session]:
-    """Turn an operation on sessions into a method of Log that writes its result."""
+    """Turn an operation on sessions into a method of Log that applies it and writes its records."""
 
     @wraps(step)
     def method(log: Log, /, *args: Params.args, **kwargs: Params.kwargs) -> Session:
+        """Apply the operation to the log's session within a transaction, and return the session after it."""
         return log.write(lambda now: step(now, *args, **kwargs))
 
     return method
@@ -68,7 +69,10 @@ class Log(EventLog):
     kind = LOG_KIND
 
     def __init__(self, path: str | Path, space: Space, writer: str | None = None) -> None:
-        """Open an existing log; writer: distinguishes its events from those of other processes, random by default."""
+        """Open an existing log and read its session.
+
+        writer: distinguishes its events from those of other processes, random by default.
+        """
         super().__init__(_check_log_path(path))
         self.notices: tuple[Notice, ...] = ()
         self._space = space
@@ -111,7 +115,7 @@ class Log(EventLog):
             return self._session
 
     def feed(self, event: Event) -> Session:
-        """Write an event with the current time, and return the session after it."""
+        """Write an event, with the current time if it has none, and return the session after it."""
         event = event if event.time is not None else replace(event, time=time.time())
         return self.write(lambda now: feed(now, event))
 
@@ -119,15 +123,21 @@ class Log(EventLog):
     snapshot, restore, change = _log_method(snapshot), _log_method(restore), _log_method(change)
 
     def _fold(self, header: dict[str, Any] | None, events: Sequence[dict[str, Any]], n_folded: int) -> None:
+        """Take the records that were read from the file into the session; `EventLog` calls it.
+
+        header: the log's header if the file was read from its start, None if records were only added; events: the new
+        records as JSON values; n_folded: number of records that the session already has.
+        """
         if header is None:
-            base_session, all_rows = self._session, self._header_rows
+            base_session, header_rows_ = self._session, self._header_rows
         else:
-            base_session, notices, all_rows = _begin_from_header(self.path, header, self._space, self._writer)
+            base_session, notices, header_rows_ = _begin_from_header(self.path, header, self._space, self._writer)
             self.notices = (*self.notices, *notices)
-        self._session = _add_bodies(self.path, base_session, events, all_rows, n_folded)
-        self._header_rows = all_rows
+        self._session = _add_bodies(self.path, base_session, events, header_rows_, n_folded)
+        self._header_rows = header_rows_
 
     def _forget(self) -> None:
+        """Raise an error: the file of the log is gone."""
         raise _missing_log_error(self.path)
 
 
@@ -303,6 +313,7 @@ def toggle_vote(
     """
 
     def step(new_session: Session) -> Session:
+        """Return the session with the vote, or without it if it counts already."""
         vote_query, item_row = new_session.resolve_query(query), new_session.row_of(item)
         votes = find_votes(new_session.effective_events, vote_query, person)
         if (item_row, kind) not in votes:
@@ -350,7 +361,10 @@ def place(space: Space) -> Path:
 
 
 def begin_log(make_session: Callable[[], Session], path: Path) -> bool:
-    """Create a log with a session; return False if there is one already."""
+    """Create a log with a session, unless there is one already; return True if it was created.
+
+    make_session: function that creates the session; it is called only if needed.
+    """
     # The session is made before the file is locked, because fitting its temperature takes time.
     prepared = None if log_exists(path) else make_session()
     # An existing file may be under creation by another process, so it is locked before it is checked.
@@ -390,7 +404,7 @@ def _back_up_log(log_rows: LogRows) -> Path:
 
 
 def _log_contents(session: Session) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Return the header and the events of a session's log."""
+    """Return header and records of a session as the plain JSON values that a log stores."""
     return header_to_json(session), [record_to_json(record, session.space.corpus) for record in session.records]
 
 
@@ -412,7 +426,7 @@ def _missing_log_error(path: Path) -> DataError:
 
 @contextmanager
 def _prefix_errors(location: str | Path) -> Iterator[None]:
-    """Prefix errors with the file, or the record, that they are about."""
+    """Put the file, or the record, before the message of any error that the block raises."""
     try:
         yield
     except FrontierError as error:
@@ -422,7 +436,10 @@ def _prefix_errors(location: str | Path) -> Iterator[None]:
 def _begin_from_header(
     path: Path, header: dict[str, Any], space: Space, writer: str
 ) -> tuple[Session, tuple[Notice, ...], Any]:
-    """Return the empty session of a log's header, notices, and the rows that "all" stands for."""
+    """Create the empty session that a log's header describes.
+
+    Returns the session, notices of small differences of the corpus, and the rows that "all" stands for in an event.
+    """
     if not header:
         raise _missing_log_error(path)
     with _prefix_errors(path):
@@ -430,7 +447,11 @@ def _begin_from_header(
 
 
 def _add_bodies(path: Path, session: Session, bodies: Sequence[dict[str, Any]], rows: Any, offset: int = 0) -> Session:
-    """Return the session after more records of a log, which follow its first `offset`; rows: those that "all" means."""
+    """Append records of a log, given as JSON values, to a session; return the session after them.
+
+    rows: those that "all" stands for; offset: number of records before these, for error messages. Raises DataError for
+    an invalid record, or an event that is there already.
+    """
     records: list[Record] = []
     seen_event_ids: set[str] = set()
     space = session.space
@@ -447,7 +468,10 @@ def _add_bodies(path: Path, session: Session, bodies: Sequence[dict[str, Any]], 
 
 
 def _carry_in_place(path: Path, space: Space) -> tuple[Notice, ...]:
-    """If the corpus has changed, back up the log and keep only the feedback that still applies."""
+    """Rewrite a log for a changed corpus, with a backup beside it; do nothing if the corpus is the same.
+
+    Only the feedback that still applies is kept. Returns notices of what was lost.
+    """
     with open_log(path, LOG_KIND, write=True) as log_rows:
         with suppress(*PARSE_ERRORS):
             check_same_corpus(log_rows.header(), space)

@@ -28,13 +28,13 @@ MAX_CACHED_VECTORS = 20_000
 
 
 def encode_with(documents: Callable[[list[str]], Any], query: Callable[[str], Any]) -> Encode:
-    """Return the two functions of a framework's embedding model as the one that an Answerer takes."""
+    """Combine a framework's two embedding functions into one function of texts and their role."""
     return lambda texts, role: documents(list(texts)) if role == "document" else list(map(query, texts))
 
 
 @contextmanager
 def require_package(package_name: str, extra_name: str) -> Iterator[None]:
-    """Turn a module that is not found inside into an ImportError that names the extra to install."""
+    """Turn a missing module inside into an ImportError that names the extra to install."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -85,7 +85,11 @@ def build_selections(ranking: Ranking, ids: Sequence[str]) -> list[Selection]:
 
 
 def require_values(values: Sequence[Any], field_name: str) -> list[Any] | None:
-    """Return the values that a store brought, None if it brought none. Raises DataError if only some are missing."""
+    """Return one value a candidate as a list; None if no candidate has one.
+
+    Raises DataError if only some are missing: to ignore the others, or to invent values, would change the answer
+    unnoticed.
+    """
     n_missing = sum(store_value is None for store_value in values)
     if n_missing == len(values):
         return None
@@ -130,6 +134,7 @@ class Answerer:
         k: int | None = None,
         encoder: str | Encode | None = None,
     ) -> None:
+        """Read the decoder; see the class for the arguments."""
         self.decoder, context = read_setting(decoder)
         self.context = ExportContext(encoder=None) if context is None else context
         self.k = self.context.k if k is None else SET_SIZE.check(k)
@@ -155,10 +160,10 @@ class Answerer:
     ) -> Selection:
         """Return the k candidates that the decoder selects.
 
-        query: its text, None where its vector is all that the decoder needs; texts, vectors (n, d), scores, ids: of
-        the candidates, best first; without vectors, texts are embedded. scores: the store's, higher is better; they
-        stand for a first scorer that needs the whole corpus (the order does, before a reranker), and for no other.
-        Raises ParamError or DataError.
+        query: its text, None if the decoder needs only its vector; texts, vectors (n, d), scores, ids: of the
+        candidates, best first. Without vectors, the texts are embedded. scores: those of the store, higher is better.
+        They are used only in place of a first scorer that needs the whole corpus; before a reranker the candidates'
+        order suffices. Raises ParamError or DataError.
         """
         k = self.k if k is None else SET_SIZE.check(k)
         n_candidates = len(next((argument for argument in (texts, vectors) if argument is not None), ()))
@@ -180,7 +185,10 @@ class Answerer:
         return build_selections(ranking, names if ids is None else ids)[0]
 
     def _embed_candidates(self, texts: Sequence[str] | None, vectors: Any) -> tuple[Tensor, EncoderRef | None]:
-        """Return the (n, d) vectors of the candidates, and their encoder if it is known."""
+        """Return the (n, d) vectors of the candidates, and their encoder, None if it is unknown.
+
+        vectors: those of the store, None to embed the texts, whose vectors are cached in memory.
+        """
         if vectors is not None:
             return _as_tensor(vectors, "vectors"), None
         # Several threads may answer at once; each text is embedded by one of them.
@@ -197,7 +205,11 @@ class Answerer:
         return candidate_vectors, encoder_ref
 
     def _embed_query(self, query: str | None, query_vector: Any, stored_vectors: bool) -> Embeddings:
-        """Return the query's vector: the given one, unless the candidates are embedded here."""
+        """Return the query's vector as Embeddings.
+
+        A given `query_vector` is used if the candidates' vectors come from the store too; candidates that are embedded
+        here need the query embedded by that encoder.
+        """
         query_texts = None if query is None else (query,)
         if query_vector is not None and (stored_vectors or query is None):
             return Embeddings(("query",), _as_tensor([query_vector], "query_vector"), None, query_texts)
@@ -207,7 +219,10 @@ class Answerer:
         return Embeddings(("query",), _as_tensor(encode([query], "query"), "query_vector"), encoder_ref, query_texts)
 
     def _find_encoder(self) -> tuple[Encode, EncoderRef | None]:
-        """Return the embedding function, and the encoder's reference if it has a name."""
+        """Return the embedding function, and a reference to the encoder, None for a function of the caller.
+
+        Raises DataError if no encoder was named.
+        """
         with self._lock:
             if self._embedding is None:
                 if self.encoder is None:
@@ -282,7 +297,11 @@ def _as_tensor(raw_vectors: Any, argument_name: str) -> Tensor:
 
 
 def _rank(decoder: Decoder, space: Space, query: Embeddings, scores: Sequence[float] | None, k: int) -> Ranking:
-    """Select for one query; the store stands in for a first scorer that needs the whole corpus."""
+    """Select k documents for one query from a space that holds the store's candidates.
+
+    scores: the store's, None if unknown. A first scorer that needs the whole corpus cannot run on candidates: the
+    store's scores, or its order, stand in for it.
+    """
     retrieve = decoder.retrieve
     if not retrieve.corpus_wide:
         return decode(decoder, space, query, k)

@@ -26,6 +26,7 @@ class FrontierPostprocessor(BaseNodePostprocessor):
     _answerer: Answerer = PrivateAttr()
 
     def __init__(self, decoder: Any, k: int | None = None, encoder: Any = None, **attributes: Any) -> None:
+        """Read the decoder; an embedding model of LlamaIndex may stand for the encoder."""
         super().__init__(decoder=decoder, k=k, encoder=encoder, **attributes)
         if isinstance(encoder, BaseEmbedding):
             encoder = encode_with(encoder.get_text_embedding_batch, encoder.get_query_embedding)
@@ -49,6 +50,7 @@ class FrontierPostprocessor(BaseNodePostprocessor):
     def _postprocess_nodes(
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
     ) -> list[NodeWithScore]:
+        """Return the selected nodes, best first, with the selector's scores."""
         if query_bundle is None:
             raise ValueError("the nodes are selected for a query: pass query_bundle or query_str")
         selection = self.answer(nodes, query_bundle)

@@ -33,6 +33,7 @@ class Service:
     """A decoder over a space; k: how many documents a query gets that does not say. Requests take turns."""
 
     def __init__(self, decoder: Decoder, space: Space, k: int = 10) -> None:
+        """Take what is served, and load the encoder of its queries, if there is one."""
         self.decoder, self.space, self.k = decoder, space, SET_SIZE.check(k)
         self._turn = threading.Lock()
         ref, device = space.encoder, str(space.device)
@@ -64,7 +65,10 @@ class Service:
         return {"k": k, "answers": [{field: getattr(selection, field) for field in fields} for selection in selections]}
 
     def _read_queries(self, query_texts: Any, vectors: Any) -> Embeddings:
-        """Return the queries as vectors, which are never written to disk."""
+        """Build embeddings from the texts or vectors of a request. Raises DataError.
+
+        They are never written to disk.
+        """
         for argument_name, argument in (("queries", query_texts), ("vectors", vectors)):
             if argument is not None and not isinstance(argument, list):
                 raise DataError(f"{argument_name} must be a list; got {type(argument).__name__}")
@@ -97,6 +101,7 @@ def build_app(service: Service, host: str = LOOPBACK_HOSTS[0]) -> Starlette:
     from starlette.routing import Route
 
     def reply(content: Mapping[str, Any], status: int = 200) -> Response:
+        """Build a response of JSON."""
         reply_text = json.dumps(content, ensure_ascii=False, allow_nan=False)
         return Response(replace_surrogates(reply_text), status, media_type="application/json")
 
@@ -104,6 +109,7 @@ def build_app(service: Service, host: str = LOOPBACK_HOSTS[0]) -> Starlette:
         return reply(service.health())
 
     async def answer(request: Request) -> Response:
+        """Answer a request after a check of its size; errors become responses."""
         body = bytearray()
         async for chunk in request.stream():
             body += chunk

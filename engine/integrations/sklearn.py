@@ -48,6 +48,7 @@ class FrontierRetriever(BaseEstimator):
         return build_selections(self._ranking(X), self.space_.corpus.ids)
 
     def _ranking(self, X: Any) -> Ranking:
+        """Decode queries, texts or an array (B, d). Raises DataError."""
         check_is_fitted(self)
         query_rows = X.toarray() if hasattr(X, "toarray") else X
         queries: QueryLike

@@ -62,9 +62,10 @@ class Judged:
         return dict(grades)
 
     def remaining(self, pairs: Iterable[Pair], person: str = "", n_shared: int = 0) -> tuple[Pair, ...]:
-        """Return the pairs that a person has yet to judge: ungraded ones, and those among the first `n_shared`.
+        """Return the pairs that a person has yet to judge.
 
-        pairs: from `order_pairs`; n_shared: number of pairs that everybody judges, to measure agreement.
+        These are the pairs that nobody graded; and those among the first `n_shared` that this person did not, because
+        everybody judges them, to measure agreement. pairs: from `order_pairs`.
         """
         # A pair that the person skipped is not asked again, so skips count as judged here.
         judged_pairs = {(item.query, item.document) for item in self.judgements if item.person == person}
@@ -106,7 +107,10 @@ class JudgingLog(EventLog):
         return self.add([Judgement(query=query, document=document, grade=grade, person=person, time=time.time())])
 
     def add(self, judgements: Iterable[Judgement]) -> Judged:
-        """Write several judgements, or none on an error, as in `judge`; return the contents of the log."""
+        """Write several judgements in one transaction, and return the contents of the log.
+
+        Raises ParamError for an invalid one, and FrontierError if the file cannot be written; then none is written.
+        """
         events = []
         for judgement in judgements:
             if problem := _find_problem(judgement):
@@ -122,6 +126,7 @@ class JudgingLog(EventLog):
         newest: list[Judgement] = []
 
         def take_back() -> list[dict[str, Any]]:
+            """Return the event that undoes the person's newest judgement; none if there is no judgement."""
             newest.extend(self._judged.newest_judgement(person))
             return [{"undo": person, "time": time.time()}] if newest else []
 
@@ -135,6 +140,7 @@ class JudgingLog(EventLog):
         """
 
         def new_queries() -> list[dict[str, Any]]:
+            """Return an event for each query that the log lacks."""
             texts, new = self._judged.texts, []
             for query, text in zip(queries.ids, queries.texts, strict=True):
                 if texts.get(query, text) != text:
@@ -146,15 +152,23 @@ class JudgingLog(EventLog):
         return self._write(new_queries)
 
     def _write(self, make_events: Callable[[], Sequence[dict[str, Any]]]) -> Judged:
-        """Append events that are made within the transaction, after all events of other writers are read."""
+        """Append the events of `make_events` in one transaction, and return the contents of the log.
+
+        The function is called after all events of other writers are read, so that it can depend on them.
+        """
         with self._mutex:
             with self._writing({"op": "begin"}) as log_rows:
                 events = make_events()
                 log_rows.append(events)
+            # Only after the commit, so that events that could not be written never count.
             self._fold(None, events, log_rows.count - len(events))
             return self._judged.value
 
     def _fold(self, header: dict[str, Any] | None, events: Sequence[dict[str, Any]], n_folded: int) -> None:
+        """Take events that were read from the file into the contents; `EventLog` calls it.
+
+        header: the log's header if the file was read from its start; n_folded: number of events before these.
+        """
         if header is not None:
             self._forget()
         for event_number, event in enumerate(events, n_folded + 1):
@@ -164,6 +178,7 @@ class JudgingLog(EventLog):
                 raise DataError(f"{self.path} event {event_number} is no judgement ({error})") from None
 
     def _forget(self) -> None:
+        """Start again from no contents."""
         self._judged = _Fold()
 
 
@@ -171,6 +186,7 @@ class _Fold:
     """Fold of a log's events into its contents."""
 
     def __init__(self) -> None:
+        """Start without events."""
         self.texts: dict[str, str] = {}
         self._judgements: dict[int, Judgement] = {}  # event number → judgement that was not undone
         self._numbers_by_person: dict[str, list[int]] = defaultdict(list)  # person → event numbers
@@ -178,7 +194,7 @@ class _Fold:
 
     @property
     def value(self) -> Judged:
-        """Contents after the events so far."""
+        """Contents of the log after the events so far: of each person's grades of a pair, the newest."""
         if self._value is None:
             newest_by_key: dict[tuple[str, str, str], Judgement] = {}
             for judgement in self._judgements.values():
@@ -190,11 +206,14 @@ class _Fold:
         return self._value
 
     def newest_judgement(self, person: str) -> list[Judgement]:
-        """Return the newest judgement of a person that was not undone, in a list that is empty if there is none."""
+        """Return the newest judgement of a person that was not undone, in a list of one; else an empty list."""
         return list(map(self._judgements.__getitem__, self._numbers_by_person[person][-1:]))
 
     def add_event(self, event_number: int, event: Mapping[str, Any]) -> None:
-        """Add an event. Raises ValueError, TypeError or KeyError for an invalid one."""
+        """Add an event: a judgement, a query, or an undo, known by their fields.
+
+        Raises ValueError, TypeError or KeyError for an invalid one.
+        """
         if "undo" in event:
             if own_numbers := self._numbers_by_person[event["undo"]]:
                 del self._judgements[own_numbers.pop()]

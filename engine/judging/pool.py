@@ -77,15 +77,16 @@ def order_pairs(
     for query_number, (query_id, ranks) in enumerate(judging.ranks.items()):
         scores = separation_scores(ranks) if by == "separation" else -best_ranks(ranks)
         for pair_index, row_index in enumerate(np.argsort(-scores, kind="stable").tolist()):
+            # Without runs all pairs are sorted by score; with them, queries take turns of `run_length` documents.
             turn = -scores[row_index] if run_length is None else pair_index // run_length
             sort_keys.append(((turn, query_number), pair_index, (query_id, judging.documents[query_id][row_index])))
     return tuple(pair for *_, pair in sorted(sort_keys))
 
 
 def separation_scores(ranks: np.ndarray) -> np.ndarray:
-    """Return the effect of a judgement on differences between systems, (documents,); see `order_pairs`.
+    """Return how much a judgement of each document could separate the systems, (documents,).
 
-    ranks: (documents, systems).
+    ranks: (documents, systems), from 1, 0 if not returned. The formula is in `order_pairs`.
     """
     weights = np.sort(np.where(ranks > 0, 1 / np.log2(np.maximum(ranks, 1) + 1), 0.0), axis=1)
     # In rising order the i-th of S numbers is the larger one in i pairs and the smaller one in S − 1 − i.
@@ -95,6 +96,9 @@ def separation_scores(ranks: np.ndarray) -> np.ndarray:
 
 
 def best_ranks(ranks: np.ndarray) -> np.ndarray:
-    """Return the best rank in any system, (documents,); ranks: (documents, systems)."""
+    """Return the best rank of each document in any system, (documents,).
+
+    ranks: (documents, systems), from 1, 0 if not returned; a document that no system returned has the largest integer.
+    """
     best_rank: np.ndarray = np.where(ranks > 0, ranks, np.iinfo(ranks.dtype).max).min(1)
     return best_rank

@@ -39,7 +39,7 @@ class Agreement:
 
 
 def compute_agreement(judged: Judged) -> tuple[Agreement, ...]:
-    """Compute the agreement of every two people who graded a common pair."""
+    """Compute the agreement of every two people who graded a common pair: equal grades, and Cohen's κ."""
     from sklearn.metrics import cohen_kappa_score
 
     results = []
@@ -66,11 +66,11 @@ def export_judgements(
     corpus: Corpus | None = None,
     seed: int = 0,
 ) -> Path:
-    """Write judged queries and judgements as a BEIR folder: queries.jsonl, qrels/dev.tsv and qrels/test.tsv.
+    """Write judged queries and their judgements as a BEIR folder, split into dev and test.
 
-    A query's id and the seed decide its split, so further judging moves none; an empty split is not written.
-    corpus: written too if given; else `engine.load_dataset(corpus, qrels=folder)` joins the two. Raises
-    DataError if nothing is judged, or the folder is not empty.
+    A query's id and the seed decide its split, so further judging moves none; an empty split is not written. corpus:
+    written too if given; else `engine.load_dataset(corpus, qrels=folder)` joins the two. Raises DataError if nothing is
+    judged, or the folder is not empty.
     """
     if not judged.grades:
         raise DataError("judged must hold at least one grade; nothing is judged yet")

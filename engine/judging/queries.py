@@ -32,10 +32,10 @@ class AskedQueries:
 
 
 def read_queries(path: str | Path, column: str | None = None, dataset_queries: Queries | None = None) -> AskedQueries:
-    """Read queries from a file: lines of text (.txt, .log), or a column of a .csv, .tsv, .jsonl or .parquet table.
+    """Read queries from a file: lines of text (.txt, .log), or a column of a table.
 
-    column: column of the texts; by default one with a usual name, else the one that looks most like texts.
-    dataset_queries: queries whose ids are used for equal texts. Raises DataError.
+    A table is .csv, .tsv, .jsonl or .parquet. column: column of the texts; by default one with a usual name, else the
+    one that looks most like texts. dataset_queries: queries whose ids are used for equal texts. Raises DataError.
     """
     path = Path(path)
     if path.suffix.lower() in (".txt", ".log", ""):
@@ -68,6 +68,7 @@ def collect_queries(
     text_by_id = dict(zip(dataset_queries.ids, dataset_queries.texts, strict=True))
     line_ids: list[str | None] = []
     clashing_ids: list[str] = []
+    # Without ids of the lines, None repeats as often as there are texts.
     query_texts, source_ids = map(_normalise_whitespace, texts), repeat(None) if ids is None else ids
     for query_text, line_id in zip(query_texts, source_ids, strict=ids is not None):
         if query_text and query_text not in id_by_text:
@@ -89,7 +90,10 @@ def collect_queries(
 
 
 def _find_column(usual_names: Iterable[str], column_by_name: Mapping[str, str]) -> str | None:
-    """Return the column with the first usual name that the table has; None if it has none."""
+    """Return the column of the first usual name that occurs; None if none does.
+
+    column_by_name: the table's columns by their names in lower case.
+    """
     return next(filter(None, map(column_by_name.get, usual_names)), None)
 
 

@@ -84,11 +84,12 @@ def compute_standing(
     resamples: int = statistics.RESAMPLES.default,
     seed: int = 0,
 ) -> Standing:
-    """Compute the results of systems on the queries that have a grade.
+    """Compute the results of systems on the queries that have a grade, and what is still undecided.
 
-    qrels: from `merge_grades`; queries: judged or not; metric: one that needs judgements; baseline: name of a run, by
-    default the first; difference: to detect with a power of 80 % at significance level 5 %, by the spread of the
-    differences so far (see `estimate_queries_needed`). Raises ParamError or DataError.
+    runs: results of the systems; qrels: from `merge_grades`; queries: judged or not; metric: one that needs judgements;
+    baseline: name of a run, by default the first; difference: the one to be detected, with a power of 80 % at
+    significance level 5 %, by the spread of the differences so far (see `estimate_queries_needed`). Raises ParamError
+    or DataError.
     """
     system_names = [ranked_run.name for ranked_run in runs]
     judged_metrics = [name for name, judged_metric in METRICS.items() if judged_metric.needs == "qrels"]
@@ -102,6 +103,7 @@ def compute_standing(
         raise DataError("qrels must judge one of the queries at least; nothing is judged yet")
 
     def score(ranking: Ranking, qrels: Qrels = qrels) -> np.ndarray:
+        """Return the metric of each judged query for a ranking."""
         return measure(ranking, space, judged_queries, qrels, k, (metric,)).values[metric]
 
     rankings = [ranked_run.build_ranking(space, judged_queries.ids, k) for ranked_run in runs]
@@ -117,6 +119,7 @@ def compute_standing(
         systems.append(SystemStanding(name=name, mean=mean, low=low, high=high, judged_share=share))
     compared = np.delete(np.arange(len(runs)), baseline_index).tolist() if len(values) else []
     labels = [(system_names[index], system_names[index], system_names[baseline_index]) for index in compared]
+    # Columns of the compared systems, and the baseline's as a matrix of one column.
     columns = values[:, compared], values[:, [baseline_index]]
     comparisons = statistics.build_comparisons(labels, metric, k, *columns, resamples, seed) if compared else ()
     differences = []
@@ -141,7 +144,7 @@ RankedLists = Sequence[Sequence[str]]
 
 
 def _list_ids(space: Space, ranking: Ranking) -> RankedLists:
-    """Return the document ids of a ranking, without the −1 that fill up short lists."""
+    """Return the ids of the ranked documents of each query; the −1 that pad short lists are left out."""
     doc_ids = space.corpus.ids
     return [[doc_ids[row] for row in ranking.rows(query_index)] for query_index in range(len(ranking))]
 
@@ -155,9 +158,10 @@ def _judged_share(returned_ids: RankedLists, queries: Sequence[str], qrels: Qrel
 
 
 def _with_unjudged(qrels: Qrels, queries: Sequence[str], favoured: RankedLists, compared: RankedLists) -> Qrels:
-    """Return the qrels in which exactly those unjudged documents are relevant that `favoured` ranks above `compared`.
+    """Complete judgements in favour of one system: unjudged documents that help it become relevant.
 
-    They get the best grade so far.
+    These are the documents that `favoured` ranks above `compared`, or that only it returns. They get the best grade so
+    far. With them the difference of the two systems reaches its bound.
     """
     best_grade = 1
     for doc_grades in qrels.grades.values():

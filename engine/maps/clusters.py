@@ -71,7 +71,10 @@ def title_prefix(titles: Sequence[str]) -> str:
 
 
 def _group_points(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return each point's cluster, (m,), the largest first, and the point nearest to each mean, (c, 2)."""
+    """Cluster the points of a map by k-means; return each one's cluster, (m,), and central points, (c, 2).
+
+    Cluster 0 is the largest; a centre is the point that is nearest to its cluster's mean.
+    """
     from sklearn.cluster import KMeans
     from threadpoolctl import threadpool_limits
 
@@ -104,9 +107,10 @@ def _extract_terms(corpus: Corpus, row: int) -> set[str]:
 
 
 def _name_clusters(terms: Sequence[set[str]], cluster_ids: np.ndarray, n_clusters: int) -> tuple[str, ...]:
-    """Name each cluster, all differently, by c-TF-IDF: a term counts once per document.
+    """Name each cluster by the terms that tell it from the others (c-TF-IDF), all names different.
 
-    A term that more than half of all documents hold, as a prefix that all titles share, names no cluster.
+    terms: of each document, in which a term counts once. A term that more than half of all documents hold, as a prefix
+    that all titles share, names no cluster.
     """
     total_counts = Counter(chain.from_iterable(terms))
     max_documents = len(terms) / 2 if n_clusters > 1 else len(terms)

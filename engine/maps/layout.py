@@ -312,26 +312,31 @@ class _LayoutRequest:
 
     @classmethod
     def check(cls, space: Space, method: str, perplexity: float, seed: int, max_mapped: int) -> "_LayoutRequest":
+        """Check the arguments of `layout`, and return them as a request; raise ParamError."""
         checked = LAYOUT_METHOD.check(method), PERPLEXITY.check(perplexity), SEED.check(seed)
         return cls(*checked, min(MAX_MAPPED.check(max_mapped), len(space)), len(space), space.embeddings.digest)
 
     @property
     def key(self) -> str:
+        """Key of the map in the disk cache."""
         perplexity = repr(self.perplexity) if self.method == "tsne" else ""
         return digest_of([_FORMAT, self.embeddings, self.method, perplexity, str(self.seed), str(self.n_mapped)])
 
     def sample_rows(self) -> np.ndarray:
+        """Return the ascending rows of the documents to map: all, or a random sample of n_mapped."""
         if self.n_mapped == self.n_documents:
             return np.arange(self.n_documents)
         sample = np.random.default_rng(self.seed).choice(self.n_documents, self.n_mapped, replace=False)
         return np.sort(sample).astype(np.int64)
 
     def make_layout(self, rows: np.ndarray, points: np.ndarray, **extra: Any) -> Layout:
+        """Build the Layout of (m,) corpus rows at (m, 2) points; extra: what the method adds to its fields."""
         perplexity_asked = self.perplexity if self.method == "tsne" else None
         settings = self.n_documents, self.embeddings, self.method, self.seed, perplexity_asked
         return Layout(points, rows, *settings, **extra)
 
     def load_cached(self) -> Layout | None:
+        """Return the map from the disk cache, or None if it is not there."""
         payload = store.get(MAPS_SECTION, self.key)
         if payload is None:
             return None
@@ -343,16 +348,17 @@ class _LayoutRequest:
 
 
 def _check_space(layout: Layout, space: Space) -> None:
+    """Raise DataError if a layout was made from other embeddings than the space's."""
     if layout.embeddings != space.embeddings.digest:
         raise DataError("layout is a map of other embeddings than the space's; make one with engine.layout(space)")
 
 
 @dataclass(frozen=True, eq=False)
 class _DistinctVectors:
-    """The distinct directions of mapped documents.
+    """The distinct directions of mapped documents: documents with equal vectors share a point.
 
-    mapped_rows: (m,) rows of the corpus; matrix: (u, d + 1) their directions, by `_extend_units`; first: (u,) the
-    mapped document that is the first of each; vector_ids: (m,) the direction that a document has.
+    mapped_rows: (m,) rows of the corpus; matrix: (u, d + 1) directions as unit rows, by `_extend_units`; first: (u,)
+    the first mapped document of each direction; vector_ids: (m,) the direction of each document.
     """
 
     mapped_rows: np.ndarray
@@ -378,7 +384,10 @@ _GROUNDS: WeakKeyDictionary[Space, _DistinctVectors] = WeakKeyDictionary()
 
 
 def _find_distinct(space: Space, rows: np.ndarray) -> _DistinctVectors:
-    """Find the distinct vectors of a map; a space caches its last ones, as a page places query after query."""
+    """Find the distinct vectors among the documents `rows`; the space caches the last result.
+
+    A page that places query after query on one map finds them again at once.
+    """
     distinct = _GROUNDS.get(space)
     if distinct is None or not np.array_equal(distinct.mapped_rows, rows):
         vectors = space.matrix.on_cpu
@@ -390,14 +399,20 @@ def _find_distinct(space: Space, rows: np.ndarray) -> _DistinctVectors:
 
 
 def _normalize(rows: Tensor) -> Tensor:
-    """Scale rows to length 1 in float64; zero rows stay. The largest entry goes first, as squares may underflow."""
+    """Scale rows to length 1 in float64; zero rows stay zero.
+
+    Each row is divided by its largest entry first, as squares of tiny entries would underflow.
+    """
     rows = rows.double()
     rows = rows / rows.abs().amax(1, keepdim=True).clamp_min(torch.finfo(torch.float64).tiny)
     return torch.div(rows, torch.linalg.vector_norm(rows, dim=1, keepdim=True).clamp_min(0.5))
 
 
 def _extend_units(rows: Tensor) -> Tensor:
-    """Return (n, d + 1) float32 unit rows; a zero row is 1 in the last column, where all others are 0."""
+    """Return (n, d + 1) float32 unit rows; the last column is 1 for zero rows and 0 for all others.
+
+    So a zero row is a direction of its own, at right angles to all others.
+    """
     unit = rows.new_zeros(len(rows), rows.shape[1] + 1, dtype=torch.float32)
     for block in slices(len(rows), rows.shape[1]):
         # Adding 0.0 removes negative zeros: equal rows must have equal bytes to be found as duplicates.
@@ -407,6 +422,7 @@ def _extend_units(rows: Tensor) -> Tensor:
 
 
 def _pca(distinct: _DistinctVectors, request: _LayoutRequest, report: Progress) -> dict[str, Any]:
+    """Arrange distinct directions on their two principal axes; return the fields of a Layout."""
     report(0, 1, ARRANGING_LABEL)
     mean, axes = find_principal_axes(distinct.rows, distinct.weight)
     report(1, 1, ARRANGING_LABEL)
@@ -414,6 +430,7 @@ def _pca(distinct: _DistinctVectors, request: _LayoutRequest, report: Progress) 
 
 
 def _tsne(distinct: _DistinctVectors, request: _LayoutRequest, report: Progress) -> dict[str, Any]:
+    """Arrange distinct directions by t-SNE, starting from principal axes; return the fields of a Layout."""
     perplexity = min(request.perplexity, max(1.0, (len(distinct) - 1) / 3))
     flat = project_rows(distinct.rows, *find_principal_axes(distinct.rows, distinct.weight))
     points = arrange_points(distinct.matrix, flat, perplexity, request.seed, report)

@@ -61,7 +61,10 @@ def find_principal_axes(rows: Tensor, weight: Tensor) -> tuple[np.ndarray, np.nd
 
 
 def _largest_two(gram: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Compute the one or two largest eigenvalues of a symmetric matrix, rising, and their vectors as columns."""
+    """Compute the two largest eigenvalues of a symmetric matrix, rising, and eigenvectors as columns.
+
+    One of each for a matrix of size 1.
+    """
     from scipy.linalg import eigh
     from scipy.sparse.linalg import ArpackError, eigsh
 
@@ -82,14 +85,20 @@ def project_rows(rows: Tensor, mean: np.ndarray, axes: np.ndarray) -> np.ndarray
 
 
 def find_nearest(matrix: Matrix, points: Tensor, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the k rows with the largest float64 inner products with points, ties by row, and the products, (B, k)."""
+    """Find the k rows of a matrix with the largest inner products with points, (B, d), best first.
+
+    Returns rows and float64 products, (B, k); ties go to the lower row.
+    """
     candidates = Candidates(matrix.vectors, products(matrix.vectors, points), points, matrix)
     index, product = rank_exactly(candidates.relevance, k, candidates.relevance_error, candidates.exact_relevance)
     return index.numpy(), product.numpy()
 
 
 def mask_others(index: np.ndarray, own_rows: np.ndarray) -> np.ndarray:
-    """Mask the k of k + 1 neighbours that are not the row itself, (B, k + 1); the last goes where it is not listed."""
+    """Return (B, k + 1) True for k of each row's k + 1 nearest neighbours: all but the row itself.
+
+    Where it is not among them (equal rows may take its place), the last neighbour is left out. own_rows: (B,)
+    """
     is_other: np.ndarray = index != own_rows[:, None]
     is_other[is_other.all(1), -1] = False
     return is_other
@@ -98,7 +107,7 @@ def mask_others(index: np.ndarray, own_rows: np.ndarray) -> np.ndarray:
 def arrange_points(matrix: Matrix, flat: np.ndarray, perplexity: float, seed: int, report: Progress) -> np.ndarray:
     """Arrange distinct unit rows by t-SNE (openTSNE, one thread) from exact neighbours, (n, 2) float32.
 
-    flat: (n, 2) where it starts, at another scale. report: after every step; what it raises ends the work.
+    flat: (n, 2) points to start from, at any scale; report: called after every step; what it raises ends the work.
     """
     n_points = len(matrix)
     if n_points == 1:
@@ -124,6 +133,7 @@ def arrange_points(matrix: Matrix, flat: np.ndarray, perplexity: float, seed: in
     step_counter = itertools.count(n_searches * SEARCH_STEPS)
 
     def count_gradient(*args: Any, **settings: Any) -> tuple[float, np.ndarray]:
+        """Compute t-SNE's gradient and report one more step; openTSNE calls it at every step."""
         report(min(next(step_counter), n_total), n_total, ARRANGING_LABEL)
         # The divergence itself, which openTSNE's callbacks would have it work out, costs a quarter more.
         result: tuple[float, np.ndarray] = compute_gradient(*args, **{**settings, "should_eval_error": False})

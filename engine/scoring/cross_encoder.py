@@ -43,9 +43,11 @@ class CrossEncoder(Scorer):
     )
 
     def consent_needed(self, space: Space) -> str | None:
+        """Return what the user should agree to first, a download of the model; None if it is there."""
         return f"a download of {self.model!r}" if needs_download(self.model) else None
 
     def cache_dependencies(self, space: Space) -> Mapping[str, str]:
+        """Return what cached scores depend on beside the parameters: the model's weights."""
         return {"model": fingerprint(self.model)}
 
     def prepare(self, space: Space) -> CrossEncoderModel:
@@ -62,9 +64,8 @@ class CrossEncoder(Scorer):
         scores: list[list[float]] = []
         n_done = 0
 
-        # Progress counts pairs over all queries, where the model reports the batches of one query.
-
         def report_batch(n_scored: int) -> None:
+            # Progress counts pairs over all queries, where the model reports the batches of one query.
             report_progress(n_done + n_scored, n_pairs, "scoring pairs")
 
         for query, document_rows in zip(queries.required_texts, documents_by_query, strict=True):

@@ -120,7 +120,7 @@ class Hybrid(Scorer):
         return final_scores if rows is None else final_scores.gather(1, rows)
 
     def _combine(self, dense_scores: Tensor, sparse_scores: Tensor) -> Tensor:
-        """Return the combined scores of one query, (u,) float64."""
+        """Combine dense and BM25 scores of one query's documents, (u,) each, into one score, float64."""
         if self.combination == "rrf":
             # A document without a word of the query has no rank by BM25, so it adds nothing.
             dense_scores = 1 / (self.rrf_constant + _rank_scores(dense_scores))
@@ -140,7 +140,7 @@ def _select_best(candidates: Candidates, n_best: int) -> Tensor:
 
 
 def _normalise_scores(scores: Tensor, normalisation: str) -> Tensor:
-    """Return (u,) scores on a common scale; all 0 if they are equal."""
+    """Bring scores of one query, (u,), to a common scale: min-max, z-score or none."""
     match normalisation:
         case "none":
             return scores
@@ -152,6 +152,6 @@ def _normalise_scores(scores: Tensor, normalisation: str) -> Tensor:
 
 
 def _rank_scores(scores: Tensor) -> Tensor:
-    """Return (u,) ranks from 1; equal scores share the better rank."""
+    """Return the ranks of scores, (u,), from 1 for the largest; equal scores share the better rank."""
     sorted_scores = scores.neg().sort().values
     return 1 + torch.searchsorted(sorted_scores, scores.neg()).double()

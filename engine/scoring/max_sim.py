@@ -43,12 +43,14 @@ class MaxSim(Scorer):
     )
 
     def consent_needed(self, space: Space) -> str | None:
+        """Return what the user should agree to first, a long embedding of passages; None if nothing."""
         if space.parts or space.has_derived(self._cache_key):
             return None
         n_passages = count_passages(space.corpus, self.length, self.overlap)
         return f"the embedding of {n_passages:,} passages" if n_passages > MAX_UNCONFIRMED_PASSAGES else None
 
     def cache_dependencies(self, space: Space) -> Mapping[str, str]:
+        """Return what cached scores depend on beside the parameters: vectors that the space was given."""
         return {} if space.given_parts is None else {"parts": space.given_parts.digest}
 
     @property

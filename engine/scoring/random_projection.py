@@ -62,6 +62,7 @@ class RandomProjection(Scorer):
         return True
 
     def prepare(self, space: Space) -> Tensor:
+        """Return (n, k) projected documents, which the space caches; raise DataError if they are too large."""
         n_bytes = len(space) * self.dimension * 4
         if n_bytes > MAX_PROJECTION_BYTES:
             max_dimension = MAX_PROJECTION_BYTES // (4 * len(space))
@@ -89,7 +90,7 @@ class RandomProjection(Scorer):
         return with_values(saturated, saturated.data * idf(counts)[saturated.indices])
 
     def _project(self, weights: csr_array, dtype: type = np.float32) -> Tensor:
-        """Return the (n, k) product of `weights`, (n, v), and Aᵀ, with a few rows of Aᵀ in memory at a time."""
+        """Multiply term weights, (n, v), by the random matrix Aᵀ, (v, k), a few rows of which exist at a time."""
         projected: np.ndarray = np.zeros((weights.shape[0], self.dimension), dtype)
         columns = weights.astype(dtype).tocsc()
         # Blocks of words that occur in no row are not drawn, so a few queries need few blocks.

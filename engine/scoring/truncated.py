@@ -50,7 +50,10 @@ class Truncated(Scorer):
         return steady_products(self.prepare(space), short_queries, rows).to(space.vectors.dtype)
 
     def _shorten(self, space: Space, vectors: Tensor) -> Tensor:
-        """Return the vectors in fewer dimensions, (n, k); a zero row stays zero."""
+        """Return vectors, (n, d), in fewer dimensions, (n, k), scaled to length 1 if the setting says so.
+
+        The first k dimensions, or the k principal axes of the corpus; a zero row stays zero.
+        """
         n_dimensions = min(self.dimension, vectors.shape[1])
         if self.method == "first":
             short_vectors = vectors[:, :n_dimensions]

@@ -63,6 +63,7 @@ class FacilityLocation(Selector):
 
     @property
     def no_path(self) -> str | None:
+        """The error message if this setting has no path over λ, None if it has one."""
         if self.ground_set is not None and self.ground_set <= MAX_CACHED_GROUND:
             return None
         return (
@@ -78,10 +79,14 @@ class FacilityLocation(Selector):
 
     @property
     def ground_size(self) -> int:
+        """Number of documents in the ground set, 0 for the whole corpus."""
         return self.ground_set or 0
 
     def questions(self, candidates: Candidates, ranking: Ranking) -> list[LinearQuestion] | None:
-        """Ask if the ground set is that of the full corpus."""
+        """Build the question if the ground set is the full corpus's, which all picks come from.
+
+        None where the ground set is the whole corpus: then unseen documents would belong to it.
+        """
         if self.ground_set is None:
             return None
         # All picks come from the ground set, so the answer is the corpus's if the ground set is.

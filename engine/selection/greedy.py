@@ -32,6 +32,7 @@ class GreedySelector(Selector):
 
     @classmethod
     def select_grid(cls, stages: Sequence[Self], candidates: Candidates, k: int) -> list[Ranking]:
+        """Select k documents at every setting; return one Ranking a stage, in the order of `stages`."""
         floor = cls.noise_floor(candidates.vectors.dtype)
         answers: dict[tuple[int | None, float], Ranking] = {}
         # Settings with one window share pools and passes; equal settings are solved once.

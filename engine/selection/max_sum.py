@@ -52,6 +52,7 @@ class MaxSum(Selector):
 
     @property
     def no_path(self) -> str | None:
+        """The error message if this setting has no path over θ, None if it has one."""
         if not self.polish:
             return None
         return "max_sum has no path with swaps: sets that swaps improve do not change along lines; pass polish=False"

@@ -107,6 +107,7 @@ class NNN(Selector):
     @property
     def no_path(self) -> str | None:
         # The path holds minimisers at λ₁ itself: shares of a best score, support sizes and fills bend its lines.
+        """The error message if this setting has no path over λ₁, None if it has one."""
         required = {"solver": "exact", "scale": "absolute", "fill": "strict"}
         changes = [f'{name}="{value}"' for name, value in required.items() if getattr(self, name) != value]
         if not changes:

@@ -59,6 +59,7 @@ class VRSD(Selector):
                     cosine_scores, error, sum_race.exact_cosines, lambda: c.matrix.duplicate_of if c.shared else None
                 )
             else:
+                # The first pick is the most relevant by the scorer, whatever its cosine.
                 pick, is_close = find_best(c.relevance, c.relevance_error, c.exact_relevance, lambda: c.duplicate_of)
             picked_ids[:, rank], gains[:, rank] = pick, sum_race.exact_cosines(every, pick)
             close_calls += is_close
@@ -80,6 +81,7 @@ class _SumRace:
     """
 
     def __init__(self, c: Candidates) -> None:
+        """Scale queries to unit length and rows to at most length 1, and bound the errors of their products."""
         dtype_info = torch.finfo(c.vectors.dtype)
         self.c = c
         self.scale = math.ldexp(1.0, -math.frexp(max(c.max_norm, 2.0**-100))[1])
@@ -103,6 +105,7 @@ class _SumRace:
         self.error = by_vectors.relevance_error.double() * self.scale / query_lengths
         # Stored unit rows count as exactly 1 long, up to the 8 units of float32 that Matrix.unit allows.
         self.squares = None if c.matrix.unit else (c.squares.sqrt() * self.scale) ** 2
+        # A length within 8 eps of 1 has a square within 17 eps of it.
         allowed = 17 * torch.finfo(torch.float32).eps if c.matrix.unit else 0.0
         self.squares_error = max(c.similarity_error, allowed) * self.scale**2
         # The steps after the products, and what float64 itself rounds in sums of d terms.

@@ -23,13 +23,13 @@ class Success:
     top: np.ndarray
 
     def means(self, begin: int = 0, end: int | None = None) -> tuple[float, float]:
-        """Compute the success rates over some rounds, drawn and without exploration; NaN where unknown."""
+        """Return the mean success over some rounds, as drawn and without exploration; NaN where unknown."""
         drawn, top = self.drawn[begin:end], self.top[begin:end]
         return (float(drawn.mean()), float(top.mean())) if len(drawn) else (np.nan, np.nan)
 
 
 def measure_success(trail: RoundLog, right_rows: Sequence[np.ndarray]) -> Success:
-    """Measure success by round; right_rows: of each query of the stream."""
+    """Measure each round's success, as drawn and without exploration; right_rows: by query."""
     top_success = np.full(len(trail), np.nan)
     for t in np.flatnonzero(trail.top != NO_ROW):
         top_success[t] = (right_rows[trail.query[t]] == trail.top[t]).any()
@@ -37,7 +37,7 @@ def measure_success(trail: RoundLog, right_rows: Sequence[np.ndarray]) -> Succes
 
 
 def group_by_question(rounds: Success, queries: np.ndarray, groups: Sequence[np.ndarray]) -> Success:
-    """Measure success by question, with all hops right; a question cut off by the stream's end is left out.
+    """Measure success by question, which needs all its hops right; a question cut off is left out.
 
     queries: (T,) of the rounds; groups: the hops of each question.
     """

@@ -61,7 +61,7 @@ class Arrivals:
         return len(self.queries)
 
     def give_feedback(self, round_index: int, row: int, is_right: bool) -> bool:
-        """Return the feedback in a round, counted from 0, in which `row` is shown; is_right: True if it is right."""
+        """Return True if the shown `row` is praised in a round (from 0), rightly or by an error."""
         # A flip comes last: it reverses the adversary's and the fashionable feedback too.
         if self.hostile[round_index]:
             is_good = row == self.promoted
@@ -78,7 +78,7 @@ def draw_arrivals(
     exposure: int = 1,
     groups: Sequence[np.ndarray] | None = None,
 ) -> Arrivals:
-    """Draw a stream.
+    """Draw the order in which queries arrive, and the rounds whose feedback is wrong.
 
     right_rows: per query the rows judged right; exposure: the number of times that every query comes; groups: the
     queries that come one after the other, in that order, by default each alone.
@@ -117,7 +117,7 @@ def draw_arrivals(
 
 
 def count_rounds(stream: Stream, n_queries: int, exposure: int = 1) -> int:
-    """Return the number of rounds of a stream over `n_queries` queries."""
+    """Return how many rounds a stream over `n_queries` queries plays."""
     return min(stream.rounds or n_queries * exposure, n_queries * exposure)
 
 
@@ -131,7 +131,7 @@ def divide_queries(
     seed: int,
     owner: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], int]:
-    """Divide queries into those to learn from and those to hold out, with their right rows; count those without any.
+    """Divide queries into those to learn from and those held out, and count those without a right row.
 
     ids: of the queries there are; position: the row of a document; held_out: judgements of those to hold out, by
     default a seeded share of the others; owner: the question of a sub-query, which is held out whole. Raises DataError.
@@ -163,6 +163,6 @@ def divide_queries(
 
 
 def _find_right_rows(qrels: Qrels, queries: Sequence[str], position: Mapping[str, int]) -> dict[str, np.ndarray]:
-    """Find the right rows of each query; queries without any are left out."""
+    """Return query → rows of its right documents; queries without any are left out."""
     all_rows = zip(queries, right_rows(qrels, queries, position), strict=True)
     return {query: rows for query, rows in all_rows if len(rows)}

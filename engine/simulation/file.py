@@ -21,7 +21,7 @@ MAX_STORED_NUMBERS = 1 << 25
 
 @dataclass(frozen=True, eq=False)
 class History:
-    """Results of a simulation so far; trail is filled in place."""
+    """The results of a simulation so far; its trail is filled in place."""
 
     checkpoints: tuple[RoundMetrics, ...]
     snapshots: tuple[Snapshot, ...]
@@ -29,11 +29,11 @@ class History:
 
     @property
     def steps(self) -> set[int]:
-        """The checkpoints' steps."""
+        """The rounds after which checkpoints were measured."""
         return {checkpoint.step for checkpoint in self.checkpoints}
 
     def with_checkpoint(self, checkpoint: RoundMetrics, snapshot: Snapshot) -> "History":
-        """Return the history with one more checkpoint."""
+        """Return the history with one more checkpoint; old snapshots are thinned to bound the size."""
         snapshots = (*self.snapshots, snapshot)
         # Snapshots grow with the run: dropping every second one keeps the file bounded and the times even.
         while len(snapshots) > 2 and sum(snapshot.moved.size for snapshot in snapshots) > MAX_STORED_NUMBERS:
@@ -50,11 +50,11 @@ class SimulationFile:
 
     @property
     def advice(self) -> str:
-        """Advice on resuming a stopped simulation, appended to its error."""
+        """The end of an error's sentence that says how to resume; "" without a file."""
         return "" if self.file is None else f"; {self.file} holds them, and the same call goes on from there"
 
     def load(self, length: int) -> tuple[int, History, dict[str, dict[str, np.ndarray]] | None]:
-        """Return (rounds done, results, state arrays). Raises DataError for another simulation's file."""
+        """Return rounds done, results and state arrays. Raises DataError for another simulation's file."""
         empty_history = History((), (), RoundLog.allocate(length))
         if self.file is None or not self.file.exists():
             return 0, empty_history, None
@@ -88,7 +88,7 @@ class SimulationFile:
         return header["done"], History(checkpoints, tuple(snapshots), empty_history.trail), states
 
     def save(self, n_done: int, history: History, arrays: Mapping[str, Mapping[str, np.ndarray]]) -> None:
-        """Write header, state and results. Raises FrontierError that names the path."""
+        """Write settings, state and results so far; nothing without a file. Raises FrontierError."""
         if self.file is None:
             return
         header = {

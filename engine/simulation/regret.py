@@ -32,6 +32,7 @@ class Rounds:
 
     @property
     def total(self) -> float:
+        """The number of rounds, repetitions included."""
         return float(self.weights.sum())
 
 
@@ -54,10 +55,11 @@ def find_hindsight(
     progress: Progress | None = None,
     stop: Stop | None = None,
 ) -> Hindsight:
-    """Find the embeddings with the smallest loss over a stream, every row no longer than 1, or than at the start.
+    """Find the embeddings with the least loss over a stream, all rows within a ball.
 
-    Spectral projected gradient (Birgin, Martínez & Raydan 2000) from the start; the Frank–Wolfe gap, a proven bound,
-    ends it: at `tolerance` nats a round. Without the ball there is no minimum on separable data. Raises Cancelled.
+    No row may be longer than 1, or than it is at the start. Spectral projected gradient (Birgin, Martínez & Raydan
+    2000) from the start; the Frank–Wolfe gap, a proven bound, ends it: at `tolerance` nats a round. Without the ball
+    there is no minimum on separable data. Raises Cancelled.
     """
     radius = np.maximum(1.0, np.linalg.norm(start, axis=1))
     max_gap = tolerance * rounds.total
@@ -121,7 +123,7 @@ class RegretBounds:
 def compute_bounds(
     distance: float, chances: np.ndarray, squares: np.ndarray, rate: float, temperature: float, is_full: bool
 ) -> RegretBounds:
-    """Compute Theorem 5.1 and Corollary 5.2 along a stream of T rounds with one right item each.
+    """Compute the bounds of Theorem 5.1 and Corollary 5.2 over T rounds with one right document each.
 
     distance: |Θ₁ − Θ*|²; chances: (T,) p of the right item when it was asked; squares: (T,) |q|²; rate: η; is_full:
     Algorithm 1, whose second moment is at most (1/p − 2p + 1)|q|², else B.2's, (1/p − 1)|q|².
@@ -140,7 +142,7 @@ def compute_bounds(
 def list_doubts(
     right_rows: Sequence[np.ndarray], preset: Preset, *, is_capped: bool, is_honest: bool, is_outside: bool
 ) -> tuple[str, ...]:
-    """List the reasons why the theorem's curve does not bind a run; none if it does.
+    """List the reasons why the theorem's bound does not hold for a run; none if it does.
 
     is_capped: steps; is_honest: feedback; is_outside: True if the best in hindsight lies outside the trust region. The
     ball always holds it: a step back into either never leads away from it.
@@ -158,7 +160,7 @@ def list_doubts(
 
 
 def _evaluate(vectors: np.ndarray, rounds: Rounds) -> tuple[np.ndarray, float, np.ndarray]:
-    """Return the losses, (m,), their weighted sum, and its gradient, (n, d)."""
+    """Return each query's loss, (m,), their weighted sum, and its gradient by the vectors, (n, d)."""
     losses = np.empty(len(rounds.points))
     gradient = np.zeros_like(vectors)
     # A block of queries has a score for every document; one array serves as scores, probabilities and gradient.

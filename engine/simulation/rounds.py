@@ -22,7 +22,7 @@ NO_ROW = -1
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RoundLog:
-    """Log of a simulation, round by round, each (T,)."""
+    """The log of a simulation, one array of T entries for each fact of a round."""
 
     query: np.ndarray  # index of the query in the stream's
     item: np.ndarray  # the row shown, −1 where none was drawn
@@ -36,7 +36,7 @@ class RoundLog:
 
     @classmethod
     def allocate(cls, n_rounds: int) -> "RoundLog":
-        """Allocate an empty log, to be filled in place."""
+        """Allocate an empty log of that many rounds, to be filled in place."""
         empty = {**dict.fromkeys(("query", "item", "top"), NO_ROW), **dict.fromkeys(("good", "right"), False)}
         return cls(**{column.name: np.full(n_rounds, empty.get(column.name, np.nan)) for column in fields(cls)})
 
@@ -45,7 +45,7 @@ class RoundLog:
 
 
 def state_to_arrays(session: Session) -> dict[str, np.ndarray]:
-    """Return the arrays from which `restore_state` rebuilds a session's state."""
+    """Convert a session's learning state to arrays, which `restore_state` reads."""
     state = session.state
     if isinstance(state, SparseState):
         moved_rows = state.moved_rows()
@@ -69,7 +69,7 @@ def state_to_arrays(session: Session) -> dict[str, np.ndarray]:
 
 
 def restore_state(session: Session, arrays: Mapping[str, np.ndarray], query_of: Callable[[int], Query]) -> Session:
-    """Return the session in the state that `state_to_arrays` gave; query_of: the query of a round."""
+    """Return the session in the state that `state_to_arrays` stored; query_of: round → its query."""
     if session.preset.by_rows:
         moved_rows = dict(zip(arrays["rows"].tolist(), arrays["moved"], strict=True))
         return replace(session, state=SparseState(moved_rows))
@@ -97,12 +97,12 @@ class Snapshot:
 
     @classmethod
     def of(cls, step: int, start: np.ndarray, vectors: np.ndarray) -> "Snapshot":
-        """Collect the rows of Θ_t, (n, d), that differ from `start`, Θ₁ in the same precision."""
+        """Store the rows of the vectors, (n, d), that differ from the start's."""
         moved_rows = np.flatnonzero((start != vectors).any(1))
         return cls(step, moved_rows, vectors[moved_rows])
 
     def vectors(self, start: np.ndarray) -> np.ndarray:
-        """Return Θ_t, (n, d)."""
+        """Return all vectors at the checkpoint, (n, d); start: those before the first round."""
         vectors = np.array(start)
         vectors[self.rows] = self.moved
         return vectors
@@ -128,6 +128,11 @@ class Run:
         uses_full_truth: bool, shadow: bool, sizes: bool, variant: Deployment, inventory: Inventory, done: int = 0,
         arrays: Mapping[str, Mapping[str, np.ndarray]] | None = None,
     ) -> None:  # fmt: skip
+        """Start or resume a run; with `shadow` an oracle that is told all answers learns beside it.
+
+        uses_full_truth: the run itself is told all answers; sizes: praise counts 1/|S| for a query with |S| right
+        documents; done, arrays: the rounds played, and the stored states to resume from.
+        """
         self._queries, self._right, self._arrivals = queries, right_rows, arrivals
         self._whole_truth, self._sizes, self._variant, self._inventory = uses_full_truth, sizes, variant, inventory
         # Full information moves all documents, in mode "full", whatever the preset says.
@@ -148,11 +153,11 @@ class Run:
                 self._apply_record(name, replace(session, available=is_available), removal)
 
     def vectors(self) -> np.ndarray:
-        """Return Θ_t, (n, d) float64, read-only."""
+        """Return the present document vectors, (n, d) float64, read-only."""
         return self._live["run"].exact
 
     def play_round(self, t: int, trail: RoundLog) -> None:
-        """Play round number t, from 1 on, and write it into the trail; then add the documents that arrive after it."""
+        """Play round t, from 1 on: show, learn, write the trail; then add the documents that arrive."""
         round_index = t - 1
         query_index = int(self._arrivals.queries[round_index])
         query, right_rows = self._queries[query_index], self._right[query_index]
@@ -172,7 +177,7 @@ class Run:
                 self._apply_record(name, replace(session, available=self._inventory.find_available(t)), record)
 
     def _learn(self, round_index: int, query: Query, right_rows: np.ndarray, trail: RoundLog) -> None:
-        """Learn a round from feedback on the drawn document."""
+        """Play a round of feedback: draw a document, take its feedback, learn, and fill the trail."""
         session = replace(self._live["run"], round=round_index)
         # The judgements' reranker knows the right rows of this query alone, so it is made anew each round.
         picker = self._variant.make_picker(right_rows)
@@ -188,7 +193,7 @@ class Run:
         self._apply_record("run", session, outcome(session, draw, is_good, relevant=n_relevant))
 
     def _learn_all(self, name: str, round_index: int, query: Query, right_rows: np.ndarray) -> tuple[float, float]:
-        """Learn a round from full information; return the probability of all right rows before it, and the loss.
+        """Learn a round from full information; return the right rows' total chance before it, and the loss.
 
         Nothing is learned where no right row has arrived.
         """
@@ -207,17 +212,18 @@ class Run:
         return float(chances.sum()), _compute_loss(chances)
 
     def _apply_record(self, name: str, session: Session, record: MovingRecord) -> None:
+        """Move a session's documents by a feedback event, or a change of the corpus, and store it."""
         self._live[name] = replace(session, state=session.state.with_record(session.start, session.preset, record))
 
     def arrays(self) -> dict[str, dict[str, np.ndarray]]:
-        """Return the arrays from which the run can resume."""
+        """Return each session's state as arrays from which the run can resume."""
         return {name: state_to_arrays(session) for name, session in self._live.items()}
 
 
 def iterate_events(
     begun: Session, queries: Sequence[Query], right_rows: Sequence[np.ndarray], trail: RoundLog, sizes: bool
 ) -> Iterator[Event]:
-    """Yield the feedback of a run whose events move one document each, as a session records it."""
+    """Yield a run's feedback as a session would record it, where each event moves one document."""
     mode, writer = begun.preset.mode, begun.writer
     columns = (trail.query, trail.item, trail.propensity, trail.good)
     rounds = zip(*map(np.ndarray.tolist, columns), strict=True)
@@ -229,12 +235,12 @@ def iterate_events(
 
 
 def _select_available(session: Session, rows: np.ndarray) -> np.ndarray:
-    """Return those of the rows that are available."""
+    """Return those of the rows whose documents have arrived."""
     return rows if session.available is None else rows[session.available[rows]]
 
 
 def _find_unexplored(session: Session, draw: Draw, k: int, picker: Reranker | None) -> int:
-    """Find the row that would be shown without exploration: the best score, or the reranker's pick of the K best."""
+    """Find the row that would be shown without exploring: the top score, or the reranker's pick."""
     if picker is None:
         return int(np.argmax(draw.probabilities))
     # Documents that cannot be drawn have probability 0, and are no candidates without exploration either.
@@ -244,4 +250,5 @@ def _find_unexplored(session: Session, draw: Draw, k: int, picker: Reranker | No
 
 
 def _compute_loss(chances: np.ndarray) -> float:
+    """Return the mean −log of the right documents' chances, NaN without a right document."""
     return float(-np.log(np.maximum(chances, MIN_PROPENSITY)).mean()) if len(chances) else np.nan

@@ -45,6 +45,7 @@ class TriedRate:
 
     @property
     def gain(self) -> float:
+        """The nDCG after learning less that before."""
         return self.after - self.before
 
 
@@ -73,7 +74,7 @@ class RateSearch:
         return len(rates) > 1 and self.best.rate in (min(rates), max(rates))
 
     def find_outcome(self, part: str) -> tuple[float, float] | None:
-        """Return nDCG on the second half before and after; None if no query is of that part."""
+        """Return a part's nDCG before and after, on the second half; None if no query is of it."""
         return _read_ndcg_ends(self.confirmed, part)
 
 
@@ -101,7 +102,7 @@ def search(
     seen: Callable[[TriedRate], None] | None = None,
     **how: Any,
 ) -> RateSearch:
-    """Search the best of all rates and batch sizes by nDCG@k.
+    """Try every rate and batch size on half of the stream, and confirm the best by nDCG@k on the other.
 
     how: further arguments of `simulate`, parameters of the preset among them; held_out: judgements of queries that only
     the report is on. progress(done, total, label): in rounds; stop: every round; seen: called with every setting.
@@ -150,7 +151,7 @@ def search(
 
 
 def format_setting(setting: TriedRate) -> str:
-    """Format a setting."""
+    """Format a setting as rate and batch size."""
     return f"η₀ {setting.rate:g}, batch {setting.batch}"
 
 
@@ -162,7 +163,7 @@ def split_in_halves(
     seed: int,
     hops: Mapping[str, Sequence[str]] | None = None,
 ) -> tuple[Qrels, Qrels]:
-    """Split a stream's judgements in two without a common question. Raises ParamError, DataError."""
+    """Split a stream's judgements into two halves that share no question. Raises ParamError, DataError."""
     variant = Deployment.build(hops=hops)
     learned_rows, *_ = divide_queries(ids, space.corpus.position, qrels, share=0.0, seed=seed, owner=variant.owner)
     query_ids = tuple(learned_rows)
@@ -186,7 +187,7 @@ def split_in_halves(
 
 
 def _build_grid(preset: Preset, rates: Sequence[float], batches: Sequence[int]) -> list[Preset]:
-    """Build the presets to try. Raises ParamError."""
+    """Build a preset for every pair of rate and batch size. Raises ParamError."""
     if not rates or not batches:
         raise ParamError(f"rates and batches must each hold a value; got {tuple(rates)}, {tuple(batches)}")
     params = params_of(Preset)
@@ -197,6 +198,7 @@ def _build_grid(preset: Preset, rates: Sequence[float], batches: Sequence[int]) 
 
 
 def _make_setting(preset: Preset, simulated: Simulated, part: str) -> TriedRate:
+    """Build the record of a tried setting. Raises ParamError if the part has no query."""
     ndcg_ends = _read_ndcg_ends(simulated, part)
     if ndcg_ends is None:
         raise ParamError(f"held_out leaves no {part} query of the first half to choose by; take another share")
@@ -205,7 +207,7 @@ def _make_setting(preset: Preset, simulated: Simulated, part: str) -> TriedRate:
 
 
 def _read_ndcg_ends(simulated: Simulated, part: str) -> tuple[float, float] | None:
-    """Return nDCG at the first and at the last checkpoint; None if no query is of that part."""
+    """Return a part's nDCG at the first and the last checkpoint; None if it has no query."""
     first, last = simulated.checkpoints[0].cell(part=part), simulated.checkpoints[-1].cell(part=part)
     if first is None or last is None:
         return None

@@ -10,7 +10,7 @@ MAX_SELF_QUERIES = Whole(200, "most", 1, 100_000, name="most", help="So many doc
 
 
 def sample_self_queries(space: Space, most: int = 200, seed: int = 0) -> tuple[Embeddings, Qrels]:
-    """Sample documents as queries, each its own right answer; they are easier than people's queries.
+    """Sample documents as queries, each its own right answer: easier than people's queries.
 
     Raises ParamError.
     """

@@ -85,7 +85,7 @@ class Regret:
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class _Setup:
-    """Checked arguments of a simulation: all that decides its results.
+    """The checked arguments of a simulation: everything that decides its results.
 
     begun: the session before the first round.
     queries, right: the stream's queries and the right rows of each.
@@ -114,7 +114,7 @@ class _Setup:
     groups: tuple[np.ndarray, ...]
 
     def measure_round(self, t: int, vectors: np.ndarray, trail: RoundLog) -> RoundMetrics:
-        """Measure decoders and drift after t rounds, among the available documents; vectors: (n, d) Θ_t."""
+        """Measure decoders and drift after t rounds, among the documents available then; vectors: (n, d)."""
         stock = self.find_stock(t)
         success_rate = smoothed(trail.good[:t]) if self.plan.learner == "feedback" else None
         available = vectors if stock.rows is None else vectors[stock.rows]
@@ -123,7 +123,7 @@ class _Setup:
         return RoundMetrics(t, metric_cells, stock.with_corpus_rows(measured_drift))
 
     def find_stock(self, t: int) -> Stock:
-        """Find the documents that are available after t rounds."""
+        """Return the documents available after t rounds, as a stock that is built once for each size."""
         # A stock costs a space and a baseline, so those of each size are built once.
         is_available = self.inventory.find_available(t)
         available_rows = None if is_available is None or is_available.all() else np.flatnonzero(is_available)
@@ -135,18 +135,18 @@ class _Setup:
 
     @cached_property
     def _stocks(self) -> dict[int, Stock]:
-        """Stocks by size, which identifies them, as documents only arrive."""
+        """The cache of stocks by size, which identifies one, as documents only arrive."""
         return {}
 
     def collect_rounds(self, trail: RoundLog) -> Rounds:
-        """Collect the distinct queries of the rounds, for the search of the best embeddings in hindsight."""
+        """Collect the distinct queries of the played rounds with their counts, for the best in hindsight."""
         queries, times = np.unique(trail.query, return_counts=True)
         points = np.stack([self.queries[query].exact for query in queries])
         right = tuple(self.right[query] for query in queries)
         return Rounds(points, right, times.astype(float), self.begun.temperature)
 
     def list_settings(self) -> dict[str, Any]:
-        """List all that decides a simulation's results, as plain JSON values."""
+        """Return everything that decides a simulation's results, as plain JSON values."""
         space = self.begun.space
         return {
             "corpus": space.corpus.digest,
@@ -184,12 +184,12 @@ class Simulated(_Setup):
 
     @property
     def replayable(self) -> bool:
-        """True if `events` and `session` exist: each round moved only the document shown."""
+        """True if `events` and `session` exist: every round moved only the document shown."""
         return is_replayable(self.plan, self.begun.preset, self.variant)
 
     @cached_property
     def events(self) -> tuple[Event, ...]:
-        """The feedback as events. Raises ParamError where an event moves more than the document shown."""
+        """The feedback as events of a session. Raises ParamError if events move more than one document."""
         if not self.replayable:
             raise ParamError(
                 "events of a simulation are there for learner 'feedback' with mode 'chosen' and no reranker; this one "
@@ -198,7 +198,7 @@ class Simulated(_Setup):
         return tuple(iterate_events(self.begun, self.queries, self.right, self.trail, self.plan.sizes))
 
     def session(self) -> Session:
-        """Replay the simulation's feedback in a session, whose documents equal the simulation's bit by bit."""
+        """Replay the feedback in a new session, whose documents equal the simulation's bit by bit."""
         # Feedback is replayed in pieces, as an event cannot move a document that has not arrived.
         session, n_replayed = self.begun, 0
         if (is_available := self.inventory.find_available(0)) is not None:
@@ -216,11 +216,12 @@ class Simulated(_Setup):
 
     @property
     def by_question(self) -> Success | None:
-        """Success by question, with all hops right; None without hops."""
+        """Success by question, which needs all its hops right; None without hops."""
         return group_by_question(self.success, self.trail.query, self.groups) if self.variant.hops else None
 
     @cached_property
     def regret(self) -> Regret:
+        """The cumulative regrets by round in nats: to the oracle, to the best in hindsight, and its bound."""
         trail, preset = self.trail, self.begun.preset
         # Rounds in which no right document has arrived have no loss, and add nothing to the sum.
         oracle_regret = None if self.plan.regret == "none" else np.nancumsum(trail.loss - trail.oracle)
@@ -318,7 +319,7 @@ def _play_rounds(
     setup: _Setup, run: Run, store: SimulationFile, n_done: int, history: History,
     progress: Progress | None, stop: Stop | None, seen: Callable[[RoundMetrics], None],
 ) -> History:  # fmt: skip
-    """Play all rounds from number `n_done` on; results are stored at every checkpoint, and when stopped."""
+    """Play all rounds from number `n_done` on, and store the results at every checkpoint."""
     start, n_rounds = setup.begun.origin, len(setup.arrivals)
     checkpoint_steps = set(np.rint(np.linspace(0, n_rounds, setup.plan.checkpoints + 1)).astype(int).tolist())
     for t in range(n_done, n_rounds + 1):
@@ -345,6 +346,7 @@ def _check_setup(
     space: Space, queries: QueryLike, qrels: Qrels, held_out: Qrels | None, preset: Preset, stream: Stream, plan: Plan,
     decoders: tuple[Decoder, ...], k: int, variant: Deployment, updates: int | None,
 ) -> _Setup:  # fmt: skip
+    """Check the arguments of `simulate`, divide the queries, and draw the order of their arrival."""
     for name, value, kind in (("qrels", qrels, Qrels), ("stream", stream, Stream), ("plan", plan, Plan)):
         if not isinstance(value, kind):
             raise ParamError(f"{name} must be a {kind.__name__}; got {value!r:.80}")
@@ -384,7 +386,7 @@ def _check_setup(
 
 
 def _extend_stream(preset: Preset, stream: Stream, updates: int | None, n_queries: int) -> tuple[Preset, Stream]:
-    """Extend preset and stream to the requested number of updates. Raises ParamError."""
+    """Set exposure and rounds so that a stream makes `updates` updates. Raises ParamError."""
     if (updates := N_UPDATES.check(updates)) is None:
         return preset, stream
     if stream.rounds is not None:
@@ -394,6 +396,7 @@ def _extend_stream(preset: Preset, stream: Stream, updates: int | None, n_querie
 
 
 def _build_query(queries: Embeddings, row: int) -> Query:
+    """Return a query as a session takes it: a read-only vector with its text."""
     vector = queries.vectors[row].numpy().copy()
     vector.flags.writeable = False
     return Query(vector, queries.texts[row] if queries.texts else None)
@@ -418,7 +421,7 @@ class Forecast:
     passes: int
 
     def estimate_seconds(self, other_seconds: float, other_passes: int) -> float:
-        """Estimate the duration at the pace of another run, given its seconds and passes."""
+        """Estimate the duration from another run's seconds and passes."""
         return other_seconds / max(1, other_passes) * self.passes
 
 
@@ -435,7 +438,7 @@ def forecast(
     hops: Mapping[str, Sequence[str]] | None = None,
     updates: int | None = None,
 ) -> Forecast:
-    """Forecast the size of `simulate` with the same arguments. Raises DataError.
+    """Forecast how much `simulate` would play and measure with the same arguments. Raises DataError.
 
     ids: of the queries; position: the row of a document; n_decoders: the number of decoders measured.
     """

@@ -74,7 +74,7 @@ class Deployment:
         newcomers: str = NEWCOMER_START.default,
         hops: Mapping[str, Sequence[str]] | None = None,
     ) -> Deployment:
-        """Check the arguments and build a variant. Raises ParamError, DataError."""
+        """Check the arguments and build a deployment. Raises ParamError, DataError."""
         if reranker is None and candidates is not None:
             raise ParamError(
                 f"candidates (K) needs a reranker that picks among them: {', '.join(RERANKERS)} or a scorer; got "
@@ -94,7 +94,7 @@ class Deployment:
         )
 
     def make_picker(self, right: np.ndarray) -> Reranker | None:
-        """Make the reranker of a round; right: the rows that are right in it."""
+        """Make a round's reranker, None without one; right: the rows that are right in this round."""
         if self.reranker == JUDGEMENTS:
             rows = set(right.tolist())
             return oracle(lambda query: rows)
@@ -102,13 +102,14 @@ class Deployment:
 
     @cached_property
     def _picker(self) -> Reranker | None:
+        """The reranker that is the same in every round; None without one."""
         if isinstance(self.reranker, Scorer):
             return by_scorer(self.reranker)
         return None if self.reranker is None else cosine
 
     @cached_property
     def owner(self) -> Mapping[str, str]:
-        """The question of each sub-query. Raises DataError for a sub-query of two questions."""
+        """The question that each sub-query (hop) belongs to. Raises DataError for one of two questions."""
         owner: dict[str, str] = {}
         for question, query_ids in self.hops.items():
             for query in query_ids:
@@ -117,7 +118,7 @@ class Deployment:
         return owner
 
     def group_hops(self, ids: Sequence[str]) -> list[np.ndarray]:
-        """Return the positions of each question's hops, in the plan's order; ids: of the stream's queries.
+        """Return for each question the positions of its hops, in the plan's order; ids: the stream's queries.
 
         A query without a plan is a question of one hop.
         """
@@ -130,7 +131,7 @@ class Deployment:
         return groups
 
     def plan_inventory(self, n_documents: int, seed: int) -> Inventory:
-        """Plan which of the documents arrive when. Raises ParamError if none is available at the start."""
+        """Draw which documents arrive after which round. Raises ParamError if none is there at the start."""
         row_order = np.random.default_rng([seed, _ARRIVAL_STREAM, n_documents]).permutation(n_documents)
         waves, begin, total_share = [], 0, 0.0
         for share, n_rounds in self.arrivals:
@@ -146,7 +147,7 @@ class Deployment:
         return Inventory(n_documents, tuple(sorted(waves, key=lambda wave: wave[0])))
 
     def list_settings(self) -> dict[str, Any]:
-        """List the differences from Algorithm 1, as plain JSON values."""
+        """Return what differs from Algorithm 1, as plain JSON values."""
         differences: dict[str, Any] = {}
         if self.reranker is not None:
             differences |= {"reranker": format_reranker(self.reranker), "candidates": self.candidates}
@@ -165,7 +166,7 @@ class Deployment:
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """Reasons why Theorem 5.1 does not apply."""
+        """The reasons why Theorem 5.1 does not apply to this deployment."""
         reasons = [] if self.reranker is None else [f"{self.candidates} documents are drawn, and one of them is picked"]
         if self.has_arrivals:
             reasons.append("documents come later; rounds without a right one there are left out")
@@ -180,7 +181,7 @@ class Inventory:
     waves: tuple[tuple[int, np.ndarray], ...] = ()
 
     def find_available(self, t: int) -> np.ndarray | None:
-        """Return the mask of documents that are available after t rounds, (n,); None if all are from the start."""
+        """Return an (n,) mask of the documents available after t rounds; None if all are from the start."""
         if not self.waves:
             return None
         is_available = np.ones(self.n, dtype=bool)
@@ -190,22 +191,23 @@ class Inventory:
         return is_available
 
     def list_arrivals(self, t: int) -> list[int]:
-        """Return the rows that arrive after round t."""
+        """Return the rows of the documents that arrive after round t."""
         return [row for n_rounds, rows in self.waves if n_rounds == t for row in rows.tolist()]
 
 
 def format_reranker(reranker: str | Scorer) -> str:
-    """Format a reranker's name, a scorer's with its parameters."""
+    """Format a reranker as text: a scorer with its parameters, else its name."""
     return reranker.label if isinstance(reranker, Scorer) else reranker
 
 
 def compute_exposure(n_updates: int, preset: Preset, n_queries: int) -> tuple[int, int]:
-    """Return the (exposure, rounds) with which a stream makes the requested number of updates of a preset."""
+    """Return (exposure, rounds) so that a stream makes `n_updates` updates of a preset."""
     n_rounds = n_updates * preset.batch
     return max(preset.exposure, -(-n_rounds // n_queries)), n_rounds
 
 
 def _check_arrivals(arrivals: Sequence[tuple[float, int]]) -> tuple[tuple[float, int], ...]:
+    """Return arrivals as (share of the documents, round) pairs. Raises ParamError for invalid ones."""
     if not isinstance(arrivals, Sequence) or any(not isinstance(pair, Sequence) or len(pair) != 2 for pair in arrivals):
         raise ParamError(
             f"arrivals must be pairs of a share in [0, 1] and a round, such as (0.5, 1000); got {arrivals!r:.80}"
@@ -230,7 +232,7 @@ class Stock:
 
     @classmethod
     def build(cls, begun: Session, rows: np.ndarray | None, probes: Embeddings, right: Sequence[np.ndarray]) -> Stock:
-        """Build the stock of some rows; probes: queries whose results are followed; right: the right rows of each."""
+        """Build the stock of some corpus rows; probes: queries to follow; right: the right rows of each."""
         space, vectors = begun.space, begun.origin
         if rows is not None:
             position = np.full(len(space), -1)
@@ -242,7 +244,7 @@ class Stock:
         return cls(space, origin(vectors, probes, right=right, **options), rows)
 
     def with_corpus_rows(self, stock_drift: Drift) -> Drift:
-        """Return the drift of these documents with the rows of the full corpus."""
+        """Return a drift whose rows are those of the full corpus, not of this stock."""
         if self.rows is None:
             return stock_drift
         movers = tuple(Mover(int(self.rows[row]), distance) for row, distance in stock_drift.movers)
@@ -250,7 +252,7 @@ class Stock:
 
 
 def select_documents(space: Space, rows: Sequence[int]) -> Space:
-    """Build a space of some of the documents; several vectors per document are not included."""
+    """Build a space of some of the documents, with one vector each."""
     corpus = space.corpus
 
     def select_rows(column: Sequence[Any]) -> tuple[Any, ...]:

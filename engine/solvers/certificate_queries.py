@@ -55,7 +55,7 @@ class LinearQuestion:
 
 
 def leave_undecided(c: Candidates, picks: Sequence[int]) -> LinearQuestion:
-    """Return a question that no inner product can answer: those picks stay open."""
+    """Return a question that no inner product can answer, which marks these picks as undecided."""
     return LinearQuestion(np.zeros(c.vectors.shape[-1]), -np.inf, frozenset(picks))
 
 
@@ -65,9 +65,9 @@ def query_vector(c: Candidates) -> np.ndarray:
 
 
 def ask_relevance_order(c: Candidates, ranking: Ranking, n_documents: int | None = None) -> list[LinearQuestion]:
-    """Ask if the first `n_documents` documents, all by default, are the most relevant ones.
+    """Build the questions that certify a ranking by relevance: does any document outside score higher.
 
-    Their order needs no other question.
+    n_documents: number of first documents to certify, None for all; each needs one question.
     """
     query, row_ids = query_vector(c), ranking.rows()[:n_documents]
     scores = _gather_vectors(c, row_ids) @ query
@@ -76,7 +76,10 @@ def ask_relevance_order(c: Candidates, ranking: Ranking, n_documents: int | None
 
 
 def ask_most_relevant(c: Candidates, ranking: Ranking, n_documents: int) -> list[LinearQuestion]:
-    """Ask if the `n_documents` most relevant documents are all among the candidates."""
+    """Build the question if the `n_documents` most relevant documents are all among the candidates.
+
+    It concerns all picks, and cannot be answered where there are fewer candidates.
+    """
     all_picks = frozenset(range(max(1, len(ranking.rows()))))
     if n_documents > c.count:
         return [LinearQuestion(query_vector(c), -np.inf, all_picks)]
@@ -87,9 +90,10 @@ def ask_most_relevant(c: Candidates, ranking: Ranking, n_documents: int) -> list
 def ask_greedy_picks(
     kind: int, c: Candidates, ranking: Ranking, weight: float, window: int | None = None
 ) -> list[LinearQuestion]:
-    """Ask if each pick of mmr, dpp or ssd (`kind`: see `greedy.steps`) is the best of the full corpus.
+    """Build the questions that certify greedy picks: would any document outside have been picked instead.
 
-    Asked by the tangent that is lowest over the candidates, or else by that at the pick itself.
+    kind: mmr, dpp or ssd, see `greedy.steps`; weight: λ of relevance; window: number of last picks that count, None for
+    all. A gain is bounded by a tangent, either that at the pick or the one that is lowest over the candidates.
     """
     row_ids, gains = ranking.rows(), ranking.gain[0].tolist()
     first_questions = ask_relevance_order(c, ranking, 1)
@@ -136,9 +140,10 @@ def ask_greedy_picks(
 
 
 def ask_set_objective(c: Candidates, ranking: Ranking, weight: float, swaps: bool) -> list[LinearQuestion]:
-    """Ask if a document outside would improve a set by θ(k−1) r − 2(1−θ) Σ s.
+    """Build the questions that certify a set: would any document outside improve its objective.
 
-    swaps: in place of a member, for each; else at each step of greed, whose picks are reconstructed within the set
+    The objective's gain is θ(k−1) r − 2(1−θ) Σ s. swaps: ask for each member if a document could replace it; else ask
+    at each step of the greedy construction, whose order of picks is reconstructed within the set
     """
     row_ids, query = ranking.rows(), query_vector(c)
     k = len(row_ids)
@@ -177,7 +182,7 @@ def ask_set_objective(c: Candidates, ranking: Ranking, weight: float, swaps: boo
 
 
 def ask_elastic_net(c: Candidates, weights: Ranking, answer: Ranking, filled: bool) -> list[LinearQuestion]:
-    """Ask if weights that rebuild the query from the candidates do so from the corpus: u·(v − Uᵀw) ≤ λ₁ outside.
+    """Build the questions that certify elastic-net weights: is u·(v − Uᵀw) ≤ λ₁ for all documents outside.
 
     weights: all members with their weights; answer: what was returned, of which documents without a weight are
     filled in by u·(v − Uᵀw). What rounding may have settled stays open: weights too close to say which is larger,
@@ -208,7 +213,10 @@ def ask_elastic_net(c: Candidates, weights: Ranking, answer: Ranking, filled: bo
 
 
 def _count_distinct(values: np.ndarray, groups: np.ndarray, n_values: int, min_gap: float) -> int:
-    """Count leading values that exceed the next one of another group by more than `min_gap`."""
+    """Count leading values that exceed all of other groups after them by more than `min_gap`.
+
+    values: falling; groups: (n,) documents with equal vectors share a group, so that a tie among them is none
+    """
     group_ends = np.append(np.flatnonzero(groups[1:] != groups[:-1]) + 1, len(groups))
     next_values = np.append(values, -np.inf)[group_ends[np.searchsorted(group_ends, np.arange(n_values), side="right")]]
     close_positions = np.flatnonzero(~(values[:n_values] - next_values > min_gap))
@@ -216,10 +224,11 @@ def _count_distinct(values: np.ndarray, groups: np.ndarray, n_values: int, min_g
 
 
 def _bound_uncertainty(c: Candidates, members: np.ndarray, info: Mapping[str, Any]) -> tuple[float, float]:
-    """Return how far apart weights have to be, and u·(v − Uᵀw) from λ₁, that two solver runs agree on their order.
+    """Bound how far two solver runs may differ, as (gap between weights, gap between dual and λ₁).
 
-    λ₂ > 0: from the duality gap. λ₂ = 0: where no other document is near λ₁, both solve G w = c − λ₁ for the members'
-    Gram matrix G up to the residual; not finite where G says nothing.
+    Weights further apart than the first are in the same order in both runs, and a dual u·(v − Uᵀw) further from λ₁ than
+    the second is on the same side. λ₂ > 0: from the duality gap. λ₂ = 0: where no other document is near λ₁, both solve
+    G w = c − λ₁ for the members' Gram matrix G up to the residual; infinite where G is singular.
     """
     max_norm, scale = c.max_norm, c.max_norm * float(np.linalg.norm(query_vector(c)))
     if not len(members):
@@ -243,7 +252,11 @@ def _bound_uncertainty(c: Candidates, members: np.ndarray, info: Mapping[str, An
 
 @dataclass(frozen=True)
 class _Marginal:
-    """The gain of a document in coordinates z = (u·v, u·axis₁ …), for rows no longer than √square."""
+    """The gain of one more document as a concave function of few coordinates, with its tangents.
+
+    A document u has coordinates z = (u·query, u·axis₁ …), with an axis for each direction of the picks so far; `square`
+    is the largest squared length of any document.
+    """
 
     kind: int
     weight: float
@@ -278,10 +291,11 @@ class _Marginal:
 
 
 def _find_best_tangent(marginal: _Marginal, coords: np.ndarray, value: float) -> tuple[np.ndarray, float]:
-    """Find a tangent with few candidates above a value, among those met by Frank–Wolfe.
+    """Find a tangent bound on the gain that few candidates exceed: the fewer, the cheaper the question.
 
-    The gain's maximum over means of n candidates has the tangent whose n best ones are lowest on average, by duality.
-    Frank–Wolfe (Jaggi 2013, §2); averages of tangents are bounds too.
+    coords: (m, t + 1) of the candidates; value: gain of the pick. Returns (slope, constant). By duality, the maximum of
+    the gain over means of n candidates has the tangent whose n best candidates are lowest on average. Frank–Wolfe looks
+    for it (Jaggi 2013, §2); averages of tangents are bounds too.
     """
     min_above, best_tangent = math.inf, marginal.tangent(coords[int(marginal.values(coords).argmax())])
     for depth in TANGENT_DEPTHS:

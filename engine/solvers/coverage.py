@@ -54,7 +54,10 @@ class CoverageTables:
 
 
 def select_covering_sets(c: Candidates, k: int, size: int, weights: Sequence[float]) -> tuple[Array, Array, Array]:
-    """Return picks and gains, (B, L, k), and the number of gains computed, (B, L), among the `size` most relevant."""
+    """Choose k documents for each problem that are relevant and cover the `size` most relevant ones.
+
+    Returns picks and their gains, (B, L, k) for L weights of relevance, and the number of gains computed, (B, L).
+    """
     shape = (c.batch, len(weights), k)
     picks, gains, n_evaluations = np.empty(shape, np.int64), np.empty(shape), np.empty(shape[:2], np.int64)
     for block, ground_ids, tables, relevance in iterate_ground_sets(c, size):
@@ -67,7 +70,10 @@ def select_covering_sets(c: Candidates, k: int, size: int, weights: Sequence[flo
 
 
 def iterate_ground_sets(c: Candidates, size: int) -> Iterator[tuple[slice, Array, CoverageTables, Array]]:
-    """Yield (block of queries, (p,) ascending candidates, their tables, (b, p) relevance) for every ground set."""
+    """Yield (slice of queries, (p,) ascending candidates, their tables, (b, p) relevance) by ground set.
+
+    A ground set is the `size` most relevant candidates of a query; where it is all of them, queries share one.
+    """
     if size == c.count <= GRAM_ROWS:
         for block, gram, relevance in iterate_problems(c):
             build_tables = partial(CoverageTables.from_gram, gram)
@@ -87,7 +93,10 @@ def iterate_ground_sets(c: Candidates, size: int) -> Iterator[tuple[slice, Array
 
 
 def _build_tables(vectors: Tensor, gram: Gram | None, ground_ids: Array) -> CoverageTables:
-    """Build the tables of some vectors, which are rows `ground_ids` of the Gram matrix if there is one."""
+    """Build the coverage tables of a ground set, (p, d), from a full Gram matrix if there is one.
+
+    ground_ids: (p,) the rows of that matrix that are in the ground set
+    """
     size = len(ground_ids)
     if gram is not None:
         ground_products = gram.fill_all_rows()[np.ix_(ground_ids, ground_ids)]
@@ -100,7 +109,10 @@ def _build_tables(vectors: Tensor, gram: Gram | None, ground_ids: Array) -> Cove
 
 @jit_exact
 def compute_similarities(columns: Array, rows: Array, filled: Array, document: int) -> Array:
-    """Return the (p,) similarities of one document, cached or computed."""
+    """Return the (p,) similarities of one document with its ground set, cached or computed.
+
+    rows: (p, p) with filled[i] True where row i is cached, or (1, p) where only one row has room
+    """
     if len(rows) == columns.shape[1]:
         fill_row(columns, rows, filled, document)
         cached_row: Array = rows[document]
@@ -112,9 +124,10 @@ def compute_similarities(columns: Array, rows: Array, filled: Array, document: i
 
 @jit_exact
 def measure_added_coverage(similarity_row: Array, coverage: Array, lanes: Array) -> float:
-    """Return Σ max(0, row − coverage), which never grows with coverage, also as rounded.
+    """Return Σ max(0, similarity − coverage): what one more document would add to the coverage.
 
-    The length alone decides the order of the sum.
+    The order of the sum depends on its length alone, so the result never grows with coverage, even as rounded.
+    coverage: (p,) largest similarity of each document to the picks so far; lanes: scratch
     """
     size = len(similarity_row)
     lanes[:] = 0.0
@@ -133,7 +146,7 @@ def measure_added_coverage(similarity_row: Array, coverage: Array, lanes: Array)
 
 @jit_exact
 def measure_solo_coverage(columns: Array, rows: Array, filled: Array, solo_gain: Array) -> None:
-    """Compute what each document covers by itself."""
+    """Compute what each document covers alone, in `solo_gain`, (p,): the sum of its positive similarities."""
     coverage, lanes = np.zeros(len(solo_gain)), np.empty(N_LANES)
     for document in range(len(solo_gain)):
         similarities = compute_similarities(columns, rows, filled, document)
@@ -145,11 +158,13 @@ def run_lazy_greedy(
     columns: Array, rows: Array, filled: Array, solo_gain: Array, pair_gain: Array, pair_ready: Array, relevance: Array,
     weights: Array, picks: Array, gains: Array, n_evaluations: Array,
 ) -> None:  # fmt: skip
-    """Write the picks of B problems at L weights; see `CoverageTables` and `select_covering_sets`.
+    """Choose documents for B problems at L weights by lazy greedy; write picks, gains and counts in place.
 
-    The objective is submodular, so gains only fall, also as computed (rounding is monotone): the gain at an earlier
-    pick bounds the present one, and nothing bounded below the best needs another look (Minoux 1978). The first pick
-    lowers nearly every gain: what it leaves them is computed for all documents, and cached.
+    The arrays before relevance are those of a `CoverageTables`; relevance: (B, p); picks, gains: (B, L, k);
+    n_evaluations: (B, L) number of gains computed. The objective is submodular, so gains only fall, also as computed
+    (rounding is monotone): the gain at an earlier pick bounds the present one, and nothing bounded below the best needs
+    another look (Minoux 1978). The first pick lowers nearly every gain: what it leaves them is computed for all
+    documents, and cached.
     """
     size, k = relevance.shape[1], picks.shape[2]
     base_gains, upper, coverage, lanes = np.empty(size), np.empty(size), np.empty(size), np.empty(N_LANES)

@@ -24,7 +24,7 @@ STRIP_LENGTH = 512
 
 @jit_exact
 def compute_products(columns: np.ndarray, points: np.ndarray, result: np.ndarray) -> None:
-    """Compute result (p, n) = points (p, d) · columns (d, n)."""
+    """Compute result (p, n) = points (p, d) · columns (d, n), to equal bits in any batch."""
     d, n_vectors = columns.shape
     result[:] = 0.0
     for start in range(0, n_vectors, STRIP_LENGTH):
@@ -48,13 +48,13 @@ def compute_products(columns: np.ndarray, points: np.ndarray, result: np.ndarray
 
 @jit_exact
 def fill_row(columns: np.ndarray, rows: np.ndarray, filled: np.ndarray, row_id: int) -> None:
-    """Compute one row of the Gram matrix, unless it is there."""
+    """Compute row `row_id` of a Gram matrix in place, unless filled[row_id] says it is there."""
     fill_slot(columns, rows, filled, row_id, row_id)
 
 
 @jit_exact
 def fill_slot(columns: np.ndarray, rows: np.ndarray, filled: np.ndarray, slot: int, vector_id: int) -> None:
-    """Compute the inner products of one vector with all into row `slot`, unless they are there."""
+    """Compute the products of one vector with all others into rows[slot], unless filled[slot] is True."""
     if not filled[slot]:
         # Another thread may make it too: sums on the way must not be seen where it is read.
         new_row = np.empty((1, rows.shape[1]))
@@ -72,6 +72,7 @@ class Gram:
 
     def __init__(self, vectors: Tensor) -> None:
         # Pages of zeros cost memory when they are first written to.
+        """Take vectors, (n, d), as float64 columns; no inner product but the squares is computed yet."""
         self.columns = vectors.cpu().T.contiguous().double().numpy()
         n_vectors = self.columns.shape[1]
         self.rows, self.filled = np.zeros((n_vectors, n_vectors)), np.zeros(n_vectors, np.bool_)
@@ -118,20 +119,23 @@ def compute_squared_norms(columns: np.ndarray) -> np.ndarray:
 
 
 def corpus_gram(c: Candidates) -> Gram | None:
-    """Return the Gram matrix that all queries over a small corpus share.
+    """Return the one Gram matrix of a small corpus, which all its queries share and the matrix caches.
 
-    None for pools and above GRAM_ROWS rows.
+    None where each query has its own pool of candidates, and above GRAM_ROWS rows.
     """
     return c.matrix.derive("gram", lambda: Gram(c.vectors)) if c.shared and c.count <= GRAM_ROWS else None
 
 
 def compute_relevance(c: Candidates, gram: Gram) -> np.ndarray:
-    """Return (B, n) float64 relevance of all candidates: inner products recomputed, or the scorer's own numbers."""
+    """Return (B, n) float64 relevance of all candidates.
+
+    Inner products are recomputed from the Gram matrix's vectors; other scores are the scorer's own numbers.
+    """
     return gram.score_queries(c.queries) if c.inner_product else c.relevance.double().cpu().numpy()
 
 
 def iterate_problems(c: Candidates) -> Iterator[tuple[slice, Gram, np.ndarray]]:
-    """Yield (block of queries, Gram matrix, (b, n) relevance): one for each pool, or one that all queries share."""
+    """Yield (slice of queries, Gram matrix, (b, n) relevance): one a pool, or one that all queries share."""
     gram = corpus_gram(c)
     if gram is not None:
         yield slice(0, c.batch), gram, compute_relevance(c, gram)
@@ -148,6 +152,6 @@ def list_infos(columns: Mapping[str, Sequence[Any]]) -> tuple[dict[str, Any], ..
 
 
 def build_ranking(c: Candidates, picks: np.ndarray, gains: np.ndarray, columns: Mapping[str, Sequence[Any]]) -> Ranking:
-    """Build the ranking of a compiled loop's sets, (B, k), on the candidates' device; columns: see `list_infos`."""
+    """Build a Ranking from picks and gains, (B, k), and columns of info, each with a value a query."""
     device = c.relevance.device
     return Ranking(torch.tensor(picks, device=device), torch.tensor(gains, device=device), list_infos(columns))

@@ -58,6 +58,10 @@ def jit_maxima(function: Compiled) -> Compiled:
 
 
 def _jit_compile(function: Compiled, fastmath: Any) -> Compiled:
+    """Wrap a function so that Numba compiles it at its first call, cached in the user's own folder.
+
+    fastmath: the freedoms of Numba's `njit` with floating-point operations, False for none
+    """
     previous_folder = getattr(config, "CACHE_DIR")  # noqa: B009  (set when Numba reads its environment)
     # Numba looks at a function's own file only, and would keep code in which functions of other files are built in.
     setattr(config, "CACHE_DIR", code_folder())  # noqa: B010
@@ -89,7 +93,10 @@ def code_folder() -> str:
 
 
 def _is_safe(code_path: Path) -> bool:
-    """Make a code folder; return True if it can be written to and nobody but the user can have put code there."""
+    """Create a folder for compiled code; return True if the user, and only the user, can write to it.
+
+    Logs a warning where others could: code that they put there would run.
+    """
     try:
         make_folder(code_path.parent)
         with suppress(FileExistsError):
@@ -111,9 +118,9 @@ def _is_safe(code_path: Path) -> bool:
 
 
 def _is_closed(status: os.stat_result, allows_additions: bool = True) -> bool:
-    """Return True if only the user or the system can replace what is in a folder.
+    """Return True if a path is a folder in which nobody but the user or the system can replace files.
 
-    Additions by others may be allowed.
+    allows_additions: a folder like /tmp, where others may add files but not replace any (sticky bit), counts too
     """
     if sys.platform == "win32":
         return True
@@ -141,7 +148,7 @@ def interpreting() -> Iterator[None]:
 
 
 def is_compiled(loop: Any) -> bool:
-    """Return True if the machine code of a loop is in this process or on disk."""
+    """Return True if a loop's machine code is in this process or on disk, so that a call need not compile."""
     name = f"{loop.__module__.rpartition('.')[2]}.{loop.__name__}-*.nbi"
     return bool(loop.signatures) or any(Path(code_folder()).rglob(name))
 
@@ -151,8 +158,10 @@ def _guard_loop(loop: Any, is_interpretable: bool) -> None:
     compile_for = loop._compile_for_args  # what Numba calls for arguments of new types; it runs what that returns
 
     def compile_or_interpret(*arguments: Any, **keyword_arguments: Any) -> Any:
+        """Return what runs the loop for these argument types: Python within `interpreting`, else machine code."""
         if is_interpretable and _interpreting.get() and not is_compiled(loop):
             return _python_namespace(loop.__module__)[loop.__name__]
+        # A damaged cache is deleted and, should that fail too, no longer used; a third failure is an error of the loop.
         for repair_cache in (_delete_code, _disable_code_cache):
             try:
                 return compile_for(*arguments, **keyword_arguments)
@@ -169,21 +178,27 @@ def _guard_loop(loop: Any, is_interpretable: bool) -> None:
 
 
 def _delete_code() -> None:
-    """Delete all code on disk, unless that is full: half a file, after a crash say, reads as anything."""
+    """Delete all compiled code on disk, which may be damaged, for instance half written before a crash.
+
+    A full disk is left alone: code deleted there could not be written again.
+    """
     with suppress(OSError):
         for file in Path(code_folder()).rglob("*.nb[ci]") if is_writable(Path(code_folder())) else ():
             file.unlink(missing_ok=True)
 
 
 def _disable_code_cache() -> None:
-    """Compile for this process only from now on: nothing can be written."""
+    """Make all loops compile for this process only, as their code cannot be stored on disk."""
     for loop in _compiled_loops:
         loop._cache = NullCache()
 
 
 @cache
 def _python_namespace(module_name: str) -> dict[str, Any]:
-    """Return the names of a module with its loops, and those of others, as Python functions that call each other."""
+    """Return a module's names with its compiled loops replaced by the Python functions they were made of.
+
+    Loops of other modules are replaced too, so that the Python functions call each other and never machine code.
+    """
     namespace = dict(vars(sys.modules[module_name]))
     for name, value in list(namespace.items()):
         if isinstance(value, numba.core.dispatcher.Dispatcher):

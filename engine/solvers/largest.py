@@ -47,7 +47,10 @@ def ranks_below(primary: Array, secondary: Array, this_row: int, other_row: int)
 
 @jit_exact
 def replace_heap_root(primary: Array, secondary: Array, heap: Array, new_row: int) -> None:
-    """Replace the root of the heap, its worst row, by a new row."""
+    """Replace the worst row of a heap, its root, by a new row, and restore the heap's order.
+
+    primary, secondary: values that rows are ordered by
+    """
     heap_size, node = len(heap), 0
     while 2 * node + 1 < heap_size:
         child = 2 * node + 1

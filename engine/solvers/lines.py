@@ -23,20 +23,20 @@ class LambdaPath:
     certain: Array
 
     def piece(self, lam: float) -> int | None:
-        """Return the piece whose ranking is certain at a λ; None where there is none."""
+        """Return the index of the piece that holds at a λ, or None where rounding could decide its ranking."""
         piece_index = min(int(np.searchsorted(self.ends, lam)), len(self.ends) - 1)
         certain_from, certain_to = self.certain[piece_index]
         return piece_index if certain_from <= lam <= certain_to else None
 
     def gain(self, piece_index: int, lam: float) -> Array:
-        """Return the (k,) gains of a piece at a λ."""
+        """Return the (k,) gains of the picks of a piece at a λ: values of lines in λ."""
         gain_at_one, gain_at_zero = self.gains[piece_index]
         gains: Array = np.where(gain_at_one == gain_at_zero, gain_at_one, lam * gain_at_one + (1 - lam) * gain_at_zero)
         return gains
 
     @property
     def last(self) -> Array:
-        """(s,) last of each run of pieces with one ranking: cut for other reasons, it did not change."""
+        """(s,) indices of the pieces after which the ranking changes; neighbours may share one ranking."""
         is_changed = (self.picks[1:] != self.picks[:-1]).any(1)
         return np.flatnonzero(np.append(is_changed, True))
 
@@ -44,10 +44,11 @@ class LambdaPath:
 def order_lines(
     start: float, ends: Array, certain: Array, members: Array, gains: Array, k: int, slack: float
 ) -> LambdaPath:
-    """Order the k largest values wherever they are lines, ties to the earlier member, cut where lines cross.
+    """Sort members by value wherever their values are lines in λ, and cut the pieces where lines cross.
 
-    ends, certain: of m pieces, as of a LambdaPath; members: (m, s), gains: (m, 2, s) their lines; slack: values this
-    close are not certain, unless their lines are the same.
+    Returns the path of the k largest, ties to the earlier member. start: λ at which the first of m pieces begins; ends,
+    certain: of the pieces, as in a LambdaPath; members: (m, s); gains: (m, 2, s) their values at λ = 1 and 0; slack:
+    values this close are not certain, unless their lines are the same.
     """
     starts = np.append(start, ends[:-1])
     slopes = gains[:, 0] - gains[:, 1]

@@ -21,9 +21,9 @@ NOISE_SHARE = 1e-14
 
 
 def select_nearest_sums(c: Candidates, k: int) -> tuple[Array, Array]:
-    """Pick (B, k) the most relevant, then whatever turns the sum closest to the query.
+    """Choose k candidates whose sum points where the query points: the most relevant, then greedily.
 
-    Return picks and cosines.
+    Returns picks, and the cosine between sum and query that each pick reached, (B, k).
     """
     picks, cosines = np.empty((c.batch, k), np.int64), np.empty((c.batch, k))
     # Powers of two round nothing: no square overflows, and no product with a tiny query is lost.
@@ -47,10 +47,10 @@ def walk_queries(
     columns: Array, rows: Array, filled: Array, squares: Array, relevance: Array, along: Array, queries: Array,
     query_lengths: Array, row_scale: float, picks: Array, cosines: Array,
 ) -> None:  # fmt: skip
-    """Write the picks of B problems and the cosines that they reach, (B, k).
+    """Choose the picks of B problems and the cosines that they reach, (B, k), written in place.
 
     relevance: (B, n) decides the first pick; along: (B, n) products with the queries, (B, d), `query_lengths` long;
-    row_scale: every row counts times this
+    row_scale: power of two that every row is multiplied by, so that no square overflows
     """
     n, k = relevance.shape[1], picks.shape[1]
     scaled_sq, norms, exclusion, scores = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
@@ -99,10 +99,12 @@ def score_sums(
     square: float, toward: float, travelled: float, pulled: Array, scaled_sq: Array, norms: Array, unit_products: Array,
     scores: Array,
 ) -> float:  # fmt: skip
-    """Score each sum of one vector more by cos·|cos| to the query; return at most 0 where one has lost digits.
+    """Score every candidate by the cosine that the sum of the picks would have with it, as cos·|cos|.
 
-    A sum of squared length `square`, `toward` the query, of vectors `travelled` long in all; pulled: (n,) its products
-    with the vectors, whose squares, lengths and products with the unit query are the last arrays before `scores`
+    Returns at most 0 where a sum's vectors cancel so far that its score has lost digits. square: squared length of the
+    present sum; toward: its product with the unit query; travelled: total length of its vectors; pulled: (n,) its
+    products with the candidates, whose squares, lengths and products with the unit query are the last arrays before
+    `scores`
     """
     min_margin = np.inf
     for item in range(len(scores)):
@@ -116,7 +118,7 @@ def score_sums(
 
 @jit_exact
 def sum_vectors(columns: Array, vector_ids: Array, row_scale: float, vector_sum: Array) -> None:
-    """Sum some vectors, each times `row_scale`."""
+    """Sum the columns `vector_ids`, each times `row_scale`, into `vector_sum`, (d,)."""
     vector_sum[:] = 0.0
     for vector_id in vector_ids:
         for axis in range(len(vector_sum)):
@@ -127,9 +129,9 @@ def sum_vectors(columns: Array, vector_ids: Array, row_scale: float, vector_sum:
 def cosine_of_sum(
     columns: Array, item: int, row_scale: float, vector_sum: Array, query: Array, noise_length: float
 ) -> float:
-    """Return how far the query lies along the sum with one vector more.
+    """Return the product of the query and the unit vector along `vector_sum` plus one more column.
 
-    0 where that is no longer than its noise.
+    0 where that sum is no longer than `noise_length`: its vectors cancel, and it has no direction.
     """
     norm_sq, product = 0.0, 0.0
     for axis in range(len(query)):

@@ -21,11 +21,12 @@ def find_best(
     scores: Tensor, errors: Tensor, score_exactly: ExactScorer,
     find_duplicates: Callable[[], Tensor | None] = lambda: None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Find the best candidate of each problem.
+    """Find the best candidate of each problem; near-ties are decided in float64, equal scores by row.
 
     scores: (B, n), −inf where a candidate is out; errors: (B,) bound on the error of a score, or (B, n) on each;
-    find_duplicates: gives (n,) the lowest candidate that is exactly alike, called only when very many tie. Returns the
-    winners, (B,) int64, and which problems needed float64, (B,) bool.
+    score_exactly: gives float64 scores of (problem, candidate) pairs; find_duplicates: gives (n,) the lowest candidate
+    that is exactly alike, called only when very many tie. Returns the winners, (B,) int64, and which problems needed
+    float64, (B,) bool.
     """
     if errors.ndim == 1 and scores.shape[1] > 1 and not bool((errors < 0).any()):
         top_two, top_rows = scores.topk(2, dim=1)
@@ -53,10 +54,10 @@ def break_ties(
     open_: Tensor, score_exactly: ExactScorer, find_duplicates: Callable[[], Tensor | None] = lambda: None,
     problems: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """Return (A,) the best of the contenders of some problems, the lowest row of equals.
+    """Return (A,) the best contender of each problem by float64 score, the lowest row of equals.
 
-    The first argument: (A, n) bool, at least one a problem; problems: (A,) their numbers, as `score_exactly` takes
-    them.
+    open_: (A, n) bool, True for contenders, at least one a problem; problems: (A,) the problems' numbers, as
+    `score_exactly` takes them, None for 0 … A − 1.
     """
     problem, doc_ids = open_.nonzero(as_tuple=True)
     n_contenders = open_.sum(1)
@@ -79,10 +80,11 @@ def break_ties(
 def rank_exactly(
     scores: Tensor, k: int, errors: Tensor, score_exactly: ExactScorer, rescore_all: bool = True
 ) -> tuple[Tensor, Tensor]:
-    """Return (B, k) int64 the k best candidates of each problem, best first, and their (B, k) float64 scores.
+    """Return (B, k) the k best candidates of each problem, best first, and their (B, k) float64 scores.
 
-    scores: (B, n) with k ≤ n; errors: (B,); rescore_all: score all of them again in float64, else only those whose
-    order is open otherwise.
+    Scores in low precision settle most of the order; what they leave open is scored again. scores: (B, n) with k ≤ n;
+    errors: (B,) bound on the error of a score; rescore_all: score all k again in float64, else only those whose order
+    is open.
     """
     n = scores.shape[1]
     n_fetched = min(n, k + N_RUNNERS_UP)

@@ -59,7 +59,10 @@ def count_terms(texts: Texts, columns: dict[str, int] | None = None, ngrams: str
 
 
 def count_words(texts: Texts, columns: dict[str, int] | None = None) -> TermCounts:
-    """Count words as `count_terms`, with sorted columns; by default in alphabetical order."""
+    """Count the words of texts, with sorted columns; without `columns`, all words in alphabetical order.
+
+    Unlike those of `count_terms`, the columns do not depend on the order of the texts.
+    """
     counts, column_by_word = count_terms(texts, columns)
     if columns is None:
         sorted_words = sorted(column_by_word)
@@ -94,17 +97,17 @@ def idf(counts: sparse.csr_array) -> np.ndarray:
 
 
 def saturated_tf(counts: sparse.csr_array, k1: float, b: float) -> sparse.csr_array:
-    """Return BM25 without the idf, tf/(tf + k₁ (1 − b + b·length/mean length)), (n, v)."""
+    """Return BM25's term frequency factor, tf/(tf + k₁ (1 − b + b·length/mean length)), (n, v)."""
     lengths = text_lengths(counts)
     saturation = k1 * (1 - b + b * lengths / (lengths.mean() or 1.0))
     return with_values(counts, counts.data / (counts.data + np.repeat(saturation, np.diff(counts.indptr))))
 
 
 def binary_counts(counts: sparse.csr_array) -> sparse.csr_array:
-    """Return 1 for every word that occurs in a text, (n, v)."""
+    """Return the counts with 1 in place of every number of occurrences, (n, v)."""
     return with_values(counts, np.ones_like(counts.data))
 
 
 def with_values(pattern: sparse.csr_array, values: np.ndarray) -> sparse.csr_array:
-    """Return a matrix with the entries of `pattern` and other values, (nnz,)."""
+    """Return a sparse matrix with the entries of `pattern`, and `values`, (nnz,), as their numbers."""
     return sparse.csr_array((values, pattern.indices, pattern.indptr), shape=pattern.shape)

@@ -57,6 +57,7 @@ class Bm25Index:
     """
 
     def __init__(self, counts: TermCounts, ngrams: str, variant: str, k1: float, b: float) -> None:
+        """Build the index from term counts; without any term every score is 0."""
         rows, self._columns = counts
         self._ngrams, self._size = ngrams, rows.shape[0]
         self._model = _build_model(counts, variant, k1, b) if self._columns else None
@@ -74,12 +75,16 @@ class Bm25Index:
 
 
 def _build_model(counts: TermCounts, variant: str, k1: float, b: float) -> Any:
-    """Return the model of bm25s over texts with at least one term."""
+    """Index term counts with bm25s, at least one term, so that absent words score 0 in every variant.
+
+    Raises FrontierError if bm25s is not installed.
+    """
     try:
         from bm25s import BM25
     except ImportError:
         raise FrontierError("BM25 needs the package bm25s: pip install bm25s") from None
     rows, columns = counts
+    # bm25s takes texts as lists of term numbers, each repeated as often as it occurs.
     tokens = np.split(np.repeat(rows.indices, rows.data.astype(np.int64)), text_lengths(rows).cumsum().astype(int)[:-1])
     # At k₁ = 0 bm25s would divide 0 by 0 for absent words; 1e-12 changes nothing in float32.
     model = BM25(k1=max(k1, 1e-12), b=b, delta=BM25_DELTA.get(variant, 0.0), method=variant)

@@ -242,7 +242,10 @@ def relevant_margins(
 
 
 def _summarize_spread(lengths: np.ndarray, values: np.ndarray) -> dict[str, Any]:
-    """Return the fields of a MarginSpread of values over documents of these lengths."""
+    """Return the fields of a MarginSpread: range of lengths, number of documents, margins and quantiles.
+
+    lengths: of the documents of one bin; values: their margins
+    """
     quantiles = np.quantile(values, list(QUANTILES.values())).tolist() if len(values) else [None] * len(QUANTILES)
     length_range = {"least": int(lengths.min()), "most": int(lengths.max()), "documents": len(lengths)}
     return length_range | {"values": np.sort(values)} | dict(zip(QUANTILES, quantiles, strict=True))

@@ -142,7 +142,10 @@ def recall_dimensions(
 
 
 def find_reached_dimension(recall: Mapping[int, float], target: float) -> int | None:
-    """Find the smallest k of `recall`, k → share, from which on all reach the target; None if no k does."""
+    """Find the smallest dimension from which on recall reaches the target; None if it never does for good.
+
+    recall: dimension → share
+    """
     target, ks = RECALL_TARGET.check(target), sorted(recall)
     return find_stable_dimension(ks, [recall[k] >= target for k in ks])
 
@@ -158,7 +161,10 @@ class _Rivals:
 
 
 def _find_rivals(queries: Rows, documents: Rows) -> _Rivals:
-    """Find each query's best document in a bin and those that score less."""
+    """Find each query's best document in a bin of documents, and those that score less: its rivals.
+
+    Queries without a best document are dropped; so are columns that no document and query have.
+    """
     if sparse.issparse(documents) and sparse.issparse(queries):
         # Columns without an entry need no draw.
         used_columns = np.union1d(documents.indices, queries.indices)
@@ -172,7 +178,10 @@ def _find_rivals(queries: Rows, documents: Rows) -> _Rivals:
 
 
 def _count_hits(rivals: _Rivals, ks: list[int], reduction: str, rank: int, rng: np.random.Generator) -> np.ndarray:
-    """Count the queries whose best document stays in the first `rank` after one projection, (len(ks),)."""
+    """Count for each dimension the queries whose best document stays in the first `rank`, (len(ks),).
+
+    One projection is drawn (or the vectors truncated), whose first k rows serve every k of the ascending ks.
+    """
     queries, documents = rivals.queries, rivals.documents
     scores, n_hits, query_rows = np.zeros(rivals.below.shape), np.empty(len(ks)), np.arange(len(rivals.best))
     block_width = max(1, MAX_BLOCK_NUMBERS // max(documents.shape))

@@ -110,7 +110,7 @@ def recall_dimension(margin: float, error: float, documents: int, rank: int = 1)
 
 
 def _check_rank(rank: int, documents: int) -> int:
-    """Return r₀ if it is at most |D|; raise ParamError otherwise."""
+    """Return the rank r₀ as a whole number of at most |D|, the number of documents; else raise ParamError."""
     documents = N_DOCUMENTS.check(documents)
     if RESULT_RANK.check(rank) > documents:
         raise ParamError(f"rank (r₀) must be at most documents, {documents}; got {rank}")
@@ -127,14 +127,17 @@ def simple_dimension(margin: float, error: float) -> int:
 
 
 def find_stable_dimension(ks: Sequence[int], is_kept: Sequence[bool] | np.ndarray) -> int | None:
-    """Find the smallest k, ascending, from which on everything is kept; None if not even the last keeps it."""
+    """Find the smallest dimension from which on all keep the result; None if the largest does not.
+
+    ks: ascending; is_kept: True for each of them that keeps it
+    """
     lost_index = np.flatnonzero(~np.asarray(is_kept, dtype=bool))
     first_index = lost_index[-1] + 1 if len(lost_index) else 0
     return ks[first_index] if first_index < len(ks) else None
 
 
 def _compute_nats(error: float) -> float:
-    """Compute ln(4/β), of two logarithms because the quotient by a tiny β has no double."""
+    """Compute ln(4/β) as a difference, because 4/β overflows for a tiny β."""
     return math.log(4) - math.log(error)
 
 
@@ -149,7 +152,10 @@ def _divide_finite(numerator: float, rate: float, margin: float) -> float:
 
 
 def check_open_unit(argument: str, value: Any, is_closed: bool = False) -> float:
-    """Check a number in (0, 1), or (0, 1] where is_closed."""
+    """Return a number in (0, 1), or (0, 1] where is_closed, as a float; raise ParamError otherwise.
+
+    argument: its name in the message
+    """
     is_number = isinstance(value, int | float | np.floating | np.integer) and not isinstance(value, bool)
     if not is_number or not (0 < value < 1 or (is_closed and value == 1)):
         raise ParamError(f"{argument} must be a number in (0, 1{']' if is_closed else ')'}; got {value!r}")

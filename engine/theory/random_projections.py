@@ -177,7 +177,11 @@ def pair_errors(
 def _bin_errors(
     index: int, margins: np.ndarray, n_wrong: np.ndarray, ks: list[int], accuracy: float
 ) -> tuple[list[PairError], MarginBin]:
-    """Return the cells and the summary of one bin; n_wrong: (draws, len(ks)) numbers of reversed pairs."""
+    """Return the PairErrors of one bin of margins, one a dimension, and the bin's summary.
+
+    index: of the bin; margins: of its pairs; n_wrong: (draws, len(ks)) share of pairs that each projection reversed;
+    accuracy: share of pairs that the summary's dimension keeps
+    """
     draws, error = len(n_wrong), n_wrong.mean(axis=0)
     # All pairs of a bin share a projection, so the projections are the independent trials: Student's t over draws.
     half_width = stdtrit(draws - 1, 0.975) * n_wrong.std(axis=0, ddof=1) / np.sqrt(draws)
@@ -195,9 +199,9 @@ def _bin_errors(
 
 
 def find_kept_dimensions(errors: PairErrors, error: float) -> tuple[int | None, ...]:
-    """Find each bin's smallest k from which on at most `error` of its pairs are reversed, None if no k does.
+    """Find the smallest dimension of each bin from which on at most a share of its pairs is reversed.
 
-    error: β, in (0, 1). Raises ParamError.
+    error: β, that share, in (0, 1). None for a bin where no dimension is enough. Raises ParamError.
     """
     error, dimensions = projection_bounds.check_open_unit("error (β)", error), []
     for index in range(len(errors.bins)):
@@ -219,7 +223,10 @@ class _Triples:
 
 
 def _sample_pairs(data: TextVectors, bin_edges: np.ndarray, pairs: int, rng: np.random.Generator) -> _Triples:
-    """Draw at most `pairs` of each bin's triples, uniformly."""
+    """Draw at most `pairs` triples (query, best document, other) of each bin of margins, uniformly.
+
+    bin_edges: rising, of 1/(ε²/2 − ε³/3)
+    """
     table = np.empty((6, 0))
     for block_slice, best_rows, _scores, margin_block in iterate_best_margins(data.documents, data.queries):
         # A query at a time, and only its possible samples: a block's pairs are as many as 64 corpora.
@@ -237,7 +244,10 @@ def _sample_pairs(data: TextVectors, bin_edges: np.ndarray, pairs: int, rng: np.
 
 
 def _take_lowest(table: np.ndarray, pairs: int) -> np.ndarray:
-    """Take each bin's columns with the lowest keys: a sample into which blocks can be merged."""
+    """Keep the `pairs` columns with the lowest keys in each bin: a uniform sample.
+
+    table: (6, m) with the random key in row 0 and the bin in row 1
+    """
     pair_order = np.lexsort((table[0], table[1]))
     table = table[:, pair_order]
     _bins, bin_start, n_bin = np.unique(table[1], return_index=True, return_counts=True)
@@ -248,7 +258,10 @@ def _take_lowest(table: np.ndarray, pairs: int) -> np.ndarray:
 def _count_reversed(
     data: TextVectors, triples: _Triples, ks: list[int], projection: str, draws: int, rng: np.random.Generator
 ) -> Iterator[np.ndarray]:
-    """Yield for each draw (m, len(ks)) bool, True if the first k rows of A reverse a triple."""
+    """Yield for each projection (m, len(ks)) bool: True if its first k rows reverse a triple's order.
+
+    triples: (query, best document, other document) and more; draws: number of projections A
+    """
     # Each query and document is projected once, however many triples it is in.
     query_rows, query = np.unique(triples.query, return_inverse=True)
     document_rows, document = np.unique(np.concatenate([triples.first, triples.second]), return_inverse=True)
@@ -271,14 +284,17 @@ def _count_reversed(
 
 
 def random_entries(rng: np.random.Generator, shape: tuple[int, int], projection: str) -> np.ndarray:
-    """Draw float32 entries of √k·A: normal, or ±1 with equal chance."""
+    """Draw the float32 entries of a random projection, times √k: normal, or ±1 with equal chance."""
     if projection == "gaussian":
         return rng.standard_normal(shape, dtype=np.float32)
     return rng.integers(0, 2, shape, dtype=np.int8).astype(np.float32) * 2 - 1
 
 
 def _fit_line(margin_bins: list[MarginBin], min_dimension: int) -> ErrorLine | None:
-    """Fit a line through the bins whose dimension lies above the smallest one tried; None for fewer than 3."""
+    """Fit dimension against (ε²/2 − ε³/3)⁻¹ by a line over bins; None for fewer than 3 bins.
+
+    Bins at the smallest dimension tried, or without one, are left out.
+    """
     # A bin at the smallest k, or that no k keeps, bounds its dimension from one side only.
     points = [(row.inverse, row.dimension) for row in margin_bins if (row.dimension or 0) > min_dimension]
     if len(points) < 3:

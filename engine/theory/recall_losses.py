@@ -104,7 +104,10 @@ def recall_losses(
 
 
 def _make_loss(query: int, k: int, margins: np.ndarray, rank: int, n_lost: int, n_draws: int) -> RecallLoss:
-    """Build one row; margins: ascending, of the documents that score less."""
+    """Build the RecallLoss of one query and dimension, with Lemma 2's bound.
+
+    margins: ascending, of the documents that score less than the best one; n_lost: projections that lose it, of n_draws
+    """
     # The r₀-th smallest margin decides: to lose the best document, one of this margin or more must pass it too.
     margin = min(1.0, float(margins[rank - 1]))
     low_share = float(betaincinv(n_lost, n_draws - n_lost + 1, 1 - LOWER_END_CONFIDENCE)) if n_lost else 0.0

@@ -138,7 +138,7 @@ def relax_pools(
 
 
 class _Quadric:
-    """f(x) = linear·x + beta/2 · xᵀ curved x, over x ∈ [0,1]ⁿ with a fixed sum."""
+    """A quadratic function f(x) = linear·x + beta/2 · xᵀ curved x over x ∈ [0,1]ⁿ with a fixed sum."""
 
     def __init__(self, linear: Array, beta: float, curved: Array) -> None:
         self.linear, self.hessian = linear, beta * curved
@@ -147,18 +147,21 @@ class _Quadric:
         return float(self.linear @ x + x @ self.hessian @ x / 2)
 
     def _split_gradient(self, x: Array) -> tuple[Array, Array, Array]:
-        """Return the derivatives at coordinates of 1, between, and of 0."""
+        """Return the gradient at x in three parts: at coordinates of 1, strictly between, and of 0."""
         slope = self.linear + self.hessian @ x
         is_one, is_zero = x > 1 - VALUE_TOLERANCE, x < VALUE_TOLERANCE
         return slope[is_one], slope[~is_one & ~is_zero], slope[is_zero]
 
     def is_local_maximum(self, x: Array) -> bool:
-        """Return True if every member's derivative exceeds every other's (appendix B, case 2)."""
+        """Return True if a set, x ∈ {0,1}ⁿ, is better than any point close to it.
+
+        That is, every member's derivative exceeds that of every other coordinate (appendix B, case 2).
+        """
         ones, _free, zeros = self._split_gradient(x)
         return bool(ones.min() > zeros.max() + VALUE_TOLERANCE)
 
     def is_stationary(self, x: Array) -> bool:
-        """Return True if the KKT conditions hold (eq. 15)."""
+        """Return True if no direction within the polytope ascends to first order: the KKT conditions (eq. 15)."""
         ones, free, zeros = self._split_gradient(x)
         min_inside = min(ones.min(initial=math.inf), free.min(initial=math.inf))
         max_outside = max(zeros.max(initial=-math.inf), free.max(initial=-math.inf))
@@ -173,7 +176,10 @@ class _Quadric:
 
 
 def _iterate_fractional(quadric: _Quadric, k: int) -> Iterator[Array]:
-    """Yield every point that is no set and has equal derivatives over its fractional coordinates."""
+    """Yield every point of the polytope that is no set and has equal derivatives over its fractional part.
+
+    Fractional coordinates are those strictly between 0 and 1; one linear system is solved for each choice of them.
+    """
     n_rows = len(quadric.linear)
     for size in range(2, n_rows + 1):
         for free in map(list, combinations(range(n_rows), size)):

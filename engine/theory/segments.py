@@ -180,12 +180,14 @@ def segments(
     documents, query_rows, columns = tf_idf(space, require_texts(queries))
 
     def best_passage(row: int, q: np.ndarray) -> np.ndarray:
+        """Return the (v,) word counts of the passage of a document that scores best for a query, q."""
         words = terms(corpus.passages[row])
         starts = range(0, len(words), passage_words)
         passages, _columns = count_words([words[start : start + passage_words] for start in starts], columns)
         passage: np.ndarray = passages[[int((passages @ q).argmax())]].toarray()[0]
         return passage
 
+    # One type for each field of Segments, in order.
     column_types = (np.int64, np.int64, np.int64, float, float, bool, float, bool)
     pair_rows: list[tuple[Any, ...]] = []
     report = with_cancellation(progress, stop, "segments were not measured to the end; nothing is kept")

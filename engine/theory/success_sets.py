@@ -128,7 +128,10 @@ def success_sets(
 
 
 def path_has_support(path: WeightPath, rows: Sequence[int]) -> bool:
-    """Return True if exactly these rows, ascending, have a weight on a part of a path longer than rounding."""
+    """Return True if a path has a stretch of λ₁ on which exactly these rows, ascending, have a weight.
+
+    Stretches no longer than rounding do not count.
+    """
     # Between two levels of λ₁ the support is one set; a stretch no longer than rounding may be an artefact of a tie.
     is_long = path.levels[:-1] - path.levels[1:] > MIN_L1 * path.levels[0] if len(path) else np.empty(0, bool)
     candidates = np.flatnonzero((path.sizes == len(rows)) & is_long)
@@ -139,7 +142,10 @@ def path_has_support(path: WeightPath, rows: Sequence[int]) -> bool:
 def _test_grid(
     decoders: Sequence[Decoder], space: Space, embedded: Embeddings, target_sets: Sequence[list[int]]
 ) -> np.ndarray:
-    """Test each cell's support for equality with the target set, (B, c) bool."""
+    """Test at each cell of the grid if exactly the relevant documents get a weight, (B, c) bool.
+
+    decoders: one a cell; target_sets: ascending relevant rows of each query
+    """
     # Documents with a weight lead the ranking, so the first |S| rows are the support if it has |S| documents.
     k = min(max(map(len, target_sets)), len(space))
     is_recovered = np.zeros((len(target_sets), len(decoders)), dtype=bool)
@@ -152,7 +158,11 @@ def _test_grid(
 
 
 def _test_dense(space: Space, embedded: Embeddings, target_sets: Sequence[list[int]]) -> tuple[np.ndarray, np.ndarray]:
-    """Test if each set scores above all others and 0, (B,), and return the λ₂ of Theorem 1's witness, (B,)."""
+    """Test if each relevant set scores above all others and above 0, (B,) bool, with Theorem 1's λ₂, (B,).
+
+    At that λ₂ the elastic net recovers the set too; NaN where there is none. target_sets: ascending rows, −1 for a
+    document that the corpus lacks
+    """
     is_dense, witnesses = np.zeros(len(target_sets), dtype=bool), np.full(len(target_sets), np.nan)
     rows, points = space.vectors.double(), embedded.vectors.double().to(space.device)
     for query_index, target in enumerate(target_sets):

@@ -48,7 +48,11 @@ class TextVectors:
 def tf_idf(
     space: Space | Corpus, queries: Queries | Sequence[str]
 ) -> tuple[sparse.csr_array, sparse.csr_array, dict[str, int]]:
-    """Compute the documents' term counts, (n, v), the idf of each query's words, (B, v), and the words' columns."""
+    """Return the documents' word counts, (n, v), the idf of each query's words, (B, v), and the columns.
+
+    A document's and a query's rows have the inner product Σ tf·idf; the last value maps words to columns. Raises
+    DataError for an empty corpus.
+    """
     corpus = space.corpus if isinstance(space, Space) else space
     if not isinstance(corpus, Corpus):
         raise DataError(f"corpus must be an engine.Corpus; got {type(corpus).__name__}")
@@ -61,10 +65,10 @@ def tf_idf(
 
 
 def make_length_bins(lengths: np.ndarray, n_bins: int) -> list[np.ndarray]:
-    """Group rows by length into at most `n_bins` bins, the shortest first, sizes equal ± 1, rows ascending.
+    """Group rows by length into at most `n_bins` bins of equal size ± 1, the shortest documents first.
 
-    Rows without words are left out. Equal sizes, because membership in the first 10, or the 10th smallest margin,
-    depends on the number of competitors.
+    Returns each bin's rows, ascending; rows without words are left out. Sizes are equal because membership in the first
+    10, or the 10th smallest margin, depends on the number of competitors.
     """
     row_order = np.argsort(lengths, kind="stable")
     row_order = row_order[lengths[row_order] > 0]
@@ -74,9 +78,10 @@ def make_length_bins(lengths: np.ndarray, n_bins: int) -> list[np.ndarray]:
 
 
 def text_vectors(space: Space | Corpus, queries: Any, vectors: str) -> TextVectors:
-    """Return a corpus (or a Space, which "dense" needs) and queries as vectors.
+    """Return a corpus and queries as vectors of one kind: "bm25", "boolean" or "dense".
 
-    Bags of words: titles included (§2.1.2, §2.1.3); a space remembers its counts. Raises ParamError or DataError.
+    "dense" needs a Space. Bags of words include titles (§2.1.2, §2.1.3); a space remembers its counts. Raises
+    ParamError or DataError.
     """
     vectors = VECTORS.check(vectors)
     if vectors != "dense":
@@ -115,7 +120,10 @@ def inner_products(first_rows: Rows, second_rows: Rows) -> np.ndarray:
 
 
 def _squared_distances(rows: np.ndarray, documents: Rows, norms: np.ndarray) -> np.ndarray:
-    """Compute the squared distances of some documents to all, (b, n), NaN for equal vectors."""
+    """Compute squared distances of some documents to all, (b, n); NaN where two vectors are equal.
+
+    norms: (n,) squared lengths of the documents
+    """
     # |a − b|² = |a|² + |b|² − 2⟨a, b⟩ needs no dense differences, but cancels: a distance within the rounding error of
     # the norms counts as none.
     sums = norms[rows][:, None] + norms
@@ -126,9 +134,11 @@ def _squared_distances(rows: np.ndarray, documents: Rows, norms: np.ndarray) -> 
 def compute_margins_over(
     rows: np.ndarray, scores: np.ndarray, top: np.ndarray, length: Any, documents: Rows, norms: np.ndarray
 ) -> np.ndarray:
-    """Compute the margins of the documents at (b,) rows over all, (b, n); NaN for equal vectors.
+    """Compute how far some documents' scores exceed all others', as normalised margins, (b, n).
 
-    scores: (b, n) or (n,); length: of the queries; norms: `compute_squared_norms(documents)`.
+    A margin is (score − other score) / (|query| |difference of vectors|), NaN for equal vectors. rows: (b,) the
+    documents; top: (b,) their scores; scores: (b, n) or (n,) of all; length: of the queries; norms: (n,) squared
+    lengths of the documents.
     """
     # A query of length 0 has NaN margins, without a warning. By Cauchy–Schwarz no margin exceeds 1; rounding may.
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -137,7 +147,7 @@ def compute_margins_over(
 
 
 def iterate_best_margins(documents: Rows, queries: Rows) -> Iterator[tuple[slice, np.ndarray, np.ndarray, np.ndarray]]:
-    """Yield blocks of b queries: their slice, best documents (b,), scores (b, n) and margins below the best (b, n).
+    """Yield (slice of b queries, best documents (b,), scores (b, n), margins below the best (b, n)).
 
     A margin is NaN where the document has the best one's vector, and 0 where it ties. A query that scores all documents
     0 has no best one, −1, and no margins.

@@ -137,7 +137,7 @@ def compare_on_pools(
 
 
 def _is_aligned(vectors: Sequence[tuple[int, int]], query: tuple[int, int]) -> bool:
-    """Return True if the vectors' sum has cosine 1 to the query, exactly."""
+    """Return True if whole-number vectors have a sum of cosine exactly 1 to the query."""
     (sum_x, sum_y), (query_x, query_y) = map(sum, zip(*vectors, strict=True)), query
     # Whole numbers have no rounding: parallel vectors have a cross product of 0, of which the dot product is positive
     # for equal directions.

@@ -38,6 +38,7 @@ class QueryAdapter(nn.Module):
     """x + W₂ gelu(W₁ x), of unit length; the identity on unit vectors at first, as W₂ starts at 0."""
 
     def __init__(self, d: int, hidden: int, generator: torch.Generator | None = None) -> None:
+        """Draw two linear layers, d → hidden → d; without a generator they are left for a state to fill."""
         super().__init__()
         self.inner, self.outer = _initialise_linear(d, hidden, generator), _initialise_linear(hidden, d, generator)
         # With W₂ = 0 training starts at the encoder's own query vectors; W₁ has a gradient only after the first step.
@@ -45,6 +46,7 @@ class QueryAdapter(nn.Module):
         nn.init.zeros_(self.outer.bias)
 
     def forward(self, x: Tensor) -> Tensor:
+        """Return adapted (B, d) unit rows: x plus the network's correction."""
         return functional.normalize(x + self.outer(functional.gelu(self.inner(x))), dim=-1)
 
 
@@ -52,18 +54,20 @@ class CorpusAdapter(nn.Module):
     """(1 − σ(α)) x + σ(α) W₂ gelu(W₁ x), of unit length: NNN paper, B.5."""
 
     def __init__(self, d: int, hidden: int, generator: torch.Generator | None = None) -> None:
+        """Draw two linear layers, d → hidden → d, and start the share of their output low."""
         super().__init__()
         self.inner, self.outer = _initialise_linear(d, hidden, generator), _initialise_linear(hidden, d, generator)
         self.alpha = nn.Parameter(torch.tensor(INITIAL_ALPHA))
 
     def forward(self, x: Tensor) -> Tensor:
+        """Return adapted (n, d) unit rows: x and the network's output, mixed by σ(α)."""
         # Residual gate of the NNN paper, B.5: σ keeps the network's share in (0, 1) while α learns freely.
         share = torch.sigmoid(self.alpha)
         return functional.normalize((1 - share) * x + share * self.outer(functional.gelu(self.inner(x))), dim=-1)
 
 
 def _initialise_linear(inputs: int, outputs: int, generator: torch.Generator | None) -> nn.Linear:
-    """A linear layer with torch's usual initialisation, drawn from a generator; uninitialised without one."""
+    """Make a linear layer with torch's usual initialisation; uninitialised without a generator."""
     layer: nn.Linear = nn.utils.skip_init(nn.Linear, inputs, outputs)
     # Without a generator the weights are about to be loaded from a state, so drawing them would be wasted.
     if generator is None:
@@ -92,6 +96,11 @@ class Adapters(nn.Module):
         table: Tensor | None = None,
         heads: Heads | None = None,
     ) -> None:
+        """Collect the trained parts; each may be absent.
+
+        query: network over query vectors. corpus: networks over document vectors, applied in turn. table: (n, d) learnt
+        document vectors, in place of the encoder's. heads: projections to fewer dimensions, applied last.
+        """
         super().__init__()
         self.query, self.corpus, self.heads = query, nn.ModuleList(corpus), heads
         self.register_buffer("table", table)
@@ -103,20 +112,20 @@ class Adapters(nn.Module):
 
     @property
     def query_weight(self) -> Tensor | None:
-        """The first weight that queries meet, its columns their dimensions; None where queries stay as they are."""
+        """The weight matrix that query vectors meet first, (·, d); None if queries stay as they are."""
         if self.query is not None:
             return self.query.inner.weight
         return None if self.heads is None else self.heads.query.weight
 
     def encode_query(self, vectors: Tensor) -> Tensor:
-        """(B, d) adapted query vectors; (B, k) where they are projected. vectors: (B, d) of the encoder."""
+        """Return query vectors (B, d) through the query adapter, and projected to (B, k) if there are heads."""
         # The heads were trained over the output of the adapter, so the order cannot be changed.
         vectors = vectors if self.query is None else self.query(vectors)
         return vectors if self.heads is None else self.heads.query(vectors)
 
     @torch.no_grad()
     def encode_documents(self, vectors: Tensor, done: int = 0) -> tuple[Tensor, Tensor | None]:
-        """(n, d) adapted document vectors, (n, k) where projected; and (n, m, k) where each has several.
+        """Return adapted document vectors (n, d), or projected (n, k); and (n, m, k) if each has several.
 
         vectors: (n, d) of the encoder, or the output of the first `done` adapters. In blocks, without gradients.
         """
@@ -128,7 +137,7 @@ class Adapters(nn.Module):
 
     @staticmethod
     def of(state: Mapping[str, Tensor]) -> "Adapters":
-        """Build adapters from a state dict."""
+        """Build adapters from a state dict: the inverse of `state_dict`, on the weights' dtype, frozen."""
         # A state dict holds numbers only, so the layers' sizes are read from the shapes of the weights.
         query = QueryAdapter(*_sizes(state["query.inner.weight"])) if "query.inner.weight" in state else None
         n_adapters = sum(name.startswith("corpus.") and name.endswith(".alpha") for name in state)
@@ -140,6 +149,7 @@ class Adapters(nn.Module):
 
 
 def _sizes(inner_weight: Tensor) -> tuple[int, int]:
+    """Return (d, hidden), the arguments of an adapter, from its inner layer's weight."""
     hidden, d = inner_weight.shape
     return d, hidden
 
@@ -156,18 +166,18 @@ class Adapted(ByDigest):
 
     @cached_property
     def digest(self) -> str:
-        """The digest of the weights, the encoder below and the corpus."""
+        """The digest of the weights, the base encoder and the corpus embeddings that they were trained over."""
         weights = weights_digest(self.adapters.state_dict())
         return digest_of([self.base.digest if self.base else "", self.corpus, weights])
 
     @cached_property
     def encoder(self) -> EncoderRef:
-        """The trained encoder: the name of the one below, and the digest of the weights."""
+        """The trained encoder's identity: the base encoder's name with the digest of the weights."""
         base_name, dtype = (self.base.name, self.base.dtype) if self.base else ("", "float32")
         return EncoderRef(base_name, self.digest, dtype)
 
     def __call__(self, queries: Embeddings) -> Embeddings:
-        """Adapt queries that the encoder below embedded; adapted ones come back as they are.
+        """Adapt queries that the base encoder embedded; return already adapted ones unchanged.
 
         Raises DataError for queries of another encoder or dimension.
         """
@@ -178,7 +188,7 @@ class Adapted(ByDigest):
 
     @torch.no_grad()
     def query_vectors(self, queries: Embeddings) -> Tensor:
-        """(B, d) or (B, k) adapted vectors of queries that the encoder below embedded."""
+        """Return (B, d) or (B, k) adapted vectors of queries that the base encoder embedded."""
         weight = self.adapters.query_weight
         if weight is None:
             return queries.vectors
@@ -188,17 +198,18 @@ class Adapted(ByDigest):
         return map_blocks(lambda block: self.adapters.encode_query(block.to(weight)).to(block), queries.vectors)
 
     def passages(self, passages: Embeddings) -> Embeddings:
-        """Parts of documents that the encoder below embedded, adapted as documents are.
+        """Adapt vectors of passages, which the base encoder embedded, as documents are adapted.
 
-        One vector a part, also where a document has several. Raises DataError for those of another encoder, and where
-        document vectors themselves were learnt.
+        One vector a passage, also where a document has several. Raises DataError for those of another encoder, and
+        where document vectors themselves were learnt.
         """
         return self.documents(passages, "passages")[0]
 
     def documents(self, documents: Embeddings, name: str = "documents") -> tuple[Embeddings, Embeddings | None]:
-        """Documents that the encoder below embedded, adapted; and all vectors of each where they have several.
+        """Adapt documents that the base encoder embedded; and return all vectors of each if they have several.
 
-        Raises DataError as `passages`.
+        The second is None where each document has one vector. Raises DataError for documents of another encoder, and
+        where document vectors themselves were learnt.
         """
         check_encoder(documents, self.base, name)
         if self.adapters.table is not None:
@@ -217,18 +228,18 @@ class Adapted(ByDigest):
 
 
 def adapted_of(space: Space) -> Adapted | None:
-    """The trained adapters of a space, None where it is the encoder's own."""
+    """Return the trained adapters of a space; None if its vectors are the encoder's own."""
     return space.adapt if isinstance(space.adapt, Adapted) else None
 
 
 def adapters_of(space: Space) -> Adapters:
-    """The adapters that a space was trained with; empty ones where it is the encoder's own."""
+    """Return the adapters that a space was trained with; empty ones if its vectors are the encoder's own."""
     adapted = adapted_of(space)
     return Adapters() if adapted is None else adapted.adapters
 
 
 def check_encoder(embeddings: Embeddings, base: EncoderRef | None, name: str = "queries") -> None:
-    """Raise a DataError that names both encoders where `base` did not embed `embeddings`."""
+    """Raise a DataError that names both encoders if `base` did not embed `embeddings`."""
     # Names may be equal while weights differ, so encoders are compared by the digest of their weights.
     if (embeddings.encoder and embeddings.encoder.digest) != (base and base.digest):
         raise DataError(
@@ -242,12 +253,12 @@ def _describe_encoder(encoder: EncoderRef | None) -> str:
 
 
 def select_prefix(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    """Select the tensors whose names begin with a prefix, without it in their names."""
+    """Return the tensors whose names begin with a prefix, under the rest of their names."""
     return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
 
 
 def weights_digest(weights: Mapping[str, Tensor], *parts: str) -> str:
-    """SHA-256 over some texts, and the names, shapes and numbers of all weights."""
+    """Compute the SHA-256 of some texts, and of the names, shapes and numbers of all weights."""
     # Sorted, so that the digest does not depend on the order in which modules were registered.
     hashed_parts: list[str | bytes] = []
     for tensor_name, tensor in sorted(weights.items()):
@@ -264,13 +275,16 @@ class OverVectors(TrainableEncoder):
     """
 
     def __init__(self, adapters: Adapters, queries: Tensor, rows: Tensor) -> None:
+        """Keep the adapters and the frozen vectors; see the class for their shapes."""
         super().__init__()
         self.adapters, self.queries, self.rows = adapters, queries, rows
 
     def encode_query(self, positions: Tensor) -> Tensor:
+        """Encode the queries at (B,) positions by the query adapter."""
         return self.adapters.encode_query(self.queries[positions])
 
     def encode_corpus(self, positions: Tensor | None = None) -> Tensor:
+        """Encode documents by the last corpus adapter: those at (m,) positions, or all of them."""
         last_adapter = self.adapters.corpus_adapters[-1]
         # Blocks save memory only where no gradient is needed: a graph would keep the results of all of them.
         if positions is None and not torch.is_grad_enabled():

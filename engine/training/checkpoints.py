@@ -56,12 +56,13 @@ class Unfit(DataError):
     """A checkpoint of other work; `why` holds the differences, without the remedy."""
 
     def __init__(self, why: str, fix: str = "take another file, or train anew") -> None:
+        """Build the error from what does not fit and what to do; `why` alone stays readable."""
         super().__init__(f"{why}; {fix}")
         self.why = why
 
 
 def space_facts(space: Space) -> dict[str, Any]:
-    """Return the facts of encoder and corpus of a checkpoint over a space."""
+    """Return the facts by which a checkpoint recognises its space: encoder, dtype, corpus, dimension."""
     base_encoder = space.encoder
     return {
         "weights": base_encoder.digest if base_encoder else "",
@@ -72,7 +73,10 @@ def space_facts(space: Space) -> dict[str, Any]:
 
 
 def sketch(vectors: Tensor) -> list[float]:
-    """2d numbers that recognise vectors (n, d) whose last digits differ: their mean, and a position-weighted mean."""
+    """Return 2d numbers that recognise vectors (n, d) even if their last digits differ.
+
+    The mean of the rows, and a mean that weights them by position, so that their order counts too.
+    """
     rows = vectors.detach().cpu().double()
     # The mean alone would not change with the order of the rows; the cosines give every row a weight of its own.
     weights = torch.arange(len(rows), dtype=torch.float64).cos()
@@ -89,7 +93,7 @@ def matches_sketch(stored: Any, vectors: Tensor) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """Contents of a checkpoint file."""
+    """A checkpoint file's contents: the facts that identify it, the run, and what a finished run adds."""
 
     facts: Facts  # identify method and data
     run: LoopState  # state of the run
@@ -102,7 +106,10 @@ class Checkpoint:
 
 
 def save_run(path: Path, facts: Facts, run: LoopState, extra: Facts | None = None) -> None:
-    """Write a run; extra: passed once it is over. Raises FrontierError where that cannot be done."""
+    """Write a run's checkpoint; extra: facts of a finished run, None for one that may be resumed.
+
+    Raises FrontierError where that cannot be done.
+    """
     # A finished run is never resumed, so its file does without the last weights and the optimizer.
     states = {BEST: run.kept} if extra is not None else {BEST: run.kept, LAST: run.last, OPTIMIZER: run.optimizer}
     tensors = {}
@@ -123,7 +130,7 @@ def save_run(path: Path, facts: Facts, run: LoopState, extra: Facts | None = Non
 
 
 def keep_run(path: Path, facts: Facts, run: LoopState) -> None:
-    """`save_run` of a run under way, unless the file holds the same work further on.
+    """Write a run under way to its checkpoint, unless the file holds the same run further on.
 
     Raises DataError, naming the differences, where the file has meanwhile been written by other work: neither
     overwrites the other's.
@@ -177,7 +184,7 @@ def read(path: Path) -> Checkpoint:
 
 
 def _check_values(checkpoint: Checkpoint) -> None:
-    """Raise a ValueError where a value is not of the kind that a run has."""
+    """Raise a ValueError if a checkpoint's values are not of the kinds that a run writes."""
     # The seal shows that a file is as it was written, not that it was written by this program.
     loop_state, epochs = checkpoint.run, range(-1, len(checkpoint.run.history) - 1)
     has_mappings = isinstance(checkpoint.facts, Mapping) and isinstance(checkpoint.extra, Mapping)
@@ -193,7 +200,7 @@ def _check_values(checkpoint: Checkpoint) -> None:
 
 
 def check_facts(path: Path, stored: Facts, expected: Facts, names: tuple[str, ...] = tuple(FIELD_LABELS)) -> None:
-    """Raise an Unfit that names every fact in which a checkpoint differs from the expected ones."""
+    """Raise an Unfit that lists the facts in which a checkpoint differs from the expected ones."""
     parts = {}
     for name in _differing_keys(names, stored, expected):
         stored_text, expected_text = _shorten_value(stored.get(name)), _shorten_value(expected.get(name))
@@ -213,16 +220,16 @@ def _differing_keys(keys: Iterable[str], stored: Facts, expected: Facts) -> list
 
 
 def _shorten_value(value: Any) -> str:
-    """Shorten a digest to its first digits, and write other values as JSON."""
+    """Format a fact for an error: a digest by its first digits, other values as JSON."""
     text = value if isinstance(value, str) else json.dumps(value)
     return text[:8] if len(text) == 64 else text
 
 
 def _parse_values(texts: Mapping[str, str]) -> dict[str, Any]:
-    """Parse the JSON texts of a file's metadata, without the seal."""
+    """Parse the JSON texts in a file's metadata, leaving out the seal."""
     return {value_name: json.loads(json_text) for value_name, json_text in texts.items() if value_name != SEAL_KEY}
 
 
 def _compute_seal(tensors: Mapping[str, Tensor], text: Mapping[str, str]) -> str:
-    """SHA-256 of everything: a flipped bit must not decode as another model."""
+    """Compute the digest of all tensors and texts, so that damage cannot pass as another model."""
     return weights_digest(tensors, *chain.from_iterable(sorted(text.items())))

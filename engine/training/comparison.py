@@ -30,7 +30,7 @@ Values = Mapping[str, Columns]
 
 @dataclass(frozen=True, eq=False)
 class System:
-    """A decoder in a space, by a name."""
+    """A named decoder with the space that it searches."""
 
     name: str
     space: Space
@@ -58,7 +58,7 @@ class Table:
 
     @property
     def head(self) -> tuple[str, ...]:
-        """The columns of `rows`."""
+        """The column titles of `rows`."""
         return ("", *(f"{METRICS[metric].title}@{k}" for metric, k in TRAINING_METRICS))
 
     def mean(self, name: str, metric: str, k: int) -> tuple[float, float]:
@@ -71,12 +71,12 @@ class Table:
 
     @property
     def rows(self) -> tuple[tuple[str, ...], ...]:
-        """A row a system, in percent with standard errors."""
+        """The table as texts: a row for each system, in percent with standard errors."""
         return tuple((system_name, *starmap(percent, self._means(system_name))) for system_name in self.values)
 
     @property
     def records(self) -> tuple[dict[str, Any], ...]:
-        """A row a system, as numbers with standard errors: for files."""
+        """Return one record a system, its means and standard errors as numbers, for files."""
         records = []
         for system_name in self.values:
             record = {"system": system_name, "split": self.split, "queries": self.queries}
@@ -86,7 +86,7 @@ class Table:
         return tuple(records)
 
     def groups(self, max_groups: int = MAX_GROUPS) -> tuple[Group, ...]:
-        """Comp@5 by the count of relevant documents (paper, Fig. 4), in ascending groups."""
+        """Return Comp@5 for groups of queries with similar counts of relevant documents, ascending."""
         groups = []
         for min_size, max_size in merge_into_ranges(self.relevant, max_groups):
             in_group = (self.relevant >= min_size) & (self.relevant <= max_size)
@@ -96,19 +96,19 @@ class Table:
         return tuple(groups)
 
     def dev(self, name: str) -> Dev:
-        """Return a system's row as an epoch has it."""
+        """Return a system's means as Dev, the form in which epochs have them."""
         return Dev.of(self.values[name])
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """The significant findings on the last system beside the others."""
+        """Sentences on the significant differences of the last system to others."""
         return tuple(map(describe_comparison, self.told))
 
 
 def compare_systems(
     systems: Sequence[System], queries: Embeddings, qrels: Qrels, split: str = "", seed: int = 0
 ) -> Table:
-    """Decode and measure every system. queries: as the encoder embedded them. Raises DataError where none is judged."""
+    """Decode and measure every system on the judged queries. Raises DataError if none is judged."""
     # A query without a relevant document has no recall, so it is in no mean.
     n_relevant = np.array([len(qrels.relevant(query)) for query in queries.ids])
     if not n_relevant.any():
@@ -127,7 +127,7 @@ def percent(mean: float, error: float) -> str:
 
 
 def _compare_last(systems: Values, seed: int) -> tuple[Comparison, ...]:
-    """Compare the last system with every other one."""
+    """Compare the last system with each of the others by Comp@5."""
     *baseline_names, method_name = systems
     if not baseline_names:
         return ()
@@ -141,10 +141,9 @@ def _compare_last(systems: Values, seed: int) -> tuple[Comparison, ...]:
 def verdict(name: str, results: Sequence[Comparison], unimproved: bool, epochs: int, control_epochs: int | None) -> str:
     """State in a sentence or two if training a method was worth it; "" without anything to compare with.
 
-    results: comparisons of the method with every other system. unimproved: dev never gained. control_epochs: None
-    where the method is its own control or there is none. Where the method's decoder was tried on the control's
-    embeddings too, that comparison says what training for the decoder is worth; the one with the control alone also
-    holds what the decoder is worth without it.
+    results: comparisons of the method with every other system. unimproved: dev never gained. control_epochs: None where
+    the method is its own control or there is none. If the method's decoder was also tried on the control's embeddings,
+    that comparison says what the training is worth; the one with the control alone includes the decoder's worth.
     """
     # If dev chose the weights before the first step, the comparisons below say nothing about the training.
     sentences = [f"Training {name} never improved dev: its weights are those it started with."] * unimproved
@@ -156,6 +155,7 @@ def verdict(name: str, results: Sequence[Comparison], unimproved: bool, epochs: 
 
 
 def _judgement(name: str, by_baseline: Mapping[str, Comparison]) -> Iterator[str]:
+    """Yield the sentences on a method's worth, from its comparisons by the other system's name."""
     # "dense-cont, nnn": the control's embeddings searched by the method's decoder, as `_with_selector` names it.
     same_decoder = next((row for baseline, row in by_baseline.items() if baseline.startswith(f"{CONTROL}, ")), None)
     control_row, encoder_row = by_baseline.get(CONTROL), by_baseline.get(ENCODER)
@@ -173,7 +173,7 @@ def _judgement(name: str, by_baseline: Mapping[str, Comparison]) -> Iterator[str
 
 
 def _worth_of_training(name: str, row: Comparison, beats_control: bool) -> str:
-    """State if training for the decoder was worth it; beats_control: the method beats the control by itself too."""
+    """State if training for the decoder was worth it; beats_control: the method beats dense training too."""
     baseline = f"{row.baseline}, the same decoder on the embeddings of its control"
     if not row.significant:
         return f"Training for the decoder makes no significant difference here: {name} vs {baseline}."

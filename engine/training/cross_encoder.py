@@ -72,6 +72,7 @@ class Reranking(Declared):
     weight_decay: float = declare(DECAY)
 
     def __post_init__(self) -> None:
+        """Raise a ParamError if the settings give no negatives to learn from."""
         super().__post_init__()
         if self.hard == self.sampled == 0:
             raise ParamError("hard and sampled are both 0: there is nothing to tell relevant documents from")
@@ -179,7 +180,7 @@ def train_cross_encoder(
 
 
 class _RerankingData(NamedTuple):
-    """The corpus to search, and the queries."""
+    """The data of a training: the space, the train queries with grades, and the dev queries."""
 
     space: Space
     train: AnyQueries
@@ -202,7 +203,7 @@ class _Record:
     best: int = -1
 
     def look(self, loss: float | None = None) -> None:
-        """Measure dev, and write the model where it is the best so far."""
+        """Measure dev, and write the model if it is the best so far; loss: the epoch's mean training loss."""
         with report_to(*self.reporter.relabel(MEASURING)):
             look = Look(len(self.history) - 1, *self.measured(), loss)
         self.history.append(look)
@@ -215,7 +216,7 @@ class _Record:
             self.watch(look)
 
     def write(self, stopped: str) -> None:
-        """Write the history file; stopped: the reason why the run is over, "" while it is not."""
+        """Write the history file; stopped: the reason why the run ended, "" while it goes on."""
         history = [asdict(look) for look in self.history]
         content = {**self.facts, "history": history, "best": self.best, "stopped": stopped}
         json_text = json.dumps(content, ensure_ascii=False, indent=1)
@@ -235,6 +236,7 @@ def _check_installed() -> None:
 
 
 def _resolve_device(device: str | None) -> str:
+    """Return the device's name; the first GPU if there is one for None. Raises ParamError for other GPUs."""
     device_name = encoder_model.device_of(device)
     if device_name not in ("cpu", "cuda", "cuda:0"):
         raise ParamError(
@@ -247,6 +249,7 @@ def _resolve_device(device: str | None) -> str:
 def _gather(
     settings: Reranking, corpus: Corpus | Space, queries: AnyQueries, qrels: Splits, train: str, dev: str
 ) -> _RerankingData:
+    """Check the inputs and gather training queries with grades, dev queries, and the space to search."""
     if not isinstance(corpus, Corpus | Space):
         raise DataError(f"corpus must be an engine.Corpus or an engine.Space; got {type(corpus).__name__}")
     splits = disjoint_splits(queries, qrels, train, dev)
@@ -269,7 +272,7 @@ def _gather(
 
 
 def _build_lists(settings: Reranking, data: _RerankingData, generator: torch.Generator, reporter: Reporter) -> Lists:
-    """Per query its text, its documents' texts and their grades: relevant ones, hard negatives, sampled ones."""
+    """Build, for each query, its text, its documents' texts and their grades."""
     first_stage = Decoder(make("top_k"), make(settings.retrieve))
     texts = list(map(replace_surrogates, data.space.corpus.passages))
     lists: Lists = []
@@ -281,6 +284,7 @@ def _build_lists(settings: Reranking, data: _RerankingData, generator: torch.Gen
         pools = decode(first_stage, data.space, queries, settings.depth).index.tolist()
         for query_row, query_text, pool_rows in zip(block_rows, queries.texts or (), pools, strict=True):
             grades = data.relevant[query_row]
+            # Each list has the relevant documents, hard negatives from the pool, and sampled ones.
             negatives = _draw_negatives(settings, grades, pool_rows, len(texts), generator)
             documents = [texts[document] for document in (*grades, *negatives)]
             labels = [*map(float, grades.values()), *[0.0] * len(negatives)]
@@ -291,7 +295,7 @@ def _build_lists(settings: Reranking, data: _RerankingData, generator: torch.Gen
 def _draw_negatives(
     settings: Reranking, grades: Mapping[int, int], pool: list[int], documents: int, generator: torch.Generator
 ) -> list[int]:
-    """Rows of hard negatives, from a query's pool, and of sampled ones, from the whole corpus."""
+    """Draw rows of hard negatives from a query's pool, and of sampled ones from the whole corpus."""
     candidates = [row for row in pool if row >= 0 and row not in grades]
     hard = [candidates[i] for i in torch.randperm(len(candidates), generator=generator)[: settings.hard].tolist()]
     # A few more than are needed, as some are relevant or hard already.
@@ -302,16 +306,17 @@ def _draw_negatives(
 
 @dataclass(frozen=True, eq=False)
 class _InMemory(CrossEncoder):
-    """The scorer with a model that is not on the disk yet."""
+    """A reranking scorer whose model is still in training, and not on the disk yet."""
 
     model_in_training: rerankers.CrossEncoderModel | None = None
 
     def prepare(self, space: Space) -> rerankers.CrossEncoderModel:
+        """Return the model in training; a scorer without one loads a file."""
         return self.model_in_training or super().prepare(space)
 
 
 def _measure_dev(reader: Any, settings: Reranking, data: _RerankingData) -> tuple[float, float, float, float]:
-    """nDCG@10 and MRR@10 of the reranked first stage, each with its standard error."""
+    """Return nDCG@10 and MRR@10 of the reranked first stage on dev, each with its standard error."""
     # "cpu", wherever it is: the trainer's model is not to be moved.
     rerank = _InMemory(model_in_training=rerankers.CrossEncoderModel(reader, "the one in training", "cpu"))
     decoder = Decoder(make("top_k"), make(settings.retrieve), rerank, settings.depth)
@@ -321,7 +326,7 @@ def _measure_dev(reader: Any, settings: Reranking, data: _RerankingData) -> tupl
 
 
 def _save_model(reader: Any, out: Path) -> None:
-    """Write the model, each file whole or not at all, the weights last."""
+    """Write the model's files one by one by atomic replacement, the weights last."""
     part_folder = out / ".part"
     with translate_write_errors(out):
         reader.save_pretrained(str(part_folder), create_model_card=False)
@@ -338,20 +343,20 @@ def _save_model(reader: Any, out: Path) -> None:
 def _seed_torch(seed: int) -> Iterator[None]:
     """Seed the global random generators inside, and restore them outside."""
     # The trainer seeds Python's and NumPy's generators too, by itself; a caller's own draws must not notice.
-    of_random, of_numpy = random.getstate(), np.random.get_state()
+    python_state, numpy_state = random.getstate(), np.random.get_state()
     try:
         with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
             torch.manual_seed(seed)
             yield
     finally:
-        random.setstate(of_random)
-        np.random.set_state(of_numpy)
+        random.setstate(python_state)
+        np.random.set_state(numpy_state)
 
 
 def fit(
     reader: Any, lists: Lists, settings: Reranking, seed: int, look: Callable[[float], None], reporter: Reporter
 ) -> str:
-    """Train a CrossEncoder in place, and say why it ended; look: called after every epoch with the mean loss."""
+    """Train a CrossEncoder in place; return the reason why it ended. look: called with each epoch's loss."""
     from datasets import Dataset
     from sentence_transformers.cross_encoder import CrossEncoderTrainingArguments
     from transformers import PrinterCallback
@@ -393,7 +398,7 @@ def fit(
 
 
 def _data_and_loss(reader: Any, lists: Lists, settings: Reranking) -> tuple[dict[str, list[Any]], torch.nn.Module, int]:
-    """Return the trainer's data set by column, its loss, and the rows of a step."""
+    """Return the trainer's columns, its loss, and how many rows make one step."""
     from sentence_transformers.cross_encoder import losses
 
     if settings.loss == "lists":
@@ -417,7 +422,7 @@ def _data_and_loss(reader: Any, lists: Lists, settings: Reranking) -> tuple[dict
 def _trainer_parts(
     losses: list[float], n_steps: int, look: Callable[[float], None], report: Callable[[int], None], reporter: Reporter
 ) -> tuple[type[Any], Any]:
-    """A CrossEncoderTrainer that records its losses, and the callback that looks at dev and stops it."""
+    """Return a trainer class that records losses, and a callback that measures dev and stops it."""
     from sentence_transformers.cross_encoder import CrossEncoderTrainer
     from transformers import TrainerCallback
 
@@ -434,6 +439,7 @@ def _trainer_parts(
         reason = ""
 
         def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            """Stop the trainer after a loss that is no number, or on request."""
             epoch = (state.global_step - 1) // n_steps
             # Such a loss has spoilt the weights; the best model of the epochs before it is in the folder.
             if not math.isfinite(losses[-1]):
@@ -444,6 +450,7 @@ def _trainer_parts(
             control.should_training_stop |= bool(self.reason)
 
         def on_epoch_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            """Pass the epoch's mean loss to `look`, which measures dev."""
             mean = sum(losses) / max(1, len(losses))
             losses.clear()
             if self.reason:

@@ -23,7 +23,7 @@ Splits = Mapping[str, Qrels]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Samples:
-    """Queries to learn from and queries to choose by."""
+    """The train queries with their relevant documents, and the dev queries that choose the epoch."""
 
     space: Space  # the corpus that is trained on
     train: Embeddings  # training queries as the encoder embedded them
@@ -42,7 +42,7 @@ class Samples:
         return sum(map(len, self.relevant)) / len(self)
 
     def batch(self, positions: Tensor) -> "TrainingBatch":
-        """Return the training queries at (B,) positions."""
+        """Return the training queries at (B,) positions with their relevant documents."""
         # Queries have different numbers of relevant documents, so pairs are a flat list and no padded matrix.
         relevant_sets = [self.relevant[position] for position in positions.tolist()]
         counts = torch.tensor(list(map(len, relevant_sets)))
@@ -64,7 +64,7 @@ class TrainingBatch:
         return len(self.positions)
 
     def relevance(self, columns: Tensor, count: int) -> Tensor:
-        """Return a (B, count) mask of the columns with relevant documents; columns: (P,) the column of each pair."""
+        """Return a (B, count) mask of relevant columns; columns: (P,) the column of each pair."""
         relevant = torch.zeros(len(self), count, dtype=torch.bool, device=columns.device)
         relevant[self.query, columns] = True
         return relevant
@@ -73,7 +73,10 @@ class TrainingBatch:
 def gather_samples(
     space: Space, queries: AnyQueries, qrels: Splits, train: str, dev: str, reporter: Reporter = SILENT
 ) -> Samples:
-    """Gather the samples of two splits. Raises DataError for unknown splits, common queries, no judged query."""
+    """Gather what training on one split and choosing on another need: vectors and judgements.
+
+    Raises DataError for unknown splits, common queries, no judged query.
+    """
     splits = disjoint_splits(queries, qrels, train, dev)
     repeated = repeated_queries(queries, splits, train)
     # Only the queries of the two splits are embedded, in one call; `rows` is ascending, so a search finds each again.
@@ -94,10 +97,11 @@ def gather_samples(
 def relevant_rows(
     corpus: Corpus, queries: AnyQueries, qrels: Splits, splits: Mapping[str, Sequence[int]]
 ) -> tuple[dict[int, dict[int, int]], list[int]]:
-    """Training query → {document row: grade} of its relevant documents, ascending; and the dev queries that have any.
+    """Return training query → {document row: grade}, and the dev queries that have relevant documents.
 
-    splits: `disjoint_splits` of the two. Training queries without a relevant document in the corpus, or with the text
-    of one of dev, are left out. Raises DataError where none is left to learn from, or none to choose by.
+    Queries are positions. splits: `disjoint_splits` of the two. Training queries without a relevant document in the
+    corpus, or with the text of one of dev, are left out. Raises DataError where none is left to learn from, or none to
+    choose by.
     """
     train, dev = splits
     position, repeated = corpus.position, repeated_queries(queries, splits, train)
@@ -119,7 +123,7 @@ def relevant_rows(
 
 
 def disjoint_splits(queries: AnyQueries, qrels: Splits, *names: str) -> dict[str, list[int]]:
-    """Split → positions of the queries that it judges.
+    """Return split → positions of the queries that it judges.
 
     Raises DataError where a split is unknown, or two share queries: memorised answers would look like learnt ones.
     """
@@ -147,7 +151,7 @@ def disjoint_splits(queries: AnyQueries, qrels: Splits, *names: str) -> dict[str
 
 
 def repeated_queries(queries: AnyQueries, splits: Mapping[str, Sequence[int]], train: str) -> set[int]:
-    """Return the positions in the split `train` of queries whose normalised text another split has too."""
+    """Return the positions in `train` of queries whose normalised text another split has too."""
     if queries.texts is None:
         return set()
     other_rows = chain.from_iterable(split_rows for split_name, split_rows in splits.items() if split_name != train)
@@ -156,12 +160,12 @@ def repeated_queries(queries: AnyQueries, splits: Mapping[str, Sequence[int]], t
 
 
 def normalize_text(text: str) -> str:
-    """Normalise case and white space of a query's text."""
+    """Normalise a query's text, so that case and white space tell no two queries apart."""
     return " ".join(text.split()).casefold()
 
 
 def embed_texts(space: Space, queries: Queries, reporter: Reporter) -> Embeddings:
-    """Embed queries by the encoder below the space. Raises DataError where there is none."""
+    """Embed queries with the space's base encoder. Raises DataError if it has none."""
     encoder = space.encoder
     if encoder is None:
         raise DataError(
@@ -173,7 +177,7 @@ def embed_texts(space: Space, queries: Queries, reporter: Reporter) -> Embedding
 
 
 def _embed_rows(space: Space, queries: AnyQueries, rows: Sequence[int], reporter: Reporter) -> Embeddings:
-    """Return the queries at ascending `rows` as the encoder below the space embeds them."""
+    """Return vectors of the queries at ascending `rows`, embedded by the base encoder or checked to be so."""
     selected = take_queries(queries, rows)
     if isinstance(selected, Queries):
         return embed_texts(space, selected, reporter)

@@ -42,6 +42,7 @@ class TextAdapters(Adapters):
     encoder: Any
 
     def __init__(self, encoder: nn.Module, prompt: str, parts: Adapters) -> None:
+        """Join a query encoder, its prompt, and the adapters over its vectors."""
         super().__init__(parts.query, parts.corpus_adapters, parts.table, parts.heads)
         self.encoder, self.prompt = encoder.eval(), prompt
 
@@ -52,7 +53,7 @@ class TextAdapters(Adapters):
         return next(dtypes, torch.float32)
 
     def encode_texts(self, texts: Sequence[str]) -> Tensor:
-        """(B, d) unit rows of the encoder, before any adapter: with a graph in one batch, else in blocks."""
+        """Encode texts to (B, d) unit rows, before any adapter: one batch with gradients, else in blocks."""
         if torch.is_grad_enabled() or len(texts) <= TEXT_BLOCK_SIZE:
             return self._rows(texts)
         # Texts of similar length together, so that little is computed on padding.
@@ -62,6 +63,7 @@ class TextAdapters(Adapters):
         return torch.empty_like(sorted_rows).index_copy_(0, torch.tensor(order, device=sorted_rows.device), sorted_rows)
 
     def _rows(self, texts: Sequence[str]) -> Tensor:
+        """Encode one block of texts to (B, d) unit rows."""
         # Only the tokenizer is locked: the network, which takes most of the time, runs in several threads.
         with _TOKENIZER_LOCK:
             tokens = self.encoder.preprocess(list(map(replace_surrogates, texts)), prompt=self.prompt, task="query")
@@ -80,12 +82,13 @@ class AdaptedTexts(Adapted):
 
     @torch.no_grad()
     def query_vectors(self, queries: Embeddings) -> Tensor:
-        """(B, d) or (B, k) of the trained encoder; raises DataError for queries without their texts."""
+        """Return (B, d) or (B, k) vectors by the trained encoder. Raises DataError without texts."""
         encoded_rows = self.adapters.encode_texts(_require_texts(queries))
         return self.adapters.encode_query(encoded_rows.to(self.adapters.dtype)).to(queries.vectors)
 
 
 def _require_texts(queries: Embeddings) -> tuple[str, ...]:
+    """Return the queries' texts. Raises DataError for queries that are vectors alone."""
     if queries.texts is None:
         raise DataError(
             "queries are vectors without their texts, and a query encoder whose own weights learn reads texts: pass "
@@ -104,18 +107,21 @@ class OverTexts(OverVectors):
     adapters: TextAdapters
 
     def __init__(self, adapters: TextAdapters, texts: Sequence[str], rows: Tensor) -> None:
+        """Keep adapters, the texts of train and dev queries, and (n, d) document rows."""
         # The base class holds query vectors; here they are computed anew from the texts, so it gets none.
         super().__init__(adapters, rows[:0], rows)
         self.texts = tuple(texts)
 
     def encode_query(self, positions: Tensor) -> Tensor:
+        """Encode the query texts at (B,) positions, with gradients for the encoder."""
         encoded_rows = self.adapters.encode_texts([self.texts[position] for position in positions.tolist()])
         return self.adapters.encode_query(encoded_rows.to(self.rows.dtype))
 
     def result(self) -> dict[str, Tensor]:
-        """The adapters' state, the encoder's shared weights once and in half precision where that holds them.
+        """Return the adapters' state with the encoder's weights in half precision, shared ones once.
 
-        This halves the file, and moves vectors of the bundled encoder by a hundredth of what bfloat16 arithmetic does.
+        A tensor that half precision cannot hold keeps its own. This halves the file, and moves vectors of the bundled
+        encoder by a hundredth of what bfloat16 arithmetic does.
         """
         _, state = _split_state(self.adapters.state_dict())
         for tensor_name, tensor in unique_weights(self.adapters.encoder).items():
@@ -126,7 +132,7 @@ class OverTexts(OverVectors):
 
 
 def unique_weights(encoder: nn.Module) -> dict[str, Tensor]:
-    """Return the weights by name; of those that share memory, the first."""
+    """Return the weights by name; of tied ones, which share memory, only the first."""
     # `keep_vars` gives the parameters themselves, of which tied ones are one object; without it all would differ.
     weights: dict[int, tuple[str, Tensor]] = {}
     for tensor_name, tensor in encoder.state_dict(keep_vars=True).items():
@@ -141,9 +147,9 @@ def load_weights(encoder: nn.Module, weights: Mapping[str, Tensor]) -> None:
     for name, tensor in state.items():
         first_names.setdefault(id(tensor), name)
     # A tied weight was stored once, under its first name; `load_state_dict` wants it under each of its names.
-    complete = {name: weights.get(name, weights.get(first_names[id(tensor)])) for name, tensor in state.items()}
+    full_state = {name: weights.get(name, weights.get(first_names[id(tensor)])) for name, tensor in state.items()}
     try:
-        encoder.load_state_dict({name: tensor for name, tensor in complete.items() if tensor is not None})
+        encoder.load_state_dict({name: tensor for name, tensor in full_state.items() if tensor is not None})
         unknown_names = sorted(set(weights) - set(state))
         if unknown_names:
             raise RuntimeError(f"it has no {unknown_names[0]}")
@@ -169,18 +175,19 @@ def base_encoder(base: EncoderRef, device: torch.device) -> tuple[nn.Module, str
 
 
 def reader_versions() -> dict[str, str]:
-    """Versions of the libraries that read texts."""
+    """Return the versions of the libraries that encode texts."""
     return {package_name: version(package_name) for package_name in ("sentence-transformers", "transformers")}
 
 
 def check_texts(space: Space, queries: Queries | Embeddings) -> None:
-    """Raise a DataError where the encoder below the space cannot be trained on these queries."""
+    """Raise a DataError if the space's base encoder cannot be trained on these queries."""
     _require_encoder(space)
     if isinstance(queries, Embeddings):
         _require_texts(queries)
 
 
 def _require_encoder(space: Space) -> EncoderRef:
+    """Return the encoder that embedded the corpus. Raises DataError for a corpus with its own vectors."""
     if space.encoder is None:
         raise DataError(
             "query_side (queries) 'encoder' trains the encoder that embedded the corpus, and this corpus came with its "
@@ -190,9 +197,10 @@ def _require_encoder(space: Space) -> EncoderRef:
 
 
 def trainable_encoder(samples: Samples, previous: Adapters, corpus: tuple[CorpusAdapter, ...]) -> OverTexts:
-    """The model to train: a copy of the query encoder of `previous`, or else of the one below the space.
+    """Build the model that learns: a copy of the query encoder, and the last corpus adapter.
 
-    corpus: the corpus adapters, not copied, of which the last learns.
+    previous: adapters of an earlier training, whose query encoder is copied if it has one, else the space's base
+    encoder. corpus: the corpus adapters, not copied, of which the last learns.
     """
     space = samples.space
     if isinstance(previous, TextAdapters):
@@ -208,7 +216,7 @@ def trainable_encoder(samples: Samples, previous: Adapters, corpus: tuple[Corpus
 
 
 def query_vectors(samples: Samples, previous: Adapters) -> Tensor:
-    """(T + D, d) queries of train and dev as the adapters take them."""
+    """Return (T + D, d) vectors of the train and then the dev queries, as the adapters take them."""
     if isinstance(previous, TextAdapters):
         with torch.no_grad():
             vectors = previous.encode_texts(_require_texts(samples.train) + _require_texts(samples.dev))
@@ -218,7 +226,10 @@ def query_vectors(samples: Samples, previous: Adapters) -> Tensor:
 
 
 def copy_adapters(previous: Adapters, parts: Adapters) -> Adapters:
-    """The parts over a frozen copy of the trained query encoder of `previous` where it has one."""
+    """Return adapters of these parts; over a frozen copy of a query encoder trained before, if any.
+
+    previous: the adapters of the earlier training.
+    """
     if not isinstance(previous, TextAdapters):
         return parts
     return TextAdapters(copy.deepcopy(previous.encoder).requires_grad_(False), previous.prompt, parts)
@@ -227,7 +238,7 @@ def copy_adapters(previous: Adapters, parts: Adapters) -> Adapters:
 def adapted_from(
     state: Mapping[str, Tensor], space: Space, corpus: str, sketch: Sequence[float], learnt: frozenset[str]
 ) -> Adapted:
-    """Trained adapters as a value, from the result of a training.
+    """Wrap the trained state of a run as a value that adapts queries.
 
     corpus, sketch: of the embeddings that they were trained over. learnt: hashes of the training queries. Raises
     DataError or FrontierError where a trained query encoder cannot be made of the one below the space.
@@ -243,7 +254,7 @@ def adapted_from(
 
 
 def _split_state(state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """Split a state into the encoder's weights, without their prefix, and those of the parts over it."""
+    """Split a state into the query encoder's weights, without prefix, and those of the other parts."""
     weights = select_prefix(state, ENCODER_PREFIX)
     return weights, {name: tensor for name, tensor in state.items() if not name.startswith(ENCODER_PREFIX)}
 

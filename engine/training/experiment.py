@@ -42,7 +42,7 @@ class Course:
 
     @property
     def last(self) -> Trained:
-        """The method's stage; where it was stopped before, the last one that was trained."""
+        """The method's stage; if it was stopped before, the last stage that was trained."""
         return self.stages.get(self.method) or list(self.stages.values())[-1]
 
     @property
@@ -96,30 +96,30 @@ class _Experiment:
 
     @property
     def origin(self) -> Trained | None:
-        """The common starting point: `start`, or the first stage; None before that is trained."""
+        """The common starting point: `start`, or the first stage; None until that is trained."""
         return self.start or next(iter(self.stages.values()), None)
 
     @property
     def origin_name(self) -> str:
-        """START where inner products were trained, else a name with the start's method."""
+        """The starting point's name: START for a dense training, else one with the start's method."""
         if self.start is None or self.start.recipe.name == DenseRecipe.name:
             return START
         return f"start ({self.start.recipe.name})"
 
     def judged(self, split: str) -> Embeddings:
-        """The queries that a split judges."""
+        """Return the queries that a split judges."""
         grades = self.qrels[split].grades
         return self.queries.take([row for row, query_id in enumerate(self.queries.ids) if query_id in grades])
 
     def untrained_decoder(self, recipe: Recipe, space: Space) -> Decoder | None:
-        """The method's decoder without training for it, the best on dev; None where it has none of its own."""
+        """Return the method's decoder that is best on dev without training; None if it has none."""
         if not (decoders := recipe.untrained_decoders()):
             return None
         samples = gather_samples(space, self.queries, self.qrels, self.train, self.dev, self.reporter)
         return training.best_on_dev(decoders, samples, self.reporter)
 
     def report_untrained(self, origin: Trained) -> None:
-        """Choose the method's decoder in the starting space, and pass it with dev to `lines`."""
+        """Choose the method's decoder on the starting embeddings, and pass its dev values to `lines`."""
         name, decoder = self.origin_name, self.untrained_decoder(self.recipe, origin.space)
         if decoder is None:
             return
@@ -131,7 +131,7 @@ class _Experiment:
     def train_stage(
         self, stage_name: str, method: str, watch: Callable[[str, Epoch], None] | None, params: Mapping[str, Any]
     ) -> None:
-        """Train a stage from the starting point; its epochs and its progress carry its name."""
+        """Train a stage from the starting point and store it in `stages`; `watch` gets its name and epochs."""
         # Both the control and the method start from the first stage: else they would differ by more than the loss.
         space = self.space if self.origin is None else self.origin.space
         watched = None if watch is None else partial(watch, stage_name)
@@ -142,7 +142,7 @@ class _Experiment:
         )  # fmt: skip
 
     def systems(self) -> Iterator[System]:
-        """Systems that separate the worth of the encoder, the training and the decoder; the method's stage last."""
+        """Yield the systems to compare, from the encoder alone to the method's stage, which comes last."""
         untrained = Decoder(make(next(iter(methods("selector")))))
         last_name = self.recipe.name if self.recipe.name in self.stages else list(self.stages)[-1]
         last_stage = self.stages[last_name]
@@ -270,7 +270,7 @@ def foreseen(
     stop: Stop | None = None,
     **params: Any,
 ) -> Foreseen:
-    """Estimate `course` from the time of each stage's first steps, without the choices of λ₁ and λ₂."""
+    """Estimate the time of `course` from each stage's first steps, without the choices of λ₁ and λ₂."""
     recipe, reporter = make_recipe(method, **params), Reporter(progress, stop)
     vectors, judgements, repeated = _prepare_inputs(space, queries, qrels, (train, dev, test), start, reporter)
     estimates = {}
@@ -285,12 +285,12 @@ def foreseen(
 
 
 def checkpoint(folder: str | Path, stage: str) -> Path:
-    """Return the checkpoint file of a stage in a course's folder."""
+    """Return the path of a stage's checkpoint in an experiment's folder."""
     return Path(folder) / f"{stage}.safetensors"
 
 
 def histories(folder: str | Path, method: str, begun: bool = False) -> dict[str, tuple[Epoch, ...]]:
-    """The epochs of every stage that a course's folder holds, in their order; begun: it had a `start`.
+    """Return stage → epochs of an experiment's folder, in order; begun: it started from a training.
 
     Raises DataError where a checkpoint is damaged.
     """
@@ -303,23 +303,24 @@ def histories(folder: str | Path, method: str, begun: bool = False) -> dict[str,
 
 
 def is_course_finished(folder: str | Path, method: str) -> bool:
-    """Return True if the last stage of a course's folder is over. Raises DataError for a damaged checkpoint."""
+    """Return True if an experiment's last stage is over. Raises DataError for a damaged file."""
     last_checkpoint = checkpoint(folder, list_planned_stages(method)[-1])
     return last_checkpoint.exists() and read(last_checkpoint).finished
 
 
 def list_planned_stages(method: str, begun: bool = False) -> list[str]:
-    """List the names of a course's stages, in their order."""
+    """List the names of the stages that an experiment trains, in order."""
     return list(_plan_stages(make_recipe(method), {}, begun))
 
 
 def _prepare_inputs(
     space: Space, queries: AnyQueries, qrels: Splits, names: Sequence[str], start: Trained | None, reporter: Reporter
 ) -> tuple[Embeddings, dict[str, Qrels], int]:
-    """Return queries as vectors, judgements without repeated texts, and the count of queries left out for those.
+    """Embed the queries, take out those that two splits share by text, and check the starting point.
 
-    Left out are queries of train whose text another split has too, and of dev whose text test has. Raises DataError
-    where the start has learnt from queries of dev or test.
+    Return the queries' vectors, the judgements without the queries taken out, and the count of those: queries of train
+    whose text another split has too, and of dev whose text test has. Raises DataError where the start has learnt from
+    queries of dev or test.
     """
     if space.adapt is not None:
         raise ParamError("space must be the encoder's own; what was trained before goes to start")
@@ -345,19 +346,22 @@ def _prepare_inputs(
 
 
 def _plan_stages(recipe: Recipe, params: Mapping[str, Any], begun: bool) -> Plan:
-    """Plan the stages in their order; begun: without the first.
+    """Return stage → (method, parameters) in order: start, control, and the method itself.
 
-    For inner products the control of other methods shows whether more of the same is worth anything.
+    begun: there is a starting point already, so that the first stage is left out. The dense method has no further
+    stage: its control shows if more of the same training gains anything.
     """
     is_dense = recipe.name == DenseRecipe.name
 
-    def shared(names: Collection[str]) -> Mapping[str, Any]:
+    def select_shared(names: Collection[str]) -> Mapping[str, Any]:
+        """Select the parameters that a dense stage takes too; all of them if the method is dense."""
         return params if is_dense else {name: params[name] for name in names if name in params}
 
-    plan: Plan = {} if begun else {START: (DenseRecipe.name, shared(START_PARAMS))}
-    plan[CONTROL] = (DenseRecipe.name, {"patience": None, **shared(CONTROL_PARAMS)})
+    plan: Plan = {} if begun else {START: (DenseRecipe.name, select_shared(START_PARAMS))}
+    plan[CONTROL] = (DenseRecipe.name, {"patience": None, **select_shared(CONTROL_PARAMS)})
     return plan if is_dense else plan | {recipe.name: (recipe.name, params)}
 
 
 def _name_with_selector(stage_name: str, decoder: Decoder) -> str:
+    """Name a system by its stage and the selector that searches its embeddings."""
     return f"{stage_name}, {decoder.select.spec.name}"

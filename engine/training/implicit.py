@@ -30,7 +30,7 @@ GRAPH_RIDGE = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Support:
-    """The minimisers of B queries."""
+    """The solutions of B elastic nets: the members' rows, their weights, and a mask of padding."""
 
     members: Tensor  # (B, K) rows with a weight, the largest weight first; 0 where `mask` is False
     weights: Tensor  # (B, K) float64
@@ -39,7 +39,7 @@ class Support:
 
 @without_autocast
 def supports(rows: Tensor, queries: Tensor, l1: float, l2: float) -> Support:
-    """Minimise ½|Uᵀw − v|² + λ₁ Σw + ½λ₂|w|² over w ≥ 0: rows U (n, d), queries (B, d); l1 > 0 or l2 > 0."""
+    """Solve min ½|Uᵀw − v|² + λ₁ Σw + ½λ₂|w|² over w ≥ 0 for rows U (n, d), queries v (B, d)."""
     # Solved on detached vectors: the gradient comes from the implicit function theorem, not through the solver.
     matrix = Matrix(rows.detach(), cached=True)
     queries = queries.detach()
@@ -53,11 +53,12 @@ def supports(rows: Tensor, queries: Tensor, l1: float, l2: float) -> Support:
 
 
 def _solve_directly(c: Candidates, l1: float, l2: float) -> Solutions:
+    """Return the exact minimisers over all candidates for each query at (l1, l2)."""
     return elastic_nets(c, np.full((c.batch, 1), l1), np.array([l2]))
 
 
 def _solve_shared(c: Candidates, l1: float, l2: float) -> Solutions:
-    """Return the minimisers of a few queries over many rows, solved over few rows until no other can have a weight.
+    """Solve a few queries over a small set of rows, which grows until no other row can have a weight.
 
     One product a round verifies all queries; rows that it cannot decide are scored again in float64.
     """
@@ -80,7 +81,7 @@ def _solve_shared(c: Candidates, l1: float, l2: float) -> Solutions:
 
 
 def _pad_supports(solutions: Solutions, device: torch.device) -> Support:
-    """Return flat solutions as a padded (B, K) Support on a device; K ≥ 1, so that gathers have a column."""
+    """Pad flat solutions to a (B, K) Support on a device; K ≥ 1, so that gathers have a column."""
     width = max(1, int(solutions.counts.max()))
     # The index of each member within its own problem: flat index minus the start of the problem.
     position = np.arange(len(solutions.members)) - (solutions.ends - solutions.counts)[solutions.problem]
@@ -97,6 +98,7 @@ class Implicit(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, queries: Tensor, l2: float, support: Support) -> Tensor:
+        """Return (B, m) weights from a solved support; the backward pass differentiates them implicitly."""
         # Added, not set: the padding points at row 0 with weight 0, and must not overwrite a member there.
         weights = queries.new_zeros(len(queries), len(rows))
         weights.scatter_add_(1, support.members, support.weights.to(weights.dtype))
@@ -107,6 +109,7 @@ class Implicit(torch.autograd.Function):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        """Return the gradients of rows and queries by the implicit function theorem on the support."""
         rows, queries, weights, members, mask = ctx.saved_tensors
         # The system is small and may be ill-conditioned: float64.
         active = rows[members].double()
@@ -119,9 +122,9 @@ class Implicit(torch.autograd.Function):
         solved = torch.cholesky_solve(gamma.unsqueeze(2), factor).squeeze(2) * mask
         # ∂v = U_Aᵀ g and ∂U_A = g ρᵀ − w (U_Aᵀ g)ᵀ, summed over the queries of the batch as matrix products.
         g = torch.zeros_like(weights).scatter_add_(1, members, solved.to(weights.dtype))
-        of_queries = g @ rows
-        of_rows = g.T @ (queries - weights @ rows) - weights.T @ of_queries if ctx.needs_input_grad[0] else None
-        return of_rows, of_queries, None, None
+        query_grad = g @ rows
+        row_grad = g.T @ (queries - weights @ rows) - weights.T @ query_grad if ctx.needs_input_grad[0] else None
+        return row_grad, query_grad, None, None
 
 
 def implicit_weights(rows: Tensor, queries: Tensor, l2: float, support: Support) -> Tensor:
@@ -142,14 +145,14 @@ class WeightGraph:
 
 
 def weight_graph(
-    everything: Tensor, encode: Callable[[Tensor], Tensor], queries: Tensor, batch: TrainingBatch, l1: float, l2: float
+    all_rows: Tensor, encode: Callable[[Tensor], Tensor], queries: Tensor, batch: TrainingBatch, l1: float, l2: float
 ) -> WeightGraph:
-    """Exact weights with a graph on the rows of the supports and of the relevant documents only.
+    """Compute exact weights, with a graph only on the rows of supports and relevant documents.
 
-    This is exact: no other row has a gradient. everything: (n, d) all rows without a graph. encode: (m,) positions →
+    This is exact: no other row has a gradient. all_rows: (n, d) all rows without a graph. encode: (m,) positions →
     their rows with a graph. queries: (B, d) of the batch, with theirs.
     """
-    support = supports(everything, queries, l1, l2)
+    support = supports(all_rows, queries, l1, l2)
     # `column` maps every member, and then every relevant document, to its row among the few that are encoded.
     positions, columns = torch.cat([support.members[support.mask], batch.document]).unique(return_inverse=True)
     n_members = int(support.mask.sum())
@@ -157,4 +160,4 @@ def weight_graph(
     members[support.mask] = columns[:n_members]
     rows, relevant = encode(positions), batch.relevance(columns[n_members:], len(positions))
     weights = implicit_weights(rows, queries, l2, Support(members, support.weights, support.mask))
-    return WeightGraph(rows, queries, weights, relevant, len(everything) - len(positions))
+    return WeightGraph(rows, queries, weights, relevant, len(all_rows) - len(positions))

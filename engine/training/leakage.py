@@ -14,7 +14,7 @@ HASH_DIGITS = 12
 
 
 def training_query_hashes(queries: Queries | Embeddings) -> frozenset[str]:
-    """Hashes by which training queries are recognised later: of their normalised texts and of their ids.
+    """Compute the hashes by which training queries are recognised later, of their texts and ids.
 
     An id alone counts only where one of the two sides has no text: other queries may have the same ids.
     """
@@ -26,7 +26,7 @@ def training_query_hashes(queries: Queries | Embeddings) -> frozenset[str]:
 
 
 def learnt_from(space: Space, queries: Queries | Embeddings) -> list[str]:
-    """Return the ids of those queries that the space's embeddings, or their predecessors, were trained on."""
+    """Return the ids of those queries that the space, or an earlier training below it, learnt from."""
     adapted = adapted_of(space)
     if adapted is None or not adapted.learnt:
         return []
@@ -39,7 +39,7 @@ def learnt_from(space: Space, queries: Queries | Embeddings) -> list[str]:
 
 
 def check_unseen(space: Space, queries: Queries | Embeddings, split: str, name: str = "space") -> None:
-    """Raise a DataError where a trained space, `name` to people, learnt from queries that a split is to judge it by."""
+    """Raise a DataError if a trained space learnt from queries of the split that is to judge it."""
     if not (leaked := learnt_from(space, queries)):
         return
     examples = ", ".join(map(repr, leaked[:5]))
@@ -51,7 +51,7 @@ def check_unseen(space: Space, queries: Queries | Embeddings, split: str, name: 
 
 
 def stored_hashes(facts: Mapping[str, Any]) -> frozenset[str]:
-    """The training query hashes in a checkpoint's facts. Raises TypeError where they are no list of texts."""
+    """Return the training query hashes in a checkpoint's facts. Raises TypeError if they are no texts."""
     hashes = facts.get("learnt", [])
     if not isinstance(hashes, list) or not all(isinstance(hash_text, str) for hash_text in hashes):
         raise TypeError("what it learnt from is no list of texts")
@@ -59,9 +59,11 @@ def stored_hashes(facts: Mapping[str, Any]) -> frozenset[str]:
 
 
 def _ids_and_texts(queries: Queries | Embeddings) -> list[tuple[str, str]]:
+    """Return (id, normalised text) of the queries, "" for those without a text."""
     texts = queries.texts or ("",) * len(queries.ids)
     return [(query_id, normalize_text(query_text)) for query_id, query_text in zip(queries.ids, texts, strict=True)]
 
 
 def _hash(kind: str, text: str) -> str:
+    """Return a short hash of a text under a kind, so that an id and a text never collide."""
     return digest_of([kind, text])[:HASH_DIGITS]

@@ -43,9 +43,9 @@ class BuiltModel:
     document_parts: Callable[[], Tensor] | None = None  # gives (n, m, d) vectors where documents have several each
 
     def step(self, batch: TrainingBatch, clip: float) -> tuple[Losses, str]:
-        """Take an optimiser's step on a batch, its gradient no longer than `clip`.
+        """Take one optimiser's step on a batch, its gradient clipped to the length `clip`.
 
-        Returns the losses, and the problem with them or with the gradient, "" without one; with a problem no step is
+        Return the losses, and the problem with them or with the gradient, "" without one; with a problem no step is
         taken.
         """
         losses = self.objective(batch)
@@ -75,7 +75,7 @@ class Schedule:
 
 @dataclass(frozen=True, eq=False)
 class PreparedRun:
-    """Inputs of the loop."""
+    """The inputs of the training loop: model, samples, the measuring of dev, and the schedule."""
 
     built: BuiltModel  # model, optimiser and objective
     samples: Samples  # training and dev queries
@@ -84,7 +84,7 @@ class PreparedRun:
 
     @property
     def steps(self) -> int:
-        """Steps an epoch."""
+        """The number of steps in an epoch, a last incomplete batch included."""
         return -(-len(self.samples) // self.schedule.batch)
 
     def batches(self, generator: torch.Generator) -> Iterator[TrainingBatch]:
@@ -107,12 +107,12 @@ class LoopState:
 
     @property
     def idle(self) -> int:
-        """Epochs since the last gain."""
+        """The number of epochs since the best one."""
         return self.history[-1].epoch - self.best
 
 
 def generator_of(seed: int, epoch: int) -> torch.Generator:
-    """Make the random generator of an epoch; epoch −1: of the initial weights."""
+    """Make the random generator of an epoch; epoch −1 stands for the initial weights."""
     # The factor is larger than any number of epochs, so that two seeds never share a stream.
     return torch.Generator().manual_seed((seed * 1_000_003 + epoch + 1) % 2**63)
 
@@ -125,7 +125,7 @@ def fit(
     watch: Callable[[Epoch], None] = lambda _: None,
     reporter: Reporter = SILENT,
 ) -> LoopState:
-    """Train a model until the epochs or the patience are used up, or the reporter is stopped between two steps.
+    """Train until epochs or patience are used up, or the reporter is stopped; return the final state.
 
     start: a state to resume from. keep: called with the state after every epoch. watch: called with every new Epoch.
     """
@@ -175,7 +175,7 @@ def _train_epoch(run: PreparedRun, epoch: int, reporter: Reporter) -> tuple[Tall
 
 
 def _end_reason(state: LoopState, schedule: Schedule) -> str:
-    """Return the reason why a run ends here, "" where it goes on."""
+    """Return the reason why a run ends after its last epoch, "" if it goes on."""
     last_epoch = state.history[-1]
     if last_epoch.empty == 1:
         return f"in epoch {last_epoch.epoch} no document had a weight for any query"
@@ -210,7 +210,7 @@ def _restore_moments(optimizer: torch.optim.Optimizer, moments: State) -> None:
 
 
 def parameter_groups(*parts: tuple[nn.Module, float]) -> list[dict[str, Any]]:
-    """Return the parameters of modules with their step sizes as optimisers take them; frozen ones are left out."""
+    """Return the parameters of (module, learning rate) pairs as optimisers take them, without frozen ones."""
     groups = []
     for module, rate in parts:
         if learning := [parameter for parameter in module.parameters() if parameter.requires_grad]:

@@ -12,15 +12,15 @@ MASKED_SCORE = -1e4
 
 
 def info_nce(score: Tensor, relevant: Tensor, tau: float = DEFAULT_TAU) -> Tensor:
-    """(B,) InfoNCE: −log of a relevant document's share among the irrelevant ones, averaged over the relevant ones.
+    """Return (B,) InfoNCE losses: −log of a relevant document's softmax share among irrelevant ones.
 
-    score: (B, m) inner products; relevant: (B, m), at least one a query. The query's other relevant documents are no
-    negatives: NNN paper, eq. 21, with these masked out.
+    Averaged over the relevant documents. score: (B, m) inner products; relevant: (B, m) bool, at least one a query. The
+    query's other relevant documents are no negatives: NNN paper, eq. 21, with these masked out.
     """
     # log(e^s + Σ_irrelevant e^s') − s for every relevant document, in logarithms so that no exponential overflows.
     score = score / tau
-    against = torch.logsumexp(score.masked_fill(relevant, MASKED_SCORE / tau), dim=1, keepdim=True)
-    surprise = (torch.logaddexp(score, against) - score).masked_fill(~relevant, 0.0)
+    log_irrelevant = torch.logsumexp(score.masked_fill(relevant, MASKED_SCORE / tau), dim=1, keepdim=True)
+    surprise = (torch.logaddexp(score, log_irrelevant) - score).masked_fill(~relevant, 0.0)
     return surprise.sum(1) / relevant.sum(1)
 
 
@@ -32,32 +32,32 @@ def set_margin(
     gamma: float = DEFAULT_GAMMA,
     tau: float = DEFAULT_TAU,
 ) -> Tensor:
-    """(B,) [γτ log Σ_irrelevant e^{w/τ} + τ log Σ_relevant e^{−w/τ}]₊: NNN paper, eq. 6.
+    """Return (B,) margin losses [γτ log Σ_irrelevant e^{w/τ} + τ log Σ_relevant e^{−w/τ}]₊ (NNN, eq. 6).
 
     weights, relevant: (B, m). beyond: count of further irrelevant documents, of weight 0. max_documents: count of
     irrelevant documents that enter, the largest weights first, zeros among them; None for all, as in the paper.
     """
     # A sum over all irrelevant documents grows with the corpus, so the extended loss counts the largest weights only.
     irrelevant = weights.shape[1] + beyond - relevant.sum(1)
-    counted = irrelevant if max_documents is None else irrelevant.clamp_max(max_documents)
+    n_counted = irrelevant if max_documents is None else irrelevant.clamp_max(max_documents)
     largest = weights.masked_fill(relevant, MASKED_SCORE)
     if max_documents is not None and max_documents < weights.shape[1]:
         largest = largest.topk(max_documents, dim=1).values
     # Documents beyond these count with a weight of 0: n of them add n e⁰, whose logarithm is one more term, log n.
-    zeros = (counted - (largest > MASKED_SCORE).sum(1)).to(weights.dtype)
-    listed = torch.cat([largest / tau, zeros.log().unsqueeze(1)], dim=1)
+    zeros = (n_counted - (largest > MASKED_SCORE).sum(1)).to(weights.dtype)
+    log_terms = torch.cat([largest / tau, zeros.log().unsqueeze(1)], dim=1)
     # τ log Σ e^{w/τ} is a smooth maximum of the irrelevant weights, and −τ log Σ e^{−w/τ} a minimum of the relevant.
-    high = gamma * tau * torch.logsumexp(listed, dim=1)
+    high = gamma * tau * torch.logsumexp(log_terms, dim=1)
     low = tau * torch.logsumexp((-weights / tau).masked_fill(~relevant, MASKED_SCORE / tau), dim=1)
     return (high + low).clamp_min(0)
 
 
 def extend_weights(graph: WeightGraph, l1: float, l2: float) -> Tensor:
-    """(B, m) the weights, and for relevant documents without one (u·ρ − λ₁)/(|u|² + λ₂) ≤ 0, ρ = v − Uᵀw.
+    """Return (B, m) weights, where relevant documents of weight 0 get a number ≤ 0 instead.
 
-    Where eq. 6 sees a weight of 0 it has no gradient; this distance to a weight has one. It is what the weight would
-    be if it alone changed, without the bound at 0. Irrelevant documents keep their 0: to push them further below makes
-    training collapse.
+    It is (u·ρ − λ₁)/(|u|² + λ₂) with ρ = v − Uᵀw: what the weight would be if it alone changed, without the bound at 0.
+    Eq. 6 has no gradient at a weight of 0, and has one there. Irrelevant documents keep their 0: to push them further
+    below makes training collapse.
     """
     # Optimum over w_j ∈ ℝ of the elastic net with all other weights fixed; tiny keeps rows of zeros from 0/0.
     residual = graph.queries - graph.weights @ graph.rows

@@ -39,7 +39,7 @@ class Dev:
 
     @classmethod
     def of(cls, columns: Columns) -> "Dev":
-        """Average every metric."""
+        """Average every metric over the queries, with the standard error of each mean."""
         numbers = {}
         for (metric, k), values in columns.items():
             numbers[f"{metric}{k}"], numbers[f"{metric}{k}_se"] = mean_and_error(values)
@@ -64,7 +64,7 @@ class Epoch:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "Epoch":
-        """Raises TypeError, KeyError or ValueError where the values make none."""
+        """Parse an epoch from JSON values. Raises TypeError, KeyError or ValueError for invalid ones."""
         epoch = cls(**{**values, "dev": Dev(**values["dev"])})
         # Only numbers that a recipe does not have may be None; those of dev are all finite.
         numbers = [*asdict(epoch.dev).values()]
@@ -88,13 +88,13 @@ class Losses:
 
 
 class Tally:
-    """Sums over the batches of an epoch."""
+    """The sums over an epoch's batches from which its means are made."""
 
     def __init__(self) -> None:
         self._batches: list[list[float]] = []
 
     def add(self, losses: Losses, relevant: int) -> None:
-        """Add a batch with `relevant` pairs of a query and a relevant document."""
+        """Add a batch's losses; relevant: its number of pairs of a query and a relevant document."""
         # Summed in float64, so that the mean over a large batch keeps its digits.
         loss_values = losses.values.detach()
         batch_sums = [len(loss_values), relevant, float(loss_values.double().sum()), int((loss_values == 0).sum())]
@@ -104,7 +104,7 @@ class Tally:
         self._batches.append(batch_sums)
 
     def epoch(self, number: int, dev: Dev, seconds: float) -> Epoch:
-        """Return the sums as means."""
+        """Return the sums so far as an Epoch of means, with dev's metrics and the time."""
         # The columns of `add`, each summed over the batches; the last ones exist only for recipes with weights.
         n_queries, relevant, loss, zero, *weights = map(sum, zip(*self._batches, strict=True))
         epoch = Epoch(epoch=number, dev=dev, seconds=seconds, loss=loss / n_queries, satisfied=zero / n_queries)
@@ -115,7 +115,7 @@ class Tally:
 
 
 def mean_and_error(column: np.ndarray) -> tuple[float, float]:
-    """Return the mean of a column without its NaN and its standard error, 0 for a single value."""
+    """Return a column's mean without NaN, and its standard error, 0 for a single value."""
     column = column[np.isfinite(column)]
     return float(column.mean()), float(column.std(ddof=1) / math.sqrt(len(column))) if len(column) > 1 else 0.0
 
@@ -130,10 +130,10 @@ def measure_dev(
     qrels: Qrels,
     document_parts: Callable[[], Tensor] | None = None,
 ) -> Dev:
-    """Metrics of a model's embeddings under a decoder.
+    """Measure a model's embeddings on the dev queries under a decoder.
 
-    queries: whose ids name the judgements. positions: (B,) theirs in the model. document_parts: gives (n, m, d) vectors
-    of the documents where the decoder scores several of each.
+    queries: their ids name the judgements. positions: (B,) the numbers of these queries in the model. document_parts:
+    returns (n, m, d) vectors of the documents, where the decoder scores several of each.
     """
     document_rows = model.encode_corpus()
     query_vectors = map_blocks(model.encode_query, positions)

@@ -33,10 +33,12 @@ class Projection(nn.Module):
     """Wx + b of unit length, (n, d) to (n, k); or m of them, to (n, m, k). weight: (k, d) or (m, k, d)."""
 
     def __init__(self, weight: Tensor, bias: Tensor) -> None:
+        """Wrap weight, (k, d) or (m, k, d), and bias as trainable parameters."""
         super().__init__()
         self.weight, self.bias = nn.Parameter(weight), nn.Parameter(bias)
 
     def forward(self, x: Tensor) -> Tensor:
+        """Project (n, d) rows to (n, k), or to (n, m, k) for m projections, all of length 1."""
         # The m projections are one product with their weights stacked, (m k, d).
         flat = functional.linear(x, self.weight.flatten(0, -2), self.bias.flatten())
         return functional.normalize(flat.view(len(x), *self.bias.shape), dim=-1)
@@ -50,13 +52,13 @@ class Heads(nn.Module):
         self.query, self.corpus = query, corpus
 
     def documents(self, rows: Tensor) -> tuple[Tensor, Tensor | None]:
-        """(n, k) one vector a document, and (n, m, k) all of them where there are several; rows: (n, d)."""
+        """Project (n, d) documents: return (n, k) one vector each, and (n, m, k) or None all of them."""
         vectors = map_blocks(self.corpus, rows)
         return (vectors, None) if vectors.ndim == 2 else (mean_direction(vectors), vectors)
 
     @staticmethod
     def of(state: Mapping[str, Tensor], prefix: str) -> "Heads | None":
-        """Heads from a state dict, their names after `prefix`; None where it holds none."""
+        """Build heads from a state dict whose names begin with `prefix`; None if it holds none."""
         if f"{prefix}query.weight" not in state:
             return None
         projections = []
@@ -72,7 +74,7 @@ def map_blocks(function: Callable[[Tensor], Tensor], rows: Tensor) -> Tensor:
 
 
 def mean_direction(parts: Tensor) -> Tensor:
-    """(n, k) direction of the mean of each document's vectors, (n, m, k).
+    """Return (n, k) directions of the mean of each document's vectors, (n, m, k).
 
     Of all unit vectors it has the largest mean inner product with them, so that what selectors take for the similarity
     of two documents is, but for its scale, the mean over the pairs of their vectors. Where the mean is 0, the first
@@ -87,7 +89,7 @@ def mean_direction(parts: Tensor) -> Tensor:
 
 
 def as_parts(vectors: Tensor, ids: Sequence[str], encoder: EncoderRef | None = None) -> Embeddings:
-    """(n, m, k) vectors of documents as a Space takes them."""
+    """Wrap (n, m, k) vectors of documents as Embeddings with ids of the parts, as a Space takes them."""
     part_ids = starmap(part_id, product(ids, range(vectors.shape[1])))
     return Embeddings(tuple(part_ids), vectors.flatten(0, 1), encoder)
 
@@ -95,7 +97,7 @@ def as_parts(vectors: Tensor, ids: Sequence[str], encoder: EncoderRef | None = N
 def initial_heads(
     rows: Tensor, dimension: int, vectors: int | None, init: str, spread: float, generator: torch.Generator
 ) -> Heads:
-    """Heads before training, the same for queries and documents.
+    """Build the heads before training, equal for queries and documents but for some noise.
 
     rows: (n, d) of the documents. vectors: m, None for DE-k. init: "pca", the corpus's principal axes, or "random",
     independent normal numbers. spread: distance of the other projections from the first, as a share of its length.

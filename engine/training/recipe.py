@@ -27,7 +27,7 @@ ENCODER_RATE = 2e-5
 
 
 def rate_of(default: float, symbol: str, help: str) -> Real:
-    """Declare a step size."""
+    """Declare a learning rate as a parameter on a logarithmic scale."""
     return Real(default, symbol, 0.0, 1.0, comfortable=(1e-6, 1e-1), scale="log", help=help)
 
 
@@ -126,19 +126,22 @@ class Recipe(Declared):
         return self.decoder()
 
     def untrained_decoders(self) -> list[Decoder]:
-        """Decoders of which the best on dev stands for the method without its training; none for inner products."""
+        """Return decoders of which the best on dev stands for the method untrained; [] for dense."""
         return []
 
     def final_decoders(self) -> list[Decoder]:
-        """Decoders of which dev chooses one for the trained embeddings."""
+        """Return the decoders of which dev chooses one after training."""
         return [self.dev_decoder()]
 
     def resolve(self, open_names: Collection[str], queries: int, best: BestOnDev) -> Self:
-        """The recipe with the parameters in `open_names`, of `late`, decided by the data; queries: training queries."""
+        """Return the recipe with the parameters named in `open_names` decided by the data.
+
+        queries: the number of training queries; best: chooses the best of several decoders on dev.
+        """
         return self
 
     def build(self, samples: Samples, generator: torch.Generator) -> BuiltModel:
-        """Model, optimiser and objective, the initial weights drawn from the generator.
+        """Build the model, its optimiser and its loss, with initial weights drawn from the generator.
 
         Reports to `engine.progress.report_to`. Raises ParamError or DataError where the recipe does not fit the data;
         Cancelled.
@@ -174,6 +177,7 @@ class AdapterRecipe(Recipe):
         return "encoder" if self.query_side == "encoder" else ""
 
     def resolve(self, open_names: Collection[str], queries: int, best: BestOnDev) -> Self:
+        """Choose the query side's learning rate by the kind of query model and the number of queries."""
         if "query_rate" not in open_names:
             return self
         # A pretrained encoder needs smaller steps than a new adapter, and few queries are soon learnt by heart.
@@ -186,6 +190,7 @@ class AdapterRecipe(Recipe):
         raise NotImplementedError
 
     def build(self, samples: Samples, generator: torch.Generator) -> BuiltModel:
+        """Build the query side and a new corpus adapter, both learning, with their optimiser and loss."""
         space = samples.space
         previous, d = adapters_of(space), space.vectors.shape[1]
         model: OverVectors
@@ -205,5 +210,6 @@ class AdapterRecipe(Recipe):
         return BuiltModel(model, optimizer, self.objective(model, len(space)))
 
     def _corpus_adapters(self, previous: Adapters, d: int, generator: torch.Generator) -> tuple[CorpusAdapter, ...]:
+        """Return copies of the earlier corpus adapters and a new one, which is to learn."""
         # Continued training adds an adapter: α starts low, so that the new one hardly changes what the others learnt.
         return (*copy.deepcopy(previous.corpus_adapters), CorpusAdapter(d, self.hidden, generator))

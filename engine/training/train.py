@@ -127,7 +127,7 @@ def train(
 
 
 def _finish_training(result: Trained, samples: Samples, path: Path | None, reporter: Reporter) -> Trained:
-    """Return a completed training with its final decoder, saved; as it is where choosing that is cancelled."""
+    """Choose the final decoder on dev and save the training; unchanged if the choice is cancelled."""
     candidates = result.recipe.final_decoders()
     if len(candidates) > 1:
         # The best penalties before training need not be the best after it, so dev chooses again.
@@ -142,7 +142,10 @@ def _finish_training(result: Trained, samples: Samples, path: Path | None, repor
 
 
 def prepare_run(recipe: Recipe, samples: Samples, seed: int, reporter: Reporter = SILENT) -> PreparedRun:
-    """Return the loop's inputs for a recipe, the initial weights drawn from the seed. Raises as `Recipe.build`."""
+    """Build the training loop's inputs for a recipe, with initial weights drawn from the seed.
+
+    Raises as `Recipe.build`.
+    """
     with report_to(*reporter):
         built, space = recipe.build(samples, generator_of(seed, -1)), samples.space
     # Models number the dev queries after the training queries.
@@ -241,7 +244,7 @@ def preflight(
 
 
 def _time_steps(run: PreparedRun) -> float:
-    """Mean seconds of a step, over the first few."""
+    """Return the mean seconds of an optimiser's step, over the first few."""
     seconds = []
     for batch in islice(run.batches(generator_of(0, 0)), TIMED_STEPS + 1):
         started_at = time.perf_counter()
@@ -253,6 +256,11 @@ def _time_steps(run: PreparedRun) -> float:
 
 
 def _check_space(space: Space, recipe: Recipe, queries: AnyQueries) -> None:
+    """Raise a DataError if a recipe cannot train over a space: checked before anything is computed.
+
+    Refused are spaces whose vectors are on a server (`Elsewhere`), spaces trained by something else, projected ones,
+    and queries without texts where the recipe reads them.
+    """
     if isinstance(space, Elsewhere):
         raise space.refuse("training")
     if not isinstance(space, Space):
@@ -270,12 +278,12 @@ def _check_space(space: Space, recipe: Recipe, queries: AnyQueries) -> None:
 
 
 def _reads_texts(recipe: Recipe, space: Space) -> bool:
-    """Return True if the model reads the queries' texts, and not only their vectors."""
+    """Return True if the model encodes the queries' texts, not only adapts their vectors."""
     return recipe.text_use == "encoder" or isinstance(space.adapt, AdaptedTexts)
 
 
 def _identifying_facts(recipe: Recipe, samples: Samples, train: Qrels, dev: Qrels, seed: int) -> dict[str, Any]:
-    """Return the facts that identify a checkpoint, without the recipe's parameters."""
+    """Return the facts that say which training a checkpoint belongs to, but for the recipe's parameters."""
     space = samples.space
     base_encoder, previous = space.encoder, adapted_of(space)
     query_hashes = training_query_hashes(samples.train) | (frozenset() if previous is None else previous.learnt)
@@ -307,7 +315,10 @@ def _identifying_facts(recipe: Recipe, samples: Samples, train: Qrels, dev: Qrel
 def _resolve_recipe(
     recipe: Recipe, params: Mapping[str, Any], checkpoint: Checkpoint | None, samples: Samples, reporter: Reporter
 ) -> Recipe:
-    """Resolve what the data decide in a recipe, from a checkpoint if there is one."""
+    """Fill in the parameters that a recipe leaves to the data: from a checkpoint if there is one.
+
+    `recipe.late` names them; those that the caller gave in `params` stay as they are.
+    """
     open_names = [name for name in recipe.late if name not in params]
     if checkpoint is None:
         best = partial(best_on_dev, samples=samples, reporter=reporter)

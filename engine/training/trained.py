@@ -43,7 +43,7 @@ class Trained(ByDigest):
 
     @property
     def digest(self) -> str:
-        """The digest of the weights and of what they adapt."""
+        """The digest of the weights, the base encoder and the corpus embeddings."""
         return self.adapted.digest
 
     @property
@@ -53,7 +53,8 @@ class Trained(ByDigest):
 
     @property
     def best(self) -> Epoch:
-        """The epoch of these weights."""
+        """The epoch whose weights these are."""
+        # The history begins with epoch −1, before training: position 0.
         return self.history[self.run.best + 1]
 
     @property
@@ -121,7 +122,7 @@ def load_trained(path: str | Path, space: Space) -> Trained:
 
 
 def decoder_at(path: str | Path) -> Decoder:
-    """Return the decoder that a checkpoint's embeddings are for. Raises DataError for a damaged file."""
+    """Read from a checkpoint the decoder that its embeddings are for. Raises DataError for a damaged file."""
     path = Path(path)
     checkpoint = read(path)
     with _translate_damage(path):
@@ -130,7 +131,7 @@ def decoder_at(path: str | Path) -> Decoder:
 
 @contextmanager
 def _translate_damage(path: Path) -> Iterator[None]:
-    """Inside, values and weights of other names, shapes or kinds than a checkpoint's are a DataError."""
+    """Turn errors from unexpected values or weights in a checkpoint into a DataError, inside the block."""
     try:
         yield
     except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
@@ -142,12 +143,13 @@ def _translate_damage(path: Path) -> Iterator[None]:
 
 
 def _stored_recipe(checkpoint: Checkpoint) -> Recipe:
+    """Make the recipe that a checkpoint's facts describe."""
     params = dict(checkpoint.facts["params"])
     return make_recipe(params.pop("name"), **params)
 
 
 def _stored_decoder(recipe: Recipe, checkpoint: Checkpoint) -> Decoder:
-    """Return the decoder in a file. Raises TypeError where it is not one that the recipe trains for."""
+    """Return the decoder stored in a checkpoint. Raises TypeError if the recipe does not train for it."""
     # Another scorer might be a model that a hostile file would have fetched and run.
     expected = recipe.dev_decoder()
     if not checkpoint.finished:
@@ -160,14 +162,14 @@ def _stored_decoder(recipe: Recipe, checkpoint: Checkpoint) -> Decoder:
 
 
 def restore(path: Path, checkpoint: Checkpoint, recipe: Recipe, space: Space) -> Trained:
-    """Load a checkpoint's best weights over a space that it fits. Raises DataError where they are not the recipe's."""
+    """Load a checkpoint's best weights over its space. Raises DataError if they are not the recipe's."""
     with _translate_damage(path):
         decoder = _stored_decoder(recipe, checkpoint)
         return trained_from(recipe, space, decoder, checkpoint.run, checkpoint.facts)
 
 
 def trained_from(recipe: Recipe, space: Space, decoder: Decoder, run: LoopState, facts: Mapping[str, Any]) -> Trained:
-    """Apply the best weights of a run to the space that it started from, the encoder's own or a trained one."""
+    """Apply a run's best weights to the space that it started from, and return the trained space."""
     # A space that was trained before holds the output of its adapters already, so only those after them are applied.
     previous = adapted_of(space)
     adapted = adapted_from(run.kept, space, facts["embeddings"], facts["sketch"], stored_hashes(facts))

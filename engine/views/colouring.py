@@ -44,6 +44,7 @@ def colouring(values: Sequence[str]) -> Groups | Numbers:
 
 
 def _parse_number(text: str) -> float | None:
+    """Return a text as a finite number, or None if it is not one."""
     try:
         number = float(text)
     except ValueError:

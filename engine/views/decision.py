@@ -33,7 +33,11 @@ class Relevance:
 
 @without_autocast
 def relevance(selector: Selector, scored: ScoredCandidates) -> Relevance | None:
-    """Return the relevance that a selector saw; None where it is the inner product, which also chose the pool."""
+    """Return the relevance that a selector saw, unless it is the inner product, which chose the pool too.
+
+    It differs where another scorer gave the scores, or where the pool was chosen by other scores. scored: one query's
+    candidates
+    """
     c, retrieved = scored.candidates, scored.retrieved.double()
     if not selector.by_scores and (c.pool is None or (scored.reranked and c.count == len(retrieved))):
         return None
@@ -162,7 +166,10 @@ def describe_reasons(facts: Why) -> str:
 
 
 def _describe_dual(facts: Why, dual: Dual) -> str:
-    """Explain a document's place by its dual score: λ₁ + λ₂w in the support, at most λ₁ outside."""
+    """Explain in words why a document has a weight or none, by its dual score.
+
+    The dual score is λ₁ + λ₂w for documents with a weight w, and at most λ₁ for all others; see `Dual`.
+    """
     score_text, l1_text = _format_apart(dual.score, dual.l1)
     if dual.weight > 0:
         if facts.rank is None:
@@ -183,7 +190,7 @@ def _describe_dual(facts: Why, dual: Dual) -> str:
 
 
 def _format_apart(first: float, second: float) -> tuple[str, str]:
-    """Format two numbers with the fewest digits that distinguish them."""
+    """Format two numbers with the fewest digits, at least 3, at which unequal numbers look different."""
     for n_digits in range(3, 17):
         texts = f"{first:.{n_digits}g}", f"{second:.{n_digits}g}"
         if first == second or texts[0] != texts[1]:
@@ -193,6 +200,7 @@ def _format_apart(first: float, second: float) -> tuple[str, str]:
 
 def read_scores(relevance: Relevance, rows: Sequence[int]) -> list[float | None]:
     """Return the scores of some documents; None for those that have none."""
+    # NaN, which no number equals, stands for a missing score.
     return [None if score != score else score for score in relevance.score[list(rows)].tolist()]
 
 
@@ -205,7 +213,11 @@ def _compute_dual(
     depth: int | None,
     relevance: Relevance | None,
 ) -> Dual:
-    """Compute the dual score of one document against the weights of a ranking."""
+    """Compute the dual score of one document, u·(v − Uᵀw): what it would add beside the weights of a set.
+
+    query: (d,); row: the document; stage, depth, relevance: of the decoder, to solve again for members beyond the k
+    returned
+    """
     info, weights = ranking.info[0], weights_of(ranking)
     if len(weights) < info["support"]:
         # The set shows the k largest only, and all of them rebuild the query.
@@ -227,7 +239,7 @@ def _compute_dual(
 
 
 def weights_of(ranking: Ranking) -> dict[int, float]:
-    """Map row to weight for one query's documents; those filled in have a gain of 0 or less, and no weight."""
+    """Return the weights of one query's documents by row; documents that were filled in have none."""
     pairs = zip(ranking.index[0].tolist(), ranking.gain[0].tolist(), strict=True)
     return {row: weight for row, weight in pairs if row >= 0 and weight > 0}
 
@@ -248,7 +260,10 @@ def similarities(space: Space, rows: Sequence[int]) -> np.ndarray:
 
 @without_autocast
 def find_ranks(space: Space, query: Tensor, rows: Sequence[int]) -> list[int]:
-    """Find the ranks of documents by relevance in the full corpus, from 1; ties go to the lower row."""
+    """Return the ranks of some documents by relevance in the full corpus, from 1; ties by lower row.
+
+    query: (d,); one pass over all vectors
+    """
     point = query.to(space.device, space.vectors.dtype).unsqueeze(0)
     candidates = Candidates(space.vectors, products(space.vectors, point), point, space.matrix)
     scores, tolerance, ranks = candidates.relevance[0].double(), candidates.relevance_error.double(), []
@@ -262,12 +277,12 @@ def find_ranks(space: Space, query: Tensor, rows: Sequence[int]) -> list[int]:
 
 
 def _exact_query(space: Space, query: Tensor) -> Tensor:
-    """Return the query as decoders see it, in float64."""
+    """Return a query, (d,), rounded to the vectors' precision as decoders see it, then in float64."""
     return query.to(space.device, space.vectors.dtype).double()
 
 
 def describe_trust(info: Mapping[str, Any]) -> str:
-    """Describe a ranking's certificate in words: its computation and its guarantee."""
+    """Describe in words how a ranking was computed and what is proven of it, from its info."""
     # Answers from an engine's first documents may not hold for the corpus: that scope is said first.
     scope = _scope(info) if "scope" in info else []
     phrases = list(scope)
@@ -289,7 +304,7 @@ def describe_trust(info: Mapping[str, Any]) -> str:
 
 
 def _scope(info: Mapping[str, Any]) -> list[str]:
-    """Describe the documents for which an answer holds, where these may not be the full corpus."""
+    """Describe in words for which documents an answer holds, if that may not be the full corpus."""
     if "depth" in info:
         return [f"Of the {counted(info['depth'], 'most relevant document', 'most relevant documents')} only"]
     total, seen = f"{info['documents']:,}", counted(info["rows"], "document")

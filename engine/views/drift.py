@@ -65,7 +65,7 @@ def timeline(drifts: Sequence[Drift]) -> Timeline:
 
 
 def _drop_missing(values: Iterable[float | None]) -> list[float]:
-    """Return the values that were measured, without None."""
+    """Return the values of the steps at which a measure was known, without None."""
     return [value for value in values if value is not None]
 
 
@@ -81,7 +81,7 @@ class Sparkline:
     unexplored: tuple[float | None, ...] = ()  # the values if nothing were explored, () where nobody knows
 
     def value_and_change(self, position: int) -> tuple[str, str, bool]:
-        """Return the value at a position and its change since the start, in words, and True for mere noise."""
+        """Return a measure's value at a step and its change so far, as texts, and True for mere noise."""
         measured_values = _drop_missing(self.values[: position + 1])
         if not measured_values:
             return "–", "", True
@@ -105,7 +105,10 @@ def sparklines(
 
 
 def _sparkline(drifts: Sequence[Drift], name: str, values: tuple[float | None, ...]) -> Sparkline:
-    """Build one measure's line, on the axis of its kind."""
+    """Build the line of one measure over time, on the fixed axis of its kind.
+
+    name: of the measure; values: one a step, None where it could not be measured
+    """
     measured_values = _drop_missing(values)
     minimum, maximum, alarm = 0.0, 1.0, None
     if name == "hubs":
@@ -249,7 +252,11 @@ def compare_states(
     ball: bool = True,
     max_queries: int = 20,
 ) -> Between:
-    """Compare two states of the documents. first, second: (n, d), Θ at both; max_queries: queries."""
+    """Compare two states of the documents' vectors: drift, moved documents, changed answers.
+
+    first, second: (n, d) vectors of both; probes: queries whose answers are compared; qrels: their judgements; ball:
+    True if rows are kept in the unit ball; max_queries: number of changed queries to list
+    """
     right_answers = None if probes is None or qrels is None else right_rows(qrels, probes.ids, space.corpus.position)
     baseline = origin(first, probes, right=right_answers, temperature=temperature)
     measured, is_same = drift(baseline, second, ball=ball), bool(np.array_equal(first, second))
@@ -260,7 +267,10 @@ def compare_states(
 def find_changed_queries(
     start: DriftBaseline, now: np.ndarray, probes: Embeddings | None, max_queries: int = 20
 ) -> tuple[ChangedQuery, ...]:
-    """Find the probe queries whose first answers changed, most changed first."""
+    """Find the probe queries whose first answers changed since the start, most changed first.
+
+    now: (n, d) vectors of the documents
+    """
     if probes is None or start.probes is None:
         return ()
     overlap = shared(start.answers, answers(now.astype(np.float64), start.probes))
@@ -347,7 +357,7 @@ def regret(simulated: Simulated, max_points: int = MAX_CURVE_POINTS) -> RegretLi
 
 
 def conclusions(measured: Drift) -> tuple[str, ...]:
-    """Summarise drift in sentences."""
+    """Summarise a drift in sentences: movement, changed answers, and warnings if there are any."""
     if measured.q99 == 0 and not measured.movers:
         return ("Nothing has moved.",)
     figures = [f"median {decimal(measured.median)}", f"99th percentile {decimal(measured.q99)}"]

@@ -31,9 +31,9 @@ class Trajectories:
         return {"row": self.rows[has_moved].tolist(), **dict(zip(("x0", "y0", "x1", "y1"), columns, strict=True))}
 
     def lengthen(self, span: float, share: float = 0.1) -> "tuple[Trajectories, float]":
-        """Lengthen all arrows by one round factor, at least 1, and return that factor too.
+        """Lengthen all arrows by one round factor, at least 1; return the new trajectories and that factor.
 
-        The longest arrow at the last step then takes up to a share of the map. span: of the map.
+        The longest arrow at the last step then takes up to `share` of the map's width, `span`.
         """
         lengths = np.linalg.norm(self.points[-1] - self.points[0], axis=1)
         max_factor = share * span / lengths.max() if len(lengths) and lengths.max() > 0 else 1.0
@@ -104,7 +104,11 @@ def _find_moves(origin: np.ndarray, vectors: np.ndarray) -> tuple[np.ndarray, np
 def _place_paths(
     layout: Layout, start: Space, rows: np.ndarray, origins: np.ndarray, paths: Sequence[np.ndarray], begin: np.ndarray
 ) -> list[np.ndarray]:
-    """Place each of the paths' vectors, (m, d), on the map, (m, 2)."""
+    """Place documents on the map at every step: for each step (m, 2) points.
+
+    rows: (m,) the documents; origins: (m, d) their first vectors; paths: (m, d) their vectors at each step; begin: (m,
+    2) their first points. A map by PCA projects; on another, a document moves as its neighbours' mean does.
+    """
     # PCA is linear: a vector has a place of its own. Documents that stay keep their first one, to the bit.
     if layout.method == "pca":
         return [np.where((path == origins).all(1, keepdims=True), begin, place(layout, start, path)) for path in paths]
@@ -119,6 +123,7 @@ def _place_paths(
     kernel_width = np.maximum(kernel_width, 1e-12)
 
     def find_mean_point(points: np.ndarray) -> np.ndarray:
+        """Return (m, 2) means of the mapped documents' points, near ones weighing most; points: unit rows."""
         exponent = -_squared_distances(points, mapped_units) / (2 * kernel_width[:, None])
         # Far from all neighbours every weight would be 0: relative to the largest one, the mean is the same.
         kernel_weight = np.exp(exponent - exponent.max(1, keepdims=True))
@@ -131,14 +136,14 @@ def _place_paths(
 
 
 def _squared_distances(points: np.ndarray, ground: np.ndarray) -> np.ndarray:
-    """Compute the squared distances of unit rows, (m, n)."""
+    """Compute the squared distances between unit rows, (m, d), and others, (n, d), as (m, n)."""
     # |a − b|² = 2 − 2⟨a, b⟩ for unit vectors; rounding may make it negative.
     squares: np.ndarray = np.maximum(2 - 2 * (points @ ground.T), 0.0)
     return squares
 
 
 def _directions(rows: np.ndarray) -> np.ndarray:
-    """Scale rows to unit length; zero rows stay zero."""
+    """Return rows scaled to unit length; zero rows stay zero."""
     length = np.linalg.norm(rows, axis=1, keepdims=True)
     return rows / np.where(length == 0, 1, length)
 
@@ -205,7 +210,7 @@ def compare_encoders_drift(
 
 
 def _subtract_mean(moves: np.ndarray) -> np.ndarray:
-    """Subtract the displacement that all documents share, which changes no ranking."""
+    """Subtract the mean displacement from all, (n, d): a shift of all documents changes no ranking."""
     centred: np.ndarray = moves - moves.mean(0)
     return centred
 

@@ -52,9 +52,10 @@ def exploration(simulated: Simulated) -> Exploration:
 
 
 def top_success(simulated: Simulated, steps: Sequence[int]) -> tuple[float | None, ...]:
-    """Return the measure Success at steps without exploration, by the feedback on the top document.
+    """Return success at each step if no document were drawn and the top one always shown.
 
-    None where nothing is drawn.
+    None where nothing is drawn. It is computed like the measure Success, from the feedback that the top document would
+    get.
     """
     trail, arrivals = simulated.trail, simulated.arrivals
     if simulated.plan.learner != "feedback":
@@ -67,7 +68,10 @@ def top_success(simulated: Simulated, steps: Sequence[int]) -> tuple[float | Non
 
 
 def _sentence(success: Success, subject: str, instead: str) -> str:
-    """State both shares and their difference in percentage points."""
+    """State how often drawn documents are right, how often `instead` would be, and the difference.
+
+    subject: what the drawn documents are called
+    """
     drawn_mean, top_share = success.means()
     points = 100 * (top_share - drawn_mean)
     cost_text = f"exploring costs {points:.1f} points" if points >= 0 else f"exploring gains {-points:.1f} points"

@@ -35,7 +35,7 @@ def method_table() -> str:
 
 
 def _markdown(rows: Sequence[Mapping[str, str]]) -> str:
-    """Format rows as a Markdown table, names as code; a bar in a text would end its cell."""
+    """Format rows as a Markdown table with names as code; bars are escaped, as one would end its cell."""
     column_names = list(rows[0])
     table_lines = ["| " + " | ".join(column_names) + " |", "|" + " --- |" * len(column_names)]
     for row in rows:

@@ -86,6 +86,7 @@ def diff(
 
     def rows_of(documents: list[int], gains: list[float], left_out: set[int]) -> list[Row]:
         # The pads of a short answer are no documents: the trace is of a ranking without them.
+        """Return the Rows of a set but for `left_out`, each with its gain and nearest neighbour above it."""
         unpadded = Ranking(torch.tensor([documents]), torch.tensor([gains[: len(documents)]]), ({},))
         picks: list[Any] = trace(unpadded, space, queries, scores).rows() if documents else []
         rows = []
@@ -106,12 +107,15 @@ def diff(
 
 
 def _rank_rows(rows: Iterable[int]) -> dict[int, int]:
-    """Map each row to its rank, from 1."""
+    """Map each row to its rank in the given order, from 1."""
     return {row: rank for rank, row in enumerate(rows, 1)}
 
 
 def card(space: Space, query_id: str, ranking: Ranking, baseline: Ranking, qrels: Qrels | None, k: int) -> Card:
-    """Compute the metrics of one query's set; k: for Recall@k and ILAD@k."""
+    """Compute the metrics of one query's set, beside those of the baseline's set.
+
+    k: cut-off of the metrics, as in Recall@k and ILAD@k
+    """
     # Metrics of relevance have no value for a query that nobody judged.
     judgements = qrels if qrels is not None and qrels.relevant(query_id) else None
     names = ("ilad", *(name for name in available_metrics(judgements) if METRICS[name].needs))
@@ -190,9 +194,9 @@ def merge_rankings(
     baseline: str,
     qrels: Qrels | None,
 ) -> list[Merged]:
-    """Merge all decoders' documents for one query, by their best rank, then by the baseline's.
+    """Merge the documents of all decoders for one query, the best rank first, then the baseline's.
 
-    query: (d,) its vector; rankings: by decoder, of this query alone; baseline: the one that changes are marked
+    query: (d,) its vector; rankings: by decoder, of this query alone; baseline: the decoder that changes are marked
     against.
     """
     ranks = {decoder_name: _rank_rows(ranking.rows()) for decoder_name, ranking in rankings.items()}
@@ -221,7 +225,10 @@ def merge_rankings(
 
 
 def _make_place(rank: int | None, base_rank: int | None, is_baseline: bool) -> Place:
-    """Mark a decoder's rank against the baseline's."""
+    """Return a decoder's rank of one document with its mark against the baseline's rank.
+
+    rank, base_rank: None where the document is not in the set
+    """
     if rank is None:
         return Place(None, DROPPED_MARK if base_rank is not None else NOWHERE_MARK)
     return Place(rank, "" if is_baseline else mark(None if base_rank is None else base_rank - rank))
@@ -240,7 +247,10 @@ class WeightLine(ShownDocument):
 def weight_lines(
     space: Space, query_id: str, path: WeightPath, l1: float, qrels: Qrels | None, max_lines: int = 40
 ) -> list[WeightLine]:
-    """Return the documents with the largest weights along a path, those with a weight at l1 first, by rank."""
+    """Return the lines of weight against λ₁ of the documents with the largest weights along a path.
+
+    Documents with a weight at l1 come first, by rank; max_lines: number of documents at most
+    """
     # Between two kinks of the path every weight is p − λ₁q: the corners of its line are at the kinks.
     corners: dict[int, list[tuple[float, float]]] = {}
     for segment_index in range(len(path)):

@@ -39,7 +39,10 @@ def has_slider(param: Param | None) -> TypeGuard[Real | Whole]:
 
 
 def stops(param: Real | Whole, current: float, exact: bool) -> list[float]:
-    """List the values of a slider's positions; `current` extends the comfortable range where it lies beyond."""
+    """List the values of a slider's positions, in the comfortable range or as far as `current`.
+
+    exact: True where a path gives an answer at every value, so that steps may be fine
+    """
     minimum, maximum = param.comfortable_range
     if isinstance(param, Whole):
         return list(range(int(min(minimum, current)), int(max(maximum, current)) + 1))
@@ -85,6 +88,7 @@ class SliderRequest:
         return {**answers, "stops": self.stops, **pack_sets(space, self.query.vectors[0], rankings, **self.details)}
 
     def _score(self, space: Space) -> ScoredCandidates:
+        """Score the candidates of the request's query."""
         return score_candidates(self.decoder, space, self.query)
 
 
@@ -97,7 +101,7 @@ def requests(
     candidates: ScoredCandidates | None = None,
     **details: Any,
 ) -> list[SliderRequest]:
-    """Build the requests for a slider's answers; a part of them comes first where all take long.
+    """Build the requests for a slider's answers; where those take long, a part of them comes first.
 
     candidates: scored already, None where scoring takes no time; details: `relevant` and `scores` of `pack_sets`
     """
@@ -128,13 +132,14 @@ def requests(
 def slider_answers(
     stage: Selector, param: Real | Whole, values: Sequence[float], scored: ScoredCandidates, k: int, start: float = 0.0
 ) -> dict[str, Any]:
-    """Compute a selector's rankings of one query along one of its parameters, the others fixed.
+    """Compute a selector's rankings of one query at every position of one parameter's slider.
 
     values: of the positions; start: the smallest value at which a path begins. JSON values but for `rankings`, (m, k)
     rows of the corpus, −1 pads. With a path, `start` is its beginning, `ends` the values of the parameter at which each
     ranking but the last gives way to the next, and `apart` holds (value, ranking) of positions before the start or that
     rounding decides; without, `ends` is None, each position has its ranking, and `why` is the reason.
     """
+    # None: there is a path; else the reason why not, "" if the parameter is not the one that paths are over.
     name = "" if param.name != stage.path_parameter or not isinstance(param, Real) else stage.no_path
     if name is not None:
         settings = [type(stage)(**values_of(stage) | {param.name: value}) for value in values]
@@ -207,7 +212,7 @@ def _name_document(corpus: Corpus, row: int) -> str:
 
 
 def _round_score(score: float) -> float | None:
-    """Round a score for display; JSON has no NaN, which a document without a score has."""
+    """Round a score for display; NaN, a document without a score, becomes None, as JSON has no NaN."""
     return None if score != score else round(score, 6)
 
 

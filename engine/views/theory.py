@@ -59,7 +59,10 @@ class Proof:
 
 @without_autocast
 def proof(space: Space, query: Tensor, k: int) -> Proof:
-    """Return the witness of the k best documents, and the elastic net solved there. Raises as `witness` does."""
+    """Compute Theorem 1's λ₁ and λ₂ for a query's k best documents, and solve the elastic net there.
+
+    Raises as `witness` does, where the theorem says nothing.
+    """
     vectors = space.vectors.double()
     query = query.to(vectors)
     located = witness(vectors, query, k)
@@ -145,7 +148,10 @@ class Bounded:
 
 
 def compare_with_bound(errors: PairErrors, error: float) -> tuple[Bounded, ...]:
-    """Compare the measured dimensions with Lemma 1's, bin by bin; error: β, in (0, 1). Raises ParamError."""
+    """Compare the dimensions measured to be enough with those of Lemma 1, for each bin of margins.
+
+    error: β, the share of pairs that may be reversed, in (0, 1). Raises ParamError.
+    """
     first = min(cell.k for cell in errors.cells)
     return tuple(
         Bounded(
@@ -174,9 +180,8 @@ class Needed:
 def compute_needed(measured: Margins, error: float) -> tuple[Needed, ...]:
     """Compute the dimension that keeps the best document first for shares of the queries.
 
-    First against its nearest rival, at an error of β for each query.
-
-    measured: of one bin, with rank 1 among the ranks; error: in (0, 1). Raises ParamError.
+    First against its nearest rival, with a chance of error β for each query. measured: margins of one bin, with rank 1
+    among the ranks; error: β, in (0, 1). Raises ParamError.
     """
     rows = [row for row in measured.rows if row.rank == 1]
     if len(rows) != 1:
@@ -193,7 +198,10 @@ def compute_needed(measured: Margins, error: float) -> tuple[Needed, ...]:
 
 
 def describe_segments(segments: Segments, queries: int, words: int) -> tuple[str, ...]:
-    """Describe the pairs of the queries, sentence by sentence, the verdict first. words: of a passage."""
+    """Describe in sentences how Theorem 1 fares on pairs of documents, the verdict first.
+
+    queries: their number; words: length of a passage
+    """
     n_pairs, query_text = len(segments), counted(queries, "query", "queries")
     if not n_pairs:
         return (f"No pairs: none of {query_text} shares words with two documents.",)

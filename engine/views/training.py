@@ -66,7 +66,10 @@ def select_compared_systems(
 
 
 def curves(history: Sequence[Epoch], lines: Mapping[str, Dev]) -> Curves:
-    """Arrange one stage's epochs as columns; lines: name → dev, drawn across."""
+    """Arrange one training stage's epochs as columns of a chart.
+
+    lines: dev metrics of other systems by name, drawn across
+    """
     best_epoch = find_best_epoch(history)
     bands = []
     for metric, k in WATCHED_METRICS:

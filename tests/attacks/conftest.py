@@ -1,4 +1,4 @@
-"""The process that attacks, and a full disk for it where one can be had."""
+"""The process that attacks, and a full disk for it if one can be mounted."""
 
 import shutil
 import subprocess
@@ -12,15 +12,15 @@ from support.stores import PASSWORD, PASSWORD_ENV
 from support.tiny_models import tiny_encoder
 
 VIEWS = (("unshare", "--mount"), ("unshare", "--user", "--map-root-user", "--mount"))
-"""Ways to a view of the files in which one may mount."""
+"""Commands that give a process a view of the files in which it may mount."""
 
 
-def mounting(folder):
-    """The first way in which a disk can be mounted there that only its process sees, None where there is none."""
-    for way in VIEWS if shutil.which("unshare") else ():
-        tried = [*way, "mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)]
+def find_mount_view(folder):
+    """Return the first command with which a disk can be mounted for one process alone, or None."""
+    for view_command in VIEWS if shutil.which("unshare") else ():
+        tried = [*view_command, "mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)]
         if subprocess.run(tried, capture_output=True).returncode == 0:
-            return way
+            return view_command
     return None
 
 
@@ -30,30 +30,30 @@ def assailant(tmp_path_factory):
     words = (*WORDS, *map(str, range(400)))
     model = tiny_encoder(tmp_path_factory.mktemp("model") / "model", words)
     disk = tmp_path_factory.mktemp("disk")
-    way = mounting(disk)
-    arguments = () if way is None else (str(disk),)
-    found = assault.Assailant(*arguments, before=way or (), **{durable.MODEL_ENV: str(model)})
-    found.disk = disk if way else None
-    yield found
-    found.close()
+    view_command = find_mount_view(disk)
+    arguments = () if view_command is None else (str(disk),)
+    process = assault.Assailant(*arguments, command_prefix=view_command or (), **{durable.MODEL_ENV: str(model)})
+    process.disk = disk if view_command else None
+    yield process
+    process.close()
 
 
 @pytest.fixture
-def started(assailant, engines):
-    """Starts what an operation needs to be running, by its name."""
+def start_servers_of(assailant, engines):
+    """Return a function that starts the servers of an operation, by its name."""
 
     def start(name):
         if name == "store load":
-            assailant.tell(durable.STORES_ENV, engines.pg.toml())
-            assailant.tell(PASSWORD_ENV, PASSWORD)
+            assailant.set_variable(durable.STORES_ENV, engines.pg.toml())
+            assailant.set_variable(PASSWORD_ENV, PASSWORD)
 
     return start
 
 
 @pytest.fixture(scope="module", autouse=True)
 def open_roots(tmp_path_factory):
-    """Typed paths may lie where the tests' files do."""
-    before = roots.get_rules()
+    """Allow typed paths where the tests' files lie."""
+    previous_rules = roots.get_rules()
     roots.set_rules(roots.Rules(roots=(tmp_path_factory.getbasetemp(),)))
     yield
-    roots.set_rules(before)
+    roots.set_rules(previous_rules)

@@ -17,7 +17,7 @@ from engine.judging.log import JudgingLog
 from engine.progress import Eta
 from support import sweeps
 from support.encoders import TEXTS
-from support.feedback import random_space, same, vote
+from support.feedback import are_identical, random_space, vote
 
 YEARS = 10 * 365.25 * 86_400
 JUMPS = (0, -YEARS, YEARS, -3600, 3600, 0)
@@ -39,15 +39,15 @@ class Clock:
 
         patch.setattr(snapshots, "datetime", Shifted)
 
-    def set(self, off, *files):
-        """Set it, and the times of files that were written since."""
+    def shift(self, off, *files):
+        """Shift the clock, and the times of files that were written since."""
         self.off = off
         for file in filter(Path.exists, files):
-            date(file, 0)
+            set_file_time(file, 0)
 
 
-def date(file, off):
-    """Give a file a time so many seconds from now, by the clock."""
+def set_file_time(file, off):
+    """Set a file's time to `off` seconds from now, by the clock."""
     os.utime(file, (time.time() + off,) * 2)
 
 
@@ -64,18 +64,18 @@ def test_votes_stay_in_their_order(tmp_path, clock):
     space = random_space()
     path = tmp_path / "log.sqlite"
     ours, theirs = orag.log(path, space, temperature=0.2), orag.log(path, space)
-    given = []
+    voters = []
     for turn, off in enumerate(JUMPS * 2):
-        clock.set(off, path, path.with_name(path.name + "-wal"))
+        clock.shift(off, path, path.with_name(path.name + "-wal"))
         writer, reader = (ours, theirs) if turn % 2 else (theirs, ours)
         event = vote(writer.session, turn, person=f"p{turn}")
-        given.append(writer.feed(event).events[-1].person)
-        assert [e.person for e in reader.refresh().events] == given
+        voters.append(writer.feed(event).events[-1].person)
+        assert [e.person for e in reader.refresh().events] == voters
     loaded, notices = orag.load(path, space)
-    assert notices == () and same(loaded, ours.refresh())
+    assert notices == () and are_identical(loaded, ours.refresh())
     undone = ours.undo(ours.session.events[-1].id)
-    assert [event.person for event in undone.effective_events] == given[:-1]
-    assert same(theirs.refresh(), undone)
+    assert [event.person for event in undone.effective_events] == voters[:-1]
+    assert are_identical(theirs.refresh(), undone)
     times = [event.time for event in loaded.events]
     assert times != sorted(times), "the clock went back"
 
@@ -85,13 +85,13 @@ def test_votes_stay_in_their_order(tmp_path, clock):
     "the newest given counts and is the one that undo takes back, whatever its date",
 )
 def test_the_judgement_that_was_given_last_counts(tmp_path, clock):
-    log, other = JudgingLog(tmp_path / "judged.sqlite"), JudgingLog(tmp_path / "judged.sqlite")
+    log, second_log = JudgingLog(tmp_path / "judged.sqlite"), JudgingLog(tmp_path / "judged.sqlite")
     for grade, off in enumerate((0, YEARS, -YEARS)):
-        clock.set(off, log.path)
+        clock.shift(off, log.path)
         log.judge("q", "d", grade, "ana")
-        assert other.read().grades == {("q", "d"): {"ana": grade}}
-    left, taken = other.undo("ana")
-    assert taken.grade == 2 and left.grades == {("q", "d"): {"ana": 1}}
+        assert second_log.read().grades == {("q", "d"): {"ana": grade}}
+    remaining, undone = second_log.undo("ana")
+    assert undone.grade == 2 and remaining.grades == {("q", "d"): {"ana": 1}}
 
 
 @pytest.mark.threat(
@@ -102,7 +102,7 @@ def test_the_judgement_that_was_given_last_counts(tmp_path, clock):
 def test_entries_of_another_time_are_used_listed_and_deleted(home, clock, off, monkeypatch):
     first = encoders.embed(documents())
     for file in [*cache.list_files(home)]:
-        date(file, off)
+        set_file_time(file, off)
     monkeypatch.setattr(encoders.encoder_model, "load", None)  # nothing is embedded again
     assert encoders.embed(documents()).digest == first.digest
     items = [item for item in inventory.list_items() if item.section == encoders.EMBEDDING_SECTION]
@@ -126,7 +126,7 @@ def test_a_store_from_the_future_is_used_and_can_be_deleted(home, clock):
         clock.off = off
         assert {cell.digest for cell in Store(path).read_cells()} == {cell.digest for cell in cells}
     clock.off = 0
-    date(path, YEARS)
+    set_file_time(path, YEARS)
     (item,) = inventory.list_items()
     assert not item.is_recent and inventory.find_obstacle(item) is None
     assert inventory.remove_items([item]) > 0 and not path.exists()
@@ -141,15 +141,15 @@ def test_remains_from_the_future_are_deleted_and_writes_in_flight_are_not(home, 
     for off in (-YEARS, YEARS):
         remains = folder / f".a.{'0' * 32}.tmp"
         remains.write_bytes(b"half")
-        date(remains, off)
+        set_file_time(remains, off)
         assert cache.delete(remains) == 4 and not remains.exists()
 
         def write(file, off=off):
             file.write(b"half")
             file.flush()
-            (own,) = folder.glob(".b.*.tmp")
-            date(own, off)
-            assert cache.delete(own) == 0
+            (partial_file,) = folder.glob(".b.*.tmp")
+            set_file_time(partial_file, off)
+            assert cache.delete(partial_file) == 0
             file.write(b" and half")
 
         cache.write(folder / "b", write)
@@ -175,11 +175,13 @@ def test_saved_views_of_any_date_are_listed(home, clock):
 )
 def test_an_estimate_follows_the_time_that_passes(clock):
     ticks = iter(range(1000))
-    eta, left = Eta(quiet=2, clock=lambda: float(next(ticks))), []
+    eta, estimates = Eta(quiet=2, clock=lambda: float(next(ticks))), []
     for done in range(20):
         clock.off = JUMPS[done % len(JUMPS)]
-        left.append(eta(done, 20, "embedding"))
-    assert left[-1] == pytest.approx(1, abs=1) and all(0 <= value <= 20 for value in left if value is not None)
+        estimates.append(eta(done, 20, "embedding"))
+    assert estimates[-1] == pytest.approx(1, abs=1) and all(
+        0 <= value <= 20 for value in estimates if value is not None
+    )
     assert Eta()._clock is time.monotonic
     job = jobs.Job("wait", lambda job: job.stop.wait(30))
     clock.off = -YEARS

@@ -13,15 +13,15 @@ from support.feedback import random_space
 from support.random_texts import corpus_of, space_of
 from support.stores import pg_server
 
-HERE = [name for name in durable.OPERATIONS if name != "store load"]
+LOCAL_OPERATIONS = [name for name in durable.OPERATIONS if name != "store load"]
 """Operations that write to the disk of their own machine."""
 ROOMS = pytest.mark.parametrize("rooms", [2, pytest.param(20, marks=pytest.mark.slow)])
 
 
-def check(told, rooms):
-    assert told["defects"] == [] and told["refused"] + told["ended"] == rooms
-    assert told["silent"] == told["lost"] == 0 and told["other"] == []
-    assert all("free some room" in message for message in told["messages"]), told["messages"]
+def assert_nothing_lost(report, rooms):
+    assert report["defects"] == [] and report["refused"] + report["ended"] == rooms
+    assert report["silent"] == report["lost"] == 0 and report["other"] == []
+    assert all("free some room" in message for message in report["messages"]), report["messages"]
 
 
 @pytest.mark.threat(
@@ -29,11 +29,11 @@ def check(told, rooms):
     "refused in a sentence or done uncached and said so; nothing half-written is used; with room it ends as ever",
 )
 @ROOMS
-@pytest.mark.parametrize("name", HERE)
+@pytest.mark.parametrize("name", LOCAL_OPERATIONS)
 def test_on_a_full_disk_it_says_so_and_goes_on_once_there_is_room(assailant, name, rooms):
     if assailant.disk is None:
         pytest.skip("no disk can be mounted here")
-    check(assailant.ask("fill", name, assailant.disk / name, rooms, 7, "disk"), rooms)
+    assert_nothing_lost(assailant.ask("fill", name, assailant.disk / name, rooms, 7, "disk"), rooms)
 
 
 @pytest.mark.threat(
@@ -41,9 +41,9 @@ def test_on_a_full_disk_it_says_so_and_goes_on_once_there_is_room(assailant, nam
     "refused in a sentence or done uncached and said so; nothing half-written is used; with room it ends as ever",
 )
 @ROOMS
-@pytest.mark.parametrize("name", HERE)
+@pytest.mark.parametrize("name", LOCAL_OPERATIONS)
 def test_where_files_may_not_grow_it_says_so_and_goes_on_once_they_may(assailant, tmp_path, name, rooms):
-    check(assailant.ask("fill", name, tmp_path / name, rooms, 7, "file"), rooms)
+    assert_nothing_lost(assailant.ask("fill", name, tmp_path / name, rooms, 7, "file"), rooms)
 
 
 @pytest.mark.threat(
@@ -58,7 +58,7 @@ def test_a_load_goes_on_once_the_engine_has_room(tmp_path, monkeypatch):
     with pg_server() as server:
         (tmp_path / "stores.toml").write_text(server.toml())
         server.stop()
-        with files_up_to(LOG_FILE + (1 << 20)):
+        with limit_file_size(LOG_FILE + (1 << 20)):
             server.start()
         with pytest.raises(FrontierError, match=r"File too large|could not extend"):
             load("pg/crowded", corpus, space.embeddings, batch=500)
@@ -73,8 +73,8 @@ LOG_FILE = 16 << 20
 
 
 @contextmanager
-def files_up_to(size):
-    """Processes started within can write no larger file."""
+def limit_file_size(size):
+    """Limit the size of files of the processes that are started inside."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:

@@ -13,9 +13,11 @@ KILLS = pytest.mark.parametrize("kills", [4, pytest.param(50, marks=pytest.mark.
 )
 @KILLS
 @pytest.mark.parametrize("name", durable.OPERATIONS)
-def test_killed_again_and_again_it_loses_nothing_and_ends_as_undisturbed(assailant, started, tmp_path, name, kills):
-    started(name)
-    told = assailant.ask("kill", name, tmp_path / "of_it", kills, 7)
-    print(name, told)
-    assert told["kills"] == kills and told["other"] == []
-    assert told["lost"] == told["again"] == told["wide"] == 0
+def test_killed_again_and_again_it_loses_nothing_and_ends_as_undisturbed(
+    assailant, start_servers_of, tmp_path, name, kills
+):
+    start_servers_of(name)
+    report = assailant.ask("kill", name, tmp_path / "of_it", kills, 7)
+    print(name, report)
+    assert report["kills"] == kills and report["other"] == []
+    assert report["lost"] == report["again"] == report["wide"] == 0

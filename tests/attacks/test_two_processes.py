@@ -9,7 +9,7 @@ from dashboard.services.source import Source
 from engine.data import cache, encoders, inventory
 from engine.data.stores.load import load as load_into
 from support.feedback import random_space
-from support.pages import DEMO, PETS, beir, csv_source, fresh_corpora, load, run, screen, sets, tell, texts, tiles
+from support.pages import DEMO, PETS, beir, csv_source, emit, fresh_corpora, load, run, screen, sets, texts, tiles
 from support.patience import patient
 
 
@@ -18,10 +18,10 @@ from support.patience import patient
     "both end as one alone does, and all that either said to be kept is there",
 )
 @pytest.mark.parametrize("name", ["embed", "tune", "sweep", "train", "store load", "cache"])
-def test_two_at_once_end_as_one_does(assailant, started, tmp_path, name):
-    started(name)
-    told = assailant.ask("pair", name, tmp_path / "of_both", False)
-    assert told["other"] == [] and told["lost"] == 0 and told["there"] == told["kept"]
+def test_two_at_once_end_as_one_does(assailant, start_servers_of, tmp_path, name):
+    start_servers_of(name)
+    report = assailant.ask("pair", name, tmp_path / "of_both", False)
+    assert report["other"] == [] and report["lost"] == 0 and report["there"] == report["kept"]
 
 
 @pytest.mark.threat(
@@ -47,14 +47,14 @@ def test_who_fills_the_cache_while_it_is_deleted_ends_as_ever(assailant, tmp_pat
     assert assailant.ask("pair", name, tmp_path / "of_both", True)["other"] == []
 
 
-def answer_of(app):
-    """The lists and all that is drawn of each set."""
+def read_answer(app):
+    """Return the lists and the drawn data of each set."""
     return sets(app), [tile["now"] for tile in tiles(app).values()]
 
 
-def moved(app, value, serial):
-    return tell(app, "explore.tiles", "committed", {"serial": serial, "values": {"mmr": {"relevance_weight": value}}},
-                once=False)  # fmt: skip
+def move_slider(app, value, serial):
+    committed = {"serial": serial, "values": {"mmr": {"relevance_weight": value}}}
+    return emit(app, "explore.tiles", "committed", committed, once=False)
 
 
 @pytest.mark.threat(
@@ -63,18 +63,18 @@ def moved(app, value, serial):
 )
 def test_a_page_whose_cache_is_deleted_goes_on_answering():
     app = screen("explore", DEMO, decoders=["top_k", "mmr"])
-    before, there = answer_of(app), answer_of(moved(app, 0.3, 1))
-    moved(app, 0.8, 2)
+    first_answer, second_answer = read_answer(app), read_answer(move_slider(app, 0.3, 1))
+    move_slider(app, 0.8, 2)
     cache.clear()
     inventory.remove_items(inventory.list_items())
     assert not [item for item in inventory.list_items() if item.section == encoders.EMBEDDING_SECTION]
-    assert answer_of(run(app)) == before
-    assert answer_of(moved(app, 0.3, 3)) == there
-    never = answer_of(moved(app, 0.55, 4))
-    assert len(never[0]) == 2 and never != before
+    assert read_answer(run(app)) == first_answer
+    assert read_answer(move_slider(app, 0.3, 3)) == second_answer
+    new_answer = read_answer(move_slider(app, 0.55, 4))
+    assert len(new_answer[0]) == 2 and new_answer != first_answer
     corpora.drop_load(DEMO, corpora.get_loading_job(DEMO))
     load()
-    assert answer_of(moved(app, 0.8, 5)) == before
+    assert read_answer(move_slider(app, 0.8, 5)) == first_answer
 
 
 @pytest.mark.threat(
@@ -83,16 +83,16 @@ def test_a_page_whose_cache_is_deleted_goes_on_answering():
 )
 def test_a_corpus_given_up_while_it_is_looked_at_is_loaded_again(tmp_path, monkeypatch):
     fresh_corpora(monkeypatch)
-    looked_at = Source(str(beir(tmp_path / "looked-at", PETS, [("q", "a pet")], test=[("q", "1")])))
-    app = screen("explore", looked_at)
-    before = answer_of(app)
+    source = Source(str(beir(tmp_path / "looked-at", PETS, [("q", "a pet")], test=[("q", "1")])))
+    app = screen("explore", source)
+    first_answer = read_answer(app)
     for number in range(corpora.MAX_LOADED_CORPORA):
         load(csv_source(tmp_path / f"{number}.csv", PETS))
-    assert looked_at not in corpora.list_sources(), "it was given up"
+    assert source not in corpora.list_sources(), "it was given up"
     run(app)
-    loading = corpora.find_loading_job(looked_at)
+    loading = corpora.find_loading_job(source)
     assert loading is not None, "the page asked for it again"
     if loading.running:
         assert "oad" in texts(app) or not sets(app)
     loading.join(patient(60))
-    assert answer_of(run(app)) == before
+    assert read_answer(run(app)) == first_answer

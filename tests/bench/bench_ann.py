@@ -6,7 +6,7 @@ python tests/bench/bench_ann.py --data <folder of judged sets> --out assets/resu
 import pandas as pd
 import plotly.express as px
 import plotly.graph_objects as go
-from harness import WHITE_SHEET, Judged, arguments, draw, machine, table, write_page
+from harness import WHITE_SHEET, Judged, draw, machine, parse_arguments, table, write_page
 
 import engine
 from engine.evaluation.studies.ann import AnnResult, write_conclusions
@@ -20,12 +20,12 @@ HEAD = ("set", "vectors", "index", "exact@10", "MRR@10", "nDCG@10", "ms a query"
 
 
 def main() -> None:
-    given = arguments(__doc__, data=True)
+    args = parse_arguments(__doc__, data=True)
     by_set: dict[str, list[AnnResult]] = {}
     lines, sentences = [], []
     for name, (split, lengths) in SETS.items():
-        judged = Judged(given.data / name)
-        space, queries = judged.space, judged.asked(split)
+        judged = Judged(args.data / name)
+        space, queries = judged.space, judged.select_queries(split)
         scorers = [engine.make("dense"), *(engine.make("max_sim", length=length) for length in lengths)]
         rows = by_set[name] = list(
             engine.approximate(scorers, space, queries, judged.data.qrels[split], repeats=REPEATS)
@@ -35,7 +35,7 @@ def main() -> None:
         sentences += [heading, [f"- {sentence}" for sentence in write_conclusions(rows, ENOUGH)]]
         print(name, len(rows), flush=True)
     write_page(
-        given,
+        args,
         "approximate",
         "Approximate search",
         f"{machine(('torch', 'faiss-cpu'))}; the bundled encoder, its 384 dimensions. Sparse-dense paper, Fig. 7, "
@@ -49,7 +49,7 @@ def main() -> None:
         table(HEAD, lines),
         *sentences,
     )
-    draw(picture(by_set), given.out / "approximate.png")
+    draw(picture(by_set), args.out / "approximate.png")
 
 
 def _cells(name: str, row: AnnResult) -> tuple[str, ...]:
@@ -74,8 +74,8 @@ def picture(by_set: dict[str, list[AnnResult]]) -> go.Figure:
             "ms a query": row.milliseconds,
             "MRR@10": row.mean["mrr"],
         }
-        for name, own in by_set.items()
-        for row in own
+        for name, set_rows in by_set.items()
+        for row in set_rows
     )
     look = {
         "x": "ms a query", "y": "MRR@10", "facet_col": "set", "color": "vectors", "log_x": True,

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
-from harness import arguments, machine, space_of, table, write_page
+from harness import machine, parse_arguments, space_of, table, write_page
 from selector_data import clustered
 
 import engine
@@ -34,7 +34,7 @@ def corpora() -> dict[str, tuple[engine.Space, torch.Tensor]]:
     demo = engine.embed(engine.load_dataset("numpy-api").corpus, device="cpu").vectors.float()
     spaces = {"numpy-api, 819": demo}
     spaces |= {f"clustered, {n:,}": clustered(n, 384).vectors for n in (1000, 2000)}
-    found = {}
+    problems = {}
     for name, rows in spaces.items():
         rng = np.random.default_rng(0)
         noise = rng.standard_normal((BATCH, rows.shape[1]))
@@ -42,8 +42,8 @@ def corpora() -> dict[str, tuple[engine.Space, torch.Tensor]]:
             rows[rng.integers(len(rows), size=BATCH)].numpy() + 0.5 * noise / np.linalg.norm(noise, axis=1)[:, None]
         )
         points /= np.linalg.norm(points, axis=1)[:, None]
-        found[name] = space_of(rows), torch.as_tensor(points, dtype=torch.float32)
-    return found
+        problems[name] = space_of(rows), torch.as_tensor(points, dtype=torch.float32)
+    return problems
 
 
 def median(call: Callable[[int], object], runs: int) -> float:
@@ -58,25 +58,25 @@ def median(call: Callable[[int], object], runs: int) -> float:
 
 
 def main() -> None:
-    given = arguments(__doc__)
+    args = parse_arguments(__doc__)
     rows = []
     for corpus, (space, points) in corpora().items():
         several = engine.Embeddings(tuple(map(str, range(BATCH))), points)
         singles = [engine.Embeddings(("0",), points[i : i + 1]) for i in range(BATCH)]
-        least = None
-        for name, fixed, most in SELECTORS:
+        baseline = None
+        for name, fixed, max_ratio in SELECTORS:
             decoder = engine.Decoder(engine.make(name, **fixed))
             batch = median(lambda _, d=decoder, s=space, q=several: engine.decode(d, s, q, K), RUNS) / BATCH
             single = median(lambda i, d=decoder, s=space, q=singles: engine.decode(d, s, q[i % BATCH], K), BATCH)
-            least = least or batch
-            times = batch / least
+            baseline = baseline or batch
+            times = batch / baseline
             # The ground set of more documents is another one for each query.
-            asked = most is not None and not (name == "facility_location" and len(space) > 1000)
-            verdict = f"≤ {most}: {'met' if times <= (most or 0) else '**not met**'}" if asked else ""
+            has_target = max_ratio is not None and not (name == "facility_location" and len(space) > 1000)
+            verdict = f"≤ {max_ratio}: {'met' if times <= (max_ratio or 0) else '**not met**'}" if has_target else ""
             rows.append([corpus, decoder.select.label, f"{batch:.0f}", f"{times:.1f}", verdict, f"{single:.0f}"])
             print(rows[-1], flush=True)
     write_page(
-        given,
+        args,
         "batches",
         "Small corpora",
         machine(("numpy", "torch", "numba")) + f", one thread. k = {K}; medians: of {RUNS} batches of {BATCH} queries "

@@ -5,7 +5,7 @@ python tests/bench/bench_check_up.py
 
 import sys
 
-from harness import arguments, machine, ms, timed, verdict
+from harness import machine, ms, parse_arguments, time_call, verdict
 
 import engine
 from engine.evaluation.studies.check_up import check_up
@@ -16,11 +16,11 @@ PROMISED = 1.0
 
 
 def main() -> int:
-    arguments(__doc__)
+    parse_arguments(__doc__)
     rows, points = problem("clustered", 5, n=819, d=384, batch=157)
     space, queries, decoder = space_of(rows), queries_of(points), engine.Decoder(engine.make("top_k"))
     check_up(decoder, space, queries)
-    seconds, _ = timed(lambda: check_up(decoder, space, queries))
+    seconds, _ = time_call(lambda: check_up(decoder, space, queries))
     print(machine(("torch",)), ms(seconds), verdict(seconds < PROMISED))
     return int(seconds >= PROMISED)
 

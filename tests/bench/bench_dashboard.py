@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from harness import arguments, machine, spread, table, write_page
+from harness import machine, parse_arguments, spread, table, write_page
 from selector_data import clustered
 
 from support.browser import WAIT, Server, chromium, idle, open_page, view
-from support.processes import started
+from support.processes import start_python
 
 DECODERS = "top_k,mmr,dpp,nnn"
 MOVES, SECONDS = 60, 2.0
@@ -81,13 +81,13 @@ def corpus(folder: Path, n: int, seed: int = 0) -> Path:
     return folder
 
 
-def mapped(path: str, home: Path) -> None:
+def map_corpus(path: str, home: Path) -> None:
     """Make the map beforehand, so that no server is busy with it."""
     code = (
         "import sys, torch; torch.set_num_threads(1); import engine; d = engine.load_dataset(sys.argv[1]);"
         "v = d.vectors if d.vectors is not None else engine.embed(d.corpus); engine.layout(engine.Space(d.corpus, v))"
     )
-    if started("-c", code, path, quiet=True, FRONTIER_HOME=str(home)).wait():
+    if start_python("-c", code, path, quiet=True, FRONTIER_HOME=str(home)).wait():
         raise RuntimeError("the map was not made")
 
 
@@ -103,8 +103,8 @@ def another_query(page, turn: int) -> tuple[float, float, float]:
     return tuple(page.evaluate(f"({NEXT})('j')"))
 
 
-def equal_releases(page) -> str:
-    """How many of the sliders' random positions the server answers as they were drawn."""
+def count_equal_releases(page) -> str:
+    """Count the sliders' random positions that the server answers as the page drew them."""
     source, answers, labels = random.Random(0), [], cycle(("MMR λ", "DPP λ", "NNN λ₁"))
     while len(answers) < RELEASES:
         label = next(labels)
@@ -112,21 +112,21 @@ def equal_releases(page) -> str:
         if answer is None:
             raise RuntimeError(f"the server never answered {label}")
         answers += [answer] if answer else []  # none where it stood there already
-    return f"{sum(drawn == told for drawn, told in answers)} of {RELEASES}"
+    return f"{sum(drawn_rows == answered_rows for drawn_rows, answered_rows in answers)} of {RELEASES}"
 
 
-def measured(browser, server: Server, corpus_name: str) -> dict[str, Any]:
+def measure_pages(browser, server: Server, corpus_name: str) -> dict[str, Any]:
     page = open_page(browser, "about:blank")
     sent, got, answers = [], [], []
     page.on("websocket", lambda socket: socket.on("framesent", lambda text: sent.append(len(text))))
     page.on("websocket", lambda socket: socket.on("framereceived", lambda text: got.append(len(text))))
     network = page.context.new_cdp_session(page)
     network.send("Network.enable")
-    asked = {}
-    network.on("Network.requestWillBeSent", lambda e: asked.update({e["requestId"]: e["request"]["url"]}))
+    urls = {}
+    network.on("Network.requestWillBeSent", lambda e: urls.update({e["requestId"]: e["request"]["url"]}))
     network.on(
         "Network.loadingFinished",
-        lambda e: answers.append(e["encodedDataLength"]) if "/answers/" in asked.get(e["requestId"], "") else None,
+        lambda e: answers.append(e["encodedDataLength"]) if "/answers/" in urls.get(e["requestId"], "") else None,
     )
     page.goto(f"{server.url}/?v=1&corpus={corpus_name}&decoders={DECODERS}")
     page.locator(".tile canvas").first.wait_for(timeout=WAIT)
@@ -138,30 +138,30 @@ def measured(browser, server: Server, corpus_name: str) -> dict[str, Any]:
     slider = page.get_by_role("slider", name="MMR λ", exact=True)
     box = slider.bounding_box()
 
-    def at(share: float) -> tuple[float, float]:
+    def point_at(share: float) -> tuple[float, float]:
         return box["x"] + 8 + (box["width"] - 16) * share, box["y"] + box["height"] / 2
 
     page.evaluate("frontier.log = []")
-    page.mouse.move(*at(0.8))
+    page.mouse.move(*point_at(0.8))
     page.mouse.down()
     page.wait_for_timeout(300)
-    held = len(sent)
+    n_sent = len(sent)
     for step in range(MOVES):
-        page.mouse.move(*at(0.98 - 0.93 * step / (MOVES - 1)))
+        page.mouse.move(*point_at(0.98 - 0.93 * step / (MOVES - 1)))
         page.wait_for_timeout(1000 * SECONDS / MOVES)
-    while_held = len(sent) - held
+    while_held = len(sent) - n_sent
     frames = page.evaluate("frontier.log.filter(entry => entry.changed).map(entry => entry.took)")
-    before = len(sent), len(got)
+    counts = len(sent), len(got)
     page.mouse.up()
     page.wait_for_timeout(3000)
-    released = sum(sent[before[0] :]) + sum(got[before[1] :])
+    released = sum(sent[counts[0] :]) + sum(got[counts[1] :])
     keys = []
     for _ in range(KEYS):
         slider.focus()
         keys.append(slider.evaluate(KEY))
         page.wait_for_timeout(400)
     idle(page)
-    equal = equal_releases(page)
+    equal = count_equal_releases(page)
     idle(page)
     turns, first = [], len(answers)
     for turn in range(QUERIES):
@@ -181,25 +181,25 @@ def measured(browser, server: Server, corpus_name: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    given = arguments(__doc__, n=[10_000])
+    args = parse_arguments(__doc__, n=[10_000])
     rows = []
     with tempfile.TemporaryDirectory() as folder, chromium() as (browser,):
-        made = {f"made, {n:,}": str(corpus(Path(folder) / f"made-{n}", n)) for n in given.n}
-        for name, path in {"numpy-api": "numpy-api", **made}.items():
+        generated = {f"made, {n:,}": str(corpus(Path(folder) / f"made-{n}", n)) for n in args.n}
+        for name, path in {"numpy-api": "numpy-api", **generated}.items():
             home = Path(folder) / f"home-{len(rows)}"
-            mapped(path, home)
+            map_corpus(path, home)
             with closing(Server(home, "--corpus", path, FRONTIER_THREADS="1")) as server:
-                found = measured(browser, server, path)
-            frames = sorted(found["frames"])
+                figures = measure_pages(browser, server, path)
+            frames = sorted(figures["frames"])
             late = frames[int(0.95 * len(frames))]
-            row = (spread(frames, 1), f"{late:.1f}", f"{found['sent while held'][0]:.0f}", spread(found["keys"]))
-            sizes = (f"{found[name][0] / 1000:.1f}" for name in ("a query's bytes", "released"))
+            row = (spread(frames, 1), f"{late:.1f}", f"{figures['sent while held'][0]:.0f}", spread(figures["keys"]))
+            sizes = (f"{figures[name][0] / 1000:.1f}" for name in ("a query's bytes", "released"))
             rows.append(
                 (
                     name,
                     *row,
-                    found["releases"],
-                    *(spread(found[name]) for name in ("painted", "first answers", "all answers")),
+                    figures["releases"],
+                    *(spread(figures[name]) for name in ("painted", "first answers", "all answers")),
                     *sizes,
                 )
             )
@@ -217,7 +217,7 @@ def main() -> None:
     )
     head += ("kB a release",)
     write_page(
-        given,
+        args,
         "dashboard",
         "A slider on Explore",
         f"{machine(('torch', 'streamlit'))}; headless Chromium without a GPU. Milliseconds: median (least to most). "

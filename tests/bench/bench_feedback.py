@@ -15,7 +15,7 @@ from contextlib import closing
 from pathlib import Path
 
 from bench_dashboard import corpus
-from harness import arguments, machine, spread, table, timed, write_page
+from harness import machine, parse_arguments, spread, table, time_call, write_page
 
 import engine
 from support.browser import WAIT, Server, chromium, open_page, read_first
@@ -25,7 +25,7 @@ SETS = """() => new Set([...document.querySelectorAll('[data-testid=stDataFrame]
     .filter(t => [...t.querySelectorAll('thead th')].some(h => h.textContent.trim() === '#'))
     .flatMap(t => [...t.querySelectorAll('tbody td')].map(d => d.textContent.trim())))"""
 """What the sets' tables show; their accessible twins follow the canvas a fifth of a second late: good for before."""
-WATCH = f"""() => {{
+OBSERVER = f"""() => {{
     const shown = {SETS}, write = CanvasRenderingContext2D.prototype.fillText;
     let begun = null, before = null;
     window.__moves = [];
@@ -47,13 +47,13 @@ WATCH = f"""() => {{
 }}"""
 
 
-def voted(browser, server: Server, votes: int) -> list[float]:
+def time_votes(browser, server: Server, votes: int) -> list[float]:
     """Milliseconds from click to paint, one for every vote after the first two, which make the log."""
     page = open_page(browser, server.url)
     page.get_by_test_id("stDataFrame").nth(1).wait_for(timeout=WAIT)
     page.wait_for_timeout(5000)
     read_first(page)
-    page.evaluate(WATCH)
+    page.evaluate(OBSERVER)
     for turn in range(votes + 2):
         page.get_by_role("button", name="Good" if turn % 2 else "Bad").click()
         page.wait_for_function(f"window.__moves.length > {turn}", timeout=WAIT)
@@ -79,25 +79,25 @@ def alone(path: str, home: Path, votes: int) -> tuple[list[float], list[float]]:
     feedback_ms, corpus_ms = [], []
     for turn in range(votes):
         vote = orag.thumb(log.session, query, 2, bool(turn % 2), person="me")
-        feedback_ms.append(1000 * timed(log.feed, vote)[0])
-        corpus_ms.append(1000 * timed(feedback.adapt_corpus, loaded)[0])
+        feedback_ms.append(1000 * time_call(log.feed, vote)[0])
+        corpus_ms.append(1000 * time_call(feedback.adapt_corpus, loaded)[0])
     return feedback_ms, corpus_ms
 
 
 def main() -> None:
-    given = arguments(__doc__, n=[10_000, 20_000], votes=20)
+    args = parse_arguments(__doc__, n=[10_000, 20_000], votes=20)
     load, rows = os.getloadavg()[0], []
-    for n in (None, *given.n):
+    for n in (None, *args.n):
         with tempfile.TemporaryDirectory() as folder:
             path = DEMO if n is None else str(corpus(Path(folder) / f"made-{n}", n))
             home = Path(folder) / "home"
             with chromium() as (browser,), closing(Server(home, "--corpus", path, FRONTIER_THREADS="1")) as server:
-                painted = voted(browser, server, given.votes)
+                painted = time_votes(browser, server, args.votes)
             name, count = ("the demo", len(engine.load_dataset(DEMO).corpus)) if n is None else ("made", n)
-            rows.append((name, f"{count:,}", spread(painted), *map(spread, alone(path, home, given.votes))))
+            rows.append((name, f"{count:,}", spread(painted), *map(spread, alone(path, home, args.votes))))
             print(rows[-1], flush=True)
     write_page(
-        given,
+        args,
         "feedback",
         "From a thumb to the list that it makes",
         f"{machine(('torch', 'streamlit'))}; load {load:.1f} at the start, headless Chromium without a GPU. "

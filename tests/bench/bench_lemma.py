@@ -8,7 +8,7 @@ from itertools import product
 
 import numpy as np
 import plotly.graph_objects as go
-from harness import WHITE_SHEET, Block, arguments, draw, table, write_page
+from harness import WHITE_SHEET, Block, draw, parse_arguments, table, write_page
 from plotly.subplots import make_subplots
 
 import engine
@@ -20,8 +20,8 @@ WEIGHTINGS = ("bm25", "boolean")
 BINS = 12
 LEAST_R2, LEAST_BINS = 0.9, 8
 COLOURS = {"cranfield": "#0072B2", "perspectrum": "#D55E00"}
-LEFT, RIGHT = {"row": 1, "col": 1}, {"row": 1, "col": 2}
-SHOWN = (1, 4, 7, 10)
+LEFT_PANEL, RIGHT_PANEL = {"row": 1, "col": 1}, {"row": 1, "col": 2}
+SHOWN_BIN_NUMBERS = (1, 4, 7, 10)
 """Bins whose errors are drawn."""
 HEAD = (
     "set", "vectors", "projection", "cells with bound < 1", "with an error seen", "error above bound",
@@ -31,8 +31,8 @@ Measured = dict[tuple[str, str, str], PairErrors]
 
 
 def main() -> None:
-    given = arguments(__doc__, data=True, draws=100, pairs=200)
-    sets = {name: engine.load_dataset(str(given.data / name)) for name in SETS}
+    args = parse_arguments(__doc__, data=True, draws=100, pairs=200)
+    sets = {name: engine.load_dataset(str(args.data / name)) for name in SETS}
     measured: Measured = {}
     for name, weighting, projection in product(sets, WEIGHTINGS, PROJECTIONS):
         queries = sets[name].judged(SETS[name])
@@ -42,33 +42,33 @@ def main() -> None:
             weighting,
             projection=projection,
             bins=BINS,
-            pairs=given.pairs,
-            draws=given.draws,
+            pairs=args.pairs,
+            draws=args.draws,
         )
         measured[name, weighting, projection] = errors
         print(name, weighting, projection, errors.line, flush=True)
-    blocks = [*bounds(measured, given.draws, given.pairs), *by_bin(measured), *by_length(sets), *theorem(sets)]
-    write_page(given, "lemma", "Lemma 1 in action", *blocks)
-    draw(picture({name: measured[name, "bm25", "rademacher"] for name in SETS}), given.out / "lemma.png")
+    blocks = [*bounds(measured, args.draws, args.pairs), *by_bin(measured), *by_length(sets), *theorem(sets)]
+    write_page(args, "lemma", "Lemma 1 in action", *blocks)
+    draw(picture({name: measured[name, "bm25", "rademacher"] for name in SETS}), args.out / "lemma.png")
 
 
 def bounds(measured: Measured, draws: int, pairs: int) -> list[Block]:
     """Every cell against the bound, and the line through the bins' dimensions."""
     rows = []
-    for (name, weighting, projection), one in measured.items():
-        cells = [c for c in one.cells if c.bound < 1]
+    for (name, weighting, projection), result in measured.items():
+        cells = [c for c in result.cells if c.bound < 1]
         positive = [c for c in cells if c.error > 0]
         above = sum(c.error > c.bound for c in cells), sum(c.high > c.bound for c in positive)
-        line = one.line
-        ratios = [row.dimension / row.inverse for row in one.bins if row.dimension and row.dimension > DIMENSIONS[0]]
+        line = result.line
+        ratios = [row.dimension / row.inverse for row in result.bins if row.dimension and row.dimension > DIMENSIONS[0]]
         fit = ("–",) * 4
         if line:
             equation = f"k = {line.slope:.2f} x {'+' if line.intercept >= 0 else '−'} {abs(line.intercept):.0f}"
             fit = (line.bins, equation, f"{line.r2:.3f}", f"{min(ratios):.2f} – {max(ratios):.2f}")
-        most = f"{max(c.error / c.bound for c in cells):.2f}"
-        rows.append((name, weighting, projection, len(cells), len(positive), *above, most, *fit))
-    holds = all(c.error <= c.bound for one in measured.values() for c in one.cells if c.bound < 1)
-    straight = [one.line.r2 for one in measured.values() if one.line and one.line.bins >= LEAST_BINS]
+        max_ratio = f"{max(c.error / c.bound for c in cells):.2f}"
+        rows.append((name, weighting, projection, len(cells), len(positive), *above, max_ratio, *fit))
+    holds = all(c.error <= c.bound for result in measured.values() for c in result.cells if c.bound < 1)
+    straight = [result.line.r2 for result in measured.values() if result.line and result.line.bins >= LEAST_BINS]
     return [
         f"Pairs of a query's best document and another, at most {pairs} a bin of like margin ε; {draws} projections, "
         f"seed 0; k on {len(DIMENSIONS)} values from {DIMENSIONS[0]} to {DIMENSIONS[-1]}. Sparse-dense paper, §2.1.3 "
@@ -92,12 +92,12 @@ def by_bin(measured: Measured) -> list[Block]:
     near = [min(DIMENSIONS, key=lambda k, target=target: abs(k - target)) for target in (128, 1024, 4096)]
     head = ("ε from", "to", "x", "pairs", "smallest k for 95 %", "bound's k", "error at k near 128", "bound")
     blocks: list[Block] = []
-    for (name, weighting, projection), one in measured.items():
+    for (name, weighting, projection), result in measured.items():
         if projection != PROJECTIONS[0]:
             continue
-        cells = {(c.bin, c.k): c for c in one.cells}
+        cells = {(c.bin, c.k): c for c in result.cells}
         rows = []
-        for i, row in enumerate(one.bins):
+        for i, row in enumerate(result.bins):
             errors = []
             for c in (cells[i, k] for k in near):
                 errors += [f"{c.error:.4f} ({c.low:.4f}–{c.high:.4f})", f"{c.bound:.4f}" if c.bound < 1 else "–"]
@@ -119,8 +119,15 @@ def by_length(sets: dict[str, engine.Dataset]) -> list[Block]:
         margins = engine.margins(dataset.corpus, queries, weighting, ranks=(10,)).rows
         needed = engine.recall_dimensions(dataset.corpus, queries, weighting, dimensions=sizes, target=0.95)
         rows += [
-            (name, weighting, f"{row.least}–{row.most}", row.documents, f"{row.median:.4f}", one.dimension or "more")
-            for row, one in zip(margins, needed, strict=True)
+            (
+                name,
+                weighting,
+                f"{row.least}–{row.most}",
+                row.documents,
+                f"{row.median:.4f}",
+                needed_row.dimension or "more",
+            )
+            for row, needed_row in zip(margins, needed, strict=True)
         ]
     head = ("set", "vectors", "words", "documents", "median 10th smallest margin", "smallest k for recall@10 of .95")
     return [
@@ -159,35 +166,39 @@ def picture(measured: dict[str, PairErrors]) -> go.Figure:
     titles = ("The smallest k that keeps 95 % of pairs", "Pairs turned round: measured, and the bound (dashed)")
     chart = make_subplots(1, 2, subplot_titles=titles, horizontal_spacing=0.1)
 
-    def draw_line(points: Iterable[tuple[float, float]], place: dict, name: str | None = None, **line: object) -> None:
+    def draw_line(points: Iterable[tuple[float, float]], panel: dict, name: str | None = None, **line: object) -> None:
         x, y = np.reshape(list(points), (-1, 2)).T
-        chart.add_scatter(x=x, y=y, mode="lines", line=line, name=name, showlegend=name is not None, **place)
+        chart.add_scatter(x=x, y=y, mode="lines", line=line, name=name, showlegend=name is not None, **panel)
 
-    for name, one in measured.items():
-        rows = [row for row in one.bins if row.dimension]
+    for name, result in measured.items():
+        rows = [row for row in result.bins if row.dimension]
         chart.add_scatter(
             x=[row.inverse for row in rows],
             y=[row.dimension for row in rows],
             mode="markers",
-            name=f"{name}, R² = {one.line.r2:.3f}",
+            name=f"{name}, R² = {result.line.r2:.3f}",
             marker={"color": COLOURS[name], "size": 9},
-            **LEFT,
+            **LEFT_PANEL,
         )
         ends = (0, max(row.inverse for row in rows))
-        draw_line([(x, one.line.slope * x + one.line.intercept) for x in ends], LEFT, color=COLOURS[name], width=1)
-    name, one = next(iter(measured.items()))
-    most = max(row.inverse for other in measured.values() for row in other.bins)
-    bound = [(0, 0), (most, one.slope * most)]
-    draw_line(bound, LEFT, f"bound: {one.slope:.2f} x", color="#555555", dash="dash", width=1)
-    for shade, bin_ in zip(("#08306B", "#2171B5", "#6BAED6", "#9ECAE1"), SHOWN, strict=True):
-        cells = [c for c in one.cells if c.bin == bin_]
-        errors = f"{name}, ε {one.bins[bin_].least:.3f}–{one.bins[bin_].most:.3f}"
-        draw_line([(c.k, c.error) for c in cells if c.error > 0], RIGHT, errors, color=shade)
-        draw_line([(c.k, c.bound) for c in cells if 1e-5 < c.bound < 1], RIGHT, color=shade, dash="dash", width=1)
-    chart.update_xaxes(title="x = (ε²/2 − ε³/3)⁻¹", **LEFT)
-    chart.update_yaxes(title="k", range=[0, 1.15 * DIMENSIONS[-1]], **LEFT)
-    chart.update_xaxes(title="k", type="log", dtick="D2", **RIGHT)
-    chart.update_yaxes(title="share of pairs", type="log", range=[-5, 0.05], dtick=1, exponentformat="power", **RIGHT)
+        draw_line(
+            [(x, result.line.slope * x + result.line.intercept) for x in ends], LEFT_PANEL, color=COLOURS[name], width=1
+        )
+    name, result = next(iter(measured.items()))
+    max_inverse = max(row.inverse for any_result in measured.values() for row in any_result.bins)
+    bound = [(0, 0), (max_inverse, result.slope * max_inverse)]
+    draw_line(bound, LEFT_PANEL, f"bound: {result.slope:.2f} x", color="#555555", dash="dash", width=1)
+    for shade, bin_ in zip(("#08306B", "#2171B5", "#6BAED6", "#9ECAE1"), SHOWN_BIN_NUMBERS, strict=True):
+        cells = [c for c in result.cells if c.bin == bin_]
+        errors = f"{name}, ε {result.bins[bin_].least:.3f}–{result.bins[bin_].most:.3f}"
+        draw_line([(c.k, c.error) for c in cells if c.error > 0], RIGHT_PANEL, errors, color=shade)
+        draw_line([(c.k, c.bound) for c in cells if 1e-5 < c.bound < 1], RIGHT_PANEL, color=shade, dash="dash", width=1)
+    chart.update_xaxes(title="x = (ε²/2 − ε³/3)⁻¹", **LEFT_PANEL)
+    chart.update_yaxes(title="k", range=[0, 1.15 * DIMENSIONS[-1]], **LEFT_PANEL)
+    chart.update_xaxes(title="k", type="log", dtick="D2", **RIGHT_PANEL)
+    chart.update_yaxes(
+        title="share of pairs", type="log", range=[-5, 0.05], dtick=1, exponentformat="power", **RIGHT_PANEL
+    )
     return chart.update_layout(**WHITE_SHEET, legend={"orientation": "h", "y": -0.15}, margin={"b": 120})
 
 

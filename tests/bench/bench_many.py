@@ -11,7 +11,7 @@ import statistics
 from pathlib import Path
 
 import numpy as np
-from harness import Judged, arguments, machine, points_of, table, timed, write_page
+from harness import Judged, machine, parse_arguments, points_of, table, time_call, write_page
 
 import engine
 from engine.data.encoders import count_truncated
@@ -29,9 +29,9 @@ def milliseconds(scorers: dict[str, object], space: engine.Space, batch: object,
     """Median time of one query by scorer."""
     spent: dict[str, list[float]] = {name: [] for name in scorers}
     for run in range(runs):
-        one = batch.block(run % len(batch), run % len(batch) + 1)
+        query = batch.block(run % len(batch), run % len(batch) + 1)
         for name, scorer in scorers.items():
-            spent[name].append(1e3 * timed(scorer.score, space, one)[0])
+            spent[name].append(1e3 * time_call(scorer.score, space, query)[0])
     return {name: statistics.median(times[1:]) for name, times in spent.items()}
 
 
@@ -39,7 +39,9 @@ def rows(name: str, overlap: float, resamples: int) -> tuple[list[tuple], str]:
     """The set's rows of the table, and what there is to know of the set."""
     judged = Judged(Path(DATA) / name)
     data, space = judged.data, judged.space
-    qrels = engine.Qrels({query: grades for own in data.qrels.values() for query, grades in own.grades.items()})
+    qrels = engine.Qrels(
+        {query: grades for split_qrels in data.qrels.values() for query, grades in split_qrels.grades.items()}
+    )
     queries = engine.embed(data.queries.only(qrels.grades), device="cpu")
     scorers = {"one vector (dense)": engine.make("dense")}
     for length in LENGTHS:
@@ -47,17 +49,19 @@ def rows(name: str, overlap: float, resamples: int) -> tuple[list[tuple], str]:
     decoders = [engine.Decoder(engine.make("top_k"), scorer) for scorer in scorers.values()]
     measured = dict(zip(scorers, points_of(decoders, space, queries, qrels, 10, METRICS), strict=True))
     times = milliseconds(scorers, space, query_batch(space, queries), 101)
-    base, *others = scorers
+    base, *other_scorers = scorers
     values = {label: [measured[label].values[metric] for metric in METRICS] for label in scorers}
-    p = [compute_sign_flip_p_values(np.subtract(values[other], values[base]).T, resamples, 0) for other in others]
+    p = [
+        compute_sign_flip_p_values(np.subtract(values[rival], values[base]).T, resamples, 0) for rival in other_scorers
+    ]
     tests = iter(correct_holm(np.concatenate(p)))
     lines = []
     for label, scorer in scorers.items():
         index = None if label == base else scorer.index(space)
         per, size = (index.per_document, index.bytes) if index else (1.0, space.vectors.numel() * 4)
         cells = [f"{measured[label].mean[m]:.4f}" + (f" (p = {next(tests):.3f})" if index else "") for m in METRICS]
-        most = int(index.counts.max()) if index else 1
-        lines.append((name, label, *cells, f"{per:.2f} ×", most, f"{size / 1e6:.1f}", f"{times[label]:.2f}"))
+        max_count = int(index.counts.max()) if index else 1
+        lines.append((name, label, *cells, f"{per:.2f} ×", max_count, f"{size / 1e6:.1f}", f"{times[label]:.2f}"))
     words = sorted(len(text.split()) for text in data.corpus.passages)
     about = (
         f"{name}: {len(space):,} documents of {statistics.fmean(words):.0f} words on average (median "
@@ -69,15 +73,15 @@ def rows(name: str, overlap: float, resamples: int) -> tuple[list[tuple], str]:
 
 
 def main() -> None:
-    given = arguments(__doc__, overlap=0.25, resamples=10_000)
-    parts = [rows(name, given.overlap, given.resamples) for name in SETS]
+    args = parse_arguments(__doc__, overlap=0.25, resamples=10_000)
+    parts = [rows(name, args.overlap, args.resamples) for name in SETS]
     head = ("set", "vectors", "Recall@10", "nDCG@10", "MRR@10", "m", "most m", "MB", "ms a query")
     write_page(
-        given,
+        args,
         "many-vectors",
         "Many vectors a document against one",
         f"{machine(('torch',))}; the bundled encoder.",
-        f"A document scores as the best of its passages: windows of so many words, each repeating {given.overlap:.0%} "
+        f"A document scores as the best of its passages: windows of so many words, each repeating {args.overlap:.0%} "
         "of the one before, its document's title before each. m: vectors a document on average, and so how many times "
         "the memory of one vector each. p: paired randomisation test against one vector, Holm over a set's nine. "
         "Times are medians beside other work on the machine: compare them with one another.",

@@ -25,10 +25,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from harness import arguments, machine, memory, stopwatch, table, write_page
+from harness import machine, memory, parse_arguments, stopwatch, table, write_page
 
 from engine.paths import home
-from support.browser import DRAWN, Server, chromium, idle, open_page
+from support.browser import LISTS_DRAWN, Server, chromium, idle, open_page
 
 D, CLUSTERS, NOISE, BLOCK = 384, 1000, 0.7, 20_000
 EVERY = 0.02
@@ -135,18 +135,18 @@ class Run:
         """Take in what the process says, to its end."""
         assert process.stdout is not None
         for text in process.stdout:
-            said = json.loads(text)
-            if "one" in said:
-                self.passes.append(said["one"])
-            elif "ready" in said:
+            message = json.loads(text)
+            if "one" in message:
+                self.passes.append(message["one"])
+            elif "ready" in message:
                 self.base = memory("RssAnon", process.pid)
-            elif "began" in said:
-                self.began, self.phase = time.monotonic(), said["began"]
-            elif "ended" in said:
+            elif "began" in message:
+                self.began, self.phase = time.monotonic(), message["began"]
+            elif "ended" in message:
                 self.see(process.pid, self.phase)
-                self.phase, self.seconds[said["ended"]] = "", said["seconds"]
+                self.phase, self.seconds[message["ended"]] = "", message["seconds"]
             else:
-                self.found.append(said["found"])
+                self.found.append(message["found"])
 
     def see(self, process: int, phase: str) -> None:
         """Look at its memory."""
@@ -156,12 +156,12 @@ class Run:
         """Seconds, passes and memory of a phase."""
         if phase not in self.peaks:
             return ["–", "–", "–"]
-        seconds, more = (cap, "> ") if phase == self.over else (self.seconds.get(phase, np.nan), "")
+        seconds, prefix = (cap, "> ") if phase == self.over else (self.seconds.get(phase, np.nan), "")
         passes = seconds / float(np.median(self.passes))
-        return [f"{more}{seconds:.2f} s", f"{more}{passes:.1f}", f"{self.peaks[phase] / 1e6:,.0f} MB"]
+        return [f"{prefix}{seconds:.2f} s", f"{prefix}{passes:.1f}", f"{self.peaks[phase] / 1e6:,.0f} MB"]
 
 
-def measured(path: Path, name: str, params: dict[str, float], cap: float) -> Run:
+def measure_run(path: Path, name: str, params: dict[str, float], cap: float) -> Run:
     """A run of the child, which is stopped once a phase lasts longer than the cap."""
     command = [sys.executable, "-c", CHILD, str(path), name, json.dumps(params), str(K)]
     run, started = Run(), time.monotonic()
@@ -186,19 +186,19 @@ def measured(path: Path, name: str, params: dict[str, float], cap: float) -> Run
 
 def environment(path: Path) -> dict[str, str]:
     """The bench's own, with a cache that is deleted with the file, and this checkout."""
-    own = {"FRONTIER_HOME": str(path.parent / "home"), "PYTHONPATH": os.pathsep.join(sys.path)}
+    variables = {"FRONTIER_HOME": str(path.parent / "home"), "PYTHONPATH": os.pathsep.join(sys.path)}
     # One thread, those of the tokenizer too.
-    return {**os.environ, **own, "TOKENIZERS_PARALLELISM": "false"}
+    return {**os.environ, **variables, "TOKENIZERS_PARALLELISM": "false"}
 
 
 def make(folder: Path, n: int) -> Path:
     """A file of n unit rows around 1,000 centres, with ids; beside it the same as a data set with short texts."""
     rng = np.random.default_rng(0)
     centres = rng.standard_normal((CLUSTERS, D), dtype=np.float32)
-    path, whole = folder / "vectors.npy", folder / "whole"
-    whole.mkdir()
+    path, corpus_folder = folder / "vectors.npy", folder / "whole"
+    corpus_folder.mkdir()
     out = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=(n, D))
-    with (folder / "vectors.ids.txt").open("w") as ids, (whole / "corpus.jsonl").open("w") as corpus:
+    with (folder / "vectors.ids.txt").open("w") as ids, (corpus_folder / "corpus.jsonl").open("w") as corpus:
         for start in range(0, n, BLOCK):
             cluster = rng.integers(0, CLUSTERS, min(BLOCK, n - start))
             rows = centres[cluster] + NOISE * rng.standard_normal((len(cluster), D), dtype=np.float32)
@@ -208,9 +208,9 @@ def make(folder: Path, n: int) -> Path:
                 corpus.write(json.dumps({"_id": f"d{row}", "title": "", "text": f"Text {row} on {centre}."}) + "\n")
     out.flush()
     for name in (path.name, "vectors.ids.txt"):
-        os.link(folder / name, whole / name)
+        os.link(folder / name, corpus_folder / name)
     (folder / "alone").mkdir()
-    os.link(whole / "corpus.jsonl", folder / "alone" / "corpus.jsonl")
+    os.link(corpus_folder / "corpus.jsonl", folder / "alone" / "corpus.jsonl")
     table_of_words(folder / "encoder")
     return path
 
@@ -229,51 +229,51 @@ def table_of_words(folder: Path) -> None:
 
 
 def page_over(path: Path) -> tuple[list[list[str]], str]:
-    """Rows of what a visitor of the page waits for, in the order they are done, and where it ended if not well."""
+    """Time the steps of a page's visitor, in order; return the rows and the error that ended them, if any."""
     rows: list[list[str]] = []
     started, peak = time.monotonic(), 0
     server = Server(path.parent / "home", "--corpus", str(path.parent / "whole"))
     over = threading.Event()
 
-    def watch() -> None:
+    def record_memory() -> None:
         nonlocal peak
         while not over.wait(EVERY):
             peak = max(peak, memory("RssAnon", server.process.pid))
 
-    def done(what: str) -> None:
+    def add_row(step: str) -> None:
         nonlocal started, peak
-        rows.append([what, f"{time.monotonic() - started:.1f} s", f"{peak / 1e6:,.0f} MB"])
+        rows.append([step, f"{time.monotonic() - started:.1f} s", f"{peak / 1e6:,.0f} MB"])
         started, peak = time.monotonic(), 0
 
-    watcher = threading.Thread(target=watch)
+    watcher = threading.Thread(target=record_memory)
     watcher.start()
     wait = 1000 * PATIENCE
     try:
         with chromium() as [browser]:
             page = open_page(browser, f"{server.url}/?v=1&corpus={path.parent / 'whole'}&decoders=top_k,mmr,nnn")
-            page.wait_for_function(DRAWN, timeout=wait)
-            done("from the start to the first sets")
+            page.wait_for_function(LISTS_DRAWN, timeout=wait)
+            add_row("from the start to the first sets")
             for turn, row in enumerate((12345, 54321), 1):
-                before = page.evaluate("frontier.shown.query")
+                old_value = page.evaluate("frontier.shown.query")
                 page.locator("input[aria-label='Document id']").fill(f"d{row}")
                 started = time.monotonic()
                 page.locator("input[aria-label='Document id']").press("Enter")
                 page.wait_for_function(
-                    "before => frontier.shown && frontier.shown.query !== before", arg=before, timeout=wait
+                    "before => frontier.shown && frontier.shown.query !== before", arg=old_value, timeout=wait
                 )
-                page.wait_for_function(DRAWN, timeout=wait)
-                done(f"another document as the query, {turn}")
+                page.wait_for_function(LISTS_DRAWN, timeout=wait)
+                add_row(f"another document as the query, {turn}")
             idle(page)
             for label in ("MMR λ", "NNN λ₁"):
                 thumb = page.get_by_role("slider", name=label).first
                 title = label.split()[0]
                 value = f"frontier.shown?.decoders.find(own => own.title.startsWith('{title}')).sliders[0].value"
-                before = page.evaluate(value)
+                old_value = page.evaluate(value)
                 thumb.focus()
                 started = time.monotonic()
                 thumb.press("ArrowLeft")
-                page.wait_for_function(f"before => ![undefined, before].includes({value})", arg=before, timeout=wait)
-                done(f"{label} one step on, to the server's answer")
+                page.wait_for_function(f"before => ![undefined, before].includes({value})", arg=old_value, timeout=wait)
+                add_row(f"{label} one step on, to the server's answer")
         ended = ""
     except Exception as error:
         ended = f"- page: {error}"
@@ -286,9 +286,9 @@ def page_over(path: Path) -> tuple[list[list[str]], str]:
 
 
 def page(
-    given: argparse.Namespace,
+    args: argparse.Namespace,
     size: int,
-    kept: int,
+    cache_bytes: int,
     loads: list[float],
     runs: Sequence[tuple[Step, Run]],
     seen: Sequence[list[str]],
@@ -297,7 +297,7 @@ def page(
     """Write what was measured so far."""
     every = [each for _, run in runs for each in run.passes]
     steps = [
-        [f"{label}{phase}", *run.cells(phase, given.cap)]
+        [f"{label}{phase}", *run.cells(phase, args.cap)]
         for (name, _, label), run in runs
         if name in READING
         for phase in run.peaks
@@ -305,49 +305,49 @@ def page(
     chosen = [
         [
             f"{name}({', '.join(f'{v:g}' for v in params.values())}){label}",
-            *(cell for turn in ("first", "second") for cell in run.cells(turn, given.cap)),
+            *(cell for turn in ("first", "second") for cell in run.cells(turn, args.cap)),
         ]
         for (name, params, label), run in runs
         if name not in READING
     ]
     failed = [f"- {step[0]}: {run.error}" for step, run in runs if run.error] + [ended] * bool(ended)
     write_page(
-        given,
+        args,
         "million",
         "A million vectors in a file",
-        f"{given.n:,} × {D} float32 unit rows around {CLUSTERS:,} centres, {size / 1e6:,.0f} MB, mapped; k = {K}. "
+        f"{args.n:,} × {D} float32 unit rows around {CLUSTERS:,} centres, {size / 1e6:,.0f} MB, mapped; k = {K}. "
         f"{machine(('torch', 'numpy', 'numba'))}. The machine was shared: load average {loads[0]:.1f} at the start, "
         f"{max(loads):.1f} at most, {loads[-1]:.1f} at the end. A pass took {np.median(every):.3f} s "
         f"({min(every):.3f} to {max(every):.3f}); a row counts in the median of its own process. Memory is anonymous, "
-        f"at its peak, above what the process had before it opened the file. Cap: {given.cap:g} s a query or step; "
+        f"at its peak, above what the process had before it opened the file. Cap: {args.cap:g} s a query or step; "
         "after one that hit it (>) nothing more is asked.",
         table(["step", "time", "passes", "memory"], steps, "lrrr"),
         table(["decoder", "first query", "passes", "memory", "second query", "passes", "memory"], chosen, "lrrrrrr"),
-        f"The first query of nnn makes 8-bit codes of the vectors, {kept / 1e6:,.0f} MB in the cache, once a file; "
-        "a later process checks and maps them.",
+        f"The first query of nnn makes 8-bit codes of the vectors, {cache_bytes / 1e6:,.0f} MB in the cache, once a "
+        "file; a later process checks and maps them.",
         table(["page over texts and vectors: top_k, mmr, nnn", "time", "server's memory"], seen, "lrr"),
         *([["Failed:", "", *failed]] if failed else []),
     )
 
 
 def main() -> None:
-    given = arguments(__doc__, n=1_000_000, cap=120.0)
+    args = parse_arguments(__doc__, n=1_000_000, cap=120.0)
     say, loads, runs = stopwatch(), [os.getloadavg()[0]], []
     with tempfile.TemporaryDirectory() as folder:
         if (home() / "code").is_dir():  # compiled for this machine already
             shutil.copytree(home() / "code", Path(folder) / "home" / "code")
-        path = make(Path(folder), given.n)
+        path = make(Path(folder), args.n)
         say("made the file")
         for step in STEPS:
-            cap = PATIENCE if step[0] == "embed" else given.cap
-            runs.append((step, measured(path, *step[:2], cap)))
+            cap = PATIENCE if step[0] == "embed" else args.cap
+            runs.append((step, measure_run(path, *step[:2], cap)))
             loads.append(os.getloadavg()[0])
             say(f"{step[0]}: {runs[-1][1]}")
-            kept = sum(file.stat().st_size for file in (path.parent / "home" / "codes").glob("*"))
-            page(given, path.stat().st_size, kept, loads, runs, [], "")
+            cache_bytes = sum(file.stat().st_size for file in (path.parent / "home" / "codes").glob("*"))
+            page(args, path.stat().st_size, cache_bytes, loads, runs, [], "")
         seen, ended = page_over(path)
         say(f"page: {seen} {ended}")
-        page(given, path.stat().st_size, kept, loads, runs, seen, ended)
+        page(args, path.stat().st_size, cache_bytes, loads, runs, seen, ended)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from harness import arguments, machine, space_of, table, timed, write_page
+from harness import machine, parse_arguments, space_of, table, time_call, write_page
 
 import engine
 from engine import orag
@@ -42,10 +42,10 @@ ROWS = {
 
 
 def main() -> None:
-    given = arguments(__doc__, sizes=[500, 10_000, 100_000])
-    columns = [_measure(size, size == min(given.sizes)) for size in given.sizes]
+    args = parse_arguments(__doc__, sizes=[500, 10_000, 100_000])
+    columns = [_measure(size, size == min(args.sizes)) for size in args.sizes]
     write_page(
-        given,
+        args,
         "orag-speed",
         "Feedback",
         f"Made-up unit vectors, d = {DIMENSION}, preset default, {EVENTS:,} outcomes of 300 questions; "
@@ -53,7 +53,7 @@ def main() -> None:
         "for: a chosen-mode event at most 20 µs beyond score and disk, whatever the number of documents; a replay of "
         "3,000 at most 50 ms; an undo at most 1 ms.",
         table(
-            ("", *(f"{size:,} documents" for size in given.sizes)),
+            ("", *(f"{size:,} documents" for size in args.sizes)),
             (
                 (label, *(f"{column[key]:,.{digits}f}" if key in column else "" for column in columns))
                 for key, (label, digits) in ROWS.items()
@@ -69,84 +69,87 @@ def _measure(size: int, modes: bool) -> dict[str, float]:
     vectors, points = (rng.standard_normal((n, DIMENSION)).astype(np.float32) for n in (size, 300))
     vectors, points = (rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (vectors, points))
     space = space_of(vectors, EncoderRef("made", "00" * 32, "float32"))
-    start, micro = _micro(orag.session, space)
+    start, micro = _time_call(orag.session, space)
     figures = {"start": 1e-3 * micro}
     queries = [start.resolve_query(row) for row in points]
     gc.collect()
     gc.freeze()
 
     # Scores between the steps, as in life, and none, as "beyond the score" has it.
-    mixed, drawn, asks, steps = start, [], [], []
+    mixed, draws, asks, steps = start, [], [], []
     for turn in range(EVENTS):
-        draw, took = _micro(orag.ask, mixed, queries[turn % 300])
+        draw, took = _time_call(orag.ask, mixed, queries[turn % 300])
         asks.append(took)
-        drawn.append(draw)
-        mixed, took = _micro(_step, mixed, draw, turn)
+        draws.append(draw)
+        mixed, took = _time_call(_step, mixed, draw, turn)
         steps.append(took)
     figures["ask"], figures["between"] = np.median(asks), np.median(steps)
     after, steps = start, []
-    for turn, draw in enumerate(drawn):
-        after, took = _micro(_step, after, draw, turn)
+    for turn, draw in enumerate(draws):
+        after, took = _time_call(_step, after, draw, turn)
         steps.append(took)
     figures["step"], figures["step95"] = np.median(steps), np.quantile(steps, 0.95)
     events = after.events[:REPLAYED]
-    figures["replay"] = 1e-3 * min(_micro(orag.replay, start, events)[1] for _ in range(5))
+    figures["replay"] = 1e-3 * min(_time_call(orag.replay, start, events)[1] for _ in range(5))
     if orag.replay(start, events).exact.tobytes() != after.exact.tobytes():
         raise SystemExit("the replay is another session")
-    left, undone, clicks = after, [], []
+    undone_session, undone, clicks = after, [], []
     for event in events[::10]:
-        left, took = _micro(orag.undo, left, event.id)
+        undone_session, took = _time_call(orag.undo, undone_session, event.id)
         undone.append(took)
-        left, took = _micro(lambda left: orag.feed(left, orag.right_one(left, queries[0], range(10), 4)), left)
+        undone_session, took = _time_call(
+            lambda undone_session: orag.feed(undone_session, orag.right_one(undone_session, queries[0], range(10), 4)),
+            undone_session,
+        )
         clicks.append(took)
     figures["undo"], figures["click"] = np.median(undone), np.median(clicks)
-    figures |= _log(after, queries) | _shown(after, queries[0])
+    figures |= _log(after, queries) | _time_shown(after, queries[0])
     if modes:
         full = orag.session(space, mode="full", temperature=start.temperature)
         for name, now in (("full", full), ("paper", orag.session(space, "paper"))):
             steps = []
             for turn in range(200):
-                now, took = _micro(_step, now, orag.ask(now, queries[turn]), turn)
+                now, took = _time_call(_step, now, orag.ask(now, queries[turn]), turn)
                 steps.append(took)
             figures[name] = np.mean(steps)
-            figures[f"{name} undo"] = 1e-3 * np.median([_micro(orag.undo, now, e.id)[1] for e in now.events[::20]])
+            figures[f"{name} undo"] = 1e-3 * np.median([_time_call(orag.undo, now, e.id)[1] for e in now.events[::20]])
     gc.unfreeze()
     return figures
 
 
 def _log(session: orag.Session, queries: list[orag.Query]) -> dict[str, float]:
-    """µs for a line in a log: in all, and without waiting for the disk."""
+    """Time a line in a log in µs: in all, and without waiting for the disk."""
     with tempfile.TemporaryDirectory() as folder:
         orag.save(orag.at(session, 0), Path(folder) / "log.sqlite")
         log = orag.Log(Path(folder) / "log.sqlite", session.space)
 
-        def fed(count: int, who: str) -> float:
+        def time_votes(count: int, who: str) -> float:
             took = []
             for turn in range(count):
                 event = orag.thumb(log.session, queries[turn], turn, person=f"{who} {turn}")
-                took.append(_micro(log.feed, event)[1])
+                took.append(_time_call(log.feed, event)[1])
             return float(np.median(took))
 
-        line, real = fed(200, "a"), os.fsync
+        line, real = time_votes(200, "a"), os.fsync
         os.fsync = lambda handle: None
         try:
-            return {"line": line, "unsynced": fed(200, "b")}
+            return {"line": line, "unsynced": time_votes(200, "b")}
         finally:
             os.fsync = real
 
 
-def _shown(session: orag.Session, query: orag.Query) -> dict[str, float]:
+def _time_shown(session: orag.Session, query: orag.Query) -> dict[str, float]:
     """ms from a thumb to the new list: the step, the vectors, their digest and norms, and the list."""
     top = engine.Decoder(engine.make("top_k"))
-    one = engine.Embeddings(("q",), torch.from_numpy(query.vector.copy()).unsqueeze(0))
+    vector = engine.Embeddings(("q",), torch.from_numpy(query.vector.copy()).unsqueeze(0))
 
-    def shown() -> object:
+    def show_new_list() -> object:
         after = orag.feed(session, orag.thumb(session, query, 3, up=False))
         embeddings = after.embeddings()
         embeddings.digest  # noqa: B018
-        return engine.decode(top, engine.Space(session.space.corpus, embeddings, "cpu"), one, k=10)
+        return engine.decode(top, engine.Space(session.space.corpus, embeddings, "cpu"), vector, k=10)
 
-    return {"shown": 1e-3 * float(np.median([_micro(shown)[1] for _ in range(7)]))}
+    return {"shown": 1e-3 * float(np.median([_time_call(show_new_list)[1] for _ in range(7)]))}
 
 
 def _step(session: orag.Session, draw: orag.Draw, turn: int) -> orag.Session:
@@ -154,9 +157,9 @@ def _step(session: orag.Session, draw: orag.Draw, turn: int) -> orag.Session:
     return orag.feed(session, orag.outcome(session, draw, turn % 3 == 0))
 
 
-def _micro(call: Callable[..., Any], *args: Any) -> tuple[Any, float]:
-    """What a call returns, and the µs that it took."""
-    seconds, result = timed(call, *args)
+def _time_call(call: Callable[..., Any], *args: Any) -> tuple[Any, float]:
+    """Return the result of a call and the µs that it took."""
+    seconds, result = time_call(call, *args)
     return result, 1e6 * seconds
 
 

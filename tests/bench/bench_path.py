@@ -13,13 +13,13 @@ from functools import partial
 
 import numpy as np
 import torch
-from harness import arguments, machine, ms, space_of, table, timed, verdict, write_page
+from harness import machine, ms, parse_arguments, space_of, table, time_call, verdict, write_page
 from selector_data import clustered
 
 import engine
 
 K, QUERIES, RANDOM = 10, 4, 10_000
-BESIDE = (0.0, 1e-15, -1e-15, 1e-13, -1e-13, 1e-10)
+OFFSETS = (0.0, 1e-15, -1e-15, 1e-13, -1e-13, 1e-10)
 SELECTORS = {"mmr": {}, "dpp": {}, "ssd": {}, "max_sum": {"polish": False}, "facility_location": {}}
 PROMISED = {("numpy-api", name): 2.0 for name in SELECTORS} | {("numpy-api", "facility_location"): 5.0}
 """Milliseconds a query over all λ."""
@@ -45,20 +45,20 @@ def decoder(name, value):
 
 def cpu_seconds(call, runs):
     """Median over some calls of this process's CPU time, which others on the machine do not lengthen."""
-    return statistics.median(timed(call, clock=time.process_time)[0] for _ in range(runs))
+    return statistics.median(time_call(call, clock=time.process_time)[0] for _ in range(runs))
 
 
 def timing(space, queries, name, interval):
     """Medians over the queries: rankings, seconds of a path, and seconds of a call at λ spread over the interval."""
-    found, paths, calls, runs = [], [], [], 1 if len(space) == 100_000 else 5
+    rows, paths, calls, runs = [], [], [], 1 if len(space) == 100_000 else 5
     for i in range(len(queries)):
         query = queries.take([i])
         find = partial(engine.path, name, space, query, K, interval, **SELECTORS[name])
-        found.append(len(find()[0]))
+        rows.append(len(find()[0]))
         paths.append(cpu_seconds(find, runs))
         for value in np.linspace(*interval, 11)[1:-1:2].tolist():
             calls.append(cpu_seconds(partial(engine.decode, decoder(name, value), space, query, K), runs))
-    return statistics.median(found), statistics.median(paths), statistics.median(calls)
+    return statistics.median(rows), statistics.median(paths), statistics.median(calls)
 
 
 def parted(space, queries, name):
@@ -67,7 +67,7 @@ def parted(space, queries, name):
     for i in range(len(queries)):
         query = queries.take([i])
         path = engine.path(name, space, query, K, **SELECTORS[name])[0]
-        values = np.concatenate([source.random(RANDOM // len(queries)), *(path.breakpoints + x for x in BESIDE)])
+        values = np.concatenate([source.random(RANDOM // len(queries)), *(path.breakpoints + x for x in OFFSETS)])
         for value in values.clip(0, 1).tolist():
             same = torch.equal(path.at(value).index, engine.decode(decoder(name, value), space, query, K).index)
             wrong, looked = wrong + (not same), looked + 1
@@ -75,31 +75,33 @@ def parted(space, queries, name):
 
 
 def main():
-    given = arguments(__doc__, large=False)
+    args = parse_arguments(__doc__, large=False)
     corpus = engine.load_dataset("numpy-api").corpus
     demo = engine.Space(corpus, engine.embed(corpus, device="cpu"), "cpu")
     sets = {"numpy-api": (demo, noisy_documents(demo))}
-    for n in (10_000, 100_000) if given.large else (10_000,):
+    for n in (10_000, 100_000) if args.large else (10_000,):
         data = clustered(n, 384)
         sets[f"clustered, {n:,}"] = space_of(data.vectors), embeddings(data.queries[:QUERIES])
     rows, failed = [], False
-    for place, (space, queries) in sets.items():
+    for set_name, (space, queries) in sets.items():
         for interval in ((0.0, 1.0), (0.5, 1.0)) if len(space) < 100_000 else ((0.5, 1.0),):
             for name in SELECTORS:
                 count, path, call = timing(space, queries, name, interval)
-                limit, met = PROMISED.get((place, name)) if interval[0] == 0 else None, None
+                limit, met = PROMISED.get((set_name, name)) if interval[0] == 0 else None, None
                 if limit is not None:
                     met = 1e3 * path <= limit
                 elif len(space) == 10_000 and (name == "mmr" or (interval[0] > 0 and name in ("dpp", "ssd"))):
                     met = path <= TIMES * call
                 failed |= met is False
                 part = f"{interval[0]:g} to {interval[1]:g}"
-                rows.append((place, name, part, f"{count:g}", ms(path), ms(call), f"{path / call:.1f}", verdict(met)))
+                rows.append(
+                    (set_name, name, part, f"{count:g}", ms(path), ms(call), f"{path / call:.1f}", verdict(met))
+                )
                 print(rows[-1], flush=True)
     checked = {name: parted(*sets["numpy-api"], name) for name in SELECTORS}
     failed |= any(wrong for wrong, _ in checked.values())
     write_page(
-        given,
+        args,
         "path",
         "Every λ at once",
         machine(("numpy", "torch", "numba")) + ".",

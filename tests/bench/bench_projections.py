@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from harness import Block, Judged, Say, arguments, join_blocks, machine, stopwatch, table
+from harness import Block, Judged, Say, join_blocks, machine, parse_arguments, stopwatch, table
 
 import engine
 from engine.evaluation.statistics import RESAMPLES, bootstrap_intervals
@@ -65,10 +65,10 @@ LESS = ("less PCA", "less dense, then PCA")
 class Projected(Judged):
     """One set, and what a system is worth on its test queries."""
 
-    def __init__(self, name: str, given: argparse.Namespace, say: Say) -> None:
-        self.name, self.plan, self.work, self.say = name, SETS[name], given.work, say
-        super().__init__(given.data / self.plan.folder, self.plan.qrels)
-        self.test, self.d = self.asked("test"), self.space.embeddings.dimension
+    def __init__(self, name: str, args: argparse.Namespace, say: Say) -> None:
+        self.name, self.plan, self.work, self.say = name, SETS[name], args.work, say
+        super().__init__(args.data / self.plan.folder, self.plan.qrels)
+        self.test, self.d = self.select_queries("test"), self.space.embeddings.dimension
 
     def train(self, method: str, seed: int, start: engine.Space | None = None, **params) -> Trained:
         params["epochs"] = self.plan.epochs
@@ -99,35 +99,35 @@ class Projected(Judged):
     def rows(self, seed: int) -> Iterator[tuple[str, int, float, np.ndarray]]:
         """System, dimensions, vectors a document, worth."""
         top = engine.make("top_k")
-        plain = engine.Decoder(top)
-        yield "encoder", self.d, 1, self.worth(self.space, plain)
+        baseline = engine.Decoder(top)
+        yield "encoder", self.d, 1, self.worth(self.space, baseline)
         dense = self.dense(seed)
-        yield "dense", self.d, 1, self.worth(dense.space, plain)
+        yield "dense", self.d, 1, self.worth(dense.space, baseline)
         for k in self.plan.sizes:
             cut = [engine.make("truncated", dimension=k, method=method) for method in ("first", "pca")]
             first, pca = (engine.Decoder(top, scorer) for scorer in cut)
             yield "first k", k, 1, self.worth(self.space, first)
-            yield "random projection", k, 1, self.worth(self.randomly(k, seed), plain)
+            yield "random projection", k, 1, self.worth(self.randomly(k, seed), baseline)
             yield "PCA", k, 1, self.worth(self.space, pca)
             yield "dense, then PCA", k, 1, self.worth(dense.space, pca)
-            one = self.train("dual_encoder", seed, dimension=k)
-            yield "DE-k", k, 1, self.worth(one.space, one.decoder)
+            trained = self.train("dual_encoder", seed, dimension=k)
+            yield "DE-k", k, 1, self.worth(trained.space, trained.decoder)
             yield "DE-k over dense", k, 1, self.learnt("dual_encoder", seed, dense.space, dimension=k)
             varied = k == 64 and self.plan.varied
             if varied:
-                yield from self.variants(k, seed, one)
+                yield from self.variants(k, seed, trained)
             for m in COUNTS if varied else (4,):
                 yield "ME-k", k, m, self.learnt("multi_vector", seed, dimension=k, vectors=m)
 
-    def variants(self, k: int, seed: int, one: Trained) -> Iterator[tuple[str, int, float, np.ndarray]]:
-        """DE-k, which is `one`, on passages, by its negatives, and four times as wide."""
+    def variants(self, k: int, seed: int, trained: Trained) -> Iterator[tuple[str, int, float, np.ndarray]]:
+        """DE-k, which is `trained`, on passages, by its negatives, and four times as wide."""
         if self.name == LONG:
             scorer = engine.make("max_sim", length=100)
             passages = engine.Decoder(engine.make("top_k"), scorer)
             per_document = round(scorer.index(self.space).per_document, 2)
             yield "encoder, passages", self.d, per_document, self.worth(self.space, passages)
-            yield "DE-k, passages", k, per_document, self.worth(one.space, passages)
-        yield "4 uniform, 4 hard", 0, 0, self.worth(one.space, one.decoder)
+            yield "DE-k, passages", k, per_document, self.worth(trained.space, passages)
+        yield "4 uniform, 4 hard", 0, 0, self.worth(trained.space, trained.decoder)
         for name, params in NEGATIVES.items():
             if params:
                 yield name, 0, 0, self.learnt("dual_encoder", seed, dimension=k, **params)
@@ -157,19 +157,25 @@ def measure(judged: Projected) -> dict:
             cube.setdefault(tuple(system), []).append(worth)
     mean = {system: np.mean(values, axis=0) for system, values in cube.items()}
     systems = {}
-    for (label, k, m), own in mean.items():
+    for (label, k, m), system_values in mean.items():
         base = {"PCA": ("PCA", k, 1), "dense": ("dense, then PCA", k, 1), "encoder": ("encoder", judged.d, 1)}
         base |= {"DE": ("DE-k", k, 1), "same size": ("DE-k", int(k * m), 1), "drawn": ("4 uniform, 4 hard", 0, 0)}
         against = {}
-        for what, other in base.items():
-            if other in mean and other != (label, k, m):
-                gap = own - mean[other]
-                against[what] = (
+        for baseline_name, baseline_values in base.items():
+            if baseline_values in mean and baseline_values != (label, k, m):
+                gap = system_values - mean[baseline_values]
+                against[baseline_name] = (
                     np.column_stack([gap.mean(0), *bootstrap_intervals(gap, RESAMPLES.default, 0)]).round(6).tolist()
                 )
-        figures = {"label": label, "k": k, "m": float(m), "mean": own.mean(0).round(6).tolist(), "against": against}
+        figures = {
+            "label": label,
+            "k": k,
+            "m": float(m),
+            "mean": system_values.mean(0).round(6).tolist(),
+            "against": against,
+        }
         systems[f"{label}|{k}|{m}"] = figures
-    counts = {split: len(own) for split, own in judged.data.qrels.items()}
+    counts = {split: len(system_values) for split, system_values in judged.data.qrels.items()}
     return {
         "machine": machine(PACKAGES),
         "date": datetime.date.today().isoformat(),
@@ -184,7 +190,7 @@ def measure(judged: Projected) -> dict:
 
 def report(figures: dict[str, dict]) -> str:
     """The page as Markdown."""
-    head = ["", "k", "m", "Recall@10", "nDCG@10", *(f"{of}: Recall@10" for of in LESS), "less PCA: nDCG@10"]
+    head = ["", "k", "m", "Recall@10", "nDCG@10", *(f"{method}: Recall@10" for method in LESS), "less PCA: nDCG@10"]
     blocks: list[Block] = ["# Projections to fewer dimensions, learnt and not", HOW]
     for name, measured in figures.items():
         systems = measured["systems"]
@@ -202,20 +208,22 @@ def report(figures: dict[str, dict]) -> str:
             f"learn from, {dev:,} of dev, {test:,} of test; {measured['seeds']} seed{'s' * (measured['seeds'] > 1)}, "
             f"at most {measured['epochs']} epochs.",
             table(head, rows, "lr"),
-            *(_varied(systems) if SETS[name].varied else []),
-            _verdict(systems, measured["d"], SETS[name].sizes),
+            *(_report_variants(systems) if SETS[name].varied else []),
+            _conclude(systems, measured["d"], SETS[name].sizes),
         ]
     return join_blocks(blocks)
 
 
-def _varied(systems: dict) -> list[Block]:
+def _report_variants(systems: dict) -> list[Block]:
     """By m, and by the negatives."""
     counts = []
     for m in COUNTS:
         s = systems[f"ME-k|64|{m}"]
-        counts.append((m, *_means(s), *(_gap(s["against"], what, 0) if m > 1 else "" for what in ("DE", "same size"))))
-    drawn = ((label, systems[f"{label}|0|0"]) for label in NEGATIVES)
-    negatives = ((label, *_means(s), _gap(s["against"], "drawn", 0)) for label, s in drawn)
+        counts.append(
+            (m, *_means(s), *(_gap(s["against"], comparison, 0) if m > 1 else "" for comparison in ("DE", "same size")))
+        )
+    variants = ((label, systems[f"{label}|0|0"]) for label in NEGATIVES)
+    negatives = ((label, *_means(s), _gap(s["against"], "drawn", 0)) for label, s in variants)
     head = ("m", "Recall@10", "nDCG@10", "Recall@10 less DE-64's", "Recall@10 less that of DE-k, k = 64m")
     return [
         "ME-64 by the number of vectors, beside DE-k:",
@@ -225,33 +233,33 @@ def _varied(systems: dict) -> list[Block]:
     ]
 
 
-def _verdict(systems: dict, d: int, sizes: tuple[int, ...]) -> list[str]:
-    """What can be told, whichever way it came out."""
+def _conclude(systems: dict, d: int, sizes: tuple[int, ...]) -> list[str]:
+    """Summarise the comparisons in sentences."""
     lines = []
     for k in sizes:
         pairs = (("PCA", "PCA"), ("encoder", f"the encoder's {d}"), ("dense", "dense, then PCA"), ("DE", f"DE-{k}"))
         for label, m in (("DE-k", 1), ("ME-k", 4)):
             against = systems[f"{label}|{k}|{m}"]["against"]
-            parts = [_compare(against[what][0], of) for what, of in pairs if what in against]
+            parts = [_compare(against[comparison][0], method) for comparison, method in pairs if comparison in against]
             lines.append(f"- {label.replace('k', str(k))}, Recall@10: {'; '.join(parts)}.")
     return lines
 
 
-def _compare(gap: list[float], of: str) -> str:
+def _compare(gap: list[float], method: str) -> str:
     mean, low, high = gap
     if low <= 0 <= high:
-        return f"no difference from {of} can be told"
-    return f"{'above' if mean > 0 else 'below'} {of} by {abs(100 * mean):.1f}"
+        return f"no difference from {method} can be told"
+    return f"{'above' if mean > 0 else 'below'} {method} by {abs(100 * mean):.1f}"
 
 
 def _means(system: dict) -> list[str]:
     return [f"{100 * value:.1f}" for value in system["mean"]]
 
 
-def _gap(against: dict, what: str, metric: int) -> str:
-    if what not in against:
+def _gap(against: dict, comparison: str, metric: int) -> str:
+    if comparison not in against:
         return ""
-    mean, low, high = (100 * value for value in against[what][metric])
+    mean, low, high = (100 * value for value in against[comparison][metric])
     return f"{mean:+.1f} ({low:+.1f} to {high:+.1f})".replace("-", "−")
 
 
@@ -269,18 +277,18 @@ HOW = (
 
 
 def main() -> None:
-    given = arguments(__doc__, data=True, sets=list(SETS), work=Path)
-    raw, say = given.out / "projections.json", stopwatch()
-    for name in given.sets:
-        if not (given.data / SETS[name].folder).is_dir():
+    args = parse_arguments(__doc__, data=True, sets=list(SETS), work=Path)
+    raw, say = args.out / "projections.json", stopwatch()
+    for name in args.sets:
+        if not (args.data / SETS[name].folder).is_dir():
             say(f"{name} is not there")
             continue
         figures = json.loads(raw.read_text(encoding="utf-8")) if raw.is_file() else {}
-        figures |= {name: measure(Projected(name, given, say))}
+        figures |= {name: measure(Projected(name, args, say))}
         figures = {name: figures[name] for name in SETS if name in figures}
-        lines = (f"{json.dumps(name)}: {json.dumps(one, ensure_ascii=False)}" for name, one in figures.items())
+        lines = (f"{json.dumps(name)}: {json.dumps(figure, ensure_ascii=False)}" for name, figure in figures.items())
         raw.write_text("{" + ",\n".join(lines) + "}\n", encoding="utf-8")
-        (given.out / "projections.md").write_text(report(figures), encoding="utf-8")
+        (args.out / "projections.md").write_text(report(figures), encoding="utf-8")
     say("done")
 
 

@@ -14,7 +14,7 @@ from itertools import chain
 
 import numpy as np
 import torch
-from harness import arguments, machine, stopwatch, table, write_page
+from harness import machine, parse_arguments, stopwatch, table, write_page
 from selector_data import HOW, clustered
 
 import engine
@@ -42,134 +42,134 @@ BY_INDEX = [
 ]
 
 
-def exceptions(name, params, answer, whole, rows, queries, ids):
-    """How many proven answers are not what they say."""
+def count_exceptions(name, params, answer, full_ranking, rows, queries, ids):
+    """Count the proven answers that are wrong."""
     wrong = 0
     for q, info in enumerate(answer.info):
         if info["scope"] != "proven":
             continue
-        chosen = [int(one[1:]) for one in info["ids"]]
+        chosen = [int(doc_id[1:]) for doc_id in info["ids"]]
         if "swaps" in info:
-            wrong += improvable(rows, queries[q], chosen, params["relevance_weight"])
+            wrong += is_improvable(rows, queries[q], chosen, params["relevance_weight"])
         else:
-            wrong += list(info["ids"]) != [ids[row] for row in whole.rows(q)]
+            wrong += list(info["ids"]) != [ids[row] for row in full_ranking.rows(q)]
     return wrong
 
 
-def improvable(rows, query, chosen, weight):
-    """Whether a swap with any document betters a set by more than rounding."""
-    own, k = rows[chosen].astype(np.float64), len(chosen)
+def is_improvable(rows, query, chosen, weight):
+    """Return True if a swap with any document improves a set by more than rounding."""
+    chosen_rows, k = rows[chosen].astype(np.float64), len(chosen)
     for i in range(k):
-        field = weight * (k - 1) * query - 2 * (1 - weight) * (own.sum(0) - own[i])
+        field = weight * (k - 1) * query - 2 * (1 - weight) * (chosen_rows.sum(0) - chosen_rows[i])
         gains = rows @ field.astype(np.float32)
         gains[chosen] = -np.inf
-        if gains.max() > float(own[i] @ field) + 1e-5:
+        if gains.max() > float(chosen_rows[i] @ field) + 1e-5:
             return True
     return False
 
 
 def proven_cells(store, space, queries, ids, k, say):
     """A row a decoder of what its exact answers prove, and took."""
-    rows, points, found = space.vectors.numpy(), queries.double().numpy(), []
+    rows, points, cells = space.vectors.numpy(), queries.double().numpy(), []
     for name, params in CELLS:
         decoder = engine.Decoder(engine.make(name, **params))
         started = time.process_time()
         answer = engine.decode(decoder, engine.Reach(store, exact=True), queries, k)
         seconds = (time.process_time() - started) / len(queries)
-        whole = engine.decode(decoder, space, queries, k)
-        told = answer.info
-        proven = sum(info["scope"] == "proven" for info in told)
-        wrong = exceptions(name, params, answer, whole, rows, points, ids)
-        means = [np.mean([info[column] for info in told]) for column in ("trips", "questions", "rows", "open")]
-        most = [max(info[column] for info in told) for column in ("trips", "rows")]
-        found.append((decoder.label, proven, wrong, *means, *most, seconds))
+        full_ranking = engine.decode(decoder, space, queries, k)
+        infos = answer.info
+        proven = sum(info["scope"] == "proven" for info in infos)
+        wrong = count_exceptions(name, params, answer, full_ranking, rows, points, ids)
+        means = [np.mean([info[column] for info in infos]) for column in ("trips", "questions", "rows", "open")]
+        maxima = [max(info[column] for info in infos) for column in ("trips", "rows")]
+        cells.append((decoder.label, proven, wrong, *means, *maxima, seconds))
         say(f"{decoder.label}: {proven} proven, {wrong} wrong, {means[0]:.2f} trips, {means[2]:.0f} rows")
-    return found
+    return cells
 
 
 def index_cells(store, space, queries, ids, k, say):
     """A row a decoder of what an index answers, and what a proof makes of it."""
-    found = []
+    cells = []
     for name, params in BY_INDEX:
         decoder = engine.Decoder(engine.make(name, **params))
-        told, proof = (
+        infos, proof = (
             engine.decode(decoder, engine.Reach(store), queries, k).info,
             engine.Reach(store).prove(decoder, queries, k).info,
         )
-        whole = engine.decode(decoder, space, queries, k)
-        truth = [[ids[row] for row in whole.rows(q)] for q in range(len(queries))]
-        right = sum(list(info["ids"]) == one for info, one in zip(told, truth, strict=True))
-        claimed = sum(info["scope"] == "proven" for info in told)
+        full_ranking = engine.decode(decoder, space, queries, k)
+        truth = [[ids[row] for row in full_ranking.rows(q)] for q in range(len(queries))]
+        right = sum(list(info["ids"]) == full_ids for info, full_ids in zip(infos, truth, strict=True))
+        claimed = sum(info["scope"] == "proven" for info in infos)
         proven = sum(info["scope"] == "proven" for info in proof)
         wrong = sum(
-            info["scope"] == "proven" and "swaps" not in info and list(info["ids"]) != one
-            for info, one in zip(proof, truth, strict=True)
+            info["scope"] == "proven" and "swaps" not in info and list(info["ids"]) != full_ids
+            for info, full_ids in zip(proof, truth, strict=True)
         )
         scans, trips = [info["scans"] for info in proof], np.mean([info["trips"] for info in proof])
-        plans = ", ".join(sorted({info["plan"] for info in told}))
+        plans = ", ".join(sorted({info["plan"] for info in infos}))
         row = (decoder.label, plans, right, claimed, proven, wrong, float(np.mean(scans)), max(scans), trips)
-        found.append(row)
+        cells.append(row)
         say(f"{row}")
-    return found
+    return cells
 
 
 def main():
-    given = arguments(__doc__, n=100_000, queries=64, k=10, memory=False, index=False)
-    say, data = stopwatch(), clustered(given.n, 384)
-    ids = tuple(f"d{row}" for row in range(given.n))
-    space = engine.Space(engine.Corpus(ids, ("",) * given.n), engine.Embeddings(ids, data.vectors))
-    queries, blocks = data.queries[: given.queries], []
-    with Engines(given.out) as engines:
-        if given.memory:
+    args = parse_arguments(__doc__, n=100_000, queries=64, k=10, memory=False, index=False)
+    say, data = stopwatch(), clustered(args.n, 384)
+    ids = tuple(f"d{row}" for row in range(args.n))
+    space = engine.Space(engine.Corpus(ids, ("",) * args.n), engine.Embeddings(ids, data.vectors))
+    queries, blocks = data.queries[: args.queries], []
+    with Engines(args.out) as engines:
+        if args.memory:
             store = ArrayStore(ids, data.vectors.numpy())
         else:
-            engines.pg.table("rows", ids, data.vectors.numpy(), [""] * given.n)
+            engines.pg.table("rows", ids, data.vectors.numpy(), [""] * args.n)
             from engine.data.stores.pgvector import PgVectorStore
             from engine.data.stores.pgvector_rows import PgTable
 
             store = PgVectorStore(engines.pg.access(), PgTable(table="rows", place="place"))
         say("loaded")
-        found = proven_cells(store, space, queries, ids, given.k, say)
-        blocks.append(exact_table(found, given.queries))
-        if given.index and not given.memory:
+        cells = proven_cells(store, space, queries, ids, args.k, say)
+        blocks.append(exact_table(cells, args.queries))
+        if args.index and not args.memory:
             engines.pg.execute("CREATE INDEX ON rows USING hnsw (v vector_ip_ops)")
             say("indexed")
             table_ = PgTable(table="rows", place="place", force_index=True)
             indexed = PgVectorStore(engines.pg.access(), table_)
-            few = queries[:MOST_BY_INDEX]
-            blocks.append(index_table(index_cells(indexed, space, few, ids, given.k, say), len(few)))
-    kind = "an array in memory" if given.memory else "PostgreSQL 18 with pgvector 0.8, HNSW m 16, ef_construction 64"
-    about = f"{given.n:,} rows, {given.queries} queries, k = {given.k}, {kind}. {HOW.split(';')[0]}."
-    name = "reach" if given.memory else "reach-pgvector"
-    write_page(given, name, "Answers from a vector engine", machine(["torch", "numpy"]), about, *chain(*blocks))
+            first_queries = queries[:MOST_BY_INDEX]
+            blocks.append(index_table(index_cells(indexed, space, first_queries, ids, args.k, say), len(first_queries)))
+    kind = "an array in memory" if args.memory else "PostgreSQL 18 with pgvector 0.8, HNSW m 16, ef_construction 64"
+    about = f"{args.n:,} rows, {args.queries} queries, k = {args.k}, {kind}. {HOW.split(';')[0]}."
+    name = "reach" if args.memory else "reach-pgvector"
+    write_page(args, name, "Answers from a vector engine", machine(["torch", "numpy"]), about, *chain(*blocks))
 
 
-def exact_table(found, count):
-    """What exact answers prove."""
+def exact_table(cells, count):
+    """Build the section on exact answers."""
     head = ["decoder", "proven", "exceptions", "trips", "most", "questions", "rows", "most", "picks open", "own CPU ms"]
     rows = [
-        (f"`{label}`", percent(proven / count), wrong, f"{trips:.2f}", top, f"{asked:.1f}", f"{rows:,.0f}", f"{wide:,}",
-         f"{left:.2f}", f"{1000 * seconds:.0f}")
-        for label, proven, wrong, trips, asked, rows, left, top, wide, seconds in found
+        (f"`{label}`", percent(proven / count), wrong, f"{trips:.2f}", top, f"{n_queries:.1f}", f"{rows:,.0f}",
+         f"{wide:,}", f"{n_left:.2f}", f"{1000 * seconds:.0f}")
+        for label, proven, wrong, trips, n_queries, rows, n_left, top, wide, seconds in cells
     ]  # fmt: skip
-    every = [np.mean([row[at] for row in found]) for at in (3, 5)]
-    total = sum(row[1] for row in found) / (count * len(found))
-    wrong = sum(row[2] for row in found)
+    means = [np.mean([row[column] for row in cells]) for column in (3, 5)]
+    total = sum(row[1] for row in cells) / (count * len(cells))
+    wrong = sum(row[2] for row in cells)
     words = (
-        f"Of all answers {percent(total, 1)} are proven, {wrong} of them wrongly; {every[0]:.2f} trips and "
-        f"{every[1]:,.0f} rows in the mean. Exceptions: proven, and not the ids and order that the whole corpus gives; "
+        f"Of all answers {percent(total, 1)} are proven, {wrong} of them wrongly; {means[0]:.2f} trips and "
+        f"{means[1]:,.0f} rows in the mean. Exceptions: proven, and not the ids and order that the whole corpus gives; "
         "of max_sum and frank_wolfe with swaps: a swap with some document betters the set. Rows: documents that came "
         "back, 500 of them the pool that a query begins with. CPU of this process an answer, the engine's not in it."
     )
     return ["## Exact searches", table(head, rows, "lr"), words]
 
 
-def index_table(found, count):
-    """What an index answers, and a proof."""
+def index_table(cells, count):
+    """Build the section on an index's answers and their proofs."""
     head = ["decoder", "plan", "right", "called proven", "proven after Prove", "wrongly", "scans", "most", "trips"]
     rows = [
-        (f"`{label}`", plan, right, claimed, proven, wrong, f"{scans:.2f}", most, f"{trips:.2f}")
-        for label, plan, right, claimed, proven, wrong, scans, most, trips in found
+        (f"`{label}`", plan, right, claimed, proven, wrong, f"{scans:.2f}", max_scans, f"{trips:.2f}")
+        for label, plan, right, claimed, proven, wrong, scans, max_scans, trips in cells
     ]
     words = f"Of {count} queries each; right: the ids and order of the whole corpus, though nothing says so."
     return ["## By an HNSW index at its defaults", table(head, rows, "llr"), words]

@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 import selector_data
 import torch
-from harness import Say, arguments, stopwatch
+from harness import Say, parse_arguments, stopwatch
 from selector_cells import (
     CELL,
     COLUMNS,
@@ -35,7 +35,7 @@ from selector_cells import (
     WEIGHTS,
     Bench,
     Row,
-    measured,
+    measure_cell,
 )  # fmt: skip
 from selector_data import Data
 from selector_extras import GRID_CELL, MEMORY_CELL, grid_rows, memory_rows
@@ -51,8 +51,8 @@ class Book:
     def __init__(self, path: Path, resume: bool) -> None:
         self.path, self.rows = path, []
         if resume and path.is_file():
-            kept = pd.read_csv(path).astype(object).fillna({"note": ""})
-            self.rows: list[Row] = kept.replace({np.nan: None}).to_dict("records")
+            stored = pd.read_csv(path).astype(object).fillna({"note": ""})
+            self.rows: list[Row] = stored.replace({np.nan: None}).to_dict("records")
         # Written anew, so that columns of another version of this file never mix with ours.
         self._write(self.rows, "w")
 
@@ -75,53 +75,53 @@ class Book:
 
 
 def main() -> None:
-    given = arguments(
+    args = parse_arguments(
         __doc__, quick=False, methods=list(METHODS), sizes=SIZES, dims=DIMS, ks=KS, no_real=False, memory=False,
         resume=False, minutes=float("inf"),
     )  # fmt: skip
-    if given.quick:
-        given.sizes, given.dims, given.ks = given.sizes[:2], given.dims[:1], given.ks[:2]
-    say, book = stopwatch(), Book(given.out / "selectors.csv", given.resume or given.memory)
+    if args.quick:
+        args.sizes, args.dims, args.ks = args.sizes[:2], args.dims[:1], args.ks[:2]
+    say, book = stopwatch(), Book(args.out / "selectors.csv", args.resume or args.memory)
     devices = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
-    notes = [] if given.memory else _grid(given, devices, book, say)
-    if "dpp" in given.methods and (given.memory or not given.quick):
-        _memory(given, book, say)
+    notes = [] if args.memory else _grid(args, devices, book, say)
+    if "dpp" in args.methods and (args.memory or not args.quick):
+        _memory(args, book, say)
     print(*notes, sep="\n", file=sys.stderr)
-    (given.out / "selectors.md").write_text(report(book.rows, given.command, devices, notes), encoding="utf-8")
+    (args.out / "selectors.md").write_text(report(book.rows, args.command, devices, notes), encoding="utf-8")
 
 
-def _grid(given: argparse.Namespace, devices: list[str], book: Book, say: Say) -> list[str]:
+def _grid(args: argparse.Namespace, devices: list[str], book: Book, say: Say) -> list[str]:
     """Measure the cells that the book lacks; returns what was left out and why."""
-    notes, deadline, runs = [], time.monotonic() + 60 * given.minutes, 3 if given.quick else RUNS
+    notes, deadline, runs = [], time.monotonic() + 60 * args.minutes, 3 if args.quick else RUNS
     # A function each, as the largest matrices are not held together.
-    sources = {("clustered", n, d): partial(selector_data.clustered, n, d) for n in given.sizes for d in given.dims}
-    real: Data | str = "python-api was left out (--no-real)." if given.no_real else selector_data.real()
+    sources = {("clustered", n, d): partial(selector_data.clustered, n, d) for n in args.sizes for d in args.dims}
+    real: Data | str = "python-api was left out (--no-real)." if args.no_real else selector_data.real()
     if isinstance(real, str):
         notes.append(real)
     else:
         sources[real.name, *real.vectors.shape] = lambda: real
-    if "facility_location" in given.methods and max(given.sizes) > COVER_ROWS:
+    if "facility_location" in args.methods and max(args.sizes) > COVER_ROWS:
         notes.append(f"facility_location is measured up to n = {COVER_ROWS:,}: its ground set is the whole corpus.")
     for (name, n, d), device in product(sorted(sources, key=lambda shape: shape[1] * shape[2]), devices):
         where = (device, name, n, d)
         cells = [
             (k, weight, method)
-            for k, weight, method in _cells(given.methods, n, given.ks)
+            for k, weight, method in _cells(args.methods, n, args.ks)
             if (CELL, *where, k, weight, method) not in book
         ]
-        many = "mmr" in given.methods and (name, n, d) == ("clustered", *GRID_CELL[:2])
-        many &= (GRID, *where, GRID_CELL[2], None, "mmr") not in book
-        if not cells and not many:
+        is_grid = "mmr" in args.methods and (name, n, d) == ("clustered", *GRID_CELL[:2])
+        is_grid &= (GRID, *where, GRID_CELL[2], None, "mmr") not in book
+        if not cells and not is_grid:
             continue
         bench = Bench(sources[name, n, d](), device)
         if (DATA, *where, 0, None, "") not in book:
-            book.add([_description(bench)])
+            book.add([_describe_matrix(bench)])
         for k, weight, method in cells:
             if time.monotonic() > deadline:
-                return [*notes, f"Stopped after {given.minutes:g} minutes; --resume goes on."]
-            book.add(measured(bench, method, k, weight, runs, book.rows))
+                return [*notes, f"Stopped after {args.minutes:g} minutes; --resume goes on."]
+            book.add(measure_cell(bench, method, k, weight, runs, book.rows))
             say(f"{device} {name} n={n} d={d} k={k} {method} {weight or ''}")
-        if many and time.monotonic() < deadline:
+        if is_grid and time.monotonic() < deadline:
             book.add(grid_rows(bench, runs))
             say(f"{device} select_grid")
     return notes
@@ -133,20 +133,20 @@ def _cells(methods: list[str], n: int, ks: list[int]) -> Iterator[tuple[int, flo
             yield from ((k, weight, method) for weight in ((None,) if method in UNWEIGHTED else WEIGHTS))
 
 
-def _description(bench: Bench) -> Row:
-    """What the matrix is like, how fast a product reads it and how fast a plain sum does."""
+def _describe_matrix(bench: Bench) -> Row:
+    """Describe the matrix: mean cosine, and the speeds of a product and of a plain sum over it."""
     inside = "row and nearest row" if bench.data.name == "python-api" else "same cluster"
     note = f"random rows {bench.data.apart:.2f}, {inside} {bench.data.together:.2f}"
     calls = (lambda i: bench.vectors.sum(), bench.one_pass)
-    times = [[bench.timed(call, i)[0] for call in calls for _ in range(2)] for i in range(RUNS + 1)][1:]
+    times = [[bench.time_call(call, i)[0] for call in calls for _ in range(2)] for i in range(RUNS + 1)][1:]
     # The second of two, as a selector's passes follow each other.
     read, one_pass = (statistics.median(pair[second] for pair in times) for second in (1, 3))
     return bench.row(DATA, 0, None, "", who="sum", runs=RUNS, seconds=read, pass_seconds=one_pass, note=note)
 
 
-def _memory(given: argparse.Namespace, book: Book, say: Say) -> None:
+def _memory(args: argparse.Namespace, book: Book, say: Say) -> None:
     n, d, k = MEMORY_CELL
-    if given.resume and (MEMORY, "cpu", "clustered", n, d, k, WEIGHTS[0], "dpp") in book:
+    if args.resume and (MEMORY, "cpu", "clustered", n, d, k, WEIGHTS[0], "dpp") in book:
         return
     say(f"memory of dpp at n = {n}")
     rows = memory_rows(Bench(selector_data.clustered(n, d), "cpu"), WEIGHTS)

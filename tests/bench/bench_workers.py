@@ -30,7 +30,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness import ROOT, arguments, machine, table, write_page
+from harness import ROOT, machine, parse_arguments, table, write_page
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from websockets.asyncio.client import connect
@@ -64,7 +64,7 @@ class Visitor:
     number: int
     every: int  # of so many actions one is a vote, 0 for none
     serial: int = 0
-    told: dict[str, Any] = field(default_factory=dict)  # what its sliders were let go at last
+    slider_state: dict[str, Any] = field(default_factory=dict)  # what its sliders were let go at last
     ids: dict[str, str] = field(default_factory=dict)  # component → its element's id
     page: str = ""  # the page's hash
     fragments: dict[str, str] = field(default_factory=dict)  # component → the fragment that it is drawn in
@@ -77,7 +77,7 @@ class Visitor:
     async def visit(self, ready: asyncio.Barrier, until: asyncio.Future[float], pause: float) -> str:
         """Open the page, act until the clock says so; returns the cookie of the proxy."""
         origin = f"http://{workers.WORKER_HOST}:{PROXY_PORT}"
-        cookie = await asyncio.to_thread(_cookie, f"{origin}{BASE}/")
+        cookie = await asyncio.to_thread(_fetch_cookie, f"{origin}{BASE}/")
         async with connect(
             f"{origin.replace('http', 'ws', 1)}{BASE}/_stcore/stream",
             origin=origin,  # type: ignore[arg-type]
@@ -106,8 +106,8 @@ class Visitor:
         await self._run(socket, moved=value)
         if time.monotonic() <= end:
             self.seconds.append(time.monotonic() - started)
-        shown = next(d for d in self.data[TILES]["decoders"] if d["key"] == METHOD)
-        if next(s for s in shown["sliders"] if s["param"] == PARAM)["value"] != value:
+        tile = next(d for d in self.data[TILES]["decoders"] if d["key"] == METHOD)
+        if next(s for s in tile["sliders"] if s["param"] == PARAM)["value"] != value:
             self.errors["a move that the page does not show"] += 1
 
     async def _vote(self, socket: Any) -> None:
@@ -123,9 +123,9 @@ class Visitor:
         message = BackMsg()
         states = message.rerun_script.widget_states.widgets
         if moved is not None:
-            self.told = {"committed": {"serial": self.serial, "values": {METHOD: {PARAM: moved}}}}
+            self.slider_state = {"committed": {"serial": self.serial, "values": {METHOD: {PARAM: moved}}}}
         # A page sends the state of all that it shows every time.
-        for name, state in ((TILES, self.told), (LISTS, {})):
+        for name, state in ((TILES, self.slider_state), (LISTS, {})):
             if name in self.ids:
                 states.add(id=self.ids[name], json_value=json.dumps(state))
         if voted is not None:
@@ -139,37 +139,37 @@ class Visitor:
         await socket.send(message.SerializeToString())
         try:
             async with asyncio.timeout(PATIENCE):
-                while not self._ended(ForwardMsg.FromString(await socket.recv())):
+                while not self._has_ended(ForwardMsg.FromString(await socket.recv())):
                     pass
         except TimeoutError:
             self.errors["no answer"] += 1
 
-    def _ended(self, told: ForwardMsg) -> bool:
+    def _has_ended(self, message: ForwardMsg) -> bool:
         """Take a message of the page; whether a script run has ended for good."""
-        kind = told.WhichOneof("type")
+        kind = message.WhichOneof("type")
         if kind == "new_session":
-            self.page = told.new_session.page_script_hash
-        if kind == "delta" and told.delta.WhichOneof("type") == "new_element":
-            element = told.delta.new_element
+            self.page = message.new_session.page_script_hash
+        if kind == "delta" and message.delta.WhichOneof("type") == "new_element":
+            element = message.delta.new_element
             if element.WhichOneof("type") == "exception":
                 self.errors[element.exception.message] += 1
             elif element.WhichOneof("type") == "bidi_component":
                 component = element.bidi_component
                 name = component.component_name.rpartition(".")[2]
                 self.ids[name] = component.id
-                self.fragments[name] = told.delta.fragment_id
+                self.fragments[name] = message.delta.fragment_id
                 self.data[name] = json.loads(component.json or component.mixed.json)
         ended = ForwardMsg.ScriptFinishedStatus
         if kind == "script_finished":
-            self.runs[told.script_finished] += 1
-        if kind == "script_finished" and told.script_finished == ended.Value("FINISHED_WITH_COMPILE_ERROR"):
+            self.runs[message.script_finished] += 1
+        if kind == "script_finished" and message.script_finished == ended.Value("FINISHED_WITH_COMPILE_ERROR"):
             self.errors["compile error"] += 1
-        whole, part = map(ended.Value, ("FINISHED_SUCCESSFULLY", "FINISHED_FRAGMENT_RUN_SUCCESSFULLY"))
-        return kind == "script_finished" and told.script_finished in (whole, part)
+        finished, fragment_finished = map(ended.Value, ("FINISHED_SUCCESSFULLY", "FINISHED_FRAGMENT_RUN_SUCCESSFULLY"))
+        return kind == "script_finished" and message.script_finished in (finished, fragment_finished)
 
 
-def _cookie(url: str) -> str:
-    """What the proxy has a new visitor keep."""
+def _fetch_cookie(url: str) -> str:
+    """Fetch the cookie that the proxy sets for a new visitor."""
     with urllib.request.urlopen(url, timeout=PATIENCE) as page:
         cookies = page.headers.get_all("Set-Cookie") or []
     return next(cookie.partition(";")[0] for cookie in cookies if cookie.startswith(workers.WORKER_COOKIE))
@@ -198,8 +198,8 @@ def healthy(port: int) -> bool:
 
 
 @contextmanager
-def served(home: Path, count: int) -> Iterator[tuple[list[int], str]]:
-    """So many workers, loaded: their processes, and the lines for nginx as they were printed."""
+def run_workers(home: Path, count: int) -> Iterator[tuple[list[int], str]]:
+    """Run `count` loaded workers; yield their processes and the printed lines for nginx."""
     log = home.parent / f"printed-{count}"
     flags = ["--no-browser", "--port", str(FIRST_PORT), "--base-path", BASE]
     with log.open("w") as printed:
@@ -215,17 +215,17 @@ def served(home: Path, count: int) -> Iterator[tuple[list[int], str]]:
             time.sleep(0.5)
         file = Path(f"/proc/{process.pid}/task/{process.pid}/children")
         pids = [int(pid) for pid in file.read_text().split()] if count > 1 else [process.pid]
-        found = re.search(r"^# nginx, .*?^}$(?=\n\n# Caddy)", log.read_text(), re.DOTALL | re.MULTILINE)
-        yield pids, found[0] if found else workers.format_nginx(ports, BASE)
+        match = re.search(r"^# nginx, .*?^}$(?=\n\n# Caddy)", log.read_text(), re.DOTALL | re.MULTILINE)
+        yield pids, match[0] if match else workers.format_nginx(ports, BASE)
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(60)
-    if "Traceback" in (said := log.read_text()):
-        raise RuntimeError(said)
+    if "Traceback" in (log_text := log.read_text()):
+        raise RuntimeError(log_text)
 
 
 @contextmanager
-def proxied(folder: Path, lines: str) -> Iterator[None]:
+def run_proxy(folder: Path, lines: str) -> Iterator[None]:
     """An nginx of its own with these lines, of which only the port to listen at is another one."""
     if lines.count("listen 80;") != 1:
         raise RuntimeError(lines)
@@ -259,18 +259,18 @@ def proxied(folder: Path, lines: str) -> Iterator[None]:
 def megabytes(pid: int) -> tuple[float, float]:
     """A process's own anonymous memory, and its share of all (each page divided by those who have it)."""
     lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-    found = {line.split(":")[0]: int(line.split()[1]) / 1000 for line in lines if line.endswith("kB")}
-    return found["Anonymous"], found["Pss"]
+    sizes = {line.split(":")[0]: int(line.split()[1]) / 1000 for line in lines if line.endswith("kB")}
+    return sizes["Anonymous"], sizes["Pss"]
 
 
-def measure(pause: float, every: int, count: int, given: Any) -> tuple[list[str], float]:
+def measure(pause: float, every: int, count: int, args: Any) -> tuple[list[str], float]:
     """A row of the table for so many workers and votes, and its moves a second."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         home = warm_home.copy(folder / "home")
         load = os.getloadavg()[0]
-        with served(home, count) as (pids, lines), proxied(folder / "nginx", lines):
-            visitors = [Visitor(number, every) for number in range(given.visitors)]
+        with run_workers(home, count) as (pids, lines), run_proxy(folder / "nginx", lines):
+            visitors = [Visitor(number, every) for number in range(args.visitors)]
             clocks: list[list[float]] = []
 
             def look(all_of: Sequence[int] = (os.getpid(), *pids)) -> None:
@@ -280,7 +280,7 @@ def measure(pause: float, every: int, count: int, given: Any) -> tuple[list[str]
                 wait_until_quiet(pids)
                 look()
 
-            cookies = asyncio.run(crowd(visitors, given.seconds, pause, begin))
+            cookies = asyncio.run(crowd(visitors, args.seconds, pause, begin))
             look()
             used = [round(b - a) for a, b in zip(*clocks, strict=True)]
             memory = [megabytes(pid) for pid in pids]
@@ -294,13 +294,13 @@ def measure(pause: float, every: int, count: int, given: Any) -> tuple[list[str]
     given_votes = sum(visitor.votes for visitor in visitors)
     runs: Counter[int] = sum((visitor.runs for visitor in visitors), Counter())
     print(f"{count}: errors {dict(errors)}, runs {dict(runs)}, {len(set(cookies))} cookies, {documents} documents")
-    rate = len(seconds) / given.seconds
+    rate = len(seconds) / args.seconds
     row = [
         str(count), f"{pause:g}", f"1 in {every}" if every else "none", f"{load:.1f}", f"{len(seconds):,}",
         f"{rate:.1f}", f"{statistics.median(seconds):.2f}",
         f"{sorted(seconds)[int(0.95 * len(seconds))]:.2f}", str(sum(errors.values())), str(given_votes),
         str(given_votes - logged), " + ".join(map(str, used[1:])), str(used[0]),
-        " + ".join(f"{own:.0f}" for own, _ in memory), " + ".join(f"{pss:.0f}" for _, pss in memory),
+        " + ".join(f"{private_mb:.0f}" for private_mb, _ in memory), " + ".join(f"{pss:.0f}" for _, pss in memory),
     ]  # fmt: skip
     return row, rate
 
@@ -308,9 +308,9 @@ def measure(pause: float, every: int, count: int, given: Any) -> tuple[list[str]
 def wait_until_quiet(pids: Sequence[int]) -> None:
     """Return once servers, which compile their methods at first, compute next to nothing."""
     for _ in range(QUIET_LOOKS):
-        before = sum(map(cpu_seconds, pids))
+        old_seconds = sum(map(cpu_seconds, pids))
         time.sleep(3)
-        if sum(map(cpu_seconds, pids)) - before < 0.3 * len(pids):
+        if sum(map(cpu_seconds, pids)) - old_seconds < 0.3 * len(pids):
             return
     raise RuntimeError("the servers never came to rest")
 
@@ -322,10 +322,10 @@ def cpu_seconds(pid: int) -> float:
 
 
 def main() -> None:
-    given = arguments(__doc__, visitors=20, seconds=40, counts=[1, 2])
+    args = parse_arguments(__doc__, visitors=20, seconds=40, counts=[1, 2])
     os.environ.setdefault("FRONTIER_HOME", str(warm_home.HOME))
     warm_home.make()
-    measured = [[measure(*crowd_of, count, given) for count in given.counts] for crowd_of in CROWDS]
+    measured = [[measure(*crowd_of, count, args) for count in args.counts] for crowd_of in CROWDS]
     version = subprocess.run([NGINX, "-v"], capture_output=True, text=True).stderr.strip().rpartition("/")[2]
     ratios = ", ".join(f"× {part[-1][1] / part[0][1]:.2f}" for part in measured)
     head = (
@@ -333,19 +333,19 @@ def main() -> None:
         "votes acknowledged", "lost", "CPU s of the workers", "CPU s of the visitors", "anonymous MB", "MB by share",
     )  # fmt: skip
     write_page(
-        given,
+        args,
         "workers",
         "Many people: one server process and several",
         f"{machine(('torch', 'streamlit'))}; nginx {version} before both, with the lines that `frontier serve "
         "--workers` prints for so many ports, of which only the port to listen at was changed. The demo, below a "
         "base path. "
-        f"{given.visitors} visitors in one process beside the workers, for {given.seconds} s: each lets go of a slider "
+        f"{args.visitors} visitors in one process beside the workers, for {args.seconds} s: each lets go of a slider "
         f"(λ of mmr), waits for the script run's end, and thinks for the pause, half more or less; "
         "of their actions one in so many is a thumb, after which a visitor sees what everybody's votes make of the "
         "corpus: each vote of anybody then has every answer computed anew. No browser draws anything, and none "
         "asks for what a slider shows while it is dragged.",
         table(head, [row for part in measured for row, _ in part], "r"),
-        f"Moves a second with {given.counts[-1]} workers against {given.counts[0]}, crowd by crowd: {ratios}. Each row "
+        f"Moves a second with {args.counts[-1]} workers against {args.counts[0]}, crowd by crowd: {ratios}. Each row "
         "is one run, begun once the servers had compiled their methods and were at rest. The "
         f"{os.cpu_count()} cores are shared by the workers, nginx, the visitors "
         "and whatever else the load before says. Anonymous memory is each worker's own, "

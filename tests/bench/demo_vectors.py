@@ -47,9 +47,11 @@ def main() -> None:
     source = encoder_model.find_source("bundled")
     names, parts = [], []
     for role in ("document", "query"):
-        own = [text for text, its_role in texts.items() if its_role == role]
-        parts.append(engine.embed(own, dtype=shipped.SHIPPED_ARITHMETIC, device="cpu", role=role, cache=False).vectors)
-        names += [shipped.text_digest(role, source.prompt(role), text) for text in own]
+        role_texts = [text for text, its_role in texts.items() if its_role == role]
+        parts.append(
+            engine.embed(role_texts, dtype=shipped.SHIPPED_ARITHMETIC, device="cpu", role=role, cache=False).vectors
+        )
+        names += [shipped.text_digest(role, source.prompt(role), text) for text in role_texts]
     save_file(
         shipped.pack_vectors(names, torch.cat(parts)), shipped.shipped_file(), {shipped.WEIGHTS_FIELD: source.digest}
     )

@@ -16,9 +16,9 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from itertools import count
 
-from harness import arguments, machine, stopwatch, table, write_page
+from harness import machine, parse_arguments, stopwatch, table, write_page
 
-from support.nnn_fuzz import FAULTS, ROUTES, case, judged
+from support.nnn_fuzz import FAULTS, ROUTES, case, judge_answers
 
 EDGES = (0.0, 1e-30, 1e-14, 1e-10, 1e-6, 1e-3, 2.0)
 HEAD = ("problems", "certified", "bounded", "median bound", "median error", "largest error / bound")
@@ -58,14 +58,14 @@ def ridges(l2: float) -> str:
 
 
 def main() -> None:
-    given = arguments(__doc__, problems=50_000, first=0)
+    args = parse_arguments(__doc__, problems=50_000, first=0)
     by_ridge: dict[str, Tally] = defaultdict(Tally)
     by_route: dict[str, Tally] = defaultdict(Tally)
-    whole, say = Tally(), stopwatch()
-    for seed in count(given.first):
-        one = case(seed)
-        for info, distance, false in judged(one):
-            for tally in (whole, by_ridge[ridges(one.l2)], by_route[one.route]):
+    total, say = Tally(), stopwatch()
+    for seed in count(args.first):
+        instance = case(seed)
+        for info, distance, false in judge_answers(instance):
+            for tally in (total, by_ridge[ridges(instance.l2)], by_route[instance.route]):
                 tally.problems += 1
                 tally.certified += info["certified"]
                 tally.false.update(false)
@@ -73,23 +73,24 @@ def main() -> None:
                     tally.bounds.append(info["bound"])
                     tally.errors.append(distance)
             if false:
-                say(f"seed {seed}, {one.family}, {one.route}, λ₁ = {one.l1:g}, λ₂ = {one.l2:g}: {', '.join(false)}")
-            if whole.problems % EVERY == 0:
-                say(f"{whole.problems:,} problems")
-        if whole.problems >= given.problems:
+                setting = f"λ₁ = {instance.l1:g}, λ₂ = {instance.l2:g}"
+                say(f"seed {seed}, {instance.family}, {instance.route}, {setting}: {', '.join(false)}")
+            if total.problems % EVERY == 0:
+                say(f"{total.problems:,} problems")
+        if total.problems >= args.problems:
             break
     tables = [
-        tallied("λ₂", {ridges(edge): by_ridge[ridges(edge)] for edge in EDGES[:-1]}, whole),
-        tallied("solved by", {route: by_route[route] for route in ROUTES}, whole),
+        format_tallies("λ₂", {ridges(edge): by_ridge[ridges(edge)] for edge in EDGES[:-1]}, total),
+        format_tallies("solved by", {route: by_route[route] for route in ROUTES}, total),
     ]
     title = "How often a certificate of nnn is false"
-    write_page(given, "nnn-bound", title, f"{machine(('torch', 'mpmath'))}.", NOTES, *tables)
+    write_page(args, "nnn-bound", title, f"{machine(('torch', 'mpmath'))}.", NOTES, *tables)
 
 
-def tallied(name: str, parts: dict[str, Tally], whole: Tally) -> list[str]:
+def format_tallies(name: str, parts: dict[str, Tally], total: Tally) -> list[str]:
     """A table with a row for each part, and one for all."""
     head = (name, *HEAD, *(f"false: {fault}" for fault in FAULTS))
-    return table(head, [*((key, *part.cells()) for key, part in parts.items()), ("all", *whole.cells())], "lr")
+    return table(head, [*((key, *part.cells()) for key, part in parts.items()), ("all", *total.cells())], "lr")
 
 
 if __name__ == "__main__":

@@ -48,7 +48,7 @@ class Judged:
     def queries(self) -> engine.Embeddings:
         return engine.embed(self.data.queries, device="cpu")
 
-    def asked(self, split: str) -> engine.Embeddings:
+    def select_queries(self, split: str) -> engine.Embeddings:
         """The queries of a split."""
         return engine.embed(self.data.judged(split), device="cpu")
 
@@ -67,8 +67,8 @@ def one_thread() -> None:
     torch.set_num_threads(1)
 
 
-def arguments(doc: str, data: bool = False, threads: int | None = 1, **flags: Any) -> argparse.Namespace:
-    """What a bench is given: --out, --data where judged sets are needed, flags, and its `command` in words.
+def parse_arguments(doc: str, data: bool = False, threads: int | None = 1, **flags: Any) -> argparse.Namespace:
+    """Parse a bench's arguments: --out, --data if it needs judged sets, flags; and its `command` in words.
 
     doc: the bench's docstring; threads: None leaves the process and its children as many as they take; flags: the
     default by name, whose type a value has; a list takes several values, False none, and a type has the default None.
@@ -87,13 +87,13 @@ def arguments(doc: str, data: bool = False, threads: int | None = 1, **flags: An
             parser.add_argument(flag, type=default)
         else:
             parser.add_argument(flag, type=type(default), default=default)
-    given = parser.parse_args()
-    words = [DATA_FOLDER if data and word == str(given.data) else word for word in sys.argv[1:]]
-    given.command = " ".join(["python", f"tests/bench/{Path(sys.argv[0]).name}", *words])
-    given.out.mkdir(parents=True, exist_ok=True)
+    args = parser.parse_args()
+    words = [DATA_FOLDER if data and word == str(args.data) else word for word in sys.argv[1:]]
+    args.command = " ".join(["python", f"tests/bench/{Path(sys.argv[0]).name}", *words])
+    args.out.mkdir(parents=True, exist_ok=True)
     if threads:
         one_thread()
-    return given
+    return args
 
 
 def machine(packages: Iterable[str]) -> str:
@@ -107,7 +107,9 @@ def machine(packages: Iterable[str]) -> str:
     return f"{cpu}, {os.cpu_count()} cores, one thread used{gpu}; Python {platform.python_version()}, {versions}"
 
 
-def timed(call: Callable[..., Any], *args: Any, clock: Callable[[], float] = time.perf_counter) -> tuple[float, Any]:
+def time_call(
+    call: Callable[..., Any], *args: Any, clock: Callable[[], float] = time.perf_counter
+) -> tuple[float, Any]:
     """Seconds of a call, and its result."""
     started = clock()
     result = call(*args)
@@ -154,7 +156,7 @@ def memory(name: str, process: int | str = "self") -> int:
 
 
 def run_json(*command: Any) -> Any:
-    """What another Python process prints on its last line, as JSON."""
+    """Run another Python process and return its last line, parsed as JSON."""
     process = subprocess.run([sys.executable, *map(str, command)], check=True, capture_output=True, text=True)
     return json.loads(process.stdout.splitlines()[-1])
 
@@ -190,10 +192,10 @@ def join_blocks(blocks: Iterable[Block]) -> str:
     return "\n\n".join(block if isinstance(block, str) else "\n".join(block) for block in blocks) + "\n"
 
 
-def write_page(given: argparse.Namespace, name: str, title: str, *blocks: Block) -> None:
+def write_page(args: argparse.Namespace, name: str, title: str, *blocks: Block) -> None:
     """Write a page of Markdown that begins with its title and the bench's command, and print it."""
-    page = join_blocks([f"# {title}", f"`{given.command}`", *blocks])
-    (given.out / f"{name}.md").write_text(page, encoding="utf-8")
+    page = join_blocks([f"# {title}", f"`{args.command}`", *blocks])
+    (args.out / f"{name}.md").write_text(page, encoding="utf-8")
     print(page, flush=True)
 
 

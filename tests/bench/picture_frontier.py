@@ -13,7 +13,7 @@ WEIGHTS = (1.0, 0.95, 0.9, 0.85, 0.8, 0.75, 0.7, 0.65, 0.6, 0.55, 0.5)
 K = 10
 
 
-def measured() -> dict[str, list]:
+def measure_points() -> dict[str, list]:
     """The point of every setting, by method."""
     one_thread()
     data = engine.load_dataset("numpy-api")
@@ -22,8 +22,8 @@ def measured() -> dict[str, list]:
         "top_k": [engine.make("top_k")],
         "mmr": [engine.make("mmr", relevance_weight=weight) for weight in WEIGHTS],
     }
-    asked = (space, queries, data.qrels["test"], K, ("recall", "ilad"), "test")
-    return {name: points_of(list(map(engine.Decoder, own)), *asked) for name, own in stages.items()}
+    data_args = (space, queries, data.qrels["test"], K, ("recall", "ilad"), "test")
+    return {name: points_of(list(map(engine.Decoder, stage_list)), *data_args) for name, stage_list in stages.items()}
 
 
 def figure(points: dict[str, list], dark: bool) -> go.Figure:
@@ -31,14 +31,14 @@ def figure(points: dict[str, list], dark: bool) -> go.Figure:
     ink, grid = ("#E6E6E6", "#333333") if dark else ("#222222", "#E3E3E3")
     chart = go.Figure()
     for name, settings in points.items():
-        style, many = method_style(name), len(settings) > 1
-        told = {0, len(settings) // 2, len(settings) - 1} if many else ()
+        style, has_settings = method_style(name), len(settings) > 1
+        labelled = {0, len(settings) // 2, len(settings) - 1} if has_settings else ()
         chart.add_scatter(
             x=[p.mean["ilad"] for p in settings],
             y=[p.mean["recall"] for p in settings],
-            text=[f"λ = {WEIGHTS[i]:g}" if i in told else "" for i in range(len(settings))],
+            text=[f"λ = {WEIGHTS[i]:g}" if i in labelled else "" for i in range(len(settings))],
             textposition=["top right"] * (len(settings) - 1) + ["top center"],
-            mode="lines+markers+text" if many else "markers",
+            mode="lines+markers+text" if has_settings else "markers",
             name=engine.methods()[name].title,
             line={"color": style.colour(dark), "width": 2},
             marker={"color": style.colour(dark), "symbol": style.symbol, "size": 11},
@@ -59,7 +59,7 @@ def figure(points: dict[str, list], dark: bool) -> go.Figure:
 
 
 def main() -> None:
-    points = measured()
+    points = measure_points()
     for point in (point for settings in points.values() for point in settings):
         print(f"{point.label}  ILAD@{K} {point.mean['ilad']:.4f}  Recall@{K} {point.mean['recall']:.4f}")
     for scheme in ("light", "dark"):

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-from harness import arguments
+from harness import parse_arguments
 from PIL import Image
 
 from support import warm_home
@@ -23,7 +23,7 @@ FRAMES, PAUSE, WIDTH = 64, 80, 1080
 COLOURS = 160
 
 
-def opened(browser, url: str, scheme: str, height: int = 900):
+def open_explore(browser, url: str, scheme: str, height: int = 900):
     page = browser.new_context(viewport={"width": 1440, "height": height}, color_scheme=scheme).new_page()
     page.goto(url)
     page.locator(".tile canvas").first.wait_for(timeout=WAIT)
@@ -34,29 +34,29 @@ def opened(browser, url: str, scheme: str, height: int = 900):
 
 def recording(browser, url: str, file: Path) -> None:
     """A drag of MMR's λ from 0.98 to 0.3 and back a little, as an animated GIF."""
-    page = opened(browser, url + ADDRESS, "light", 760)
+    page = open_explore(browser, url + ADDRESS, "light", 760)
     box = page.get_by_role("slider", name="MMR λ", exact=True).bounding_box()
     frames = []
 
-    def at(share: float) -> tuple[float, float]:
+    def point_at(share: float) -> tuple[float, float]:
         return box["x"] + 8 + (box["width"] - 16) * share, box["y"] + box["height"] / 2
 
-    page.mouse.move(*at(0.98))
+    page.mouse.move(*point_at(0.98))
     page.mouse.down()
     for step in range(FRAMES):
         share = step / (FRAMES - 1)
-        page.mouse.move(*at(0.98 - 0.68 * min(1, share / 0.7) + 0.4 * max(0, share - 0.7) / 0.3))
+        page.mouse.move(*point_at(0.98 - 0.68 * min(1, share / 0.7) + 0.4 * max(0, share - 0.7) / 0.3))
         page.wait_for_timeout(40)
         frames.append(Image.open(io.BytesIO(page.screenshot())).convert("RGB"))
     page.mouse.up()
     small = [frame.resize((WIDTH, WIDTH * frame.height // frame.width), Image.Resampling.LANCZOS) for frame in frames]
     palette = small[FRAMES // 2].quantize(COLOURS)
-    shown = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in small]
-    shown[0].save(file, save_all=True, append_images=shown[1:], duration=PAUSE, loop=0, optimize=True)
+    quantised = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in small]
+    quantised[0].save(file, save_all=True, append_images=quantised[1:], duration=PAUSE, loop=0, optimize=True)
     print(f"{file}: {file.stat().st_size / 1e6:.1f} MB")
 
 
-def scrubbed(page) -> None:
+def scrub_slider(page) -> None:
     """The verdict of a query in place of the corpus's, as after a first move."""
     slider = page.get_by_role("slider", name="MMR λ", exact=True)
     slider.press("ArrowLeft")
@@ -66,7 +66,7 @@ def scrubbed(page) -> None:
 
 
 def on_map(page) -> None:
-    scrubbed(page)
+    scrub_slider(page)
     view(page, "Map")
     page.get_by_text("t-SNE, perplexity").wait_for(timeout=WAIT)
     page.wait_for_timeout(5000)
@@ -84,21 +84,23 @@ def tradeoff(page) -> None:
     page.wait_for_timeout(5000)
 
 
-PICTURES: dict[str, Callable] = {"explore": scrubbed, "map": on_map, "tradeoff": tradeoff}
+PICTURES: dict[str, Callable] = {"explore": scrub_slider, "map": on_map, "tradeoff": tradeoff}
 
 
 def main() -> None:
-    given = arguments(__doc__, only=["all"])
-    shown = PICTURES if given.only == ["all"] else {name: PICTURES[name] for name in given.only if name in PICTURES}
-    folder = Path(given.out or "assets")
+    args = parse_arguments(__doc__, only=["all"])
+    chosen_pictures = (
+        PICTURES if args.only == ["all"] else {name: PICTURES[name] for name in args.only if name in PICTURES}
+    )
+    folder = Path(args.out or "assets")
     with (
         tempfile.TemporaryDirectory() as home,
         closing(Server(warm_home.copy(Path(home) / "home"))) as server,
         chromium() as (browser,),
     ):
-        for name, show in shown.items():
+        for name, show in chosen_pictures.items():
             for scheme in ("light", "dark"):
-                page = opened(browser, server.url + ADDRESS, scheme)
+                page = open_explore(browser, server.url + ADDRESS, scheme)
                 show(page)
                 idle(page)
                 page.screenshot(path=folder / f"{name}-{scheme}.png")

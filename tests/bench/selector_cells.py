@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import peers
 import torch
-from harness import summary, timed
+from harness import summary, time_call
 from selector_data import Data
 from torch import Tensor
 
@@ -90,17 +90,17 @@ class Bench:
     def one_pass(self, i: int) -> Tensor:
         return self.vectors @ self.queries[i]
 
-    def timed(self, call: Call, i: int) -> tuple[float, Any]:
+    def time_call(self, call: Call, i: int) -> tuple[float, Any]:
         """Seconds of call(i), the device's queue empty before and after, and what it answers."""
         synchronize = torch.cuda.synchronize if self.device == "cuda" else int
         synchronize()
 
-        def answered() -> Any:
+        def call_and_wait() -> Any:
             answer = call(i)
             synchronize()
             return answer
 
-        return timed(answered)
+        return time_call(call_and_wait)
 
     def contestants(self, method: str, k: int, weight: float | None) -> Iterator[Contestant]:
         """Ours first, then the peers that this method has on this device."""
@@ -112,7 +112,7 @@ class Bench:
         def ours(who: str, **more: Any) -> Contestant:
             return Contestant(who, lambda i: engine.select(method, rows, points[i], k=k, **params, **more).index[0])
 
-        def plain(who: str, peer: Callable[..., Tensor]) -> Contestant:
+        def make_contestant(who: str, peer: Callable[..., Tensor]) -> Contestant:
             return Contestant(who, lambda i: peer(rows, points[i], k, w))
 
         yield ours(OURS)
@@ -120,12 +120,12 @@ class Bench:
             case "top_k":
                 yield from self._search(k)
             case "mmr":
-                yield plain(GREEDY, greedy_mmr)
+                yield make_contestant(GREEDY, greedy_mmr)
             case "dpp":
-                yield plain(GREEDY, greedy_dpp)
+                yield make_contestant(GREEDY, greedy_dpp)
             case "frank_wolfe":
                 yield ours(PAPER, loading=1.0, polish=False)
-                yield plain(REFERENCE, peers.reference_frank_wolfe)
+                yield make_contestant(REFERENCE, peers.reference_frank_wolfe)
             case "nnn":
                 eigenvalue = self.matrix.spectral_norm_squared
                 yield Contestant("plain torch FISTA-50", lambda i: peers.plain_fista(rows, points[i], k, eigenvalue))
@@ -163,7 +163,7 @@ class Bench:
             yield Contestant("faiss IndexFlatIP", lambda i: index.search(self.points[:BATCH], k)[1], BATCH)
 
 
-def measured(bench: Bench, method: str, k: int, weight: float | None, runs: int, past: Iterable[Row]) -> list[Row]:
+def measure_cell(bench: Bench, method: str, k: int, weight: float | None, runs: int, past: Iterable[Row]) -> list[Row]:
     """One cell: every contestant in turn, round after round, so that a busy moment burdens all alike.
 
     Round i asks query i. past: rows so far; a peer that took over a minute in a cell no larger is not called.
@@ -171,11 +171,11 @@ def measured(bench: Bench, method: str, k: int, weight: float | None, runs: int,
     cell, passes = bench.row(CELL, k, weight, method), []
     seats = list(bench.contestants(method, k, weight))
     engine.methods("selector")[method].cls.warm()
-    bench.timed(bench.one_pass, 0)
+    bench.time_call(bench.one_pass, 0)
     for seat in seats:
-        seat.absent = seat.absent or _too_slow(seat, cell, past)
+        seat.absent = seat.absent or _find_reason_to_skip(seat, cell, past)
         if not seat.absent:
-            seconds, answer = bench.timed(seat.call, 0)
+            seconds, answer = bench.time_call(seat.call, 0)
             seat.most = runs if seconds <= LONG else 3 if seconds <= TOO_LONG else 1
             # The first call is not counted, unless it is so long that nothing in it is warm-up.
             if seconds > LONG:
@@ -184,14 +184,14 @@ def measured(bench: Bench, method: str, k: int, weight: float | None, runs: int,
         # Nobody always follows the same one, whose traces in the caches it would inherit.
         for seat in np.roll(np.array(seats, dtype=object), -i):
             if len(seat.times) < seat.most and i not in seat.picks:
-                seat.keep(i, *bench.timed(seat.call, i))
+                seat.keep(i, *bench.time_call(seat.call, i))
             # The second of two, as a selector's passes follow each other: the first may find the caches cold.
-            passes.append([bench.timed(bench.one_pass, i)[0] for _ in range(2)][1])
+            passes.append([bench.time_call(bench.one_pass, i)[0] for _ in range(2)][1])
     return [cell | _result(bench, seat, seats[0].picks, weight, statistics.median(passes)) for seat in seats]
 
 
-def _too_slow(seat: Contestant, cell: Row, past: Iterable[Row]) -> str:
-    """Why a peer is not called again, if that is so."""
+def _find_reason_to_skip(seat: Contestant, cell: Row, past: Iterable[Row]) -> str:
+    """Return the reason not to call a peer again, or an empty string."""
     for row in past if not seat.who.startswith("engine") else ():
         alike = all(row[key] == cell[key] for key in ("part", "device", "data", "method"))
         smaller = all(row[key] <= cell[key] for key in ("n", "d", "k"))
@@ -215,5 +215,7 @@ def _result(bench: Bench, seat: Contestant, ours: dict[int, list[int]], weight: 
                 return peers.objective(bench.vectors, bench.queries[i], picks, weight)
 
             pairs = [(value(i, ours[i]), value(i, seat.picks[i])) for i in shared]
-            result["objective"] = statistics.mean(mine >= other - 1e-9 * abs(other) for mine, other in pairs)
+            result["objective"] = statistics.mean(
+                mine >= peer_value - 1e-9 * abs(peer_value) for mine, peer_value in pairs
+            )
     return result

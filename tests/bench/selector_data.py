@@ -47,14 +47,14 @@ def clustered(n: int, d: int, seed: int = 0) -> Data:
     """n rows in about n / 100 clusters."""
     rows, queries, member = latencies.draw_clusters(n, d, QUERIES, seed)
     source = torch.Generator().manual_seed(seed + 1)
-    one, two = torch.randint(n, (2, 4096), generator=source)
-    cosine = (rows[one] * rows[two]).sum(1)
+    first, second = torch.randint(n, (2, 4096), generator=source)
+    cosine = (rows[first] * rows[second]).sum(1)
     order = member.argsort(stable=True)
     # Neighbours in this order share a cluster, but for one pair in a hundred.
     side = torch.randint(n - 1, (4096,), generator=source)
-    left, right = order[side], order[side + 1]
-    inside = (rows[left] * rows[right]).sum(1)[member[left] == member[right]]
-    return Data("clustered", rows, queries, float(cosine[member[one] != member[two]].mean()), float(inside.mean()))
+    start, stop = order[side], order[side + 1]
+    inside = (rows[start] * rows[stop]).sum(1)[member[start] == member[stop]]
+    return Data("clustered", rows, queries, float(cosine[member[first] != member[second]].mean()), float(inside.mean()))
 
 
 def real() -> Data | str:
@@ -62,21 +62,21 @@ def real() -> Data | str:
     stop = threading.Event()
     corpus = engine.load_dataset("python-api").corpus
 
-    def watch(done: int, total: int, label: str) -> None:
+    def report(done: int, total: int, label: str) -> None:
         # Embedding 15,000 documents takes minutes, which no benchmark should spend unasked.
         if label == EMBEDDING:
             stop.set()
 
     try:
-        rows = engine.embed(corpus, device="cpu", progress=watch, stop=stop).vectors
+        rows = engine.embed(corpus, device="cpu", progress=report, stop=stop).vectors
     except engine.Cancelled as error:
         return (
             f"python-api is left out: its vectors are not in the cache ({error}); "
             "`python -m engine.cli embed --corpus python-api --device cpu` puts them there"
         )
-    asked = engine.embed(list(QUESTIONS), device="cpu").vectors
+    question_vectors = engine.embed(list(QUESTIONS), device="cpu").vectors
     source = torch.Generator().manual_seed(0)
-    one, two = torch.randint(len(rows), (2, 4096), generator=source)
-    near = (rows[one[:256]] @ rows.T).scatter_(1, one[:256, None], -1.0).amax(1)
-    queries = asked.repeat(QUERIES // len(asked), 1)
-    return Data("python-api", rows, queries, float((rows[one] * rows[two]).sum(1).mean()), float(near.mean()))
+    first, second = torch.randint(len(rows), (2, 4096), generator=source)
+    near = (rows[first[:256]] @ rows.T).scatter_(1, first[:256, None], -1.0).amax(1)
+    queries = question_vectors.repeat(QUERIES // len(question_vectors), 1)
+    return Data("python-api", rows, queries, float((rows[first] * rows[second]).sum(1).mean()), float(near.mean()))

@@ -40,24 +40,24 @@ def grid_rows(bench: Bench, runs: int) -> list[Row]:
         query, setting = sample[i]
         return engine.select("mmr", bench.vectors, bench.queries[query], k=k, **grid[setting]).index[0]
 
-    bench.timed(single, 0)
-    seconds, answers = bench.timed(at_once, 0)
+    bench.time_call(single, 0)
+    seconds, answers = bench.time_call(at_once, 0)
     runs = min(runs, 3) if seconds > LONG else runs
-    whole, scaled, same, passes = [], [], [], []
+    full_seconds, scaled, same, passes = [], [], [], []
     for part in range(runs):
-        whole.append(bench.timed(at_once, 0)[0])
+        full_seconds.append(bench.time_call(at_once, 0)[0])
         for i in range(part, len(sample), runs):
-            seconds, picks = bench.timed(single, i)
+            seconds, picks = bench.time_call(single, i)
             query, setting = sample[i]
             scaled.append(len(every) * seconds)
             same.append(torch.equal(picks, answers[setting].index[query]))
-            passes.append(bench.timed(bench.one_pass, query)[0])
+            passes.append(bench.time_call(bench.one_pass, query)[0])
     row = bench.row(GRID, k, None, "mmr", queries=len(every), pass_seconds=statistics.median(passes))
     # The mean, as the sum over all settings is wanted and the weights differ in cost.
     mean = {"seconds": statistics.mean(scaled), "same": statistics.mean(same)}
     note = f"{len(sample)} of {len(every)} calls, drawn at random and scaled"
     return [
-        row | {"who": AT_ONCE, "runs": runs} | summary(whole),
+        row | {"who": AT_ONCE, "runs": runs} | summary(full_seconds),
         row | {"who": ONE_BY_ONE, "runs": len(scaled), "note": note} | summary(scaled) | mean,
     ]
 
@@ -90,9 +90,9 @@ def measure_memory(vectors: str, query: str, weight: float, k: int) -> dict[str,
     for columns in (1, 2, 8, 32, 128):
         torch.from_numpy(rows) @ torch.from_numpy(rows[:columns]).T
     forget_peak()
-    before = memory("VmRSS")
+    rss_before = memory("VmRSS")
     info = engine.select("dpp", rows, point, k=k, relevance_weight=weight).info[0]
-    return {"bytes": max(0, memory("VmHWM") - before), "pool": info.get("pool")}
+    return {"bytes": max(0, memory("VmHWM") - rss_before), "pool": info.get("pool")}
 
 
 if __name__ == "__main__":

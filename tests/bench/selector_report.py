@@ -62,9 +62,9 @@ def report(measured: list[Row], command: str, devices: list[str], notes: list[st
     ]
     for device, method in ((device, method) for device in sorted(set(grid.device)) for method in METHODS):
         where = "" if device == "cpu" else f", {device}"
-        for queries, some in grid[(grid.device == device) & (grid.method == method)].groupby("queries"):
-            many = f", {queries} queries a call" if queries > 1 else ""
-            blocks += [f"## {method}{many}{where}", *_one_table(some, device)]
+        for queries, method_rows in grid[(grid.device == device) & (grid.method == method)].groupby("queries"):
+            calls = f", {queries} queries a call" if queries > 1 else ""
+            blocks += [f"## {method}{calls}{where}", *_one_table(method_rows, device)]
     return join_blocks(blocks)
 
 
@@ -81,7 +81,7 @@ METHOD = (
 )
 
 
-def beside(
+def compare_with_peer(
     cells: pd.DataFrame, method: str, who: str | None = None, ours: str = OURS, queries: int = 1
 ) -> pd.DataFrame:
     """Our rows of a method, with the `figure` peer's seconds ÷ ours; who: None for the fastest peer."""
@@ -94,7 +94,7 @@ def beside(
 def _overview(cells: pd.DataFrame) -> list[Block]:
     lines = []
     for method in METHODS:
-        ratios = beside(cells, method).figure
+        ratios = compare_with_peer(cells, method).figure
         if len(ratios):
             lines.append((method, len(ratios), *(f"{r:.2f}" for r in (ratios.min(), ratios.median(), ratios.max()))))
     if not lines:
@@ -119,19 +119,19 @@ def _data(rows: pd.DataFrame) -> list[str]:
 
 
 def _one_table(rows: pd.DataFrame, device: str) -> list[Block]:
-    others = [who for who in rows.who.unique() if who != OURS]
+    peers = [who for who in rows.who.unique() if who != OURS]
     share = ["share of the floor"] if device != "cpu" else []
-    head = ["data", "n", "d", "k", OURS, "passes", *share, *others, "fastest peer ÷ ours"]
+    head = ["data", "n", "d", "k", OURS, "passes", *share, *peers, "fastest peer ÷ ours"]
     lines = []
     for (data, n, d, k), cells in rows.groupby(["data", "n", "d", "k"], sort=False):
         mine = cells[cells.who == OURS]
         peer = cells[~cells.who.str.startswith("engine")].groupby("cell").seconds.min()
         ratios = mine.cell.map(peer) / mine.seconds
         columns = [
-            map(_shown, mine.itertuples()),
+            map(_format_figure, mine.itertuples()),
             ("–" if pd.isna(passes) else f"{passes:.1f}" for passes in mine.passes),
             *([("–" if pd.isna(passes) else f"{1 / passes:.0%}" for passes in mine.passes)] if share else []),
-            *(map(_shown, cells[cells.who == who].itertuples()) for who in others),
+            *(map(_format_figure, cells[cells.who == who].itertuples()) for who in peers),
             ("–" if pd.isna(ratio) else f"{ratio:.2f}" for ratio in ratios),
         ]
         lines.append([data, f"{n:,}", d, k, *map(DOT.join, columns)])
@@ -140,7 +140,7 @@ def _one_table(rows: pd.DataFrame, device: str) -> list[Block]:
     return [table(head, lines), *([f"– {'; '.join(notes)}."] if notes else [])]
 
 
-def _shown(row: Any) -> str:
+def _format_figure(row: Any) -> str:
     if pd.isna(row.seconds):
         return "–"
     too_long = row.seconds > TOO_LONG and not row.who.startswith("engine")
@@ -166,50 +166,55 @@ def verdicts(rows: pd.DataFrame, cells: pd.DataFrame) -> list[Verdict]:
     ]
 
 
-def _bounded(target: str, rows: pd.DataFrame, limit: float, least: bool = True) -> Verdict:
-    """Met where the smallest `figure` reaches the limit; not least: where the largest stays within it."""
+def _check_bound(target: str, rows: pd.DataFrame, limit: float, is_minimum: bool = True) -> Verdict:
+    """Met where the smallest `figure` reaches the limit; not is_minimum: where the largest stays within it."""
     if rows.empty:
         return target, "not measured", verdict(None)
-    worst = rows.loc[rows.figure.idxmin() if least else rows.figure.idxmax()]
-    more = f"; median of {len(rows)} cells {rows.figure.median():.2f}" if len(rows) > 1 else ""
-    met = worst.figure >= limit if least else worst.figure <= limit
-    return target, f"{worst.figure:.2f} × ({place(worst)}){more}", verdict(met)
+    worst = rows.loc[rows.figure.idxmin() if is_minimum else rows.figure.idxmax()]
+    suffix = f"; median of {len(rows)} cells {rows.figure.median():.2f}" if len(rows) > 1 else ""
+    met = worst.figure >= limit if is_minimum else worst.figure <= limit
+    return target, f"{worst.figure:.2f} × ({place(worst)}){suffix}", verdict(met)
 
 
 def _mmr(cells: pd.DataFrame) -> list[Verdict]:
-    rows = beside(cells, "mmr", MMR_PEER).query("data == 'clustered' and n == 100_000 and d == 384 and k == 100")
+    rows = compare_with_peer(cells, "mmr", MMR_PEER).query(
+        "data == 'clustered' and n == 100_000 and d == 384 and k == 100"
+    )
     target = f"mmr, 100,000 × 384, k = 100, weight {{}}: at least {{}} × as fast as {MMR_PEER}"
-    best = beside(cells, "mmr")
+    best = compare_with_peer(cells, "mmr")
     middle = best.figure.median() if len(best) else None
-    shown = "not measured" if middle is None else f"{middle:.2f} × over {len(best)} cells"
+    figure_text = "not measured" if middle is None else f"{middle:.2f} × over {len(best)} cells"
     return [
-        *(_bounded(target.format(w, ratio), rows[rows.weight == w], ratio) for w, ratio in MMR_TARGETS.items()),
-        _bounded("mmr: nowhere under .8 × the fastest peer", best, 0.8),
-        ("mmr: median at least 2 × the fastest peer", shown, verdict(None if middle is None else middle >= 2)),
+        *(_check_bound(target.format(w, ratio), rows[rows.weight == w], ratio) for w, ratio in MMR_TARGETS.items()),
+        _check_bound("mmr: nowhere under .8 × the fastest peer", best, 0.8),
+        ("mmr: median at least 2 × the fastest peer", figure_text, verdict(None if middle is None else middle >= 2)),
     ]
 
 
 def _dpp(cells: pd.DataFrame) -> list[Verdict]:
-    rows = beside(cells, "dpp", GREEDY).query("n == 100_000 and k == 100")
+    rows = compare_with_peer(cells, "dpp", GREEDY).query("n == 100_000 and k == 100")
     name = f"dpp, n = 100,000, k = 100, weight {{}}: at least {{}} × as fast as the {GREEDY}"
     return [
-        _bounded(name.format("0.9", 15), rows[rows.weight == 0.9], 15),
-        _bounded(name.format("0.5 and 0.7", 1), rows[rows.weight != 0.9], 1),
+        _check_bound(name.format("0.9", 15), rows[rows.weight == 0.9], 15),
+        _check_bound(name.format("0.5 and 0.7", 1), rows[rows.weight != 0.9], 1),
     ]
 
 
 def _frank_wolfe(cells: pd.DataFrame) -> list[Verdict]:
-    rows = beside(cells, "frank_wolfe", REFERENCE, PAPER).query("n == 100_000 and k == 100")
+    rows = compare_with_peer(cells, "frank_wolfe", REFERENCE, PAPER).query("n == 100_000 and k == 100")
     time = "frank_wolfe (loading 1, no polish), n = 100,000, k = 100: at most the reference's time"
     shares = cells[(cells.method == "frank_wolfe") & (cells.who == REFERENCE) & cells.objective.notna()]
     target = "frank_wolfe as it comes: objective no lower than the reference's on every query of every cell"
-    shown, met = "not measured", None
+    figure_text, met = "not measured", None
     if len(shares):
         full, worst = int((shares.objective == 1).sum()), shares.loc[shares.objective.idxmin()]
         met = full == len(shares)
-        shown = f"{full} of {len(shares)} cells"
-        shown += "" if met else f"; {worst.objective:.0%} of the queries in {place(worst)}"
-    return [_bounded(time, rows.assign(figure=1 / rows.figure), 1, least=False), (target, shown, verdict(met))]
+        figure_text = f"{full} of {len(shares)} cells"
+        figure_text += "" if met else f"; {worst.objective:.0%} of the queries in {place(worst)}"
+    return [
+        _check_bound(time, rows.assign(figure=1 / rows.figure), 1, is_minimum=False),
+        (target, figure_text, verdict(met)),
+    ]
 
 
 def _vrsd(cells: pd.DataFrame) -> list[Verdict]:
@@ -217,19 +222,25 @@ def _vrsd(cells: pd.DataFrame) -> list[Verdict]:
     rows = rows.assign(figure=rows.passes / (rows.k - 1))
     target = "vrsd{}: at most 1.3 × (k − 1) passes"
     if rows.empty:
-        return [_bounded(target.format(""), rows, 1.3, least=False)]
-    return [_bounded(target.format(f", n = {n:,}"), some, 1.3, least=False) for n, some in rows.groupby("n")]
+        return [_check_bound(target.format(""), rows, 1.3, is_minimum=False)]
+    return [
+        _check_bound(target.format(f", n = {n:,}"), size_rows, 1.3, is_minimum=False)
+        for n, size_rows in rows.groupby("n")
+    ]
 
 
 def _top_k(cells: pd.DataFrame) -> list[Verdict]:
-    slower = beside(cells, "top_k", PRODUCT)
+    slower = compare_with_peer(cells, "top_k", PRODUCT)
     slower = slower.assign(figure=1 / slower.figure)
     ours = cells[cells.who == OURS]
-    one, many = ours[(ours.queries == 1) & (ours.n >= 10_000)], ours[ours.queries == BATCH].set_index("cell").seconds
-    rates = one.assign(figure=one.seconds * BATCH / one.cell.map(many)).dropna(subset="figure")
+    single, batch_seconds = (
+        ours[(ours.queries == 1) & (ours.n >= 10_000)],
+        ours[ours.queries == BATCH].set_index("cell").seconds,
+    )
+    rates = single.assign(figure=single.seconds * BATCH / single.cell.map(batch_seconds)).dropna(subset="figure")
     return [
-        _bounded(f"top_k: at most 1.1 × the time of {PRODUCT}", slower, 1.1, least=False),
-        _bounded(f"top_k, n ≥ 10,000: {BATCH} queries in one call at least 5 × the rate of one a call", rates, 5),
+        _check_bound(f"top_k: at most 1.1 × the time of {PRODUCT}", slower, 1.1, is_minimum=False),
+        _check_bound(f"top_k, n ≥ 10,000: {BATCH} queries in one call at least 5 × the rate of one a call", rates, 5),
     ]
 
 
@@ -237,10 +248,10 @@ def _grid(rows: pd.DataFrame) -> Verdict:
     target = "select_grid, mmr, 10,000 × 384, k = 50, 64 queries × 9 weights: at least 4 × one by one"
     if len(rows) < 2:
         return target, "not measured", verdict(None)
-    one, whole = rows.loc[ONE_BY_ONE], rows.loc[AT_ONCE]
-    ratio = one.seconds / whole.seconds
-    shown = f"{ratio:.2f} × ({whole.seconds:.1f} s; one by one {one.seconds:.1f} s: {one.note})"
-    return target, f"{shown}; {one.same:.0%} of these the same picks", verdict(ratio >= 4)
+    one_by_one, at_once = rows.loc[ONE_BY_ONE], rows.loc[AT_ONCE]
+    ratio = one_by_one.seconds / at_once.seconds
+    figure_text = f"{ratio:.2f} × ({at_once.seconds:.1f} s; one by one {one_by_one.seconds:.1f} s: {one_by_one.note})"
+    return target, f"{figure_text}; {one_by_one.same:.0%} of these the same picks", verdict(ratio >= 4)
 
 
 def _memory(rows: pd.DataFrame) -> list[Verdict]:

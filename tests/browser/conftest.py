@@ -19,7 +19,7 @@ LONGEST = 2000
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
-    """What stood on every open page is part of a failure."""
+    """Add the text of every open page to the report of a failure."""
     report = yield
     browser = item.funcargs.get("browser")
     if report.when == "call" and report.failed and browser is not None:
@@ -31,15 +31,15 @@ def pytest_runtest_makereport(item, call):
 
 @pytest.fixture(scope="session")
 def stand(warm, tmp_path_factory):
-    """The server and the browser of all tests, another one of each after a test that ended it."""
+    """Share one server and browser among all tests; replace either after a test that ended it."""
     from playwright.sync_api import sync_playwright
 
     if CHROMIUM is None:
         pytest.fail("CI needs a chromium for the tests of the page")
     with sync_playwright() as playwright:
-        both = Stand(lambda: Server(warm_home.copy(tmp_path_factory.mktemp("served") / "home")), playwright)
-        yield both
-        printed = both.close()
+        new_stand = Stand(lambda: Server(warm_home.copy(tmp_path_factory.mktemp("served") / "home")), playwright)
+        yield new_stand
+        printed = new_stand.close()
     assert not any(word in printed for word in ("Traceback", "Aborted", "please restart")), printed
 
 
@@ -60,7 +60,7 @@ def page(request, browser, stand):
         yield from _page(browser, request.param)
         return
     request.getfixturevalue("server")
-    with stand.watched():
+    with stand.guard_against_silence():
         yield from _page(browser, request.param)
 
 
@@ -91,6 +91,6 @@ def narrow(demo):
     vectors = engine.embed(queries)
     ranking = engine.decode(engine.Decoder(engine.make("top_k")), space, vectors, k=2)
     leads = (ranking.gain[:, 0] - ranking.gain[:, 1]).tolist()
-    at = next(i for i, lead in enumerate(leads) if NARROW[0] < lead < NARROW[1])
-    titles = [space.corpus.titles[row] or space.corpus.texts[row] for row in ranking.index[at].tolist()]
-    return split, queries.ids[at], titles
+    index = next(i for i, lead in enumerate(leads) if NARROW[0] < lead < NARROW[1])
+    titles = [space.corpus.titles[row] or space.corpus.texts[row] for row in ranking.index[index].tolist()]
+    return split, queries.ids[index], titles

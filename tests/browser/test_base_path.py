@@ -6,7 +6,7 @@ import pytest
 
 from dashboard.sharing.dialogs import LINK
 from support import warm_home
-from support.browser import MARKS, WAIT, Server, diversity, settled, slide, slider, until, view
+from support.browser import MARKS, WAIT, Server, diversity, settle, slide, slider, until, view
 
 pytestmark = MARKS
 BASE = "/frontier/api"
@@ -27,20 +27,20 @@ def below(warm, tmp_path_factory):
 
 def test_below_a_base_path_sliders_charts_and_links_work(below, page, browser):
     url, table = below
-    asked = []
-    page.on("request", lambda request: asked.append(request.url))
+    requested_urls = []
+    page.on("request", lambda request: requested_urls.append(request.url))
     page.goto(url)
-    settled(page)
-    before = diversity(page, 1)
+    settle(page)
+    old_diversity = diversity(page, 1)
     slide(page, "PageUp")
-    until(page, lambda: diversity(page, 1) != before)
-    settled(page)
+    until(page, lambda: diversity(page, 1) != old_diversity)
+    settle(page)
     view(page, "Map")
     page.locator(".main-svg").first.wait_for(timeout=WAIT)
     kinds = rf"{url}/(module|vendor|answers)/"
-    until(page, lambda: len({found[1] for one in asked if (found := re.match(kinds, one))}) == 3)
+    until(page, lambda: len({match[1] for url_ in requested_urls if (match := re.match(kinds, url_))}) == 3)
     root = url.removesuffix(BASE)
-    assert not [one for one in asked if one.startswith(root) and not one.startswith(url)]
+    assert not [url_ for url_ in requested_urls if url_.startswith(root) and not url_.startswith(url)]
 
     page.locator(".st-key-header-share button").first.click()
     page.get_by_role("menuitem", name=LINK).click()
@@ -50,11 +50,11 @@ def test_below_a_base_path_sliders_charts_and_links_work(below, page, browser):
     page.keyboard.press("Escape")
     dialog.wait_for(state="hidden", timeout=WAIT)
     assert link.startswith(url)
-    other = browser.new_context(viewport={"width": 1440, "height": 900}).new_page()
-    other.goto(link)
-    other.locator(".main-svg").first.wait_for(timeout=WAIT)
-    until(other, lambda: slider(other).input_value() == slider(page).input_value())
-    until(other, lambda: diversity(other, 1) == diversity(page, 1))
-    other.goto(f"{url}/data?corpus={table}")
-    other.get_by_text("30 documents").first.wait_for(timeout=WAIT)
-    other.context.close()
+    second_page = browser.new_context(viewport={"width": 1440, "height": 900}).new_page()
+    second_page.goto(link)
+    second_page.locator(".main-svg").first.wait_for(timeout=WAIT)
+    until(second_page, lambda: slider(second_page).input_value() == slider(page).input_value())
+    until(second_page, lambda: diversity(second_page, 1) == diversity(page, 1))
+    second_page.goto(f"{url}/data?corpus={table}")
+    second_page.get_by_text("30 documents").first.wait_for(timeout=WAIT)
+    second_page.context.close()

@@ -50,12 +50,12 @@ def test_upload_map_embed_query_and_slide(page, server):
 
     page.get_by_text("Explore", exact=True).click()
     kit.type_query(page, "a sleeping cat")
-    kit.settled(page)
-    top, before = kit.lists(page)
+    kit.settle(page)
+    top, first_lists = kit.lists(page)
     assert top[0] == "a cat that sleeps"
     spread = kit.diversity(page, 1)
     kit.slide(page, "Home")
-    kit.until(page, lambda: kit.diversity(page, 1) > spread and kit.lists(page)[1] != before)
+    kit.until(page, lambda: kit.diversity(page, 1) > spread and kit.lists(page)[1] != first_lists)
     assert kit.lists(page)[0] == top
 
 
@@ -81,7 +81,7 @@ def test_text_of_a_hostile_table_never_acts(page, server):
 
     page.get_by_text("Explore", exact=True).click()
     kit.type_query(page, " ".join(HOSTILE))
-    kit.settled(page)
+    kit.settle(page)
     assert all(any(bad in name for bad in HOSTILE) for name in kit.lists(page)[0])
     innocent(page, acted)
     kit.read_first(page)

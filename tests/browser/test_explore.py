@@ -2,18 +2,18 @@
 
 import pytest
 
-from support.browser import MARKS, WAIT, settled, slide, until, view
+from support.browser import MARKS, WAIT, settle, slide, until, view
 
 pytestmark = MARKS
 PLOT = ".js-plotly-plot"
-PLACE = """at => {
+POINT_POSITION = """at => {
     const plot = document.querySelector('.js-plotly-plot'), box = plot.getBoundingClientRect();
     const {xaxis, yaxis, _size} = plot._fullLayout, trace = plot._fullData[0];
     return [box.x + _size.l + xaxis.d2p(trace.x[at]), box.y + _size.t + yaxis.d2p(trace.y[at])];
 }"""
 
 
-def look(page, name):
+def open_view(page, name):
     view(page, name)
     if name == "Map":
         page.get_by_text("t-SNE, perplexity").wait_for(timeout=WAIT)  # until then another map stands in for it
@@ -24,17 +24,17 @@ def look(page, name):
     page.wait_for_timeout(300)
 
 
-def overlay(page):
-    """The documents of the sets, decoder by decoder."""
+def list_overlay(page):
+    """Return the documents of the sets, by decoder."""
     return page.evaluate("Object.fromEntries(frontier.sets.map(set => [set.title, Array.from(set.rows)]))")
 
 
-def span(page):
+def read_axis_range(page):
     return page.evaluate(f"document.querySelector('{PLOT}').layout.xaxis.range.map(Number)")
 
 
-def lonely(page):
-    """A document of the map with no other near it, so that a click can mean only that one."""
+def find_isolated_point(page):
+    """Find a document of the map without neighbours, so that a click is unambiguous."""
     return page.evaluate(
         f"""() => {{
         const plot = document.querySelector('{PLOT}'), {{xaxis, yaxis}} = plot._fullLayout, t = plot._fullData[0];
@@ -55,38 +55,38 @@ def lonely(page):
 
 def test_the_map_is_saved_keeps_its_zoom_tells_what_was_clicked_and_lists_what_is_inside(page, server):
     page.goto(server)
-    settled(page)
-    look(page, "Map")
+    settle(page)
+    open_view(page, "Map")
     for title, suffix, begins in (
         ("Download as PNG", "png", b"\x89PNG"),
         ("Download as SVG", "svg", b"<svg"),
         ("Download as a page (HTML)", "html", b"<!doctype html>"),
     ):
-        with page.expect_download(timeout=WAIT) as told:
+        with page.expect_download(timeout=WAIT) as download:
             page.locator(f".modebar-btn[data-title='{title}']").click()
-        content = told.value.path().read_bytes()
-        assert told.value.suggested_filename == f"map.{suffix}" and content.startswith(begins)
+        content = download.value.path().read_bytes()
+        assert download.value.suggested_filename == f"map.{suffix}" and content.startswith(begins)
     assert b"Plotly.newPlot" in content and b"MMR" in content
 
     page.evaluate(f"window.__node = document.querySelector('{PLOT}')")
-    whole = span(page)
+    full_range = read_axis_range(page)
     box = page.locator(PLOT).bounding_box()
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     page.mouse.wheel(0, -300)
-    until(page, lambda: span(page) != whole)
+    until(page, lambda: read_axis_range(page) != full_range)
     page.wait_for_timeout(500)
-    zoomed, before = span(page), overlay(page)
+    zoomed, first_overlay = read_axis_range(page), list_overlay(page)
     slide(page, "Home")
-    until(page, lambda: overlay(page)["MMR"] != before["MMR"])
-    assert overlay(page)["Top-k"] == before["Top-k"]
-    assert span(page) == pytest.approx(zoomed)
+    until(page, lambda: list_overlay(page)["MMR"] != first_overlay["MMR"])
+    assert list_overlay(page)["Top-k"] == first_overlay["Top-k"]
+    assert read_axis_range(page) == pytest.approx(zoomed)
     assert page.evaluate(f"window.__node === document.querySelector('{PLOT}')"), "the chart was made anew"
 
     page.locator(PLOT).first.scroll_into_view_if_needed()
     page.wait_for_timeout(300)
-    at = lonely(page)
-    name = page.evaluate(f"at => document.querySelector('{PLOT}').data[0].hovertext[at]", at)
-    page.mouse.click(*page.evaluate(PLACE, at))
+    point = find_isolated_point(page)
+    name = page.evaluate(f"at => document.querySelector('{PLOT}').data[0].hovertext[at]", point)
+    page.mouse.click(*page.evaluate(POINT_POSITION, point))
     page.get_by_text("nearest in the embedding space").wait_for(timeout=WAIT)
     page.get_by_test_id("stMain").get_by_text(name).first.wait_for(timeout=WAIT)
     page.wait_for_function(
@@ -102,17 +102,17 @@ def test_the_map_is_saved_keeps_its_zoom_tells_what_was_clicked_and_lists_what_i
     inside = page.get_by_text("documents inside")
     inside.wait_for(timeout=WAIT)
     count = int(inside.inner_text().split()[0])
-    with page.expect_download(timeout=WAIT) as told:
+    with page.expect_download(timeout=WAIT) as download:
         page.get_by_text("Ids (.txt)").click()
-    ids = told.value.path().read_text(encoding="utf-8").split()
+    ids = download.value.path().read_text(encoding="utf-8").split()
     assert len(ids) == count > 5 and all(i.startswith("numpy") for i in ids)
 
 
 def test_a_cell_of_the_redundancy_map_opens_both_documents(page, server):
     page.goto(server)
-    settled(page)
-    look(page, "Redundancy")
-    shown = page.evaluate(
+    settle(page)
+    open_view(page, "Redundancy")
+    shown_documents = page.evaluate(
         f"""() => {{
         const plot = document.querySelector('{PLOT}'), drawn = plot._fullData[0], box = plot.getBoundingClientRect();
         const x = plot._fullLayout[drawn.xaxis.replace('x', 'xaxis')];
@@ -121,5 +121,5 @@ def test_a_cell_of_the_redundancy_map_opens_both_documents(page, server):
         return [...at, drawn.z[4][0]];
     }}"""
     )
-    page.mouse.click(*shown[:2])
-    page.get_by_text(f"similarity of A and B: {shown[2]:.4f}").wait_for(timeout=WAIT)
+    page.mouse.click(*shown_documents[:2])
+    page.get_by_text(f"similarity of A and B: {shown_documents[2]:.4f}").wait_for(timeout=WAIT)

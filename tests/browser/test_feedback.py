@@ -16,18 +16,18 @@ def first(page):
 
 def test_a_thumb_takes_the_first_result_from_its_place_and_undo_puts_it_back(page, server, narrow):
     split, query, titles = narrow
-    asked = {"v": 1, "corpus": "numpy-api", "split": split, "query": query, "decoders": "top_k,mmr"}
-    page.goto(f"{server}/?{urlencode(asked)}")
+    parameters = {"v": 1, "corpus": "numpy-api", "split": split, "query": query, "decoders": "top_k,mmr"}
+    page.goto(f"{server}/?{urlencode(parameters)}")
     until(page, lambda: first(page)[:2] == titles and len(scores(page)) == 10)
-    order, before, (fingerprint,) = first(page), scores(page), chip(page)
+    order, first_scores, (fingerprint,) = first(page), scores(page), chip(page)
     read_first(page)
     page.locator(".st-key-vote-down button").first.click()
     until(page, lambda: first(page)[:2] == titles[::-1])
-    assert scores(page)[1] == pytest.approx(before[0] - 0.01, abs=0.0011) and scores(page)[0] == before[1]
+    assert scores(page)[1] == pytest.approx(first_scores[0] - 0.01, abs=0.0011) and scores(page)[0] == first_scores[1]
     page.get_by_text("Your last: thumb down").wait_for(timeout=WAIT)
     idle(page)
-    shown = chip(page)
-    assert shown[0] == fingerprint != shown[1], "what is searched is another corpus"
+    fingerprints = chip(page)
+    assert fingerprints[0] == fingerprint != fingerprints[1], "what is searched is another corpus"
     thumb = page.locator(".list").first.locator(".document[data-rank='2']").get_by_role("button", name="Less like this")
     assert thumb.get_attribute("aria-pressed") == "true"
 
@@ -44,13 +44,13 @@ def test_a_thumb_takes_the_first_result_from_its_place_and_undo_puts_it_back(pag
     # Equal digests: every vector is as it was, bit by bit.
     until(page, lambda: columns(page, "Status") == [["undone"]] and chip(page) == [fingerprint, fingerprint])
     page.get_by_role("link", name="Explore").click()
-    until(page, lambda: first(page) == order and scores(page) == before)
+    until(page, lambda: first(page) == order and scores(page) == first_scores)
 
     read_first(page)
     page.locator(".st-key-vote-down button").first.click()
     until(page, lambda: first(page)[:2] == titles[::-1])
     page.get_by_role("button", name="Undo").click()
-    until(page, lambda: first(page) == order and scores(page) == before)
+    until(page, lambda: first(page) == order and scores(page) == first_scores)
     until(page, lambda: chip(page) == [fingerprint, fingerprint])
     # The thumbs of a row do what those of the open document do.
     page.locator(".list").first.locator(".document[data-rank='1']").hover()
@@ -58,7 +58,7 @@ def test_a_thumb_takes_the_first_result_from_its_place_and_undo_puts_it_back(pag
     until(page, lambda: first(page)[:2] == titles[::-1])
     page.locator(".list").first.locator(".document[data-rank='2']").hover()
     page.locator(".list").first.locator(".document[data-rank='2']").get_by_role("button", name="Less like this").click()
-    until(page, lambda: first(page) == order and scores(page) == before)
+    until(page, lambda: first(page) == order and scores(page) == first_scores)
     page.locator(".st-key-header-corpus button").first.click()
     page.get_by_test_id("stPopoverBody").get_by_text("Live feedback").click()
     until(page, lambda: page.get_by_test_id("stPopoverBody").locator("code").all_inner_texts() == [fingerprint])

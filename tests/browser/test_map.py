@@ -34,7 +34,7 @@ REDRAWS = """() => {
 }"""
 
 
-def opened(page, server, decoders="top_k,mmr,dpp,nnn"):
+def open_map(page, server, decoders="top_k,mmr,dpp,nnn"):
     page.goto(f"{server}/?v=1&corpus=numpy-api&decoders={decoders}&view=Map")
     page.get_by_text("t-SNE, perplexity").wait_for(timeout=WAIT)
     page.locator(f"{OVERLAY} .document").first.wait_for(state="attached", timeout=WAIT)
@@ -42,17 +42,17 @@ def opened(page, server, decoders="top_k,mmr,dpp,nnn"):
     idle(page)
 
 
-def pins(page):
+def read_pins(page):
     return {pin["row"]: pin for pin in page.evaluate(PINS)}
 
 
-def in_place(page):
-    """Whether every pin stands on its document."""
-    found = pins(page)
-    return bool(found) and all(pin["pin"] == pytest.approx(pin["point"], abs=0.6) for pin in found.values())
+def are_pins_in_place(page):
+    """Return True if every pin stands on its document."""
+    positions = read_pins(page)
+    return bool(positions) and all(pin["pin"] == pytest.approx(pin["point"], abs=0.6) for pin in positions.values())
 
 
-def crossings(lines):
+def find_crossings(lines):
     def side(a, b, c):
         return (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])
 
@@ -66,23 +66,24 @@ def crossings(lines):
 
 @BOTH_SCHEMES
 def test_another_components_sets_are_drawn_at_once_where_their_documents_are(page, server):
-    opened(page, server)
-    until(page, lambda: in_place(page))
-    before = page.evaluate("frontier.sets.map(set => [set.key, Array.from(set.rows)])")
-    assert [key for key, _ in before] == ["top_k", "mmr", "dpp", "nnn"]
-    kept = {row for key, rows in before if key != "mmr" for row in rows}
-    fresh = [row for row in range(0, 800, 60) if row not in kept][:10]
+    open_map(page, server)
+    until(page, lambda: are_pins_in_place(page))
+    old_sets = page.evaluate("frontier.sets.map(set => [set.key, Array.from(set.rows)])")
+    assert [key for key, _ in old_sets] == ["top_k", "mmr", "dpp", "nnn"]
+    kept_rows = {row for key, rows in old_sets if key != "mmr" for row in rows}
+    new_rows = [row for row in range(0, 800, 60) if row not in kept_rows][:10]
     moved = page.evaluate(
-        f"sets => {{ ({SEND})(sets); return ({PINS})() }}", {"sets": [{"name": "mmr", "rows": fresh}, {"name": "none"}]}
+        f"sets => {{ ({SEND})(sets); return ({PINS})() }}",
+        {"sets": [{"name": "mmr", "rows": new_rows}, {"name": "none"}]},
     )
-    shown = {pin["row"] for pin in moved}
-    inside = {pin["row"] for pin in moved if pin["row"] in fresh}
+    shown_rows = {pin["row"] for pin in moved}
+    inside = {pin["row"] for pin in moved if pin["row"] in new_rows}
     outside = page.locator(".frontier-legend span").filter(has_text="MMR").inner_text()
-    assert inside and len(inside) + (int(outside.split("(")[1].split()[0]) if "(" in outside else 0) == len(fresh)
-    assert kept <= shown and all(pin["pin"] == pytest.approx(pin["point"], abs=0.6) for pin in moved)
-    assert page.evaluate("frontier.sets.find(set => set.key === 'mmr').rows") == fresh
+    assert inside and len(inside) + (int(outside.split("(")[1].split()[0]) if "(" in outside else 0) == len(new_rows)
+    assert kept_rows <= shown_rows and all(pin["pin"] == pytest.approx(pin["point"], abs=0.6) for pin in moved)
+    assert page.evaluate("frontier.sets.find(set => set.key === 'mmr').rows") == new_rows
     page.evaluate(SEND, {"query": "another", "sets": [{"name": "mmr", "rows": []}]})
-    assert page.evaluate("frontier.sets.find(set => set.key === 'mmr').rows") == fresh, "sets of another query"
+    assert page.evaluate("frontier.sets.find(set => set.key === 'mmr').rows") == new_rows, "sets of another query"
     colour = method_style("mmr").colour(page.scheme == "dark")
     rings = page.locator(f"{OVERLAY} [data-row='{min(inside)}'] circle").nth(1)
     assert rings.get_attribute("stroke") == colour
@@ -91,30 +92,30 @@ def test_another_components_sets_are_drawn_at_once_where_their_documents_are(pag
 
 
 def test_pins_follow_the_zoom_and_the_window_and_go_with_the_plot(page, server):
-    opened(page, server)
-    until(page, lambda: in_place(page))
-    first = pins(page)
+    open_map(page, server)
+    until(page, lambda: are_pins_in_place(page))
+    first = read_pins(page)
     box = page.locator(".frontier-box").bounding_box()
     row = next(row for row, pin in first.items() if pin["text"])
     x, y = first[row]["pin"]
     page.mouse.move(box["x"] + x, box["y"] + y)
     page.mouse.wheel(0, -200)
-    until(page, lambda: pins(page) != first and in_place(page))
+    until(page, lambda: read_pins(page) != first and are_pins_in_place(page))
     page.set_viewport_size({"width": 1100, "height": 900})
-    until(page, lambda: in_place(page))
+    until(page, lambda: are_pins_in_place(page))
     page.get_by_text("Whole corpus").click()
-    until(page, lambda: in_place(page) and len(page.locator(f"{OVERLAY} .cluster").all()) > 5)
+    until(page, lambda: are_pins_in_place(page) and len(page.locator(f"{OVERLAY} .cluster").all()) > 5)
     view(page, "Redundancy")
     page.locator(OVERLAY).wait_for(state="detached", timeout=WAIT)
     page.evaluate(SEND, {"sets": [{"name": "mmr", "rows": [1, 2]}]})  # nobody listens any more
 
 
 def test_labels_do_not_cover_each_other_and_leaders_do_not_cross(page, server):
-    opened(page, server)
-    until(page, lambda: in_place(page))
-    found = pins(page).values()
-    named = [pin for pin in found if pin["leader"]]
-    assert len(named) > 15 and not crossings([pin["leader"] for pin in named])
+    open_map(page, server)
+    until(page, lambda: are_pins_in_place(page))
+    placed_pins = read_pins(page).values()
+    named = [pin for pin in placed_pins if pin["leader"]]
+    assert len(named) > 15 and not find_crossings([pin["leader"] for pin in named])
     assert all("numpy." not in pin["text"] for pin in named)
     boxes = page.evaluate(
         f"""() => [...document.querySelectorAll('{OVERLAY} text')].map(t => {{
@@ -132,16 +133,16 @@ def test_labels_do_not_cover_each_other_and_leaders_do_not_cross(page, server):
 
 
 def test_hovering_is_told_and_heard(page, server):
-    opened(page, server)
-    until(page, lambda: in_place(page))
+    open_map(page, server)
+    until(page, lambda: are_pins_in_place(page))
     page.evaluate("document.addEventListener('frontier:hover', e => (globalThis.heard ??= []).push(e.detail.row))")
     box = page.locator(".frontier-box").bounding_box()
-    found = pins(page)
+    placed_pins = read_pins(page)
     row, pin = max(
-        found.items(),
+        placed_pins.items(),
         key=lambda item: min(
             abs(item[1]["pin"][0] - p["pin"][0]) + abs(item[1]["pin"][1] - p["pin"][1])
-            for r, p in found.items()
+            for r, p in placed_pins.items()
             if r != item[0]
         ),
     )
@@ -157,9 +158,9 @@ def test_hovering_is_told_and_heard(page, server):
 
 def test_a_phone_shows_signs_in_place_of_names(page, server):
     page.set_viewport_size({"width": 390, "height": 844})
-    opened(page, server, "top_k,mmr")
-    until(page, lambda: in_place(page))
-    assert not [pin for pin in pins(page).values() if pin["leader"] or "masked" in pin["text"]]
+    open_map(page, server, "top_k,mmr")
+    until(page, lambda: are_pins_in_place(page))
+    assert not [pin for pin in read_pins(page).values() if pin["leader"] or "masked" in pin["text"]]
     assert page.locator(f"{OVERLAY} .document text").count() >= 1
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
@@ -169,6 +170,6 @@ def test_the_map_has_its_height_before_the_chart_library_is_there(page, server):
     page.goto(f"{server}/?v=1&corpus=numpy-api&decoders=top_k,mmr&view=Map")
     box = page.locator(".frontier-plot")
     box.wait_for(state="attached", timeout=WAIT)
-    before = box.bounding_box()["height"]
+    first_height = box.bounding_box()["height"]
     page.locator(f"{OVERLAY} .document").first.wait_for(state="attached", timeout=WAIT)
-    assert before == box.bounding_box()["height"] > 400
+    assert first_height == box.bounding_box()["height"] > 400

@@ -13,7 +13,7 @@ from dashboard.sharing.dialogs import EXPORT, LINK
 from dashboard.sharing.dialogs import VIEWS as SAVED
 from dashboard.theory.page import GROUPS
 from support import hostile, warm_home
-from support.browser import MARKS, WAIT, Server, ask_by, idle, read_first, settled, type_query, until, view
+from support.browser import MARKS, WAIT, Server, ask_by, idle, read_first, settle, type_query, until, view
 from support.cli import run
 from support.patience import patient
 
@@ -65,17 +65,17 @@ POINTS = f"""() => {{
 
 
 @pytest.fixture(scope="module")
-def served(warm, tmp_path_factory):
+def hostile_server(warm, tmp_path_factory):
     """A server over such a corpus, and the address of its first page."""
     path = tmp_path_factory.mktemp("hostile")
-    corpus = hostile.folder(path / hostile.file_name(hostile.MARKUP[1] + hostile.STEERED[3]))
+    corpus = hostile.folder(path / hostile.to_file_name(hostile.MARKUP[1] + hostile.STEERED[3]))
     server = Server(warm_home.copy(path / "home"), "--corpus", str(corpus))
     end = time.monotonic() + patient(300)
     while not _is_loaded(server.url) and time.monotonic() < end:
         time.sleep(0.2)
     yield server.url
     printed = server.close()
-    assert "Traceback" not in printed and hostile.steers(printed) == [], printed
+    assert "Traceback" not in printed and hostile.find_control_characters(printed) == [], printed
 
 
 def _is_loaded(url):
@@ -84,7 +84,7 @@ def _is_loaded(url):
 
 
 @pytest.fixture
-def still(page):
+def assert_nothing_acts(page):
     """Fails on dialogs, and gives what asserts that nothing acts on the page as it is now."""
     dialogs = []
     page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
@@ -96,56 +96,56 @@ def still(page):
     assert dialogs == []
 
 
-def hover(page, still, most=60):
+def hover_over_points(page, assert_nothing_acts, max_points=60):
     """Look at what every point of the first plot says."""
     page.locator(PLOT).first.scroll_into_view_if_needed()
-    said = set()
-    for x, y in page.evaluate(POINTS)[:most]:
+    hover_texts = set()
+    for x, y in page.evaluate(POINTS)[:max_points]:
         page.mouse.move(x, y)
         page.wait_for_timeout(60)
-        said |= set(page.locator(".hoverlayer text").all_text_contents())
-        still(f"hover: {sorted(said)[-1:]}")
-    return said
+        hover_texts |= set(page.locator(".hoverlayer text").all_text_contents())
+        assert_nothing_acts(f"hover: {sorted(hover_texts)[-1:]}")
+    return hover_texts
 
 
-def explore(page, still, url):
+def visit_explore(page, assert_nothing_acts, url):
     page.goto(url)
-    settled(page)
+    settle(page)
     for name in VIEWS:
         view(page, name)
         idle(page)
         page.wait_for_timeout(500)
-        still(name)
+        assert_nothing_acts(name)
         if name == "Table":
             # Streamlit's CSV would hold live formulas; its other buttons stay.
             page.get_by_test_id("stDataFrame").first.hover()
             page.get_by_role("button", name="Search").first.wait_for(timeout=WAIT)
             assert not page.get_by_role("button", name="Download as CSV").count()
     view(page, next(iter(VIEWS)))
-    settled(page)
+    settle(page)
     for row in page.locator(".list .document[data-rank]").all()[:12]:
         row.hover()
-        still("list")
+        assert_nothing_acts("list")
     read_first(page)
-    still("reading")
+    assert_nothing_acts("reading")
     page.locator(".st-key-reading").get_by_role("button").first.press("Escape")
     ask_by(page, "Your own")
     type_query(page, " ".join(hostile.MARKUP[:5]))
-    settled(page)
-    still("typed")
+    settle(page)
+    assert_nothing_acts("typed")
 
 
-def on_the_map(page, still, url):
+def visit_map(page, assert_nothing_acts, url):
     page.goto(f"{url}/?{urlencode({'v': 1, 'view': 'Map'})}")
     page.locator(PLOT).first.wait_for(timeout=WAIT)
     page.get_by_text("t-SNE, perplexity").wait_for(timeout=WAIT)
     idle(page)
-    assert len(hover(page, still)) > 5
+    assert len(hover_over_points(page, assert_nothing_acts)) > 5
 
 
-def shared(page, still, url):
+def visit_dialogs(page, assert_nothing_acts, url):
     page.goto(url)
-    settled(page)
+    settle(page)
     for option in (LINK, EXPORT, SAVED):
         page.locator(".st-key-header-share button").first.click()
         page.get_by_role("menuitem", name=option).click()
@@ -160,52 +160,52 @@ def shared(page, still, url):
                 idle(page)
             dialog.get_by_test_id("stSelectbox").last.locator("input").click()
             page.get_by_role("option").first.wait_for(timeout=WAIT)
-            still("saved views, open")
+            assert_nothing_acts("saved views, open")
             page.keyboard.press("Escape")
-        still(option)
+        assert_nothing_acts(option)
         page.keyboard.press("Escape")
         dialog.wait_for(state="hidden", timeout=WAIT)
 
 
-def data(page, still, url):
+def visit_data(page, assert_nothing_acts, url):
     page.goto(f"{url}/data")
     page.get_by_text("Load and embed").wait_for(timeout=WAIT)
     page.get_by_text("Upload", exact=True).click()
     rows = "\n".join(f'"{name}","text {name}"'.replace('""', '"') for name in (hostile.MARKUP[0], hostile.FORMULA))
     table = f'"{hostile.MARKUP[2]}","{hostile.MARKUP[0]}"\n{rows}\n'
-    files = {"name": hostile.file_name(hostile.MARKUP[0]) + ".csv", "mimeType": "text/csv", "buffer": table.encode()}
+    files = {"name": hostile.to_file_name(hostile.MARKUP[0]) + ".csv", "mimeType": "text/csv", "buffer": table.encode()}
     page.locator("input[type=file]").set_input_files(files)
     page.get_by_text("Text column").wait_for(timeout=WAIT)
     idle(page)
-    still("upload")
+    assert_nothing_acts("upload")
     for head in page.locator("details summary").all():
         head.click()
         idle(page)
-    still("open")
+    assert_nothing_acts("open")
 
 
-def tradeoff(page, still, url):
+def visit_tradeoff(page, assert_nothing_acts, url):
     page.goto(f"{url}/tradeoff")
     page.locator(PLOT).first.wait_for(timeout=3 * WAIT)
     until(page, lambda: page.get_by_role("button", name="Cancel").count() == 0)
     idle(page)
-    hover(page, still)
+    hover_over_points(page, assert_nothing_acts)
     page.get_by_text("Setup", exact=True).click()
-    still("setup")
+    assert_nothing_acts("setup")
 
 
-def tune(page, still, url):
+def visit_tune(page, assert_nothing_acts, url):
     page.goto(f"{url}/tune")
     page.get_by_role("button", name="Run", exact=True).wait_for(timeout=WAIT)
     for box in page.get_by_test_id("stSelectbox").locator("input").all():
         box.click()
         page.wait_for_timeout(300)
-        still("options")
+        assert_nothing_acts("options")
         page.keyboard.press("Escape")
-    still("tune")
+    assert_nothing_acts("tune")
 
 
-def drift(page, still, url):
+def visit_drift(page, assert_nothing_acts, url):
     page.goto(f"{url}/drift")
     page.locator(PLOT).first.wait_for(timeout=3 * WAIT)
     until(page, lambda: page.get_by_role("button", name="Cancel").count() == 0)
@@ -213,13 +213,13 @@ def drift(page, still, url):
     for name in page.get_by_test_id("stMain").get_by_role("radio").all_inner_texts():
         view(page, name)
         idle(page)
-        still(name)
+        assert_nothing_acts(name)
         if name == "Map":
             page.locator(PLOT).first.wait_for(timeout=WAIT)
-            hover(page, still)
+            hover_over_points(page, assert_nothing_acts)
 
 
-def theory(page, still, url):
+def visit_theory(page, assert_nothing_acts, url):
     page.goto(f"{url}/theory")
     page.locator(PLOT).first.wait_for(timeout=3 * WAIT)
     for group, views in GROUPS.items():
@@ -227,20 +227,20 @@ def theory(page, still, url):
             page.get_by_text(group, exact=True).click()
             page.get_by_text(name, exact=True).click()
             idle(page)
-            still(name)
+            assert_nothing_acts(name)
 
 
 @pytest.mark.threat("markup in the HTML report", "0 requests elsewhere, 0 dialogs, 0 elements made of data")
-def test_nothing_in_data_acts_in_the_report(page, still, warm, tmp_path):
-    corpus = hostile.folder(tmp_path / hostile.file_name(hostile.MARKUP[0]))
-    other, store, file = hostile.run_of(tmp_path), tmp_path / "sweep.db", tmp_path / "report.html"
+def test_nothing_in_data_acts_in_the_report(page, assert_nothing_acts, warm, tmp_path):
+    corpus = hostile.folder(tmp_path / hostile.to_file_name(hostile.MARKUP[0]))
+    run_file, store, file = hostile.write_run(tmp_path), tmp_path / "sweep.db", tmp_path / "report.html"
     about = ("--corpus", str(corpus), "-k", "3")
     run("sweep", *about, "--select", "top_k", "--select", "mmr", "--points", "3", "--store", str(store))
-    run("report", str(store), *about, "--by", "kind", "--run", str(other), "--out", str(file))
+    run("report", str(store), *about, "--by", "kind", "--run", str(run_file), "--out", str(file))
     page.set_content(file.read_text("utf-8"))
     page.locator(PLOT).first.wait_for(timeout=WAIT)
-    still("report")
-    assert hover(page, still)
+    assert_nothing_acts("report")
+    assert hover_over_points(page, assert_nothing_acts)
     assert hostile.MARKUP[0] in page.locator("body").inner_text(), "names are shown as they are"
 
 
@@ -248,6 +248,9 @@ def test_nothing_in_data_acts_in_the_report(page, still, warm, tmp_path):
     "markup, links, formulas and marks of direction in ids, texts and names, on every page",
     "0 requests elsewhere, 0 dialogs, 0 elements made of data, nothing beside it turned",
 )
-@pytest.mark.parametrize("visit", [explore, on_the_map, shared, data, tradeoff, tune, drift, theory])
-def test_nothing_in_data_acts_on_a_page(page, served, still, visit):
-    visit(page, still, served)
+@pytest.mark.parametrize(
+    "visit",
+    [visit_explore, visit_map, visit_dialogs, visit_data, visit_tradeoff, visit_tune, visit_drift, visit_theory],
+)
+def test_nothing_in_data_acts_on_a_page(page, hostile_server, assert_nothing_acts, visit):
+    visit(page, assert_nothing_acts, hostile_server)

@@ -10,7 +10,7 @@ from support.browser import (
     fill_path,
     idle,
     lists,
-    settled,
+    settle,
     slide,
     slider,
     tags,
@@ -23,14 +23,14 @@ pytestmark = MARKS
 
 def test_type_a_query_slide_read_and_reload(page, server):
     page.goto(server)
-    settled(page)
+    settle(page)
     assert page.evaluate("frontier.shown.decoders[0].set.found") >= 0
     assert page.locator(".tile .right").first.is_visible()
     ask_by(page, "Your own")
     type_query(page, "sum of the elements ignoring missing values")
     until(page, lambda: not page.locator(".tile .right").first.is_visible())
-    settled(page)
-    top, before = lists(page)
+    settle(page)
+    top, first_lists = lists(page)
     spread = diversity(page, 1)
 
     page.locator(".list").first.get_by_role("button", name=top[0].rpartition(".")[2]).first.click()
@@ -41,7 +41,7 @@ def test_type_a_query_slide_read_and_reload(page, server):
 
     assert page.get_by_role("slider").count() == 1
     slide(page, "Home")
-    until(page, lambda: diversity(page, 1) > max(spread, 0.5) and lists(page)[1] != before)
+    until(page, lambda: diversity(page, 1) > max(spread, 0.5) and lists(page)[1] != first_lists)
     assert lists(page)[0] == top, "the baseline must not move with another decoder's slider"
     assert tags(page)[1][0] == "" and "NEW" in tags(page)[1] and not any(tags(page)[0])
     dropped = page.locator(".list").nth(1).locator(".document.out .name")
@@ -55,7 +55,7 @@ def test_type_a_query_slide_read_and_reload(page, server):
     slide(page, "ArrowRight")
     until(page, lambda: "mmr.relevance_weight=0.01" in page.url)
     page.reload()
-    settled(page)
+    settle(page)
     until(
         page,
         lambda: page.get_by_label("Your query").input_value() == "sum of the elements ignoring missing values",
@@ -78,5 +78,5 @@ def test_a_path_is_loaded_found_after_a_reload_and_explored(page, server, tmp_pa
     page.get_by_text("12 documents · ").wait_for(timeout=WAIT)
     page.get_by_text("Explore", exact=True).click()
     type_query(page, "a sleeping cat")
-    settled(page)
-    assert lists(page)[0][0] == "a cat that sleeps" and [len(one) for one in lists(page)] == [10, 10]
+    settle(page)
+    assert lists(page)[0][0] == "a cat that sleeps" and [len(documents) for documents in lists(page)] == [10, 10]

@@ -13,13 +13,13 @@ from support.browser import MARKS, WAIT, idle, until
 pytestmark = MARKS
 FOUR = "/?v=1&corpus=numpy-api&decoders=top_k,mmr,dpp,nnn"
 ROOTS = """() => [...document.querySelectorAll('*')].map(node => node.shadowRoot).filter(Boolean)"""
-DRAWN = f"""() => Object.fromEntries(({ROOTS})().flatMap(root => [...root.querySelectorAll('.list')]).map(list =>
+READ_LISTS = f"""() => Object.fromEntries(({ROOTS})().flatMap(root => [...root.querySelectorAll('.list')]).map(list =>
     [list.ariaLabel, [...list.querySelectorAll('.document[data-rank]')]
         .sort((a, b) => a.dataset.rank - b.dataset.rank).map(row => Number(row.dataset.row))]))"""
 MOVE = f"""async ([label, values]) => {{
     const input = ({ROOTS})().flatMap(root => [...root.querySelectorAll('input[type=range]')])
         .find(input => input.ariaLabel === label);
-    const drawn = {DRAWN}, frame = () => new Promise(requestAnimationFrame), found = [];
+    const drawn = {READ_LISTS}, frame = () => new Promise(requestAnimationFrame), found = [];
     for (const share of values) {{
         input.value = Math.round(share * input.max);
         input.dispatchEvent(new Event('input'));
@@ -34,7 +34,7 @@ SET_TO = "frontier.shown.decoders.find(d => d.name === 'mmr').sliders[0].value"
 """As the server has it."""
 
 
-def opened(page, server, address=FOUR):
+def open_explore(page, server, address=FOUR):
     page.sent = []
     page.on("websocket", lambda socket: socket.on("framesent", lambda text: page.sent.append(text)))
     page.goto(server + address)
@@ -49,27 +49,31 @@ def slider(page, label):
 
 
 def test_a_drag_is_drawn_in_its_frames_and_sent_on_release(page, server):
-    opened(page, server)
+    open_explore(page, server)
     box = slider(page, "MMR λ").bounding_box()
-    at = lambda share: (box["x"] + 8 + (box["width"] - 16) * share, box["y"] + box["height"] / 2)  # noqa: E731
+    point_at = lambda share: (box["x"] + 8 + (box["width"] - 16) * share, box["y"] + box["height"] / 2)  # noqa: E731
     page.evaluate("frontier.log = []")
-    page.mouse.move(*at(0.8))
+    page.mouse.move(*point_at(0.8))
     page.mouse.down()
     page.wait_for_timeout(100)
-    before, first = len(page.sent), page.evaluate(DRAWN)
+    n_sent_before, first = len(page.sent), page.evaluate(READ_LISTS)
     for step in range(60):
-        page.mouse.move(*at(0.8 - 0.75 * step / 59))
+        page.mouse.move(*point_at(0.8 - 0.75 * step / 59))
         page.wait_for_timeout(20)
-    assert len(page.sent) == before, "nothing is sent while the thumb is held"
-    held = page.evaluate(DRAWN)
-    assert held["MMR"] != first["MMR"] and held["DPP"] == first["DPP"] and held["Top-k"] == first["Top-k"]
+    assert len(page.sent) == n_sent_before, "nothing is sent while the thumb is held"
+    dragged_lists = page.evaluate(READ_LISTS)
+    assert (
+        dragged_lists["MMR"] != first["MMR"]
+        and dragged_lists["DPP"] == first["DPP"]
+        and dragged_lists["Top-k"] == first["Top-k"]
+    )
     took = page.evaluate("frontier.log.filter(entry => entry.changed).map(entry => entry.took)")
     print(f"frames with a change: {len(took)}, median {statistics.median(took):.1f} ms, most {max(took):.1f} ms")
     assert len(took) > 10
     page.mouse.up()
-    until(page, lambda: len(page.sent) > before)
+    until(page, lambda: len(page.sent) > n_sent_before)
     until(page, lambda: 0 < page.evaluate(SET_TO) < 0.2 and f"mmr.relevance_weight={page.evaluate(SET_TO)}" in page.url)
-    assert page.evaluate(DRAWN) == held, "the engine's answer is what was drawn"
+    assert page.evaluate(READ_LISTS) == dragged_lists, "the engine's answer is what was drawn"
 
 
 @pytest.mark.parametrize(
@@ -82,32 +86,32 @@ def test_every_position_is_what_the_engine_answers(page, server, demo, name, lab
 
     dataset, space = demo
     queries = engine.embed(dataset.judged("dev"))
-    opened(page, server)
+    open_explore(page, server)
     shares = [0, 1, *(random.Random(name).random() for _ in range(64))]
-    last, found = page.evaluate(MOVE, [label, shares])
+    last, drawn_answers = page.evaluate(MOVE, [label, shares])
     stage = engine.make(name)
     declared = form_of(next(p for p in stage.spec.params if p.name == param), {})[1]
     values = stops(declared, getattr(stage, param), True)
     assert last == len(values) - 1
-    for share, (rows, drawn) in zip(shares, found, strict=True):
+    for share, (rows, drawn_lists) in zip(shares, drawn_answers, strict=True):
         value = values[int(np.floor(share * last + 0.5))]
         answer = engine.decode(engine.Decoder(engine.make(name, **{param: value})), space, queries.take([0]), k=10)
-        assert rows == drawn[stage.spec.title] == answer.rows(), value
+        assert rows == drawn_lists[stage.spec.title] == answer.rows(), value
 
 
 def test_keys_step_from_one_change_of_the_set_to_the_next(page, server):
-    opened(page, server)
+    open_explore(page, server)
     slider(page, "MMR λ").focus()
-    length, seen = page.evaluate("history.length"), [page.evaluate(DRAWN)["MMR"]]
+    length, seen = page.evaluate("history.length"), [page.evaluate(READ_LISTS)["MMR"]]
     for _ in range(3):
         page.keyboard.press("[")
         page.wait_for_timeout(50)
-        seen.append(page.evaluate(DRAWN)["MMR"])
+        seen.append(page.evaluate(READ_LISTS)["MMR"])
     sets = [frozenset(rows) for rows in seen]
     assert all(a != b for a, b in pairwise(sets)), "each press changes the set"
     until(page, lambda: page.evaluate(SET_TO) < 0.8 and f"mmr.relevance_weight={page.evaluate(SET_TO)}" in page.url)
     idle(page)
-    assert page.evaluate(DRAWN)["MMR"] == seen[-1] and page.evaluate("history.length") == length
+    assert page.evaluate(READ_LISTS)["MMR"] == seen[-1] and page.evaluate("history.length") == length
     slider(page, "MMR λ").press("ArrowRight")
     page.get_by_label("Link all λ").check()
     slider(page, "DPP λ").press("Home")

@@ -1,6 +1,6 @@
 """Several people at once: each page keeps its own state, and nothing of another's shows."""
 
-from support.browser import MARKS, WAIT, ask_by, diversity, lists, open_page, settled, slide, slider, type_query, until
+from support.browser import MARKS, WAIT, ask_by, diversity, lists, open_page, settle, slide, slider, type_query, until
 
 pytestmark = MARKS
 PEOPLE = {"sort": "PageDown", "inverse": "PageUp"}
@@ -11,8 +11,8 @@ def answer(page):
     return lists(page)[-1], diversity(page, 1)
 
 
-def at_rest(page):
-    """The answer that stays: a slider that was just pressed many times may have the page run again."""
+def wait_for_answer(page):
+    """Wait until the answer is stable: a slider pressed many times may have the page run again."""
     last = None
     while (now := answer(page)) != last:
         last = now
@@ -27,18 +27,18 @@ def test_sessions_slide_at_once_without_a_word_of_each_other(browser, server):
     for query in PEOPLE:
         page = pages[query] = open_page(browser, server)
         page.on("pageerror", lambda error: wrong.append(str(error)))
-        settled(page)
+        settle(page)
         ask_by(page, "Your own")
         type_query(page, f"query of a person: {query}")
         until(page, lambda p=page: not p.locator(".tile .right").first.is_visible())
-        settled(page)
+        settle(page)
     for step in range(8):
         for query, page in pages.items():
             slide(page, PEOPLE[query] if step < 5 else "ArrowLeft")
-    before = {query: at_rest(page) for query, page in pages.items()}
+    first_answers = {query: wait_for_answer(page) for query, page in pages.items()}
     for query, page in pages.items():
         body = page.inner_text("body") + page.get_by_label("Your query").input_value()
-        assert [other for other in PEOPLE if f"query of a person: {other}" in body] == [query]
+        assert [person for person in PEOPLE if f"query of a person: {person}" in body] == [query]
         assert page.get_by_test_id("stException").count() == 0 == page.get_by_test_id("stAlertContentError").count()
     ends = [float(slider(page).input_value()) for page in pages.values()]
     assert len(set(ends)) == len(PEOPLE), ends
@@ -46,6 +46,6 @@ def test_sessions_slide_at_once_without_a_word_of_each_other(browser, server):
     for query, page in pages.items():
         slide(page, "ArrowLeft")
         slide(page, "ArrowRight")
-        until(page, lambda p=page, q=query: answer(p) == before[q])
+        until(page, lambda p=page, q=query: answer(p) == first_answers[q])
         page.context.close()
     assert not wrong, wrong

@@ -17,29 +17,35 @@ BUTTONS = """<html lang="en"><title>t</title><main><h1>t</h1>
 
 
 @pytest.fixture
-def own(stand, warm, tmp_path):
+def separate_stand(stand, warm, tmp_path):
     """A server of this test's own, and a browser that it may end."""
-    both = Stand(lambda: Server(warm_home.copy(tmp_path / "home")), stand._playwright)
-    yield both
-    both.close()
+    new_stand = Stand(lambda: Server(warm_home.copy(tmp_path / "home")), stand._playwright)
+    yield new_stand
+    new_stand.close()
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
-def test_a_server_that_is_gone_ends_the_wait_and_the_next_test_has_another(own, how):
-    url, browser, pid = own.server.url, own.browser, own.server.process.pid
+def test_a_server_that_is_gone_ends_the_wait_and_the_next_test_has_another(separate_stand, how):
+    url, browser, pid = separate_stand.server.url, separate_stand.browser, separate_stand.server.process.pid
     page = open_page(browser, url)
     began = time.monotonic()
-    with own.watched(patient(4)):
+    with separate_stand.guard_against_silence(patient(4)):
         os.kill(pid, how)
         with pytest.raises(Exception, match="closed"):
             page.wait_for_function("false", timeout=600_000)
     assert time.monotonic() - began < patient(60)
-    assert own.server.process.pid != pid and own.server.answers() and own.browser is not browser
-    assert own.browser.is_connected() and open_page(own.browser, own.server.url).title()
+    assert (
+        separate_stand.server.process.pid != pid
+        and separate_stand.server.answers()
+        and separate_stand.browser is not browser
+    )
+    assert (
+        separate_stand.browser.is_connected() and open_page(separate_stand.browser, separate_stand.server.url).title()
+    )
 
 
 @pytest.mark.parametrize("later", ["#000", "#999"])
 def test_a_finding_counts_where_it_lasts(page, later):
     page.set_content(BUTTONS.format("On", later))
-    found = findings(page)
-    assert [finding.partition(":")[0] for finding in found] == (["color-contrast"] if later == "#999" else [])
+    lasting = findings(page)
+    assert [finding.partition(":")[0] for finding in lasting] == (["color-contrast"] if later == "#999" else [])

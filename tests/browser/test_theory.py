@@ -4,10 +4,10 @@ import re
 
 import engine
 from dashboard.theory.page import GROUPS
-from support.browser import MARKS, WAIT, idle, lists, settled, until
+from support.browser import MARKS, WAIT, idle, lists, settle, until
 
 pytestmark = MARKS
-DRAWN = ".js-plotly-plot, [data-testid=stDataFrame]"
+CHARTS_AND_TABLES = ".js-plotly-plot, [data-testid=stDataFrame]"
 SUPPORT = re.compile("^Support: ")
 
 
@@ -16,19 +16,23 @@ def test_every_view_draws_and_the_support_follows_the_query(page, server):
     support = page.get_by_text(SUPPORT)
     support.wait_for(timeout=2 * WAIT)
     assert "Proved" in page.get_by_test_id("stMain").inner_text()
-    before, angle = support.inner_text(), page.get_by_label("φ · angle").locator("input[type=range]").first
+    first_support, angle = support.inner_text(), page.get_by_label("φ · angle").locator("input[type=range]").first
     if not angle.count():
         angle = page.locator("input[type=range][max='90']")
     angle.focus()
     for _ in range(70):
         page.keyboard.press("ArrowRight")
-    until(page, lambda: support.inner_text() != before)
-    drawn = page.get_by_test_id("stMain").locator(DRAWN).or_(page.get_by_role("button", name=re.compile("^Run")))
+    until(page, lambda: support.inner_text() != first_support)
+    content = (
+        page.get_by_test_id("stMain")
+        .locator(CHARTS_AND_TABLES)
+        .or_(page.get_by_role("button", name=re.compile("^Run")))
+    )
     for group, view in [(group, view) for group, views in GROUPS.items() for view in views][1:]:
         page.get_by_text(group, exact=True).click()
         page.get_by_text(view, exact=True).click()
         idle(page)
-        until(page, drawn.count)
+        until(page, content.count)
         assert not page.get_by_text("This cannot be computed here.").count(), view
         assert not page.get_by_test_id("stException").count(), view
 
@@ -36,15 +40,15 @@ def test_every_view_draws_and_the_support_follows_the_query(page, server):
 def test_a_decoder_gets_another_scorer(page, server):
     selectors, scorers = engine.methods("selector"), engine.methods("scorer")
     picked = next(spec for name, spec in list(selectors.items())[1:] if spec.cls.by_scores)
-    other = next(spec for name, spec in scorers.items() if spec.cls.words and not spec.cls.rerank_only)
+    word_scorer = next(spec for name, spec in scorers.items() if spec.cls.words and not spec.cls.rerank_only)
     page.goto(server)
-    settled(page)
-    before = lists(page)[1]
+    settle(page)
+    first_list = lists(page)[1]
     page.get_by_role("button", name="Decoders and settings").click()
     page.get_by_role("button", name=re.compile("^Scorer")).nth(1).click()
     page.get_by_test_id("stPopoverBody").last.get_by_role("combobox", name="Relevance by").click()
-    page.get_by_role("option", name=other.title, exact=True).click()
-    until(page, lambda: page.get_by_text(f"{other.title} → {picked.title}").count() > 0)
-    until(page, lambda: lists(page)[1] != before)
-    said = f"relevance by {other.title}; similarity by the dense vectors"
-    assert said in page.locator(".tile").nth(1).get_by_title(re.compile("relevance by")).get_attribute("title")
+    page.get_by_role("option", name=word_scorer.title, exact=True).click()
+    until(page, lambda: page.get_by_text(f"{word_scorer.title} → {picked.title}").count() > 0)
+    until(page, lambda: lists(page)[1] != first_list)
+    caption = f"relevance by {word_scorer.title}; similarity by the dense vectors"
+    assert caption in page.locator(".tile").nth(1).get_by_title(re.compile("relevance by")).get_attribute("title")

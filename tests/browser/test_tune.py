@@ -16,21 +16,21 @@ def number(page, label, value):
     box.press("Enter")
 
 
-def measured(page):
-    """(settings measured, settings in all) of a run that was stopped."""
-    found = re.search(r"Stopped after ([\d,]+) of ([\d,]+) settings", page.inner_text("body"))
-    assert found
-    return tuple(int(n.replace(",", "")) for n in found.groups())
+def read_stopped_counts(page):
+    """Read (measured settings, all settings) of a stopped run."""
+    match = re.search(r"Stopped after ([\d,]+) of ([\d,]+) settings", page.inner_text("body"))
+    assert match
+    return tuple(int(n.replace(",", "")) for n in match.groups())
 
 
 def run_button(page):
     return page.get_by_role("button", name="Run", exact=True)
 
 
-def so_far(page):
-    found = re.search(r"So far: ([\d,]+) of", page.inner_text("body"))
-    assert found
-    return int(found.group(1).replace(",", ""))
+def read_progress(page):
+    match = re.search(r"So far: ([\d,]+) of", page.inner_text("body"))
+    assert match
+    return int(match.group(1).replace(",", ""))
 
 
 def test_cancel_go_on_and_apply(page, server):
@@ -44,9 +44,9 @@ def test_cancel_go_on_and_apply(page, server):
     page.get_by_text(re.compile(r"[1-9]\d\d settings × ")).wait_for(timeout=WAIT)
     slide(page, "End", "Steps per parameter")
     page.get_by_text(re.compile(r"1,\d\d\d settings × ")).wait_for(timeout=WAIT)
-    asked = 60
-    number(page, "Query sample", asked)
-    page.get_by_text(re.compile(rf"1,\d\d\d settings × {asked} queries")).wait_for(timeout=WAIT)
+    n_settings = 60
+    number(page, "Query sample", n_settings)
+    page.get_by_text(re.compile(rf"1,\d\d\d settings × {n_settings} queries")).wait_for(timeout=WAIT)
 
     run_button(page).click()
     page.get_by_text("Cancel", exact=True).wait_for(timeout=WAIT)
@@ -54,9 +54,9 @@ def test_cancel_go_on_and_apply(page, server):
     page.get_by_text("Cancel", exact=True).click()
     page.get_by_text(re.compile("Stopped after")).wait_for(timeout=WAIT)
     # A setting that was under way is finished first.
-    until(page, lambda: so_far(page) == measured(page)[0])
-    known, total = measured(page)
-    assert 0 < known < total > 1000
+    until(page, lambda: read_progress(page) == read_stopped_counts(page)[0])
+    n_measured, total = read_stopped_counts(page)
+    assert 0 < n_measured < total > 1000
     page.locator(".js-plotly-plot").first.wait_for(timeout=WAIT)
     until(page, lambda: page.get_by_text("Cancel", exact=True).count() == 0)
 
@@ -67,12 +67,12 @@ def test_cancel_go_on_and_apply(page, server):
     page.get_by_text("Explore", exact=True).first.click()
     page.locator(".tile canvas").first.wait_for(timeout=WAIT)
     page.get_by_text("Tune", exact=True).first.click()
-    until(page, lambda: page.get_by_text("Code and files", exact=True).count() or so_far(page) > known)
+    until(page, lambda: page.get_by_text("Code and files", exact=True).count() or read_progress(page) > n_measured)
     page.get_by_text("Code and files", exact=True).wait_for(timeout=WORK)
     page.get_by_text("Table and details", exact=True).click()
     page.get_by_text(re.compile(f"chosen from all {total:,} settings")).wait_for(timeout=WAIT)
     body = page.inner_text("body")
-    assert f"A quick look: {asked} of {demo_counts()['dev']} queries of dev" in body
+    assert f"A quick look: {n_settings} of {demo_counts()['dev']} queries of dev" in body
     setting = re.search(r"SSD · (?:window \S+ · )?\S+ ([\d.]+)", body).group(1)
 
     page.get_by_text("Use in Explore", exact=True).first.click()

@@ -7,7 +7,7 @@ import pytest
 
 from engine import orag
 from support import warm_home
-from support.browser import MARKS, ROOTS, WAIT, Server, idle, open_page, settled, until
+from support.browser import MARKS, ROOTS, WAIT, Server, idle, open_page, settle, until
 
 pytestmark = MARKS
 THUMBS = f"""kind => [{ROOTS}.flatMap(root => [...root.querySelectorAll('.list')])[0]].flatMap(list =>
@@ -26,7 +26,7 @@ class Voter:
     def __init__(self, browser, url, kind):
         self.page, self.kind, self.asked = open_page(browser, f"{url}/?v=1&decoders=top_k"), kind, None
         self.given = self.here = 0
-        settled(self.page)
+        settle(self.page)
         self.page.locator(".st-key-header-corpus button").first.click()
         self.page.get_by_test_id("stPopoverBody").get_by_text("Live feedback").click()
         self.page.keyboard.press("Escape")
@@ -35,22 +35,24 @@ class Voter:
     def thumbs(self):
         return self.page.evaluate(THUMBS, self.kind)
 
-    def fresh(self):
-        """The first thumb that is not pressed."""
+    def find_unpressed(self):
+        """Return the first thumb that is not pressed."""
         return next(label for label, pressed in self.thumbs() if not pressed)
 
     def ask(self):
-        """Press a thumb, and do not wait for what comes of it."""
+        """Press a thumb without waiting for its effect."""
         if self.here == A_QUERY:
             self.step()
-        self.asked = self.fresh()
+        self.asked = self.find_unpressed()
         self.page.evaluate(PRESS, self.asked)
 
     def step(self):
-        """Go to the next query, which nobody here has voted on."""
-        before, self.here = self.thumbs(), 0
+        """Go to the next query, which has no votes yet."""
+        first_thumbs, self.here = self.thumbs(), 0
         self.page.keyboard.press("j")
-        until(self.page, lambda: self.thumbs() and {label for label, _ in self.thumbs()} != {a for a, _ in before})
+        until(
+            self.page, lambda: self.thumbs() and {label for label, _ in self.thumbs()} != {a for a, _ in first_thumbs}
+        )
         idle(self.page)
 
     def hear(self):
@@ -60,7 +62,7 @@ class Voter:
         self.given, self.here = self.given + 1, self.here + 1
 
     def wait_for_count(self, count):
-        """Wait until the page says of how many votes its answers are."""
+        """Wait until the page shows the number of votes behind its answers."""
         self.page.get_by_text(f"{count:,} pieces of feedback", exact=True).first.wait_for(timeout=WAIT)
         assert self.page.get_by_test_id("stException").count() == 0
 
@@ -75,7 +77,7 @@ def test_two_voters_lose_nothing_and_are_told(browser, warm, tmp_path, demo, vot
     home = warm_home.copy(tmp_path / "home")
     with contextlib.ExitStack() as stack:
         urls = [stack.enter_context(contextlib.closing(Server(home))).url for _ in range(servers)]
-        voters = [Voter(browser, urls[-at], kind) for at, kind in enumerate(("More like this", "Less like this"))]
+        voters = [Voter(browser, urls[-index], kind) for index, kind in enumerate(("More like this", "Less like this"))]
         for turn in range(votes):
             for voter in voters:
                 voter.ask()

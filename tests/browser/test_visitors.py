@@ -43,20 +43,20 @@ class Visitor:
         self.done += 1
 
     def explore(self):
-        """Go where answers are, or may be asked for."""
+        """Go to Explore, and wait for answers or the query field."""
         if urlsplit(self.page.url).path != "/":  # what the page before showed may still stand there
-            there = (
+            explore_content = (
                 self.page.get_by_test_id("stMain")
                 .get_by_role("radio", name="Results", exact=True)
                 .or_(self.page.get_by_text("Type a query to compare"))
             )
             self.page.get_by_role("link", name="Explore").click()
             try:
-                there.first.wait_for()
+                explore_content.first.wait_for()
             except PlaywrightTimeout:
                 # Streamlit forgets a click that a message of the page before overtakes (seen once in 700): click again.
                 self.page.get_by_role("link", name="Explore").click()
-                there.first.wait_for()
+                explore_content.first.wait_for()
         self.page.locator(".tile canvas").or_(self.page.get_by_label("Your query")).first.wait_for()
 
     def slide(self):
@@ -103,8 +103,8 @@ class Visitor:
             thumb.click()
 
 
-def measured(pid):
-    """Bytes in memory, threads and open files of a process."""
+def measure_process(pid):
+    """Measure bytes in memory, threads and open files of a process."""
     status = Path(f"/proc/{pid}/status").read_text()
     memory, threads = (int(re.search(rf"^{name}:\s+(\d+)", status, re.M)[1]) for name in ("VmRSS", "Threads"))
     return 1024 * memory, threads, len(os.listdir(f"/proc/{pid}/fd"))
@@ -120,8 +120,8 @@ def tables(tmp_path):
 
 
 @pytest.fixture
-def served(warm, tmp_path):
-    """A server of its own."""
+def visitor_server(warm, tmp_path):
+    """Run a server of its own."""
     with contextlib.closing(Server(warm_home.copy(tmp_path / "home"))) as server:
         yield server
 
@@ -131,29 +131,29 @@ def served(warm, tmp_path):
     "no page breaks; memory, threads and open files of the server are in the end what they were half-way",
 )
 @pytest.mark.parametrize("rounds", [5, pytest.param(HOUR, marks=pytest.mark.slow)])
-def test_nothing_of_the_server_grows_with_what_visitors_do(browser, served, tables, rounds):
-    visitors = [Visitor(browser, served.url, seed, tables) for seed in range(VISITORS)]
+def test_nothing_of_the_server_grows_with_what_visitors_do(browser, visitor_server, tables, rounds):
+    visitors = [Visitor(browser, visitor_server.url, seed, tables) for seed in range(VISITORS)]
     looks = []
     for _ in range(rounds):
         for visitor in visitors:
             visitor.act()
-        looks.append(measured(served.process.pid))
+        looks.append(measure_process(visitor_server.process.pid))
     print(*looks[:: max(1, rounds // 40)], looks[-1], sep="\n")
     for visitor in visitors:
         visitor.page.context.close()
         assert not visitor.wrong, visitor.wrong
     # Of few rounds each is something for the first time: then they only have to stay within what one server may have.
     first = looks[rounds // 4 : rounds // 2] if rounds > 100 else [(3_000_000_000, 150, 250)]
-    most = [max(column) for column in zip(*first, strict=True)]
+    maxima = [max(column) for column in zip(*first, strict=True)]
     memory, threads, files = (max(column) for column in zip(*looks[3 * rounds // 4 :], strict=True))
-    assert memory < 1.15 * most[0] + 50_000_000 and threads <= most[1] + 10 and files <= most[2] + 20
+    assert memory < 1.15 * maxima[0] + 50_000_000 and threads <= maxima[1] + 10 and files <= maxima[2] + 20
 
 
 TWO_CORES = f"import os; os.cpu_count = lambda: 2; {START}"
 """So that the server has room for one long job, whatever machine it is on."""
 
 
-def started_tuning(page, url, selector, steps):
+def start_tuning(page, url, selector, steps):
     """Begin to tune a selector; steps: a key on the slider of values a parameter."""
     page.goto(f"{url}/tune")
     run = page.get_by_role("button", name="Run", exact=True)
@@ -166,8 +166,8 @@ def started_tuning(page, url, selector, steps):
     run.click()
 
 
-def measured_cells(home, method):
-    """How many settings of a selector are in the stores of tunings."""
+def count_measured_cells(home, method):
+    """Count the settings of a selector in the stores of tunings."""
     return sum(cell.method == method for file in home.glob("*/*.db") for cell in Store(file).read_cells())
 
 
@@ -181,15 +181,15 @@ def test_a_tab_closed_in_mid_job_leaves_no_job(browser, warm, tmp_path):
         page = open_page(browser, f"{server.url}/tune")
         page.get_by_role("button", name="Run", exact=True).wait_for(timeout=WAIT)
         idle(page)
-        before = measured(server.process.pid)[1]
-        started_tuning(page, server.url, "SSD", "End")
+        first_threads = measure_process(server.process.pid)[1]
+        start_tuning(page, server.url, "SSD", "End")
         page.get_by_text(re.compile("So far: ")).wait_for(timeout=WAIT)
         page.context.close()
-        other = open_page(browser, f"{server.url}/tune")
-        started_tuning(other, server.url, "VRSD|MMR", "Home")
-        other.get_by_text("Code and files", exact=True).wait_for(timeout=3 * WAIT)
-        known = measured_cells(home, "ssd")
-        assert 0 < known < 100
-        until(other, lambda: measured(server.process.pid)[1] <= before + 4)
-        assert measured_cells(home, "ssd") == known
-        other.context.close()
+        second_page = open_page(browser, f"{server.url}/tune")
+        start_tuning(second_page, server.url, "VRSD|MMR", "Home")
+        second_page.get_by_text("Code and files", exact=True).wait_for(timeout=3 * WAIT)
+        n_cells = count_measured_cells(home, "ssd")
+        assert 0 < n_cells < 100
+        until(second_page, lambda: measure_process(server.process.pid)[1] <= first_threads + 4)
+        assert count_measured_cells(home, "ssd") == n_cells
+        second_page.context.close()

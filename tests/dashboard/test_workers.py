@@ -19,7 +19,7 @@ from dashboard import workers
 from support import warm_home
 from support.browser import START
 from support.patience import patient
-from support.processes import alive, environment
+from support.processes import environment, is_alive
 
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
 
@@ -101,17 +101,17 @@ def test_workers_load_start_again_and_end_together(home, table, sent):
         assert 503 in seen and seen <= {None, 503, 200}
         pids = until(lambda: len(found := children(parent.pid)) == 2 and found, "there are two")
         os.kill(pids[0], signal.SIGKILL)
-        until(lambda: not alive(pids[0]), "one died")
+        until(lambda: not is_alive(pids[0]), "one died")
         pids += until(lambda: [p for p in children(parent.pid) if p not in pids], "another took its place")
         until(lambda: loaded(urls[0]), "the new one has loaded")
         parent.send_signal(sent)
         assert parent.wait(patient(60)) == 0
-        assert not [pid for pid in pids if alive(pid)]
+        assert not [pid for pid in pids if is_alive(pid)]
         assert not workers.list_taken_ports((port, port + 1))
     finally:
         parent.kill()
         printed = parent.stdout.read()
-        for pid in filter(alive, pids):
+        for pid in filter(is_alive, pids):
             os.kill(pid, signal.SIGKILL)
     assert workers.format_nginx((port, port + 1), "/frontier") in printed
     assert workers.format_caddy((port, port + 1), "/frontier") in printed
@@ -129,7 +129,7 @@ def test_workers_whose_parent_is_killed_end_by_themselves(home):
     parent.kill()
     parent.wait()
     with closing(parent.stdout):
-        until(lambda: not any(map(alive, pids)), "they ended")
+        until(lambda: not any(map(is_alive, pids)), "they ended")
 
 
 def test_ports_that_are_taken_are_refused_by_name(home):

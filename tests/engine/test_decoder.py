@@ -39,27 +39,27 @@ def test_rerank_orders_the_pool_that_retrieve_chose(by_position):
     rows, queries = problem("random", 2, n=40, d=6)
     pool = engine.select("top_k", rows, queries, k=9).index
     decoder = engine.Decoder(select=engine.make("top_k"), rerank=by_position, depth=9)
-    found = engine.decode(decoder, space_of(rows), queries_of(queries), k=5)
-    assert found.index.tolist() == pool.sort(descending=True).values[:, :5].tolist()
-    assert found.gain.tolist() == found.index.double().tolist()
+    answer = engine.decode(decoder, space_of(rows), queries_of(queries), k=5)
+    assert answer.index.tolist() == pool.sort(descending=True).values[:, :5].tolist()
+    assert answer.gain.tolist() == answer.index.double().tolist()
 
 
 def test_a_scorer_of_its_own_numbers_can_retrieve(by_position):
     rows, queries = problem("random", 2, n=40, d=6)
     decoder = engine.Decoder(select=engine.make("top_k"), retrieve=by_position)
-    found = engine.decode(decoder, space_of(rows), queries_of(queries), k=3)
-    assert found.index.tolist() == [[39, 38, 37]] * len(queries)
+    answer = engine.decode(decoder, space_of(rows), queries_of(queries), k=3)
+    assert answer.index.tolist() == [[39, 38, 37]] * len(queries)
 
 
 def test_text_is_embedded_as_the_corpus_was(demo):
     dataset, _ = demo
     corpus = engine.Corpus(dataset.corpus.ids[:50], dataset.corpus.texts[:50])
     space = engine.Space(corpus, engine.embed(corpus, dtype="float32"), "cpu")
-    asked = ["sort an array"]
-    found = engine.decode(TOP, space, asked, k=5)
-    same, other = (engine.decode(TOP, space, engine.embed(asked, dtype=d), k=5) for d in ("float32", "bfloat16"))
-    assert torch.equal(found.gain, same.gain)
-    assert not torch.equal(found.gain, other.gain), "if both were alike the test could not fail"
+    texts = ["sort an array"]
+    answer = engine.decode(TOP, space, texts, k=5)
+    same, bf16_answer = (engine.decode(TOP, space, engine.embed(texts, dtype=d), k=5) for d in ("float32", "bfloat16"))
+    assert torch.equal(answer.gain, same.gain)
+    assert not torch.equal(answer.gain, bf16_answer.gain), "if both were alike the test could not fail"
 
 
 def test_queries_of_another_encoder_are_refused():
@@ -102,8 +102,10 @@ def test_values_with_equal_contents_are_equal():
     assert corpus("a", "bc") == corpus("a", "bc") and corpus("a", "bc") != corpus("ab", "c")
     assert hash(corpus("a")) == hash(corpus("a")) and corpus("a") != engine.Queries(("a",), ("x",))
     rows = np.eye(2, dtype=np.float32)
-    one = engine.Embeddings(["a", "b"], rows)
-    assert one == engine.Embeddings(("a", "b"), torch.tensor(rows)) and one != engine.Embeddings(("a", "b"), -rows)
+    embeddings = engine.Embeddings(["a", "b"], rows)
+    assert embeddings == engine.Embeddings(("a", "b"), torch.tensor(rows)) and embeddings != engine.Embeddings(
+        ("a", "b"), -rows
+    )
 
 
 def test_lowest_twin_finds_exactly_the_identical_rows():
@@ -119,12 +121,12 @@ def test_lowest_twin_finds_exactly_the_identical_rows():
 def test_a_scorer_without_a_finite_score_is_named(monkeypatch):
     from engine.scoring.dense import Dense
 
-    space, asked = space_of(torch.eye(4)), queries_of(torch.eye(4)[:1])
+    space, queries = space_of(torch.eye(4)), queries_of(torch.eye(4)[:1])
     for bad in (-torch.inf, torch.nan):
         scores = torch.tensor([[1.0, bad, 0.0, 0.5]])
         monkeypatch.setattr(Dense, "score", lambda *_, scores=scores: scores)
         with pytest.raises(engine.DataError, match="dense gave a document no finite score"):
-            engine.decode(engine.Decoder(select=engine.make("mmr")), space, asked, k=2)
-    whole = torch.tensor([[3, 1, 2, 0]])
-    monkeypatch.setattr(Dense, "score", lambda *_: whole)
-    assert engine.decode(TOP, space, asked, k=4).index.tolist() == [[0, 2, 1, 3]]
+            engine.decode(engine.Decoder(select=engine.make("mmr")), space, queries, k=2)
+    ranking = torch.tensor([[3, 1, 2, 0]])
+    monkeypatch.setattr(Dense, "score", lambda *_: ranking)
+    assert engine.decode(TOP, space, queries, k=4).index.tolist() == [[0, 2, 1, 3]]

@@ -80,7 +80,7 @@ def test_numpy_numbers_are_numbers():
 @pytest.mark.parametrize(
     "value", [np.bool_(True), np.str_("0.5"), np.complex64(1), np.datetime64("2020"), math.inf, "1"]
 )
-def test_what_merely_looks_like_a_number_is_refused(value):
+def test_number_lookalikes_raise_error(value):
     for param in (WEIGHT, WINDOW):
         with pytest.raises(ParamError, match=param.name):
             param.check(value)
@@ -129,7 +129,7 @@ def test_unset_is_legal_only_where_it_means_something():
         Whole(1, "k", 1, name="k", help="h").check(None)
 
 
-def test_choice_and_flag():
+def test_choice_and_flag_parse_and_check():
     assert SOLVER.parse("fista") == "fista" and POLISH.parse(POLISH.text(False)) is False
     for param, bad in ((SOLVER, "magic"), (POLISH, "yes")):
         with pytest.raises(ParamError, match=param.name):
@@ -139,8 +139,8 @@ def test_choice_and_flag():
 @given(st.text(max_size=25))
 def test_text_is_one_line_and_reads_back(value):
     if 0 < len(value.strip()) <= 20 and value.strip().isprintable():
-        taken = MODEL.check(value)
-        assert taken == value.strip() == MODEL.parse(MODEL.text(taken))
+        text = MODEL.check(value)
+        assert text == value.strip() == MODEL.parse(MODEL.text(text))
     else:
         with pytest.raises(ParamError, match="model"):
             MODEL.check(value)

@@ -48,18 +48,18 @@ def test_only_the_last_seconds_count():
     for pace in [100] * 20 + [1] * 80:
         done += pace
         clock.now += 1
-        left = eta(done, 4000, "embedding")
-    assert left == pytest.approx(4000 - done, rel=1e-5)
+        seconds = eta(done, 4000, "embedding")
+    assert seconds == pytest.approx(4000 - done, rel=1e-5)
 
 
 def test_the_words_do_not_turn_to_and_fro():
     clock = SimpleNamespace(now=0.0)
-    eta, said = Eta(clock=lambda: clock.now), []
+    eta, words = Eta(clock=lambda: clock.now), []
     for done in range(600):  # every twentieth step is ten times as long
         clock.now += 1 if done % 20 == 19 else 0.1
-        left = eta(done, 600, "map")
-        said += [] if left is None else [rough_duration(left)]
-    assert [word for word, _ in groupby(said)] == ["1 min", "50 s", "40 s", "30 s", "20 s", "10 s"]
+        seconds = eta(done, 600, "map")
+        words += [] if seconds is None else [rough_duration(seconds)]
+    assert [word for word, _ in groupby(words)] == ["1 min", "50 s", "40 s", "30 s", "20 s", "10 s"]
 
 
 def test_a_reporter_holds_for_its_block_only():
@@ -75,8 +75,8 @@ def test_a_count_takes_the_singular_for_one_only():
 
 
 def test_an_estimate_is_rounded():
-    said = [rough_duration(s) for s in (0.2, 14, 37, 54, 56, 125, 3500, 4800)]
-    assert said == ["10 s", "10 s", "40 s", "50 s", "1 min", "2 min", "58 min", "1 h 20 min"]
+    words = [rough_duration(s) for s in (0.2, 14, 37, 54, 56, 125, 3500, 4800)]
+    assert words == ["10 s", "10 s", "40 s", "50 s", "1 min", "2 min", "58 min", "1 h 20 min"]
 
 
 def test_time_as_a_person_says_it():

@@ -17,7 +17,7 @@ from engine.matrix import Matrix, products
 from engine.reach import Reach
 from engine.views.decision import describe_trust
 from support.instances import FAMILIES, problem, unit
-from support.reaches import K, LossyStore, corpus, decoder, same_as_whole
+from support.reaches import K, LossyStore, compare_with_full_corpus, corpus, decoder
 
 DECODERS = [
     ("top_k", {}),
@@ -38,16 +38,16 @@ def answers(family, name, params, seed=0, n=2500, d=12, k=K):
     """(ids of the whole corpus's answers, the reach's ranking, rows, queries)."""
     rows, queries = problem(family, seed, n=n, d=d, batch=4)
     ids, space = corpus(rows)
-    whole = engine.decode(decoder(name, params), space, queries, k)
-    asked = engine.decode(decoder(name, params), Reach(ArrayStore(ids, rows), exact=True), queries, k)
-    return [[ids[row] for row in whole.rows(q)] for q in range(len(queries))], asked, rows, queries
+    expected = engine.decode(decoder(name, params), space, queries, k)
+    answer = engine.decode(decoder(name, params), Reach(ArrayStore(ids, rows), exact=True), queries, k)
+    return [[ids[row] for row in expected.rows(q)] for q in range(len(queries))], answer, rows, queries
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize(("name", "params"), DECODERS, ids=lambda v: v if isinstance(v, str) else str(v))
 def test_proven_answer_is_that_of_the_whole_corpus(small_pools, family, name, params):
-    whole, asked, _, _ = answers(family, name, params)
-    for expected, info in zip(whole, asked.info, strict=True):
+    full, answer, _, _ = answers(family, name, params)
+    for expected, info in zip(full, answer.info, strict=True):
         assert info["scope"] in ("proven", "pool")
         if info["scope"] == "proven":
             assert list(info["ids"]) == expected and info["open"] == 0
@@ -60,17 +60,17 @@ def test_proven_answer_is_that_of_the_whole_corpus(small_pools, family, name, pa
 @pytest.mark.parametrize("family", ["random", "clustered"])
 @pytest.mark.parametrize(("name", "params"), [d for d in DECODERS if d[1].get("relevance_weight") != 0.0], ids=str)
 def test_most_answers_are_proven_of_ordinary_corpora(small_pools, family, name, params):
-    _, asked, rows, _ = answers(family, name, params, n=4000, d=64)
-    assert sum(info["scope"] == "proven" for info in asked.info) >= 3
-    assert all(info["rows"] < len(rows) for info in asked.info)
+    _, answer, rows, _ = answers(family, name, params, n=4000, d=64)
+    assert sum(info["scope"] == "proven" for info in answer.info) >= 3
+    assert all(info["rows"] < len(rows) for info in answer.info)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize(("name", "params"), SETS, ids=str)
 def test_no_swap_with_any_document_improves_a_proven_set(small_pools, family, name, params):
-    _, asked, rows, queries = answers(family, name, params)
+    _, answer, rows, queries = answers(family, name, params)
     weight, u = params["relevance_weight"], rows.astype(np.float64)
-    for query, info in zip(queries.astype(np.float64), asked.info, strict=True):
+    for query, info in zip(queries.astype(np.float64), answer.info, strict=True):
         if info["scope"] != "proven":
             continue
         chosen = [int(name[1:]) for name in info["ids"]]
@@ -84,15 +84,15 @@ def test_no_swap_with_any_document_improves_a_proven_set(small_pools, family, na
 
 @pytest.mark.parametrize(("l1", "l2"), [(0.1, 0.1), (0.05, 0.0), (0.01, 0.01)])
 def test_proven_weights_are_optimal_over_all_documents(small_pools, l1, l2):
-    _, asked, rows, queries = answers("clustered", "nnn", {"l1": l1, "l2": l2}, n=4000, d=64, k=200)
+    _, answer, rows, queries = answers("clustered", "nnn", {"l1": l1, "l2": l2}, n=4000, d=64, k=200)
     u = rows.astype(np.float64)
     proven = 0
-    for q, (query, info) in enumerate(zip(queries.astype(np.float64), asked.info, strict=True)):
+    for q, (query, info) in enumerate(zip(queries.astype(np.float64), answer.info, strict=True)):
         if info["scope"] != "proven":
             continue
         proven += 1
         chosen = [int(name[1:]) for name in info["ids"]]
-        weights = asked.gain[q, : len(chosen)].numpy()
+        weights = answer.gain[q, : len(chosen)].numpy()
         violation = u @ (query - weights @ u[chosen]) - l1
         violation[chosen] -= l2 * weights
         assert violation.max() <= 1e-6
@@ -111,8 +111,8 @@ def test_answer_whose_questions_are_all_no_is_that_of_the_whole_corpus(name, fam
         for size in (12, 40, 120, 290):
             pool = np.sort(order[:size])
             outside = np.setdiff1d(np.arange(len(rows)), pool)
-            part, whole = (_candidates(rows[of], query) for of in (pool, np.arange(len(rows))))
-            part.matrix.max_norm = whole.matrix.max_norm
+            part, full = (_candidates(rows[indices], query) for indices in (pool, np.arange(len(rows))))
+            part.matrix.max_norm = full.matrix.max_norm
             ranking = type(stage).select_grid([stage], part, K)[0]
             questions = stage.questions(part, ranking)
             if questions is None:
@@ -123,7 +123,7 @@ def test_answer_whose_questions_are_all_no_is_that_of_the_whole_corpus(name, fam
             if any(score >= limit - 1e-7 for score, (_, limit) in zip(scores, questions, strict=True)):
                 continue
             decided += 1
-            expected = type(stage).select_grid([stage], whole, K)[0]
+            expected = type(stage).select_grid([stage], full, K)[0]
             if name not in ("max_sum", "frank_wolfe"):
                 assert [pool[row] for row in ranking.rows()] == expected.rows()
     assert decided or refused or family == "duplicated"
@@ -140,15 +140,15 @@ def test_index_proves_nothing_and_a_proof_mends_its_answer(small_pools, name, pa
     rows, queries = problem("clustered", 1, n=3000, d=48, batch=4)
     ids, space = corpus(rows)
     chosen = decoder(name, params)
-    whole = engine.decode(chosen, space, queries, K)
+    full = engine.decode(chosen, space, queries, K)
     reach = Reach(LossyStore(ids, rows))
     by_index = engine.decode(chosen, reach, queries, K)
     proved = reach.prove(chosen, queries, K)
     wrong = 0
-    for q, (told, proof) in enumerate(zip(by_index.info, proved.info, strict=True)):
-        expected = [ids[row] for row in whole.rows(q)]
-        assert told["scope"] != "proven" and told["open"] == len(told["ids"])
-        wrong += list(told["ids"]) != expected
+    for q, (facts, proof) in enumerate(zip(by_index.info, proved.info, strict=True)):
+        expected = [ids[row] for row in full.rows(q)]
+        assert facts["scope"] != "proven" and facts["open"] == len(facts["ids"])
+        wrong += list(facts["ids"]) != expected
         assert proof["scans"] <= engine.remote_certificate.MAX_QUESTION_ROUNDS
         if proof["scope"] == "proven":
             assert list(proof["ids"]) == expected
@@ -161,11 +161,11 @@ def test_answer_names_documents_of_a_space_that_grows_at_its_end():
     ids, _ = corpus(rows)
     reach = Reach(ArrayStore(ids, rows, [f"text of {name}" for name in ids]), exact=True)
     first = engine.decode(decoder("mmr", {"relevance_weight": 0.7}), reach, queries[:1], K)
-    before = reach.space
+    old_space = reach.space
     engine.decode(decoder("mmr", {"relevance_weight": 0.5}), reach, queries[1:], K)
     after = reach.space
-    assert len(after) > len(before) >= engine.reach.INITIAL_POOL_SIZE
-    assert after.corpus.ids[: len(before)] == before.corpus.ids
+    assert len(after) > len(old_space) >= engine.reach.INITIAL_POOL_SIZE
+    assert after.corpus.ids[: len(old_space)] == old_space.corpus.ids
     named = [after.corpus.ids[row] for row in first.rows()]
     assert named == list(first.info[0]["ids"])
     assert [after.corpus.texts[row] for row in first.rows()] == [f"text of {name}" for name in named]
@@ -187,16 +187,16 @@ def test_second_answer_to_one_query_needs_no_trip_for_its_pool():
 def test_answer_does_not_depend_on_what_was_asked_before(small_pools):
     rows, queries = problem("clustered", 4, n=3000, d=24, batch=3)
     ids, _ = corpus(rows)
-    used, fresh = (Reach(ArrayStore(ids, rows), exact=True) for _ in range(2))
+    used, unused = (Reach(ArrayStore(ids, rows), exact=True) for _ in range(2))
     chosen = decoder("mmr", {"relevance_weight": 0.3})
     for weight in (0.9, 0.5, 0.1):
         engine.decode(decoder("dpp", {"relevance_weight": weight}), used, queries, K)
-    told = [
+    facts = [
         [info[name] for name in ("ids", "scope", "open", "rows")]
         for info in engine.decode(chosen, used, queries, K).info
     ]
-    alone = [engine.decode(chosen, fresh, query[None], K).info[0] for query in queries]
-    assert told == [[info[name] for name in ("ids", "scope", "open", "rows")] for info in alone]
+    alone = [engine.decode(chosen, unused, query[None], K).info[0] for query in queries]
+    assert facts == [[info[name] for name in ("ids", "scope", "open", "rows")] for info in alone]
 
 
 def test_changed_store_is_asked_anew():
@@ -206,8 +206,8 @@ def test_changed_store_is_asked_anew():
     reach = Reach(store, exact=True)
     chosen = decoder("top_k", {})
     engine.decode(chosen, reach, queries, 1)
-    before = engine.decode(chosen, reach, queries, 1)
-    best = int(before.info[0]["ids"][0][1:])
+    first = engine.decode(chosen, reach, queries, 1)
+    best = int(first.info[0]["ids"][0][1:])
     store.vectors = rows.copy()
     store.vectors[best] = -rows[best]
     store.version = "second"
@@ -215,7 +215,7 @@ def test_changed_store_is_asked_anew():
     assert again.info[0]["ids"] != (ids[best],)
     assert reach.space.corpus.ids[again.rows()[0]] == again.info[0]["ids"][0]
     with pytest.raises(engine.DataError, match="changed while asked"):
-        engine.measure(before, reach, ("0",), None, 1, ("ilad",))
+        engine.measure(first, reach, ("0",), None, 1, ("ilad",))
 
 
 def test_rows_that_change_between_questions_are_refused(small_pools):
@@ -239,14 +239,14 @@ def test_depth_is_a_pool_and_says_so():
     rows, queries = problem("clustered", 2, n=3000, d=32, batch=3)
     ids, space = corpus(rows)
     chosen = engine.Decoder(engine.make("mmr", relevance_weight=0.4), depth=50)
-    whole = engine.decode(chosen, space, queries, K)
-    asked = engine.decode(chosen, Reach(ArrayStore(ids, rows), exact=True), queries, K)
-    for q, info in enumerate(asked.info):
-        assert list(info["ids"]) == [ids[row] for row in whole.rows(q)]
-        for told in (info, whole.info[q]):
-            assert told["scope"] == "pool" and told["depth"] == 50
-            assert describe_trust(told).startswith("Of the 50 most relevant documents only")
-            assert "Exact" not in describe_trust(told)
+    expected = engine.decode(chosen, space, queries, K)
+    answer = engine.decode(chosen, Reach(ArrayStore(ids, rows), exact=True), queries, K)
+    for q, info in enumerate(answer.info):
+        assert list(info["ids"]) == [ids[row] for row in expected.rows(q)]
+        for facts in (info, expected.info[q]):
+            assert facts["scope"] == "pool" and facts["depth"] == 50
+            assert describe_trust(facts).startswith("Of the 50 most relevant documents only")
+            assert "Exact" not in describe_trust(facts)
 
 
 def test_reranker_scores_the_depth_by_its_texts():
@@ -274,11 +274,11 @@ def test_store_smaller_than_a_pool_is_all_here():
     rows, queries = problem("random", 2, n=30, d=8, batch=2)
     ids, space = corpus(rows)
     for name in engine.methods("selector"):
-        asked = engine.decode(decoder(name, {}), Reach(ArrayStore(ids, rows), exact=True), queries, 40)
-        whole = engine.decode(decoder(name, {}), space, queries, 40)
-        assert [list(info["ids"]) for info in asked.info] == [[ids[r] for r in whole.rows(q)] for q in range(2)]
-        assert asked.index.shape == (2, 40)
-        assert all(info["scope"] == "proven" for info in asked.info), name
+        answer = engine.decode(decoder(name, {}), Reach(ArrayStore(ids, rows), exact=True), queries, 40)
+        expected = engine.decode(decoder(name, {}), space, queries, 40)
+        assert [list(info["ids"]) for info in answer.info] == [[ids[r] for r in expected.rows(q)] for q in range(2)]
+        assert answer.index.shape == (2, 40)
+        assert all(info["scope"] == "proven" for info in answer.info), name
 
 
 def test_filter_counts_only_what_matches():
@@ -290,9 +290,9 @@ def test_filter_counts_only_what_matches():
     part = tuple(ids[row] for row in chosen)
     space = engine.Space(engine.Corpus(part, ("",) * len(part)), engine.Embeddings(part, rows[chosen]))
     for name in ("top_k", "mmr", "nnn"):
-        asked = engine.decode(decoder(name, {}), reach, queries, K)
-        whole = engine.decode(decoder(name, {}), space, queries, K)
-        assert [list(info["ids"]) for info in asked.info] == [[part[r] for r in whole.rows(q)] for q in range(2)]
+        answer = engine.decode(decoder(name, {}), reach, queries, K)
+        expected = engine.decode(decoder(name, {}), space, queries, K)
+        assert [list(info["ids"]) for info in answer.info] == [[part[r] for r in expected.rows(q)] for q in range(2)]
 
 
 @pytest.mark.parametrize(
@@ -305,8 +305,8 @@ def test_filter_counts_only_what_matches():
     ],
 )
 def test_trust_says_of_which_documents(info, words):
-    told = {"ids": ("a", "b", "c"), "documents": 9000, "rows": 620, "certified": True, **info}
-    assert describe_trust(told).startswith(words)
+    facts = {"ids": ("a", "b", "c"), "documents": 9000, "rows": 620, "certified": True, **info}
+    assert describe_trust(facts).startswith(words)
 
 
 def test_no_documents_is_refused():
@@ -322,7 +322,7 @@ def test_what_a_scan_found_is_not_quoted_of_the_index(monkeypatch):
     rows, queries = problem("clustered", 1, n=700, d=16, batch=1)
     ids, _ = corpus(rows)
     store = ArrayStore(ids, rows)
-    own = {
+    fields = {
         "collection": "a/b",
         "ef": 40,
         "n": 500,
@@ -333,8 +333,8 @@ def test_what_a_scan_found_is_not_quoted_of_the_index(monkeypatch):
         "date": "",
     }
     for sequential, expected in ((False, (0.9, 0.8)), (True, None)):
-        told = MeasuredRecall(**own, sequential=sequential, digest=store.ref.digest)
-        monkeypatch.setattr(engine.reach, "measured_recall", lambda _, told=told: told)
+        measured = MeasuredRecall(**fields, sequential=sequential, digest=store.ref.digest)
+        monkeypatch.setattr(engine.reach, "measured_recall", lambda _, measured=measured: measured)
         assert engine.decode(decoder("top_k", {}), Reach(store), queries, 3).info[0]["recall"] == expected
 
 
@@ -362,7 +362,7 @@ def test_queries_are_scaled_as_all_documents_have_it_not_as_two_of_them(small_po
     rows, queries = problem("clustered", 6, n=1000, d=16, batch=4)
     rows[777] *= 0.5
     ids, _ = corpus(rows)
-    assert same_as_whole(Reach(ArrayStore(ids, rows), exact=True), rows, ids, 5 * queries, name, params)[0]
+    assert compare_with_full_corpus(Reach(ArrayStore(ids, rows), exact=True), rows, ids, 5 * queries, name, params)[0]
 
 
 @pytest.mark.parametrize(("name", "params"), ATTACKED, ids=str)
@@ -374,7 +374,7 @@ def test_lengths_are_those_of_the_documents_as_they_are_now(small_pools, name, p
     engine.decode(decoder(name, params), reach, queries, K)
     store.vectors = (rows * np.random.default_rng(1).lognormal(size=(len(rows), 1))).astype(np.float32)
     store.version = "longer"
-    assert same_as_whole(reach, store.vectors, ids, queries, name, params)[0]
+    assert compare_with_full_corpus(reach, store.vectors, ids, queries, name, params)[0]
 
 
 @pytest.mark.parametrize(("name", "params"), ATTACKED, ids=str)
@@ -385,7 +385,7 @@ def test_lengths_are_those_of_what_a_filter_lets_through(small_pools, name, para
     kinds = ["even" if row % 2 == 0 else "odd" for row in range(len(rows))]
     for kind, start in (("even", 0), ("odd", 1)):
         reach = Reach(ArrayStore(ids, rows, columns={"kind": kinds}), where={"kind": [kind]}, exact=True)
-        assert same_as_whole(reach, rows[start::2], ids[start::2], 3 * queries, name, params)[0]
+        assert compare_with_full_corpus(reach, rows[start::2], ids[start::2], 3 * queries, name, params)[0]
 
 
 def test_rows_whose_squares_vanish_in_float32_have_a_length(small_pools):
@@ -394,7 +394,7 @@ def test_rows_whose_squares_vanish_in_float32_have_a_length(small_pools):
     tiny = (1e-23 * rows).astype(np.float32)
     store = ArrayStore(ids, tiny)
     assert 0.9e-23 < store.ref.longest < 1.1e-23
-    assert same_as_whole(Reach(store, exact=True), tiny, ids, queries, "max_sum", {"polish": False})[0]
+    assert compare_with_full_corpus(Reach(store, exact=True), tiny, ids, queries, "max_sum", {"polish": False})[0]
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -403,7 +403,7 @@ def test_greed_among_copies_is_proven_only_where_its_steps_are_known(small_pools
     rows = np.round(rows * 4).astype(np.float32) / 4
     ids, _ = corpus(rows)
     params = {"relevance_weight": 0.3, "polish": False}
-    assert same_as_whole(Reach(ArrayStore(ids, rows), exact=True), rows, ids, queries, "max_sum", params)[0]
+    assert compare_with_full_corpus(Reach(ArrayStore(ids, rows), exact=True), rows, ids, queries, "max_sum", params)[0]
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -421,7 +421,7 @@ def test_weights_that_rounding_could_order_otherwise_are_not_proven(small_pools,
         for k in (8, 40):
             for l1 in (0.0, 0.05, 0.1):
                 params = {"l1": l1, "l2": l2, "fill": fill}
-                assert same_as_whole(reach, rows, ids, queries, "nnn", params, k)[0], (l1, k)
+                assert compare_with_full_corpus(reach, rows, ids, queries, "nnn", params, k)[0], (l1, k)
 
 
 def test_weights_of_ordinary_documents_are_proven_at_every_preset(small_pools):
@@ -430,7 +430,7 @@ def test_weights_of_ordinary_documents_are_proven_at_every_preset(small_pools):
     reach = Reach(ArrayStore(ids, rows), exact=True)
     for l2 in (0.0, 1e-6, 0.1):
         info = engine.decode(decoder("nnn", {"l1": 0.1, "l2": l2}), reach, queries, K).info
-        assert [own["scope"] for own in info] == ["proven"] * len(queries)
+        assert [info_row["scope"] for info_row in info] == ["proven"] * len(queries)
 
 
 class UnmeasuredStore(ArrayStore):
@@ -446,13 +446,15 @@ class UnmeasuredStore(ArrayStore):
 def test_few_documents_of_unknown_length_are_not_taken_for_unit(name, params):
     rng = np.random.default_rng(0)
     rows = unit(rng.standard_normal((2000, 6)))
-    few = np.sort(rng.choice(2000, 100, replace=False))
-    rows[few] *= rng.uniform(0.5, 2, (100, 1))
+    chosen_rows = np.sort(rng.choice(2000, 100, replace=False))
+    rows[chosen_rows] *= rng.uniform(0.5, 2, (100, 1))
     rows, ids = rows.astype(np.float32), tuple(f"d{row}" for row in range(2000))
-    kinds = np.where(np.isin(np.arange(2000), few), "few", "many").tolist()
+    kinds = np.where(np.isin(np.arange(2000), chosen_rows), "few", "many").tolist()
     reach = Reach(UnmeasuredStore(ids, rows, columns={"kind": kinds}), where={"kind": ["few"]}, exact=True)
     queries = 3 * unit(rng.standard_normal((3, 6))).astype(np.float32)
-    assert same_as_whole(reach, rows[few], [ids[row] for row in few], queries, name, params)[0]
+    assert compare_with_full_corpus(reach, rows[chosen_rows], [ids[row] for row in chosen_rows], queries, name, params)[
+        0
+    ]
 
 
 def test_whether_rows_are_unit_is_said_only_where_float32_says_the_same():
@@ -461,8 +463,8 @@ def test_whether_rows_are_unit_is_said_only_where_float32_says_the_same():
         rows = unit(rng.standard_normal((50, 24)))
         rows[0] *= 1 + factor * eps
         rows = rows.astype(np.float32)
-        said = ArrayStore(tuple(map(str, range(50))), rows).ref.unit
-        assert said in (None, Matrix(torch.from_numpy(rows)).unit)
+        claims = ArrayStore(tuple(map(str, range(50))), rows).ref.unit
+        assert claims in (None, Matrix(torch.from_numpy(rows)).unit)
     assert is_unit(0.0) and is_unit(1e-3) is False
 
 
@@ -474,7 +476,9 @@ def test_gains_that_are_equal_up_to_rounding_are_not_proven_to_differ(small_pool
         ids, _ = corpus(rows)
         reach = Reach(ArrayStore(ids, rows), exact=True)
         for factor, weight in ((2, 1 / 3), (1, 0.5)):
-            assert same_as_whole(reach, rows, ids, factor * longest, "mmr", {"relevance_weight": weight}, 2)[0]
+            assert compare_with_full_corpus(reach, rows, ids, factor * longest, "mmr", {"relevance_weight": weight}, 2)[
+                0
+            ]
 
 
 @pytest.mark.filterwarnings("error")
@@ -483,7 +487,7 @@ def test_documents_that_are_all_zero_tie_and_prove_nothing(name, params):
     rows, ids = np.zeros((700, 4), np.float32), tuple(f"d{row}" for row in range(700))
     reach = Reach(ArrayStore(ids, rows), exact=True)
     for k in (1, 3):
-        assert same_as_whole(reach, rows, ids, np.ones((1, 4), np.float32), name, params, k)[0]
+        assert compare_with_full_corpus(reach, rows, ids, np.ones((1, 4), np.float32), name, params, k)[0]
 
 
 @pytest.mark.parametrize(("name", "params"), [*ATTACKED, ("vrsd", {})], ids=str)
@@ -491,7 +495,7 @@ def test_pool_of_exactly_all_documents_is_the_corpus(name, params):
     rows, queries = problem("clustered", 2, n=500, d=16, batch=2)
     ids, _ = corpus(rows)
     reach = Reach(ArrayStore(ids, rows), exact=True)
-    same, _ = same_as_whole(reach, rows, ids, queries, name, params)
+    same, _ = compare_with_full_corpus(reach, rows, ids, queries, name, params)
     assert same
     assert [info["scope"] for info in engine.decode(decoder(name, params), reach, queries, K).info] == ["proven"] * 2
 
@@ -515,4 +519,6 @@ def test_picks_of_equal_gain_are_not_proven_to_be_in_order(small_pools):
         ids, _ = corpus(rows)
         queries = rows[:6] + rng.standard_normal((6, 24)).astype(np.float32)
         params = {"relevance_weight": 0.0, "polish": False}
-        assert same_as_whole(Reach(ArrayStore(ids, rows), exact=True), rows, ids, queries, "max_sum", params, 2)[0]
+        assert compare_with_full_corpus(
+            Reach(ArrayStore(ids, rows), exact=True), rows, ids, queries, "max_sum", params, 2
+        )[0]

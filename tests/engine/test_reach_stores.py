@@ -35,18 +35,18 @@ def test_exact_answers_are_those_of_the_whole_corpus(engines, kind):
     ids, rows, queries, space = documents()
     reach = engine.Reach(engines.store_of(kind, ids, rows), exact=True)
     for name, params in CELLS:
-        whole = engine.decode(decoder(name, params), space, queries, K)
-        asked = engine.decode(decoder(name, params), reach, queries, K)
-        for q, info in enumerate(asked.info):
-            expected = [ids[row] for row in whole.rows(q)]
+        full = engine.decode(decoder(name, params), space, queries, K)
+        answer = engine.decode(decoder(name, params), reach, queries, K)
+        for q, info in enumerate(answer.info):
+            expected = [ids[row] for row in full.rows(q)]
             if kind.startswith("milvus"):
                 # Nothing says that Milvus showed one state of the collection to all questions.
                 assert info["scope"] != "proven"
                 assert info["scope"] == "pool" or list(info["ids"]) == expected
             else:
                 assert info["scope"] == "proven" and list(info["ids"]) == expected, (name, q)
-            named = [reach.space.corpus.ids[row] for row in asked.rows(q)]
-            assert named == list(info["ids"]) and reach.space.corpus.texts[asked.rows(q)[0]] == f"text {named[0]}"
+            named = [reach.space.corpus.ids[row] for row in answer.rows(q)]
+            assert named == list(info["ids"]) and reach.space.corpus.texts[answer.rows(q)[0]] == f"text {named[0]}"
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -57,9 +57,9 @@ def test_filter_makes_a_corpus_of_what_matches(engines, kind):
     space = engine.Space(engine.Corpus(part, ("",) * len(part)), engine.Embeddings(part, rows[chosen]))
     reach = engine.Reach(engines.store_of(kind, ids, rows), where={"parity": ["even"]}, exact=True)
     assert len(reach) == len(part)
-    whole = engine.decode(decoder("mmr", {"relevance_weight": 0.6}), space, queries, K)
-    asked = engine.decode(decoder("mmr", {"relevance_weight": 0.6}), reach, queries, K)
-    assert [list(info["ids"]) for info in asked.info] == [[part[r] for r in whole.rows(q)] for q in range(3)]
+    full = engine.decode(decoder("mmr", {"relevance_weight": 0.6}), space, queries, K)
+    answer = engine.decode(decoder("mmr", {"relevance_weight": 0.6}), reach, queries, K)
+    assert [list(info["ids"]) for info in answer.info] == [[part[r] for r in full.rows(q)] for q in range(3)]
 
 
 def test_index_of_pgvector_proves_nothing_and_a_proof_takes_at_most_three_scans(engines):
@@ -69,13 +69,13 @@ def test_index_of_pgvector_proves_nothing_and_a_proof_takes_at_most_three_scans(
     reach = engine.Reach(store)
     missed = 0
     for name, params in [*CELLS, ("nnn", {"l1": 0.01, "l2": 0.01})]:
-        whole = engine.decode(decoder(name, params), space, queries, K)
+        full = engine.decode(decoder(name, params), space, queries, K)
         by_index = engine.decode(decoder(name, params), reach, queries, K)
         proved = reach.prove(decoder(name, params), queries, K)
         for q in range(len(queries)):
-            expected, told, proof = [ids[row] for row in whole.rows(q)], by_index.info[q], proved.info[q]
-            assert told["plan"].startswith("index") and told["scope"] != "proven" and told["scans"] == 0
-            missed += list(told["ids"]) != expected
+            expected, info, proof = [ids[row] for row in full.rows(q)], by_index.info[q], proved.info[q]
+            assert info["plan"].startswith("index") and info["scope"] != "proven" and info["scans"] == 0
+            missed += list(info["ids"]) != expected
             assert proof["scope"] == "proven" and proof["scans"] <= 3, (name, proof)
             assert list(proof["ids"]) == expected
     assert missed, "the index found everything: nothing is shown"
@@ -87,12 +87,12 @@ def test_weights_that_a_proof_certifies_have_no_violator_in_a_full_scan(engines)
     store.table = type(store.table)(**{**vars(store.table), "force_index": True})
     for l1, l2 in ((0.1, 0.1), (0.01, 0.01)):
         proved = engine.Reach(store).prove(decoder("nnn", {"l1": l1, "l2": l2}), queries, 400)
-        row_of = {name: row for row, name in enumerate(ids)}
+        rows_by_name = {name: row for row, name in enumerate(ids)}
         for q, info in enumerate(proved.info):
-            chosen = [row_of[name] for name in info["ids"]]
+            chosen = [rows_by_name[name] for name in info["ids"]]
             weights = proved.gain[q, : len(chosen)].numpy()
-            rest = queries[q].astype(np.float64) - weights @ rows[chosen].astype(np.float64)
-            violation = np.concatenate([own @ rest for _, own in store.scan(1000)]) - l1
+            residual = queries[q].astype(np.float64) - weights @ rows[chosen].astype(np.float64)
+            violation = np.concatenate([block @ residual for _, block in store.scan(1000)]) - l1
             violation[chosen] -= l2 * weights
             assert info["scope"] == "proven" and violation.max() <= 1e-6
 
@@ -101,11 +101,11 @@ def test_rows_added_between_two_answers_are_seen(engines):
     ids, rows, queries, _ = documents()
     store = engines.store_of("pgvector", ids, rows)
     reach = engine.Reach(store, exact=True)
-    before = engine.decode(decoder("top_k", {}), reach, queries[:1], 1).info[0]
+    first = engine.decode(decoder("top_k", {}), reach, queries[:1], 1).info[0]
     engines.add(store, "newcomer", queries[0])
     after = engine.decode(decoder("top_k", {}), reach, queries[:1], 1).info[0]
-    assert before["ids"] != after["ids"] == ("newcomer",)
-    assert after["documents"] == before["documents"] + 1 == len(reach)
+    assert first["ids"] != after["ids"] == ("newcomer",)
+    assert after["documents"] == first["documents"] + 1 == len(reach)
 
 
 def test_write_elsewhere_in_the_cluster_keeps_what_is_known_but_for_texts(engines):

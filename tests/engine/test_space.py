@@ -16,12 +16,12 @@ DECODERS = [engine.Decoder(engine.make(name)) for name in ("top_k", "mmr", "vrsd
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 def test_own_vectors_become_unit_rows_and_the_given_ones_stay(kind):
-    given = ROWS.astype(kind)
-    space = engine.Space.of(list(TEXTS), given)
+    vectors = ROWS.astype(kind)
+    space = engine.Space.of(list(TEXTS), vectors)
     assert space.corpus.ids == ("0", "1", "2", "3") and space.corpus.texts == TEXTS and space.encoder is None
     assert space.vectors.cpu().numpy() == pytest.approx(unit(ROWS), abs=1e-6) and space.matrix.unit
-    assert np.array_equal(given, ROWS.astype(kind)), "the array is left as it was"
-    named = engine.Space.of(TEXTS, torch.from_numpy(given), ids=["a", "b", "c", "d"])
+    assert np.array_equal(vectors, ROWS.astype(kind)), "the array is left as it was"
+    named = engine.Space.of(TEXTS, torch.from_numpy(vectors), ids=["a", "b", "c", "d"])
     assert named.corpus.ids == named.embeddings.ids == ("a", "b", "c", "d")
     assert torch.equal(named.vectors, space.vectors)
 
@@ -39,7 +39,7 @@ def test_own_vectors_become_unit_rows_and_the_given_ones_stay(kind):
         ((*TEXTS[:3], None), ROWS, None, "corpus texts must be strings; number 3 is None"),
     ],
 )
-def test_what_does_not_fit_is_named(texts, vectors, ids, message):
+def test_mismatched_texts_vectors_or_ids_raise_error(texts, vectors, ids, message):
     with pytest.raises(engine.DataError, match=message):
         engine.Space.of(texts, vectors, ids)
 
@@ -49,19 +49,19 @@ def test_what_does_not_fit_is_named(texts, vectors, ids, message):
 def test_arrays_are_queries_of_length_one(decoder, as_given):
     space = engine.Space.of(TEXTS, ROWS.astype(np.float32))
     expected = engine.decode(decoder, space, engine.Embeddings(("0", "1"), unit(QUERIES).astype(np.float32)), k=3)
-    found = engine.decode(decoder, space, as_given(QUERIES), k=3)
-    assert torch.equal(found.index, expected.index) and found.gain.numpy() == pytest.approx(
+    answer = engine.decode(decoder, space, as_given(QUERIES), k=3)
+    assert torch.equal(answer.index, expected.index) and answer.gain.numpy() == pytest.approx(
         expected.gain.numpy(), abs=1e-5
     )
-    one = engine.decode(decoder, space, as_given(QUERIES)[1], k=3)
-    assert one.index.tolist() == expected.index[1:].tolist()
+    single = engine.decode(decoder, space, as_given(QUERIES)[1], k=3)
+    assert single.index.tolist() == expected.index[1:].tolist()
 
 
 def test_arrays_stay_as_they_are_where_documents_have_other_lengths():
     corpus = engine.Corpus(tuple("abcd"), TEXTS)
     space = engine.Space(corpus, engine.Embeddings(corpus.ids, ROWS))
-    found = engine.decode(DECODERS[0], space, QUERIES, k=4)
-    assert found.gain.numpy() == pytest.approx(np.sort(QUERIES @ ROWS.T, axis=1)[:, ::-1])
+    answer = engine.decode(DECODERS[0], space, QUERIES, k=4)
+    assert answer.gain.numpy() == pytest.approx(np.sort(QUERIES @ ROWS.T, axis=1)[:, ::-1])
 
 
 @pytest.mark.parametrize(
@@ -94,9 +94,9 @@ def test_words_alone_need_no_encoder(select):
     space = engine.Space.of(TEXTS, ROWS)
     decoder = engine.Decoder(engine.make(select), retrieve=engine.make("bm25"))
     named = engine.Embeddings(("0", "1"), QUERIES, texts=("red car", "apples"))
-    for asked in (["red car", "apples"], engine.Queries.of(["red car", "apples"])):
-        found = engine.decode(decoder, space, asked, k=2)
-        assert torch.equal(found.index, engine.decode(decoder, space, named, k=2).index)
+    for queries in (["red car", "apples"], engine.Queries.of(["red car", "apples"])):
+        answer = engine.decode(decoder, space, queries, k=2)
+        assert torch.equal(answer.index, engine.decode(decoder, space, named, k=2).index)
     assert engine.decode(engine.Decoder(engine.make("top_k"), engine.make("bm25")), space, "red car", k=1).rows() == [2]
 
 
@@ -110,7 +110,7 @@ def test_words_alone_need_no_encoder(select):
     ],
     ids=lambda decoder: decoder.label,
 )
-def test_whatever_reads_vectors_asks_for_them(decoder):
+def test_vector_stage_on_words_alone_raises_error(decoder):
     with pytest.raises(engine.DataError, match="came with its own vectors and no encoder"):
         engine.decode(decoder, engine.Space.of(TEXTS, ROWS), ["red car"], k=2)
 
@@ -123,10 +123,10 @@ def test_vectors_that_a_gpu_has_no_room_for_are_searched_on_the_cpu(monkeypatch,
     embeddings = engine.Embeddings(corpus.ids, torch.eye(2))
     real = torch.Tensor.to
 
-    def to(self, place, *more, **settings):
+    def to(self, place, *options, **settings):
         if str(place) == "cuda":
             raise torch.OutOfMemoryError("CUDA out of memory")
-        return real(self, place, *more, **settings)
+        return real(self, place, *options, **settings)
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.Tensor, "to", to)

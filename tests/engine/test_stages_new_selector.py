@@ -55,7 +55,7 @@ def run(tree, *command):
 
 
 @pytest.fixture(scope="module")
-def tested(tree):
+def pytest_output(tree):
     """The laws about the new method, and the check that assets/methods.md is current, by one pytest."""
     files = ("tests/engine/test_stages_laws.py", "tests/test_house.py")
     chosen = "((toy or gap) and not house) or methods_document"
@@ -63,8 +63,8 @@ def tested(tree):
 
 
 @pytest.fixture(scope="module")
-def printed(tree):
-    """What three commands print, by one process."""
+def command_output(tree):
+    """Return the output of three commands, run by one process."""
     decode = ["decode", "--query", "sort", "--select", "toy", "--json", "--gap"]
     code = (
         "import json\n"
@@ -79,25 +79,26 @@ def printed(tree):
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def test_the_laws_cover_it(tested):
-    passed = [line for line in tested.stdout.splitlines() if "PASSED" in line]
-    assert any("test_distinct_valid_positions" in line and "toy" in line for line in passed), tested.stdout
-    assert any("test_outside_the_domain" in line and "gap" in line for line in passed), tested.stdout
-    assert "1 failed" in tested.stdout and len(passed) > 10, tested.stdout
+def test_the_laws_cover_it(pytest_output):
+    passed = [line for line in pytest_output.stdout.splitlines() if "PASSED" in line]
+    assert any("test_distinct_valid_positions" in line and "toy" in line for line in passed), pytest_output.stdout
+    assert any("test_outside_the_domain" in line and "gap" in line for line in passed), pytest_output.stdout
+    assert "1 failed" in pytest_output.stdout and len(passed) > 10, pytest_output.stdout
 
 
-def test_the_command_line_has_it(printed):
-    (code, output, errors), (refused, _, refusal), _ = printed
+def test_the_command_line_has_it(command_output):
+    (code, output, errors), (refused, _, refusal), _ = command_output
     assert code == 0, errors
     assert json.loads(output)["decoder"] == "dense → toy(gap=2)"
     assert refused != 0 and "gap (γ) must be a whole number in [0, 5]; got '9'" in refusal
 
 
-def test_the_docs_have_it(printed, tested):
+def test_the_docs_have_it(command_output, pytest_output):
     assert (
-        "| `toy` | Toy | Leaves out the runners-up. | gap (γ), a whole number in [0, 5], default 1 |" in printed[2][1]
+        "| `toy` | Toy | Leaves out the runners-up. | gap (γ), a whole number in [0, 5], default 1 |"
+        in command_output[2][1]
     )
-    failed = [line for line in tested.stdout.splitlines() if line.startswith("FAILED")]
+    failed = [line for line in pytest_output.stdout.splitlines() if line.startswith("FAILED")]
     assert len(failed) == 1 and "methods_document" in failed[0], "a new method must make assets/methods.md stale"
 
 

@@ -10,9 +10,9 @@ ROWS = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 
 def test_ids_come_first_everywhere():
-    made = [engine.Corpus(("a", "b"), ("x", "y")), engine.Queries(("a", "b"), ("x", "y"))]
-    made += [engine.Embeddings(("a", "b"), ROWS), engine.Embeddings(vectors=ROWS, ids=("a", "b"))]
-    assert all(value.ids == ("a", "b") for value in made)
+    values = [engine.Corpus(("a", "b"), ("x", "y")), engine.Queries(("a", "b"), ("x", "y"))]
+    values += [engine.Embeddings(("a", "b"), ROWS), engine.Embeddings(vectors=ROWS, ids=("a", "b"))]
+    assert all(value.ids == ("a", "b") for value in values)
     with pytest.raises(engine.DataError, match="vectors must be a numeric array or tensor; got tuple"):
         engine.Embeddings(ROWS, ("a", "b"))
 
@@ -54,9 +54,11 @@ def test_texts_that_lie_elsewhere_are_a_sequence_of_strings():
 def test_a_corpus_keeps_its_source_and_is_equal_to_one_of_tuples():
     source = Counted(["x", "", "\ud800"])
     lazy = engine.Corpus(("a", "b", "c"), source, Counted(["t", "", ""]))
-    whole = engine.Corpus(("a", "b", "c"), ("x", "", "\ud800"), ("t", "", ""))
+    in_memory = engine.Corpus(("a", "b", "c"), ("x", "", "\ud800"), ("t", "", ""))
     assert lazy.texts is source and source.readings == 0, "nothing is read before it is asked for"
-    assert lazy == whole and tuple(lazy.passages) == whole.passages and lazy.passages[1:] == whole.passages[1:]
+    assert (
+        lazy == in_memory and tuple(lazy.passages) == in_memory.passages and lazy.passages[1:] == in_memory.passages[1:]
+    )
     assert tuple(engine.Corpus(("a", "b", "c"), source).passages) == ("x", "", "\ud800")
     with pytest.raises(engine.DataError, match="1 ids, 3 texts"):
         engine.Corpus(("a",), source)

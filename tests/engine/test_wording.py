@@ -34,7 +34,7 @@ def test_a_p_is_never_written_on_the_other_side_of_the_level():
 
 @pytest.mark.threat("marks of direction in exported code and commands", "escaped, so that what is read is what runs")
 @given(text=st.text(st.sampled_from("ab '\"\\$\n\t\x1b\x7f\x9b\u061c\u200f\u2028\u202e\u2066é😀")))
-def test_what_steers_a_screen_is_escaped_and_says_the_same(text):
+def test_control_characters_are_escaped_reversibly(text):
     assert not CONTROL_CHARACTERS.search(visible(text)) and (visible(text) == text) == (
         not CONTROL_CHARACTERS.search(text)
     )

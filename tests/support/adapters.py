@@ -22,18 +22,18 @@ class Vectors:
 
 
 def function(space, queries):
-    """The plain function, over candidates by inner product."""
-    rows, given = space.vectors.numpy(), Vectors(space, queries)
+    """Adapt the framework-free function, over candidates by inner product."""
+    rows, vectors_by_text = space.vectors.numpy(), Vectors(space, queries)
 
     def fetch(query, n):
-        return np.argsort(-(rows @ np.float32(given.queries[query])), kind="stable")[:n]
+        return np.argsort(-(rows @ np.float32(vectors_by_text.queries[query])), kind="stable")[:n]
 
     def adapt(decoder, k):
         answerer = engine.integrations.Answerer(decoder, k)
 
         def ask(query, near):
             ids = [space.corpus.ids[row] for row in near]
-            point = np.float32(given.queries[query])
+            point = np.float32(vectors_by_text.queries[query])
             return list(answerer(query, vectors=rows[near], query_vector=point, ids=ids).ids)
 
         return ask
@@ -42,20 +42,20 @@ def function(space, queries):
 
 
 def langchain(space, queries):
-    """LangChain's own store, which keeps its vectors to itself."""
+    """Adapt LangChain's own store, which keeps its vectors to itself."""
     from langchain_core.embeddings import Embeddings
     from langchain_core.vectorstores import InMemoryVectorStore
 
     from engine.integrations.langchain import FrontierCompressor
 
-    given = Vectors(space, queries)
+    vectors_by_text = Vectors(space, queries)
 
     class Given(Embeddings):
         def embed_documents(self, texts):
-            return [given.documents[text] for text in texts]
+            return [vectors_by_text.documents[text] for text in texts]
 
         def embed_query(self, text):
-            return given.queries[text]
+            return vectors_by_text.queries[text]
 
     store = InMemoryVectorStore(Given())
     store.add_texts(list(space.corpus.passages), ids=list(space.corpus.ids))
@@ -68,24 +68,24 @@ def langchain(space, queries):
 
 
 def llama_index(space, queries):
-    """LlamaIndex's own vector store index."""
+    """Adapt LlamaIndex's own vector store index."""
     from llama_index.core import VectorStoreIndex
     from llama_index.core.embeddings import BaseEmbedding
     from llama_index.core.schema import TextNode
 
     from engine.integrations.llama_index import FrontierPostprocessor
 
-    given = Vectors(space, queries)
+    vectors_by_text = Vectors(space, queries)
 
     class Given(BaseEmbedding):
         def _get_text_embedding(self, text):
-            return given.documents[text]
+            return vectors_by_text.documents[text]
 
         def _get_query_embedding(self, query):
-            return given.queries[query]
+            return vectors_by_text.queries[query]
 
         async def _aget_query_embedding(self, query):
-            return given.queries[query]
+            return vectors_by_text.queries[query]
 
     model = Given()
     corpus = space.corpus
@@ -102,28 +102,28 @@ def llama_index(space, queries):
 
 
 def haystack(space, queries):
-    """Haystack's own store and retriever."""
+    """Adapt Haystack's own store and retriever."""
     from haystack import Document
     from haystack.components.retrievers import InMemoryEmbeddingRetriever
     from haystack.document_stores.in_memory import InMemoryDocumentStore
 
     from engine.integrations.haystack import FrontierRanker
 
-    given = Vectors(space, queries)
+    vectors_by_text = Vectors(space, queries)
     store = InMemoryDocumentStore(embedding_similarity_function="dot_product")
     rows = zip(space.corpus.ids, space.corpus.passages, space.vectors.tolist(), strict=True)
     store.write_documents([Document(id=i, content=text, embedding=vector) for i, text, vector in rows])
     retriever = InMemoryEmbeddingRetriever(store, return_embedding=True)
 
     def fetch(query, n):
-        return retriever.run(query_embedding=given.queries[query], top_k=n)["documents"]
+        return retriever.run(query_embedding=vectors_by_text.queries[query], top_k=n)["documents"]
 
     def adapt(decoder, k):
         ranker = FrontierRanker(decoder, k)
 
         def ask(query, fetched):
-            found = ranker.run(query=query, documents=fetched, query_embedding=given.queries[query])
-            return [document.id for document in found["documents"]]
+            result = ranker.run(query=query, documents=fetched, query_embedding=vectors_by_text.queries[query])
+            return [document.id for document in result["documents"]]
 
         return ask
 
@@ -131,14 +131,14 @@ def haystack(space, queries):
 
 
 def sklearn(space, queries):
-    """The estimator, which searches all that it was fitted on."""
+    """Adapt the estimator, which searches all that it was fitted on."""
     from engine.integrations.sklearn import FrontierRetriever
 
-    given = Vectors(space, queries)
+    vectors_by_text = Vectors(space, queries)
 
     def adapt(decoder, k):
         fitted = FrontierRetriever(decoder, k=k).fit(space.vectors.numpy(), space.corpus.ids)
-        return lambda query, fetched: list(fitted.answers(np.float32([given.queries[query]]))[0].ids)
+        return lambda query, fetched: list(fitted.answers(np.float32([vectors_by_text.queries[query]]))[0].ids)
 
     return lambda query, n: None, adapt
 

@@ -28,74 +28,74 @@ from support.processes import environment
 ENDED, REFUSED, DEFECT, UNKEPT = "ended", "refused", "defect", "unkept"
 MEGABYTES = 20
 LONELY = {"JE_ARROW_MALLOC_CONF": "background_thread:false", "ARROW_DEFAULT_MEMORY_POOL": "system"}
-"""So that pyarrow starts no thread of its own."""
+"""Variables with which pyarrow starts no thread of its own."""
 
 
 @dataclass
 class Child:
-    """A forked process and what it says, line by line."""
+    """A forked process and the lines that it writes."""
 
     pid: int
     pipe: int
     buffer: bytes = b""
 
     def lines(self) -> Iterator[str]:
-        """What it says, until it ends."""
+        """Yield the lines that it writes, until it ends."""
         while chunk := os.read(self.pipe, 65_536):
-            *whole, self.buffer = (self.buffer + chunk).split(b"\n")
-            yield from (line.decode() for line in whole)
+            *complete_lines, self.buffer = (self.buffer + chunk).split(b"\n")
+            yield from (line.decode() for line in complete_lines)
 
-    def bury(self) -> None:
+    def reap(self) -> None:
         os.close(self.pipe)
         os.waitpid(self.pid, 0)
 
 
 @dataclass
 class Account:
-    """What the children of one life said."""
+    """The messages of the children of one life."""
 
-    begun: set[str] = field(default_factory=set)
-    kept: set[str] = field(default_factory=set)
+    begun_names: set[str] = field(default_factory=set)
+    kept_names: set[str] = field(default_factory=set)
     together: list[set[str]] = field(default_factory=list)  # the pieces that the last child began
     redone: int = 0  # pieces that were begun before
-    again: int = 0  # names that were begun again though they had been said to be kept
+    again: int = 0  # names that were begun again after they had been acknowledged
     result: tuple[str, ...] = ()
-    unkept: str = ""  # what was said of what could not be kept
+    unkept: str = ""  # the warning about what could not be kept
 
     def hear(self, line: str) -> str:
-        """Take a line in; returns its first word."""
+        """Record a line and return its first word."""
         kind, *names = json.loads(line)
         if kind == "begun":
-            self.redone += not self.begun.isdisjoint(names)
-            self.again += len(self.kept.intersection(names))
-            self.begun.update(names)
+            self.redone += not self.begun_names.isdisjoint(names)
+            self.again += len(self.kept_names.intersection(names))
+            self.begun_names.update(names)
             self.together.append(set(names))
         elif kind == "kept":
-            self.kept.update(names)
+            self.kept_names.update(names)
         elif kind == UNKEPT:
             self.unkept = names[0]
         else:
             self.result = (kind, *names)
         return kind
 
-    def is_wide(self, there: set[str]) -> bool:
-        """Whether a child that was killed has left more open than the piece that it had begun last."""
-        return any(piece - there for piece in self.together[:-1])
+    def is_wide(self, present_names: set[str]) -> bool:
+        """Return True if a killed child left more unfinished than the piece that it began last."""
+        return any(piece - present_names for piece in self.together[:-1])
 
 
 class Notes(logging.Handler):
-    """What is logged, and so said on the terminal."""
+    """Handler that collects the log messages, as the terminal shows them."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.said: list[str] = []
+        self.messages: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.said.append(record.getMessage())
+        self.messages.append(record.getMessage())
 
 
 def fork(work: Callable[[Callable[..., None]], str], limit: int | None = None) -> Child:
-    """A child that works, and says how that ended; limit: bytes beyond which no file of it grows."""
+    """Fork a child that works and reports how that ended; limit: bytes beyond which no file of it grows."""
     if (threads := len(os.listdir("/proc/self/task"))) != 1:
         raise RuntimeError(f"{threads} threads: a fork would leave {threads - 1} behind")
     reading, writing = os.pipe()
@@ -112,7 +112,7 @@ def fork(work: Callable[[Callable[..., None]], str], limit: int | None = None) -
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
         logging.getLogger("frontier").addHandler(notes := Notes())
         result = work(say)
-        say(UNKEPT, [" ".join(notes.said)])
+        say(UNKEPT, [" ".join(notes.messages)])
         say(ENDED, [result])
     except FrontierError as error:
         say(REFUSED, [type(error).__name__, str(error)])
@@ -122,13 +122,13 @@ def fork(work: Callable[[Callable[..., None]], str], limit: int | None = None) -
         os._exit(0)
 
 
-def lived(name: str, folder: Path, limit: int | None = None, account: Account | None = None) -> Account:
-    """An operation in a folder, to its end."""
+def run_to_end(name: str, folder: Path, limit: int | None = None, account: Account | None = None) -> Account:
+    """Run an operation in a folder to its end."""
     account = account or Account()
     child = fork(functools.partial(_work, name, folder), limit)
     for line in child.lines():
         account.hear(line)
-    child.bury()
+    child.reap()
     return account
 
 
@@ -140,48 +140,48 @@ def _work(name: str, folder: Path, say: Callable[..., None]) -> str:
     return OPERATIONS[name].work(folder, say)
 
 
-def _kept(name: str, folder: Path) -> set[str]:
-    """What a reader finds, in a process of its own."""
+def _read_kept_names(name: str, folder: Path) -> set[str]:
+    """Return the names that a reader finds, in a process of its own."""
     from support.durable import OPERATIONS
 
-    child = fork(lambda say: json.dumps(sorted(OPERATIONS[name].kept(folder))))
-    kind, *found = json.loads([*child.lines()][-1])
-    child.bury()
+    child = fork(lambda say: json.dumps(sorted(OPERATIONS[name].read_kept(folder))))
+    kind, *payload = json.loads([*child.lines()][-1])
+    child.reap()
     if kind != ENDED:
-        raise RuntimeError(f"{name} cannot be read: {found}")
-    return set(json.loads(found[0]))
+        raise RuntimeError(f"{name} cannot be read: {payload}")
+    return set(json.loads(payload[0]))
 
 
 def kill(name: str, folder: str, kills: int, seed: int) -> dict:
-    """Kill an operation so often, life after life; what was lost and done again, and the ends that were others.
+    """Kill an operation `kills` times, life after life; count what was lost, repeated, or ended differently.
 
-    lost: names that were said to be kept and are not; again: those of them that were computed again; redone: pieces
+    lost: acknowledged names that are missing; again: those of them that were computed again; redone: pieces
     that were begun again, in part or whole; wide: kills that left more than one piece to be done again
     """
-    place, chance = Path(folder), random.Random(seed)
+    root, chance = Path(folder), random.Random(seed)
     began = time.monotonic()
-    whole = lived(name, place / "whole")
-    if whole.result[0] != ENDED:
-        raise RuntimeError(str(whole.result))
-    pause = (time.monotonic() - began) / len(whole.begun)
-    told: dict = {"kills": 0, "lives": 0, "lost": 0, "redone": 0, "again": 0, "wide": 0, "other": []}
-    while told["kills"] < kills:
-        told["lives"] += 1
-        life, account = place / f"life{told['lives']}", Account()
-        while told["kills"] < kills and _killed(name, life, account, chance, pause):
-            there = _kept(name, life)
-            told["kills"] += 1
-            told["lost"] += len(account.kept - there)
-            told["wide"] += account.is_wide(there)
+    undisturbed = run_to_end(name, root / "whole")
+    if undisturbed.result[0] != ENDED:
+        raise RuntimeError(str(undisturbed.result))
+    pause = (time.monotonic() - began) / len(undisturbed.begun_names)
+    report: dict = {"kills": 0, "lives": 0, "lost": 0, "redone": 0, "again": 0, "wide": 0, "other": []}
+    while report["kills"] < kills:
+        report["lives"] += 1
+        life, account = root / f"life{report['lives']}", Account()
+        while report["kills"] < kills and _run_and_kill(name, life, account, chance, pause):
+            present_names = _read_kept_names(name, life)
+            report["kills"] += 1
+            report["lost"] += len(account.kept_names - present_names)
+            report["wide"] += account.is_wide(present_names)
         if not account.result:
-            lived(name, life, account=account)
-        told["redone"], told["again"] = told["redone"] + account.redone, told["again"] + account.again
-        if account.result != whole.result:
-            told["other"].append(account.result)
-    return told
+            run_to_end(name, life, account=account)
+        report["redone"], report["again"] = report["redone"] + account.redone, report["again"] + account.again
+        if account.result != undisturbed.result:
+            report["other"].append(account.result)
+    return report
 
 
-def _killed(name: str, folder: Path, account: Account, chance: random.Random, pause: float) -> bool:
+def _run_and_kill(name: str, folder: Path, account: Account, chance: random.Random, pause: float) -> bool:
     """Run an operation and kill it after some pieces and a moment; False where it had ended before."""
     after, moment = chance.randrange(4), chance.uniform(0, 1.5 * pause)
     account.together.clear()
@@ -200,63 +200,68 @@ def _killed(name: str, folder: Path, account: Account, chance: random.Random, pa
 
 
 def fill(name: str, folder: str, rooms: int, seed: int, by: str) -> dict:
-    """Run an operation so often where there is too little room, and again once there is; how each ended.
+    """Run an operation `rooms` times with too little room, and again with enough; report how each ended.
 
-    by: "disk", which is full, or "file", whose size is limited. silent: how many ended and did not say that what they
-    made is not kept; other: results that are not as undisturbed
+    by: "disk", which is full, or "file", whose size is limited. silent: how many ended without a warning that their
+    result is not kept; other: results that differ from the undisturbed one
     """
-    place, chance = Path(folder), random.Random(seed)
-    whole = lived(name, place / "whole")
-    used = [path.stat().st_size for path in (place / "whole").rglob("*") if path.is_file()]
-    _empty(place / "whole")
-    most = sum(used) if by == "disk" else max(used)
-    told: dict = {"refused": 0, "ended": 0, "silent": 0, "lost": 0, "messages": [], "defects": [], "other": []}
+    root, chance = Path(folder), random.Random(seed)
+    undisturbed = run_to_end(name, root / "whole")
+    used = [path.stat().st_size for path in (root / "whole").rglob("*") if path.is_file()]
+    _empty(root / "whole")
+    max_bytes = sum(used) if by == "disk" else max(used)
+    report: dict = {"refused": 0, "ended": 0, "silent": 0, "lost": 0, "messages": [], "defects": [], "other": []}
     for turn in range(rooms):
-        life, room = place / f"life{turn}", int(most * chance.uniform(0, 0.95) ** 2) * (turn > 0)
+        life, room = root / f"life{turn}", int(max_bytes * chance.uniform(0, 0.95) ** 2) * (turn > 0)
         if by == "disk":
-            with _ballast(place, room):
-                tried = lived(name, life)
+            with _ballast(root, room):
+                attempt = run_to_end(name, life)
         else:
-            tried = lived(name, life, limit=room)
-        kind, *words = tried.result
+            attempt = run_to_end(name, life, limit=room)
+        kind, *words = attempt.result
         if kind == DEFECT:
-            told["defects"].append(words[0])
+            report["defects"].append(words[0])
             continue
-        told[kind] += 1
-        told["lost"] += len(tried.kept - _kept(name, life))
+        report[kind] += 1
+        report["lost"] += len(attempt.kept_names - _read_kept_names(name, life))
         if kind == REFUSED:
-            told["messages"].append(words[1])
+            report["messages"].append(words[1])
         else:
-            told["silent"] += not tried.unkept
-            told["messages"].append(tried.unkept)
-        again = lived(name, life)
-        told["other"] += [
-            end.result for end in (tried, again) if end.result[0] != REFUSED and end.result != whole.result
+            report["silent"] += not attempt.unkept
+            report["messages"].append(attempt.unkept)
+        again = run_to_end(name, life)
+        report["other"] += [
+            end.result for end in (attempt, again) if end.result[0] != REFUSED and end.result != undisturbed.result
         ]
-        told["other"] += [again.result] if again.result[0] == REFUSED else []
+        report["other"] += [again.result] if again.result[0] == REFUSED else []
         _empty(life)
-    told["messages"] = sorted(set(told["messages"]))
-    return told
+    report["messages"] = sorted(set(report["messages"]))
+    return report
 
 
 def pair(name: str, folder: str, clearing: int) -> dict:
-    """An operation twice at once in one folder, while a third process deletes the cache if asked to; how they ended."""
-    place = Path(folder)
-    whole = lived(name, place / "whole")
-    life, accounts = place / "life", [Account(), Account()]
+    """Run an operation twice at once in one folder; clearing: while a third process deletes the cache."""
+    root = Path(folder)
+    undisturbed = run_to_end(name, root / "whole")
+    life, accounts = root / "life", [Account(), Account()]
     life.mkdir()
     children = [fork(functools.partial(_work, name, life)) for _ in accounts]
     clearer = fork(functools.partial(_clear_again, life)) if clearing else None
     for child, account in zip(children, accounts, strict=True):
         for line in child.lines():
             account.hear(line)
-        child.bury()
+        child.reap()
     if clearer is not None:
         os.kill(clearer.pid, signal.SIGKILL)
-        clearer.bury()
-    kept, there = set.union(*(account.kept for account in accounts)), _kept(name, life)
-    other = [account.result for account in accounts if account.result != whole.result]
-    return {"other": other, "lost": len(kept - there), "there": len(there), "kept": len(_kept(name, place / "whole"))}
+        clearer.reap()
+    kept_names, present_names = set.union(*(account.kept_names for account in accounts)), _read_kept_names(name, life)
+    other_results = [account.result for account in accounts if account.result != undisturbed.result]
+    return {
+        "other": other_results,
+        "lost": len(kept_names - present_names),
+        "there": len(present_names),
+        "kept": len(_read_kept_names(name, root / "whole")),
+    }
 
 
 def _clear_again(folder: Path, say: Callable[..., None]) -> str:
@@ -273,7 +278,7 @@ def _clear_again(folder: Path, say: Callable[..., None]) -> str:
 
 @contextmanager
 def _ballast(disk: Path, room: int) -> Iterator[None]:
-    """A disk with so many bytes free."""
+    """Fill a disk up to `room` free bytes."""
     file = disk / "ballast"
     stat = os.statvfs(disk)
     with file.open("wb") as out:
@@ -288,7 +293,7 @@ def _empty(folder: Path) -> None:
     subprocess.run(["rm", "-rf", str(folder)], check=True)
 
 
-def _set(variable: str, value: str) -> dict:
+def _set_variable(variable: str, value: str) -> dict:
     os.environ[variable] = value
     return {}
 
@@ -296,16 +301,18 @@ def _set(variable: str, value: str) -> dict:
 class Assailant:
     """The process that attacks; each request is answered before the next."""
 
-    def __init__(self, *arguments: str, before: tuple[str, ...] = (), **variables: str) -> None:
-        one = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "FRONTIER_THREADS"), "1")
+    def __init__(self, *arguments: str, command_prefix: tuple[str, ...] = (), **variables: str) -> None:
+        single_thread = dict.fromkeys(
+            ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "FRONTIER_THREADS"), "1"
+        )
         self.process = subprocess.Popen(
-            [*before, sys.executable, "-m", "support.assault", *arguments],
+            [*command_prefix, sys.executable, "-m", "support.assault", *arguments],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-            env=environment(**one, TOKENIZERS_PARALLELISM="false", **LONELY, **variables),
+            env=environment(**single_thread, TOKENIZERS_PARALLELISM="false", **LONELY, **variables),
         )  # fmt: skip
 
     def ask(self, attack: str, *arguments) -> dict:
-        """The answer to one request."""
+        """Send one request and return its answer."""
         self.process.stdin.write(json.dumps([attack, *arguments], default=str) + "\n")
         self.process.stdin.flush()
         answer = json.loads(self.process.stdout.readline())
@@ -313,7 +320,7 @@ class Assailant:
             raise AssertionError(answer["failed"])
         return answer
 
-    def tell(self, variable: str, value: str) -> None:
+    def set_variable(self, variable: str, value: str) -> None:
         """Set a variable of its process."""
         self.ask("environ", variable, value)
 
@@ -341,7 +348,7 @@ def main(mounted: str = "") -> None:
     for line in sys.stdin:
         attack, *arguments = json.loads(line)
         try:
-            answer = {"kill": kill, "fill": fill, "pair": pair, "environ": _set}[attack](*arguments)
+            answer = {"kill": kill, "fill": fill, "pair": pair, "environ": _set_variable}[attack](*arguments)
         except Exception:
             answer = {"failed": traceback.format_exc()}
         print(json.dumps(answer), file=answers, flush=True)

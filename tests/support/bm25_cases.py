@@ -28,8 +28,8 @@ def scores(texts, queries, **params):
     return engine.make("bm25", **params).score(space_of(texts), batch_of(queries))
 
 
-def made(seed, n=40):
-    """Texts of few words, so that they repeat, some empty, some hostile; queries with unknown and repeated words."""
+def make_cases(seed, n=40):
+    """Make texts of few, repeated words, some empty or hostile; queries with unknown and repeated words."""
     rng = np.random.default_rng(seed)
     words = np.array([f"w{i}" for i in range(30)] + ["Ärger", "Σ", "the", "THE", "中", "a_b"])
     often = rng.dirichlet(np.full(len(words), 0.3))

@@ -39,7 +39,7 @@ def gain(variant, tf, c, k1):
 
 
 def bm25(texts, queries, variant="lucene", k1=1.5, b=0.75, ngrams="1"):
-    """[[score of each text] for each query]."""
+    """Compute [[score of each text] for each query]."""
     bags = [Counter(cut(text, ngrams)) for text in texts]
     lengths = [sum(bag.values()) for bag in bags]
     mean = math.fsum(lengths) / len(lengths)

@@ -1,4 +1,4 @@
-"""What tests and benches do with a page in a real browser, and the server that they look at."""
+"""Steps of tests and benches on a page in a real browser, and the server behind it."""
 
 import os
 import shutil
@@ -42,19 +42,19 @@ COLUMNS = """name => [...document.querySelectorAll('[data-testid=stDataFrame] ta
 })"""
 """The cells of a column in each table from the grids' accessible twins; none where it is not there."""
 ROOTS = "[...document.querySelectorAll('*')].map(node => node.shadowRoot).filter(Boolean)"
-"""What the views of Explore are drawn in."""
+"""The shadow roots in which the views of Explore are drawn."""
 LISTS = f"""() => {ROOTS}.flatMap(root => [...root.querySelectorAll('.list')]).map(list =>
     [...list.querySelectorAll('.document[data-rank]')].sort((a, b) => a.dataset.rank - b.dataset.rank)
         .map(row => [row.querySelector('.name').title,
             Number(row.querySelector('.score').textContent.replace('−', '-')),
             row.querySelector('.tag').textContent]))"""
 """The ranked lists: (document, score, tag) of each row."""
-DRAWN = f"""() => {{
+LISTS_DRAWN = f"""() => {{
     const views = {ROOTS}, lists = views.flatMap(root => [...root.querySelectorAll('.list')]);
     return lists.length > 0 && lists.length === (globalThis.frontier?.shown?.decoders.length ?? -1)
         && lists.every(list => list.querySelector('.document[data-rank]'));
 }}"""
-GONE = patient(120)
+SILENCE_LIMIT_S = patient(120)
 """Seconds after which a silent server counts as gone."""
 GRAVE, LASTING = ("serious", "critical"), 15
 """Findings that count, and the seconds for which one that is there has to stay."""
@@ -91,14 +91,14 @@ class Server:
             time.sleep(0.02)
 
     def answers(self):
-        """Whether it says that it is well."""
+        """Return True if its health check answers."""
         try:
             return urllib.request.urlopen(f"{self.url}/_stcore/health", timeout=2).status == 200
         except OSError:
             return False
 
     def close(self):
-        """End it by Ctrl-C; what it printed."""
+        """End it by Ctrl-C and return what it printed."""
         self.process.send_signal(signal.SIGINT)
         try:
             assert self.process.wait(patient(60)) == 0, "Ctrl-C must end the server cleanly"
@@ -109,7 +109,7 @@ class Server:
 
 @contextmanager
 def chromium(count=1):
-    """Headless browsers without a GPU."""
+    """Open headless browsers without a GPU."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
@@ -148,16 +148,16 @@ class Stand:
             self._browser = self._playwright.chromium.launch(
                 executable_path=CHROMIUM, chromium_sandbox=False, args=FLAGS
             )
-            told = self._browser.new_browser_cdp_session().send("SystemInfo.getProcessInfo")["processInfo"]
-            self._pid = next(process["id"] for process in told if process["type"] == "browser")
+            process_info = self._browser.new_browser_cdp_session().send("SystemInfo.getProcessInfo")["processInfo"]
+            self._pid = next(process["id"] for process in process_info if process["type"] == "browser")
         return self._browser
 
     @contextmanager
-    def watched(self, seconds=GONE):
-        """Have a server that meanwhile ends, or is silent for so long, end the browser: who waits for a page fails."""
+    def guard_against_silence(self, seconds=SILENCE_LIMIT_S):
+        """End the browser if the server ends or is silent for `seconds`: a test that waits for a page then fails."""
         done, server, pid = threading.Event(), self._server, self._pid
 
-        def watch():
+        def end_when_silent():
             heard = time.monotonic()
             while server is not None and not done.wait(min(1.0, seconds / 10)):
                 if server.answers():
@@ -166,7 +166,7 @@ class Stand:
                     os.kill(pid, signal.SIGKILL)
                     return
 
-        thread = threading.Thread(target=watch, daemon=True)
+        thread = threading.Thread(target=end_when_silent, daemon=True)
         thread.start()
         try:
             yield
@@ -175,51 +175,51 @@ class Stand:
             thread.join()
 
     def close(self):
-        """End both; what the server printed, "" without one."""
+        """End both and return what the server printed, "" without one."""
         if self._browser is not None and self._browser.is_connected():
             self._browser.close()
         return "" if self._server is None else self._server.close()
 
 
 def open_page(browser, url, **how):
-    """A page of a visitor of its own."""
+    """Open a page of a visitor of its own."""
     page = browser.new_context(viewport={"width": 1440, "height": 900}, **how).new_page()
     page.goto(url)
     return page
 
 
 def columns(page, name):
-    """The cells of that column, of every table that has it."""
+    """Return the cells of a column, of every table that has it."""
     return [cells for cells in page.evaluate(COLUMNS, name) if cells]
 
 
 def column(page, table, name):
-    """The cells of a column of the nth table; none before it is there."""
+    """Return the cells of a column of the nth table; none before it is drawn."""
     return dict(enumerate(page.evaluate(COLUMNS, name))).get(table, [])
 
 
 def lists(page):
-    """The documents of each ranked list."""
+    """Return the documents of each ranked list."""
     return [[name for name, _, _ in rows] for rows in page.evaluate(LISTS)]
 
 
 def scores(page):
-    """The scores of the first ranked list."""
+    """Return the scores of the first ranked list."""
     return [score for _, score, _ in next(iter(page.evaluate(LISTS)), [])]
 
 
 def tags(page):
-    """What is new in each ranked list."""
+    """Return the tags of each ranked list."""
     return [[tag for _, _, tag in rows] for rows in page.evaluate(LISTS)]
 
 
 def diversity(page, which):
-    """ILAD of the set that the nth tile shows."""
+    """Return the ILAD of the set in the nth tile."""
     return page.evaluate("which => frontier.shown.decoders[which].set.diversity", which)
 
 
 def until(page, condition):
-    """Wait for what the page shows to come true; what is not drawn yet is not true yet."""
+    """Wait until a condition on the page holds; an element that is not drawn yet fails it."""
     for _ in range(WAIT // 100):
         try:
             if condition():
@@ -238,10 +238,10 @@ def fill_path(page, file):
     box.press("Enter")
 
 
-def ask_by(page, way):
-    """Choose what kind of query is asked."""
+def ask_by(page, kind):
+    """Choose the kind of query."""
     page.locator(".st-key-header-kind button").first.click()
-    page.get_by_test_id("stPopoverBody").get_by_role("radio", name=way, exact=True).click()
+    page.get_by_test_id("stPopoverBody").get_by_role("radio", name=kind, exact=True).click()
     page.keyboard.press("Escape")
     page.get_by_test_id("stPopoverBody").wait_for(state="hidden", timeout=WAIT)
 
@@ -277,45 +277,45 @@ def idle(page):
     page.get_by_test_id("stStatusWidget").wait_for(state="hidden", timeout=WAIT)
 
 
-def settled(page):
+def settle(page):
     """Wait until the ranked lists are drawn, and no script runs."""
-    page.wait_for_function(DRAWN, timeout=WAIT)
+    page.wait_for_function(LISTS_DRAWN, timeout=WAIT)
     idle(page)
 
 
 def findings(page):
-    """The grave findings that last: what fades or is disabled while a script runs is none."""
-    found = _findings(page)
+    """Return the grave findings that last; one that goes when the script has ended does not count."""
+    lasting = _findings(page)
     end = time.monotonic() + patient(LASTING)
-    while found and time.monotonic() < end:
+    while lasting and time.monotonic() < end:
         page.wait_for_timeout(500)
-        now = _findings(page)
-        found = [finding for finding in found if finding in now]
-    return found
+        current = _findings(page)
+        lasting = [finding for finding in lasting if finding in current]
+    return lasting
 
 
 def _findings(page):
-    """Rule, selector and help of each grave finding; Streamlit's own chrome is its own."""
+    """Return rule, selector and help of each grave finding; Streamlit's own chrome is its own."""
     from axe_playwright_python.sync_playwright import Axe
 
-    found = Axe().run(page).response["violations"]
+    violations = Axe().run(page).response["violations"]
     return [
         f"{rule['id']}: {node['target']} {node['failureSummary'].splitlines()[-1].strip()}"
-        for rule in found
+        for rule in violations
         if rule["impact"] in GRAVE
         for node in rule["nodes"]
     ]
 
 
 def chip(page):
-    """The fingerprints that the header shows: of the corpus, and of what feedback made of it, if it is on."""
+    """Return the fingerprints in the header: of the corpus and, with feedback on, of its changed vectors."""
     page.locator(".st-key-header-corpus button").first.click()
     body = page.get_by_test_id("stPopoverBody")
     body.locator("code").first.wait_for(timeout=WAIT)
-    found = body.locator("code").all_inner_texts()
+    fingerprints = body.locator("code").all_inner_texts()
     page.keyboard.press("Escape")
     body.wait_for(state="hidden", timeout=WAIT)
-    return found
+    return fingerprints
 
 
 def read_first(page):

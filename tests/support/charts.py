@@ -1,4 +1,4 @@
-"""What a page has drawn, as the browser is given it."""
+"""The charts of a page, as the browser receives them."""
 
 import json
 
@@ -7,5 +7,5 @@ def figure(app):
     return json.loads(app.get("plotly_chart")[0].proto.spec)
 
 
-def ids(drawn):
-    return {i for trace in drawn["data"] for i in trace.get("customdata", ())}
+def ids(spec):
+    return {i for trace in spec["data"] for i in trace.get("customdata", ())}

@@ -13,7 +13,7 @@ TRICKY = [
 TEXT = st.one_of(st.sampled_from(TRICKY), st.text())
 
 
-def written(folder, name, content):
+def write_file(folder, name, content):
     path = Path(folder) / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8"))
@@ -21,14 +21,14 @@ def written(folder, name, content):
 
 
 def beir(folder, corpus=None, queries=None, **files):
-    """A folder in BEIR layout; files: tsv contents by path, with __ for /."""
+    """Write a folder in BEIR layout; files: tsv contents by path, with __ for /."""
     corpus = corpus if corpus is not None else [{"_id": f"d{i}", "text": f"text {i}"} for i in range(4)]
     queries = queries if queries is not None else [{"_id": f"q{i}", "text": f"query {i}"} for i in range(3)]
-    written(folder, "corpus.jsonl", "".join(json.dumps(row) + "\n" for row in corpus))
+    write_file(folder, "corpus.jsonl", "".join(json.dumps(row) + "\n" for row in corpus))
     if queries:
-        written(folder, "queries.jsonl", "".join(json.dumps(row) + "\n" for row in queries))
+        write_file(folder, "queries.jsonl", "".join(json.dumps(row) + "\n" for row in queries))
     for name, content in files.items():
-        written(folder, name.replace("__", "/") + ".tsv", content)
+        write_file(folder, name.replace("__", "/") + ".tsv", content)
     return folder
 
 
@@ -36,7 +36,7 @@ THINGS = ("apple pie", "steam engine", "violin", "volcano", "tax return", "chess
 
 
 def beir_of_things(folder, shift=0):
-    """Texts about six things; a query names two of them, and means those `shift` further on."""
+    """Write texts about six things; a query names two, and those `shift` further on are relevant."""
     corpus = [{"_id": f"d{i}", "text": f"All about the {thing}"} for i, thing in enumerate(THINGS)]
     pairs = [(a, b) for a in range(6) for b in range(6) if a != b]
     queries = [{"_id": f"q{i}", "text": f"{THINGS[a]} with {THINGS[b]}"} for i, (a, b) in enumerate(pairs)]
@@ -49,5 +49,5 @@ def triples(corpus):
     return list(zip(corpus.ids, corpus.texts, corpus.titles, strict=True))
 
 
-def said(notices):
+def join_notices(notices):
     return " | ".join(map(str, notices))

@@ -7,6 +7,6 @@ import engine
 
 @cache
 def demo_counts():
-    """Number of labelled queries by split, and of all under "queries"."""
+    """Count labelled queries by split, and of all under "queries"."""
     dataset = engine.load_dataset("numpy-api")
     return {"queries": len(dataset.queries), **{split: len(dataset.judged(split)) for split in dataset.qrels}}

@@ -1,4 +1,4 @@
-"""Operations that say each piece as it begins, and again once it is on the disk; and what a later reader finds of them.
+"""Operations that announce each piece and acknowledge it once it is on the disk; readers of what they left.
 
 Each is called in a process of its own, whose FRONTIER_HOME lies in the folder that it is given.
 """
@@ -26,42 +26,45 @@ from support.points import digest_of_all
 from support.random_texts import corpus_of, space_of
 
 Say = Callable[[str, Iterable[str]], None]
-BEGUN, KEPT = "begun", "kept"
+PIECE_BEGUN, PIECE_KEPT = "begun", "kept"
 MODEL_ENV, STORES_ENV = "DURABLE_MODEL", "DURABLE_STORES"
 """Variables that name the folder of the encoder, and hold the text of stores.toml."""
 NAMES = tuple(map(str, range(60)))
-"""Of the votes, grades and entries of the cache."""
+"""Names of the votes, grades and cache entries."""
 
 
 @dataclass(frozen=True)
 class Operation:
-    """Something long.
+    """A long operation and its reader.
 
     work: does it in a folder, goes on from what is there, and returns the digest of what came out; it says the names of
-    the pieces that it begins together, and of each once it is kept. kept: the names that a reader finds in the folder.
+    the pieces that it begins together, and of each once it is kept. read_kept: the names that a reader finds.
     """
 
     work: Callable[[Path, Say], str]
-    kept: Callable[[Path], set[str]]
+    read_kept: Callable[[Path], set[str]]
 
 
 def home_in(folder: Path) -> Path:
-    """The home of an operation's folder, which this process has from now on."""
+    """Make the home of an operation's folder that of this process, and return it."""
     os.environ["FRONTIER_HOME"] = str(folder / "home")
     return folder / "home"
 
 
-def acknowledged(
-    function: Callable, begun: Callable = lambda *_: (), kept: Callable = lambda *_: (), *, say: Say
+def acknowledge(
+    function: Callable, begun_names: Callable = lambda *_: (), kept_names: Callable = lambda *_: (), *, say: Say
 ) -> Callable:
-    """A function that says what it begins, and what is kept when it returns; both: names, by the arguments."""
+    """Wrap a function so that it announces names before a call and acknowledges names after it.
 
-    def saying(*args, **named):
-        if names := begun(*args):
-            say(BEGUN, names)
-        result = function(*args, **named)
-        if names := kept(*args):
-            say(KEPT, names)
+    Both are functions of its arguments.
+    """
+
+    def saying(*args, **options):
+        if names := begun_names(*args):
+            say(PIECE_BEGUN, names)
+        result = function(*args, **options)
+        if names := kept_names(*args):
+            say(PIECE_KEPT, names)
         return result
 
     return saying
@@ -78,11 +81,11 @@ def _embed(folder: Path, say: Say) -> str:
     def keep_and_say(key, vectors, typed):
         keep(key, vectors, typed)
         if cache.get_array(encoders.EMBEDDING_SECTION, key) is not None:
-            say(KEPT, [by_key[key]])
+            say(PIECE_KEPT, [by_key[key]])
 
     encoders._MAX_CHUNK_TEXTS, keep = 12, encoders._store_chunk
     by_key = {key: _number(TEXTS[span.start]) for span, key in _chunks()}
-    encoders._encode_texts = acknowledged(encoders._encode_texts, lambda model, texts, *_: [_number(texts[0])], say=say)
+    encoders._encode_texts = acknowledge(encoders._encode_texts, lambda model, texts, *_: [_number(texts[0])], say=say)
     encoders._store_chunk = keep_and_say
     return engine.embed(corpus_of(TEXTS), os.environ[MODEL_ENV], dtype="float32").digest
 
@@ -94,21 +97,21 @@ def _chunks():
     return list(encoders._key_chunks(corpus_of(TEXTS).passages, *how))
 
 
-def _embedded(folder: Path) -> set[str]:
+def _read_embedded(folder: Path) -> set[str]:
     home_in(folder)
-    there = ((span, cache.get_array(encoders.EMBEDDING_SECTION, key)) for span, key in _chunks())
-    return {_number(TEXTS[span.start]) for span, rows in there if rows is not None and len(rows) == len(span)}
+    cached_chunks = ((span, cache.get_array(encoders.EMBEDDING_SECTION, key)) for span, key in _chunks())
+    return {_number(TEXTS[span.start]) for span, rows in cached_chunks if rows is not None and len(rows) == len(span)}
 
 
 def _say_cells(say: Say) -> None:
-    """Have sweeps say what they compute together, and each cell once the store has it."""
-    executors.compute_unit = acknowledged(
+    """Patch sweeps to announce the cells computed together, and acknowledge each once it is stored."""
+    executors.compute_unit = acknowledge(
         executors.compute_unit,
         lambda task, unit, *_: [_cell_name(task.split, d.label, k) for d in unit.decoders for k in unit.ks],
         say=say,
     )
-    Store.put_cell = acknowledged(
-        Store.put_cell, kept=lambda _, cell: [_cell_name(cell.split, cell.label, cell.k)], say=say
+    Store.put_cell = acknowledge(
+        Store.put_cell, kept_names=lambda _, cell: [_cell_name(cell.split, cell.label, cell.k)], say=say
     )
 
 
@@ -128,7 +131,7 @@ def _tune(folder: Path, say: Say) -> str:
     space, queries, judged = sweeps.toy(n=120, batch=24)
     ids = list(judged.grades)
     splits = {"dev": ids[::2], "test": ids[1::2]}
-    qrels = {name: Qrels({query: judged.grades[query] for query in own}) for name, own in splits.items()}
+    qrels = {name: Qrels({query: judged.grades[query] for query in query_ids}) for name, query_ids in splits.items()}
     free = {"free": ("l1", "l2", "scale"), "trials": 10}
     tuned = engine.tune("nnn", space, queries, qrels, k=5, store=folder / "tuned.db", **free)
     return digest_of([repr(tuned.decoder), digest_of_all(tuned.points), *tuned.sentences])
@@ -143,27 +146,27 @@ def _cells_in(file: str) -> Callable[[Path], set[str]]:
 
 
 def _train(folder: Path, say: Say) -> str:
-    loop._train_epoch = acknowledged(loop._train_epoch, lambda run, number, *_: [str(number)], say=say)
+    loop._train_epoch = acknowledge(loop._train_epoch, lambda run, number, *_: [str(number)], say=say)
     options = {**training.QUICK, "epochs": 8, "checkpoint": folder / "run.safetensors"}
-    data = training.planted(n=40, train=160, dev=20)
-    return engine.train("dense", *data, watch=lambda epoch: say(KEPT, [str(epoch.epoch)]), **options).digest
+    data = training.plant(n=40, train=160, dev=20)
+    return engine.train("dense", *data, watch=lambda epoch: say(PIECE_KEPT, [str(epoch.epoch)]), **options).digest
 
 
-def _trained(folder: Path) -> set[str]:
+def _read_trained(folder: Path) -> set[str]:
     path = folder / "run.safetensors"
     return {str(epoch.epoch) for epoch in checkpoints.read(path).run.history} if path.exists() else set()
 
 
 def _vote(folder: Path, say: Say) -> str:
     log = orag.log(folder / "log.sqlite", feedback.random_space(), temperature=0.2)
-    # Who was killed has told nobody; whoever comes later sees what is there.
-    before = {name.split()[1] for name in _people(log.session)}
-    say(BEGUN, [name for name in NAMES if name not in before][:1])
+    # A killed writer cannot report; its successor reads the log.
+    earlier_names = {name.split()[1] for name in _people(log.session)}
+    say(PIECE_BEGUN, [name for name in NAMES if name not in earlier_names][:1])
 
     def next_one(person):
         name = person.split()[1]
-        say(KEPT, [name])
-        say(BEGUN, NAMES[int(name) + 1 : int(name) + 2])
+        say(PIECE_KEPT, [name])
+        say(PIECE_BEGUN, NAMES[int(name) + 1 : int(name) + 2])
 
     feedback_writer.write_to(log, "w", len(NAMES), next_one)
     session, _ = orag.load(log.path, log.session.space)
@@ -174,7 +177,7 @@ def _people(session: orag.Session) -> list[str]:
     return [str(event.person) for event in session.events]
 
 
-def _voted(folder: Path) -> set[str]:
+def _read_voted(folder: Path) -> set[str]:
     path = folder / "log.sqlite"
     if not path.exists() or not path.stat().st_size:
         return set()
@@ -183,27 +186,27 @@ def _voted(folder: Path) -> set[str]:
 
 def _judge(folder: Path, say: Say) -> str:
     log = JudgingLog(folder / "judged.sqlite")
-    before = {judgement.query for judgement in log.read().judgements}
+    earlier_names = {judgement.query for judgement in log.read().judgements}
     for name in NAMES:
-        if name not in before:
-            say(BEGUN, [name])
+        if name not in earlier_names:
+            say(PIECE_BEGUN, [name])
             log.judge(name, f"d{name}", int(name) % 4, "ana")
-            say(KEPT, [name])
+            say(PIECE_KEPT, [name])
     return digest_of([f"{j.query} {j.document} {j.grade}" for j in JudgingLog(log.path).read().judgements])
 
 
-def _judged(folder: Path) -> set[str]:
+def _read_judged(folder: Path) -> set[str]:
     return {judgement.query for judgement in JudgingLog(folder / "judged.sqlite").read().judgements}
 
 
 def _put(folder: Path, say: Say) -> str:
     for name in NAMES:
         if cache.get("things", name) is None:
-            say(BEGUN, [name])
+            say(PIECE_BEGUN, [name])
             cache.put("things", name, _payload(name))
             if cache.get("things", name) is not None:
-                say(KEPT, [name])
-    # What is not kept would be made again.
+                say(PIECE_KEPT, [name])
+    # A missing entry would be made again.
     return digest_of([digest_of([cache.get("things", name) or _payload(name)]) for name in NAMES])
 
 
@@ -212,7 +215,7 @@ def _payload(name: str) -> bytes:
     return chance.randbytes(chance.choice((10, 4_000, 70_000, 400_000)))
 
 
-def _put_there(folder: Path) -> set[str]:
+def _read_cached(folder: Path) -> set[str]:
     home_in(folder)
     return {name for name in NAMES if cache.get("things", name) == _payload(name)}
 
@@ -222,15 +225,21 @@ ROWS, BATCH = 2_000, 50
 
 def _load(folder: Path, say: Say) -> str:
     _configure(folder)
-    load._PgWriter.write = acknowledged(
+    load._PgWriter.write = acknowledge(
         load._PgWriter.write, lambda _, start, size: [str(start)], lambda _, start, size: [str(start)], say=say
     )
     rows = space_of(corpus_of(sentences(ROWS)), feedback.random_space(ROWS).vectors)
     load.load(_target(folder), rows.corpus, rows.embeddings, batch=BATCH)
     store = open_store(_target(folder))
     try:
-        found = {name: row.tobytes() for ids, part in store.scan(500) for name, row in zip(ids, part, strict=True)}
-        return Embeddings(rows.corpus.ids, rows.vectors).digest if found == _bytes(rows) else f"{len(found)} others"
+        stored_rows = {
+            name: row.tobytes() for ids, part in store.scan(500) for name, row in zip(ids, part, strict=True)
+        }
+        return (
+            Embeddings(rows.corpus.ids, rows.vectors).digest
+            if stored_rows == _bytes(rows)
+            else f"{len(stored_rows)} others"
+        )
     finally:
         store.close()
 
@@ -249,25 +258,25 @@ def _target(folder: Path) -> str:
     return f"pg/{folder.parent.name}_{folder.name}".replace("-", "_")
 
 
-def _loaded(folder: Path) -> set[str]:
+def _read_loaded(folder: Path) -> set[str]:
     from engine.data.stores.config import read_entry
 
     _configure(folder)
     entry = read_entry(_target(folder))
     with entry.access.connect() as connection:
-        there = connection.execute("SELECT to_regclass(%s) IS NOT NULL", [entry.table.table]).fetchone()[0]
-        rows = connection.execute(f"SELECT place FROM {entry.table.table}").fetchall() if there else []
-    places = {place for (place,) in rows}
-    return {str(start) for start in range(0, ROWS, BATCH) if places.issuperset(range(start, start + BATCH))}
+        exists = connection.execute("SELECT to_regclass(%s) IS NOT NULL", [entry.table.table]).fetchone()[0]
+        rows = connection.execute(f"SELECT place FROM {entry.table.table}").fetchall() if exists else []
+    positions = {position for (position,) in rows}
+    return {str(start) for start in range(0, ROWS, BATCH) if positions.issuperset(range(start, start + BATCH))}
 
 
 OPERATIONS = {
-    "embed": Operation(_embed, _embedded),
+    "embed": Operation(_embed, _read_embedded),
     "tune": Operation(_tune, _cells_in("tuned.db")),
     "sweep": Operation(_sweep, _cells_in("sweep.db")),
-    "train": Operation(_train, _trained),
-    "feedback": Operation(_vote, _voted),
-    "judgements": Operation(_judge, _judged),
-    "store load": Operation(_load, _loaded),
-    "cache": Operation(_put, _put_there),
+    "train": Operation(_train, _read_trained),
+    "feedback": Operation(_vote, _read_voted),
+    "judgements": Operation(_judge, _read_judged),
+    "store load": Operation(_load, _read_loaded),
+    "cache": Operation(_put, _read_cached),
 }

@@ -1,4 +1,4 @@
-"""The non-negative elastic net, plain, dense and in float64: its conditions, its minimisers, and nasty instances."""
+"""The non-negative elastic net, dense and in float64: its conditions, its minimisers, and nasty instances."""
 
 import warnings
 
@@ -26,18 +26,18 @@ def scores(rows, queries):
     return (rows * queries[..., None, :]).sum(-1)
 
 
-def kept_rows(rows, query, pool=None):
-    """The most relevant rows, the lower of equals first, in ascending order; all of them without a pool."""
+def select_pool_rows(rows, query, pool=None):
+    """Return the most relevant rows in ascending order, the lower of equals first; all rows without a pool."""
     return np.sort(np.argsort(-scores(rows, query), kind="stable")[: pool or len(rows)])
 
 
 def weights_of(answer, n):
-    """(B, n) every document's weight, 0 where it has none."""
+    """Return every document's weight, (B, n), 0 outside the support."""
     full = np.zeros((len(answer), n))
     index, gain = answer.index.numpy(), answer.gain.numpy()
     for b, info in enumerate(answer.info):
-        held = info["support"]
-        full[b, index[b, :held]] = gain[b, :held]
+        n_weights = info["support"]
+        full[b, index[b, :n_weights]] = gain[b, :n_weights]
     return full
 
 
@@ -55,7 +55,7 @@ def violations(rows, queries, weights, l1, l2):
 
 
 def objective(rows, query, weights, l1, l2):
-    """Eq. 1 as written."""
+    """Compute eq. 1 as written."""
     rows, query = as_float64(rows, query)
     return 0.5 * ((rows.T @ weights - query) ** 2).sum() + l1 * weights.sum() + 0.5 * l2 * (weights**2).sum()
 
@@ -103,7 +103,7 @@ def sharp(rows, query, weights, l1):
 
 
 def paper_fista(rows, query, l1, l2, steps):
-    """Eq. 5 of the paper, transcribed."""
+    """Run eq. 5 of the paper, transcribed."""
     rows, query = as_float64(rows, query)
     bound = max(np.linalg.eigvalsh(rows @ rows.T)[-1] + l2, 1e-300)
     w = y = np.zeros(len(rows))
@@ -116,7 +116,7 @@ def paper_fista(rows, query, l1, l2, steps):
 
 
 def cone_rows(rng, n, d):
-    """A common direction twice as long as what tells the rows apart, as sentence embeddings have."""
+    """Rows with a common direction twice as long as their differences, as sentence embeddings have."""
     return unit(2 * unit(rng.standard_normal(d)) + rng.standard_normal((n, d)) / np.sqrt(d))
 
 
@@ -136,7 +136,7 @@ def lattice_rows(rng, n, d):
 
 
 def hollow_rows(rng, n, d):
-    """Rows of which many are zero, and some the opposite of others."""
+    """Rows, many of them zero, and some the opposite of others."""
     rows = random_rows(rng, n, d) * (rng.random((n, 1)) < 0.6)
     rows[: n // 4] = -rows[n - n // 4 :]
     return rows
@@ -182,8 +182,8 @@ def nasty(family, seed, n=None, d=None, batch=3, dtype=np.float32):
 
 def grid_for(rows, queries):
     """The settings of the fuzz: every λ₁ with every λ₂, and a λ₁ that no score exceeds."""
-    most = max(float(scores(rows, queries).max()), 0.0)
-    return [{"l1": l1, "l2": l2} for l2 in SECOND for l1 in (*FIRST, most + 1e-9)]
+    max_score = max(float(scores(rows, queries).max()), 0.0)
+    return [{"l1": l1, "l2": l2} for l2 in SECOND for l1 in (*FIRST, max_score + 1e-9)]
 
 
 def exact_digits(l2):
@@ -227,46 +227,46 @@ def _lawson_hanson(products, ridge, first, tolerance):
         active.append(worst[1])
         while True:
             system = [[products[i][j] + (ridge[i] if i == j else 0) for j in active] for i in active]
-            aim = _solved(system, [first[i] for i in active])
+            aim = _solve(system, [first[i] for i in active])
             down = [(weights[i] / (weights[i] - x), i) for i, x in zip(active, aim, strict=True) if x <= 0]
             step = min(down)[0] if down else mpmath.mpf(1)
             for i, x in zip(active, aim, strict=True):
                 weights[i] += step * (x - weights[i])
             if not down:
                 break
-            gone = min(down)[1]
-            weights[gone] = mpmath.mpf(0)
-            active.remove(gone)
+            dropped_index = min(down)[1]
+            weights[dropped_index] = mpmath.mpf(0)
+            active.remove(dropped_index)
     raise AssertionError("the oracle does not end")
 
 
-def _solved(system, right):
-    """The solution of a small positive definite system, by elimination."""
+def _solve(system, right):
+    """Solve a small positive definite system by elimination."""
     rows = [[*row, x] for row, x in zip(system, right, strict=True)]
     n = len(rows)
     for i in range(n):
         for j in range(i + 1, n):
             share = rows[j][i] / rows[i][i]
             rows[j] = [x - share * y if t >= i else x for t, (x, y) in enumerate(zip(rows[j], rows[i], strict=True))]
-    found = [mpmath.mpf(0)] * n
+    solution = [mpmath.mpf(0)] * n
     for i in reversed(range(n)):
-        found[i] = (rows[i][n] - sum(rows[i][j] * found[j] for j in range(i + 1, n))) / rows[i][i]
-    return found
+        solution[i] = (rows[i][n] - sum(rows[i][j] * solution[j] for j in range(i + 1, n))) / rows[i][i]
+    return solution
 
 
-def _exact_left(rows, query, weights):
+def _exact_residual(rows, query, weights):
     columns = zip(*exact_numbers(rows), strict=True)
     return [x - mpmath.fdot(weights, column) for x, column in zip(exact_numbers(query), columns, strict=True)]
 
 
 def exact_violations(rows, query, weights, l1, l2):
     """[n] by how much weights, mpmath's numbers, miss their optimality conditions."""
-    left = _exact_left(rows, query, weights)
-    slopes = [mpmath.fdot(row, left) - l1 - l2 * w for row, w in zip(exact_numbers(rows), weights, strict=True)]
+    residual = _exact_residual(rows, query, weights)
+    slopes = [mpmath.fdot(row, residual) - l1 - l2 * w for row, w in zip(exact_numbers(rows), weights, strict=True)]
     return [abs(x) if w > 0 else max(x, mpmath.mpf(0)) for x, w in zip(slopes, weights, strict=True)]
 
 
 def exact_objective(rows, query, weights, l1, l2):
-    """Eq. 1 in mpmath's numbers."""
-    left = _exact_left(rows, query, weights)
-    return (mpmath.fdot(left, left) + l2 * mpmath.fdot(weights, weights)) / 2 + l1 * mpmath.fsum(weights)
+    """Compute eq. 1 in mpmath's numbers."""
+    residual = _exact_residual(rows, query, weights)
+    return (mpmath.fdot(residual, residual) + l2 * mpmath.fdot(weights, weights)) / 2 + l1 * mpmath.fsum(weights)

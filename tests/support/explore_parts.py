@@ -21,10 +21,10 @@ def part():
 
     from dashboard.explore import page
 
-    view, loaded, asked, answers, baseline = st.session_state["given"]
-    page.draw_tiles(loaded, asked, answers, answers[baseline], {}, False)
+    view, loaded, question, answers, baseline = st.session_state["given"]
+    page.draw_tiles(loaded, question, answers, answers[baseline], {}, False)
     page.VIEWS[view].draw_options(answers, baseline)
-    page.VIEWS[view].draw(loaded, asked, answers, baseline)
+    page.VIEWS[view].draw(loaded, question, answers, baseline)
 
 
 def corpus(n=30, d=5, negative=False):
@@ -49,27 +49,27 @@ def question_of(loaded, k=6, depth=None, judged=True):
     return Question("q", "words", vector / vector.norm(), qrels, k, depth)
 
 
-def answers_of(loaded, asked, names=("top_k", "mmr"), **params):
+def answers_of(loaded, question, names=("top_k", "mmr"), **params):
     """Decode with each selector; params: their parameters, by name."""
-    query = engine.Embeddings(("q",), asked.vector.unsqueeze(0))
+    query = engine.Embeddings(("q",), question.vector.unsqueeze(0))
     answers = {}
     for name in names:
         stage = engine.make(name, **params.get(name, {}))
-        decoder = engine.Decoder(select=stage, depth=asked.depth)
-        ranking = engine.decode(decoder, loaded.space, query, k=asked.k)
+        decoder = engine.Decoder(select=stage, depth=question.depth)
+        ranking = engine.decode(decoder, loaded.space, query, k=question.k)
         answers[name] = Answer(name, decoder, ranking, 0.001)
     return answers
 
 
-def drawn(view, loaded, asked, answers, **session):
-    """The tiles of these answers, and a view by its name."""
-    app = pages.drawn(part, given=(view, loaded, asked, answers, NAMES[0]), **session)
+def draw_view(view, loaded, question, answers, **session):
+    """Draw the tiles of these answers, and a view by its name."""
+    app = pages.draw_page(part, given=(view, loaded, question, answers, NAMES[0]), **session)
     pages.assert_plain(app, *HOSTILE)
     return app
 
 
-def reasons(app):
-    """What the reading drawer says of each decoder, a line each; none while it is closed."""
+def read_reasons(app):
+    """Return the reading drawer's line on each decoder; none while it is closed."""
     signs = tuple(f"{method_style(name).sign} " for name in NAMES)
     return [t.value.splitlines()[0] for t in app.text if t.value.startswith(signs) and ". " in t.value]
 

@@ -27,37 +27,37 @@ def random_space(n: int = 40, d: int = 12, seed: int = 0, **kwargs) -> engine.Sp
 
 
 def queries_near(space: engine.Space, count: int = 15, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
-    """(count, d) queries and the row that each was made from."""
+    """Make (count, d) queries and return the row that each was made from."""
     rng = np.random.default_rng(seed)
     right = rng.integers(len(space), size=count)
     rows = space.vectors.numpy()[right]
     return unit(rows + 0.4 * unit(rng.standard_normal(rows.shape))).astype(np.float32), right
 
 
-def alike(a: orag.Session, b: orag.Session) -> bool:
-    """Whether the documents of two sessions are equal bit by bit."""
+def have_equal_vectors(a: orag.Session, b: orag.Session) -> bool:
+    """Return True if the vectors of two sessions are equal bit by bit."""
     return a.exact.tobytes() == b.exact.tobytes() and a.vectors.tobytes() == b.vectors.tobytes()
 
 
-def same(a: orag.Session, b: orag.Session) -> bool:
-    """Whether two sessions are equal bit by bit, with all that happened."""
-    return alike(a, b) and a.digest == b.digest
+def are_identical(a: orag.Session, b: orag.Session) -> bool:
+    """Return True if vectors and history of two sessions are equal bit by bit."""
+    return have_equal_vectors(a, b) and a.digest == b.digest
 
 
-def assert_refused(path, space: engine.Space, said: str) -> None:
-    """Neither is the log opened nor loaded, and the error says why."""
+def assert_refused(path, space: engine.Space, message_pattern: str) -> None:
+    """Assert that opening and loading the log are both refused, with a message."""
     for call in (orag.log, orag.load):
-        with pytest.raises(engine.DataError, match=said):
+        with pytest.raises(engine.DataError, match=message_pattern):
             call(path, space)
 
 
 def vote(session: orag.Session, row: int = 1, up: bool = True, query: int = 0, **how) -> orag.Event:
-    """A thumb of one of the queries."""
+    """Make a thumb on one of the queries."""
     return orag.thumb(session, queries_near(session.space)[0][query], row, up, **how)
 
 
-def outcomes(session: orag.Session, rounds: int, k: int = 1) -> orag.Session:
-    """A session after rounds of draws whose outcomes are right where the document is the query's own."""
+def feed_outcomes(session: orag.Session, rounds: int, k: int = 1) -> orag.Session:
+    """Feed rounds of draws, each a success if the document is the query's own."""
     queries, right = queries_near(session.space)
     for turn in range(rounds):
         draw = orag.ask(session, queries[turn % len(queries)], k=k)
@@ -65,17 +65,19 @@ def outcomes(session: orag.Session, rounds: int, k: int = 1) -> orag.Session:
     return session
 
 
-def lived(session: orag.Session, rounds: int = 40, seed: int = 2, kinds: str = "ostfr") -> orag.Session:
-    """A session after feedback of several kinds: o outcomes, s of several drawn, t thumbs, r the right one, f all."""
+def feed_rounds(session: orag.Session, rounds: int = 40, seed: int = 2, kinds: str = "ostfr") -> orag.Session:
+    """Feed several kinds in turn: o outcomes, s outcomes of several draws, t thumbs, r right one, f full."""
     rng = np.random.default_rng(seed)
-    asked, right = queries_near(session.space)
+    queries, right = queries_near(session.space)
     for turn in range(rounds):
-        at = int(rng.integers(len(asked)))
-        session = orag.feed(session, made(session, kinds[turn % len(kinds)], asked[at], int(right[at]), rng))
+        query_index = int(rng.integers(len(queries)))
+        session = orag.feed(
+            session, make_event(session, kinds[turn % len(kinds)], queries[query_index], int(right[query_index]), rng)
+        )
     return session
 
 
-def made(session: orag.Session, kind: str, query: np.ndarray, right: int, rng: np.random.Generator) -> orag.Event:
+def make_event(session: orag.Session, kind: str, query: np.ndarray, right: int, rng: np.random.Generator) -> orag.Event:
     match kind:
         case "o":
             draw = orag.ask(session, query)
@@ -88,15 +90,15 @@ def made(session: orag.Session, kind: str, query: np.ndarray, right: int, rng: n
             person, item = ("ana", "ben", None)[rng.integers(3)], (right + int(rng.integers(2))) % len(session)
             return orag.thumb(session, query, item, bool(rng.integers(2)), person=person)
         case "r":
-            shown = list(dict.fromkeys([right, *rng.integers(len(session), size=4).tolist()]))
-            return orag.right_one(session, query, shown, right, person=("ana", None)[rng.integers(2)])
+            shown_items = list(dict.fromkeys([right, *rng.integers(len(session), size=4).tolist()]))
+            return orag.right_one(session, query, shown_items, right, person=("ana", None)[rng.integers(2)])
         case "f":
             return orag.full_information(session, query, {right, int(rng.integers(len(session)))})
     raise AssertionError(kind)
 
 
 def gradient(event: orag.Event, n: int) -> np.ndarray:
-    """(n,) coefficients of an event, 0 for what it does not move."""
-    found = np.zeros(n)
-    found[list(event.items)] = event.coefficients
-    return found
+    """Return the (n,) coefficients of an event, 0 for a document that it does not move."""
+    coefficients = np.zeros(n)
+    coefficients[list(event.items)] = event.coefficients
+    return coefficients

@@ -1,4 +1,4 @@
-"""A process that writes feedback to a log, and says which is on the disk.
+"""A process that writes feedback to a log, and prints each event that is on the disk.
 
 python -m support.feedback_writer LOG NAME COUNT
 """
@@ -14,15 +14,15 @@ from support.processes import environment
 def write_to(log: orag.Log, name: str, count: int, say=lambda person: None) -> None:
     """Feed `count` thumbs of as many people, but for those that the log has."""
     query = log.session.resolve_query(queries_near(log.session.space)[0][0])
-    done = sum((event.person or "").startswith(f"{name} ") for event in log.refresh().events)
-    for at in range(done, count):
-        event = orag.thumb(log.session, query, at % len(log.session), at % 3 > 0, person=f"{name} {at}")
+    n_written = sum((event.person or "").startswith(f"{name} ") for event in log.refresh().events)
+    for index in range(n_written, count):
+        event = orag.thumb(log.session, query, index % len(log.session), index % 3 > 0, person=f"{name} {index}")
         log.feed(event)
         say(event.person)
 
 
-def started(path, name: str, count: int) -> subprocess.Popen[str]:
-    """Another process, which has opened the log and begins to write."""
+def start_writer(path, name: str, count: int) -> subprocess.Popen[str]:
+    """Start a process that has opened the log and begins to write."""
     command, pipe = [sys.executable, "-m", "support.feedback_writer", str(path), name, str(count)], subprocess.PIPE
     child = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=environment())
     assert child.stdout.readline() == "ready\n"

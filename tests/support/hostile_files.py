@@ -39,8 +39,8 @@ class Hostile:
     reads: str
     says: str | None
 
-    def stands(self, reader, outcome):
-        """Whether a reader brought what it should: a count, or the text of a DataError."""
+    def is_expected(self, reader, outcome):
+        """Return True if a reader's outcome is the expected one: a count, or the text of a DataError."""
         if isinstance(outcome, int):
             return self.says is None or reader == "preview"
         return self.says is not None and re.match(f"DataError: .*({self.says})", outcome) is not None
@@ -52,7 +52,7 @@ def load(path):
     return len(load_dataset(path).corpus)
 
 
-def previewed(path):
+def preview(path):
     from engine.data.tables import preview_table
 
     return len(preview_table(path).first_rows)
@@ -64,7 +64,7 @@ def run_of(path):
     return len(read_run(path, ["d"], ["q"]).documents)
 
 
-READERS = {"load": load, "preview": previewed, "run": run_of}
+READERS = {"load": load, "preview": preview, "run": run_of}
 
 # Writing
 
@@ -86,7 +86,7 @@ def fifo(name):
     return write
 
 
-def bound(name):
+def bind_socket(name):
     def write(folder):
         os.chdir(folder)  # the path of a socket may have some hundred bytes
         socket.socket(socket.AF_UNIX).bind(name)
@@ -103,15 +103,15 @@ def sparse(name, size, start=b""):
     return write
 
 
-def beside(write, *others):
-    """A data set's folder with more in it."""
+def with_corpus_file(write, *others):
+    """Write a data set's folder with more files in it."""
 
-    def both(folder):
+    def write_all(folder):
         (folder / "corpus.jsonl").write_text('{"_id": "a", "text": "x"}\n')
-        for one in (write, *others):
-            one(folder)
+        for write_part in (write, *others):
+            write_part(folder)
 
-    return both
+    return write_all
 
 
 # Parquet
@@ -132,7 +132,7 @@ def texts(rows):
 
 
 def same(text, rows):
-    """One text in all rows."""
+    """Make a column with one text in all rows."""
     return lambda: pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array([text]))
 
 
@@ -150,30 +150,30 @@ def _varint(number, size=0):
     return bytes(out)
 
 
-def lying(write, told, *facts):
-    """The same file, whose footer tells other numbers; facts: functions of its metadata that find the true ones."""
+def falsify_footer(write, false_number, *facts):
+    """Write a file whose footer has false numbers; facts: functions of its metadata that find the true ones."""
 
     def rewrite(folder):
         write(folder)
         path = folder / "a.parquet"
         metadata, content = pq.read_metadata(path), path.read_bytes()
-        cut = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
-        footer = content[cut:]
+        footer_start = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+        footer = content[footer_start:]
         for fact in facts:
-            true = _varint(2 * fact(metadata))
-            footer = footer.replace(true, _varint(2 * told, len(true)))
-        path.write_bytes(content[:cut] + footer)
+            true_bytes = _varint(2 * fact(metadata))
+            footer = footer.replace(true_bytes, _varint(2 * false_number, len(true_bytes)))
+        path.write_bytes(content[:footer_start] + footer)
         assert pq.read_metadata(path).num_rows < 10_000
 
     return rewrite
 
 
-PLAIN = {"use_dictionary": False, "write_statistics": False, "store_schema": False}
+PLAIN_OPTIONS = {"use_dictionary": False, "write_statistics": False, "store_schema": False}
 
 
 def large_page(size=400 * MB):
-    wide = {"text": lambda: pa.array(["x" * size], pa.large_string()), **PLAIN}
-    return lying(
+    wide = {"text": lambda: pa.array(["x" * size], pa.large_string()), **PLAIN_OPTIONS}
+    return falsify_footer(
         table(id=lambda: pa.array(["a"]), **wide),
         100,
         lambda m: m.row_group(0).column(1).total_uncompressed_size,
@@ -186,9 +186,9 @@ def large_lengths(rows=80_000_000):
         text=lambda: empty_texts(rows),
         column_encoding={"text": "DELTA_LENGTH_BYTE_ARRAY"},
         data_page_size=1 << 30,
-        **PLAIN,
+        **PLAIN_OPTIONS,
     )
-    return lying(write, 1000, lambda m: m.num_rows)
+    return falsify_footer(write, 1000, lambda m: m.num_rows)
 
 
 def nested_values(count):
@@ -260,7 +260,7 @@ def vectors_with_ids(content):
     return write
 
 
-def pickled(folder):
+def write_pickled(folder):
     np.array([[1.0], [[2.0]]], dtype=object).dump(folder / "a.npy")
 
 
@@ -289,16 +289,18 @@ HOSTILE = {
     "parquet-fifo": Hostile(fifo("a.parquet"), "load preview", "it is a FIFO"),
     "npz-fifo": Hostile(fifo("a.npz"), "load", "it is a FIFO"),
     "run-fifo": Hostile(fifo("a.run"), "run", "it is a FIFO"),
-    "csv-socket": Hostile(bound("a.csv"), "load preview", "it is a socket"),
+    "csv-socket": Hostile(bind_socket("a.csv"), "load preview", "it is a socket"),
     "npy-folder": Hostile(lambda folder: (folder / "a.npy").mkdir(), "load", "corpus.jsonl"),
     "run-folder": Hostile(lambda folder: (folder / "a.run").mkdir(), "run", "it is a folder"),
     "folder-with-corpus-fifo": Hostile(fifo("corpus.jsonl"), "load", "it is a FIFO"),
-    "folder-with-queries-fifo": Hostile(beside(fifo("queries.jsonl")), "load", "it is a FIFO"),
-    "folder-with-judgements-fifo": Hostile(beside(fifo("qrels/test.tsv")), "load", "it is a FIFO"),
-    "folder-with-aspects-fifo": Hostile(beside(fifo("aspects.tsv")), "load", "it is a FIFO"),
-    "folder-with-vectors-link": Hostile(beside(link("vectors.npy", "/dev/zero")), "load", "it is a device"),
-    "folder-with-broken-link": Hostile(beside(link("queries.jsonl", "nowhere")), "load", "No such file"),
-    "ids-fifo": Hostile(beside(fifo("ids.txt"), lambda f: np.save(f / "vectors.npy", np.eye(1))), "load", "FIFO"),
+    "folder-with-queries-fifo": Hostile(with_corpus_file(fifo("queries.jsonl")), "load", "it is a FIFO"),
+    "folder-with-judgements-fifo": Hostile(with_corpus_file(fifo("qrels/test.tsv")), "load", "it is a FIFO"),
+    "folder-with-aspects-fifo": Hostile(with_corpus_file(fifo("aspects.tsv")), "load", "it is a FIFO"),
+    "folder-with-vectors-link": Hostile(with_corpus_file(link("vectors.npy", "/dev/zero")), "load", "it is a device"),
+    "folder-with-broken-link": Hostile(with_corpus_file(link("queries.jsonl", "nowhere")), "load", "No such file"),
+    "ids-fifo": Hostile(
+        with_corpus_file(fifo("ids.txt"), lambda f: np.save(f / "vectors.npy", np.eye(1))), "load", "FIFO"
+    ),
     "proc-file": Hostile(link("a.jsonl", "/proc/self/status"), "load preview", "changed while it was read"),
     # Lines
     "jsonl-endless-line": Hostile(sparse("a.jsonl", 3 << 30), "load preview", "line 1 has more than 16,777,216 bytes"),
@@ -306,7 +308,9 @@ HOSTILE = {
     "tsv-endless-line": Hostile(sparse("a.tsv", 3 << 30, b"id\ttext\n"), "load preview", "line 2 has more than"),
     "run-endless-line": Hostile(sparse("a.run", 3 << 30), "run", "line 1 has more than 65,536 bytes"),
     "judgements-endless-line": Hostile(
-        beside(lambda f: (f / "qrels").mkdir(), sparse("qrels/test.tsv", 3 << 30)), "load", "more than 65,536 bytes"
+        with_corpus_file(lambda f: (f / "qrels").mkdir(), sparse("qrels/test.tsv", 3 << 30)),
+        "load",
+        "more than 65,536 bytes",
     ),
     "jsonl-wide-characters": Hostile(
         lines("a.jsonl", '{"id": "a", "text": "😀'.encode(), lambda: b"x" * (UNDER - 40), b'"}\n'), "load preview", None
@@ -402,7 +406,7 @@ HOSTILE = {
     "npy-wide": Hostile(lines("a.npy", npy((2, 2), "<U536870911")), "load", "found dtype <U536870911"),
     "npy-wider": Hostile(lines("a.npy", npy((2, 2), "<U2147483647")), "load", "not a readable NumPy file"),
     "npy-random": Hostile(lines("a.npy", np.random.default_rng(0).bytes(99_999)), "load", "begins with b'.*np.save"),
-    "npy-pickled": Hostile(pickled, "load", "holds Python objects"),
+    "npy-pickled": Hostile(write_pickled, "load", "holds Python objects"),
     "npy-empty": Hostile(lines("a.npy"), "load", "begins with b''"),
     "npz-zeros": Hostile(npz(vectors=(npy((10**5, 1000)), 4 * 10**8)), "load", "times a file's size"),
     "npz-bytes": Hostile(npz(vectors=(npy((10**5, 1000), "|i1"), 10**8)), "load", "times a file's size"),
@@ -433,8 +437,8 @@ HOSTILE = {
 # Measuring
 
 
-def measured(name, folder):
-    """What reading it brought, by a process of its own: what each reader said, seconds, and MB at the peak."""
+def measure_reading(name, folder):
+    """Read a hostile file in a child: the outcome and seconds of each reader, and MB at the peak."""
     for work in (write, read):  # what writes it may need more memory than any reader
         out, into = os.pipe()
         pid = os.fork()
@@ -455,14 +459,14 @@ def measured(name, folder):
         _, status, usage = os.wait4(pid, 0)
         if status:
             return {"failed": f"{work.__name__}: status {status}"}
-    said, base = json.loads(answer)
-    return {"said": said, "peak": peak(usage), "base": base}
+    outcomes, base = json.loads(answer)
+    return {"said": outcomes, "peak": peak(usage), "base": base}
 
 
 def peak(usage=None):
-    """The most memory that a process, or a child that it waited for, has had, in MB."""
-    found = usage or resource.getrusage(resource.RUSAGE_SELF)
-    return found.ru_maxrss * (1 if sys.platform == "darwin" else 1024) / MB
+    """Return the peak memory of a process, or of a child that it waited for, in MB."""
+    resources = usage or resource.getrusage(resource.RUSAGE_SELF)
+    return resources.ru_maxrss * (1 if sys.platform == "darwin" else 1024) / MB
 
 
 def write(hostile, folder):
@@ -478,7 +482,7 @@ def read(hostile, folder):
         if (folder / "corpus.jsonl").exists()
         else next(file for file in folder.glob("a.*") if file.suffix != ".txt")
     )
-    said = {}
+    outcomes = {}
     for reader in hostile.reads.split():
         start = time.perf_counter()
         try:
@@ -487,16 +491,16 @@ def read(hostile, folder):
             outcome = f"DataError: {error}"
         except BaseException as error:
             outcome = f"{type(error).__name__} escaped: {error}"[:500]
-        said[reader] = [outcome, time.perf_counter() - start]
-    return said
+        outcomes[reader] = [outcome, time.perf_counter() - start]
+    return outcomes
 
 
 def answer():
-    """The process: it imports what reads, and then measures what each line of its input names."""
+    """Import the readers, then measure the file that each line of the input names."""
     import engine.data.readers  # noqa: F401
 
     for line in sys.stdin:
-        print(json.dumps(measured(*json.loads(line))), flush=True)
+        print(json.dumps(measure_reading(*json.loads(line))), flush=True)
 
 
 if __name__ == "__main__":

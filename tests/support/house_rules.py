@@ -11,11 +11,11 @@ from pathlib import Path
 
 import networkx
 
-MOST_LINES, MOST_METHODS, MOST_POSITIONAL = 60, 12, 6
+MAX_FUNCTION_LINES, MAX_METHODS, MAX_POSITIONAL_FIELDS = 60, 12, 6
 
 
-def modules(root: Path) -> dict[str, ast.Module]:
-    """Every module of the two packages by its dotted name, parsed."""
+def parse_modules(root: Path) -> dict[str, ast.Module]:
+    """Parse every module of the two packages, by its dotted name."""
     parsed = {}
     for package in ("engine", "dashboard"):
         for file in sorted((root / package).rglob("*.py")):
@@ -24,30 +24,34 @@ def modules(root: Path) -> dict[str, ast.Module]:
     return parsed
 
 
-def imports(name: str, tree: ast.Module, known: set[str]) -> Iterator[tuple[str, str, int]]:
+def imports(name: str, tree: ast.Module, module_names: set[str]) -> Iterator[tuple[str, str, int]]:
     """(module, imported name or "", line) of every import of a module of ours, those inside functions too."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
-                if alias.name in known:
+                if alias.name in module_names:
                     yield alias.name, "", node.lineno
         elif isinstance(node, ast.ImportFrom) and node.module:
             for alias in node.names:
-                whole = f"{node.module}.{alias.name}"
-                if whole in known:
-                    yield whole, "", node.lineno
-                elif node.module in known:
+                full_name = f"{node.module}.{alias.name}"
+                if full_name in module_names:
+                    yield full_name, "", node.lineno
+                elif node.module in module_names:
                     yield node.module, alias.name, node.lineno
 
 
-def circles(parsed: dict[str, ast.Module]) -> list[list[str]]:
-    """Modules that import each other in a circle, those in functions included."""
+def find_import_circles(parsed: dict[str, ast.Module]) -> list[list[str]]:
+    """Find modules that import each other in a circle, imports in functions included."""
     pairs = ((name, m) for name, tree in parsed.items() for m, _, _ in imports(name, tree, set(parsed)) if m != name)
-    return [sorted(own) for own in networkx.strongly_connected_components(networkx.DiGraph(pairs)) if len(own) > 1]
+    return [
+        sorted(members)
+        for members in networkx.strongly_connected_components(networkx.DiGraph(pairs))
+        if len(members) > 1
+    ]
 
 
-def private_imports(parsed: dict[str, ast.Module]) -> list[str]:
-    """Private names taken from another module, by import or as an attribute of an imported module."""
+def find_private_imports(parsed: dict[str, ast.Module]) -> list[str]:
+    """Find private names taken from another module, by import or as an attribute of an imported module."""
     rows = []
     for name, tree in parsed.items():
         bound = {}
@@ -68,8 +72,8 @@ def private_imports(parsed: dict[str, ast.Module]) -> list[str]:
     return rows
 
 
-def repeated_classes(parsed: dict[str, ast.Module]) -> list[str]:
-    """Public class names that stand in more than one module."""
+def find_repeated_classes(parsed: dict[str, ast.Module]) -> list[str]:
+    """Find public class names that stand in more than one module."""
     homes = defaultdict(list)
     for name, tree in parsed.items():
         for node in tree.body:
@@ -82,8 +86,8 @@ def _decorators(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> 
     return " ".join(map(ast.unparse, node.decorator_list))
 
 
-def long_functions(parsed: dict[str, ast.Module]) -> list[str]:
-    """Functions of more than 60 lines without the docstring; loops that Numba compiles are exempt."""
+def find_long_functions(parsed: dict[str, ast.Module]) -> list[str]:
+    """Find functions of more than 60 lines without the docstring; loops that Numba compiles are exempt."""
     rows = []
     for name, tree in parsed.items():
         for node in ast.walk(tree):
@@ -91,31 +95,31 @@ def long_functions(parsed: dict[str, ast.Module]) -> list[str]:
             if function and not re.search("jit_", _decorators(node)):
                 docstring = (ast.get_docstring(node, clean=False) or "").count("\n")
                 length = (node.end_lineno or 0) - node.lineno + 1 - docstring
-                if length > MOST_LINES:
+                if length > MAX_FUNCTION_LINES:
                     rows.append(f"{name}.{node.name}: {length}")
     return rows
 
 
-def large_classes(parsed: dict[str, ast.Module]) -> list[str]:
-    """Classes of more than 12 methods, or of more than six fields that may be given by position."""
+def find_large_classes(parsed: dict[str, ast.Module]) -> list[str]:
+    """Find classes of more than 12 methods, or of more than six fields by position."""
     rows = []
     for name, tree in parsed.items():
         for node in ast.walk(tree):
             if not isinstance(node, ast.ClassDef):
                 continue
             methods = [n for n in node.body if isinstance(n, ast.FunctionDef)]
-            if len(methods) > MOST_METHODS:
+            if len(methods) > MAX_METHODS:
                 rows.append(f"{name}.{node.name}: {len(methods)} methods")
             kinds = [ast.unparse(n.annotation) for n in node.body if isinstance(n, ast.AnnAssign)]
             fields = [kind for kind in takewhile(lambda kind: kind != "KW_ONLY", kinds) if "ClassVar" not in kind]
             by_position = "dataclass" in _decorators(node) and "kw_only=True" not in _decorators(node)
-            if by_position and len(fields) > MOST_POSITIONAL:
+            if by_position and len(fields) > MAX_POSITIONAL_FIELDS:
                 rows.append(f"{name}.{node.name}: {len(fields)} fields by position")
     return rows
 
 
-def unexplained(parsed: dict[str, ast.Module]) -> list[str]:
-    """Modules whose docstring does not begin with one line that is a sentence; empty `__init__` files need none."""
+def find_undocumented_modules(parsed: dict[str, ast.Module]) -> list[str]:
+    """Find modules whose docstring does not begin with a one-line sentence; empty `__init__` files need none."""
     rows = []
     for name, tree in parsed.items():
         first = (ast.get_docstring(tree) or "").split("\n\n")[0]
@@ -124,8 +128,8 @@ def unexplained(parsed: dict[str, ast.Module]) -> list[str]:
     return rows
 
 
-def picture(layers: list[str], parsed: dict[str, ast.Module]) -> str:
-    """The layers of the import contract from high to low as a Mermaid chart, each module with its purpose."""
+def render_layers(layers: list[str], parsed: dict[str, ast.Module]) -> str:
+    """Draw the layers of the import contract as a Mermaid chart, each module with its purpose."""
     rows = ["```mermaid", "flowchart TD"]
     for number, layer in enumerate(layers):
         lines = []
@@ -137,8 +141,8 @@ def picture(layers: list[str], parsed: dict[str, ast.Module]) -> str:
     return "\n".join([*rows, f"    {arrows}", "```"])
 
 
-def unmirrored(tests: Path, parsed: dict[str, ast.Module]) -> list[str]:
-    """Test files whose folder is no package, or whose name begins with none of its modules or the package's own."""
+def find_unmirrored_tests(tests: Path, parsed: dict[str, ast.Module]) -> list[str]:
+    """Find test files whose folder is no package, or whose name begins with none of its modules or its own."""
     rows = []
     for package in ("engine", "dashboard"):
         for file in sorted((tests / package).rglob("test_*.py")):
@@ -151,8 +155,8 @@ def unmirrored(tests: Path, parsed: dict[str, ast.Module]) -> list[str]:
     return rows
 
 
-def imports_between_tests(tests: Path) -> list[str]:
-    """Imports of one test file by another."""
+def find_imports_between_tests(tests: Path) -> list[str]:
+    """Find imports of one test file by another."""
     rows = []
     for file in sorted(tests.rglob("test_*.py")):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):

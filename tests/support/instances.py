@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 
-def few_or_all(few, every):
-    """A test on `seeds`: a few of them in every run, the others before a release."""
-    rest = [seed for seed in every if seed not in few]
-    others = pytest.param(rest, marks=pytest.mark.exhaustive, id=f"{len(rest)} more seeds")
-    return pytest.mark.parametrize("seeds", [pytest.param(few, id=f"{len(few)} seeds"), others])
+def few_or_all(first_seeds, all_seeds):
+    """Parametrise a test on `seeds`: the first ones in every run, the others before a release."""
+    other_seeds = [seed for seed in all_seeds if seed not in first_seeds]
+    exhaustive = pytest.param(other_seeds, marks=pytest.mark.exhaustive, id=f"{len(other_seeds)} more seeds")
+    return pytest.mark.parametrize("seeds", [pytest.param(first_seeds, id=f"{len(first_seeds)} seeds"), exhaustive])
 
 
 def unit(rows: np.ndarray) -> np.ndarray:

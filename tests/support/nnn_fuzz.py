@@ -1,4 +1,4 @@
-"""Hard elastic nets, small enough for an oracle of hundreds of digits, and what is false of their answers."""
+"""Hard elastic nets, small enough for an oracle of hundreds of digits, and the faults of their answers."""
 
 import warnings
 from contextlib import contextmanager
@@ -28,7 +28,7 @@ FAULTS = {
     "batch": "a query whose weights are all in certified order has another answer alone",
     "sane": "a warning, an infinity or a NaN",
 }
-"""What may be false about an answer."""
+"""The faults that an answer may have."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,8 +84,8 @@ def _query(rng, rows, d):
 
 
 @contextmanager
-def routed(route):
-    """Every problem goes one way."""
+def force_route(route):
+    """Solve every problem by one route."""
     with mock.patch.object(solve, "MIN_START_ROWS", 2):
         if route in ("rows", "codes"):
             cached = mock.patch("engine.decoder.Matrix", lambda *args, **kw: Matrix(*args, **{**kw, "cached": True}))
@@ -102,63 +102,69 @@ def routed(route):
             yield
 
 
-def ask(given, queries):
-    steps = {"solver": "fista", "iterations": 40} if given.route == "fista" else {}
-    with routed(given.route):
-        return engine.select("nnn", given.rows, queries, k=len(given.rows), l1=given.l1, l2=given.l2, **steps)
+def solve_case(instance, queries):
+    steps = {"solver": "fista", "iterations": 40} if instance.route == "fista" else {}
+    with force_route(instance.route):
+        return engine.select(
+            "nnn", instance.rows, queries, k=len(instance.rows), l1=instance.l1, l2=instance.l2, **steps
+        )
 
 
-def judged(given):
-    """For each of the case's problems: its info, the true |w − w*|, and the names of what is false about its answer."""
-    with warnings.catch_warnings(record=True) as said:
+def judge_answers(instance):
+    """Yield for each problem of the case its info, the true |w − w*|, and the faults of its answer."""
+    with warnings.catch_warnings(record=True) as raised_warnings:
         warnings.simplefilter("always")
-        answer = ask(given, given.queries)
-    full = oracles.weights_of(answer, len(given.rows))
-    with oracles.exact_digits(given.l2):
+        answer = solve_case(instance, instance.queries)
+    full = oracles.weights_of(answer, len(instance.rows))
+    with oracles.exact_digits(instance.l2):
         for b, info in enumerate(answer.info):
-            false, distance = _certificates(given, b, full[b], answer.index[b].tolist(), info)
+            false, distance = _certificates(instance, b, full[b], answer.index[b].tolist(), info)
             numbers = [info[name] for name in ("residual", "gap", "bound")]
-            if said or not all(x is None or np.isfinite(x) for x in (*numbers, *full[b])):
+            if raised_warnings or not all(x is None or np.isfinite(x) for x in (*numbers, *full[b])):
                 false.append("sane")
-            if given.route != "fista":
-                false += _copies(given, full[b], answer.index[b, : info["support"]].tolist())
-                alone = ask(given, given.queries[b]) if len(given.queries) > 1 else answer
+            if instance.route != "fista":
+                false += _copies(instance, full[b], answer.index[b, : info["support"]].tolist())
+                alone = solve_case(instance, instance.queries[b]) if len(instance.queries) > 1 else answer
                 # Weights that rounding may swap are no fault of a batch.
                 if alone.index[0].tolist() != answer.index[b].tolist() and info["ordered"] == info["support"]:
                     false.append("batch")
             yield info, distance, false
 
 
-def _certificates(given, b, weights, order, info):
-    problem = given.rows, given.queries[b]
-    w, best = oracles.exact_numbers(weights), oracles.exact_minimiser(*problem, given.l1, given.l2)
+def _certificates(instance, b, weights, order, info):
+    problem = instance.rows, instance.queries[b]
+    w, best = oracles.exact_numbers(weights), oracles.exact_minimiser(*problem, instance.l1, instance.l2)
     distance = mpmath.norm([x - y for x, y in zip(w, best, strict=True)])
-    off = max(oracles.exact_violations(*problem, w, given.l1, given.l2))
+    off = max(oracles.exact_violations(*problem, w, instance.l1, instance.l2))
     false = []
     if info["bound"] is not None and distance > info["bound"]:
         false.append("bound")
     first = order[: info["ordered"] or 0]
-    held = [best[i] for i in first] + [max([x for i, x in enumerate(best) if i not in first], default=mpmath.mpf(0))]
-    if any(x <= y for x, y in pairwise(held)):
+    expected_weights = [best[i] for i in first] + [
+        max([x for i, x in enumerate(best) if i not in first], default=mpmath.mpf(0))
+    ]
+    if any(x <= y for x, y in pairwise(expected_weights)):
         false.append("ordered")
     if off > info["residual"]:
         false.append("residual")
     if info["gap"] is not None:
-        higher = oracles.exact_objective(*problem, w, given.l1, given.l2) - oracles.exact_objective(
-            *problem, best, given.l1, given.l2
+        higher = oracles.exact_objective(*problem, w, instance.l1, instance.l2) - oracles.exact_objective(
+            *problem, best, instance.l1, instance.l2
         )
         if higher > info["gap"]:
             false.append("gap")
-    score = max(mpmath.fdot(row, oracles.exact_numbers(given.queries[b])) for row in oracles.exact_numbers(given.rows))
+    score = max(
+        mpmath.fdot(row, oracles.exact_numbers(instance.queries[b])) for row in oracles.exact_numbers(instance.rows)
+    )
     if info["certified"] and off > 1e-6 * abs(score):
         false.append("certified")
     return false, float(distance)
 
 
-def _copies(given, weights, order):
-    """Copies have the same weight each, and the lower row goes first."""
-    for kind in {given.rows[i].tobytes() for i in order}:
-        alike = [i for i in range(len(given.rows)) if given.rows[i].tobytes() == kind]
+def _copies(instance, weights, order):
+    """Check that copies have one weight and stand in row order."""
+    for kind in {instance.rows[i].tobytes() for i in order}:
+        alike = [i for i in range(len(instance.rows)) if instance.rows[i].tobytes() == kind]
         if [i for i in order if i in alike] != alike or len(set(weights[alike])) > 1:
             return ["copies"]
     return []

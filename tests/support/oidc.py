@@ -34,19 +34,21 @@ class Provider(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     def do_GET(self):
-        at = urlsplit(self.path)
-        asked = {name: values[0] for name, values in parse_qs(at.query).items()}
-        if at.path == "/.well-known/openid-configuration":
+        address = urlsplit(self.path)
+        parameters = {name: values[0] for name, values in parse_qs(address.query).items()}
+        if address.path == "/.well-known/openid-configuration":
             return self._json(_metadata(self.server.url))
-        if at.path == "/jwks":
+        if address.path == "/jwks":
             return self._json({"keys": [self.server.key.as_dict(private=False)]})
-        if at.path == "/authorize":
-            assert asked["client_id"] == CLIENT and asked["response_type"] == "code"
+        if address.path == "/authorize":
+            assert parameters["client_id"] == CLIENT and parameters["response_type"] == "code"
             code = token_hex(8)
-            self.server.codes[code] = asked.get("nonce", "")
-            return self._redirect(f"{asked['redirect_uri']}?{urlencode({'code': code, 'state': asked['state']})}")
-        if at.path == "/logout":
-            return self._redirect(asked["post_logout_redirect_uri"])
+            self.server.codes[code] = parameters.get("nonce", "")
+            return self._redirect(
+                f"{parameters['redirect_uri']}?{urlencode({'code': code, 'state': parameters['state']})}"
+            )
+        if address.path == "/logout":
+            return self._redirect(parameters["post_logout_redirect_uri"])
         return self.send_error(404)
 
     def do_POST(self):
@@ -90,7 +92,7 @@ def _metadata(url):
 
 @contextmanager
 def provider():
-    """A provider that answers meanwhile."""
+    """Run a provider that answers inside the block."""
     with Provider() as served:
         Thread(target=served.serve_forever, daemon=True).start()
         try:

@@ -1,4 +1,4 @@
-"""Pages without a browser: a screen as a session sees it, what it shows, and corpora for it."""
+"""Pages without a browser: a session's screen, its contents, and corpora for it."""
 
 import json
 import tempfile
@@ -22,7 +22,7 @@ SCREENS = Path(dashboard.__file__).parent / "screens"
 DEMO = Source("numpy-api")
 PETS = [(1, "a cat"), (2, "a dog"), (3, "a horse")]
 POPOVERS = ("explore.settings", "header.kind", "header.k")
-"""What is drawn while it is open only: open, for tests."""
+"""Popovers whose contents are drawn only while they are open; tests open them."""
 PATIENCE = 300
 """Seconds for the longest job of a test."""
 # Typed paths may lie where the tests' files do.
@@ -32,22 +32,22 @@ manifest_scanner.scan_component_manifests = cache(manifest_scanner.scan_componen
 
 
 def run(app):
-    """The page drawn anew, which no exception ended."""
+    """Draw the page again and assert that no exception ended it."""
     app.run()
     assert not app.exception, app.exception
     return app
 
 
 def load(source=DEMO):
-    """A corpus, loaded."""
+    """Load a corpus."""
     job = corpora.get_loading_job(source)
     job.join(PATIENCE)
     assert not job.running and job.error is None, job.error
     return job.result
 
 
-def drawn(script, params=(), **session):
-    """A page as a new session sees it: a screen's file or a function; params: of the address."""
+def draw_page(script, params=(), **session):
+    """Draw a page for a new session; script: a screen's file or a function, params: of the address."""
     make = AppTest.from_function if callable(script) else AppTest.from_file
     app = make(script, default_timeout=patient(60))
     for key, value in dict(params).items():
@@ -58,34 +58,34 @@ def drawn(script, params=(), **session):
 
 
 def screen(name, source=None, **session):
-    """A screen as a session sees it whose corpus is loaded, or failed to."""
+    """Draw a screen for a new session after its corpus is loaded, or failed to."""
     chosen = source or DEMO
     job = corpora.get_loading_job(chosen)
     job.join(PATIENCE)
     assert not job.running, f"{chosen.path} is still loading"
-    return drawn(SCREENS / f"{name}.py", source=chosen, **session)
+    return draw_page(SCREENS / f"{name}.py", source=chosen, **session)
 
 
-def opened(params, name="explore", **session):
-    """A screen as a new session sees it that comes by an address."""
+def open_by_link(params, name="explore", **session):
+    """Draw a screen for a new session that comes by an address."""
     if params.get("corpus", "numpy-api") == "numpy-api":
         load()
-    return drawn(SCREENS / f"{name}.py", params, **session)
+    return draw_page(SCREENS / f"{name}.py", params, **session)
 
 
 def job_of(app, purpose):
-    """A session's job for a purpose, None before it has one."""
+    """Return a session's job for a purpose, None before it has one."""
     return jobs_of(app).get(purpose)
 
 
 def jobs_of(app):
-    """A session's jobs by purpose."""
+    """Return a session's jobs by purpose."""
     state = app.session_state
     return state["jobs"] if "jobs" in state else {}  # noqa: SIM401, it has no `get`
 
 
-def ended(app, *purposes):
-    """The page after its jobs for these purposes, or all of them, have ended one way or another."""
+def finish_jobs(app, *purposes):
+    """Draw the page after its jobs for these purposes, or all of them, have ended."""
     for purpose in purposes or list(jobs_of(app)):
         job = job_of(app, purpose)
         job.join(PATIENCE)
@@ -94,35 +94,35 @@ def ended(app, *purposes):
 
 
 def press(app, key):
-    """The page after a click on a button."""
+    """Click a button and draw the page."""
     app.button(key=key).click()
     return run(app)
 
 
-def from_menu(app, option):
-    """The page after a choice in the menu Share."""
+def choose_from_menu(app, option):
+    """Choose an option of the menu Share and draw the page."""
     app.menu_button(key="header.share").click(option)
     return run(app)
 
 
 def fields(address):
-    """The parameters of an address."""
+    """Return the parameters of an address."""
     return dict(parse_qsl(urlsplit(address).query, keep_blank_values=True, strict_parsing=True))
 
 
 def link_of(app):
-    """The parameters of the link that the Share dialog shows."""
-    from_menu(app, LINK)
+    """Return the parameters of the link in the Share dialog."""
+    choose_from_menu(app, LINK)
     return fields(next(c.value for c in app.code if "v=1" in c.value))
 
 
-def worked(app, key, *purposes):
-    """The page after a click on a button, and the end of the jobs for these purposes, or of all."""
-    return ended(press(app, key), *purposes)
+def press_and_finish(app, key, *purposes):
+    """Click a button, then draw the page after its jobs for these purposes, or all, have ended."""
+    return finish_jobs(press(app, key), *purposes)
 
 
-def begun(app, key, purpose, count):
-    """The job that a click on a button began, once it has so many finished pieces and the page shows them."""
+def start_job(app, key, purpose, count):
+    """Start a job by a click on a button; return it once the page shows `count` finished pieces."""
     job = job_of(press(app, key), purpose)
     while job.running and len(job.partial or ()) < count:
         job.join(0.02)
@@ -131,34 +131,34 @@ def begun(app, key, purpose, count):
     return job
 
 
-def cancelled(app, purpose):
-    """The page after its job for a purpose was cancelled."""
+def cancel_job(app, purpose):
+    """Cancel a job and draw the page."""
     job = job_of(app, purpose)
     press(app, f"{purpose}.cancel")
-    ended(app, purpose)
+    finish_jobs(app, purpose)
     assert job.cancelled
     return app
 
 
 def pick(app, label, value):
-    """The page after a choice among options side by side, named by its label."""
+    """Choose an option of a button group, by the group's label, and draw the page."""
     next(group for group in app.button_group if group.label == label).set_value(value)
     return run(app)
 
 
 def fresh_corpora(patch):
-    """A memory of loaded corpora of one's own, while `patch`, a MonkeyPatch, holds."""
+    """Replace the store of loaded corpora by an empty one, while `patch`, a MonkeyPatch, holds."""
     patch.setattr(corpora, "_LOADING_JOBS", jobs.SharedJobs(corpora.MAX_LOADED_CORPORA))
 
 
 def forget_corpora():
-    """Drop all loaded corpora, so that the next look at one reads it anew."""
+    """Drop all loaded corpora, so that each is read again on its next use."""
     for source, job in corpora.list_loads():
         corpora.drop_load(source, job)
 
 
-def held_after(work, count):
-    """The `work` of a page's job that from its `count`-th finished piece on waits until it is stopped."""
+def hold_after(work, count):
+    """Wrap the `work` of a page's job so that it waits at its `count`-th piece until it is stopped."""
 
     def holding(*args, seen, stop, **options):
         pieces = []
@@ -175,13 +175,13 @@ def held_after(work, count):
 
 
 def component(app, key):
-    """The data of a view that is drawn in the browser; None where it is not on the page."""
-    drawn_ = {element.key: json.loads(element.proto.json) for element in app.get("bidi_component")}
-    return drawn_.get(key)
+    """Return the data of a browser component; None if it is not on the page."""
+    views = {element.key: json.loads(element.proto.json) for element in app.get("bidi_component")}
+    return views.get(key)
 
 
-def tell(app, key, event, value, once=True):
-    """The page after a view that is drawn in the browser has reported something; once: it is not part of its state."""
+def emit(app, key, event, value, once=True):
+    """Have a browser component report an event, then draw the page; once: a trigger, not a state."""
     ident = next(e.proto.id for e in app.get("bidi_component") if e.key == key)
     states = app._tree.get_widget_states()
     if once:
@@ -195,24 +195,24 @@ def tell(app, key, event, value, once=True):
 
 
 def tiles(app):
-    """Explore's tiles by the decoders' keys, each with its set as a Packed under "set"; none without decoders."""
+    """Return Explore's tiles by the decoders' keys, each with its set as a Packed under "set"."""
     data = component(app, "explore.tiles") or {"decoders": []}
     return {tile["key"]: {**tile, "set": Packed(tile["now"])} for tile in data["decoders"]}
 
 
 def figures(app, label):
-    """A figure of each tile by its name and k, for example Recall@10; none where it does not exist."""
+    """Return a figure of each tile by name and k, such as Recall@10; none if it does not exist."""
     data, (name, _, k) = component(app, "explore.tiles"), label.partition("@")
     assert data["k"] == int(k)
-    shown = [tile["set"] for tile in tiles(app).values()]
+    packed_sets = [tile["set"] for tile in tiles(app).values()]
     if name == "ILAD":
-        return [one.diversity() for one in shown]
+        return [packed.diversity() for packed in packed_sets]
     assert name == "Recall", name
-    return [one.found() / data["judged"] for one in shown] if data["judged"] else []
+    return [packed.count_relevant() / data["judged"] for packed in packed_sets] if data["judged"] else []
 
 
 def notes(app):
-    """What the tiles say of their answers."""
+    """Return the notes of the tiles."""
     return {key: tile["note"] for key, tile in tiles(app).items()}
 
 
@@ -221,39 +221,39 @@ def texts(app):
 
 
 def tables(app, column):
-    """The tables with a column of this name."""
+    """Return the tables with a column of this name."""
     return [t.value for t in app.dataframe if column in t.value]
 
 
 def first_table(app, column):
-    """The first table with a column of this name."""
+    """Return the first table with a column of this name."""
     return tables(app, column)[0]
 
 
 def columns(app, name):
-    """The columns of this name, of every table that has one."""
+    """Return the columns of this name, of every table that has one."""
     return [list(table[name]) for table in tables(app, name)]
 
 
 def column(app, name):
-    """The column of this name of the first table that has one."""
+    """Return the column of this name of the first table that has one."""
     return columns(app, name)[0]
 
 
 def sets(app):
-    """The documents of each ranked list, in order; none where the lists are not drawn."""
-    lists, shown = component(app, "explore.lists"), component(app, "explore.tiles")
-    if lists is None or shown is None:
+    """Return the documents of each ranked list, in order; none if the lists are not drawn."""
+    lists, tiles_data = component(app, "explore.lists"), component(app, "explore.tiles")
+    if lists is None or tiles_data is None:
         return []
-    assert lists["query"] == shown["query"], "the lists follow these tiles"
+    assert lists["query"] == tiles_data["query"], "the lists follow these tiles"
     return [tile["set"].names() for tile in tiles(app).values()]
 
 
 def baseline(app):
-    """The documents of the set that the others are compared with."""
-    told = component(app, "explore.tiles")
-    own = (tile["now"] for tile in told["decoders"] if tile["baseline"])
-    return Packed(told["base"] or next(own)).names()
+    """Return the documents of the baseline set."""
+    tiles_data = component(app, "explore.tiles")
+    baseline_sets = (tile["now"] for tile in tiles_data["decoders"] if tile["baseline"])
+    return Packed(tiles_data["base"] or next(baseline_sets)).names()
 
 
 def widgets(app):
@@ -262,24 +262,27 @@ def widgets(app):
 
 
 def keys(app):
-    """The keys of the buttons."""
+    """Return the keys of the buttons."""
     return [button.key for button in app.button]
 
 
 def assert_plain(app, *markup):
-    """Nothing that interprets Markdown or HTML holds any of these texts."""
+    """Assert that no element that interprets Markdown or HTML holds any of these texts."""
     for kind in (app.markdown, app.caption, app.info, app.warning, app.error, app.success):
         assert not [element.value for element in kind if any(text in str(element.value) for text in markup)]
 
 
 def beir(folder, documents, queries=(), **splits):
-    """A BEIR folder: documents and queries as (id, text), splits as (query, document) pairs that are relevant."""
+    """Write a BEIR folder of (id, text) documents and queries; splits: relevant (query, document) pairs."""
     documents, queries = ([{"_id": ident, "text": text} for ident, text in rows] for rows in (documents, queries))
-    pairs = {name: "".join(f"{query}\t{doc}\t1\n" for query, doc in own) for name, own in splits.items()}
+    pairs = {
+        name: "".join(f"{query}\t{doc}\t1\n" for query, doc in relevant_pairs)
+        for name, relevant_pairs in splits.items()
+    }
     return datafiles.beir(folder, documents, queries, **{f"qrels__{name}": text for name, text in pairs.items()})
 
 
 def csv_source(file, rows):
-    """The Source of a table of (id, text)."""
+    """Write a table of (id, text) and return its Source."""
     file.write_text("".join(f"{ident},{text}\n" for ident, text in (("id", "text"), *rows)), encoding="utf-8")
     return Source(str(file), columns=("id", "text", None))

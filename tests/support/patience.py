@@ -1,4 +1,4 @@
-"""How long tests wait for what must come: longer where the machine is busy, by the variable FRONTIER_TEST_PATIENCE."""
+"""Time limits of the tests: longer on a busy machine, by the variable FRONTIER_TEST_PATIENCE."""
 
 import os
 import time
@@ -8,12 +8,12 @@ PATIENCE = float(os.environ.get("FRONTIER_TEST_PATIENCE", 1))
 
 
 def patient(seconds):
-    """A time limit in seconds."""
+    """Return a time limit in seconds."""
     return seconds * PATIENCE
 
 
 def until(condition, seconds=60.0, pause=0.02):
-    """The condition's first true value; an error that names it where none comes in time."""
+    """Return the condition's first true value; fail if there is none in time."""
     end = time.monotonic() + patient(seconds)
     while not (value := condition()):
         if time.monotonic() > end:

@@ -1,4 +1,4 @@
-"""Points of a sweep as statistics see them: a decoder and a number for every query."""
+"""Cells of a sweep for tests of statistics: a decoder and a number for every query."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from engine.values import digest_of
 
 @dataclass(frozen=True, eq=False)
 class Cell:
-    """What the statistics need of a Point."""
+    """The fields of a cell that the statistics read."""
 
     decoder: dict
     label: str
@@ -26,7 +26,7 @@ class Cell:
 def cell(
     method, values, k=10, split="test", queries=None, retrieve=None, rerank=None, depth=None, latency=None, **params
 ):
-    """A point of a decoder; values: metric → one number a query."""
+    """Make the cell of a decoder; values: metric → one number a query."""
     stage = make(method, **params)
     decoder = {
         "select": stage.as_json(),
@@ -41,12 +41,12 @@ def cell(
 
 
 def interval(a, b=0.0, resamples=10_000, seed=0):
-    """The interval of the mean of a, or of the mean paired difference a − b."""
+    """Bootstrap the interval of the mean of a, or of the mean paired difference a − b."""
     return bootstrap_intervals(np.subtract(a, b)[:, None], resamples, seed)[0]
 
 
 def p_value(a, b, resamples=10_000, seed=0):
-    """The test of a against b."""
+    """Test a against b by sign flips."""
     return compute_sign_flip_p_values(np.subtract(a, b)[:, None], resamples, seed)[0]
 
 

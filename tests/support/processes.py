@@ -1,4 +1,4 @@
-"""What a process that a test starts finds: the packages of the test's own process, and these modules."""
+"""Processes that tests start: they find the packages of the test's own process, and these modules."""
 
 import os
 import subprocess
@@ -11,21 +11,21 @@ from support.paths import TESTS
 PACKAGES = Path(engine.__file__).resolve().parents[1]
 
 
-def environment(**given: str) -> dict[str, str]:
-    """Variables for such a process; whatever folder it starts in, it imports nothing from there."""
-    found = filter(None, (str(PACKAGES), str(TESTS), os.environ.get("PYTHONPATH")))
-    return {**os.environ, "PYTHONSAFEPATH": "1", "PYTHONPATH": os.pathsep.join(found), **given}
+def environment(**variables: str) -> dict[str, str]:
+    """Return variables for such a process, which imports nothing from the folder that it starts in."""
+    search_path = filter(None, (str(PACKAGES), str(TESTS), os.environ.get("PYTHONPATH")))
+    return {**os.environ, "PYTHONSAFEPATH": "1", "PYTHONPATH": os.pathsep.join(search_path), **variables}
 
 
-def started(*arguments: str, quiet: bool = False, **variables: str) -> subprocess.Popen[str]:
-    """A Python process, on one thread; quiet: nobody hears what it prints."""
+def start_python(*arguments: str, quiet: bool = False, **variables: str) -> subprocess.Popen[str]:
+    """Start a Python process on one thread; quiet: discard what it prints."""
     heard = subprocess.DEVNULL if quiet else subprocess.PIPE
     around = environment(OMP_NUM_THREADS="1", **variables)
     return subprocess.Popen([sys.executable, *arguments], env=around, stdout=heard, stderr=heard, text=True)
 
 
-def alive(pid: int) -> bool:
-    """Whether a process runs: one that is dead but not yet buried does not."""
+def is_alive(pid: int) -> bool:
+    """Return True if a process runs; a zombie does not."""
     try:
         os.kill(pid, 0)
         status = Path(f"/proc/{pid}/stat")

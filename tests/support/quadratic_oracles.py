@@ -1,4 +1,4 @@
-"""The quadratic objective, its greedy, its Frank–Wolfe and its swaps: plain, float64, one problem at a time."""
+"""The quadratic objective, its greedy, its Frank–Wolfe and its swaps in float64, one problem at a time."""
 
 import numpy as np
 
@@ -11,8 +11,8 @@ class Problem:
     def __init__(self, rows, query, weight, k, relevance=None):
         self.rows = rows.astype(np.float64)
         # Row by row: a matrix product gives identical rows different numbers.
-        own = [np.dot(row, query.astype(np.float64)) for row in self.rows] if relevance is None else relevance
-        self.r = np.asarray(own, dtype=np.float64)
+        values = [np.dot(row, query.astype(np.float64)) for row in self.rows] if relevance is None else relevance
+        self.r = np.asarray(values, dtype=np.float64)
         self.s = np.array([[np.dot(a, b) for b in self.rows] for a in self.rows])
         self.d = np.diag(self.s).copy()
         if np.abs(np.sqrt(self.d) - 1).max() < 1e-6:
@@ -21,7 +21,7 @@ class Problem:
         self.scale = (k - 1) * (weight * np.abs(self.r).max() + 2 * (1 - weight) * self.d.max()) + 1e-300
 
     def value(self, chosen):
-        """Eq. 2; at k = 1 relevance."""
+        """Compute eq. 2; at k = 1 relevance."""
         chosen, k = list(chosen), self.k
         if k == 1:
             return self.r[chosen[0]]
@@ -29,18 +29,18 @@ class Problem:
         return self.weight / k * self.r[chosen].sum() - (1 - self.weight) / (k * (k - 1)) * pairs
 
     def marginal(self, i, chosen):
-        """What i adds to the other members, k(k−1) times eq. 2."""
-        others = [j for j in chosen if j != i]
-        return self.weight * (self.k - 1) * self.r[i] - 2 * (1 - self.weight) * self.s[i, others].sum()
+        """Compute the gain of i over the other members, k(k−1) times eq. 2."""
+        remaining = [j for j in chosen if j != i]
+        return self.weight * (self.k - 1) * self.r[i] - 2 * (1 - self.weight) * self.s[i, remaining].sum()
 
     def best_swap(self, chosen):
-        """The largest gain of any swap."""
+        """Find the largest gain of any swap."""
         outside = [j for j in range(self.n) if j not in set(chosen)]
         gains = [-np.inf]
         for i in chosen:
-            kept = [j for j in chosen if j != i]
-            left = self.marginal(i, chosen)
-            gains += [self.marginal(j, [*kept, j]) - left for j in outside]
+            remaining = [j for j in chosen if j != i]
+            lost_value = self.marginal(i, chosen)
+            gains += [self.marginal(j, [*remaining, j]) - lost_value for j in outside]
         return max(gains)
 
     def greedy(self):
@@ -78,8 +78,8 @@ class Problem:
                 break
             curvature = 2 * (1 - weight) * ((1 + loading) * self.d @ move**2 - move @ self.s @ move)
             x = x + (1 if curvature >= 0 else min(1, gap / -curvature)) * move
-        whole = np.abs(x - np.round(x)).max() < 1e-12
-        return sorted(np.flatnonzero(x > 0.5).tolist()), bool(whole and x.sum() > k - 0.5), close
+        is_integral = np.abs(x - np.round(x)).max() < 1e-12
+        return sorted(np.flatnonzero(x > 0.5).tolist()), bool(is_integral and x.sum() > k - 0.5), close
 
 
 def small_instance(seed, n=22):

@@ -1,4 +1,4 @@
-"""Texts of random words, and questions to them."""
+"""Texts of random words, and queries for them."""
 
 import numpy as np
 import torch
@@ -8,14 +8,14 @@ import engine
 WORDS = [f"w{i}" for i in range(60)]
 
 
-def made(seed=0, n=40, queries=12):
-    """Texts of random words, frequent ones among them, some twice, one empty."""
+def make_texts(seed=0, n=40, queries=12):
+    """Make a corpus of random words, some texts twice, one empty; and queries."""
     rng = np.random.default_rng(seed)
     chance = 1 / np.arange(1, len(WORDS) + 1)
     texts = [" ".join(rng.choice(WORDS, rng.integers(3, 40), p=chance / chance.sum())) for _ in range(n)]
     texts[3], texts[5] = texts[4], ""
-    asked = [" ".join(rng.choice(WORDS, rng.integers(2, 7), replace=False)) for _ in range(queries)]
-    return corpus_of(texts), engine.Queries.of([*asked, "nothing known here"])
+    query_texts = [" ".join(rng.choice(WORDS, rng.integers(2, 7), replace=False)) for _ in range(queries)]
+    return corpus_of(texts), engine.Queries.of([*query_texts, "nothing known here"])
 
 
 def corpus_of(texts, titles=()):
@@ -23,5 +23,5 @@ def corpus_of(texts, titles=()):
 
 
 def space_of(corpus, rows):
-    """A corpus with the vectors that it brings along."""
+    """Make a Space of a corpus and its precomputed vectors."""
     return engine.Space(corpus, engine.Embeddings(corpus.ids, torch.as_tensor(rows)), "cpu")

@@ -9,19 +9,19 @@ from engine import stages
 
 
 def space_of(vectors, texts=None, titles=(), encoder=None):
-    """A space of documents d0, d1, …, without texts unless they are given."""
+    """Make a space of documents d0, d1, …, by default without texts."""
     ids = tuple(f"d{i}" for i in range(len(vectors)))
     corpus = engine.Corpus(ids, ("",) * len(ids) if texts is None else tuple(texts), tuple(titles))
     return engine.Space(corpus, engine.Embeddings(ids, torch.as_tensor(vectors), encoder), "cpu")
 
 
 def queries_of(points, encoder=None):
-    """Queries q0, q1, … of these vectors."""
+    """Make queries q0, q1, … of these vectors."""
     return engine.Embeddings(tuple(f"q{i}" for i in range(len(points))), points, encoder)
 
 
 def backwards(patch):
-    """A scorer that prefers high rows, known while `patch`, a MonkeyPatch, holds; no inner products."""
+    """Register a scorer that prefers high rows, while `patch`, a MonkeyPatch, holds; no inner products."""
     patch.setattr(stages, "_SPECS", dict(stages.methods()))
 
     @stages.register("backwards", title="Backwards", paper="nobody", equation="i", cost="n")
@@ -37,6 +37,6 @@ def backwards(patch):
 
 
 def ranking_of(rows):
-    """The ranking of these rows, −1 pads."""
+    """Make the ranking of these rows, −1 pads."""
     index = torch.tensor(rows)
     return engine.Ranking(index, torch.zeros(index.shape), ({},) * len(index))

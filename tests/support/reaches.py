@@ -1,4 +1,4 @@
-"""Corpora in a vector engine for tests: small pools, an index that overlooks some, and the whole corpus's answer."""
+"""Corpora in a vector engine: an index that overlooks documents, and the answer of the full corpus."""
 
 import numpy as np
 
@@ -31,10 +31,10 @@ class LossyStore(ArrayStore):
         return hits, "index", False
 
 
-def same_as_whole(reach, rows, ids, queries, name, params, k=K):
-    """Whether every proven answer is that of the whole corpus, and how many are proven."""
+def compare_with_full_corpus(reach, rows, ids, queries, name, params, k=K):
+    """Return whether every proven answer is that of the full corpus, and the number of answers."""
     space = engine.Space(engine.Corpus(ids, ("",) * len(ids)), engine.Embeddings(ids, rows))
-    whole = engine.decode(decoder(name, params), space, queries, k)
-    told = engine.decode(decoder(name, params), reach, queries, k).info
-    pairs = [(list(info["ids"]), [ids[row] for row in whole.rows(q)]) for q, info in enumerate(told)]
-    return all(a == b for (a, b), i in zip(pairs, told, strict=True) if i["scope"] == "proven"), len(told)
+    full_ranking = engine.decode(decoder(name, params), space, queries, k)
+    infos = engine.decode(decoder(name, params), reach, queries, k).info
+    pairs = [(list(info["ids"]), [ids[row] for row in full_ranking.rows(q)]) for q, info in enumerate(infos)]
+    return all(a == b for (a, b), i in zip(pairs, infos, strict=True) if i["scope"] == "proven"), len(infos)

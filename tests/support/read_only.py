@@ -1,4 +1,4 @@
-"""What a process does in a home, each step done or refused by a sentence; and a view in which nothing can be written.
+"""Steps of a process in a home, each done or refused by a sentence; and a view in which nothing can be written.
 
 python -m support.read_only CORPUS
 """
@@ -29,7 +29,7 @@ from support.processes import environment
 
 QUERIES = ("where cats sleep", "what dogs eat")
 VIEW = 'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && exec "$@"'
-"""A shell's words for a folder that stays as it is, in a view of the files that only one process has."""
+"""Shell command that makes a folder read-only in one process's view of the files."""
 
 
 def write_corpus(folder: Path) -> Path:
@@ -39,40 +39,40 @@ def write_corpus(folder: Path) -> Path:
     return path
 
 
-def done_in(place: Path, corpus: Path, view: Path | None = None, **variables: str) -> tuple[dict, str]:
-    """What came of every step in a home, and what was said on stderr; view: a folder that cannot be written."""
+def run_steps_in(home_folder: Path, corpus: Path, view: Path | None = None, **variables: str) -> tuple[dict, str]:
+    """Run every step in a home; return the outcomes and stderr; view: a folder that cannot be written."""
     command = [sys.executable, "-m", "support.read_only", str(corpus)]
     if view is not None:
         command = ["unshare", "--mount", "sh", "-c", VIEW, str(view), *command]
-    around = environment(FRONTIER_HOME=str(place), FRONTIER_THREADS="1", OMP_NUM_THREADS="1", **variables)
+    around = environment(FRONTIER_HOME=str(home_folder), FRONTIER_THREADS="1", OMP_NUM_THREADS="1", **variables)
     done = subprocess.run(command, capture_output=True, text=True, env=around)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1]), done.stderr
 
 
-def needed_view(folder: Path) -> None:
-    """Skip where no process can have a view of its own."""
+def skip_without_view(folder: Path) -> None:
+    """Skip if no process can have a view of its own."""
     tried = ["unshare", "--mount", "sh", "-c", VIEW, str(folder), "true"]
     if not shutil.which("unshare") or subprocess.run(tried, capture_output=True).returncode:
         pytest.skip("no view of its own for a process here")
 
 
 def _steps(corpus: Path):
-    """Each step's name and what does it, in this order."""
+    """Yield each step's name and its function, in this order."""
     dataset = engine.load_dataset(str(corpus))
     space = engine.Space(dataset.corpus, engine.embed(dataset.corpus))
     queries = engine.Queries.of(QUERIES)
     vectors = engine.embed_queries(space, queries)
     ids = dataset.corpus.ids
-    grades = {query: {doc: 1 for doc in ids[at::2]} for at, query in enumerate(queries.ids)}
-    asked = {"qrels": Qrels(grades), "k": 3, "metrics": ("recall",)}
+    grades = {query: {doc: 1 for doc in ids[offset::2]} for offset, query in enumerate(queries.ids)}
+    sweep_options = {"qrels": Qrels(grades), "k": 3, "metrics": ("recall",)}
     decoders = [engine.Decoder(engine.make("top_k")), engine.Decoder(engine.make("mmr", relevance_weight=0.5))]
 
     def answers(name):
         return engine.decode(engine.Decoder(engine.make(name)), space, vectors, k=3).index.tolist()
 
     def cells(**more):
-        return [point.digest for point in engine.sweep(decoders, space, vectors, **asked, **more)]
+        return [point.digest for point in engine.sweep(decoders, space, vectors, **sweep_options, **more)]
 
     def store():
         return Store(cached_file("sweeps", "cells.db"))
@@ -87,7 +87,7 @@ def _steps(corpus: Path):
     yield "tune", lambda: engine.tune("mmr", space, vectors, splits, k=3, points=3).decoder.label
     yield "codes", lambda: _codes(corpus)
     yield "upload", lambda: uploads._save_files([("pets.csv", b"id,text\n1,a cat\n")]).read_text()
-    planted = training.planted(n=30, train=20, dev=10)
+    planted = training.plant(n=30, train=20, dev=10)
     checkpoint = cache.entry_path("trained", "run.safetensors")
     yield "train", lambda: engine.train("dense", *planted, checkpoint=checkpoint, **training.QUICK).digest
     log, judging = orag.place(space), JudgingLog(home() / "judgements" / "log.sqlite")
@@ -117,13 +117,13 @@ def _snapshot():
 
 
 def main() -> None:
-    told = {}
+    outcomes = {}
     for name, work in _steps(Path(sys.argv[1])):
         try:
-            told[name] = work()
+            outcomes[name] = work()
         except engine.FrontierError as error:
-            told[name] = f"refused: {error}"
-    os.write(1, (json.dumps(told) + "\n").encode())
+            outcomes[name] = f"refused: {error}"
+    os.write(1, (json.dumps(outcomes) + "\n").encode())
 
 
 if __name__ == "__main__":

@@ -110,11 +110,13 @@ def _describe_commands(group: click.Group, context: click.Context) -> list[str]:
     parts = []
     for command_name in group.list_commands(context):
         command = group.get_command(context, command_name)
-        own = click.Context(command, parent=context, info_name=command_name, max_content_width=110, terminal_width=110)
+        command_context = click.Context(
+            command, parent=context, info_name=command_name, max_content_width=110, terminal_width=110
+        )
         if isinstance(command, click.Group):
-            parts += _describe_commands(command, own)
+            parts += _describe_commands(command, command_context)
         else:
-            parts.append(f"\n### {own.command_path}\n\n```text\n{command.get_help(own)}\n```")
+            parts.append(f"\n### {command_context.command_path}\n\n```text\n{command.get_help(command_context)}\n```")
     return parts
 
 

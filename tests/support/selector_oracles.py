@@ -1,4 +1,4 @@
-"""Slow, plain, float64: what the definitions say, one document at a time."""
+"""Oracles of the selectors: their definitions in float64, one document at a time."""
 
 import numpy as np
 import torch
@@ -10,7 +10,7 @@ from support.stage_laws import ROUNDED_GAINS
 
 
 def score_top_k(rows, query, chosen, k):
-    """The score of every document at the next of k steps, given those chosen; of the chosen ones it does not matter."""
+    """Score every document at the next of k steps; the scores of chosen ones are not used."""
     return np.array([np.dot(row, query) for row in rows])
 
 
@@ -22,52 +22,52 @@ def score_mmr(rows, query, chosen, k, relevance_weight, window=None):
     return relevance_weight * relevance - (1 - relevance_weight) * nearest
 
 
-def residuals(rows, chosen, least):
-    """Squared distance of every row to the span of the chosen rows, a row that adds less than `least` left out."""
-    kept = []
+def residuals(rows, chosen, min_share):
+    """Compute squared distances to the span of the chosen rows, without rows that add under `min_share`."""
+    basis = []
     for j in chosen:
-        if _distance(rows[j], kept) > least * (rows[j] @ rows[j]):
-            kept.append(rows[j])
-    return np.array([_distance(row, kept) for row in rows])
+        if _distance(rows[j], basis) > min_share * (rows[j] @ rows[j]):
+            basis.append(rows[j])
+    return np.array([_distance(row, basis) for row in rows])
 
 
-def _distance(row, others):
-    if not others:
+def _distance(row, basis):
+    if not basis:
         return row @ row
-    span = np.array(others).T
-    left = row - span @ np.linalg.lstsq(span, row, rcond=None)[0]
-    return left @ left
+    span = np.array(basis).T
+    residual = row - span @ np.linalg.lstsq(span, row, rcond=None)[0]
+    return residual @ residual
 
 
 def _by_relevance(rows, chosen, k):
-    """Whether the first pick is by relevance alone: as every row is as long, or as it is the only one."""
+    """Return True if the first pick is by relevance alone: rows of unit length, or k = 1."""
     return not chosen and (k == 1 or np.abs(np.linalg.norm(rows, axis=1) - 1).max() < 1e-6)
 
 
 def score_dpp(rows, query, chosen, k, relevance_weight, window=None, floor=1e-6):
-    """Scores in which a document past the rank is a million below its relevance."""
+    """Score documents; one past the rank is a million below its relevance."""
     relevance, square = rows @ query, (rows**2).sum(1)
     if relevance_weight == 1 or _by_relevance(rows, chosen, k):
         return relevance
-    left = residuals(rows, chosen[-(window or k) :], floor)
-    alive = relevance_weight * relevance + (1 - relevance_weight) * np.log(np.maximum(left, 1e-300))
-    return np.where(left > floor * square, alive, relevance - 1e6)
+    remaining = residuals(rows, chosen[-(window or k) :], floor)
+    alive = relevance_weight * relevance + (1 - relevance_weight) * np.log(np.maximum(remaining, 1e-300))
+    return np.where(remaining > floor * square, alive, relevance - 1e6)
 
 
 def score_ssd(rows, query, chosen, k, relevance_weight, window=None):
     relevance, square = rows @ query, (rows**2).sum(1)
     if _by_relevance(rows, chosen, k):
         return relevance
-    left = residuals(rows, chosen[-(window or k) :], 1e-12)
-    left[left < 1e-12 * square] = 0
-    return relevance_weight * relevance + (1 - relevance_weight) * np.sqrt(left)
+    remaining = residuals(rows, chosen[-(window or k) :], 1e-12)
+    remaining[remaining < 1e-12 * square] = 0
+    return relevance_weight * relevance + (1 - relevance_weight) * np.sqrt(remaining)
 
 
 STEPS = {"top_k": score_top_k, "mmr": score_mmr, "dpp": score_dpp, "ssd": score_ssd}
 
 
 def check_picks(name, rows, query, picks, **params):
-    """Every pick is the oracle's, up to METHODS' margin; how many were decided by more than that."""
+    """Assert that every pick is the oracle's up to METHODS' margin; count those decided by more."""
     rows64, query64 = rows.astype(np.float64), query.astype(np.float64)
     margin = 1e-5 * max(1e-12, np.abs(rows64 @ query64).max())
     decided = 0
@@ -79,7 +79,7 @@ def check_picks(name, rows, query, picks, **params):
 
 
 def is_decided(score, rows, pick, margin):
-    """Whether the pick scores more than all that are no duplicates of it; it may fall short of none by more.
+    """Return True if the pick beats all rows but its duplicates by `margin`; assert that none beats it by more.
 
     score: (n,) −inf where already chosen. Of identical rows the lowest must come first.
     """
@@ -91,29 +91,29 @@ def is_decided(score, rows, pick, margin):
     return decided
 
 
-def foreign(rows, queries, seed=9):
-    """Candidates whose relevance, random numbers, is another scorer's."""
+def make_foreign_candidates(rows, queries, seed=9):
+    """Make candidates whose relevance, random numbers, is another scorer's."""
     vectors = torch.tensor(rows)
     relevance = torch.tensor(np.random.default_rng(seed).standard_normal((len(queries), len(rows)))).float()
     return Candidates(vectors, relevance, torch.tensor(queries), Matrix(vectors), inner_product=False)
 
 
 def space_of(rows):
-    """A Space of rows, whose Gram matrix all queries share."""
+    """Make a Space of rows, whose Gram matrix all queries share."""
     ids = tuple(map(str, range(len(rows))))
     return engine.Space(engine.Corpus(ids, ids), engine.Embeddings(ids, torch.tensor(rows)), "cpu")
 
 
-def lowest_of_their_kind(rows, kinds, chosen):
-    """Of the rows of each kind, all alike, the lowest are chosen, in order."""
+def assert_lowest_copies_first(rows, kinds, chosen):
+    """Assert that of the identical rows of each kind the lowest are chosen, in order."""
     for kind in kinds:
         members = np.flatnonzero((rows == kind).all(1)).tolist()
-        taken = [i for i in chosen if i in members]
-        assert taken == members[: len(taken)]
+        chosen_members = [i for i in chosen if i in members]
+        assert chosen_members == members[: len(chosen_members)]
 
 
-def one_at_a_time(name, rows, queries, k, **params):
-    """(the answer to a batch, that to each query alone), having checked that they agree."""
+def select_together_and_alone(name, rows, queries, k, **params):
+    """Return (the answer to a batch, that to each query alone) after asserting that they agree."""
     together = engine.select(name, rows, queries, k=k, **params)
     alone = [engine.select(name, rows, query, k=k, **params) for query in queries]
     for b, answer in enumerate(alone):

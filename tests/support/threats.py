@@ -1,4 +1,4 @@
-"""The table of threats: every test marked `threat(what, expected)`, and what came of it.
+"""The table of threats: every test marked `threat(what, expected)`, and its results.
 
 pytest --threats assets/results/threats.md
 """
@@ -29,8 +29,8 @@ class Table:
 
     def text(self) -> str:
         rows = [
-            f"| {' | '.join(map(_cell, (what, expected, f'`{name}`', _result(self.results[name]))))} |"
-            for name, (what, expected) in sorted(self.threats.items(), key=lambda item: (item[1][0], item[0]))
+            f"| {' | '.join(map(_cell, (threat, expected, f'`{name}`', _result(self.results[name]))))} |"
+            for name, (threat, expected) in sorted(self.threats.items(), key=lambda item: (item[1][0], item[0]))
         ]
         unmet = sum(counts.total() > counts["passed"] for counts in self.results.values())
         return (
@@ -42,19 +42,19 @@ class Table:
 
 
 def test_name(nodeid: str) -> str:
-    """File and function of a test, without its parameters."""
+    """Return file and function of a test, without its parameters."""
     return nodeid.split("[")[0].removeprefix("tests/")
 
 
-def marked() -> set[str]:
-    """The names of all marked test functions, read from the source, but for those that run on demand alone."""
-    found = set()
+def list_marked_tests() -> set[str]:
+    """List the marked test functions, read from the source, without those that run on demand alone."""
+    names = set()
     for file in TESTS.rglob("test_*.py"):
-        place = file.relative_to(TESTS).as_posix()
+        path = file.relative_to(TESTS).as_posix()
         for node in ast.parse(file.read_text()).body:
             inner = [(f"{node.name}::", n) for n in node.body] if isinstance(node, ast.ClassDef) else [("", node)]
-            found |= {f"{place}::{prefix}{n.name}" for prefix, n in inner if _is_marked(n)}
-    return found
+            names |= {f"{path}::{prefix}{n.name}" for prefix, n in inner if _is_marked(n)}
+    return names
 
 
 def _is_marked(node) -> bool:

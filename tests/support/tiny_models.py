@@ -7,23 +7,23 @@ from typing import Any
 import torch
 
 
-def _bert(folder: Path, kind: str, words: Iterable[str], length: int, seed: int, **more: int) -> Any:
-    """A two-layer model of a kind that transformers has, with random weights, and its tokenizer in the folder."""
+def _bert(folder: Path, kind: str, words: Iterable[str], length: int, seed: int, **config_options: int) -> Any:
+    """Save a two-layer transformers model with random weights, and its tokenizer, in a folder."""
     import transformers
 
-    known = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]
+    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "vocab.txt").write_text("\n".join(known), encoding="utf-8")
+    (folder / "vocab.txt").write_text("\n".join(vocabulary), encoding="utf-8")
     transformers.BertTokenizer(str(folder / "vocab.txt"), model_max_length=length).save_pretrained(folder)
     config = transformers.BertConfig(
-        vocab_size=len(known),
+        vocab_size=len(vocabulary),
         hidden_size=32,
         num_hidden_layers=2,
         num_attention_heads=2,
         intermediate_size=64,
         max_position_embeddings=length,
         initializer_range=0.4,
-        **more,
+        **config_options,
     )
     with torch.random.fork_rng():
         torch.manual_seed(seed)
@@ -33,7 +33,7 @@ def _bert(folder: Path, kind: str, words: Iterable[str], length: int, seed: int,
 
 
 def tiny_cross_encoder(folder: Path, labels: int = 1, safe: bool = True, seed: int = 0) -> Path:
-    """A folder that holds a two-layer BERT cross-encoder; safe: in safetensors, else pickled as torch.save does."""
+    """Save a two-layer BERT cross-encoder; safe: in safetensors, else pickled as torch.save does."""
     letters = list("abcdefghijklmnopqrstuvwxyz0123456789")
     words = [*letters, *(f"##{c}" for c in letters)]
     model = _bert(folder, "BertForSequenceClassification", words, 64, seed, num_labels=labels)
@@ -44,7 +44,7 @@ def tiny_cross_encoder(folder: Path, labels: int = 1, safe: bool = True, seed: i
 
 
 def tiny_encoder(folder: Path, words: tuple[str, ...], seed: int = 0, prompt: str = "") -> Path:
-    """A folder that holds a two-layer BERT sentence encoder which knows these words; prompt: its own for queries."""
+    """Save a two-layer BERT sentence encoder for a vocabulary; prompt: its own for queries."""
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer
 

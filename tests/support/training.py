@@ -13,15 +13,15 @@ from support.instances import unit
 
 ENCODER = EncoderRef("made-up", "0" * 64, "float32")
 SMALL = {"hidden": 48, "batch": 32}
-"""Adapters that a small set needs no longer for."""
+"""Options of adapters small enough for a small set."""
 
 QUICK = {**SMALL, "query_rate": 3e-3, "epochs": 3}
 PROJECTED = {"dimension": 6, "batch": 32, "rate": 1e-2, "epochs": 3}
 NNN = {**QUICK, "l1": 0.1, "l2": 0.1, "regrid": False}
 
 
-def planted(n=80, d=16, train=320, dev=100, seed=0, turn=0.5, encoder=ENCODER):
-    """(space, queries, qrels): splits "train" and "dev". A query's text names what it needs, and two others."""
+def plant(n=80, d=16, train=320, dev=100, seed=0, turn=0.5, encoder=ENCODER):
+    """Make (space, queries, qrels), splits "train" and "dev"; a query's text names its documents and two others."""
     rng = np.random.default_rng(seed)
     rows = unit(rng.standard_normal((n, d)) + 0.8 * rng.standard_normal(d))
     skew = rng.standard_normal((d, d))
@@ -30,51 +30,53 @@ def planted(n=80, d=16, train=320, dev=100, seed=0, turn=0.5, encoder=ENCODER):
     queries = unit((rows[sets].sum(1) + 0.1 * rng.standard_normal((len(ids), d))) @ rotation)
     corpus = Corpus(tuple(f"d{j}" for j in range(n)), tuple(f"document {j}" for j in range(n)), name="planted")
     space = engine.Space(corpus, Embeddings(corpus.ids, torch.from_numpy(rows).float(), encoder))
-    named = [[*own.tolist(), 7 * i % n, 11 * i % n] for i, own in enumerate(sets)]
-    texts = tuple(f"{i}: {', '.join(f'document {j}' for j in own)}" for i, own in zip(ids, named, strict=True))
+    mentioned = [[*members.tolist(), 7 * i % n, 11 * i % n] for i, members in enumerate(sets)]
+    texts = tuple(
+        f"{i}: {', '.join(f'document {j}' for j in members)}" for i, members in zip(ids, mentioned, strict=True)
+    )
     return space, Embeddings(ids, torch.from_numpy(queries).float(), encoder, texts), qrels
 
 
 def threes(rng, n, train, dev):
-    """(ids, sets, qrels): queries that need three of n documents each; splits "train" and "dev"."""
+    """Make (ids, sets, qrels) of queries that need three of n documents each; splits "train" and "dev"."""
     ids = tuple(f"q{i}" for i in range(train + dev))
     sets = np.stack([rng.permutation(n)[:3] for _ in ids])
-    judged = Qrels({query: {f"d{j}": 1 for j in own} for query, own in zip(ids, sets, strict=True)})
-    return ids, sets, {"train": only(judged, ids[:train]), "dev": only(judged, ids[train:])}
+    judged = Qrels({query: {f"d{j}": 1 for j in members} for query, members in zip(ids, sets, strict=True)})
+    return ids, sets, {"train": restrict(judged, ids[:train]), "dev": restrict(judged, ids[train:])}
 
 
-def only(qrels, ids):
-    """The judgements of some queries."""
+def restrict(qrels, ids):
+    """Restrict judgements to some queries."""
     return Qrels({query: qrels.grades[query] for query in ids})
 
 
-def asked(data, split="dev"):
-    """The queries that a split judges, as the encoder embedded them."""
+def split_queries(data, split="dev"):
+    """Select the embedded queries that a split judges."""
     _, queries, qrels = data
     return queries.take([row for row, query in enumerate(queries.ids) if query in qrels[split].grades])
 
 
 def quality(decoder, space, data, split="dev", metrics=("comp",), k=5):
-    """Means of metrics on a split."""
-    ranking = engine.decode(decoder, space, asked(data, split), k)
-    return engine.measure(ranking, space, asked(data, split), data[2][split], k, metrics).mean
+    """Measure the means of metrics on a split."""
+    ranking = engine.decode(decoder, space, split_queries(data, split), k)
+    return engine.measure(ranking, space, split_queries(data, split), data[2][split], k, metrics).mean
 
 
 def demo_splits(dataset):
-    """The demo's first judged queries to train on, and thirty others as dev."""
+    """Split the demo's first judged queries into 60 for training and 30 as dev."""
     judged = dataset.qrels["test"]
     ids = list(judged.grades)
-    return {"train": only(judged, ids[:60]), "dev": only(judged, ids[60:90])}
+    return {"train": restrict(judged, ids[:60]), "dev": restrict(judged, ids[60:90])}
 
 
 @cache
-def once():
-    """The planted set that most tests share."""
-    return planted()
+def shared_planted_set():
+    """Make the planted set that most tests share, once."""
+    return plant()
 
 
 class StopAfter:
-    """A stop that is set once it was asked so often."""
+    """A stop that is set after `times` checks."""
 
     def __init__(self, times):
         self.left = times
@@ -85,13 +87,13 @@ class StopAfter:
 
 
 def samples_of(vectors, relevant):
-    """Samples of query vectors, (Q, d), that are dev too, for models with documents of their own."""
+    """Make samples of query vectors, (Q, d), that are dev too, for models with documents of their own."""
     ids = tuple(f"q{i}" for i in range(len(relevant)))
     queries = Embeddings(ids, vectors)
     space = engine.Space(Corpus(ids, ids), queries, "cpu")
     return Samples(space=space, train=queries, dev=queries, relevant=relevant, qrels=Qrels({}))
 
 
-def comparable(history):
-    """A history without the time it took."""
+def drop_times(history):
+    """Return a history without its times."""
     return [{k: v for k, v in epoch.as_json().items() if k != "seconds"} for epoch in history]

@@ -1,4 +1,4 @@
-"""What every run would make again, made once for all: embeddings of the demo, and compiled code.
+"""Embeddings of the demo and compiled code, made once and shared by all runs.
 
 Entries are named by the digest of what they were made from and checked when they are read, so a folder of an earlier
 run or of another worker can only be right or a miss.
@@ -24,7 +24,7 @@ def make() -> None:
     if SHARED.stat().st_uid != os.getuid():
         raise PermissionError(f"{SHARED} belongs to somebody else; set FRONTIER_TESTS_CACHE")
     with FileLock(SHARED / "lock"):
-        before, os.environ["FRONTIER_HOME"] = os.environ["FRONTIER_HOME"], str(HOME)
+        previous_home, os.environ["FRONTIER_HOME"] = os.environ["FRONTIER_HOME"], str(HOME)
         try:
             dataset = engine.load_dataset("numpy-api")
             engine.embed(dataset.corpus)
@@ -32,9 +32,9 @@ def make() -> None:
             for split in dataset.qrels:
                 engine.embed(dataset.judged(split))
         finally:
-            os.environ["FRONTIER_HOME"] = before
+            os.environ["FRONTIER_HOME"] = previous_home
 
 
 def copy(home: Path) -> Path:
-    """A home of one's own in which the demo is embedded."""
+    """Copy the home in which the demo is embedded."""
     return Path(shutil.copytree(HOME, home, dirs_exist_ok=True))

@@ -69,7 +69,7 @@ class ModelSource:
         return int(max_tokens) if max_tokens and max_tokens < 1e9 else None
 
     def over_limit(self, texts: Sequence[str]) -> int | None:
-        """Return the number of texts that the model truncates; None if unknown."""
+        """Count the texts that are longer than the model's limit of tokens; None if the limit is unknown."""
         tokenizer_path, tokens = self.folder / "tokenizer.json", self.limit
         if tokens is None or not tokenizer_path.is_file():
             return None
@@ -84,6 +84,7 @@ class ModelSource:
         return sum(len(encoding.ids) > tokens for block in blocks for encoding in tokenizer.encode_batch_fast(block))
 
     def _setting(self, file_name: str) -> dict[str, Any]:
+        """Return a settings file of the model, {} if it is missing or no object. Raises FrontierError."""
         path = self.folder / file_name
         if not path.is_file():
             return {}
@@ -106,13 +107,18 @@ class OnDevice:
     """
 
     def __init__(self, model: Any, device: str, label: str) -> None:
+        """Take a model that is on its device; label: its name in messages."""
         self.model, self.device, self.label, self.retreat = model, device, label, ""
         self._turn = threading.Lock()  # fast tokenizers refuse a second thread, "Already borrowed"
         # None as long as the device has had room for every batch.
         self._max_batch: int | None = None
 
     def in_batches(self, texts: Sequence[Text], encode_batch: Callable[[Sequence[Text]], Tensor]) -> Tensor:
-        """Return the rows of `encode_batch` for all texts, on the CPU. Raises FrontierError if memory is too small."""
+        """Encode all texts in batches that fit on the device; return the rows of all, on the CPU.
+
+        encode_batch: function from a batch of texts to its rows. Raises FrontierError if even the CPU has too little
+        memory.
+        """
         results: list[Tensor] = []
         with self._turn:
             while len(texts) or not results:
@@ -131,6 +137,10 @@ class OnDevice:
         return torch.cat(results)
 
     def _shrink_or_retreat(self, batch_size: int) -> None:
+        """Halve the batches after one did not fit; at a single text move the model to the CPU.
+
+        batch_size: number of texts that did not fit. Raises NoRoomError on the CPU.
+        """
         if batch_size > 1:
             self._max_batch = batch_size // 2
             self.retreat = f"in batches of {self._max_batch}, as {self.device} has no room for more"
@@ -145,12 +155,12 @@ class OnDevice:
 
 
 def on_cpu(device: str) -> str:
-    """Describe the fallback from a device to the CPU."""
+    """Return the words that say that a model runs on the CPU, because `device` has no room."""
     return f"on the CPU, as {device} has no room"
 
 
 def say_retreat(label: str, retreat: str) -> None:
-    """Log that a model runs with other settings than requested."""
+    """Log that a model runs in smaller batches or on the CPU; retreat: words that say so."""
     logging.getLogger("frontier").warning("note: the %s works %s", label, retreat)
 
 
@@ -164,14 +174,15 @@ class Encoder(OnDevice):
     def encode(self, texts: Sequence[str], role: Role = "query", prompt: str | None = None) -> Tensor:
         """Encode one batch of texts as (n, d) float32 unit rows on the CPU; an all-zero row stays zero.
 
-        prompt: None for the model's prompt for that role. Raises FrontierError when there is no room on the CPU either,
-        DataError when a vector is not finite.
+        prompt: text before each text, None for the model's own for that role. Raises FrontierError if even the CPU has
+        no room, DataError if a vector is not finite.
         """
         encode_texts = self.model.encode_query if role == "query" else self.model.encode_document
         prompt = self.source.prompt(role) if prompt is None else prompt
         clean_texts = [replace_surrogates(text) for text in texts]
 
         def run(batch: Sequence[str]) -> Tensor:
+            """Encode one batch that fits on the device."""
             embeddings: Tensor = encode_texts(
                 list(batch), prompt=prompt, batch_size=max(1, len(batch)), convert_to_tensor=True,
                 show_progress_bar=False,
@@ -195,21 +206,23 @@ class Encoder(OnDevice):
 
 
 def find_source(name: str, use_cache: bool = True, on_download: Callable[[], None] = lambda: None) -> ModelSource:
-    """Find a model by name; the other arguments and the errors are those of `hub.folder_of`.
+    """Find a model on disk, or download it.
 
-    use_cache: keep the digest on disk
+    name: as in `embed`; use_cache: remember the digest of its files on disk; on_download: called before a download.
+    Raises FrontierError if there is none, or it is refused.
     """
     folder = hub.folder_of(name, on_download)
     return ModelSource(name, folder, hub.fingerprint(folder, use_cache))
 
 
 def load(source: ModelSource, device: str, dtype: Dtype) -> Encoder:
-    """Load the model, shared by all callers: on the CPU if the device has no room for it.
+    """Load an encoder into memory, shared by all callers; on the CPU if the device has no room for it.
 
-    Nothing is printed. Raises FrontierError when the files make no model.
+    The libraries print nothing. Raises FrontierError if the files make no model.
     """
 
     def make(actual_device: str) -> Encoder:
+        """Build the encoder on a device."""
         from sentence_transformers import SentenceTransformer
 
         with loading(f"encoder {source.name!r}", source.folder, "model that"):
@@ -223,7 +236,10 @@ def load(source: ModelSource, device: str, dtype: Dtype) -> Encoder:
 
 
 def place_model(build_model: Callable[[str], Loaded], device: str) -> Loaded:
-    """Build a model on a device, or on the CPU with a warning if the device has no room."""
+    """Build a model on a device, or on the CPU with a warning if the device has no room.
+
+    build_model: function from a device to the model on it.
+    """
     try:
         return build_model(device)
     except NoRoomError:
@@ -237,7 +253,10 @@ def place_model(build_model: Callable[[str], Loaded], device: str) -> Loaded:
 
 
 def get_shared(loaded: OrderedDict[Key, Model], lock: threading.RLock, key: Key, make: Callable[[], Model]) -> Model:
-    """Return a model that all callers share; the last few stay in memory."""
+    """Return the model of a key, built by `make` on first use and shared by all callers.
+
+    loaded: models in memory, of which the few used last stay; lock: guards them.
+    """
     with lock:
         if key not in loaded:
             loaded[key] = make()
@@ -271,7 +290,10 @@ def device_of(device: str | None) -> str:
 
 @contextmanager
 def loading(label: str, folder: Path, required_kind: str) -> Iterator[None]:
-    """Load a model silently; a FrontierError names the model and the kind that is required."""
+    """Silence the libraries while a model is loaded inside, and translate their errors.
+
+    label, required_kind: name of the model and the kind of model needed, for the error. Raises FrontierError.
+    """
     try:
         with silence_libraries():
             _check_settings(folder)
@@ -286,7 +308,10 @@ def loading(label: str, folder: Path, required_kind: str) -> Iterator[None]:
 
 
 def _check_settings(folder: Path) -> None:
-    """Raise a FrontierError if the settings declare a model much larger than its weights."""
+    """Raise a FrontierError if the settings declare a model far larger than its weights.
+
+    A library would build the declared model in memory before it reads the weights.
+    """
     from transformers import AutoConfig, AutoModel
 
     for file_name in model_folder.files(folder):
@@ -325,7 +350,7 @@ def check_weights(model: Any, folder: Path) -> None:
 
 @contextmanager
 def silence_libraries() -> Iterator[None]:
-    """Silence the libraries' progress bars and load reports inside; restore the user's settings afterwards."""
+    """Silence the libraries' progress bars and load reports inside; restore the settings afterwards."""
     from huggingface_hub.utils.tqdm import are_progress_bars_disabled
     from transformers.utils import logging as transformers_logging
 

@@ -23,11 +23,11 @@ HUB_TIMEOUT_SECONDS = 3
 
 
 def folder_of(name: str, on_download: Callable[[], None] = lambda: None) -> Path:
-    """Return the folder of a model, downloaded if need be.
+    """Return the folder of a model, downloaded if it is not on this machine.
 
-    name: "bundled", a folder, or a name on the Hugging Face hub, where a bare one means sentence-transformers'.
-    A copy that is on this machine is never checked against the hub. on_download: called before a download.
-    Raises FrontierError saying what was tried, or why a folder is refused, see `model_folder.find_refusals`.
+    name: "bundled", a folder, or a name on the Hugging Face hub; a name without a slash means one of
+    sentence-transformers. A copy on this machine is never compared with the hub. on_download: called before a download.
+    Raises FrontierError that says what was tried, or why a folder is refused (see `model_folder.find_refusals`).
     """
     folder = find_local_folder(name) or _download_model(name, on_download)
     if reason := next(model_folder.find_refusals(folder), None):
@@ -36,7 +36,10 @@ def folder_of(name: str, on_download: Callable[[], None] = lambda: None) -> Path
 
 
 def find_local_folder(name: str) -> Path | None:
-    """Return the folder of a model on this machine, None for one to be downloaded. Raises as `folder_of`."""
+    """Return the folder of a model on this machine; None for one that must be downloaded.
+
+    Raises FrontierError for a name that is neither.
+    """
     if not isinstance(name, str) or not name.strip():
         raise FrontierError(f"encoder must be 'bundled', a folder or a model name; got {name!r}")
     if name != BUNDLED:
@@ -51,7 +54,7 @@ def find_local_folder(name: str) -> Path | None:
 
 
 def fingerprint(folder: Path, use_cache: bool = True) -> str:
-    """Compute SHA-256 over the names and contents of the files that a model is made of, in whatever folder.
+    """Compute a SHA-256 over names and contents of a model's files; the folder's own path does not count.
 
     use_cache: remember it on disk by path, sizes and times, as hashing takes longer than all the rest of a start.
     """
@@ -120,6 +123,7 @@ def _find_folder(name: str) -> Path | None:
 
 
 def _download_model(name: str, on_download: Callable[[], None]) -> Path:
+    """Download a model from the hub and return its folder. Raises FrontierError."""
     from huggingface_hub import snapshot_download
     from huggingface_hub.utils.tqdm import tqdm
 
@@ -136,6 +140,7 @@ def _download_model(name: str, on_download: Callable[[], None]) -> Path:
                 raise FrontierError(f"{candidate} is refused: {model_folder.explain_pickle(pickles[0], candidate)}")
             needed = model_folder.relevant(file_names)
             snapshot = snapshot_download(candidate, cache_dir=_hub_cache(), allow_patterns=needed, tqdm_class=Silent)
+        # Another name would wait as long.
         except TimeoutError:
             problem = FrontierError(f"the hub did not answer within {HUB_TIMEOUT_SECONDS} seconds")
             break
@@ -149,12 +154,17 @@ def _download_model(name: str, on_download: Callable[[], None]) -> Path:
 
 
 def _list_hub_files(candidate: str) -> list[str]:
-    """Return the names of a model's files on the hub. Raises TimeoutError, whatever it is that hangs."""
+    """Return the names of a model's files on the hub.
+
+    Raises TimeoutError in time whatever hangs, also the look-up of the hub's address, which no timeout of a request
+    covers.
+    """
     from huggingface_hub import HfApi
 
     file_future: Future[list[str]] = Future()
 
     def ask() -> None:
+        """Ask the hub, and hand the names or the error to the waiting thread."""
         try:
             # Not list_repo_files, which tries for half a minute where there is no network.
             model_info = HfApi().model_info(candidate, timeout=2 * HUB_TIMEOUT_SECONDS)
@@ -168,11 +178,12 @@ def _list_hub_files(candidate: str) -> list[str]:
 
 
 def first_line(problem: Exception | None) -> str:
-    """Return the first line of a library's message, else the kind of error."""
+    """Return the first line of an error's message; the name of its class if it has none."""
     return next((line.strip() for line in str(problem).splitlines() if line.strip()), type(problem).__name__)
 
 
 def _unknown_encoder_error(name: str, problem: Exception | None) -> FrontierError:
+    """Return the error for a name under which no model was found; problem: the last failure."""
     return FrontierError(
         f"the encoder {name!r} is neither a folder, nor in the model cache of this machine as safetensors, nor could "
         f"it be downloaded ({first_line(problem).rstrip('.')}). Check the spelling; without a network, give the path "
@@ -181,8 +192,10 @@ def _unknown_encoder_error(name: str, problem: Exception | None) -> FrontierErro
 
 
 def _hub_names(name: str) -> tuple[str, ...]:
+    """Return the names on the hub that a name may mean."""
     return (name,) if "/" in name else (f"sentence-transformers/{name}", name)
 
 
 def _hub_cache() -> str | None:
+    """Return the folder of the model cache, None for the hub's default."""
     return os.environ.get("SENTENCE_TRANSFORMERS_HOME") or None

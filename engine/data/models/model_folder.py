@@ -50,7 +50,7 @@ def walk_files(folder: Path, max_depth: int = MAX_DEPTH) -> Iterator[Path]:
 
 
 def files(folder: Path) -> list[str]:
-    """List the files that a model is made of, see `relevant`."""
+    """List the files of a folder that a model is made of, as paths inside it."""
     return relevant(path.relative_to(folder).as_posix() for path in walk_files(folder) if path.is_file())
 
 
@@ -122,6 +122,7 @@ def find_refusals(folder: Path) -> Iterator[str]:
 
 
 def _find_setting_refusals(folder: Path, file: PurePosixPath) -> Iterator[str]:
+    """Yield the reasons to refuse a settings file: code of its own, foreign loaders, or folders outside."""
     settings_path = folder / file
     if settings_path.stat().st_size > CONFIG_BYTES:
         yield f"{file} has more than {CONFIG_BYTES >> 20} MiB, which no settings have"
@@ -156,11 +157,12 @@ def _find_setting_refusals(folder: Path, file: PurePosixPath) -> Iterator[str]:
 
 
 def _is_length(value: object) -> bool:
+    """Return True for a number of at least 1."""
     return isinstance(value, int | float) and not isinstance(value, bool) and value >= 1
 
 
 def iterate_leaves(value: object, key_path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], object]]:
-    """Yield the values of a JSON document, each with the keys that lead to it."""
+    """Yield the values of a JSON document that are no containers, each with the keys that lead to it."""
     if isinstance(value, dict):
         for key, child in value.items():
             yield from iterate_leaves(child, (*key_path, key))
@@ -172,7 +174,10 @@ def iterate_leaves(value: object, key_path: tuple[str, ...] = ()) -> Iterator[tu
 
 
 def _module_places(file_path: PurePosixPath, content: object) -> list[object]:
-    """List the folders that a list of modules names, or the types of a Router."""
+    """List the folders of a model's parts that a settings file names.
+
+    They stand in modules.json, or as types in the settings of a Router, which chooses a part by the role of a text.
+    """
     if file_path.name == "modules.json" and isinstance(content, list):
         return [entry.get("path") if isinstance(entry, dict) else entry for entry in content]
     module_types = content.get("types") if isinstance(content, dict) else None

@@ -36,10 +36,10 @@ PROBE_TEXTS = tuple(" ".join((_PROBE_WORDS * 3)[start : start + 1 + 5 * i]) for 
 def choose_dtype(
     source: ModelSource, device: str, dtype: str, use_cache: bool = True, on_probe: Callable[[], None] = lambda: None
 ) -> Dtype:
-    """Return the arithmetic for a model on a device: the requested one, or for "auto" the fastest that is faithful.
+    """Return the arithmetic for a model on a device: the requested one, or the best for "auto".
 
-    "auto" probes a model once on some hardware; use_cache: remember the result on disk; on_probe: called before. Raises
-    FrontierError for another dtype.
+    That is bfloat16 if the hardware has it and a probe of the model shows faithful vectors, else float32. use_cache:
+    remember the result of the probe on disk; on_probe: called before it. Raises FrontierError for any other dtype.
     """
     if dtype in (_FULL_DTYPE, _HALF_DTYPE):
         return _FULL_DTYPE if dtype == _FULL_DTYPE else _HALF_DTYPE
@@ -83,7 +83,7 @@ def measure_fidelity(source: ModelSource, device: str) -> float:
 
 
 def describe_hardware(device: str) -> str | None:
-    """Return the device's bfloat16 hardware, as part of a cache key; None if it would only be emulated."""
+    """Return a text that identifies the device's bfloat16 hardware; None if it would only be emulated."""
     device_type = torch.device(device).type
     if device_type == "cuda":
         major, minor = torch.cuda.get_device_capability(device)

@@ -47,6 +47,7 @@ class CrossEncoderModel(encoder_model.OnDevice):
         return [score_by_text[text] for text in clean_texts]
 
     def _scores(self, query: str, texts: Sequence[str]) -> Tensor:
+        """Score one batch of texts for a query, (len(texts),)."""
         scores: Tensor = self.model.predict(
             [(query, text) for text in texts], batch_size=len(texts), show_progress_bar=False, convert_to_tensor=True
         )
@@ -65,6 +66,7 @@ def load(name: str, device: str | None = None) -> CrossEncoderModel:
     model_key = (hub.fingerprint(folder), device)
 
     def make(actual_device: str) -> CrossEncoderModel:
+        """Build the cross-encoder on a device."""
         return CrossEncoderModel(_build_model(name, folder, actual_device), name, actual_device)
 
     return encoder_model.get_shared(_rerankers, _lock, model_key, lambda: encoder_model.place_model(make, device))
@@ -105,11 +107,13 @@ def fingerprint(name: str) -> str:
 
 
 def _find_folder(name: str) -> Path:
+    """Return the folder of a cross-encoder, downloaded if need be. Raises FrontierError."""
     with _as_cross_encoder():
         return hub.folder_of(name)
 
 
 def _build_model(name: str, folder: Path, device: str) -> Any:
+    """Build a cross-encoder on a device. Raises FrontierError for one that gives no single relevance."""
     from sentence_transformers import CrossEncoder
 
     with encoder_model.loading(f"cross-encoder {name!r}", folder, "CrossEncoder in safetensors that"):

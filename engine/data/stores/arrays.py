@@ -32,6 +32,7 @@ class ArrayStore(VectorStore):
         name: str = "arrays/corpus",
         columns: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
+        """Take ids and (n, d) vectors; columns: metadata for filters. Raises DataError."""
         if vectors.ndim != 2 or len(ids) != len(vectors) or 0 in vectors.shape:
             raise DataError(f"vectors must have one row per id: {len(ids)} ids, shape {vectors.shape}")
         self.ids, self.vectors, self.name = ids, vectors, name
@@ -50,6 +51,7 @@ class ArrayStore(VectorStore):
         return self.ref_of(None)
 
     def ref_of(self, where: Where | None) -> StoreRef:
+        """Return the identity of the documents that pass a filter."""
         n_rows, dimension = self.vectors.shape
         snapshot = self.version or digest_of([self.name, str(n_rows)])[:12]
         # Measuring lengths reads the whole matrix, so that it is remembered by array, version and filter.
@@ -61,7 +63,12 @@ class ArrayStore(VectorStore):
         return replace(full_ref, count=self.count(where), where=where_text(where), longest=longest, unit=has_unit_rows)
 
     def _measure_lengths(self, where: Where | None) -> tuple[float, bool | None]:
-        """Return the largest length of the matching rows, widened by rounding, and whether all are 1."""
+        """Return the largest length of the matching rows, and True if all have length 1.
+
+        The length is widened by what rounding can have taken from it; None in place of True or False if that is
+        undecided (see `is_unit`).
+        """
+        # `off` is the largest deviation of a length from 1.
         matching, block_start, length, off = self._find_matching(where), 0, 0.0, 0.0
         for block in self._iterate_blocks():
             block_rows = block if matching is None else block[matching[block_start : block_start + len(block)]]
@@ -73,6 +80,7 @@ class ArrayStore(VectorStore):
         return length * (1 + 1e-6), is_unit(off)
 
     def _iterate_blocks(self) -> Iterator[np.ndarray]:
+        """Yield the matrix in blocks of rows."""
         n_block_rows = max(1, BLOCK_NUMBERS // self.vectors.shape[1])
         return (self.vectors[start : start + n_block_rows] for start in range(0, len(self.vectors), n_block_rows))
 
@@ -88,10 +96,12 @@ class ArrayStore(VectorStore):
         return matching
 
     def count(self, where: Where | None = None) -> int:
+        """Count the documents that match a filter."""
         matching = self._find_matching(where)
         return len(self.vectors) if matching is None else int(matching.sum())
 
     def _search(self, points: np.ndarray, sizes: Sequence[int], exact: bool, where: Where | None) -> RawResult:
+        """Score all documents for each point, and return the best; always exact."""
         scores = np.concatenate([points @ block.T for block in self._iterate_blocks()], axis=1)
         matching = self._find_matching(where)
         if matching is not None:
@@ -108,15 +118,18 @@ class ArrayStore(VectorStore):
         return hits, "exact scan", True
 
     def texts(self, ids: Sequence[str]) -> list[str]:
+        """Return the documents' texts, "" if there are none. Raises DataError for an unknown id."""
         if unknown_ids := [doc_id for doc_id in ids if doc_id not in self.position]:
             raise DataError(f"{self.name} has no document {unknown_ids[0]!r}")
         return ["" if self._texts is None else self._texts[self.position[doc_id]] for doc_id in ids]
 
     def sample(self, n: int, seed: int = 0) -> tuple[tuple[str, ...], np.ndarray]:
+        """Return ids and (m, d) vectors of at most n documents, the same for the same seed."""
         n_sampled = min(n, len(self.vectors))
         row_indices = np.sort(np.random.default_rng(seed).choice(len(self.vectors), n_sampled, replace=False))
         return tuple(self.ids[row_index] for row_index in row_indices), np.array(self.vectors[row_indices])
 
     def scan(self, size: int) -> Iterator[tuple[tuple[str, ...], np.ndarray]]:
+        """Yield ids and vectors of all documents by row, `size` at a time."""
         for start in range(0, len(self.vectors), size):
             yield tuple(self.ids[start : start + size]), np.array(self.vectors[start : start + size])

@@ -71,7 +71,10 @@ def open_store(name: str, where: Where | None = None) -> VectorStore:
 
 
 def read_entry(name: str) -> StoreEntry:
-    """Read the settings of "name/collection"; an unlisted collection has the names that `load` gives."""
+    """Read the settings of "name/collection" from the file.
+
+    A collection that is not listed gets the table of its name, as `load` creates it. Raises DataError.
+    """
     store, separator, collection = name.partition("/")
     if not (store and separator and collection):
         raise DataError(f"a collection is named store/collection, pg/papers say; got {name!r}")
@@ -112,6 +115,7 @@ def collections() -> list[str]:
 
 
 def _read() -> dict[str, dict[str, Any]]:
+    """Read stores.toml: settings by store. Raises DataError that quotes none of its contents."""
     config_file = config_path()
     try:
         all_settings = tomllib.loads(config_file.read_text(encoding="utf-8"))
@@ -140,8 +144,13 @@ def _refuse_secrets(store: str, settings: Mapping[str, Any]) -> None:
 
 
 def _build_entry(settings_class: Any, entry_name: str, name: str, settings: Mapping[str, Any]) -> Any:
-    """Build a dataclass of settings; unknown ones, wrong types and impossible values are refused by name."""
+    """Build a dataclass of settings from a table of the file.
+
+    entry_name: heading of the table, for errors; name: value of the class's field `name`. Raises DataError for unknown
+    settings, wrong types and impossible values.
+    """
     location = f"{config_path()}: [{entry_name}]"
+    # Annotations are texts such as "str | None", of which the first word is the type.
     types = {field.name: str(field.type).split(" ")[0] for field in fields(settings_class) if field.name != "name"}
     # A misspelt setting would otherwise be ignored silently.
     if unknown_keys := [setting_name for setting_name in settings if setting_name not in types]:
@@ -154,9 +163,10 @@ def _build_entry(settings_class: Any, entry_name: str, name: str, settings: Mapp
             # Not the value: it may be a secret that stands in the wrong line.
             raise DataError(f"{location} {setting_name} must be {types[setting_name]}; got {type(value).__name__}")
         if setting_name.endswith("_env") and not re.fullmatch(r"[A-Z_][A-Z0-9_]*", value):
-            # Nor here: what is no name may be the secret itself.
+            # The value is not quoted here either: what is no name of a variable may be the secret itself.
             example = f"STORE_{setting_name.removesuffix('_env').upper()}"
             raise DataError(f"{location} {setting_name} must be the name of a variable, in capitals, such as {example}")
+        # A setting without a range lies in that of its own value.
         min_value, max_value = SETTING_RANGES.get(setting_name, (value, value))
         if not min_value <= value <= max_value:
             raise DataError(f"{location} {setting_name} must lie between {min_value:,} and {max_value:,}; got {value}")
@@ -168,7 +178,7 @@ def _build_entry(settings_class: Any, entry_name: str, name: str, settings: Mapp
 
 
 def _open_vectors(name: str, entry: StoreEntry) -> VectorStore:
-    """Map the matrix of a file: nothing of it is in memory until it is read."""
+    """Open a file of vectors as a store: its matrix is mapped, so that only what is searched is in memory."""
     location = f"{config_path()}: [{name.replace('/', '.')}]"
     remaining_settings = dict(entry.settings)
     path, ids_path = (Path(str(remaining_settings.pop(setting, ""))).expanduser() for setting in ("path", "ids"))

@@ -58,7 +58,7 @@ class _Rows:
         return len(self.corpus)
 
     def batch(self, start: int, size: int) -> Iterator[tuple[str, np.ndarray, str, int, tuple[str, ...]]]:
-        """Yield id, vector, text, place and metadata of some rows."""
+        """Yield id, vector, text, place and metadata of up to `size` rows from `start` on."""
         metadata_columns = list(self.corpus.metadata.values())
         for row_index in range(start, min(start + size, len(self))):
             yield (
@@ -128,7 +128,10 @@ def check_target(target: str) -> None:
 
 
 def _write_all(writer: Any, load_rows: _Rows, n_before: int, batch_size: int, report_progress: Progress) -> None:
-    """Write every missing batch in order, so that the stored documents are always the first ones."""
+    """Write the documents that are missing, in order, so that the stored ones are always the first ones.
+
+    writer: for an engine; n_before: number of documents stored already. Raises DataError if others write too.
+    """
     # A first pass resumes at the last whole batch; if documents are missing, a second one writes all batches again.
     for first_row in (n_before // batch_size * batch_size, 0):
         for batch_start in range(first_row, len(load_rows), batch_size):
@@ -143,6 +146,10 @@ def _write_all(writer: Any, load_rows: _Rows, n_before: int, batch_size: int, re
 
 
 def _check_note(store_note: dict[str, Any], digest: str, target: str) -> None:
+    """Raise a DataError unless a collection was made by loading exactly these documents and vectors.
+
+    store_note: the note at the collection; digest: of the documents and vectors to load.
+    """
     if not store_note:
         raise DataError(
             f"{target} is there already, and not made by `frontier store load`: load under another name, or drop it"
@@ -155,7 +162,7 @@ def _check_note(store_note: dict[str, Any], digest: str, target: str) -> None:
 
 
 def _clean_text(text: str) -> str:
-    """Return a text as engines take it."""
+    """Replace what engines cannot store, half characters and NUL, in a text."""
     return replace_surrogates(text).replace("\0", "\ufffd")
 
 
@@ -163,6 +170,7 @@ class _PgWriter:
     """Batches into a table of PostgreSQL, each in a transaction of its own."""
 
     def __init__(self, access: PgAccess, table: PgTable, rows: _Rows, target: str, index: HnswIndex | None) -> None:
+        """Take rows and target. Raises DataError if the columns clash, or the index cannot hold the vectors."""
         self.connections, self.rows, self.target, self.index = Connections(access), rows, target, index
         self.table = replace(table, text=table.text or "text", place=table.place or "place")
         self.columns = [self.table.id, self.table.vector, self.table.text, self.table.place, *rows.corpus.metadata]
@@ -175,6 +183,7 @@ class _PgWriter:
             )
 
     def _sql(self, text: str, **fragments: Any) -> Any:
+        """Fill names of table and columns, and further fragments, into a template of SQL."""
         from psycopg import sql
 
         columns = sql.SQL(", ").join(map(sql.Identifier, self.columns))
@@ -187,6 +196,7 @@ class _PgWriter:
         return self.connections.write(self._begin)
 
     def _begin(self, connection: Any) -> int:
+        """Create the table, or check that it belongs to this load; return the number of its rows."""
         from psycopg import sql
 
         kinds = ["text PRIMARY KEY", f"vector({self.rows.vectors.shape[1]})", "text", "bigint"]
@@ -207,10 +217,14 @@ class _PgWriter:
         return 0
 
     def _wait_for_writers(self, connection: Any) -> None:
-        """Lock against other writers: two that begin or finish at once could each hold what the other needs."""
+        """Lock the table against other loads until the transaction ends.
+
+        Two that begin or finish at once could each hold what the other needs.
+        """
         connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [self.table.table])
 
     def _write_note(self, connection: Any, comment: str) -> None:
+        """Store the note of the load as the table's comment."""
         from psycopg import sql
 
         connection.execute(self._sql("COMMENT ON TABLE {table} IS {comment}", comment=sql.Literal(comment)))
@@ -220,6 +234,7 @@ class _PgWriter:
         packed_rows = b"".join(map(_pack_row, self.rows.batch(start, n_rows)))
 
         def work(connection: Any) -> None:
+            """Copy the rows into the table in one transaction, without those that it has."""
             connection.execute("SET LOCAL statement_timeout = 0")
             connection.execute(self._sql("CREATE TEMP TABLE frontier_batch (LIKE {table}) ON COMMIT DROP"))
             # COPY knows no conflicts, so rows go through a temporary table and only new ones are inserted.
@@ -233,15 +248,20 @@ class _PgWriter:
         self.connections.write(work)
 
     def _count_rows(self, connection: Any) -> int:
+        """Count the rows that the table has."""
         return int(connection.execute(self._sql("SELECT count(*) FROM {table}")).fetchone()[0])
 
     def count(self) -> int:
         return self.connections.ask(self._count_rows)
 
     def finish(self) -> None:
-        """Build the missing indexes, of places for scans and the requested one, and note that the load is complete."""
+        """Build the missing indexes and note that the load is complete.
+
+        One index is of places, for scans in order, and one is that requested for the vectors.
+        """
 
         def work(connection: Any) -> None:
+            """Build the missing indexes and mark the load as complete, in one transaction."""
             connection.execute("SET LOCAL statement_timeout = 0")
             self._wait_for_writers(connection)
             if not indexes_of(connection, self.table, self.table.place, ["btree"]):
@@ -261,7 +281,10 @@ class _PgWriter:
 
 
 def _pack_row(row: tuple[str, np.ndarray, str, int, tuple[str, ...]]) -> bytes:
-    """Encode a row in the binary format of COPY."""
+    """Encode a row in the binary format of PostgreSQL's COPY.
+
+    This is the number of fields, and then the length and the bytes of each.
+    """
     name, vector, text, order, extra = row
     numbers = struct.pack(">hh", len(vector), 0) + vector.astype(">f4").tobytes()
     values = [name.encode(), numbers, text.encode(), struct.pack(">q", order), *(value.encode() for value in extra)]
@@ -274,6 +297,7 @@ class _MilvusWriter:
     def __init__(
         self, access: MilvusAccess, table: MilvusTable, rows: _Rows, target: str, index: HnswIndex | None
     ) -> None:
+        """Take rows and target. Raises DataError for names or ids that Milvus cannot store."""
         self.caller, self.rows, self.target, self.index = MilvusCaller(access, table.collection), rows, target, index
         self.table = replace(table, text=table.text or "text", place=table.place or "place")
         if columns := [name for name in rows.corpus.metadata if not name.isidentifier() or not name.isascii()]:
@@ -302,6 +326,7 @@ class _MilvusWriter:
         return self.count()
 
     def _create_collection(self) -> None:
+        """Create the collection with a field for each column, and the note of an unfinished load."""
         from pymilvus import DataType, MilvusClient
 
         schema = MilvusClient.create_schema(auto_id=False, enable_dynamic_field=False, description=self.rows.comment)
@@ -315,6 +340,7 @@ class _MilvusWriter:
         self.caller.call("create_collection", WRITING_SECONDS, schema=schema, properties=note, **STRONG)
 
     def _index_params(self) -> Any:
+        """Return the parameters of the index: HNSW as requested, else FLAT, which compares all vectors."""
         from pymilvus import MilvusClient
 
         index_params = MilvusClient.prepare_index_params()

@@ -26,6 +26,10 @@ class MilvusStore(VectorStore):
     def __init__(
         self, access: MilvusAccess, table: MilvusTable, where: Where | None = None, encoder: EncoderRef | None = None
     ) -> None:
+        """Attach a collection and load it into Milvus' memory. Raises DataError.
+
+        where: filter that applies unless a call has its own; encoder: by default the one in the note of the load.
+        """
         self.access, self.table, self.where = access, table, where
         self.name = f"{access.name}/{table.name or table.collection}"
         self.rows = MilvusCollection(access, table, self.name)
@@ -60,6 +64,7 @@ class MilvusStore(VectorStore):
         return self.rows.count(where)
 
     def _search(self, points: np.ndarray, sizes: Sequence[int], exact: bool, where: Where | None) -> RawResult:
+        """Ask Milvus for the documents of each point; see `VectorStore._search`."""
         n = max(sizes)
         is_flat = self.rows.index in FLAT
         if exact and not is_flat:
@@ -84,12 +89,14 @@ class MilvusStore(VectorStore):
         return [self._build_hits(returned_rows) for returned_rows in point_rows], plan, is_flat
 
     def _build_hits(self, returned_rows: Sequence[Any]) -> Hits:
+        """Build the hits of one point from the rows that Milvus returned for it."""
         entities = [row["entity"] for row in returned_rows]
         places = np.array([entity[self.rows.place] for entity in entities], dtype=np.int64) if self.rows.place else None
         scores = np.array([row["distance"] for row in returned_rows], dtype=np.float64)
         return Hits([row[self.table.id] for row in returned_rows], self.rows.vectors(entities), scores, places)
 
     def texts(self, ids: Sequence[str]) -> list[str]:
+        """Return the documents' texts, "" if there are none. Raises DataError for an unknown id."""
         rows = self.rows.fetch(ids, [self.rows.text] if self.rows.text else [])
         text_by_id = {row[self.table.id]: row.get(self.rows.text) or "" for row in rows}
         if unknown_ids := [doc_id for doc_id in ids if doc_id not in text_by_id]:
@@ -97,6 +104,7 @@ class MilvusStore(VectorStore):
         return [text_by_id[doc_id] for doc_id in ids]
 
     def sample(self, n: int, seed: int = 0) -> tuple[tuple[str, ...], np.ndarray]:
+        """Return ids and (m, d) vectors of at most n documents, the same for the same seed."""
         # Milvus draws no rows at random: ids are read, which are few bytes beside vectors.
         ids = [row[self.table.id] for rows in self.rows.pages([self.table.id], MAX_ROWS, self.where) for row in rows]
         sampled_rows: Any = np.random.default_rng(seed).choice(len(ids), min(n, len(ids)), replace=False) if ids else []
@@ -105,6 +113,7 @@ class MilvusStore(VectorStore):
         return tuple(sampled_ids), self.rows.vectors([row_by_id[doc_id] for doc_id in sampled_ids])
 
     def scan(self, size: int) -> Iterator[tuple[tuple[str, ...], np.ndarray]]:
+        """Yield ids and vectors of all documents by rising id, `size` at a time."""
         for page_rows in self.rows.pages([self.table.id, self.table.vector], min(size, MAX_ROWS), self.where):
             yield tuple(row[self.table.id] for row in page_rows), self.rows.vectors(page_rows)
 

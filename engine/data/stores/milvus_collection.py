@@ -96,7 +96,10 @@ class MilvusGoneError(DataError):
 
 @contextmanager
 def translate_errors(access: MilvusAccess, timeout: float | None = None) -> Iterator[None]:
-    """Reraise errors of the client as DataErrors that omit its call, which had `timeout` seconds, or the access's."""
+    """Reraise errors of the client as DataErrors that omit the failed call, which may hold secrets.
+
+    timeout: seconds that the call had, for the message; None for those of the access.
+    """
     import grpc
     from pymilvus.exceptions import MilvusException
 
@@ -116,6 +119,7 @@ def translate_errors(access: MilvusAccess, timeout: float | None = None) -> Iter
 
 
 def _client_error(access: MilvusAccess, message: str, timeout_s: float) -> DataError:
+    """Return the error for a failed call, without the call itself; a lost connection has its own class."""
     is_lost = re.search("unavailable|fail connecting|closed channel|create connection first", message, re.IGNORECASE)
     if is_lost or re.search("timeout|deadline", message, re.IGNORECASE):
         return (MilvusGoneError if is_lost else DataError)(
@@ -136,7 +140,10 @@ class MilvusCaller:
         self._lock = threading.Lock()
 
     def call(self, method_name: str, timeout: float | None = None, **arguments: Any) -> Any:
-        """Call a method of the client within `timeout` seconds, the access's if None. Raises DataError."""
+        """Call a method of the client on the collection, and return its result. Raises DataError.
+
+        timeout: seconds for an answer, None for those of the access.
+        """
         # The lock guards the client's creation only: calls run side by side.
         with self._lock:
             client = self._client = self._client or self.access.client()
@@ -150,7 +157,7 @@ class MilvusCaller:
             raise
 
     def read_index(self, field_name: str) -> tuple[str, str]:
-        """Return the type of a field's index, "" without one, and its metric."""
+        """Return type and metric of a field's index; the type is "" if there is no index."""
         # Milvus Lite describes indexes as a server does, but for missing keys.
         for index_name in self.call("list_indexes", field_name=field_name):
             if index_info := self.call("describe_index", index_name=index_name):
@@ -158,6 +165,7 @@ class MilvusCaller:
         return "", "IP"
 
     def _drop_client(self, client: Any) -> None:
+        """Close a client, so that the next call makes another; one made meanwhile stays."""
         with self._lock:
             if self._client is client:
                 self._client = None
@@ -170,9 +178,10 @@ class MilvusCaller:
 
 
 class MilvusCollection(MilvusCaller):
-    """A collection as Milvus describes it when it is attached. Raises DataError for fields that do not fit."""
+    """A collection of Milvus as it is when attached. Raises DataError for fields that do not fit."""
 
     def __init__(self, access: MilvusAccess, table: MilvusTable, name: str) -> None:
+        """Read the collection's fields, index and note, and check that they fit; name: for errors."""
         super().__init__(access, table.collection)
         self.table, self.name = table, name
         if access.is_file and not Path(access.uri).exists():
@@ -199,7 +208,10 @@ class MilvusCollection(MilvusCaller):
         return int(count_rows[0]["count(*)"])
 
     def filter(self, where: Where | None) -> str:
-        """Return Milvus' filter expression; values are JSON literals, as Milvus Lite takes no parameters."""
+        """Return Milvus' expression for a filter. Raises DataError for a column that is no text field.
+
+        Values are JSON literals, as Milvus Lite takes no parameters.
+        """
         for column in where or ():
             if column not in self.fields or self.fields[column]["type"].name != "VARCHAR":
                 raise DataError(f"where= names a text field that {self.name} does not have: {column!r}")
@@ -220,7 +232,10 @@ class MilvusCollection(MilvusCaller):
         return rows
 
     def pages(self, fields: Sequence[str], size: int, where: Where | None = None) -> Iterator[Sequence[Any]]:
-        """Yield all rows that pass a filter, by rising id."""
+        """Yield all rows that pass a filter, `size` at a time, by rising id.
+
+        Raises DataError at the end if the number of rows has changed meanwhile.
+        """
         # The client's own iterator pastes ids into its expressions as they are, quotes and all.
         id_field, n_matching, n_read, last = self.table.id, self.count(where), 0, None
         while True:

@@ -49,6 +49,11 @@ class PgVectorStore(VectorStore):
         encoder: EncoderRef | None = None,
         connections: Connections | None = None,
     ) -> None:
+        """Attach a table. Raises DataError.
+
+        where: filter that applies unless a call has its own; encoder: by default the one in the note of the load;
+        connections: an existing pool to share.
+        """
         self.access, self.table, self.where = access, table, where
         self.name = f"{access.name}/{table.name or table.table}"
         if not 1 <= table.ef <= MAX_EF:
@@ -78,6 +83,7 @@ class PgVectorStore(VectorStore):
         return self.connections.ask(self._read_ref)
 
     def _read_ref(self, connection: Any) -> StoreRef:
+        """Return the identity of the documents in the connection's snapshot."""
         snapshot = connection.execute("SELECT pg_current_snapshot()::text").fetchone()[0]
         facts = self.rows.load_facts(connection, snapshot, self.where)
         state = f"{self.system}:{self.rows.oid}:{snapshot}"
@@ -95,10 +101,15 @@ class PgVectorStore(VectorStore):
 
     @contextmanager
     def snapshot(self) -> Iterator[str]:
+        """Show one state of the table to all questions of this thread inside, and yield its name."""
         with self.connections.snapshot():
             yield self.ref.snapshot
 
     def _search(self, points: np.ndarray, sizes: Sequence[int], exact: bool, where: Where | None) -> RawResult:
+        """Ask PostgreSQL for the documents of each point; see `VectorStore._search`.
+
+        The plans are read back in the same round trip, as they alone tell if the planner used the index.
+        """
         where = where or self.where
         measures = self.rows.indexes.values()
         # An exact search and an index of inner products need no correction; another measure does.
@@ -120,6 +131,7 @@ class PgVectorStore(VectorStore):
         examples = list({limit: values for limit, values in zip(limits, parameters, strict=True)}.values())
 
         def work(connection: Any) -> tuple[list[list[tuple[Any, ...]]], RowFacts, str, bool]:
+            """Run all statements in one snapshot; return rows of each point, row facts, plan, and if it was exact."""
             from psycopg import sql
 
             explain = sql.SQL("EXPLAIN (FORMAT JSON) ") + statement
@@ -147,11 +159,13 @@ class PgVectorStore(VectorStore):
         return hits, plan, looked_at_all
 
     def count(self, where: Where | None = None) -> int:
+        """Count the documents that match a filter."""
         query = self.rows.sql("SELECT count(*) FROM {table} WHERE {where}", where)
         count_row: Any = self.connections.ask(lambda connection: connection.execute(query, values_of(where)).fetchone())
         return int(count_row[0])
 
     def texts(self, ids: Sequence[str]) -> list[str]:
+        """Return the documents' texts, "" for null. Raises DataError for an unknown id."""
         id_type = self.rows.types[self.table.id]
         statement = self.rows.sql(
             "SELECT {id}::text, {text}::text FROM {table} WHERE {id} = ANY(%s::text[]::" + id_type + "[])"
@@ -162,6 +176,7 @@ class PgVectorStore(VectorStore):
         return [texts[doc_id] or "" for doc_id in ids]
 
     def sample(self, n: int, seed: int = 0) -> tuple[tuple[str, ...], np.ndarray]:
+        """Return ids and (m, d) vectors of at most n documents, the same for the same seed."""
         # Rows are ordered by a hash with the seed: the same seed gives the same rows.
         query = self.rows.sql(
             "SELECT {id}::text, {v} FROM {table} WHERE {where} ORDER BY hashtextextended({id}::text, %s), 1 LIMIT %s",
@@ -171,6 +186,7 @@ class PgVectorStore(VectorStore):
         return self.rows.read(self.connections.ask(lambda c: c.execute(query, arguments, binary=True).fetchall()))
 
     def scan(self, size: int) -> Iterator[tuple[tuple[str, ...], np.ndarray]]:
+        """Yield ids and vectors of all documents, `size` at a time, by place if rows have one, else by id."""
         keys = "{place}, {id}" if self.rows.place else "{id}"
         query = self.rows.sql(f"SELECT {{id}}::text, {{v}} FROM {{table}} WHERE {{where}} ORDER BY {keys}", self.where)
         return map(self.rows.read, self.connections.stream(query, values_of(self.where), size))
@@ -180,7 +196,10 @@ class PgVectorStore(VectorStore):
 
 
 def _planner_settings(exact: bool, table: PgTable, indexed: bool) -> Any:
-    """Return the statement that sets what the planner may use, for this transaction only."""
+    """Return the statement that tells the planner what it may use, for this transaction only.
+
+    exact: no index may be used; indexed: the table has one, which `force_index` then requires.
+    """
     from psycopg import sql
 
     values = {"index": not exact, "other": exact or not (table.force_index and indexed)}

@@ -67,6 +67,7 @@ class PgRows:
     """A table as the catalogue describes it when it is attached. Raises DataError for what is not there."""
 
     def __init__(self, connection: Any, table: PgTable, name: str) -> None:
+        """Read the table's columns, indexes and note, and check that they fit; name: for errors."""
         self.table, self.name = table, name
         self.last_facts: RowFacts | None = None
         table_row = connection.execute(
@@ -101,6 +102,7 @@ class PgRows:
         self.indexes = indexes_of(connection, table, table.vector)
 
     def _read_dimension(self, connection: Any, modifiers: Mapping[str, int]) -> int:
+        """Return the dimension of the vectors, declared or measured; modifiers: by column. Raises DataError."""
         if (declared_dimension := modifiers[self.table.vector]) > 0:
             return declared_dimension
         statement = "SELECT min(vector_dims({v})), max(vector_dims({v})) FROM {table}"
@@ -112,13 +114,15 @@ class PgRows:
         return int(lowest)
 
     def sql(self, template: str, where: Where | None = None) -> Any:
-        """Format an SQL template: {id}, {v}, {text}, {place}, {table}, and {where}, whose values are parameters.
+        """Format a template of SQL: {id}, {v}, {text}, {place}, {table}, and {where} or {only} for the filter.
 
-        Rows without a vector are never let through. It is sent with parameters, if with none: % is doubled in it.
+        The filter's values are parameters. {where} also excludes rows without a vector, {only} does not. % is doubled
+        in names, because the statement is sent with parameters, if with none.
         """
         sql = _sql()
 
         def name(*name_parts: str) -> Any:
+            """Quote a name; % is doubled for a statement with parameters."""
             return sql.Identifier(*(name_part.replace("%", "%%") for name_part in name_parts))
 
         if unknown_columns := [column for column in where or () if column not in self.types]:
@@ -135,7 +139,7 @@ class PgRows:
         )
 
     def _scan_rows(self, connection: Any, where: Where | None) -> RowFacts:
-        """Scan all rows that pass a filter once."""
+        """Read all rows that pass a filter once: their number, lengths, and a hash of their contents."""
         vector = self.types[self.table.vector]
         length_sql = "vector_norm({v})" if vector == "vector" else "l2_norm({v})"
         # One pass gives count, lengths and a content hash; a sum of hashes does not depend on the rows' order.
@@ -156,16 +160,19 @@ class PgRows:
         )
 
     def load_facts(self, connection: Any, snapshot: str, where: Where | None) -> RowFacts:
-        """Return the facts of the rows in this snapshot; scan them again if any may have changed."""
+        """Return number, lengths and hash of the rows in a snapshot; scan them if any may have changed.
+
+        Raises DataError if the index ranks by another measure than inner products, and the rows are not of unit length.
+        """
         facts = self.last_facts
         if facts is None or facts.snapshot != snapshot:
             facts = self._scan_rows(connection, where)
             has_unit_rows = max(abs(facts.shortest - 1), abs(facts.longest - 1)) <= UNIT_TOLERANCE
             if facts.count and self.indexes and "ip" not in self.indexes.values() and not has_unit_rows:
-                indexs = ", ".join(f"{index} ({measure})" for index, measure in self.indexes.items())
+                indexes = ", ".join(f"{index} ({measure})" for index, measure in self.indexes.items())
                 raise DataError(
                     f"the rows of {self.name} have lengths from {facts.shortest:.4g} to {facts.longest:.4g}, and its "
-                    f"index {indexs} does not rank by inner products: scale the rows to length 1, or CREATE INDEX … "
+                    f"index {indexes} does not rank by inner products: scale the rows to length 1, or CREATE INDEX … "
                     f"USING hnsw ({self.table.vector} {self.types[self.table.vector]}_ip_ops)"
                 )
             self.last_facts = facts
@@ -180,9 +187,10 @@ class PgRows:
         return np.frombuffer(b"".join(wire_rows), record_type)["numbers"].astype(np.float32)
 
     def slack(self, facts: RowFacts, index_measure: str, is_half: bool) -> float:
-        """Return by how much, halved, a row may outscore one that an index ranked before it.
+        """Return half of the amount by which a row may outscore one that an index ranked before it.
 
-        The index ranked by a point rounded to float16, or by cosines or distances of rows that are only nearly unit.
+        An index errs if it ranks by a point rounded to float16 (is_half), or by cosines or distances (index_measure) of
+        rows that are only nearly of unit length.
         """
         # Rounding to float16 moves a unit point by at most 2⁻¹¹ of it, or by half the least subnormal a number.
         rounding_slack = (2.0**-11 + 2.0**-24 * self.dimension**0.5) * facts.longest if is_half else 0.0
@@ -190,11 +198,15 @@ class PgRows:
         return rounding_slack + slack
 
     def read(self, rows: Sequence[tuple[Any, ...]]) -> tuple[tuple[str, ...], np.ndarray]:
-        """Return the ids and vectors of rows of both."""
+        """Split rows of id and vector into ids and an (m, d) matrix."""
         return tuple(row[0] for row in rows), self.decode_vectors([row[1] for row in rows])
 
     def hits(self, returned_rows: Sequence[tuple[Any, ...]], point: np.ndarray | None, slack: float) -> Hits:
-        """Build the hits of one point; point: given if the engine's numbers are of another measure."""
+        """Build the hits of one point from rows of id, vector, distance and place.
+
+        point: None if the engine's distances are inner products; else the point, from which they are computed here;
+        slack: added to those, because the engine ranked by another measure.
+        """
         vectors = self.decode_vectors([row[1] for row in returned_rows])
         if point is None:
             scores = -np.array([row[2] for row in returned_rows], dtype=np.float64)
@@ -204,9 +216,10 @@ class PgRows:
         return Hits([row[0] for row in returned_rows], vectors, scores, places)
 
     def read_plans(self, plan_trees: Sequence[Mapping[str, Any]]) -> tuple[str, bool]:
-        """Describe plans of EXPLAIN, and return whether all of them read every matching row: only a scan and sort do.
+        """Describe plans of EXPLAIN, and return True if all of them certainly read every matching row.
 
-        Any other plan counts as one that does not: an index made since, that of a partition, another method's.
+        Only a sequential scan and a sort do. Any other plan counts as inexact: an index made since, that of a
+        partition, another method's.
         """
         plan_nodes = [node for plan_tree in plan_trees for node in walk_plan(plan_tree)]
         leaves = [node for node in plan_nodes if not node.get("Plans")]
@@ -223,7 +236,10 @@ class PgRows:
 def indexes_of(
     connection: Any, table: PgTable, column: str, methods: Sequence[str] = ("hnsw", "ivfflat")
 ) -> dict[str, str]:
-    """Return the valid indexes of these methods whose first column it is, each with its measure: ip, cosine, l2."""
+    """Map the name of each valid index on a column to its measure: ip, cosine or l2.
+
+    methods: kinds of index that count; the column must be the index's first.
+    """
     index_rows = connection.execute(
         "SELECT c.relname, split_part(o.opcname, '_', 2) FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid "
         "JOIN pg_am a ON a.oid = c.relam JOIN pg_opclass o ON o.oid = i.indclass[0] JOIN pg_attribute t "
@@ -235,19 +251,19 @@ def indexes_of(
 
 
 def walk_plan(plan: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
-    """Yield a plan's nodes, from the top."""
+    """Yield the nodes of a plan of EXPLAIN, from the top."""
     yield plan
     for child_plan in plan.get("Plans", ()):
         yield from walk_plan(child_plan)
 
 
 def values_of(where: Where | None) -> list[list[str]]:
-    """Return the parameters of a filter."""
+    """Return the values of a filter as parameters of a statement."""
     return [sorted(values) for values in (where or {}).values()]
 
 
 def _sql() -> Any:
-    """Return the module that quotes names."""
+    """Import and return psycopg's module for building SQL."""
     import_psycopg()
     from psycopg import sql
 

@@ -43,7 +43,7 @@ class PgAccess:
     timeout: float = STATEMENT_SECONDS
 
     def _read_secret(self, variable_name: str | None) -> str:
-        """Return the value of a variable, "" if none is named."""
+        """Return the value of a variable of the environment, "" if no variable is named. Raises DataError."""
         if variable_name is None:
             return ""
         if not (value := os.environ.get(variable_name)):
@@ -114,6 +114,7 @@ class Connections:
     """A small pool of connections; each thread may hold one snapshot."""
 
     def __init__(self, access: PgAccess) -> None:
+        """Start without connections; they are opened when they are needed."""
         self.access = access
         self._idle: list[Connection[Any]] = []
         self._lock = threading.Lock()
@@ -129,7 +130,7 @@ class Connections:
         return getattr(self._thread_state, "connection", None) is not None
 
     def _take_connection(self) -> tuple[Connection[Any], bool]:
-        """Return a connection, and whether it was in use before."""
+        """Return a connection, and True if it was idle, so that it may have died since."""
         with self._lock:
             if self._process != os.getpid():
                 # A forked child must not speak on its parent's sockets, nor say goodbye on them.
@@ -140,6 +141,7 @@ class Connections:
 
     @contextmanager
     def _borrow(self) -> Iterator[tuple[Connection[Any], bool]]:
+        """Lend a connection, with True if it was used before; afterwards it is idle, or closed on an error."""
         connection, was_used = self._take_connection()
         try:
             yield connection, was_used
@@ -165,6 +167,11 @@ class Connections:
         return self._run(work, "BEGIN")
 
     def _run(self, work: Callable[[Connection[Any]], ResultType], begin_statement: str) -> ResultType:
+        """Run `work` with a connection in one transaction, and return its result.
+
+        begin_statement: starts the transaction; within a snapshot of this thread, a read uses that one. Dead
+        connections are replaced.
+        """
         psycopg = import_psycopg()
         if begin_statement == BEGIN_SNAPSHOT and self.snapshot_open:
             with translate_errors(self.access):
@@ -202,7 +209,10 @@ class Connections:
                 connection.execute("COMMIT")
 
     def stream(self, statement: Any, parameters: list[Any], n_rows: int) -> Iterator[list[tuple[Any, ...]]]:
-        """Yield a query's rows, binary, `n_rows` at a time, in one snapshot: this thread's, else one of its own."""
+        """Yield the rows of a query, in binary, `n_rows` at a time, in one snapshot.
+
+        The snapshot is that of this thread, if it holds one.
+        """
         with ExitStack() as stack:
             connection = self._thread_state.connection if self.snapshot_open else None
             if is_borrowed := connection is None:
@@ -252,7 +262,7 @@ def translate_errors(access: PgAccess, reraise_lost: bool = False) -> Iterator[N
 
 
 def _probe_connection(connection: Connection[Any]) -> None:
-    """Ask for nothing: what comes out of the pool afterwards is alive."""
+    """Run an empty query, so that a dead connection is noticed and replaced."""
     connection.execute("SELECT 1")
 
 

@@ -62,6 +62,7 @@ def measured_recall(store: VectorStore) -> MeasuredRecall | None:
 
 
 def _read_measured() -> dict[str, list[dict[str, Any]]]:
+    """Read all measurements, by collection. Raises DataError for a damaged or edited file."""
     file_path = measured_path()
     try:
         content = json.loads(file_path.read_text(encoding="utf-8"))
@@ -75,4 +76,5 @@ def _read_measured() -> dict[str, list[dict[str, Any]]]:
 
 
 def _compute_seal(content: dict[str, Any]) -> str:
+    """Return a digest of the file's content, which shows an edit by hand."""
     return digest_of([json.dumps(content, sort_keys=True)])

@@ -24,7 +24,7 @@ NOTE_KEY = "frontier"
 
 
 def where_text(where: Where | None) -> str:
-    """Return a filter as JSON, "" for none."""
+    """Return a filter as JSON, the same for equal filters; "" for none."""
     return json.dumps({column: sorted(values) for column, values in where.items()}, sort_keys=True) if where else ""
 
 
@@ -33,10 +33,12 @@ class ShortResultError(DataError):
 
 
 def is_unit(deviation: float) -> bool | None:
-    """Return True if rows within `deviation` of length 1 are unit up to the rounding of stored unit rows.
+    """Return True if vectors count as unit, because no length differs from 1 by more than `deviation`.
 
-    None if that depends on how lengths are rounded: `Matrix.unit` measures them in float32.
+    A deviation up to the rounding of stored unit rows is allowed. None if that depends on how lengths are rounded:
+    `Matrix.unit` measures them in float32.
     """
+    # Unit rows that were rounded to float32 are off by up to 8 ε; near that limit the way of measuring decides.
     eps = float(np.finfo(np.float32).eps)
     return None if 7 * eps < deviation < 9 * eps else deviation <= 8 * eps
 
@@ -60,6 +62,7 @@ class StoreRef(ByDigest):
 
     @cached_property
     def digest(self) -> str:
+        """Digest of the documents: by their contents if all were read, else by the name of the snapshot."""
         state = self.content or self.snapshot
         fields = (self.kind, self.collection, self.count, self.dimension, state, self.where)
         return digest_of(map(str, fields))
@@ -79,7 +82,7 @@ class Hits:
     places: np.ndarray | None = None
 
     def first(self, n_best: int) -> Hits:
-        """Return the n best."""
+        """Return the `n_best` hits with the highest scores, or all if there are fewer."""
         if len(self.ids) <= n_best:
             return self
         scores, places = (None if values is None else values[:n_best] for values in (self.scores, self.places))
@@ -149,11 +152,12 @@ class VectorStore(ABC):
 
     @abstractmethod
     def _search(self, points: np.ndarray, sizes: Sequence[int], exact: bool, where: Where | None) -> RawResult:
-        """Return documents for each unit point, (B, d) float32, in one round trip; the plan; whether it was exact.
+        """Ask the engine for the documents of each unit point, (B, d) float32, in one round trip.
 
-        Scores are sums in float32 or better of the very vectors that come back: what rounds more raises them by it.
-
-        sizes: how many for each; more may come. A DataError where exact is asked for and cannot be had.
+        Returns the hits of each point, the engine's plan, and True if it looked at all documents. Scores are sums in
+        float32 or better of the very vectors that come back; an engine that rounds more must raise its scores by the
+        rounding. sizes: number of documents for each point; more may come. Raises DataError if `exact` is asked for and
+        cannot be had.
         """
 
     @abstractmethod
@@ -174,7 +178,7 @@ class VectorStore(ABC):
 
     @contextmanager
     def snapshot(self) -> Iterator[str]:
-        """Show one state to all questions of this thread inside, and yield its name.
+        """Show one state of the documents to all questions of this thread inside, and yield its name.
 
         A store without snapshots raises DataError(CHANGED) at the end if the documents' count has changed.
         """
@@ -199,9 +203,9 @@ class VectorStore(ABC):
     ) -> SearchResult:
         """Return the n documents with the largest inner products for each point, and a bound on all others.
 
-        points: (B, d), of any length; n: for each, or one for all; exact: whether the engine must look at all
-        documents; described: what `ref_of` says of the documents, asked for where None. Raises DataError for points
-        that do not fit, and where fewer than min(n, matching) came back.
+        points: (B, d), of any length; n: number for each point, or one for all; exact: True if the engine must look at
+        all documents; described: the documents' identity from `ref_of`, read if None. Raises DataError for points that
+        do not fit, and if fewer than min(n, matching) documents came back.
         """
         point_rows = np.atleast_2d(np.asarray(points, dtype=np.float64))
         if point_rows.ndim != 2 or point_rows.shape[1] != self.dimension or not np.isfinite(point_rows).all():
@@ -242,7 +246,12 @@ class VectorStore(ABC):
         )
 
     def _bound(self, point: np.ndarray, sent: np.ndarray, h: Hits, longest: float | None) -> tuple[np.ndarray, float]:
-        """Return exact scores of the hits, and a bound on every other document's score, by the engine's own order."""
+        """Return exact scores of a point's hits, and a bound on the score of every document not returned.
+
+        point: as it was asked; sent: as the engine received it, a float32 unit vector; longest: no vector of the store
+        is longer, None if unknown. The bound is the worst score in the engine's own order, widened by all that rounding
+        may have changed.
+        """
         vectors = h.vectors.astype(np.float64)
         if not np.isfinite(vectors).all():
             raise DataError(f"{self.ref.collection} returned a vector that is not finite")
@@ -264,7 +273,7 @@ class VectorStore(ABC):
 
 
 def note_in(comment: str | None) -> dict[str, Any]:
-    """Parse Frontier's note from a comment; empty for a comment of another program."""
+    """Parse the note of `frontier store load` from a comment; empty for a comment of another program."""
     try:
         content = json.loads(comment or "{}")
     except ValueError:
@@ -274,7 +283,7 @@ def note_in(comment: str | None) -> dict[str, Any]:
 
 
 def comment_of(encoder: EncoderRef | None, digest: str, complete: bool) -> str:
-    """Return the note of a load as JSON."""
+    """Return the note that a load leaves at a collection, as JSON: encoder, digest, completeness."""
     store_note = {"encoder": asdict(encoder) if encoder else None, "digest": digest, "complete": complete}
     return json.dumps({NOTE_KEY: store_note}, sort_keys=True)
 

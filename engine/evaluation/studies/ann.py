@@ -65,18 +65,18 @@ class AnnResult:
 
     @property
     def curve(self) -> str:
-        """The index without its search effort, as text: the name of its curve."""
+        """The name of the curve that the result lies on: its index without the search effort."""
         index_class = Exact if self.exact else INDEXES[self.index["kind"]]
         fixed = [f"{name} {value}" for name, value in self.index.items() if name not in ("kind", index_class.effort)]
         return ", ".join([index_class.title, *fixed])
 
     @property
     def share(self) -> float:
-        """Mean of `agreement`: recall against the exact answer."""
+        """Mean share of the exact answer that the search finds."""
         return float(self.agreement.mean())
 
     def as_json(self) -> dict[str, Any]:
-        """Return plain values, without those of every query."""
+        """Return the result as plain JSON values, without the values of single queries."""
         names = ("scorer", "label", "exact", "k", "returned", "milliseconds", "build", "megabytes", "entries")
         means = {name: value if value == value else None for name, value in self.mean.items()}
         result = {"index": dict(self.index), "recall_of_exact": self.share, "mean": means, "queries": len(self.queries)}
@@ -175,13 +175,13 @@ def approximate(
 
 
 def list_searchable() -> dict[str, Any]:
-    """Return the registered scorers whose scores are inner products with nearest vectors, by name."""
+    """Return the scorers, by name, whose best documents can be found by nearest vectors."""
     specs = methods("scorer").items()
     return {name: spec for name, spec in specs if spec.cls.document_vectors is not Scorer.document_vectors}
 
 
 def find_quickest(results: Iterable[AnnResult], share: float = EXACT_SHARE.default) -> dict[str, AnnResult]:
-    """Find the quickest approximate search that returns a share of the exact answer, by scorer's label.
+    """Find, for each scorer's label, the quickest approximate search that finds enough of the answer.
 
     Scorers without one are left out. Raises ParamError.
     """
@@ -195,7 +195,7 @@ def find_quickest(results: Iterable[AnnResult], share: float = EXACT_SHARE.defau
 
 
 def write_conclusions(results: Sequence[AnnResult], share: float = EXACT_SHARE.default) -> tuple[str, ...]:
-    """Describe for each scorer the quickest search with that share of the exact answer, and its speed-up.
+    """Write a sentence for each scorer on its quickest sufficient search and how much that saves.
 
     Raises ParamError.
     """
@@ -227,7 +227,7 @@ class _Task:
     stop: Stop | None
 
     def measure_rows(self, rows: np.ndarray) -> dict[str, np.ndarray]:
-        """Measure the returned documents, (B, k), −1 pads."""
+        """Return metric → (B,) values of the (B, k) documents found, −1 pads."""
         row_index = torch.from_numpy(rows)
         ranking = Ranking(row_index, torch.zeros(row_index.shape, dtype=torch.float64), ())
         return dict(measure(ranking, self.space, self.vectors, self.qrels, self.k, self.metrics).values)
@@ -240,7 +240,7 @@ class _Task:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class _ExactAnswers:
-    """The vectors of a scorer, and the exact answers over them."""
+    """A scorer's vectors with the exact answers over them, to which indexes are compared."""
 
     scorer: Scorer
     parts: Parts
@@ -250,20 +250,20 @@ class _ExactAnswers:
     score_rows: Callable[[np.ndarray], np.ndarray]  # those of other rows, (B, k)
 
     def measure_agreement(self, rows: np.ndarray) -> np.ndarray:
-        """Compute the share of k that scores as well as the exact answer's last document, (B,)."""
+        """Return the (B,) share of k documents that score as well as the exact answer's last one."""
         row_scores = np.where(rows >= 0, self.score_rows(np.maximum(rows, 0)), -np.inf)
         exact_shares: np.ndarray = (row_scores >= self.min_scores[:, None]).sum(1) / rows.shape[1]
         return exact_shares
 
     def count_sufficient_hits(self, k: int) -> int:
-        """Return a number of hits that is certain to contain k documents."""
+        """Return how many vectors surely belong to k documents or more."""
         # At worst the k − 1 documents with the most vectors come first, with all of them.
         vector_counts = self.parts.counts.sort(descending=True).values
         return int(vector_counts[: k - 1].sum()) + 1
 
 
 def _iterate_results(task: _Task, scorers: Sequence[Scorer], indexes: Indexes) -> Iterator[AnnResult]:
-    """Build, time and measure every index of every scorer."""
+    """Build, time and measure every index of every scorer; yield the results one by one."""
     for scorer in scorers:
         task.check_stop()
         with report_to(task.report, task.stop):
@@ -297,7 +297,7 @@ def _iterate_results(task: _Task, scorers: Sequence[Scorer], indexes: Indexes) -
 
 @without_autocast
 def _answer_exactly(task: _Task, scorer: Scorer, parts: Parts) -> _ExactAnswers:
-    """Find the k best documents by the exact search of this package, and their scores."""
+    """Find the k best documents by exact search, with the score that any of the k must reach."""
     top_k_stage = next(iter(methods("selector").values())).cls()
     row_blocks = []
     for block_start in range(0, len(task.vectors), 64):
@@ -309,6 +309,7 @@ def _answer_exactly(task: _Task, scorer: Scorer, parts: Parts) -> _ExactAnswers:
     points = task.vectors.vectors.to(parts.vectors)
 
     def score_rows(other_rows: np.ndarray) -> np.ndarray:
+        """Return the exact scores of (B, k) documents."""
         return parts.best(points, torch.from_numpy(other_rows).to(parts.documents)).double().cpu().numpy()
 
     # Of documents that tie with the exact answer's last one any is as good, and faiss may return another.
@@ -323,7 +324,7 @@ def _answer_exactly(task: _Task, scorer: Scorer, parts: Parts) -> _ExactAnswers:
 def _time_search(
     task: _Task, built: Any, exact: _ExactAnswers, n_done: int, n_total: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the documents found, (B, k), −1 pads, and the seconds of each query; n_done, n_total: for the report."""
+    """Return (B, k) documents found, −1 pads, and each query's seconds; n_done, n_total: progress."""
     points = np.ascontiguousarray(task.vectors.vectors.numpy(), dtype=np.float32)
     documents = exact.parts.documents.cpu().numpy()
     max_hits = exact.count_sufficient_hits(task.k)
@@ -351,7 +352,7 @@ def _time_search(
 def _fetch_documents(
     built: Any, point: np.ndarray, vector_documents: np.ndarray, k: int, n_first: int, max_hits: int
 ) -> np.ndarray:
-    """Return at most k documents for one query; fetch `n_first` hits, and twice as many until they suffice."""
+    """Return up to k documents for one query, fetching more vectors until they are enough."""
     n_fetched = n_first
     while True:
         hit_scores, hit_rows = built.search(point, n_fetched)
@@ -376,7 +377,7 @@ def merge_hits(hit_rows: np.ndarray, hit_scores: np.ndarray, vector_documents: n
 
 
 def _make_result(task: _Task, exact: _ExactAnswers, index: Index, found_rows: np.ndarray, **costs: float) -> AnnResult:
-    """Measure the found rows; costs: milliseconds, build and megabytes."""
+    """Measure the found rows and build the result; costs: milliseconds, build and megabytes."""
     is_exact = isinstance(index, Exact)
     # The time is of faiss's exact search, the answer of this package's, which resolves near ties in float64.
     found_rows = exact.rows if is_exact else found_rows

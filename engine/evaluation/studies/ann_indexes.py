@@ -31,7 +31,7 @@ def import_faiss() -> Any:
 
 @contextmanager
 def limit_to_one_thread() -> Iterator[Any]:
-    """Limit faiss to one thread, for comparable times and reproducible graphs; restore its threads at the end."""
+    """Limit faiss to one thread in the block, for comparable times and reproducible graphs."""
     faiss = import_faiss()
     n_threads = faiss.omp_get_max_threads()
     faiss.omp_set_num_threads(1)
@@ -51,7 +51,7 @@ class Index(Declared, ABC):
 
     @property
     def label(self) -> str:
-        """The index and its search effort, as text."""
+        """The index with its parameters, search effort included, as text."""
         values = ", ".join(f"{name}={value}" for name, value in values_of(self).items())
         return f"{self.kind}({values})" if values else self.kind
 
@@ -61,11 +61,11 @@ class Index(Declared, ABC):
 
     @property
     def build_parameters(self) -> dict[str, Any]:
-        """Parameters of the index itself: settings with equal ones share it."""
+        """The parameters of the built index: settings that share them share the index."""
         return {name: value for name, value in self.as_json().items() if name != self.effort}
 
     def check(self, n_vectors: int) -> None:
-        """Raise ParamError if that many vectors cannot be indexed so."""
+        """Raise a ParamError if that many vectors cannot be indexed with these parameters."""
         return
 
     @abstractmethod
@@ -88,7 +88,7 @@ def _default_cells(n_vectors: int) -> int:
 
 
 def _add_vectors(built_index: Any, vectors: np.ndarray, stop: Stop | None) -> Any:
-    """Add vectors block by block, so that a long build can be stopped."""
+    """Add vectors to an index block by block, so that a long build can be cancelled."""
     for block_start in range(0, len(vectors), ADD_BLOCK_SIZE):
         if stop is not None and stop.is_set():
             raise Cancelled(SEARCH_STOPPED)
@@ -126,6 +126,7 @@ class Hnsw(Index):
     )
 
     def build(self, faiss: Any, vectors: np.ndarray, seed: int, stop: Stop | None = None) -> Any:
+        """Build the graph index over (n, d) vectors, reproducibly by the seed."""
         built_index = faiss.IndexHNSWFlat(vectors.shape[1], self.links, faiss.METRIC_INNER_PRODUCT)
         built_index.hnsw.efConstruction = self.construction
         # The layer of each vector is drawn at random: seeded, and on one thread, a graph is reproducible.
@@ -133,10 +134,12 @@ class Hnsw(Index):
         return _add_vectors(built_index, vectors, stop)
 
     def apply_effort(self, built_index: Any) -> None:
+        """Set how many candidates a search keeps."""
         built_index.hnsw.efSearch = self.breadth
 
     @classmethod
     def usual_settings(cls, n_vectors: int, **fixed: Any) -> tuple[Self, ...]:
+        """Return settings with 8 and 32 links, unless links are fixed, at every usual breadth."""
         breadths = next(param.swept for param in params_of(cls) if param.name == cls.effort) or ()
         graph_settings = [fixed] if "links" in fixed else [{**fixed, "links": n_links} for n_links in (8, 32)]
         return tuple(cls(**graph_params, breadth=breadth) for graph_params in graph_settings for breadth in breadths)
@@ -160,6 +163,7 @@ class Ivf(Index):
     )
 
     def check(self, n_vectors: int) -> None:
+        """Raise a ParamError for more cells than vectors, or more probes than cells."""
         # The declared ranges do not know the corpus: here they end at its vectors, and at the cells of the index.
         n_cells = self.cells or _default_cells(n_vectors)
         for name, maximum, unit in (("cells", n_vectors, "vectors"), ("probes", n_cells, "cells")):
@@ -169,6 +173,7 @@ class Ivf(Index):
                 raise ParamError(f"{refusal}: the index has {maximum:,} {unit}")
 
     def build(self, faiss: Any, vectors: np.ndarray, seed: int, stop: Stop | None = None) -> Any:
+        """Train the cells by k-means and add the (n, d) vectors."""
         dimension, n_cells = vectors.shape[1], self.cells or _default_cells(len(vectors))
         built_index = faiss.IndexIVFFlat(faiss.IndexFlatIP(dimension), dimension, n_cells, faiss.METRIC_INNER_PRODUCT)
         built_index.cp.seed = seed
@@ -178,10 +183,12 @@ class Ivf(Index):
         return _add_vectors(built_index, vectors, stop)
 
     def apply_effort(self, built_index: Any) -> None:
+        """Set how many cells a search visits."""
         built_index.nprobe = self.probes
 
     @classmethod
     def usual_settings(cls, n_vectors: int, **fixed: Any) -> tuple[Self, ...]:
+        """Return settings with doubling numbers of probed cells, up to all of them."""
         # The effort doubles from setting to setting; the last one searches all cells, which is exact.
         n_cells = min(fixed.get("cells") or _default_cells(n_vectors), n_vectors)
         powers_of_two = (2**exponent for exponent in range(n_cells.bit_length()))
@@ -195,7 +202,7 @@ INDEXES: dict[str, type[Index]] = {cls.kind: cls for cls in (Hnsw, Ivf)}
 def usual_indexes(
     n_vectors: int, kinds: Sequence[str] = tuple(INDEXES), fixed: Mapping[str, Mapping[str, Any]] | None = None
 ) -> tuple[Index, ...]:
-    """Return the default settings to try on that many vectors; fixed: kind → its parameters that stay.
+    """Return the settings to try on that many vectors; fixed: kind → parameters to hold fixed.
 
     Raises ParamError for a kind that does not exist.
     """

@@ -60,7 +60,7 @@ class OptimumGap:
 
     @property
     def share(self) -> float:
-        """The gap as a share of the objective's range, 0 for an optimum, 1 for the worst set; NaN if infinite.
+        """The gap as a share of the objective's range: 0 is the best set, 1 the worst; NaN if infinite.
 
         Two sums of the same numbers in another order differ by their rounding, which is no gap.
         """
@@ -139,7 +139,7 @@ def optimum(objective: str, vectors: Any, query: Any, k: int = 5, **params: Any)
 def optimum_gap(
     name: str, vectors: Any, query: Any, k: int = 5, *, fix_first: bool = False, **params: Any
 ) -> OptimumGap:
-    """Compare a selector's set with the best one by its own objective, one that `optimum` enumerates.
+    """Compare a selector's set with the best set by its own objective, which is enumerated.
 
     name, params: the selector and its parameters; vectors, query, fix_first: as `optimum` takes them. Raises ParamError
     or DataError.
@@ -160,7 +160,7 @@ def optimum_gap(
 def iterate_pools(
     space: Space, queries: QueryLike, pool_size: int = ENUMERATED_POOL_SIZE
 ) -> Iterator[tuple[str, Tensor, Tensor]]:
-    """Yield each query's id, its most relevant documents in float64, (pool_size, d), and its point."""
+    """Yield each query's id, its most relevant documents as (pool_size, d) float64, and its vector."""
     batch = query_batch(space, queries)
     depth = min(POOL.check(pool_size) or ENUMERATED_POOL_SIZE, len(space))
     pool_rows = select("top_k", space.matrix.vectors, batch.vectors, depth).index
@@ -171,7 +171,7 @@ def iterate_pools(
 def _enumerate_sets(
     relevance: Tensor, gram: Tensor, row_groups: tuple[list[int], list[int]], k: int, evaluate: SetValue
 ) -> Optimum:
-    """Find the best set; row_groups: rows that are in every set, and rows that complete it."""
+    """Find the best set by trying all; row_groups: rows in every set, and rows to choose from."""
     fixed_rows, free_rows = row_groups
     n_free = k - len(fixed_rows)
     free_sets, n_sets = combinations(free_rows, n_free), math.comb(len(free_rows), n_free)
@@ -194,15 +194,17 @@ def _enumerate_sets(
 
 
 def _make_set_value(objective: str, weight: float, k: int, query: Tensor) -> SetValue:
-    """Return the function that values sets by an objective; weight: θ."""
+    """Return a function that values sets, given relevances and inner products; weight: θ."""
     query_norm = float(query.norm())
 
     def compute_cosine(relevance: Tensor, gram: Tensor) -> Tensor:
+        """Return VRSD's objective: the cosine of each set's sum to the query."""
         # |Σ u|² is the sum of all inner products, which rounding may make negative.
         lengths = gram.sum((1, 2)).clamp_min(0).sqrt() * query_norm
         return torch.where(lengths > 0, relevance.sum(1) / lengths, 0.0)
 
     def compute_mean(relevance: Tensor, gram: Tensor) -> Tensor:
+        """Return θ times the mean relevance less 1 − θ times the mean pairwise product."""
         # One document has no pairs: the second term would divide by 0.
         if k == 1:
             return relevance[:, 0]
@@ -210,6 +212,7 @@ def _make_set_value(objective: str, weight: float, k: int, query: Tensor) -> Set
         return weight / k * relevance.sum(1) - (1 - weight) / (k * (k - 1)) * pair_sums
 
     def compute_volume(relevance: Tensor, gram: Tensor) -> Tensor:
+        """Return DPP's objective: θ times the relevance plus 1 − θ times the log-determinant."""
         # At θ = 1 a singular Gram matrix would make the second term 0 · (−∞).
         if weight == 1:
             return relevance.sum(1)

@@ -50,7 +50,7 @@ def compute_budget_curve(
     budgets: Sequence[int] = WORD_BUDGETS,
     k: int = 50,
 ) -> Iterator[BudgetResult]:
-    """Measure Recall, and the share of the answers, in the first of the top-k that fit a reading budget.
+    """Measure Recall or answers found in the first documents that fit each reading budget, in words.
 
     decoders: each ranks k documents once, for all budgets; qrels, answers: one of them or both; budgets: in words as
     separated by spaces, where the paper counts 400 word pieces. Documents are read as in the metric `budget_recall`.

@@ -40,7 +40,7 @@ class CheckUp:
 
     @cached_property
     def order(self) -> tuple[int, ...]:
-        """Positions of the queries, most redundant first: by pairs, then the least ILAD."""
+        """The queries' positions, most near-duplicate pairs first, then least ILAD."""
         return tuple(np.lexsort((self.ilad, -self.pairs)).tolist())
 
     @property
@@ -53,7 +53,7 @@ class CheckUp:
 def check_up(
     decoder: Decoder, space: Space, queries: Embeddings, k: int = 10, *, threshold: float = DUPLICATE_THRESHOLD.default
 ) -> CheckUp:
-    """Count the near-duplicates in the sets that a decoder retrieves, for one query or more.
+    """Count the near-duplicates in the sets that a decoder retrieves.
 
     Raises ParamError or DataError.
     """
@@ -82,7 +82,7 @@ def _iterate_cosines(space: Space, rows: torch.Tensor) -> Iterator[np.ndarray]:
 
 
 def _count_groups(is_duplicate: np.ndarray) -> np.ndarray:
-    """Count the connected components of two documents or more, (B,); the graphs' edges are is_duplicate, (B, k, k)."""
+    """Count each query's groups of near-duplicates, (B,), from (B, k, k) pairs that are duplicates."""
     # All sets are one graph of B · k nodes without edges between queries, so one call finds the components of all.
     n_queries, k, _components = is_duplicate.shape
     query_index, first_rank, second_rank = is_duplicate.nonzero()
@@ -106,7 +106,7 @@ class QueryOrder:
 def rank_by_gain(
     decoder: Decoder, baseline: Decoder, space: Space, queries: Embeddings, qrels: Qrels | None = None, k: int = 10
 ) -> QueryOrder:
-    """Order the queries by the decoder's gain over the baseline: in Recall, ties by ILAD.
+    """Order the queries by what the decoder gains over the baseline in Recall, ties by ILAD.
 
     queries: Embeddings, their ids name the judgements; qrels: without any for these queries it is ILAD alone. Raises
     ParamError or DataError.

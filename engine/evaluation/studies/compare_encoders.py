@@ -43,11 +43,11 @@ class EncoderComparison:
     overlap: Mapping[tuple[str, str], np.ndarray] = field(repr=False)  # → (n,) share of the first's documents
 
     def mean(self, decoder: str, encoder: str, metric: str) -> float | None:
-        """A metric's mean over the queries that have it; None where none has."""
+        """Return a metric's mean over the queries that have it, None if none has."""
         return _none_if_nan(mean_of_defined(self.values[decoder, encoder][metric]))
 
     def agreement(self, decoder: str, encoder: str) -> float | None:
-        """The mean overlap@k of an encoder's sets with the first encoder's; None where neither retrieved anything."""
+        """Return the mean overlap with the first encoder's sets; None if all sets are empty."""
         return _none_if_nan(mean_of_defined(self.overlap[decoder, encoder]))
 
 
@@ -155,16 +155,16 @@ def compare_encoders(
 
 
 def build_document_variants(spaces: Sequence[Space], max_queries: int = 200, seed: int = 0) -> list[Variant]:
-    """Build variants whose queries are some of the corpus's documents, the same ones in each, drawn at random.
+    """Build variants whose queries are the same random documents, for comparing neighbourhoods.
 
-    For a corpus without queries, or with vectors of no available encoder: neighbourhoods are compared.
+    For a corpus without queries, or with vectors of no available encoder.
     """
     rows = np.sort(np.random.default_rng(seed).permutation(len(spaces[0]))[:max_queries]).tolist()
     return [Variant(space, space.embeddings.take(rows)) for space in spaces]
 
 
 def compute_overlap(first_rows: np.ndarray, second_rows: np.ndarray) -> np.ndarray:
-    """Compute the share of documents that two sets have in common, of the larger set, (n,); NaN if both are empty.
+    """Return the (n,) share of the larger set that two sets have in common; NaN if both are empty.
 
     first_rows, second_rows: (n, k) rows of the corpus, distinct within a query, −1 pads.
     """
@@ -177,7 +177,7 @@ def compute_overlap(first_rows: np.ndarray, second_rows: np.ndarray) -> np.ndarr
 def find_disagreements(
     comparison: EncoderComparison, decoder: str, encoder: str, metric: str, max_queries: int = 20
 ) -> list[Disagreement]:
-    """Find the queries on which an encoder's sets differ most from the first encoder's.
+    """Find the queries on which another encoder's sets differ most from the first encoder's.
 
     Ordered by the smallest overlap, then by the largest difference of the metric.
     """
@@ -198,7 +198,7 @@ def _compare_metric(
     metric: str, values: Mapping[tuple[str, str], Mapping[str, np.ndarray]], decoders: Sequence[str],
     encoders: Sequence[str], k: int, resamples: int, seed: int,
 ) -> dict[str, tuple[Comparison, ...]]:  # fmt: skip
-    """Compare every other encoder with the first, by decoder; nothing if no query has the metric everywhere."""
+    """Compare the other encoders with the first in one metric, by decoder; {} without common queries."""
     metric_table = {pair: np.asarray(columns[metric], dtype=np.float64) for pair, columns in values.items()}
     # A decoder that never has the metric must not take it from the others.
     measured_decoders = [d for d in decoders if all(np.isfinite(metric_table[d, e]).any() for e in encoders)]
@@ -218,7 +218,7 @@ def _compare_metric(
 
 
 def _check_variants(variants: Mapping[str, Variant], decoders: Sequence[Decoder]) -> None:
-    """Raise DataError or ParamError if the variants are not of one corpus with the same queries."""
+    """Raise a DataError or ParamError unless the variants have one corpus and the same queries."""
     if len(variants) < 2:
         raise DataError(f"comparing encoders takes at least two; got {', '.join(variants) or 'none'}")
     if not decoders or not all(isinstance(decoder, Decoder) for decoder in decoders):

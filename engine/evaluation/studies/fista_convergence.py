@@ -102,11 +102,12 @@ def _iterate_rows(
     space: Space, c: Candidates, l1: float, l2: float, k: int, steps: list[int],
     ids: Sequence[str] | None, qrels: Qrels | None,
 ) -> Iterator[ConvergenceRow]:  # fmt: skip
-    """Yield the minimiser's row, then FISTA's after each number of steps."""
+    """Yield the row of the exact minimiser, then FISTA's after each number of steps."""
     # Residuals are given in units of the best score, the λ₁ from which on no document has a weight.
     best_scores = np.maximum(c.relevance.amax(1).double().cpu().numpy(), 1e-12)
 
     def make_row(n_steps: int | None, ranking: Ranking, residual: np.ndarray, supports: np.ndarray) -> ConvergenceRow:
+        """Compare a ranking with the exact one and build its row; comp: None without judgements."""
         comp = None
         if ids is not None:
             comp = measure(ranking, space, ids, qrels, k, ("comp",)).mean["comp"]
@@ -132,6 +133,6 @@ def _iterate_rows(
 
 @without_autocast
 def _take_steps(c: Candidates, weights: Iterator[torch.Tensor], n_steps: int, l1: torch.Tensor, l2: float) -> Solutions:
-    """Take further steps and certify the weights that they end at."""
+    """Take further FISTA steps, and measure how far their weights are from the minimiser."""
     last_weights = next(islice(weights, n_steps - 1, None))
     return certify_iterate(c, last_weights, l1.cpu().numpy(), l2, 0)

@@ -47,12 +47,12 @@ class Latency:
 
     @property
     def milliseconds(self) -> float:
-        """The median."""
+        """The median time of a call in milliseconds."""
         return float(1000 * np.median(self.seconds))
 
     @property
     def name(self) -> str:
-        """Its label, marked if it is the algorithm as its paper prints it."""
+        """The selector's label, with ", plain" for the algorithm as its paper prints it."""
         return f"{self.label}, plain" if self.plain else self.label
 
     def as_json(self) -> dict[str, Any]:
@@ -82,7 +82,7 @@ def measure_latencies(
     progress: Progress | None = None,
     stop: Stop | None = None,
 ) -> Iterator[Latency]:
-    """Time every selector at every weight of relevance and every k; a sweep's milliseconds are of few queries instead.
+    """Time every selector at every weight and k, one query at a time on one thread.
 
     selectors: stages, their own weight passed over; without one they are timed once a k; sizes: of k, at most the
     corpus; weights: of relevance; calls: queries from all over the list, at most all of them; plain: time also the
@@ -101,7 +101,7 @@ def measure_latencies(
 
 
 def fit_slope(rows: Sequence[Latency], resamples: int = 2_000, seed: int = 0) -> Slope:
-    """Fit the growth of one selector's time with k, by least squares on the logarithms of medians.
+    """Fit the exponent of one selector's median time in k, with an interval over queries.
 
     rows: its latencies at four k or more, of the same queries, which are resampled for the interval. Raises ParamError.
     """
@@ -126,7 +126,7 @@ def fit_slope(rows: Sequence[Latency], resamples: int = 2_000, seed: int = 0) ->
 
 
 def _list_contenders(selectors: Sequence[Selector], weights: Sequence[float], plain: bool) -> Iterator[Contender]:
-    """Yield the selectors at every weight, and the algorithms of papers where `plain` asks for them."""
+    """Yield (selector, weight, is_plain): at each weight, and as the papers print it where asked for."""
     for selector in selectors:
         params = values_of(selector)
         if WEIGHT_NAME not in params:
@@ -144,7 +144,7 @@ def _list_contenders(selectors: Sequence[Selector], weights: Sequence[float], pl
 def _time_contenders(
     contenders: Sequence[Contender], space: Space, queries: Sequence[Embeddings], sizes: Sequence[int], report: Progress
 ) -> Iterator[Latency]:
-    """Time contender by contender, each at every k."""
+    """Yield the latencies of each contender at each k."""
     for n_done, (selector, weight, is_plain) in enumerate(contenders):
         prepare_decoder(Decoder(selector), space)
         for size_index, k in enumerate(sizes):
@@ -156,7 +156,7 @@ def _time_contenders(
 
 
 def _make_answerer(selector: Selector, space: Space, k: int, is_plain: bool) -> Callable[[Embeddings], Tensor]:
-    """Return a function that answers one query with rows."""
+    """Return a function from one query to its selected rows; is_plain: by the paper's algorithm."""
     if not is_plain:
         return lambda query: decode(Decoder(selector), space, query, k).index
     select_greedily, weight = PLAIN_SELECTORS[selector.spec.name], values_of(selector)[WEIGHT_NAME]
@@ -164,7 +164,7 @@ def _make_answerer(selector: Selector, space: Space, k: int, is_plain: bool) -> 
 
 
 def _time_queries(answer_query: Callable[[Embeddings], Tensor], queries: Sequence[Embeddings]) -> np.ndarray:
-    """Time each query on one thread, (calls,) seconds; the first runs once more in advance, to warm up."""
+    """Return (calls,) seconds of single queries on one thread, after one warm-up call."""
     n_threads, call_seconds = torch.get_num_threads(), []
     torch.set_num_threads(1)
     try:
@@ -180,7 +180,10 @@ def _time_queries(answer_query: Callable[[Embeddings], Tensor], queries: Sequenc
 
 
 def greedy_mmr(rows: Tensor, query: Tensor, k: int, weight: float) -> Tensor:
-    """Select by MMR (Carbonell & Goldstein 1998) with a running maximum: k·n; the VRSD paper counts k·n² (§3.3)."""
+    """Select by MMR with a running maximum, in time k·n (Carbonell & Goldstein 1998).
+
+    The VRSD paper counts k·n² for MMR (§3.3).
+    """
     relevance = rows @ query
     picks = torch.empty(k, dtype=torch.int64, device=rows.device)
     picks[0] = relevance.argmax()
@@ -196,7 +199,7 @@ def greedy_mmr(rows: Tensor, query: Tensor, k: int, weight: float) -> Tensor:
 
 
 def greedy_dpp(rows: Tensor, query: Tensor, k: int, weight: float) -> Tensor:
-    """Select by DPP (Chen et al. 2018, Algorithm 1): incremental Cholesky rows, (k, n); at weight 1 the most relevant.
+    """Select by greedy DPP with incremental Cholesky rows (Chen et al. 2018, Algorithm 1).
 
     Quality is divided by its largest value, which changes no pick and keeps it from overflowing near weight 1.
     """
@@ -222,7 +225,7 @@ def greedy_dpp(rows: Tensor, query: Tensor, k: int, weight: float) -> Tensor:
 
 
 def greedy_max_sum(rows: Tensor, query: Tensor, k: int, weight: float) -> Tensor:
-    """Select by max-sum dispersion (Gollapudi & Sharma 2009), objective of the CCBQP paper's eq. 2, without swaps."""
+    """Select greedily by max-sum dispersion, without swaps (Gollapudi & Sharma 2009; CCBQP paper, eq. 2)."""
     # k(k − 1) times eq. 2: a document adds θ(k − 1)r, less 2(1 − θ) times its product with each pick.
     linear = weight * max(k - 1, 1) * (rows @ query)
     picks = torch.empty(k, dtype=torch.int64, device=rows.device)

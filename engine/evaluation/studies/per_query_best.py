@@ -27,14 +27,14 @@ class Headroom:
 
     @property
     def difference(self) -> float:
-        """The largest gain that a choice of settings by query can have."""
+        """The most that choosing settings by query could gain over one setting for all."""
         return self.oracle - self.mean
 
 
 def compute_headroom(
     points: Iterable[Any], metric: str, k: int = 10, *, resamples: int = RESAMPLES.default, seed: int = 0
 ) -> tuple[Headroom, ...]:
-    """Compare each method's best setting for all queries with its best for each query, in the points' order.
+    """Compare each method's best setting for all queries with the best setting for each query.
 
     points: cells of a sweep, those of other k are ignored. The oracle sees the judgements of the query that it
     chooses for, and of many settings one is best by chance: it bounds what a rule could reach. Intervals resample the

@@ -157,7 +157,7 @@ class DepthComparison:
 
 
 def compare_depths(cells: Sequence[Cell], metric: str, k: int = 10) -> DepthComparison:
-    """Compare the depths that `rerank_depths` measured for one decoder, with their significance.
+    """Compare the depths that `rerank_depths` measured for one decoder with the best one.
 
     cells: of one chain, at different depths, and at most one without reranking. Raises ParamError or DataError.
     """

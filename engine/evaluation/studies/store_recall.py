@@ -36,7 +36,7 @@ def measure_store_recall(
     progress: Progress | None = None,
     stop: Stop | None = None,
 ) -> list[MeasuredRecall]:
-    """Measure the index's recall at n, at the store's own ef and then at rising ones until both recalls suffice.
+    """Measure a store's index at rising search effort (ef) until its recall at n suffices.
 
     points: (B, d) queries. Truth is an exact search, or all vectors read where the engine has none. Raises DataError
     for a store without an index, and ParamError.
@@ -73,13 +73,13 @@ def measure_store_recall(
 
 
 def find_exact_best(store: IndexedStore, points: np.ndarray, n: int) -> tuple[list[set[str]], list[np.ndarray]]:
-    """Return ids and vectors of the n best documents for each point, comparing all documents."""
+    """Find the n best documents of each point among all; return their ids and vectors."""
     if isinstance(store, PgVectorStore):
         search_result = store.search(points, n, exact=True)
         return list(map(set, search_result.ids)), list(search_result.vectors)
     # An engine without an exact search is read block by block; each query keeps its n best so far.
     top_ids: list[np.ndarray] = [np.empty(0, dtype=object)] * len(points)
-    top_scores, top = [np.empty(0)] * len(points), [np.empty((0, store.dimension), np.float32)] * len(points)
+    top_scores, top_vectors = [np.empty(0)] * len(points), [np.empty((0, store.dimension), np.float32)] * len(points)
     for block_ids, block_vectors in store.scan(4096):
         block_scores = block_vectors.astype(np.float64) @ points.T
         for query_index in range(len(points)):
@@ -87,12 +87,12 @@ def find_exact_best(store: IndexedStore, points: np.ndarray, n: int) -> tuple[li
             top_order = np.argsort(-all_scores, kind="stable")[:n]
             top_scores[query_index] = all_scores[top_order]
             top_ids[query_index] = np.concatenate([top_ids[query_index], np.array(block_ids, dtype=object)])[top_order]
-            top[query_index] = np.concatenate([top[query_index], block_vectors])[top_order]
-    return list(map(set, top_ids)), top
+            top_vectors[query_index] = np.concatenate([top_vectors[query_index], block_vectors])[top_order]
+    return list(map(set, top_ids)), top_vectors
 
 
 def _compute_residuals(query: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-    """Compute the residuals v − Uᵀw of elastic nets over the query's best documents, (nets, d)."""
+    """Return (nets, d) residuals v − Uᵀw of elastic nets over the query's best documents."""
     document_vectors = torch.from_numpy(np.ascontiguousarray(vectors))
     query_point = torch.from_numpy(query).unsqueeze(0).to(document_vectors)
     matrix = Matrix(document_vectors, cached=True)
@@ -106,17 +106,17 @@ def _compute_residuals(query: np.ndarray, vectors: np.ndarray) -> np.ndarray:
 
 
 def sample_queries(store: Any, n_queries: int, seed: int = 0) -> np.ndarray:
-    """Sample (n_queries, d) points, each between two random documents, for a store without queries."""
+    """Sample (n_queries, d) points, each midway between two random documents, as stand-in queries."""
     _ids, sampled = store.sample(2 * n_queries, seed)
     pair_sums = sampled[: len(sampled) // 2 * 2].astype(np.float64).reshape(-1, 2, sampled.shape[1]).sum(1)
     # Opposite documents have no direction between them: their point stays 0.
     lengths = np.linalg.norm(pair_sums, axis=1, keepdims=True)
-    between: np.ndarray = pair_sums / np.where(lengths > 0, lengths, 1)
-    return between
+    midpoints: np.ndarray = pair_sums / np.where(lengths > 0, lengths, 1)
+    return midpoints
 
 
 def embed_for_store(store: Any, queries: Any, **report: Any) -> np.ndarray:
-    """Embed queries by the encoder that the store names, (B, d). Raises DataError if it names none."""
+    """Embed queries by the store's encoder to (B, d). Raises DataError if the store names none."""
     from engine.data.encoders import embed
 
     if store.encoder is None:

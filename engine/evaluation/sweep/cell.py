@@ -44,7 +44,7 @@ class Cell:
 
     @property
     def latency(self) -> float | None:
-        """Median milliseconds of single calls; None of a sweep of one query, and of another system's run."""
+        """Median milliseconds of single calls; None if not timed: one query only, or another system's run."""
         return self.milliseconds if TIMING_ENTRY in self.provenance else None
 
 
@@ -61,7 +61,7 @@ def decoder_from_json(json_values: Mapping[str, Any]) -> Decoder:
 
 
 def compute_cell_key(decoder: Decoder, k: int, split: str, metrics: Sequence[str], digests: Mapping[str, str]) -> str:
-    """Digest what identifies a cell: decoder, k, split, metrics, the digests of its data, Frontier's version."""
+    """Compute a cell's key from all that it depends on: decoder, k, split, metrics, data, version."""
     key_parts = [decoder_to_json(decoder), k, split, sorted(metrics), sorted(digests.items()), read_versions()[PACKAGE]]
     return digest_of([json.dumps(key_parts, sort_keys=True)])
 
@@ -101,7 +101,7 @@ def compute_means(metric_values: Mapping[str, np.ndarray]) -> dict[str, float]:
 
 
 def compute_result_digest(cell_key: str, metric_values: Mapping[str, np.ndarray]) -> str:
-    """Digest the rounded values, so that equal results have equal digests."""
+    """Compute a digest of the rounded values, so that equal results have equal digests."""
     digest_parts: list[Any] = [cell_key]
     for metric in sorted(metric_values):
         # Adding 0.0 turns −0.0 into 0.0, and one NaN stands for all, so that equal values have equal bytes.
@@ -112,7 +112,7 @@ def compute_result_digest(cell_key: str, metric_values: Mapping[str, np.ndarray]
 
 @cache
 def read_versions() -> Mapping[str, str]:
-    """Look up the versions of Python, Frontier, torch and NumPy."""
+    """Return the versions of Python, Frontier, torch and NumPy."""
     version_numbers = {"python": platform.python_version()}
     for package in (PACKAGE, "torch", "numpy"):
         try:

@@ -51,7 +51,7 @@ class Task:
     answers: Aspects | None = None
 
     def collect_dependencies(self, decoder: Decoder) -> dict[str, str]:
-        """Collect the digests of all that a cell depends on; the queries' texts where a scorer reads them."""
+        """Return the digests of everything that a decoder's cell depends on, by name."""
         digests = dict(self.data_digests)
         for scorer in filter(None, (decoder.retrieve, decoder.rerank)):
             if scorer.words:
@@ -60,17 +60,17 @@ class Task:
         return digests
 
     def cells(self, packed_unit: Mapping[str, Any]) -> list[Cell]:
-        """Compute the cells of a unit that `pack_unit` made plain; no cancellation."""
+        """Compute the cells of a packed unit on a cluster's worker, where nothing can be cancelled."""
         return compute_unit(self, unpack_unit(packed_unit), lambda: False)
 
     def measure_ranking(self, ranking: Ranking, k: int) -> tuple[dict[str, np.ndarray], int]:
-        """Measure a ranking at k; return each metric's values by query and the number of unjudged queries."""
+        """Return a ranking's values by metric and query at k, and the number of unjudged queries."""
         measures = measure(ranking, self.space, self.vectors, self.qrels, k, self.metrics, self.aspects, self.answers)
         return dict(measures.values), measures.left_out
 
 
 def describe_provenance(space: Space | Elsewhere) -> dict[str, str]:
-    """Return a measurement's provenance besides digests: names of corpus and encoder, and today's date."""
+    """Return the corpus's name, the encoder's name and today's date, to be stored with a measurement."""
     encoder, encoder_name = space.encoder, "own vectors"
     if encoder is not None:
         model_path = Path(encoder.name)
@@ -92,7 +92,7 @@ def describe_judgements(qrels: Qrels | None) -> dict[str, str]:
 
 
 def embed_for_space(space: Space | Elsewhere, queries: Queries | Embeddings) -> Embeddings:
-    """Embed queries as the space searches for them; the vectors are on the CPU."""
+    """Embed queries as the space does for a search; the vectors are on the CPU."""
     embedded_batch = query_batch(space, queries)
     query_vectors = embedded_batch.vectors.cpu()
     if query_vectors.untyped_storage().nbytes() > query_vectors.nbytes:
@@ -108,7 +108,7 @@ def collect_digests(
     aspects: Aspects | None = None,
     answers: Aspects | None = None,
 ) -> dict[str, str]:
-    """Digest, by name, the data that is measured and its judgements."""
+    """Return the digests of queries, corpus and judgements, by name."""
     digests = {"queries": queries.digest}
     if isinstance(space, Elsewhere):
         digests["store"] = space.digest
@@ -125,31 +125,31 @@ def collect_digests(
 
 @dataclass(frozen=True)
 class Unit:
-    """Decoders of one family at ks that one decoding answers."""
+    """Decoders that share work, and the sizes k that one decoding of each answers."""
 
     decoders: tuple[Decoder, ...]
     ks: tuple[int, ...]
 
 
 def group_nested_sizes(selector: type[Selector], set_sizes: Sequence[int]) -> list[tuple[int, ...]]:
-    """Group the set sizes that one decoding answers."""
+    """Group the sizes k that one decoding at the largest of them answers."""
     # A nested selector's set at a smaller k starts its larger one, except at k = 1, where some take the best score.
     nested_sizes = tuple(k for k in set_sizes if selector.nested and k > 1)
     return [nested_sizes] * bool(nested_sizes) + [(k,) for k in set_sizes if k not in nested_sizes]
 
 
 def pack_unit(unit: Unit) -> dict[str, Any]:
-    """Return a unit as plain values, for another process; `unpack_unit` reads it."""
+    """Convert a unit to plain values, to be sent to another process; `unpack_unit` reverses it."""
     return {"decoders": list(map(decoder_to_json, unit.decoders)), "ks": list(unit.ks)}
 
 
 def unpack_unit(unit_values: Mapping[str, Any]) -> Unit:
-    """Rebuild the unit that `pack_unit` made plain values of."""
+    """Rebuild a unit from the plain values of `pack_unit`."""
     return Unit(tuple(map(decoder_from_json, unit_values["decoders"])), tuple(unit_values["ks"]))
 
 
 def compute_unit(task: Task, unit: Unit, is_stopped: Callable[[], bool]) -> list[Cell]:
-    """Compute a unit's cells; raises Cancelled when stopped, between blocks of queries or inside a slow stage."""
+    """Compute a unit's cells. Raises Cancelled when stopped, between blocks or inside a slow stage."""
     with report_to(current_reporter()[0], cast(Stop, SimpleNamespace(is_set=is_stopped))):
         rankings, decode_seconds = _decode_in_blocks(task, unit, is_stopped)
         budget = max(MIN_TIMING_SECONDS, TIMING_FRACTION * decode_seconds / (len(unit.decoders) * len(unit.ks)))
@@ -178,7 +178,7 @@ def compute_unit(task: Task, unit: Unit, is_stopped: Callable[[], bool]) -> list
 
 
 def prepare_decoder(decoder: Decoder, space: Space | Elsewhere) -> None:
-    """Compile and index in advance what a process's first call would, so that it is not timed."""
+    """Compile and index in advance, so that a first call's preparation is not timed."""
     type(decoder.select).warm()
     for scorer in filter(None, (decoder.retrieve, decoder.rerank)):
         if isinstance(space, Space):
@@ -193,7 +193,7 @@ def measure_latency(
     max_seconds: float,
     is_stopped: Callable[[], bool] = lambda: False,
 ) -> tuple[float, int]:
-    """Time single calls on queries spread over the list; return the median milliseconds and the number of calls.
+    """Time single calls on spread-out queries; return median milliseconds and the number of calls.
 
     max_seconds: no further call begins after them. Raises Cancelled when stopped.
     """
@@ -212,7 +212,7 @@ def measure_latency(
 
 
 def _decode_in_blocks(task: Task, unit: Unit, is_stopped: Callable[[], bool]) -> tuple[list[Ranking], float]:
-    """Return each decoder's ranking at the largest k, on the CPU, and the seconds of all."""
+    """Return each decoder's ranking at the largest k, on the CPU, and the seconds for all of them."""
     n_queries, max_k = len(task.vectors), max(unit.ks)
     decoded_blocks: list[list[Ranking]] = []
     prepare_decoder(unit.decoders[0], task.space)

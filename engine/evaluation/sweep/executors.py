@@ -38,13 +38,13 @@ SCHEDULER_PING_SECONDS = 1
 
 
 def run_serial(task: Task, units: Sequence[Unit], stop: Stop | None) -> Generator[Cell]:
-    """Compute one unit after the other in this process."""
+    """Compute the units one by one in this process, and yield their cells."""
     for unit in units:
         yield from compute_unit(task, unit, stop.is_set if stop else lambda: False)
 
 
 def run_on_processes(task: Task, units: Sequence[Unit], n_workers: int, stop: Stop | None) -> Generator[Cell]:
-    """Compute the units in `n_workers` processes of one thread each.
+    """Compute the units in single-threaded processes, and retry those whose worker died.
 
     When a worker dies, every unit in flight is lost. Lost units are retried one at a time at the end; if nothing has
     finished yet, as where there is memory for one worker only, everything is retried with one worker. Raises
@@ -68,7 +68,7 @@ def run_on_processes(task: Task, units: Sequence[Unit], n_workers: int, stop: St
 def _run_pool(
     task: Task, waiting_units: deque[Unit], n_workers: int, stop: Stop | None
 ) -> Generator[Cell, None, tuple[int, list[Unit]]]:
-    """Yield the units' cells until none is waiting, or a worker dies and the pool with it.
+    """Yield cells from one pool of processes until no unit is left or a worker dies.
 
     Returns the number of finished units, and the lost units.
     """
@@ -109,7 +109,7 @@ def _run_pool(
 
 @contextmanager
 def _defer_interrupts() -> Iterator[None]:
-    """Defer Ctrl-C to the end of the block: a half-started worker would block its handling."""
+    """Delay Ctrl-C to the end of the block: starting a worker must not be cut in two."""
     handler = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(handler):
         yield
@@ -129,7 +129,7 @@ _WORKER_HALT: Any = None
 
 
 def _init_worker(task: Task, halt_flag: Any, parent_pid: int) -> None:
-    """Initialize a worker: it keeps the data, computes with one thread, and ends with its parent."""
+    """Prepare a worker process: store the data, use one thread, and exit when the parent does."""
     global _WORKER_TASK, _WORKER_HALT
     import torch
 
@@ -142,17 +142,19 @@ def _init_worker(task: Task, halt_flag: Any, parent_pid: int) -> None:
 
 
 def _exit_with_parent(parent_pid: int) -> None:
+    """Watch the parent process, and end this one once the parent has died."""
     while os.getppid() == parent_pid:
         time.sleep(STOP_POLL_SECONDS)
     os._exit(1)
 
 
 def _compute_in_worker(packed_unit: Mapping[str, Any]) -> list[Cell]:
+    """Compute a packed unit in a worker process, on the task that `_init_worker` stored."""
     return compute_unit(_WORKER_TASK, unpack_unit(packed_unit), lambda: bool(_WORKER_HALT.value))
 
 
 def run_on_cluster(task: Task, units: Sequence[Unit], address: str, stop: Stop | None) -> Generator[Cell]:
-    """Compute the units on the workers of a Dask scheduler, which retries a unit whose worker was lost.
+    """Compute the units on a Dask cluster, and send them again if the cluster lost the data.
 
     A space travels with its vectors, a corpus elsewhere as its name, which every worker opens by its own stores.toml.
     Where the data were lost with a worker, the remaining units are sent again. A worker finishes its present unit when
@@ -191,10 +193,10 @@ def run_on_cluster(task: Task, units: Sequence[Unit], address: str, stop: Stop |
 def _run_scattered(
     client: Any, address: str, task: Task, units: Sequence[Unit], stop: Stop | None
 ) -> Generator[Cell, None, list[Unit]]:
-    """Yield the units' cells, computed on the workers of a Dask client.
+    """Yield cells computed on a Dask client's workers; return the units that the cluster lost.
 
-    Returns the remaining units where the cluster lost the data: Dask keeps scattered data on few workers (its
-    memory manager drops copies), cannot rebuild them when those die, and then cancels all that needs them.
+    Dask keeps scattered data on few workers (its memory manager drops copies), cannot rebuild them when those die, and
+    then cancels all that needs them.
     """
     from dask.distributed import KilledWorker
 
@@ -236,9 +238,10 @@ def _run_scattered(
 
 
 def _check_scheduler(address: str, timeout_s: float) -> None:
-    """Raise OSError or ValueError where no Dask answers; a failing Client would delay the end of its process."""
+    """Raise OSError or ValueError if no Dask scheduler answers at the address in time."""
     from distributed.comm.core import connect
 
+    # A bare connection is tried: a Client that fails would delay the end of its process.
     async def greet() -> None:
         await (await connect(address, timeout=timeout_s)).close()
 

@@ -55,6 +55,7 @@ class Store:
     """
 
     def __init__(self, path: str | Path) -> None:
+        """Open a store file, and create its tables if it has none. Raises DataError for another database."""
         self.path = Path(path)
         if not self.path.parent.is_dir():
             raise DataError(f"store must lie in a folder that exists; there is no {str(self.path.parent)!r}")
@@ -69,7 +70,7 @@ class Store:
         return cls(store) if isinstance(store, str | Path) else store
 
     def put_cell(self, cell: Cell) -> bool:
-        """Store a cell; return False if it was stored already."""
+        """Store a cell with a seal; return False if its key was stored already."""
         ids_json = json.dumps(cell.queries)
         metrics = sorted(cell.values)
         value_table = np.stack([np.asarray(cell.values[metric], dtype="<f8") for metric in metrics])
@@ -95,7 +96,7 @@ class Store:
             return set(map(itemgetter(0), key_rows))
 
     def read_cells(self, keys: Collection[str] | None = None) -> Iterator[Cell]:
-        """Yield the cells in the order in which they were stored; only those with these keys, if given.
+        """Yield stored cells in the order of storing; only those with these keys, if given.
 
         Cells that are written meanwhile are not included. Raises DataError for a cell whose values have changed since
         it was written.
@@ -119,7 +120,7 @@ class Store:
                 raise DataError(f"{self.path}: {counted(n_lost, 'row')} missing; delete the file, sweep again")
 
     def put_curve(self, curve: Curve) -> None:
-        """Store an exact frontier's curve."""
+        """Store an exact frontier's curve with a seal, unless its key is stored already."""
         # All numbers in one compressed array, in an order that `_curve_from_row` undoes.
         metrics = sorted(curve.means)
         plain_fields = dict(zip(CURVE_FIELDS, attrgetter(*CURVE_FIELDS)(curve), strict=True))
@@ -134,7 +135,7 @@ class Store:
                 _write_seal(db, curve.key, curve_row)
 
     def read_curves(self, keys: Collection[str] | None = None) -> Iterator[Curve]:
-        """Yield the curves, or those with these keys, as stored in order. Raises DataError as `read_cells`."""
+        """Yield stored curves, only those with these keys if given. Raises DataError for a damaged one."""
         key_filter, sql_keys = ("", ()) if keys is None else (KEY_FILTER, (json.dumps(list(keys)),))
         with self._open() as db:
             rows = db.execute(f"SELECT key, facts, arrays FROM curves {key_filter} ORDER BY rowid", sql_keys).fetchall()
@@ -148,7 +149,7 @@ class Store:
                 raise DataError(f"{self.path}: a curve is damaged; delete the file, sweep again") from None
 
     def put_study(self, study_facts: Mapping[str, Any]) -> None:
-        """Store a study, plain values with its question under "asked"; it replaces an earlier one of that question."""
+        """Store a study, which has its question under "asked"; an earlier one of that question is replaced."""
         study_row = digest_of([json.dumps(study_facts["asked"], sort_keys=True)]), json.dumps(study_facts)
         with self._open() as db, db:
             db.execute("BEGIN IMMEDIATE")
@@ -170,7 +171,7 @@ class Store:
         return studies
 
     def _has_tables(self, db: sqlite3.Connection) -> bool:
-        """Return True if the store's tables exist; raise DataError if the file has only other tables."""
+        """Return True if the store's tables exist. Raises DataError if the file has only other tables."""
         table_names = set(map(itemgetter(0), db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")))
         if table_names and not table_names >= STORE_TABLES.keys():
             raise DataError(f"{self.path} is a database, but not one of Frontier's; choose another file")
@@ -178,7 +179,7 @@ class Store:
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
-        """Open a connection for this thread; SQLite's errors become DataError."""
+        """Open a connection for the block; errors of SQLite become DataErrors."""
         try:
             with closing(connect_database(self.path)) as db:
                 # Bytes that are not text are damage; the seals reveal it.
@@ -193,7 +194,7 @@ class Store:
 
 
 def _decompress_numbers(packed_numbers: bytes) -> bytes:
-    """Decompress a curve's numbers; ValueError beyond the largest credible ratio of compression."""
+    """Decompress a curve's numbers. Raises ValueError for more than a compressed curve can hold."""
     unpacker = zlib.decompressobj()
     numbers = unpacker.decompress(packed_numbers, max(1 << 20, MAX_GROWTH_RATIO * len(packed_numbers)))
     if not unpacker.eof:
@@ -202,11 +203,12 @@ def _decompress_numbers(packed_numbers: bytes) -> bytes:
 
 
 def _digest_row(values: Any) -> str:
+    """Compute the digest of a table row's values."""
     return digest_of([json.dumps(values, sort_keys=True, default=bytes.hex)])
 
 
 def _write_seal(db: sqlite3.Connection, row_key: str, values: Sequence[Any]) -> None:
-    """Store the seal of a row that is written in this transaction."""
+    """Store a row's digest beside it, so that later changes are noticed."""
     db.execute("INSERT OR REPLACE INTO seals VALUES (?, ?)", (row_key, _digest_row(values)))
 
 
@@ -216,13 +218,13 @@ def _read_seals(db: sqlite3.Connection) -> dict[str, str]:
 
 
 def _check_seal(row_seals: Mapping[str, str], row_key: str, values: Sequence[Any]) -> None:
-    """Raise ValueError or KeyError for a row that has changed since it was written."""
+    """Raise ValueError or KeyError if a row differs from what was sealed."""
     if row_seals[row_key] != _digest_row(values):
         raise ValueError
 
 
 def cached_file(section: str, name: str) -> Path:
-    """Return the path of a store in the cache; a temporary copy where the cache is not writable."""
+    """Return the path of a store in the cache; where that is read-only, of a temporary copy."""
     cache_path, store_path = cache.entry_path(section, name), cache.open_section(section) / name
     if cache_path != store_path and not store_path.exists():
         # What cannot be read there is left out of the copy and computed again.
@@ -236,7 +238,7 @@ def cached_file(section: str, name: str) -> Path:
 
 
 def _cell_from_row(cell_row: Mapping[str, Any], query_lists: Mapping[str, str]) -> Cell:
-    """Parse a row as a Cell; ValueError, KeyError or TypeError where it is damaged."""
+    """Build a Cell from a table row. Raises ValueError, KeyError or TypeError if it is damaged."""
     metrics, queries = json.loads(cell_row["metrics"]), tuple(json.loads(query_lists[cell_row["queries"]]))
     value_table = np.frombuffer(cell_row["values"], dtype="<f8").reshape(len(metrics), len(queries))
     columns = dict(zip(metrics, value_table, strict=True))
@@ -249,7 +251,7 @@ def _cell_from_row(cell_row: Mapping[str, Any], query_lists: Mapping[str, str]) 
 
 
 def _curve_from_row(curve_key: str, curve_facts: dict[str, Any], packed_numbers: np.ndarray) -> Curve:
-    """Parse a row as a Curve; ValueError, KeyError or TypeError where it is damaged."""
+    """Build a Curve from a table row. Raises ValueError, KeyError or TypeError if it is damaged."""
     metrics = curve_facts.pop("metrics")
     n_intervals, remainder = divmod(len(packed_numbers) + 1 - 2 * N_BANDS * len(metrics), 1 + len(metrics))
     if remainder or n_intervals < 1:

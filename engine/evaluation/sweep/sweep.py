@@ -40,7 +40,7 @@ class _SweepRequest:
     store: Store | None
 
     def compute_keys(self) -> dict[tuple[Decoder, int], str]:
-        """Compute the key of every cell, by (decoder, k)."""
+        """Return (decoder, k) → key of the cell, by which the store knows it."""
         task, cell_keys = self.task, {}
         for decoder in self.decoders:
             digests = task.collect_dependencies(decoder)
@@ -198,7 +198,7 @@ def stored_cells(
     aspects: Aspects | None = None,
     store: Store | str | Path,
 ) -> tuple[list[Cell], int]:
-    """Return a sweep's stored cells and the number of missing ones; nothing is computed. Raises as `sweep`."""
+    """Return a sweep's stored cells and the number of missing ones, not computing any. Raises as `sweep`."""
     request = _check_request(decoders, space, queries, qrels, k, metrics, split, aspects, store)
     cell_keys = set(request.compute_keys().values())
     stored = list(request.store.read_cells(cell_keys)) if request.store else []
@@ -209,8 +209,8 @@ def _check_request(
     decoders: Any, space: Any, queries: Any, qrels: Any, k: Any, metrics: Any, split: Any, aspects: Any, store: Any,
     answers: Any = None,
 ) -> _SweepRequest:  # fmt: skip
-    """Check the arguments of `sweep` and embed its queries."""
-    unique = tuple(dict.fromkeys(check_list(decoders, "decoders", "a list of engine.Decoder", Decoder)))
+    """Check the arguments of `sweep`, embed its queries, and digest its data."""
+    distinct_decoders = tuple(dict.fromkeys(check_list(decoders, "decoders", "a list of engine.Decoder", Decoder)))
     set_sizes = [cast(int, k)] if isinstance(k, Number) else check_list(k, "k", "a whole number or a list of them")
     ks = tuple(sorted(set(map(SET_SIZE.check, set_sizes))))
     metric_list = [metrics] if isinstance(metrics, str) else check_list(metrics, "metrics", "a list of names", str)
@@ -240,11 +240,11 @@ def _check_request(
     empty_rows = torch.full((len(queries), ks[0]), -1)
     task.measure_ranking(Ranking(empty_rows, empty_rows.double(), ()), ks[0])
     task = replace(task, data_digests=collect_digests(space, query_vectors, qrels, aspects, answers))
-    return _SweepRequest(task, unique, ks, Store.open_store(store))
+    return _SweepRequest(task, distinct_decoders, ks, Store.open_store(store))
 
 
 def _check_types(*arguments: tuple[str, Any, bool, str]) -> None:
-    """Raise DataError for the first wrong argument; each is (name, value, is_right, what it must be)."""
+    """Raise a DataError for the first wrong argument of (name, value, is_right, expected)."""
     for argument, value, is_right, expected in arguments:
         if not is_right:
             raise DataError(f"{argument} must be {expected}; got {type(value).__name__}")
@@ -266,7 +266,7 @@ def check_list(values: Any, argument: str, expected: str, item_type: type = obje
 def _iterate_cells(
     request: _SweepRequest, workers: int | None, cluster: str | None, progress: Progress, stop: Stop | None
 ) -> Iterator[Cell]:
-    """Yield the cells of a request: stored ones first, then the others as they are finished."""
+    """Yield stored cells first, then the missing ones as they are computed and stored."""
     task, store, cell_keys = request.task, request.store, request.compute_keys()
     stored_keys = store.find_stored_keys(cell_keys.values()) if store else set()
     n_cells, n_done = len(cell_keys), 0
@@ -294,7 +294,7 @@ def _iterate_cells(
 
 
 def _iterate_units(decoders: Sequence[Decoder], ks: Sequence[int], missing: set[tuple[Decoder, int]]) -> Iterator[Unit]:
-    """Yield the missing cells as units that share work, in the order of the decoders."""
+    """Group the missing cells into units, whose decoders or k share work; in the decoders' order."""
     pending = []
     for decoder in decoders:
         if missing_ks := tuple(k for k in ks if (decoder, k) in missing):
@@ -304,6 +304,7 @@ def _iterate_units(decoders: Sequence[Decoder], ks: Sequence[int], missing: set[
         selector_type = type(members[0].select)
         # A bound classmethod has the function of the class that defines it.
         grid_method: Any = selector_type.select_grid
+        # Only selectors with a select_grid of their own decode several settings at once.
         group_size = DECODER_GROUP_SIZE if grid_method.__func__ is not vars(Selector)["select_grid"].__func__ else 1
         for group_start in range(0, len(members), group_size):
             for k_group in group_nested_sizes(selector_type, missing_ks):

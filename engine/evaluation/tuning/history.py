@@ -33,12 +33,12 @@ class PastStudy:
 
     @property
     def row(self) -> tuple[str, ...]:
-        """The texts below HISTORY_HEADER."""
+        """The study's texts in the order of HISTORY_HEADER."""
         return self.finished, self.tuned, self.objective, self.chosen, self.kept, self.won, self.status
 
 
 def record_study(store: Store, result: Tuned, tuned: str, asked: Mapping[str, Any]) -> PastStudy:
-    """Store a result; a later result of the same question replaces it.
+    """Store a tuning's result in the history; an earlier one of the same question is replaced.
 
     tuned: what was tuned, in words; asked: plain values that identify the question
     """

@@ -80,7 +80,7 @@ class Objective(Declared):
         return self.aim == "diverse"
 
     def kept(self, means: Mapping[str, Any], baseline: Mapping[str, float], margin: Any = 0.0) -> Any:
-        """Return True where a setting, or each of many, satisfies the constraint; always without one.
+        """Return True where a setting, or each of many, satisfies the constraint, or there is none.
 
         margin: of `compute_margin`, where the constraint must hold with confidence
         """
@@ -90,13 +90,15 @@ class Objective(Declared):
         return goal_values - margin >= self.share * baseline[RELEVANT] - TIE_TOLERANCE
 
     def compute_slack(self, metric_values: Mapping[str, np.ndarray], baseline: np.ndarray) -> np.ndarray:
-        """Compute each query's excess over the required share; baseline: its Recall, in the values' shape."""
+        """Return each query's Recall less the required share of the baseline's, in the values' shape."""
         return metric_values[self.metrics[0]] - (self.share if self.constrained else 0.0) * baseline
 
     def compute_margin(self, mean_slack: Any, mean_square: Any, n_queries: int) -> Any:
-        """Return the distance of a mean slack, or of each of many, to the lower end of Student's one-sided interval.
+        """Return how far the true mean slack may lie below the measured one, with confidence.
 
-        mean_slack, mean_square: over `n_queries` queries; 0 without a constraint
+        Slack is a query's Recall less the required share of the baseline's. The margin is that of Student's one-sided
+        interval, for one setting or an array of them. mean_slack, mean_square: over `n_queries` queries; 0 without a
+        constraint
         """
         if not self.constrained:
             return np.zeros(np.shape(mean_slack))
@@ -108,7 +110,7 @@ class Objective(Declared):
         return float(stdtrit(n_queries - 1, CONSTRAINT_CONFIDENCE)) * std_error
 
     def describe_outcome(self, means: Mapping[str, float], baseline: Mapping[str, float], rival: str) -> str:
-        """Describe what a setting reaches, the constraint first. rival: the baseline's name."""
+        """Describe what a setting reaches beside the baseline, whose name is `rival`; constraint first."""
         if self.aim == "maximise":
             value_text = f"{METRICS[self.metric].title} is {decimal(means[self.metric])}"
             return f"{value_text}; {rival}'s is {decimal(baseline[self.metric])}."
@@ -126,7 +128,7 @@ class Objective(Declared):
     def guide(
         self, means: Mapping[str, float], baseline: Mapping[str, float], margin: float = 0.0
     ) -> tuple[float, ...]:
-        """Return the numbers that a search maximises for one setting, two where the aim is a point of a frontier.
+        """Return the numbers that a search should maximise: two if the aim is a point of a frontier.
 
         Where the constraint is violated, the violation as a number below 0; margin: as in `kept`.
         """
@@ -148,7 +150,7 @@ class Objective(Declared):
         rival: str,
         margin: Any = 0.0,
     ) -> "TunedChoice":
-        """Choose the best of m settings.
+        """Choose the best of m settings by their means, and return it with the reason.
 
         means: metric → (m,) over the queries that all of them and the baseline share; baseline: its means over those;
         order: (m,) keys that break ties, the smallest first; k, rival: the metrics' k and the baseline's name, for the
@@ -168,12 +170,12 @@ class TunedChoice:
 
 
 def format_change(new_value: float, baseline: float) -> str:
-    """Format a change as a share of the baseline, "+20%"; as a difference where that is 0."""
+    """Format a change as a percentage of the baseline, "+20%"; as a difference if that is 0."""
     return f"{signed(100 * (new_value / baseline - 1), 0)}%" if baseline else signed(new_value)
 
 
 def _pick_best(sort_keys: Sequence[np.ndarray], order: Sequence[Any], is_candidate: np.ndarray) -> int:
-    """Return the position with the largest first key; ties go to the next key, and last to the smallest order."""
+    """Return the candidate with the largest first key; ties go to the next key, then the smallest order."""
     remaining = np.flatnonzero(is_candidate)
     # Values within the tolerance tie, so the next key decides among them.
     for sort_key in sort_keys:
@@ -182,6 +184,7 @@ def _pick_best(sort_keys: Sequence[np.ndarray], order: Sequence[Any], is_candida
 
 
 def _choose_maximum(goal: Objective, means: Any, baseline: Any, order: Any, k: int, rival: str, *_: Any) -> TunedChoice:
+    """Choose the largest mean of the metric; of equal ones the first in `order`."""
     goal_values = means[goal.metric]
     best = _pick_best([goal_values], order, np.ones(len(goal_values), dtype=bool))
     n_equal = int((goal_values >= goal_values[best] - TIE_TOLERANCE).sum())
@@ -191,6 +194,7 @@ def _choose_maximum(goal: Objective, means: Any, baseline: Any, order: Any, k: i
 
 
 def _choose_diverse(goal: Objective, means: Any, base: Any, order: Any, k: int, rival: str, gap: Any) -> TunedChoice:
+    """Choose the largest ILAD among settings that keep enough Recall, else the most Recall."""
     recall, ilad = means[RELEVANT], means[DIVERSE]
     # The mean less its gap is what a setting keeps with confidence.
     is_kept, sure_recall = goal.kept(means, base, gap), recall - gap
@@ -212,7 +216,7 @@ def _choose_diverse(goal: Objective, means: Any, base: Any, order: Any, k: int, 
 
 
 def compute_chord_distances(x_values: np.ndarray, y_values: np.ndarray) -> np.ndarray:
-    """Return each of m points' distance beyond the chord of their frontier, (m,), with axes scaled to [0, 1].
+    """Return (m,) distances beyond the chord between a frontier's ends, axes scaled to [0, 1].
 
     The ends are the non-dominated points with most x and with most y; the chord goes from (0, 1) to (1, 0). Dominated
     points get −∞; below the chord it is negative; 0 for all of a frontier that is one point.
@@ -229,7 +233,7 @@ def compute_chord_distances(x_values: np.ndarray, y_values: np.ndarray) -> np.nd
 
 
 def find_knee(frontier: Frontier) -> FrontierPoint | None:
-    """Return the point where a frontier bends most; None where it is nearly straight, or two points."""
+    """Return the point where a frontier bends most; None if it hardly bends, or has two points."""
     points = frontier.points
     x_values = np.array([frontier.direction * point.x for point in points])
     distances = compute_chord_distances(x_values, np.array([point.y for point in points]))
@@ -238,6 +242,7 @@ def find_knee(frontier: Frontier) -> FrontierPoint | None:
 
 
 def _choose_knee(goal: Objective, means: Any, baseline: Any, order: Any, k: int, *_: Any) -> TunedChoice:
+    """Choose the setting furthest beyond the line between the frontier's ends."""
     distances = compute_chord_distances(means[DIVERSE], means[RELEVANT])
     best = _pick_best([distances], order, np.isfinite(distances))
     n_front = int(np.isfinite(distances).sum())
@@ -246,11 +251,11 @@ def _choose_knee(goal: Objective, means: Any, baseline: Any, order: Any, k: int,
     chord_text = f"the line between its ends, with both axes scaled to 0–1 ({position})."
     if distances[best] > MIN_KNEE_DISTANCE:
         bend = decimal(distances[best])
-        said = f"Of the {n_front} settings on the frontier it lies furthest, {bend}, beyond {chord_text}"
-        return TunedChoice(best, True, said)
+        text = f"Of the {n_front} settings on the frontier it lies furthest, {bend}, beyond {chord_text}"
+        return TunedChoice(best, True, text)
     if n_front >= 3 and distances[best] > TIE_TOLERANCE:
-        said = f"The frontier is almost straight: this setting lies only {decimal(distances[best])} beyond {chord_text}"
-        return TunedChoice(best, False, said)
+        text = f"The frontier is almost straight: this setting lies only {decimal(distances[best])} beyond {chord_text}"
+        return TunedChoice(best, False, text)
     shape = {1: "is one point", 2: "is two points"}.get(n_front, "does not bend outwards")
     reason = f"The frontier {shape}, so it has no knee; this end of it is closest to the default ({position})."
     return TunedChoice(best, False, reason)

@@ -32,7 +32,7 @@ class Settings:
 
     @classmethod
     def build(cls, spec: Spec, points: int, free: str | Sequence[str] | None, fixed: Mapping[str, Any]) -> "Settings":
-        """Build the grid over the `free` parameters; the others are as in `fixed`, or as sweeps have them.
+        """Build the grid over the `free` parameters, other ones fixed as given or as sweeps fix them.
 
         free: names, by default of the parameters that sweeps vary. Raises ParamError.
         """
@@ -66,7 +66,7 @@ class Settings:
 
     @classmethod
     def build_grid(cls, spec: Spec, points: int) -> "Settings":
-        """Build the full grid; its only setting where a stage has no parameter to vary. Raises ParamError."""
+        """Build the grid over all parameters that sweeps vary; one setting without any. Raises ParamError."""
         decoders = grid(spec.name, points)
         return cls(spec, {}, values_of(decoders[0].select)) if len(decoders) == 1 else cls.build(spec, points, None, {})
 
@@ -80,14 +80,14 @@ class Settings:
         return len(list(self)) if self.is_exhaustive else n_trials
 
     def __iter__(self) -> Iterator[Stage]:
-        """Iterate over every setting of the grid, once."""
+        """Iterate over the distinct stages of the grid."""
         stages: dict[Stage, None] = {}
         for values in product(*self.free.values()):
             stages[self.make_stage(dict(zip(self.free, values, strict=True)).__getitem__)] = None
         return iter(stages)
 
     def make_stage(self, get_value: Callable[[Param], Any]) -> Stage:
-        """Make the stage with these values of the free parameters; an inactive one stays at its default."""
+        """Make a stage from values of the free parameters; inactive ones stay at their default."""
         param_values = dict(self.fixed_values)
         for param in self.free:
             is_active = param.requires is None or param_values.get(param.requires[0]) == param.requires[1]
@@ -105,7 +105,7 @@ def search(
     progress: Callable[[int, int], None],
     stop: Stop | None = None,
 ) -> None:
-    """Let Optuna's TPE suggest `n_trials` settings, the default first, and measure them.
+    """Measure `n_trials` settings that Optuna's TPE suggests, the default first.
 
     measure_goals: settings → `n_goals` numbers each to maximise, None where a setting is no candidate. Numbers come
     from the comfortable range, without the 0 of a logarithmic scale. Same seed, same settings. Raises FrontierError
@@ -145,7 +145,7 @@ def search(
 
 
 def _suggest_value(settings: Settings, trial: Any, param: Param) -> Any:
-    """Suggest a parameter's value: of its comfortable range, or of its grid where it is not just a number."""
+    """Suggest a value for a parameter: a number of its usual range, else a value of its grid."""
     match param:
         case Real():
             value = trial.suggest_float(param.name, *param.comfortable_range, log=param.scale == "log")
@@ -156,7 +156,7 @@ def _suggest_value(settings: Settings, trial: Any, param: Param) -> Any:
 
 
 def _can_start_at_default(param: Param, grid_values: Sequence[Any]) -> bool:
-    """Return True if a search over the parameter can start at its default."""
+    """Return True if the search can include the parameter's default."""
     if isinstance(param, Choice | Flag | Text) or (isinstance(param, Whole) and param.unset):
         return param.default in grid_values
     minimum, maximum = param.comfortable_range
@@ -164,9 +164,10 @@ def _can_start_at_default(param: Param, grid_values: Sequence[Any]) -> bool:
 
 
 def measure_distance_from_default(stage: Stage) -> float:
-    """Measure a setting's distance from the default, in comfortable ranges, which breaks ties.
+    """Measure how far a setting is from the default; the smaller distance wins ties.
 
-    Summed over the parameters: numbers by their difference on their scale, anything else 1 where it differs.
+    Summed over the parameters: numbers by their difference as a share of their usual range, anything else 1 where it
+    differs.
     """
     param_values = values_of(stage)
     forms = [(form_of(param, param_values)[1], param_values[param.name]) for param in stage.spec.params]
@@ -174,6 +175,7 @@ def measure_distance_from_default(stage: Stage) -> float:
 
 
 def _measure_param_distance(param: Param, value: Any) -> float:
+    """Return how far a value is from the default, as a share of the parameter's usual range."""
     if value == param.default:
         return 0.0
     if not isinstance(param, Real | Whole) or None in (value, param.default):

@@ -253,7 +253,7 @@ def choose(
 
 
 def _check_names(argument: str, names: Sequence[str] | None, kind: Literal["selector", "scorer"]) -> list[str]:
-    """Return the names without repetitions, none for None. Raises ParamError."""
+    """Return the names without repetitions, an empty list for None. Raises ParamError for unknown ones."""
     available = list(methods(kind))
     if unknown := list(filterfalse(available.__contains__, names or ())):
         raise ParamError(f"{argument} must be among {', '.join(available)}; got {unknown[0]!r}")
@@ -261,14 +261,14 @@ def _check_names(argument: str, names: Sequence[str] | None, kind: Literal["sele
 
 
 def make_baseline() -> Decoder:
-    """Make the decoder that all are compared with: the first selector behind the first scorer."""
+    """Make the decoder that others are compared with: the first selector behind the first scorer."""
     return Decoder(make(next(iter(methods("selector")))), make(next(iter(methods("scorer")))))
 
 
 def build_families(
     selectors: Sequence[str] | None = None, scorers: Sequence[str] | None = None, points: int = 11
 ) -> "list[Family]":
-    """Build the settings that `choose` measures: a family per selector and scorer, without the baseline.
+    """Build the candidates of `choose`: settings for each scorer and selector, but not the baseline.
 
     The arguments are those of `choose`. Raises ParamError.
     """
@@ -288,13 +288,13 @@ def build_families(
 
 @dataclass(frozen=True, eq=False)
 class Family:
-    """The settings of a selector, or of a scorer, in its place in a decoder."""
+    """The settings of one selector or scorer, each placed in a template decoder."""
 
     settings: Settings
     template: Decoder  # whose other stages and depth they have
 
     def make_decoder(self, stage: Stage) -> Decoder:
-        """Return the template with this stage in its place."""
+        """Return the template decoder with a stage in the place of its own."""
         if isinstance(stage, Selector):
             return replace(self.template, select=stage)
         return replace(self.template, retrieve=cast(Scorer, stage))
@@ -306,17 +306,18 @@ class Family:
         return len(list(self.settings))
 
     def find_path_selector(self, stage: Stage) -> Selector | None:
-        """Return the selector if its one free parameter has a path and it sees all documents' vectors, else None."""
+        """Return the selector if its free parameter can be solved for all values at once, else None."""
         if not isinstance(stage, Selector) or stage.path_range is None or len(self.settings.free) != 1:
             return None
         (param,) = self.settings.free
+        # A path needs the inner products of all documents: no other scorer, no pool.
         is_path = param.name == stage.path_parameter and self.template == Decoder(self.template.select)
         return stage if is_path else None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class _Study:
-    """One call of `tune` or `choose`."""
+    """The checked arguments of one call of `tune` or `choose`, and the steps that answer it."""
 
     objective: Objective
     splits: Mapping[str, Mapping[str, Any]]  # dev first → options of `sweep`
@@ -333,7 +334,7 @@ class _Study:
         metrics: Iterable[str], sweep_options: Mapping[str, Any], seed: int, resamples: int, progress: Progress | None,
         on_cell: Callable[[Cell], None] | None,
     ) -> "_Study":  # fmt: skip
-        """Check the arguments.
+        """Check a tuning's arguments, and store them as the steps of the study take them.
 
         judged_data: queries, judgements by split, names of dev and test; metrics: reported besides the objective's
         """
@@ -354,6 +355,7 @@ class _Study:
 
     @property
     def dev(self) -> str:
+        """The name of the split to choose on, the first of `splits`."""
         return next(iter(self.splits))
 
     def run(
@@ -404,8 +406,9 @@ class _Study:
     def _find_best(
         self, family: Family, cells: dict[Stage, Cell], base: Cell, every_value: bool, is_reported: bool
     ) -> tuple[Candidate, TunedChoice]:
-        """Return the best setting of a family and the reason; add what is measured for it to its cells."""
+        """Choose a family's best setting; return it as a candidate, with the reason. Adds to `cells`."""
         n_settings, stage = len(cells), next(iter(cells))
+        # With a path every value of the parameter is compared, else the measured settings only.
         path_selector = family.find_path_selector(stage) if every_value else None
         if path_selector is None:
             stage, choice, details = choose_setting(self.objective, cells, base, self.options["k"], self.seed)
@@ -424,7 +427,7 @@ class _Study:
         return Candidate(decoder=decoder, dev=cell, test=None, **details), choice
 
     def _move_best_first(self, candidates: list[Candidate], base: Cell) -> TunedChoice:
-        """Move the best candidate to the front; return why it is the best."""
+        """Move the best candidate to the front of the list; return the choice with its reason."""
         objective, k = self.objective, self.options["k"]
         dev_cells = [candidate.dev for candidate in candidates]
         common_cells = paired.align_on_common_queries([base, *dev_cells], objective.metrics, k)
@@ -441,7 +444,7 @@ class _Study:
     def _measure(
         self, decoders: Sequence[Decoder], split: str, progress: Progress | None = None, is_reported: bool = False
     ) -> dict[str, Cell]:
-        """Measure decoders on a split, by label in their order; is_reported: pass each cell to `on_cell`."""
+        """Return label → measured cell of decoders on a split; is_reported: pass each cell to `on_cell`."""
         by_label, options = {}, {**self.splits[split], **self.options, **self.sweep_options}
         for cell in sweep(list(decoders), progress=progress, **options):
             by_label[cell.label] = cell
@@ -450,7 +453,7 @@ class _Study:
         return {decoder.label: by_label[decoder.label] for decoder in decoders}
 
     def _measure_all(self, families: Sequence[Family], reference: Decoder, several: bool) -> TriedCells:
-        """Measure every setting of each family's grid, and the baseline, on dev."""
+        """Measure every setting of each family, and the baseline, on dev; return cells by family, baseline."""
         # The baseline first, as settings that are finished before it have nothing to be compared with.
         decoders = [reference, *chain.from_iterable(families)]
         is_local = self.sweep_options["workers"] is None and self.sweep_options["cluster"] is None
@@ -471,11 +474,12 @@ class _Study:
         return tried_cells, by_label[reference.label]
 
     def _measure_searched(self, family: Family, reference: Decoder, n_trials: int) -> TriedCells:
-        """Measure the settings that a search tries, and the baseline, on dev."""
+        """Measure on dev the settings that a search tries, and the baseline; return both."""
         base = self._measure([reference], self.dev, is_reported=True)[reference.label]
         cells: dict[Stage, Cell] = {}
 
         def measure_goals(stages: Iterable[Stage]) -> dict[Stage, tuple[float, ...] | None]:
+            """Return each setting's numbers to maximise, None if it answers too few queries."""
             goals: dict[Stage, tuple[float, ...] | None] = dict.fromkeys(stages)
             # A search may suggest a setting again, which is measured once.
             new_decoders = list(map(family.make_decoder, filterfalse(cells.__contains__, goals)))
@@ -505,14 +509,17 @@ def _answers_enough(cell: Cell, base: Cell, objective: Objective) -> bool:
 
 
 def _compute_margin(cell: Cell, base: Cell, objective: Objective) -> float:
-    """Compute how much less than its mean a setting keeps with confidence."""
+    """Return how far below its mean one setting's slack may truly lie, with confidence."""
     slack = objective.compute_slack(cell.values, base.values[objective.metrics[0]])
     slack = slack[np.isfinite(slack)]
     return float(objective.compute_margin(slack.mean(), np.square(slack).mean(), len(slack)))
 
 
 def choose_setting(objective: Objective, cells: Mapping[Stage, Cell], base: Cell, k: int, seed: int) -> StageChoice:
-    """Return the best setting among those that answer enough queries, the reason, and details for its `Candidate`."""
+    """Choose the best of the measured settings that answer enough queries.
+
+    Return it, the choice with its reason, and details for its `Candidate`. Raises DataError if none does.
+    """
     stages = [stage for stage, cell in cells.items() if _answers_enough(cell, base, objective)]
     left_out = tuple(_format_cell(cell, base) for stage, cell in cells.items() if stage not in stages)
     if not stages:
@@ -524,6 +531,7 @@ def choose_setting(objective: Objective, cells: Mapping[Stage, Cell], base: Cell
     margin = compute_margins(objective, common_cells.values)
 
     def choose_by(means: Mapping[str, np.ndarray]) -> TunedChoice:
+        """Choose from means by metric, the baseline's first."""
         return objective.choose(*_split_off_baseline(means), tie_order, k, _format_cell(base, base), margin)
 
     choice = choose_by(common_cells.means)
@@ -535,12 +543,12 @@ def choose_setting(objective: Objective, cells: Mapping[Stage, Cell], base: Cell
 
 
 def _split_off_baseline(means: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], dict[str, float]]:
-    """Return metric → (m,) means of the settings, and metric → the baseline's, which comes first in each row."""
+    """Split each metric's row of means into the settings', (m,), and the baseline's, its first."""
     return {metric: row[1:] for metric, row in means.items()}, map_values(float, map_values(itemgetter(0), means))
 
 
 def compute_margins(objective: Objective, metric_values: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Compute how much less than its mean each of m settings keeps with confidence, (m,).
+    """Return (m,) margins: a setting's mean Recall less its margin is what it keeps with confidence.
 
     metric_values: (n, 1 + m), the baseline first
     """
@@ -551,7 +559,10 @@ def compute_margins(objective: Objective, metric_values: Mapping[str, np.ndarray
 
 
 def choose_value(objective: Objective, curve: Curve, base: Cell, seed: int) -> StageChoice:
-    """Return the selector at the middle of a curve's best interval, the reason, and details for its `Candidate`."""
+    """Choose a parameter's value from a curve: near the middle of the interval that is best.
+
+    Return the selector, the choice with its reason, and details for its `Candidate`.
+    """
     assert curve.steps is not None
     metrics, k = objective.metrics, curve.k
     is_common = paired.find_complete_queries(base, metrics)
@@ -567,6 +578,7 @@ def choose_value(objective: Objective, curve: Curve, base: Cell, seed: int) -> S
     interval_edges = np.append(piece_starts, curve.interval[1])
 
     def choose_piece(means: Any, base_means: Any, values: np.ndarray, margin: np.ndarray) -> TunedChoice:
+        """Choose among values by their means; ties go to the value nearest to the default."""
         distances = np.abs(values - curve.declared.default).round(9)
         tie_order = list(zip(distances.tolist(), values.tolist(), strict=True))
         return objective.choose(means, base_means, tie_order, k, _format_cell(base, base), margin)
@@ -609,7 +621,7 @@ def choose_value(objective: Objective, curve: Curve, base: Cell, seed: int) -> S
 
 
 def _measure_gap(metric: str, dev_cells: Sequence[Cell], test_cells: Sequence[Cell], resamples: int, seed: int) -> Gap:
-    """Compare the gain on dev with the gain on test; each split's cells are the chosen one and the baseline's."""
+    """Compare what the chosen setting gains over the baseline on dev with its gain on test."""
     split_means, split_gains = [], []
     for cell, base in (dev_cells, test_cells):
         paired_values = np.stack([cell.values[metric], base.values[metric]], axis=1)
@@ -627,5 +639,5 @@ def _measure_gap(metric: str, dev_cells: Sequence[Cell], test_cells: Sequence[Ce
 
 
 def _format_cell(cell: Cell, base: Cell) -> str:
-    """Format a cell's decoder, its scorers only where they differ from the baseline's."""
+    """Format a cell's decoder; its scorers only if they differ from the baseline's."""
     return paired.format_decoder(cell.decoder, paired.scorer_chain(cell.decoder) != paired.scorer_chain(base.decoder))

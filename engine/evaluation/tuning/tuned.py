@@ -41,7 +41,7 @@ class Gap:
 
     @property
     def lost(self) -> float:
-        """The part of the gain on dev that is missing on test."""
+        """The part of the gain on dev that test does not show."""
         return self.gained_dev - self.gained_test
 
     @property
@@ -115,7 +115,7 @@ class Tuned:
 
     @property
     def constraint_holds_on_test(self) -> bool | None:
-        """True if the constraint holds on test, None without either."""
+        """True if the constraint holds on test; None without a test split or a constraint."""
         if self.chosen_test is None or not self.objective.constrained:
             return None
         return bool(self.objective.kept(*average_outcome(self)))
@@ -139,12 +139,12 @@ class Tuned:
 
     @property
     def outcome(self) -> str:
-        """The winner's means on test, or else on dev, beside the baseline's, in words."""
+        """The winner's means beside the baseline's, on test if there is one, in words."""
         return self.objective.describe_outcome(*average_outcome(self), self.reference.name)
 
     @property
     def winner_gain(self) -> Comparison | None:
-        """The winner's comparison in the objective's last metric on test; None without one."""
+        """The winner's comparison on test in the objective's last metric; None without one."""
         return next((row for row in _select_winner_rows(self) if row.metric == self.objective.metrics[-1]), None)
 
     @property
@@ -180,13 +180,13 @@ class Tuned:
 
     @property
     def reported(self) -> tuple[str, ...]:
-        """The sentences on test, on the gap between dev and test, and on the next step."""
+        """The sentences on test, on the gap between dev and test, and on what to do next."""
         test_rows = [f"On {self.test}: {statistics.describe_comparison(row)}" for row in _select_winner_rows(self)]
         return (*test_rows, *map(attrgetter("text"), self.gaps), *filter(None, [suggest_next_step(self)]))
 
     @property
     def table(self) -> list[list[str]]:
-        """A header, then a row per candidate and the baseline's: its means on dev, and on test if there is one."""
+        """The means as rows of texts: a header, each candidate, and the baseline, on dev and on test."""
         columns = [(self.dev, "dev", metric) for metric in self.objective.metrics]
         if self.test is not None:
             columns += [(self.test, "test", metric) for metric in self.objective.metrics]
@@ -208,17 +208,18 @@ class Tuned:
 
 
 def average_outcome(tuned: Tuned) -> tuple[dict[str, float], dict[str, float]]:
-    """Return the choice's and the baseline's means on test, or else on dev, over their common queries."""
+    """Return the choice's and the baseline's means over common queries, on test or else on dev."""
     return _average_on_common(tuned.chosen_test or tuned.chosen, tuned.base_test or tuned.base, tuned.objective)
 
 
 def _select_winner_rows(tuned: Tuned) -> list[Comparison]:
+    """Return the comparisons of the chosen decoder."""
     winner_label = tuned.chosen.label
     return [row for row in tuned.comparisons if row.label == winner_label]
 
 
 def _decoders_as_json(tuned: Tuned) -> dict[str, Any]:
-    """Return the further JSON fields of a choice among decoders."""
+    """Return the JSON fields that only a choice among decoders has."""
     candidates = []
     for candidate in (*tuned.candidates, tuned.reference):
         facts = {"decoder": decoder_to_json(candidate.decoder), "settings": candidate.settings}
@@ -233,7 +234,7 @@ def _comparison_as_json(row: Comparison) -> dict[str, Any]:
 
 
 def _settings_as_json(tuned: Tuned) -> dict[str, Any]:
-    """Return the further JSON fields of a choice among settings."""
+    """Return the JSON fields that only a choice among settings has."""
     means = {tuned.dev: {"chosen": tuned.chosen.mean, "baseline": tuned.base.mean}}
     names = {}
     if tuned.test is not None and tuned.chosen_test is not None and tuned.base_test is not None:
@@ -269,7 +270,7 @@ def _to_plain_values(value: Any) -> Any:
 def compare_cells(
     cells: Sequence[Cell], base: Cell, metrics: Sequence[str], is_choice: bool, resamples: int, seed: int
 ) -> tuple[Comparison, ...]:
-    """Compare cells with the baseline in each metric; Holm's correction is over the cells, or one cell's metrics."""
+    """Compare cells with the baseline by metric; Holm's correction is over cells, or one cell's metrics."""
     if is_choice:
         options = {"resamples": resamples, "seed": seed}
         return tuple(row for metric in metrics for row in compare([base, *cells], metric, base, base.k, **options))
@@ -285,7 +286,7 @@ def compare_cells(
 
 
 def compare_on_dev(tuned: Tuned) -> tuple[Comparison, ...]:
-    """Compare the candidates with the baseline on dev, where each was selected, in the objective's metrics."""
+    """Compare the candidates with the baseline on dev, the split that they were chosen on."""
     cells = [candidate.dev for candidate in tuned.candidates]
     return compare_cells(cells, tuned.base, tuned.objective.metrics, tuned.several, RESAMPLES.default, SEED.default)
 
@@ -294,33 +295,35 @@ def suggest_next_step(tuned: Tuned) -> str:
     """Suggest what to do where no decoder is certain on dev, or test does not confirm it; "" otherwise."""
     if not tuned.several:
         return ""
-    next_steps = _suggest_for_certainty(tuned) if tuned.stays else []
+    suggestions = _suggest_for_certainty(tuned) if tuned.stays else []
     if not tuned.stays and tuned.is_confirmed is False:
-        next_steps = _suggest_for_confirmation(tuned)
-    return f"Next: {'; or '.join(next_steps)}." if next_steps else ""
+        suggestions = _suggest_for_confirmation(tuned)
+    return f"Next: {'; or '.join(suggestions)}." if suggestions else ""
 
 
 def _suggest_for_certainty(tuned: Tuned) -> list[str]:
-    nearest, next_steps, sure_share = tuned.candidates[0], [], tuned.choosing.surest
+    """Suggest steps where no decoder surely keeps the required Recall: a lower share, more queries."""
+    nearest, suggestions, sure_share = tuned.candidates[0], [], tuned.choosing.surest
     if sure_share is not None and sure_share >= 0.01:
         # Rounded down, as a larger share is not sure; the 1e-9 saves a whole percent that lies a rounding below.
         share_text = percent(np.floor(100 * sure_share + 1e-9) / 100)
-        next_steps.append(f"ask for a share of {share_text}, which {nearest.name} is sure to keep")
+        suggestions.append(f"ask for a share of {share_text}, which {nearest.name} is sure to keep")
     slack = tuned.objective.compute_slack(nearest.dev.values, tuned.base.values[RELEVANT])
     slack = slack[np.isfinite(slack)]
     n_needed = statistics.estimate_queries_needed(slack, slack.mean()) if len(slack) and slack.mean() > 0 else None
     if n_needed is not None and n_needed > len(slack):
-        next_steps.append(f"judge {counted(n_needed - len(slack), 'more query', 'more queries')} for {tuned.dev}")
-    return next_steps
+        suggestions.append(f"judge {counted(n_needed - len(slack), 'more query', 'more queries')} for {tuned.dev}")
+    return suggestions
 
 
 def _suggest_for_confirmation(tuned: Tuned) -> list[str]:
-    test_cell, base, next_steps = tuned.chosen_test, tuned.base_test, []
+    """Suggest steps where test does not confirm the choice: a lower share, more test queries."""
+    test_cell, base, suggestions = tuned.chosen_test, tuned.base_test, []
     own_means, base_means = average_outcome(tuned)
     falls_short = tuned.constraint_holds_on_test is False
     if falls_short and base_means[RELEVANT]:
         kept_share = np.floor(100 * own_means[RELEVANT] / base_means[RELEVANT] + 1e-9) / 100
-        next_steps.append(f"ask for a share of {percent(kept_share, 0)}, which it kept on {tuned.test}")
+        suggestions.append(f"ask for a share of {percent(kept_share, 0)}, which it kept on {tuned.test}")
     metric = RELEVANT if falls_short else tuned.objective.metrics[-1]
     paired_values = np.stack([test_cell.values[metric], base.values[metric]])
     paired_values = paired_values[:, np.isfinite(paired_values).all(0)]
@@ -334,12 +337,12 @@ def _suggest_for_confirmation(tuned: Tuned) -> list[str]:
     if n_needed is not None and n_needed > n_pairs:
         more_text = counted(n_needed - n_pairs, "more query", "more queries")
         effect_text = f"a difference of {decimal(abs(difference))} {METRICS[metric].title}"
-        next_steps.append(f"judge {more_text} for {tuned.test}: {effect_text} takes {n_needed:,} to be seen")
-    return next_steps or [f"more queries for {tuned.test}: on {n_pairs:,} what it gains is not told from chance"]
+        suggestions.append(f"judge {more_text} for {tuned.test}: {effect_text} takes {n_needed:,} to be seen")
+    return suggestions or [f"more queries for {tuned.test}: on {n_pairs:,} what it gains is not told from chance"]
 
 
 def _average_on_common(cell: Cell, base: Cell, objective: Objective) -> tuple[dict[str, float], dict[str, float]]:
-    """Average the objective's metrics of both cells over their common queries."""
+    """Return both cells' means over the queries that have the objective's metrics in both."""
     metrics = objective.metrics
     is_common = find_complete_queries(cell, metrics) & find_complete_queries(base, metrics)
     return average_over(cell, metrics, is_common), average_over(base, metrics, is_common)

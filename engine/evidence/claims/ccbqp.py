@@ -35,7 +35,7 @@ Instance = tuple[np.ndarray, np.ndarray, int, float]
 
 
 def draw_instances(n_cases: int, seed: int) -> Iterator[Instance]:
-    """Yield instances of four to eight documents, every second in a narrow cone, as embeddings are."""
+    """Yield random (documents, query, k, θ), every second in a narrow cone, as embeddings are."""
     rng = np.random.default_rng(seed)
     for case in range(n_cases):
         n_documents, dimensions = int(rng.integers(4, 9)), int(rng.integers(2, 6))
@@ -46,7 +46,7 @@ def draw_instances(n_cases: int, seed: int) -> Iterator[Instance]:
 
 @define_measure("small relaxations")
 def measure_relaxations(_: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Return counts and differences, case by case, over every stationary point.
+    """Measure C1 and C2: counts and differences, case by case, over every stationary point.
 
     above: what the relaxation's maximum has more than the best set, at the paper's loading; between: how many
     stationary points are no set, there; stuck: from how many of those no step between two documents ascends; lost: how
@@ -81,7 +81,8 @@ claim(
 
 
 def judge_c2(measured: Measurement) -> Ruling:
-    """Judge saddles where a stationary point is no set, and loading where it changes the local maxima."""
+    """Judge C2: no point between sets is stuck, and a larger loading loses no local maximum."""
+    # Only informative cases count: points that are no set, and maxima that the loading changes.
     n_stuck, n_between, n_lost, n_gained = map(np.array, itemgetter("stuck", "between", "lost", "gained")(measured))
     counts = n_lost[(n_lost > 0) | (n_gained > 0)]
     return rules.combine([rules.theorem(n_stuck[n_between > 0].tolist(), 200), rules.theorem(counts.tolist(), 200)])
@@ -110,7 +111,7 @@ claim(
     cost=10,
 )
 def measure_c3(_: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Measure how far one step ends from a local maximum, started as near as the Lipschitz constant asks."""
+    """Measure C3: how far one step from near a local maximum ends from it, largest coordinate by case."""
     rng = np.random.default_rng(seed)
     distances: list[float] = []
     for doc_vectors, query, k, weight in draw_instances(100, seed):
@@ -144,6 +145,7 @@ def take_step(linear: np.ndarray, hessian: np.ndarray, x: np.ndarray, k: int) ->
 
 
 def judge_c4(measured: Measurement) -> Ruling:
+    """Judge C4: at most one run in a hundred ends at no set or at the cap of steps."""
     counts = {f"{set_name}, rounded or capped": set_counts[:2] for set_name, set_counts in measured.items()}
     return rules.thresholds(rules.compute_shares(counts), holds=0.01, limit=0.1)
 
@@ -159,11 +161,12 @@ def judge_c4(measured: Measurement) -> Ruling:
     cost=60,
 )
 def measure_c4(judged_sets: Sequence[JudgedSet], _: int) -> Measurement:
-    """Return, by set, runs that were rounded or stopped at the cap of steps, all runs, and the most steps."""
+    """Return set → runs that ended at no set or at the cap of steps, all runs, and the most steps."""
     return compute_by_set(_count_ends, judged_sets)
 
 
 def _count_ends(judged_set: JudgedSet) -> list[int]:
+    """Count runs of Frank–Wolfe that end at no set, all runs, and the most steps that one took."""
     columns = attrgetter("fractional", "capped", "runs", "most")
     n_fractional, n_capped, n_runs, max_steps = np.transpose(
         list(map(columns, measure_ends(judged_set.space, judged_set.queries("test", 40))))
@@ -172,6 +175,7 @@ def _count_ends(judged_set: JudgedSet) -> list[int]:
 
 
 def judge_c5(measured: Measurement) -> Ruling:
+    """Judge C5: no cosine is near −1, and the largest eigenvalue's exponent in the documents is about 1."""
     least_cosines = map_values(itemgetter("least"), rename_cells(measured, suffix=", least cosine"))
     growths = map_values(itemgetter("sizes", "largest"), measured)
     cosine_ruling = rules.judge_range(rules.build_effects(least_cosines), low=-0.99)
@@ -206,6 +210,7 @@ def measure_c5(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
 
 
 def judge_c6(measured: Measurement) -> Ruling:
+    """Judge C6 by the areas below Frank–Wolfe's frontier and those of MMR and DPP; draw the curves."""
     ruling = rules.combine([rules.judge_areas(read_pairs(measured, FW, method)) for method in (MMR, DPP)])
     curves = {f"{cell}, to {MMR}: area": draw_frontiers(measured, cell) for cell in measured["means"]}
     return rules.add_curves(ruling, curves)
@@ -271,6 +276,7 @@ frontier_claim(
 
 
 def judge_c9(measured: Measurement) -> Ruling:
+    """Judge C9: DPP's frontier moves less than half as far over small θ as other methods' do."""
     effects = []
     for cell_name, cell_ratios in measured["steps"].items():
         for method, stored_effect in cell_ratios.items():
@@ -298,7 +304,7 @@ latency_claim(
 
 
 def judge_c11(measured: Measurement) -> Ruling:
-    """Judge both methods as their papers print them: the engine's own look only where a pick may be."""
+    """Judge C11 on MMR and DPP as their papers print them, not as the faster engine computes them."""
     mmr_ruling = rules.judge_range(fit_slopes(measured, PLAIN_MMR), low=0.85, high=1.15)
     return rules.combine([mmr_ruling, rules.judge_range(fit_slopes(measured, PLAIN_DPP), low=1.0)])
 
@@ -343,6 +349,7 @@ latency_claim(
 
 
 def judge_c13(measured: Measurement) -> Ruling:
+    """Judge C13: the share of cases in which Frank–Wolfe's set is the best of all, up to rounding."""
     counts = {name: (int((np.array(gaps) <= 1e-9).sum()), len(gaps)) for name, gaps in measured.items()}
     return rules.thresholds(rules.compute_shares(counts), holds=0.95, limit=0.9)
 
@@ -358,15 +365,15 @@ def judge_c13(measured: Measurement) -> Ruling:
     cost=60,
 )
 def measure_c13(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Return, by source and θ, what the set lacks of the best one, as a share of the range of all."""
+    """Return source and θ → by how much Frank–Wolfe's value is below the best, as a share of the range."""
     rng, count = np.random.default_rng(seed), 150
     cases: dict[str, list[tuple[Any, Any]]] = {}
     for name, clusters in (("random", 0), ("clustered", 4)):
         cases[name] = [_draw_pool(rng, clusters) for _ in range(count)]
     for judged in judged_sets:
-        every = judged.queries("test")
-        rows = np.sort(rng.choice(len(every), min(count, len(every)), replace=False)).tolist()
-        cases[f"{judged.name}'s most relevant"] = [pool[1:] for pool in iterate_pools(judged.space, every.take(rows))]
+        queries = judged.queries("test")
+        rows = np.sort(rng.choice(len(queries), min(count, len(queries)), replace=False)).tolist()
+        cases[f"{judged.name}'s most relevant"] = [pool[1:] for pool in iterate_pools(judged.space, queries.take(rows))]
     gaps = {}
     for (name, pools), weight in product(cases.items(), (0.5, 0.7, 0.9)):
         gaps[f"{name}, θ {weight}"] = round_significant(_compute_gap(rows, query, weight) for rows, query in pools)
@@ -386,6 +393,7 @@ def _draw_pool(rng: np.random.Generator, n_clusters: int) -> tuple[np.ndarray, n
 
 
 def _compute_gap(rows: Any, query: Any, weight: float) -> float:
+    """Return how far Frank–Wolfe's set is below the best of all, as a share of the objective's range."""
     return optimum_gap("frank_wolfe", rows, query, k=5, relevance_weight=weight, polish=False).share
 
 
@@ -478,4 +486,5 @@ def trace_objective(linear: np.ndarray, hessian: np.ndarray, k: int, constant: f
             curvature = -(direction * (hessian @ direction)).sum(0)
         else:
             curvature = constant * (direction * direction).sum(0)
+        # The step is gap over curvature, at most 1; queries that have converged stand still.
         weights += np.where(gap > tolerance, gap / np.maximum(curvature, np.maximum(gap, tolerance)), 0) * direction

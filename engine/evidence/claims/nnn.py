@@ -75,7 +75,7 @@ def measure_n1(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
 
 
 def _count_differences(vectors: object, query: object, set_size: int) -> int | None:
-    """Count the rows in only one of support and top k; None if the k-th and the next document are level."""
+    """Count the rows that only the support or only the top k has; None if places k and k + 1 tie."""
     try:
         witness = engine.witness(vectors, query, set_size)
     except engine.FrontierError:
@@ -96,6 +96,7 @@ def measure_exact_sets(judged_sets: Sequence[JudgedSet], _: int) -> dict[str, di
         split_results = []
         for split in ("dev", "test"):
             queries, qrels = judged_set.queries(split), judged_set.splits[split]
+            # Only the grid's result is read here: the path over every λ₁ is computed at a single λ₂.
             result = success_sets(judged_set.space, queries, qrels, path_l2=(0.0,))
             split_results.append((result.dense, result.by_grid))
         dense, grid = map(np.concatenate, zip(*split_results, strict=True))
@@ -112,6 +113,7 @@ exact_claim = partial(claim, measure=measure_exact_sets, sets=(*THREE_SETS, "ult
 
 
 def judge_n2(measured: Measurement) -> Ruling:
+    """Judge N2: of the sets that dense retrieval finds exactly, the share that some grid cell finds too."""
     counts = map_values(itemgetter("both", "dense"), measured)
     return rules.thresholds(rules.compute_shares(rename_cells(counts, suffix=": share of them")), holds=0.95, limit=0.5)
 
@@ -150,6 +152,7 @@ def measure_n3(_: Sequence[JudgedSet], seed: int) -> Measurement:
 
 
 def judge_n4(measured: Measurement) -> Ruling:
+    """Judge N4: points of queries whose set NNN finds exactly, less those that dense retrieval does."""
     gains = {f"{name}: points of queries": np.multiply(POINTS, of_set["gains"]) for name, of_set in measured.items()}
     return rules.difference(gains, margin=0.5)
 
@@ -220,7 +223,7 @@ def trained_differences(
     pairs: Sequence[tuple[str, str]],
     reported: Sequence[tuple[str, int]] = (("comp", 5),),
 ) -> Measurement:
-    """Return paired differences in points between trained systems on the queries to report on.
+    """Return paired differences in points between trained systems on the test queries.
 
     pairs: the system that is claimed to be better, and the other; reported: metric and k. The cells of the measurement:
     set, metric, k and the pair's names → differences query by query. Intervals over them are of the queries, for the
@@ -251,6 +254,7 @@ trained_claim(
 
 
 def judge_n10(measured: Measurement) -> Ruling:
+    """Judge N10, that COLT beats dense retrieval on ToolLens and ties with it on ToolBank."""
     # The paper claims a tie on ToolBank and a gain elsewhere.
     level_cells: dict[str, Any] = {}
     better_cells: dict[str, Any] = {}
@@ -347,6 +351,7 @@ EMBEDDINGS = {"trained": UNROLLED, "frozen": START}
 
 
 def judge_n18(measured: Measurement) -> Ruling:
+    """Judge N18: the ratio of the spreads over settings, trained to frozen, is below 1."""
     effects, ranks = [], range(1, len(ELASTIC_GRID) + 1)
     for set_name, set_values in measured.items():
         value, low, high = set_values["ratio"]
@@ -367,9 +372,11 @@ def judge_n18(measured: Measurement) -> Ruling:
     cost=60,
 )
 def measure_n18(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Set → "ratio": how far the best of the grid is above its median on trained embeddings, as a share of that on
-    frozen ones, with the ends of its interval over the queries; embeddings → the points of every setting, the best
-    first, in the mean over seeds."""
+    """Measure N18: how much Comp@5 depends on λ₁ and λ₂, on trained and on frozen embeddings.
+
+    Set → "ratio": the spread (best setting less the median one) on trained embeddings as a share of that on frozen
+    ones, with its interval over queries; embeddings → points of every setting, best first, mean over seeds.
+    """
     set_results = {}
     for judged_set in judged_sets:
         grids = map_values(partial(measure_grid, judged_set), EMBEDDINGS)
@@ -380,7 +387,7 @@ def measure_n18(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
 
 
 def measure_grid(judged_set: JudgedSet, system_name: str) -> np.ndarray:
-    """(seeds, n, cells) Comp@5 at every setting of the grid on a system's embeddings, whose seeds the folder has."""
+    """Return Comp@5 as (seeds, queries, settings) on a system's embeddings, for every trained seed."""
     n_seeds = len(trained_values(judged_set, system_name, "comp", 5))
     systems = TrainedSystems(judged_set, Path(judged_set.work or ""))
     seed_grids = []
@@ -391,17 +398,17 @@ def measure_grid(judged_set: JudgedSet, system_name: str) -> np.ndarray:
 
 
 def spread_ratio(trained_grid: np.ndarray, frozen_grid: np.ndarray, seed: int) -> list[float]:
-    """Return the ratio of spreads and its ends; trained_grid, frozen_grid: (seeds, n, cells)."""
+    """Return trained over frozen spread, and its interval's ends; both grids are (seeds, n, settings)."""
     all_columns = np.concatenate([*trained_grid, *frozen_grid], axis=1)
 
     # The best setting less the median one, mean over seeds: a flat surface has a small spread.
-    def of(mean_values: np.ndarray) -> float:
+    def compute_ratio(mean_values: np.ndarray) -> float:
         surfaces = mean_values.reshape(2, -1, trained_grid.shape[2])
         spreads = (surfaces.max(2) - np.median(surfaces, axis=2)).mean(1)
         return float(spreads[0] / spreads[1])
 
-    drawn_ratios = list(map(of, bootstrap_means(all_columns, 1000, seed)))
-    return [of(all_columns.mean(0)), *percentile_ends(drawn_ratios)]
+    drawn_ratios = list(map(compute_ratio, bootstrap_means(all_columns, 1000, seed)))
+    return [compute_ratio(all_columns.mean(0)), *percentile_ends(drawn_ratios)]
 
 
 TEN_STEPS = engine.grid("nnn", fill="strict", solver="fista", iterations=10)
@@ -418,20 +425,22 @@ claim(
 
 
 class ExchangedSplits(JudgedSet):
-    """A set whose queries to choose on and to report on have changed places."""
+    """A set whose dev and test queries have changed places, so that each half is reported once."""
 
     @cached_property
     def splits(self) -> dict[str, Qrels]:
+        """The judgements with dev and test exchanged."""
         own_splits = super().splits
         return {"dev": own_splits["test"], "test": own_splits["dev"]}
 
 
 @define_measure("gains by query")
 def measure_query_gains(judged_sets: Sequence[JudgedSet], _: int) -> Measurement:
-    """Set → how many documents are relevant to each query, the largest cosine of one to one that is not, in hundredths,
-    and what NNN gains in points of Comp@5.
+    """Measure N20 and N29: each query's gain by NNN beside what might explain it.
 
-    Of all judged queries, each half with the λ that is best on the other: few have one or two relevant documents.
+    Set → relevant: how many documents are relevant to each query; correlations: the largest cosine of a relevant to an
+    irrelevant document, in hundredths; gains: points of Comp@5 over dense retrieval. Of all judged queries, each half
+    with the λ that is best on the other half: few queries have only one or two relevant documents.
     """
     gains_by_set: dict[str, dict[str, list[float | None]]] = {}
     for judged_set in judged_sets:
@@ -448,7 +457,7 @@ def measure_query_gains(judged_sets: Sequence[JudgedSet], _: int) -> Measurement
 
 
 def slope_terms(numbers: np.ndarray, gains: np.ndarray) -> np.ndarray:
-    """(n,) what each query adds to the slope of least squares, whose mean it is."""
+    """Return (n,) terms, one a query, whose mean is the least-squares slope: they can be resampled."""
     deviations = numbers - numbers.mean()
     fitted_slope = deviations @ gains / (deviations @ deviations)
     residuals = gains - gains.mean() - fitted_slope * deviations
@@ -458,6 +467,7 @@ def slope_terms(numbers: np.ndarray, gains: np.ndarray) -> np.ndarray:
 
 
 def judge_n20(measured: Measurement) -> Ruling:
+    """Judge N20: points gained a relevant document are above 0, and none are gained with one or two."""
     axes = "relevant documents", "points of Comp@5 over dense"
     slope_cells: dict[str, list[float]] = {}
     few_gains: dict[str, list[float]] = {}
@@ -491,6 +501,7 @@ claim(
 
 
 def judge_n21(measured: Measurement) -> Ruling:
+    """Judge N21: the share of answers in which 50 FISTA steps differ from the minimiser, at most 1 in 100."""
     return rules.thresholds(rules.compute_shares(measured), holds=0.01, limit=0.1)
 
 
@@ -506,11 +517,12 @@ def judge_n21(measured: Measurement) -> Ruling:
     cost=90,
 )
 def measure_n21(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Set → pairs of a query and a setting of the grid, and those whose first five are another set than the exact's."""
+    """Return set → pairs of query and setting whose first five differ from the minimiser's, and all pairs."""
     return compute_by_set(_count_other_sets, judged_sets)
 
 
 def _count_other_sets(judged_set: JudgedSet) -> list[int]:
+    """Count pairs of query and setting where 50 FISTA steps and the exact solver differ, and all pairs."""
     vectors, queries = judged_set.space.vectors, judged_set.queries("test", 200).vectors
     grid = [dict(values_of(decoder.select)) for decoder in ELASTIC_GRID]
     steps = [settings | {"solver": "fista"} for settings in grid]
@@ -561,13 +573,13 @@ def judge_n23(measured: Measurement) -> Ruling:
     cost=90,
 )
 def measure_n23(sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Documents → how many, and decoder → (rounds, sizes) seconds of a query, one at a time on one thread."""
+    """Return documents → sizes, and decoder → (rounds, sizes) seconds of a query in one thread."""
     seconds = {judged_set.name: time_solvers([(judged_set.space, judged_set.queries("test"))]) for judged_set in sets}
     return {"drawn": time_solvers([draw_space(n_documents, seed) for n_documents in TIMED_SIZES]), **seconds}
 
 
 def time_solvers(spaces: Sequence[tuple[engine.Space, engine.Embeddings]]) -> Measurement:
-    """Sizes, and decoder → (rounds, sizes) seconds: sizes take turns, so that they are timed in the same conditions.
+    """Return the sizes, and decoder → (rounds, sizes) seconds of one query.
 
     Of two queries the second, as what a space remembers of a query would serve the first, which was asked before.
     """
@@ -587,6 +599,7 @@ FACTORS = {"N": (2_000, 4_000, 8_000, 16_000), "T": (10, 20, 40, 80), "d": (48, 
 
 
 def judge_n24(measured: Measurement) -> Ruling:
+    """Judge N24: the exponents of the bytes in d, N and T are all about 1."""
     slopes = [rules.slope(sizes, np.array([measured[name]]), name, (name, "bytes")) for name, sizes in FACTORS.items()]
     return rules.judge_range(slopes, low=0.85, high=1.15)
 
@@ -601,7 +614,8 @@ def judge_n24(measured: Measurement) -> Ruling:
     cost=10,
 )
 def measure_n24(_: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Factor → bytes at its values, the others at their largest."""
+    """Return factor (d, N, T) → bytes kept for the gradient at each value, other factors at their largest."""
+    # `largest` maps each factor to its largest value; one factor at a time is varied below it.
     largest = map_values(max, FACTORS)
     space, queries = draw_space(largest["N"], seed)
 
@@ -613,7 +627,10 @@ def measure_n24(_: Sequence[JudgedSet], seed: int) -> Measurement:
 
 
 def count_gradient_bytes(row_vectors: Tensor, queries: Tensor, n_steps: int) -> int:
-    """Bytes that a forward pass through the steps leaves for the backward one, each once, without what it is given."""
+    """Count the bytes that a forward pass through FISTA's steps keeps for the backward pass.
+
+    Storages count once, and the inputs' own not at all.
+    """
     # Storages of the inputs exist anyway: only what automatic differentiation adds is counted.
     input_storages = {tensor.untyped_storage().data_ptr() for tensor in (row_vectors, queries)}
     saved: dict[int, Tensor] = {}
@@ -636,6 +653,7 @@ QUERY_RULES = tuned_differences.of(claimed=SHARE_GRID + COUNT_GRID, others={"one
 
 
 def judge_n25(measured: Measurement) -> Ruling:
+    """Judge N25 by the gains of choosing λ₁ and λ₂ by query; report what the best choice would gain."""
     ruling = rules.difference(measured["gains"], margin=1.0)
     headroom_text = ", ".join(f"{set_name} {headroom:.1f}" for set_name, headroom in measured["most"].items())
     why = f"{ruling.why} The best pair for each query, were it known, would gain: {headroom_text}."
@@ -653,7 +671,7 @@ def judge_n25(measured: Measurement) -> Ruling:
     cost=60,
 )
 def measure_n25(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Return what the rules gain, and what a choice that knows the answers would at most."""
+    """Return points gained by rules that choose λ by query, and set → gain of the best possible choice."""
     headrooms = {}
     for judged_set in judged_sets:
         (headroom,) = compute_headroom(get_cells(judged_set, ELASTIC_GRID, "test", ("comp",), 5), "comp", 5)
@@ -672,6 +690,7 @@ PRINTED_SIZES: Mapping[str, Mapping[str, float]] = {
 
 
 def judge_n26(measured: Measurement) -> Ruling:
+    """Judge N26: every size of a data set differs by 0 from the size that the paper prints."""
     differences = []
     for name, sizes in measured.items():
         differences += [abs(sizes[key] - printed) for key, printed in PRINTED_SIZES[name].items()]
@@ -688,11 +707,12 @@ def judge_n26(measured: Measurement) -> Ruling:
     differs="Ten of the table's 35 numbers: PandasBank and AWSBank are not here, of two other sets only parts.",
 )
 def measure_n26(judged_sets: Sequence[JudgedSet], _: int) -> Measurement:
-    """Set → its numbers as Table 3 has them."""
+    """Return set → its sizes, named as the columns of the paper's Table 3."""
     return compute_by_set(_count_sizes, [judged_set for judged_set in judged_sets if judged_set.name in PRINTED_SIZES])
 
 
 def _count_sizes(judged_set: JudgedSet) -> dict[str, float]:
+    """Return the sizes of a set by the paper's column: documents, queries, and relevant ones a test query."""
     sizes = measure_sizes(judged_set.dataset)
     size_counts: dict[str, float] = {"documents": sizes.documents, "queries": sizes.queries}
     for split in sizes.splits:
@@ -724,6 +744,7 @@ trained_claim(
 
 
 def judge_n29(measured: Measurement) -> Ruling:
+    """Judge N29: points gained for each tenth that the cosine of relevant to irrelevant documents rises."""
     slopes = {}
     for name, set_values in measured.items():
         query_pairs = zip(set_values["correlations"], set_values["gains"], strict=True)
@@ -749,6 +770,7 @@ FISTA_STEPS = (2, 5, 10, 20, 50, 100)
 
 
 def judge_n30(measured: Measurement) -> Ruling:
+    """Judge N30: Comp@5 in points after 10 steps less that after 50 is within a point of 0."""
     differences, curves = {}, {}
     for set_name, set_values in measured.items():
         cell_name, axes = f"{set_name}: 10 steps less 50", ("steps of FISTA", f"Comp@5 in points, {set_name}")
@@ -768,8 +790,11 @@ def judge_n30(measured: Measurement) -> Ruling:
     cost=30,
 )
 def measure_n30(judged_sets: Sequence[JudgedSet], _: int) -> Measurement:
-    """Set → "curves": system → Comp@5 in points after so many steps, in the mean over queries and seeds; "apart": what
-    few steps of the trained one have less than many, query by query in the mean over seeds."""
+    """Measure N30: Comp@5 after each number of FISTA steps.
+
+    Set → "curves": system → points after each number of steps, mean over queries and seeds; "apart": the trained
+    system's points after 10 steps less those after 50, query by query, mean over seeds.
+    """
     set_results = {}
     for judged_set in judged_sets:
         points = measure_by_steps(judged_set)
@@ -781,7 +806,7 @@ def measure_n30(judged_sets: Sequence[JudgedSet], _: int) -> Measurement:
 
 
 def measure_by_steps(judged_set: JudgedSet) -> dict[str, np.ndarray]:
-    """System → (seeds, n, steps) points of Comp@5; dense retrieval takes none."""
+    """Return system → (seeds, queries, steps) points of Comp@5; dense retrieval's are the same at all."""
     values: dict[str, list[np.ndarray]] = {}
     for seed in range(len(trained_values(judged_set, UNROLLED, "comp", 5))):
         for name, space, decoders in _iterate_systems(judged_set, seed):
@@ -791,7 +816,7 @@ def measure_by_steps(judged_set: JudgedSet) -> dict[str, np.ndarray]:
 
 
 def _iterate_systems(judged_set: JudgedSet, seed: int) -> Iterator[tuple[str, engine.Space, list[Decoder]]]:
-    """Name, space, and the decoder after each of the steps."""
+    """Yield dense, NNN-Fix and trained systems: name, space, and a decoder for each number of steps."""
     systems = TrainedSystems(judged_set, Path(judged_set.work or ""))
     start = systems.train(START, "dense", seed, None)
     system = systems.train(UNROLLED, "nnn", seed, start, **TRAINED_PARAMS[UNROLLED])
@@ -803,5 +828,6 @@ def _iterate_systems(judged_set: JudgedSet, seed: int) -> Iterator[tuple[str, en
 
 
 def _with_steps(decoder: Decoder, n_steps: int) -> Decoder:
+    """Return NNN with the decoder's λ₁ and λ₂, solved by that many FISTA steps."""
     weights = {"l1": decoder.select.l1, "l2": decoder.select.l2}  # type: ignore[attr-defined]
     return replace(decoder, select=engine.make("nnn", **weights, fill="strict", solver="fista", iterations=n_steps))

@@ -56,13 +56,14 @@ def draw_session(
     rows = scale_rows(rng.standard_normal((count + 1, n_dimensions))).astype(np.float32)
     ids = tuple(map(str, range(count)))
     space = engine.Space(engine.Corpus(ids, ids), engine.Embeddings(ids, torch.from_numpy(rows[:count]), None), "cpu")
+    # PLAIN_RULE makes the session Algorithm 1 as the paper prints it; `preset` may change it further.
     session = orag.session(space, "default", **{**PLAIN_RULE, **preset})
     # Longer than 1 too, so that some are sure of an answer at τ = 1.
     return session, Query(rows[count] * np.float32(rng.uniform(0.5, 3.0))), int(rng.integers(count))
 
 
 def enumerate_draws(session: Session, query: Query, right_row: int, n_drawn: int) -> Iterator[tuple[float, Draw]]:
-    """Yield every possible draw with its chance; of several rows the right one is shown if it is drawn."""
+    """Yield every set of `n_drawn` documents with its chance; the right one is shown if it is in the set."""
     # A set of k can be drawn in any order, each with a chance of its own.
     chances = orag.probabilities(session, query)
     for items in combinations(range(len(chances)), n_drawn):
@@ -72,20 +73,20 @@ def enumerate_draws(session: Session, query: Query, right_row: int, n_drawn: int
 
 
 def enumerate_events(session: Session, query: Query, right_row: int, n_drawn: int = 1) -> Iterator[tuple[float, Event]]:
-    """Yield the feedback on every possible draw, with its chance."""
+    """Yield (chance, feedback) of every draw that is possible for the query."""
     for chance, draw in enumerate_draws(session, query, right_row, n_drawn):
         yield chance, orag.outcome(session, draw, draw.item == right_row)
 
 
 def compute_gradient(session: Session, event: Event) -> np.ndarray:
-    """Return the (n, d) movement of the documents by an event, without the rate."""
+    """Return the (n, d) direction in which an event moves the documents, before the learning rate."""
     movement = np.zeros((len(session), session.start.dimension))
     movement[list(event.items)] = np.outer(event.coefficients, event.query.exact)
     return movement
 
 
 def compute_max_bias(session: Session, query: Query, right: int, n_drawn: int = 1) -> float:
-    """Return the largest difference of the mean step over all draws to the gradient of the cross-entropy."""
+    """Return how far the mean step over all draws is from the true gradient, as the largest difference."""
     mean_step: np.ndarray | float = 0.0
     for chance, event in enumerate_events(session, query, right, n_drawn):
         mean_step = mean_step + chance * compute_gradient(session, event)
@@ -98,7 +99,10 @@ def compute_max_bias(session: Session, query: Query, right: int, n_drawn: int = 
 def enumerate_paths(
     session: Session, stream: Sequence[tuple[Query, int]], chance: float = 1.0, earlier_chances: tuple[float, ...] = ()
 ) -> Iterator[tuple[float, tuple[float, ...]]]:
-    """Yield every path of a stream: its chance, and the right document's chance in each round."""
+    """Yield every way in which a stream's draws can turn out: its chance, and the right chances by round.
+
+    stream: the query and the right row of each round; chance, earlier_chances: of the rounds so far, for the recursion
+    """
     if not stream:
         yield chance, earlier_chances
         return
@@ -168,14 +172,14 @@ def measure_o2(_: Sequence[JudgedSet], seed: int) -> Measurement:
     cost=15,
 )
 def measure_o3(_: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Measure by how much mean regret and mean squared step pass the theorem's bounds, over all paths."""
+    """Measure O3: by how much mean regret and mean squared step exceed the bounds, over all paths."""
     rng = np.random.default_rng(seed)
     regret_excesses = filter(None, (_regret_excess(rng) for _stream in count()))
     return {"excess": [max(next(regret_excesses), _square_excess(rng)) for _case in range(N_CASES)]}
 
 
 def _regret_excess(rng: np.random.Generator) -> float | None:
-    """Return the excess over the bound; None if a right chance may fall below 1e-9, where it is vacuous."""
+    """Return expected regret less the theorem's bound in a random case, None where it is vacuous."""
     n_rounds = 5
     learning_rate = float(np.exp(rng.uniform(np.log(0.003), np.log(0.5))))
     session, query, _ = draw_session(rng, max_documents=3, mode="full", rate=learning_rate)
@@ -190,6 +194,7 @@ def _regret_excess(rng: np.random.Generator) -> float | None:
     norms, best = np.full(len(rows), query_vector @ query_vector), -np.log(right_shares[rows]).sum()
     excess = 0.0
     for chance, chances in enumerate_paths(session, stream):
+        # The bound is made of 1/chance, so that it says nothing where a chance is nearly 0.
         if min(chances) < 1e-9:
             return None
         distance, right_chances = float((moved**2).sum()), np.array(chances)
@@ -200,6 +205,7 @@ def _regret_excess(rng: np.random.Generator) -> float | None:
 
 
 def _square_excess(rng: np.random.Generator) -> float:
+    """Return the step's mean square less the theorem's bound for it in a random case."""
     session, query, right_row = draw_session(rng, mode="full")
     mean_square, right_chance = 0.0, 0.0
     for chance, event in enumerate_events(session, query, right_row):
@@ -209,6 +215,7 @@ def _square_excess(rng: np.random.Generator) -> float:
 
 
 def judge_o4(measured: Measurement) -> Ruling:
+    """Judge O4: regret in nats stays below its bound, and its exponent in the rounds is at most about ½."""
     regrets = np.array(measured["regret"])
     growth_effect = rules.slope(measured["rounds"], regrets.T, "regret", ("rounds", "regret, nats"))
     bound_ruling = rules.theorem((regrets.mean(1) - measured["allowed"]).tolist(), len(regrets))
@@ -228,7 +235,11 @@ def judge_o4(measured: Measurement) -> Ruling:
     cost=40,
 )
 def measure_o4(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Return rounds, their regrets run by run to the best embeddings in the ball, and Corollary 5.2's bound."""
+    """Measure O4: regret at the corollary's learning rate, for streams of five lengths.
+
+    rounds: the lengths; regret: for each length, run by run, the loss in nats beyond the best embeddings in the ball;
+    allowed: Corollary 5.2's bound
+    """
     (judged_set,) = list(judged_sets)[:1]
     deployment = deploy_set(judged_set)
     first_seed, *_ = run_seeds(seed)
@@ -256,6 +267,7 @@ def measure_o4(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
 
 
 def judge_o5(measured: Measurement) -> Ruling:
+    """Judge O5: the exponent of regret in the number of queries is below 1."""
     growths = {name: (values["queries"], np.transpose(values["regret"])) for name, values in measured.items()}
     return rules.judge_range(rules.fit_exponents(growths, ("queries", "regret, nats")), high=1.0)
 
@@ -271,11 +283,12 @@ def judge_o5(measured: Measurement) -> Ruling:
     cost=90,
 )
 def measure_o5(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Return, by set, numbers of queries and the regrets after them to a rule that is given all answers."""
+    """Return set → numbers of queries, and the regrets after them to the rule told all answers."""
     return compute_by_set(_measure_regrets, judged_sets, seed)
 
 
 def _measure_regrets(judged_set: JudgedSet, seed: int) -> dict[str, list[float] | list[list[float]]]:
+    """Return numbers of queries, and for each, by run, the regret to the rule that is told all answers."""
     deployment, regrets = deploy_set(judged_set), []
     stream_sizes = [round(stream_share * min(1500, len(deployment.stream))) for stream_share in (0.125, 0.25, 0.5, 1.0)]
     plan = Plan(checkpoints=1, measured=1, regret="oracle")
@@ -288,7 +301,7 @@ def _measure_regrets(judged_set: JudgedSet, seed: int) -> dict[str, list[float] 
 
 @define_measure("paper gains")
 def measure_paper_gains(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Measure the points that the printed rule gains in 3,000 updates and in one pass, mean over seeds.
+    """Measure O6: points that the printed rule gains in 3,000 updates and in one pass, mean over seeds.
 
     "settings": the rate and the batch size, as searched on half of the stream: of the paper's grids the largest rate
     and a tenth of it, as below nothing moves, and both ends of its batch sizes.
@@ -342,7 +355,7 @@ claim(
 
 @define_measure("default gains")
 def measure_default_gains(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Measure the points that the default rule gains in one pass; rare and common documents apart.
+    """Measure points that the default rule gains in one pass, and those of rare and common documents.
 
     Of rare documents what is learned differs more from seed to seed, so that 40 are needed.
     """
@@ -392,7 +405,7 @@ claim(
     cost=25,
 )
 def measure_o10(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Measure the success of the document drawn less that of the best score, in points by query."""
+    """Measure O10: success of the drawn document less that of the top-scored one, in points by query."""
 
     def lose(deployment: JudgedDeployment) -> dict[str, np.ndarray]:
         sample = deployment.with_stream(subsample(deployment.stream, 1000))
@@ -403,6 +416,7 @@ def measure_o10(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
 
 
 def _measure_loss(deployment: JudgedDeployment, seed: int, preset: str) -> np.ndarray:
+    """Return by query the mean success, in points, of the drawn document less that of the top-scored one."""
     lost_success = np.zeros(len(deployment.stream))
     for run_seed in run_seeds(seed, N_RUNS):
         finished_run = deployment.run(run_seed, preset=preset)
@@ -421,7 +435,7 @@ def _measure_loss(deployment: JudgedDeployment, seed: int, preset: str) -> np.nd
     cost=15,
 )
 def measure_o11(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Measure the points of nDCG that one pass with a reranker gains beyond one without, by query."""
+    """Measure O11: points of nDCG that one pass with a reranker gains beyond one without, by query."""
 
     def gain(deployment: JudgedDeployment) -> dict[str, np.ndarray]:
         baseline = ndcg_gains(deployment, seed)
@@ -444,7 +458,7 @@ def measure_o11(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
     cost=15,
 )
 def measure_o12(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Measure the points gained in one pass in whose middle half of the documents arrive, by query."""
+    """Measure O12: points gained by query in one pass, half of the documents arriving in its middle."""
 
     def gain(deployment: JudgedDeployment) -> dict[str, np.ndarray]:
         return ndcg_gains(deployment, seed, arrivals=[(0.5, len(deployment.stream) // 2)], newcomers="printed")
@@ -463,11 +477,12 @@ def measure_o12(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
     cost=15,
 )
 def measure_o13(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Measure the points of nDCG gained in one pass of whole questions, hop by hop."""
+    """Measure O13: points of nDCG gained in one pass in which questions come hop after hop, by query."""
     return measure_deployments(judged_sets, lambda one: ndcg_gains(one, seed, hops=one.hops))
 
 
 def judge_o14(measured: Measurement) -> Ruling:
+    """Judge O14: feedback regains at least half of the Recall that shortened documents cost."""
     regained_shares = []
     for name, values in measured.items():
         regained, lost = np.array(values["regained"]), np.array(values["lost"])
@@ -487,11 +502,15 @@ def judge_o14(measured: Measurement) -> Ruling:
     cost=30,
 )
 def measure_o14(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Return, by set, the points of Recall lost with all but five words, and regained in one pass."""
+    """Return set → points of Recall that documents cut to five words cost, and feedback regains."""
     return compute_by_set(_measure_lost_recall, judged_sets, seed)
 
 
 def _measure_lost_recall(judged_set: JudgedSet, seed: int) -> Measurement:
+    """Measure by query what cutting documents to five words costs, and what feedback then regains.
+
+    Both in points of Recall@10.
+    """
     deployment = deploy_set(judged_set)
     shortened, full_recall = deployment.shorten(5), deployment.values(deployment.held_out)["recall"]
     recall, recall_after = shortened.values(shortened.held_out), shortened.mean_after(run_seeds(seed))
@@ -513,7 +532,7 @@ def _measure_lost_recall(judged_set: JudgedSet, seed: int) -> Measurement:
     cost=15,
 )
 def measure_o15(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Measure the first dimensions after one pass less all dimensions before, in points by query."""
+    """Measure O15: the first 64 dimensions after one pass less all of them before, in points by query."""
 
     def compare(deployment: JudgedDeployment) -> dict[str, np.ndarray]:
         strong = deployment.values(deployment.held_out)
@@ -535,6 +554,7 @@ claim(
 
 
 def judge_o17(measured: Measurement) -> Ruling:
+    """Judge O17: a step takes under 1,000 µs, and does not grow with the number of documents."""
     n_documents, axes = list(map(float, measured)), ("documents", "µs a step")
     growth_effect = rules.slope(n_documents, np.array(list(measured.values())).T, "a step", axes)
     time_effects = []
@@ -554,11 +574,12 @@ def judge_o17(measured: Measurement) -> Ruling:
     cost=5,
 )
 def measure_o17(_: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Time a step by the number of documents: the median µs of each repeat."""
+    """Return number of documents → median µs of a feedback step, one for each repetition."""
     return {str(size): as_list(np.array(_time_steps(size, seed))) for size in (500, 2_000, 10_000, 50_000, 100_000)}
 
 
 def _time_steps(n_documents: int, seed: int) -> list[float]:
+    """Return nine medians over 200 feedback steps each, in µs, over random documents."""
     vectors = scale_rows(np.random.default_rng(seed).standard_normal((n_documents + 1, 384)).astype(np.float32))
     ids = tuple(map(str, range(n_documents)))
     space = engine.Space(engine.Corpus(ids, ids), engine.Embeddings(ids, torch.from_numpy(vectors[1:]), None), "cpu")
@@ -588,7 +609,7 @@ def _time_steps(n_documents: int, seed: int) -> list[float]:
     cost=15,
 )
 def measure_o18(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Measure the nats that a worse start regrets beyond the next better one, by query."""
+    """Measure O18: nats by query that a start from shorter texts loses beyond one from longer texts."""
 
     def compare(deployment: JudgedDeployment) -> dict[str, np.ndarray]:
         # At one temperature the best in hindsight, in the ball, is the same for all: losses differ as regrets do.
@@ -602,6 +623,7 @@ def measure_o18(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
 
 
 def _measure_losses(deployment: JudgedDeployment, temperature: float, seed: int) -> np.ndarray:
+    """Return by query the loss in nats of the printed rule over one pass, mean over runs."""
     query_losses = np.zeros(len(deployment.stream))
     for run_seed in run_seeds(seed, N_RUNS):
         trail = deployment.run(run_seed, **{**PRINTED_RULE, "temperature": temperature}).trail
@@ -620,12 +642,17 @@ def _measure_losses(deployment: JudgedDeployment, temperature: float, seed: int)
     cost=5,
 )
 def measure_o19(_: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Measure by how much random laws break Proposition B.1, on the way to the least cross-entropy."""
+    """Measure O19: the largest violation of Proposition B.1 in each random case."""
     rng = np.random.default_rng(seed)
     return {"excess": [_law_excess(rng) for _case in range(N_CASES)]}
 
 
 def _law_excess(rng: np.random.Generator) -> float:
+    """Return the largest violation of O19's statements along a minimisation of the cross-entropy.
+
+    In a random case: the loss is the entropy plus a divergence, and near its least value the likeliest documents are on
+    top.
+    """
     n_queries, n_documents = int(rng.integers(2, 6)), int(rng.integers(2, 7))
     query_vectors = rng.standard_normal((n_queries, n_queries + int(rng.integers(3))))
     often, right_chances = rng.dirichlet(np.full(n_queries, 3.0)), rng.dirichlet(np.full(n_documents, 1.0), n_queries)
@@ -637,6 +664,7 @@ def _law_excess(rng: np.random.Generator) -> float:
     excesses = [0.0]
 
     def risk(flat_vectors: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return the cross-entropy and its gradient at flat document vectors; record violations on the way."""
         scores = query_vectors @ flat_vectors.reshape(n_documents, -1).T
         cross_entropy = -float(often @ (right_chances * log_softmax(scores, axis=1)).sum(1))
         divergence = float(often @ rel_entr(right_chances, softmax(scores, axis=1)).sum(1))

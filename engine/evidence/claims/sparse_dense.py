@@ -52,11 +52,12 @@ PASSAGE_SETS = ("cranfield", "multihop-rag-summ500")
 
 @define_measure("projection errors")
 def measure_projection_errors(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """By how much cells pass the bound; and of every set, weighting and projection, how the needed dimension grows.
+    """Measure claims L1 and L2: shares of pairs that random projections reverse, and needed dimensions.
 
-    passed: of each bin of pairs at each k whose bound is below 1, the lower end of the error's interval less the bound;
-    growth: name → run by run the exponent of the smallest k that keeps 95 % of pairs against x = (ε²/2 − ε³/3)⁻¹, R² of
-    the line through them, and how many times that k the bound's is
+    passed: one number a bin of pairs and k whose bound is below 1: the lower end of the error share's interval less the
+    bound, above 0 where the bound is broken; growth: set, weighting and projection → for each run the exponent with
+    which the smallest k that keeps 95 % of pairs grows in x = (ε²/2 − ε³/3)⁻¹, R² of the line through (x, k), and the
+    factor by which the bound's k is larger
     """
     passed: list[float] = []
     growth: dict[str, list[list[float]]] = {}
@@ -72,7 +73,7 @@ def measure_projection_errors(judged_sets: Sequence[JudgedSet], seed: int) -> Me
 
 
 def fit_growth(errors: PairErrors) -> list[float]:
-    """Exponent, R² and factor, over the bins of 75 pairs or more that need more than the smallest k tried.
+    """Fit the needed dimension over bins of 75 pairs or more: return exponent, R², factor to the bound.
 
     The dimension that fewer pairs need is mostly chance.
     """
@@ -101,6 +102,7 @@ claim(
 
 
 def judge_l2(measured: Measurement) -> Ruling:
+    """Judge L2, that the needed dimension grows linearly in x: exponents equal 1 and R² is above .95."""
     factors, exponents, straightness = [], {}, {}
     for name, run_rows in measured["growth"].items():
         run_exponents, run_r2, run_factors = np.array(run_rows).T
@@ -131,7 +133,9 @@ claim(
 
 
 def judge_l3(measured: Measurement) -> Ruling:
+    """Judge L3: no bound exceeds its error, and no boolean margin is below Corollary 2's."""
     cases = measured["drawn"]
+    # Cases that hold were only counted when measured; an excess of 0 stands for each.
     drawn_excesses = [*cases["broken"], *[0.0] * (cases["cases"] - len(cases["broken"]))]
     return rules.theorem([*drawn_excesses, *measured["boolean"]], 30_000)
 
@@ -149,8 +153,11 @@ def judge_l3(measured: Measurement) -> Ruling:
     cost=10,
 )
 def measure_l3(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """By how much the lemmas' bounds at those dimensions pass β, as a share of it, at drawn ε, β, |D| and r₀; and by
-    how much each query's least boolean margin is below what Corollary 2 has, (2 |q|² L_D)^−½."""
+    """Measure by how much the paper's bounds exceed the error β that their dimensions are to ensure.
+
+    drawn: over 10,000 random ε, β, |D| and r₀ the number of bounds, and the excesses above 0 as shares of β; boolean:
+    for each query by how much its least boolean margin falls below Corollary 2's (2 |q|² L_D)^−½
+    """
     rng = np.random.default_rng(seed)
     drawn_excesses = list(chain.from_iterable(_excesses(rng) for _case in range(10_000)))
     broken_excesses = [excess for excess in drawn_excesses if excess > 0]
@@ -161,10 +168,11 @@ def measure_l3(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
 
 
 def _excesses(rng: np.random.Generator) -> Iterator[float]:
-    """Yield the excesses of equation 2, Corollary 1 and equation 3; margins up to 1, where Corollary 1 is tight."""
+    """Yield the excess over β, as a share, of equation 2, Corollary 1 and equation 3 in a random case."""
     margin, error = float(rng.uniform(0.02, 1.0)), float(10 ** rng.uniform(-6, -0.01))
     n_documents = int(10 ** rng.uniform(0, 6))
     rank = int(rng.integers(1, n_documents + 1))
+    # Corollary 1 is tight at margin 1, so that a tenth of the cases is there.
     margin = 1.0 if rng.random() < 0.1 else margin
     for bound in (
         pair_error_bound(sufficient_dimension(margin, error), margin),
@@ -175,9 +183,10 @@ def _excesses(rng: np.random.Generator) -> Iterator[float]:
 
 
 def _boolean_excesses(judged_set: JudgedSet, rng: np.random.Generator) -> Iterator[float]:
-    """Yield the excess of each query, over documents that share a word with it against all that score less."""
+    """Yield for each query by how much Corollary 2's least boolean margin exceeds the actual one."""
     vectors = text_vectors(judged_set.dataset.corpus, judged_set.queries("test"), "boolean")
     doc_norms, query_lengths = compute_squared_norms(vectors.documents), np.sqrt(compute_squared_norms(vectors.queries))
+    # Margins are of documents that share a word with the query over all that score less.
     for query_index, query_length in enumerate(query_lengths):
         scores = inner_products(vectors.queries[[query_index]], vectors.documents)[0]
         matching = np.flatnonzero(scores)
@@ -202,10 +211,11 @@ def _boolean_excesses(judged_set: JudgedSet, rng: np.random.Generator) -> Iterat
     cost=20,
 )
 def measure_l4(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """By how much the lower end of the share of projections that lose it passes the bound, where that is below 1.
+    """Measure L4: by how much the share of projections that lose the best document exceeds the bound.
 
-    generated: documents at margins like one another from the best one, at k where the bound is a drawn one; judged:
-    BM25's vectors
+    One number a case whose bound is below 1: the lower end of the share's interval less the bound. generated: documents
+    that all lie at similar margins below the best one, at a k whose bound is near a random one; judged: BM25's vectors
+    of the sets
     """
     rng = np.random.default_rng(seed)
     generated_excesses = _bound_excesses(chain.from_iterable(_generate_losses(rng, case) for case in range(300)))
@@ -217,6 +227,7 @@ def measure_l4(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
 
 
 def _generate_losses(rng: np.random.Generator, case_seed: int) -> Sequence[RecallLoss]:
+    """Draw a query with close rivals of its best document; measure how often projections lose that one."""
     n_dimensions, count = 32, int(rng.integers(1, 60))
     rank = int(rng.integers(1, min(5, count) + 1))
     query, margins = np.eye(n_dimensions)[:1], rng.uniform(0.15, 0.75) * rng.uniform(1.0, 1.3, (count, 1))
@@ -231,11 +242,12 @@ def _generate_losses(rng: np.random.Generator, case_seed: int) -> Sequence[Recal
 
 
 def _bound_excesses(bounded_rows: Iterable[Any]) -> list[float]:
-    """Return by how much the lower ends of shares of errors pass their bounds, where those are below 1."""
+    """Return the lower end of each error share less its bound, where the bound is below 1."""
     return round_significant(row.low - row.bound for row in bounded_rows if row.bound < 1)
 
 
 def judge_l5(measured: Measurement) -> Ruling:
+    """Judge L5, that BM25's margins shrink: the margin's exponent in the mean document length is below 0."""
     exponents, axes = [], ("mean words", "margin")
     for name, values in measured.items():
         for rank, margins in values["ranks"].items():
@@ -255,12 +267,16 @@ def judge_l5(measured: Measurement) -> Ruling:
     cost=3,
 )
 def measure_l5(judged_sets: Sequence[JudgedSet], _: int) -> Measurement:
-    """Set → mean words of bins of as many documents each, and rank → query by query and bin by bin the so many smallest
-    margin of the bin's best document over its others, of queries that have one in every bin."""
+    """Measure L5: set → mean words of four bins of documents by length, and the queries' best margins.
+
+    ranks: rank → query by query and bin by bin the margin of the bin's best document over its others, at that rank of
+    the margins in rising order, of queries that have one in every bin.
+    """
     return compute_by_set(_measure_margins, judged_sets)
 
 
 def _measure_margins(judged_set: JudgedSet) -> Measurement:
+    """Return mean words of four bins of documents by length, and each query's best margins in each."""
     vectors = text_vectors(judged_set.dataset.corpus, judged_set.queries("test"), "bm25")
     length_parts = make_length_bins(vectors.lengths, 4)
     rank_columns, ranks = [], (10, 100)
@@ -283,6 +299,7 @@ BEYOND = 2 * TRIED_DIMENSIONS[-1]
 
 
 def judge_l6(measured: Measurement) -> Ruling:
+    """Judge L6: the needed dimension's exponent in the mean document length is above 0."""
     axes = "mean words", f"dimension needed ({BEYOND:,}: more than {TRIED_DIMENSIONS[-1]:,})"
     exponents = rules.fit_exponents(map_values(itemgetter("words", "needed"), measured), axes)
     return rules.judge_range(exponents, low=0.0)
@@ -299,12 +316,16 @@ def judge_l6(measured: Measurement) -> Ruling:
     cost=60,
 )
 def measure_l6(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Set → mean words of bins of as many documents each, and for each group of queries, with projections of its own,
-    the smallest dimension from which on the best of a bin stays among its first ten."""
+    """Measure L6: set → mean words of four bins of documents by length, and the dimensions that they need.
+
+    needed: for each group of queries, with projections of its own, the smallest dimension from which on the best
+    document of a bin stays among its first ten.
+    """
     return compute_by_set(_measure_dimensions, judged_sets, seed)
 
 
 def _measure_dimensions(judged_set: JudgedSet, seed: int) -> Measurement:
+    """Return mean words of four bins of documents, and the dimension that BM25 needs in each, by group."""
     corpus, needed_dimensions = judged_set.dataset.corpus, []
     # Groups alternate between dev and test and share no query within a split: their dimensions are independent
     # repetitions.
@@ -320,6 +341,7 @@ def _measure_dimensions(judged_set: JudgedSet, seed: int) -> Measurement:
 
 
 def judge_l7(measured: Measurement) -> Ruling:
+    """Judge L7: BM25's smallest margin of a set is at most a tenth of the boolean one."""
     ratios = {}
     for name, margins in measured.items():
         ratios[f"{name}, {margins['bm25']:.2g} to {margins['boolean']:.2g}"] = margins["bm25"] / margins["boolean"]
@@ -337,7 +359,7 @@ def judge_l7(measured: Measurement) -> Ruling:
     cost=2,
 )
 def measure_l7(judged_sets: Sequence[JudgedSet], _: int) -> Measurement:
-    """Set → weighting → the least margin above 0 of the best document of all over any other, of any query."""
+    """Return set → weighting → the smallest margin above 0 of any query's best document over any other."""
     measurement: dict[str, dict[str, float]] = {}
     for judged_set, weighting in product(judged_sets, ("bm25", "boolean")):
         margins = engine.margins(judged_set.dataset.corpus, judged_set.queries("test"), weighting, bins=1)
@@ -347,9 +369,12 @@ def measure_l7(judged_sets: Sequence[JudgedSet], _: int) -> Measurement:
 
 @define_measure("segment margins")
 def measure_segment_margins(judged_sets: Sequence[JudgedSet], _: int) -> Measurement:
-    """lost: of each pair that the theorem speaks of, the documents' margin less the segments'; kept: set and words of a
-    passage → query by query the share of pairs whose best passages have at least the documents' margin, of documents
-    that both have several passages."""
+    """Measure L8 and L9: compare the margins of pairs of documents with those of their segments.
+
+    lost: one number a pair that L8's theorem covers, the documents' margin less the segments', above 0 where the
+    theorem is broken; kept: set and passage length → query by query the share of pairs whose best passages have at
+    least the documents' margin, of documents that both have several passages
+    """
     lost_margins: list[float] = []
     kept_shares: dict[str, list[float]] = {}
     for judged_set in judged_sets:
@@ -383,6 +408,7 @@ claim(
 
 
 def judge_l9(measured: Measurement) -> Ruling:
+    """Judge L9: more than half of the pairs have best passages with at least the documents' margin."""
     differences = {name: np.subtract(shares, 0.5) for name, shares in measured["kept"].items()}
     return rules.difference(rename_cells(differences, suffix=", share less 0.5"), margin=0.05)
 
@@ -410,7 +436,7 @@ Values = dict[str, list[float]]
 
 @define_measure("sparse and dense")
 def measure_sparse_and_dense(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Return values of sparse, dense and hybrid retrieval, by set.
+    """Measure L10, L11, L14 to L16: sparse, dense and hybrid retrieval, by set.
 
     "questions": metric → system → values of the queries to report on; "lengths": mean words of what is
     relevant to each; "contained": the most words of a passage → system → MRR@10 of queries that a passage contains,
@@ -422,18 +448,21 @@ def measure_sparse_and_dense(judged_sets: Sequence[JudgedSet], seed: int) -> Mea
 
 
 def _measure_systems(judged_set: JudgedSet, seed: int) -> Measurement:
+    """Return a set's values on questions and on contained passages, with the relevant documents' lengths."""
     questions = {metric: _measure_questions(judged_set, metric) for metric in ("recall", "ndcg", "mrr")}
     contained = _measure_passages(judged_set, seed)
     return {"questions": questions, "lengths": _relevant_lengths(judged_set), "contained": contained}
 
 
 def _measure_questions(judged: JudgedSet, metric: str) -> Values:
+    """Return system → values of a metric on the set's test queries, the hybrid's weight chosen on dev."""
     system_values = {name: measure_tuned(judged, [decoder], metric, K) for name, decoder in PART_DECODERS.items()}
     system_values["hybrid"] = measure_tuned(judged, HYBRIDS, metric, K)
     return round_cells(system_values)
 
 
 def _relevant_lengths(judged_set: JudgedSet) -> list[float]:
+    """Return for each test query the mean number of words of its relevant documents."""
     (cell,) = get_cells(judged_set, [DENSE], "test", ("recall",), K)
     corpus, qrels = judged_set.dataset.corpus, judged_set.splits["test"]
     words = dict(zip(corpus.ids, map(len, map(str.split, corpus.texts)), strict=True))
@@ -441,8 +470,9 @@ def _relevant_lengths(judged_set: JudgedSet) -> list[float]:
 
 
 def _measure_passages(judged_set: JudgedSet, seed: int) -> dict[str, Values]:
-    """Measure as many passages of each length, longer than half of it; empty if a length has too few."""
+    """Return length → system → MRR of finding passages of that length; empty if a length has too few."""
     corpus_by_length = {n_words: _cut_corpus(judged_set.dataset.corpus, n_words) for n_words in LENGTHS}
+    # Every length gets equally many passages, so that lengths differ in nothing else.
     count = min(400, *map(len, corpus_by_length.values()))
     # Few passages make retrieval too easy to tell systems apart.
     if count < 200:
@@ -455,6 +485,7 @@ def _measure_passages(judged_set: JudgedSet, seed: int) -> dict[str, Values]:
 
 
 def _measure_contained(judged_set: JudgedSet, task: Dataset) -> Values:
+    """Return system → MRR@10 in points, query by query, in finding the passage that contains the query."""
     (qrels,) = task.qrels.values()
     split_halves = split_in_half(qrels)
     space = engine.Space(task.corpus, engine.embed(task.corpus, encoder=judged_set.encoder))
@@ -474,17 +505,18 @@ def _measure_contained(judged_set: JudgedSet, task: Dataset) -> Values:
 
 
 def _cut_corpus(corpus: Corpus, length: int) -> Corpus:
-    """Passages without overlap and without titles, of at most so many words and more than half of them."""
+    """Cut documents into passages of at most `length` words; those of half of it or fewer are dropped."""
     passages = cut_passages(Corpus(corpus.ids, corpus.texts), length, 0.0).corpus
     return _take_rows(passages, [row for row, text in enumerate(passages.texts) if len(text.split()) > length / 2])
 
 
 def _take_rows(corpus: Corpus, row_indices: Sequence[int]) -> Corpus:
+    """Return the corpus of some rows, ids and texts only."""
     return Corpus(tuple(corpus.ids[row] for row in row_indices), tuple(corpus.texts[row] for row in row_indices))
 
 
 def mrr_curves(values: Mapping[str, Values], set_name: str, systems: Mapping[str, str]) -> list[EffectCurve]:
-    """Build curves of MRR by the length of passages; systems: by their titles."""
+    """Build one curve a system of the mean MRR over the length of passages; systems: title → system."""
     axes, columns = ("words of a passage", f"MRR@{K} in points, {set_name}"), {}
     for title, system in systems.items():
         columns[title] = [float(np.mean(values[str(n_words)][system])) for n_words in LENGTHS]
@@ -492,9 +524,10 @@ def mrr_curves(values: Mapping[str, Values], set_name: str, systems: Mapping[str
 
 
 def fit_doubling(lengths: Sequence[float], length_columns: Sequence[Sequence[float]]) -> list[float]:
-    """n numbers whose mean is the slope of the columns' means over log₂ of their lengths.
+    """Return n numbers whose mean is the slope of the columns' means over log₂ of their lengths.
 
-    length_columns: one a length, each with values of queries of its own; the shortest column says how many count
+    Such numbers can be resampled like differences query by query. length_columns: for each length a column of values,
+    of other queries at each; n is the length of the shortest column, and the others are cut to it
     """
     log_lengths = np.log2(lengths) - np.log2(lengths).mean()
     query_columns = np.array([column[: min(map(len, length_columns))] for column in length_columns], dtype=np.float64)
@@ -503,22 +536,23 @@ def fit_doubling(lengths: Sequence[float], length_columns: Sequence[Sequence[flo
 
 
 def fit_per_query(lengths: Sequence[float], raw_values: Sequence[float]) -> list[float]:
-    """n numbers whose mean is the slope of n queries' values over log₂ of their lengths."""
+    """Return n numbers, one a query, whose mean is the slope of n queries' values over log₂ of lengths."""
     log_lengths, y = np.log2(lengths) - np.log2(lengths).mean(), np.asarray(raw_values, dtype=np.float64)
     # The mean of these terms is the least-squares slope over all queries.
     slopes: list[float] = (len(log_lengths) * (y - y.mean()) * log_lengths / (log_lengths @ log_lengths)).tolist()
     return slopes
 
 
-def by_length(of_set: Mapping[str, Mapping[str, Sequence[float]]], system_name: str, system: str) -> list[list[float]]:
-    """Length by length, rising, the differences of two systems query by query."""
-    return [np.subtract(of_set[str(n)][system_name], of_set[str(n)][system]).tolist() for n in LENGTHS]
+def by_length(values: Mapping[str, Mapping[str, Sequence[float]]], system_name: str, system: str) -> list[list[float]]:
+    """Return, for each length of passages, the differences of two systems query by query."""
+    return [np.subtract(values[str(n)][system_name], values[str(n)][system]).tolist() for n in LENGTHS]
 
 
 hybrid_claim = partial(claim, measure=measure_sparse_and_dense, sets=(*PASSAGE_SETS, "toollens"), cost=180)
 
 
 def judge_l10(measured: Measurement) -> Ruling:
+    """Judge L10: BM25's MRR less dense retrieval's, in points, at the longest passages and per doubling."""
     gain_cells, cell_curves = {}, {}
     for name, set_values in measured.items():
         if gaps := set_values["contained"] and by_length(set_values["contained"], "words", "dense"):
@@ -541,6 +575,7 @@ hybrid_claim(
 
 
 def judge_l11(measured: Measurement) -> Ruling:
+    """Judge L11: MRR@10 of BM25 over words and pairs of words, less 95 points, at every passage length."""
     mrr_cells = {}
     for set_name, set_values in measured.items():
         for n_words, system_values in set_values["contained"].items():
@@ -566,10 +601,13 @@ MIN_PASSAGES = 1.1
 
 @define_measure("passage search")
 def measure_passage_search(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """found: set, words of a passage and metric → passages less one vector, of all judged queries; timed: set and words
-    → milliseconds of the exact search among passages, and of the best search among documents in that time (the quickest
-    where none is so quick), chosen for either half of the queries on the other, and what MRR the former has less the
-    latter."""
+    """Measure L12 and L18: search among several passage vectors a document against one vector a document.
+
+    found: set, words of a passage and metric → points of passages less one vector, query by query; timed: set and words
+    → milliseconds of the exact search among passages and of the best search among documents that takes no longer (the
+    quickest if none is so quick), and the former's MRR less the latter's in points. That search is chosen for each half
+    of the queries on the other half.
+    """
     gap_cells: dict[str, list[float]] = {}
     timed_cells: dict[str, dict[str, list[float]]] = {}
     for judged_set in judged_sets:
@@ -585,6 +623,7 @@ def measure_passage_search(judged_sets: Sequence[JudgedSet], seed: int) -> Measu
 
 
 def _compare_passages(judged_set: JudgedSet, scorers: Mapping[int, MaxSim]) -> Iterator[tuple[int, str, list[float]]]:
+    """Yield words, metric and the points that scoring by best passage gains over one vector, by query."""
     metrics = ("recall", "mrr")
     decoders = [DENSE, *(Decoder(DENSE.select, scorer) for scorer in scorers.values())]
     split_cells = [get_cells(judged_set, decoders, split_name, metrics, K) for split_name in ("dev", "test")]
@@ -597,6 +636,7 @@ def _compare_passages(judged_set: JudgedSet, scorers: Mapping[int, MaxSim]) -> I
 def _time_passages(
     judged: JudgedSet, passage_scorers: Mapping[int, MaxSim], seed: int
 ) -> Iterator[tuple[int, dict[str, list[float]]]]:
+    """Yield words → milliseconds of passage search and of the rival that takes no longer, and the MRR gap."""
     scorers = [engine.make("dense"), *passage_scorers.values()]
     options = {"k": K, "metrics": ("mrr",), "seed": seed, "repeats": 5}
 
@@ -618,12 +658,15 @@ def _time_passages(
 
 
 def choose_in_time(
-    places: Sequence[int], this_half: Sequence[AnnResult], other_half: Sequence[AnnResult], milliseconds: float
+    candidates: Sequence[int], this_half: Sequence[AnnResult], other_half: Sequence[AnnResult], milliseconds: float
 ) -> int:
-    """Return the search that is best on other queries among those quick enough, else the quickest."""
-    quick_ones = [search_index for search_index in places if this_half[search_index].milliseconds <= milliseconds]
+    """Return the index of the search that is best on the other half among those within `milliseconds`.
+
+    The quickest if none is. candidates: the indices to choose from
+    """
+    quick_ones = [search_index for search_index in candidates if this_half[search_index].milliseconds <= milliseconds]
     if not quick_ones:
-        return min(places, key=lambda search_index: this_half[search_index].milliseconds)
+        return min(candidates, key=lambda search_index: this_half[search_index].milliseconds)
     # The other half chooses by quality; time is measured on this one, where the search must be quick enough.
     return max(quick_ones, key=lambda index: (other_half[index].mean["mrr"], -this_half[index].milliseconds))
 
@@ -654,12 +697,18 @@ TRAINED_METRICS = ("recall", "ndcg")
     cost=30,
 )
 def measure_l13(sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Set, m and metric → what m projections to 64 dimensions find more than one to 64 m, query by query, the mean over
-    some trainings."""
+    """Measure L13: m vectors of 64 dimensions a document against one vector of 64 m dimensions.
+
+    Set, m and metric → the former's points less the latter's, query by query, mean over some trainings.
+    """
     return dict(chain.from_iterable(_compare_vectors(judged_set, m, seed) for judged_set, m in product(sets, (2, 4))))
 
 
 def _compare_vectors(judged: JudgedSet, count: int, seed: int) -> list[tuple[str, list[float]]]:
+    """Return (cell, differences): points of `count` short vectors a document less one long vector.
+
+    One cell for each metric; differences query by query, means over three trainings.
+    """
     seeds = range(3 * seed, 3 * seed + 3)
     options = {"dimension": SMALL_DIMENSION, "vectors": count}
     values = [_train_values(judged, "multi_vector", run_seed, **options) for run_seed in seeds]
@@ -671,6 +720,7 @@ def _compare_vectors(judged: JudgedSet, count: int, seed: int) -> list[tuple[str
 
 
 def _train_values(judged_set: JudgedSet, method: str, seed: int, **params: int) -> np.ndarray:
+    """Train a projection by `method`; return its (metrics, queries) values on the test queries."""
     queries = engine.embed(judged_set.dataset.queries, encoder=judged_set.encoder)
     trained = engine.train(method, judged_set.space, queries, judged_set.dataset.qrels, seed=seed, **params)
     test_queries = judged_set.queries("test")
@@ -680,6 +730,7 @@ def _train_values(judged_set: JudgedSet, method: str, seed: int, **params: int) 
 
 
 def judge_l14(measured: Measurement) -> Ruling:
+    """Judge L14: points that the hybrid of BM25 and dense scores gains over each of its two parts."""
     gain_cells, systems = {}, {"dense": "dense", "words": "BM25"}
     for set_name, set_values in measured.items():
         for (metric, values), (system, title) in product(set_values["questions"].items(), systems.items()):
@@ -699,17 +750,22 @@ hybrid_claim(
 
 
 def judge_l15(measured: Measurement) -> Ruling:
+    """Judge L15, that BM25 adds more to dense retrieval, in points of MRR, as documents get longer.
+
+    The effects are slopes of the hybrid's gain over dense for each doubling of length: over the judged questions by the
+    lengths of their relevant documents, and over passages that contain the query, by the length of passages.
+    """
     gain_cells, cell_curves = {}, {}
-    for name, of_set in measured.items():
-        question_values = of_set["questions"]["mrr"]
+    for name, set_values in measured.items():
+        question_values = set_values["questions"]["mrr"]
         query_gains = np.subtract(question_values["hybrid"], question_values["dense"]).tolist()
-        gain_cells[f"{name}, questions, per doubling"] = fit_per_query(of_set["lengths"], query_gains)
-        if of_set["contained"]:
-            passage_gains = by_length(of_set["contained"], "hybrid", "dense beside hybrid")
+        gain_cells[f"{name}, questions, per doubling"] = fit_per_query(set_values["lengths"], query_gains)
+        if set_values["contained"]:
+            passage_gains = by_length(set_values["contained"], "hybrid", "dense beside hybrid")
             growth = f"{name}, contained, per doubling"
             gain_cells[growth] = fit_doubling(LENGTHS, passage_gains)
             systems = {"hybrid": "hybrid", "dense": "dense beside hybrid"}
-            cell_curves[growth] = mrr_curves(of_set["contained"], name, systems)
+            cell_curves[growth] = mrr_curves(set_values["contained"], name, systems)
     return rules.add_curves(rules.difference(gain_cells, margin=1.0), cell_curves)
 
 
@@ -724,6 +780,7 @@ hybrid_claim(
 
 
 def judge_l16(measured: Measurement) -> Ruling:
+    """Judge L16: words alone win on questions, words and pairs on passages that contain the query."""
     gain_cells, cell_curves = {}, {}
     for name, set_values in measured.items():
         question_values = set_values["questions"]["recall"]
@@ -757,6 +814,7 @@ claim(
 
 
 def judge_l18(measured: Measurement) -> Ruling:
+    """Judge L18: MRR of passage search less document search in the same time, in points by query."""
     gap_cells = {}
     for cell_name, cell_values in measured["timed"].items():
         passage_ms, document_ms = cell_values["milliseconds"]

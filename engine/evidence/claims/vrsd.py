@@ -39,7 +39,7 @@ N_CASES, N_ENUMERATED = 2000, 400
     cost=3,
 )
 def measure_v1(_: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Compare the answers of both problems, on random numbers of which half can be summed by construction."""
+    """Measure V1: 1 where the two problems' answers differ, on random numbers; half have a sum by design."""
     rng = np.random.default_rng(seed)
     disagreements = []
     for case_index in range(N_CASES):
@@ -62,7 +62,7 @@ def measure_v1(_: Sequence[JudgedSet], seed: int) -> Measurement:
     cost=5,
 )
 def measure_v2(_: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Measure the cosine that the second problem's set lacks of the first's, by enumeration."""
+    """Measure V2: the cosine by which the second problem's best set is below the first's, enumerating all."""
     rng = np.random.default_rng(seed)
     lost_cosines: list[float] = []
     for _case in range(N_ENUMERATED):
@@ -73,7 +73,7 @@ def measure_v2(_: Sequence[JudgedSet], seed: int) -> Measurement:
 
 
 def judge_v3(measured: Measurement) -> Ruling:
-    """Judge whether any set lacks something, and report the mean."""
+    """Judge V3: no greedy set is below the best one; report the mean gap too."""
     ruling, mean = rules.theorem(measured["gaps"], N_ENUMERATED), float(np.mean(measured["gaps"]))
     effects = (*ruling.effects, Effect(name="mean share of the range that is lacking", value=mean))
     return replace(ruling, why=f"{ruling.why} The mean set lacks {decimal(mean)} of the range.", effects=effects)
@@ -102,7 +102,7 @@ def measure_v3(_: Sequence[JudgedSet], seed: int) -> Measurement:
 
 
 def judge_v4(measured: Measurement) -> Ruling:
-    """Judge the win rates; both limits are the smallest win rate of the paper's Table 1."""
+    """Judge V4 by VRSD's win rates against .88, the smallest win rate of the paper's Table 1."""
     won_shares = rules.compute_shares(map_values(itemgetter("won", "queries"), measured))
     return rules.thresholds(won_shares, holds=0.88, limit=0.88)
 
@@ -120,7 +120,7 @@ def judge_v4(measured: Measurement) -> Ruling:
     cost=60,
 )
 def measure_v4(judged_sets: Sequence[JudgedSet], _: int) -> Measurement:
-    """Return, by set, k, pool and MMR's λ, queries won, all queries, the largest difference and both means."""
+    """Return set, k, pool and MMR's λ → queries won by VRSD, all queries, largest difference, both means."""
     cell_rows, weights = {}, (0.0, 0.5, 1.0)
     for judged, k, pool_depth in product(judged_sets, (3, 5, 10), (50, None)):
         stages = [engine.make("vrsd"), *(engine.make("mmr", relevance_weight=weight) for weight in weights)]
@@ -151,7 +151,7 @@ ORDERED_DECODERS = {"VRSD": Decoder(engine.make("vrsd")), "cosine": DENSE, "BM25
     cost=20,
 )
 def measure_v5(judged_sets: Sequence[JudgedSet], _: int) -> Measurement:
-    """Return differences of cos(sum, query) in points between neighbours of the order, by query."""
+    """Return differences of cos(sum, query) in points between neighbours of V5's order, by query."""
     differences = {}
     for judged, k in product(judged_sets, (5, 10)):
         cells = get_cells(judged, list(ORDERED_DECODERS.values()), "test", ("cos_sum",), k)
@@ -162,7 +162,7 @@ def measure_v5(judged_sets: Sequence[JudgedSet], _: int) -> Measurement:
 
 
 def judge_v6(measured: Measurement) -> Ruling:
-    """Judge the weaker of two correlations in every cell and range of θ, and that with α-nDCG."""
+    """Judge V6 by the weaker correlation with similarity and diversity in every cell, and by α-nDCG's."""
     effects = []
     for cell, cell_effects in measured["correlations"].items():
         ranges: dict[str, list[Effect]] = {}
@@ -210,7 +210,7 @@ TIMED_SIZES = (16_000, 32_000, 64_000, 128_000)
 
 
 def judge_v8(measured: Measurement) -> Ruling:
-    """Judge log ratios of times, and how the time of MMR as it is printed grows with n."""
+    """Judge V8: log ratios of times to VRSD's, and that plain MMR's time grows at least with n^1.8."""
     log_ratios = {}
     for space_name, method_seconds in measured.items():
         for method in filter("vrsd".__ne__, method_seconds):
@@ -246,7 +246,7 @@ def measure_v8(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
 
 
 def judge_v9(measured: Measurement) -> Ruling:
-    """Judge that VRSD has one point, and others several: else nothing would have collapsed."""
+    """Judge V9: VRSD has one point on the frontier, and the others at least two."""
     counts: dict[str, dict[str, float]] = {VRSD: {}, MMR: {}, FW: {}}
     for name, (cell, method_counts) in product(counts, measured["points"].items()):
         counts[name][f"{cell}, {name}"] = method_counts[name]
@@ -287,7 +287,7 @@ claim(
     cost=2,
 )
 def measure_v11(_: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Compare the answers on random sets of integers of which half can be summed by construction."""
+    """Measure V11: 1 where the answer by retrieval is wrong; random integers, half with a sum by design."""
     rng = np.random.default_rng(seed)
     disagreements = []
     for case_index in range(N_CASES):
@@ -306,7 +306,8 @@ def measure_v11(_: Sequence[JudgedSet], seed: int) -> Measurement:
 
 
 def has_subset_sum(numbers: np.ndarray, target: int) -> bool:
-    """Return True if any non-empty subset sums to the target; subsets are enumerated in binary."""
+    """Return True if some non-empty subset of the numbers sums to the target, trying all subsets."""
+    # The bits of each number from 1 to 2ⁿ − 1 say which members a subset has.
     subset_masks = np.arange(1, 2 ** len(numbers))[:, None] >> np.arange(len(numbers)) & 1
     return bool((subset_masks @ numbers == target).any())
 

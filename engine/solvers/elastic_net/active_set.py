@@ -26,6 +26,7 @@ VIEW_GROWTH = 64
 
 @jit_reassociating
 def dot_product(first_vector, second_vector, length):
+    """Return the inner product of the first `length` entries of two vectors."""
     product = 0.0
     for index in range(length):
         product += first_vector[index] * second_vector[index]
@@ -34,9 +35,9 @@ def dot_product(first_vector, second_vector, length):
 
 @jit_reassociating
 def append_row(factor, n_active, active, column, square, ridge):
-    """Extend the factor by a member, whose L⁻¹ column becomes row n_active.
+    """Extend a Cholesky factor by one member, as row n_active; return False if it depends on the others.
 
-    Return False where it depends on the others.
+    column: inner products of the member with all; square: its squared length. The row is L⁻¹ of the Gram column.
     """
     new_row = factor[n_active]
     for index in range(n_active):
@@ -53,7 +54,7 @@ def append_row(factor, n_active, active, column, square, ridge):
 
 @jit_reassociating
 def remove_row(factor, n_active, removed_index):
-    """Delete one row of the factor; Givens rotations make the remaining rows triangular again."""
+    """Delete one row of a Cholesky factor of n_active rows, and make the others triangular again."""
     for row_id in range(removed_index, n_active - 1):
         for column_index in range(row_id + 2):
             factor[row_id, column_index] = factor[row_id + 1, column_index]
@@ -70,14 +71,14 @@ def remove_row(factor, n_active, removed_index):
 
 @jit_reassociating
 def solve_lower(factor, n_active, vector):
-    """Solve x ← L⁻¹ x."""
+    """Solve L x = vector in place, with the first n_active rows of the lower triangular factor L."""
     for row_id in range(n_active):
         vector[row_id] = (vector[row_id] - dot_product(factor[row_id], vector, row_id)) / factor[row_id, row_id]
 
 
 @jit_reassociating
 def solve_upper(factor, n_active, vector):
-    """Solve x ← L⁻ᵀ x."""
+    """Solve Lᵀ x = vector in place, with the first n_active rows of the lower triangular factor L."""
     for n_solved in range(n_active):
         row_id = n_active - 1 - n_solved
         factor_row = factor[row_id]
@@ -89,7 +90,10 @@ def solve_upper(factor, n_active, vector):
 
 @jit_reassociating
 def drop_member(factor, n_active, active, weights, status, removed_index):
-    """Take a member out of the active set, free all that depended on it, and return the new size."""
+    """Take a member out of the active set and its factor, and return the new size.
+
+    Members that depended on the active ones may enter again.
+    """
     remove_row(factor, n_active, removed_index)
     status[active[removed_index]] = OUT
     for index in range(removed_index, n_active - 1):
@@ -102,9 +106,10 @@ def drop_member(factor, n_active, active, weights, status, removed_index):
 
 @jit_reassociating
 def compute_duals(columns, slots, scores, active, weights, n_active, viewed, n_view, dual_of):
-    """Compute c = score − Gram · weights for the viewed members.
+    """Compute the duals c = score − Gram · weights of the viewed members, in dual_of.
 
-    The first n_view of `viewed`, or all members where n_view = N.
+    Viewed are the first n_view of `viewed`, or all members where n_view = N. slots: position of each member's column in
+    `columns`; active, weights: the first n_active members with a weight, and their weights
     """
     n_members = len(scores)
     if n_view == n_members:
@@ -125,7 +130,10 @@ def compute_duals(columns, slots, scores, active, weights, n_active, viewed, n_v
 
 @jit_reassociating
 def refactorise(columns, slots, active, weights, n_active, status, ridge, factor):
-    """Rebuild the factor for another ridge; members that now depend on others leave. Returns the new size."""
+    """Rebuild the Cholesky factor of the active set for another ridge; return the new size.
+
+    Members that now depend on the others leave the set.
+    """
     n_independent = INT_ZERO
     for index in range(n_active):
         member = active[index]
@@ -140,7 +148,7 @@ def refactorise(columns, slots, active, weights, n_active, status, ridge, factor
 
 @jit_reassociating
 def fill_column(columns, slots, rows, used, n, member):
-    """Fill the Gram column of a member over the first rows; return the number of columns then in use."""
+    """Compute a member's products with the first n rows, as a new column; return how many are in use."""
     column, member_row = columns[used], rows[member]
     for row_id in range(n):
         column[row_id] = dot_product(rows[row_id], member_row, len(member_row))
@@ -150,9 +158,9 @@ def fill_column(columns, slots, rows, used, n, member):
 
 @jit_reassociating
 def relax_support(factor, n_active, active, weights, status, scores, l1, minimiser):
-    """Move to the minimiser on the active set, dropping members that would become negative.
+    """Move the weights to the minimiser over the active set, and return the set's new size.
 
-    Return the new size.
+    Members whose weight would become negative leave on the way. minimiser: scratch
     """
     while n_active:
         # On the support the conditions are linear: (G + λ₂ I) w = score − λ₁, solved by the Cholesky factor.
@@ -182,9 +190,9 @@ def relax_support(factor, n_active, active, weights, status, scores, l1, minimis
 
 @jit_reassociating
 def swap_member(factor, n_active, active, weights, status, column, square, ridge, entering, coefs):
-    """Admit a member that is a combination of others; return the new size.
+    """Admit a member that is a combination of active ones, in place of one of them; return the new size.
 
-    Weight moves from them to it until one of them has none.
+    Weight moves from them to it until one of them has none, which leaves. coefs: scratch
     """
     for index in range(n_active):
         coefs[index] = factor[n_active, index]
@@ -261,11 +269,10 @@ def solve_active_set(
 
 @jit_reassociating
 def bound_rounding(norms, active, weights, n_active, l1, query, overlaps):
-    """Bound the rounding of a computed dual less λ₁ as (relative, absolute).
+    """Bound the rounding of a computed dual less λ₁ by a relative and an absolute part, which it returns.
 
-    The error is at most relative · (length of the row) + absolute.
-
-    norms: lengths of the rows; overlaps: whether the query has a dimension in common with any; if not, every dual is 0.
+    The error is at most relative · (length of the row) + absolute. norms: lengths of the rows; overlaps: True if the
+    query has a dimension in common with any; if not, every dual is 0.
     """
     if not overlaps:
         return 0.0, 0.0
@@ -309,7 +316,10 @@ def bound_violation(
 
 @jit_reassociating
 def copy_cutoff_of(weights, n_active, l1, l2, tolerance):
-    """Return the dual below which a row off the support is no copy of a member, whose dual is λ₁ + λ₂ w."""
+    """Return the dual that any exact copy of a member reaches: the least λ₁ + λ₂ w, less the tolerance.
+
+    Rows off the support with smaller duals are no copies; ∞ without members.
+    """
     smallest_weight = np.inf
     for index in range(n_active):
         smallest_weight = min(smallest_weight, weights[index])
@@ -329,7 +339,10 @@ def ensure_room(array, n_used, n_more):
 
 @jit_reassociating
 def find_cutoff(excesses, n_violations, max_count):
-    """Return a value that at least one, and at most about `max_count`, of the first excesses, all positive, reach."""
+    """Return a cutoff that at least one, and about max_count at most, of positive excesses reach.
+
+    The first n_violations of `excesses` count; 0 if they are no more than max_count.
+    """
     largest = 0.0
     for index in range(n_violations):
         largest = max(largest, excesses[index])

@@ -88,7 +88,10 @@ def warm() -> None:
 
 
 def _resolve_l1(c: Candidates, setting: Setting, best: Array) -> tuple[Array, list[list[str]]]:
-    """Translate a setting's l1 (absolute, share or support size) into λ₁ for each query, (B,), with messages."""
+    """Translate a setting's l1 (absolute, share or support size) into each query's λ₁, with messages.
+
+    best: (B,) best scores, of which a share is taken
+    """
     messages: list[list[str]] = [[] for _ in best]
     if setting.scale == "support":
         size, l1_values = math.ceil(setting.l1), np.empty(c.batch)
@@ -110,6 +113,10 @@ def _resolve_l1(c: Candidates, setting: Setting, best: Array) -> tuple[Array, li
 def _rank_solutions(
     c: Candidates, setting: Setting, solved: Solutions, l1: Array, best: Array, messages: list[list[str]], k: int
 ) -> Ranking:
+    """Build one setting's Ranking: documents by weight, filled up to k if the setting says so, with info.
+
+    l1: (B,) λ₁ as used; best: (B,) best scores; messages: notes of each query
+    """
     index, gain = take_largest_weights(solved, k, c)
     if setting.fill == "fill":
         short_queries = np.flatnonzero(solved.counts < min(k, c.count))
@@ -119,7 +126,7 @@ def _rank_solutions(
 
 
 def take_largest_weights(solved: Solutions, k: int, c: Candidates) -> tuple[Tensor, Tensor]:
-    """Return (B, k) the members with the largest weights, −1 where there are no more, and their weights."""
+    """Return (B, k) the members with the largest weights, and the weights; −1 and 0 where there are fewer."""
     index = torch.full((len(solved), k), -1, dtype=torch.int64)
     gain = torch.zeros(len(solved), k, dtype=torch.float64)
     rank_in_problem = np.arange(len(solved.members)) - (solved.ends - solved.counts)[solved.problem]
@@ -131,7 +138,11 @@ def take_largest_weights(solved: Solutions, k: int, c: Candidates) -> tuple[Tens
 
 
 def _fill_answers(c: Candidates, solved: Solutions, l1: Array, query_ids: Array, index: Tensor, gain: Tensor) -> None:
-    """Complete answers shorter than k by u·(v − Uᵀw), what each further document would add, largest first."""
+    """Complete answers shorter than k, in place, by the documents that would reduce the residual most.
+
+    l1: (B,); query_ids: the queries with short answers; index, gain: (B, k). A filled document's gain is u·(v − Uᵀw) −
+    λ₁, at most 0.
+    """
     device, k = index.device, index.shape[1]
     queries, lam1 = torch.from_numpy(query_ids).to(device), torch.from_numpy(l1[query_ids]).to(device)
     c, solved = take_queries(c, queries), solved.take(query_ids)
@@ -152,6 +163,10 @@ def _describe_answers(
     c: Candidates, setting: Setting, solved: Solutions, l1: Array, best: Array, messages: list[list[str]], k: int
 ) -> tuple[dict[str, Any], ...]:
     # Where λ₁ = λ₂ = 0 is solved at a tiny λ₁ instead, that λ₁ itself is part of the violation.
+    """Return the info of each query's answer: λ₁, support size, certificate, ties and messages.
+
+    Arguments are those of `_rank_solutions`. What cannot be proved of weights is None.
+    """
     residuals = solved.residual
     if setting.l1 == setting.l2 == 0 and setting.scale == "absolute":
         residuals = residuals + (l1 - setting.l1)
@@ -184,6 +199,7 @@ def _describe_answers(
 
 
 def _explain_empty_answer(l1: float, best_score: float) -> str:
+    """Return the message why no document has a weight: by the best score, by λ₁, or neither."""
     if best_score <= 0:
         return f"the best score, {best_score:.3g}, is not above 0: no document gets a weight"
     if l1 >= best_score:
@@ -192,7 +208,10 @@ def _explain_empty_answer(l1: float, best_score: float) -> str:
 
 
 def _count_ordered_weights(solved: Solutions, error_bounds: Array, k: int) -> list[int]:
-    """Count the leading weights of each problem that differ by more than twice the bound on their errors."""
+    """Count the leading weights of each problem whose order is proven.
+
+    error_bounds: (P,) distance of the weights from the minimiser; two that differ by more than twice that are in order
+    """
     if not len(solved.members):
         return [0] * len(solved)
     problems, weights = solved.problem, solved.weights

@@ -19,9 +19,10 @@ MIN_STEP_NORM = 1e-13
 
 
 def maximise_dual(c: Candidates, l1: Tensor, l2: Tensor) -> tuple[Tensor, Tensor, int]:
-    """Return weights (B, m), 0 for none, of rows (B, m), and the number of passes over the candidates.
+    """Solve one elastic net a query by Newton steps on its dual, over a growing working set of rows.
 
-    l1, l2: (B,) float64, l2 > 0. One problem a query. Rows outside the working set are proven to have no weight.
+    Returns weights (B, m), 0 for none, of rows (B, m), and the number of passes over the candidates, which prove that
+    rows outside have no weight. l1, l2: (B,) float64, l2 > 0.
     """
     queries = c.queries.double()
     n_start = min(c.count, START_ROWS)
@@ -54,13 +55,17 @@ def maximise_dual(c: Candidates, l1: Tensor, l2: Tensor) -> tuple[Tensor, Tensor
 
 
 def _gather_rows(c: Candidates, query_id: Tensor, row_id: Tensor) -> Tensor:
+    """Return float64 vectors of candidates, given by query (for pools) and row."""
     return (c.vectors[row_id] if c.vectors.ndim == 2 else c.vectors[query_id, row_id]).double()
 
 
 def _extend_working_sets(
     members: Tensor, is_used: Tensor, query_id: Tensor, row_id: Tensor, products: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Add the rows that violate most to each working set, which at most doubles."""
+    """Add the rows that violate most to each working set, which at most doubles; return sets and mask.
+
+    members: (B, m); is_used: (B, m) False for padding; query_id, row_id, products: one entry a violating row
+    """
     order = products.argsort(descending=True)
     order = order[query_id[order].argsort(stable=True)]
     query_id, row_id = query_id[order], row_id[order]
@@ -79,7 +84,10 @@ def _extend_working_sets(
 def _maximise_on_working_sets(
     rows: Tensor, is_used: Tensor, queries: Tensor, points: Tensor, l1: Tensor, l2: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Return the maximiser of the dual over the working sets, (B, d), and its weights, (B, m)."""
+    """Maximise the dual over working sets; return the maximisers, (B, d), and their weights, (B, m).
+
+    rows: (B, m, d) vectors; is_used: (B, m) False for padding; points: (B, d) where to start
+    """
     l1_column, l2_column = l1.unsqueeze(1), l2.unsqueeze(1)
     identity = torch.eye(queries.shape[1], dtype=queries.dtype, device=queries.device)
     min_step_norms = MIN_STEP_NORM * torch.linalg.vector_norm(queries, dim=1)
@@ -102,9 +110,10 @@ def _maximise_on_working_sets(
 
 
 def _search_line(heights: Tensor, climbs: Tensor, smooth_gradient: Tensor, steps: Tensor, l2: Tensor) -> Tensor:
-    """Return (B,) step lengths: to where the dual, concave along the line, stops rising.
+    """Return (B,) step lengths that maximise the dual along Newton steps, by bisection on its slope.
 
-    1 where no kink is passed.
+    heights: (B, m) duals less λ₁; climbs: (B, m) their change along a full step; smooth_gradient: (B, d) gradient of
+    the part without kinks. A full step, 1, is exact where no dual passes λ₁.
     """
     initial_slope, squared_step = (smooth_gradient * steps).sum(1), (steps * steps).sum(1)
 

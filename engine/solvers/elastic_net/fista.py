@@ -44,7 +44,10 @@ def iterate_fista(c: Candidates, l1: Tensor, l2: float) -> Iterator[Tensor]:
 
 
 def run_fista(c: Candidates, l1: Tensor, l2: float, iterations: int) -> Solutions:
-    """Run `iterations` steps for each query; return the weights with their residuals and gaps; l1: (B,)."""
+    """Run FISTA for a fixed number of iterations on each query, and certify the weights.
+
+    l1: (B,) λ₁ of the queries; Solutions have residuals and duality gaps.
+    """
     step = max(1, 4 * CHUNK_NUMBERS // c.count)
     parts = []
     for start in range(0, c.batch, step):
@@ -56,6 +59,6 @@ def run_fista(c: Candidates, l1: Tensor, l2: float, iterations: int) -> Solution
 
 
 def certify_iterate(c: Candidates, weights: Tensor, l1: np.ndarray, l2: float, n_passes: int) -> Solutions:
-    """Attach residuals and gaps to dense weights (B, n)."""
+    """Attach residuals and gaps to dense weights (B, n), an iterate of FISTA; l1: (B,) λ₁."""
     members = torch.arange(c.count, device=weights.device).expand_as(weights)
     return certify_weights(c, weights, members, l1, np.full(c.batch, l2), n_passes)

@@ -29,8 +29,8 @@ def follow_path(gram, rows, scores, l2, min_level, target_size, max_segments):
     """Follow the minimiser of one problem over m members from λ₁ = the largest score down to `min_level`.
 
     gram: (m, m), or (0, 0) where rows, (m, d), make the columns that are needed; target_size: stop after a segment with
-    so many members, 0 for never. Returns levels (T + 1,), falling: segment t holds between levels t and t + 1; ends
-    (T,), members, p and q: there the weights are p − λ₁ q; and whether min_level was reached within max_segments.
+    so many members, 0 for never. Returns levels (T + 1,) of λ₁, falling: segment t holds between levels t and t + 1;
+    ends (T,), members, p and q: there the weights are p − λ₁ q; and True if min_level was reached within max_segments.
     """
     n_members = len(scores)
     # Room for all, most of which is never touched and so never there.

@@ -61,9 +61,9 @@ class WeightPath:
         return slice(int(self.ends[segment - 1]) if segment else 0, int(self.ends[segment]))
 
     def at(self, l1: float) -> tuple[Array, Array]:
-        """Return rows and weights at a λ₁, the largest weight first.
+        """Return the rows with a weight at a λ₁, and their weights, the largest first.
 
-        Below the lowest level, those of the last segment.
+        Below the lowest level of the path, those of its last segment.
         """
         if not len(self) or l1 >= self.levels[0]:
             return self.members[:0], self.p[:0]
@@ -75,7 +75,10 @@ class WeightPath:
         return members[order], weights[order]
 
     def first_of(self, size: int) -> tuple[float, int]:
-        """Return (λ₁, rows) in the middle of the first segment with `size` rows, else with more, else with the most."""
+        """Return (λ₁, number of rows) for a support of `size`: the middle of the first segment that has it.
+
+        If none has, the first segment with more rows, else that with the most.
+        """
         segment_sizes = self.sizes
         if not len(segment_sizes):
             return (float(self.levels[0]) if len(self.levels) else 0.0), 0
@@ -86,9 +89,9 @@ class WeightPath:
 
 
 def regularization_path(c: Candidates, l2: float, min_level: float, target_size: int = 0) -> WeightPath:
-    """Compute the path of one query from its best score down to min_level > 0.
+    """Compute the weights of one query at every λ₁, from its best score down to min_level > 0.
 
-    A batch of 1; it ends early at a support of `target_size`, where that is not 0.
+    c: a batch of 1; target_size: stop early at a support of this size, 0 for never
     """
     from engine.solvers.elastic_net.homotopy import follow_path
 
@@ -118,11 +121,10 @@ def regularization_path(c: Candidates, l2: float, min_level: float, target_size:
 
 
 def ranking_path(c: Candidates, k: int, l2: float, interval: tuple[float, float]) -> LambdaPath:
-    """Return the k largest weights of one problem, in order, at every λ₁ of an interval.
+    """Return the k largest weights of one problem, in order, at every λ₁ of an interval, as pieces.
 
-    −1 where fewer are above 0.
-
-    It is cut where a document enters or leaves the support, and where two weights cross.
+    A piece ends where a document enters or leaves the support, and where two weights cross; −1 pads picks where fewer
+    than k weights are above 0.
     """
     if c.pool is not None:
         vectors = c.vectors[0]
@@ -165,12 +167,16 @@ def ranking_path(c: Candidates, k: int, l2: float, interval: tuple[float, float]
 
 
 def _build_path(segments: tuple[Array, Array, Array, Array, Array, bool], l2: float, row_ids: Array) -> WeightPath:
+    """Build a WeightPath from what the compiled loop returned; row_ids: the candidates its members number."""
     levels, ends, members, p, q, finished = segments
     return WeightPath(l2=l2, levels=levels, ends=ends, members=row_ids[members], p=p, q=q, finished=bool(finished))
 
 
 def _probe_start_rows(c: Candidates, l2: float, min_level: float) -> Array:
-    """Return the ascending rows to start from: the most relevant, and the supports at a few λ₁ along the path."""
+    """Choose the ascending rows to follow a path on at first.
+
+    They are the most relevant, and the supports of elastic nets at a few λ₁ along the path.
+    """
     max_score = float(c.relevance.max())
     start_rows = c.relevance[0].topk(min(c.count, PATH_START_ROWS)).indices.cpu().numpy()
     if max_score <= min_level:
@@ -181,7 +187,11 @@ def _probe_start_rows(c: Candidates, l2: float, min_level: float) -> Array:
 
 
 def _check_kinks(c: Candidates, path: WeightPath, inside: Array | None = None) -> tuple[Array, Array]:
-    """Return (T + 1,) violations at the kinks, and rows outside that would get a weight at one."""
+    """Check a path at its kinks against all candidates; return violations, (T + 1,), and missing rows.
+
+    inside: rows that the path was followed on, None for all. Rows outside are missing if they would get a weight; then
+    there are no violations yet.
+    """
     if not len(path):
         return np.zeros(0), np.empty(0, np.int64)
     kink_sizes, members, weights = [], [], []

@@ -115,9 +115,9 @@ def take_queries(c: Candidates, queries: slice | Array | Tensor) -> Candidates:
 
 
 def elastic_nets(c: Candidates, l1: Array, l2: Array) -> Solutions:
-    """Solve each of B queries at each of C settings: problem b · C + a.
+    """Solve each of B queries at each of C settings; problem b · C + a is query b at setting a.
 
-    l1: (B, C) with l1 > 0 or l2 > 0; l2: (C,).
+    l1: (B, C); l2: (C,), where l1 > 0 or l2 > 0.
     """
     if len(l2) == 1:
         return _solve_problems(score_by_vectors(c), l1, l2)
@@ -132,6 +132,11 @@ def elastic_nets(c: Candidates, l1: Array, l2: Array) -> Solutions:
 
 
 def _solve_problems(c: Candidates, l1: Array, l2: Array) -> Solutions:
+    """Solve every query at every setting on the device at hand.
+
+    On a GPU, settings with a ridge (λ₂ > 0) go by Newton steps, and the others to the CPU, whose problems go by active
+    sets. l1: (B, C); l2: (C,)
+    """
     if c.vectors.is_cuda:
         is_ridged = l2 > MIN_NEWTON_L2 * c.max_norm**2
         if is_ridged.all():
@@ -150,7 +155,10 @@ def _solve_problems(c: Candidates, l1: Array, l2: Array) -> Solutions:
 
 
 def _split_queries(c: Candidates, n_settings: int) -> Iterator[tuple[slice, bool]]:
-    """Yield blocks of queries to solve together, and True where by a Gram matrix."""
+    """Yield (slice of queries to solve together, True if by a Gram matrix) for all queries.
+
+    A Gram matrix pays where it is cached or where many problems share it; each pool has its own.
+    """
     if c.vectors.ndim == 3:
         yield from ((slice(query_id, query_id + 1), c.count <= MAX_GRAM_POOL) for query_id in range(c.batch))
         return
@@ -162,6 +170,10 @@ def _split_queries(c: Candidates, n_settings: int) -> Iterator[tuple[slice, bool
 
 
 def _solve_with_gram(c: Candidates, l1: Array, l2: Array) -> Solutions:
+    """Solve a block of queries at every setting by active sets on the Gram matrix of all candidates.
+
+    l1: (B, C); l2: (C,)
+    """
     from engine.solvers.elastic_net.active_set import solve_by_gram
 
     queries = c.queries.double()
@@ -176,6 +188,7 @@ def _solve_with_gram(c: Candidates, l1: Array, l2: Array) -> Solutions:
         np.ascontiguousarray(scores.topk(min(c.count, MIN_START_ROWS), dim=1).indices.numpy()), c.max_norm,
         queries.numpy(), _share_dimension(c, max_scores), _bound_active_set(c),
     )  # fmt: skip
+    # All products at once count as one pass, however many rounds the loop took.
     return _collect_results(c, (*results[:-1], np.ones_like(results[-1])), l1, l2)
 
 
@@ -190,6 +203,10 @@ def _compute_exact_scores(c: Candidates) -> Tensor:
 
 
 def _solve_with_rows(c: Candidates, l1: Array, l2: Array) -> Solutions:
+    """Solve one query at every setting over a working set of candidates, with passes over all of them.
+
+    l1: (1, C); l2: (C,). Where the working set has no room left, it starts again with twice as much.
+    """
     from engine.solvers.elastic_net.active_set import COLUMNS_FULL
     from engine.solvers.elastic_net.working_set import solve_by_rows
 
@@ -208,13 +225,14 @@ def _solve_with_rows(c: Candidates, l1: Array, l2: Array) -> Solutions:
             bool(_share_dimension(c, np.array([max_score]))[0]), _bound_active_set(c), max_rows,
         )  # fmt: skip
         state, max_rows = results[-2][-1], 2 * max_rows
+    # The relevance that the start rows were chosen by was a pass too.
     return _collect_results(c, (*results[:-1], results[-1] + 1), l1, l2)
 
 
 def _share_dimension(c: Candidates, max_products: Array) -> Array:
-    """Return (B,) True where a query has a dimension in common with any candidate.
+    """Return (B,) True where a query has a nonzero dimension in common with any candidate.
 
-    `max_products`: (B,) largest product.
+    Where it has none, all products are exactly 0. max_products: (B,) largest product; if not 0, nothing is looked up
     """
     overlaps: Array = max_products != 0
     for query_id in np.flatnonzero(~overlaps).tolist():
@@ -224,14 +242,20 @@ def _share_dimension(c: Candidates, max_products: Array) -> Array:
 
 
 def _bound_active_set(c: Candidates) -> int:
-    """Return the room for an active set: without a ridge it holds no more members than the vectors have dimensions."""
+    """Return the size to allocate for an active set.
+
+    Without a ridge it holds no more members than the vectors have dimensions; with one, MAX_ACTIVE are allowed.
+    """
     from engine.solvers.elastic_net.active_set import MAX_ACTIVE
 
     return 2 + min(c.count, max(MAX_ACTIVE, c.vectors.shape[-1]))
 
 
 def _collect_results(c: Candidates, results: tuple[Array, ...], l1: Array, l2: Array) -> Solutions:
-    """Sort what the compiled loops returned, and solve by Newton steps the problems whose active set had no room."""
+    """Turn what the compiled loops returned into Solutions, sorted, with exact copies settled.
+
+    Problems whose active set had no room are solved again by Newton steps. l1: (B, C); l2: (C,)
+    """
     from engine.solvers.elastic_net.active_set import FACTOR_FULL
 
     ends, members, weights, tie_ends, ties, residual, gap, states, passes = results
@@ -248,9 +272,9 @@ def _collect_results(c: Candidates, results: tuple[Array, ...], l1: Array, l2: A
 
 
 def bound_weight_errors(gaps: Array, l2: Array | float) -> Array:
-    """Return (P,) √(2 gap / λ₂): no weights with this gap are further than that from the minimiser.
+    """Return (P,) bounds √(2 gap / λ₂) on the distance of weights from the minimiser; NaN at λ₂ = 0.
 
-    NaN at λ₂ = 0.
+    gaps: (P,) bounds on the duality gap
     """
     # The objective is λ₂-strongly convex, so ½ λ₂ |w − w*|² is at most the gap.
     with np.errstate(over="ignore", invalid="ignore"):
@@ -259,9 +283,10 @@ def bound_weight_errors(gaps: Array, l2: Array | float) -> Array:
 
 
 def _settle_copies(c: Candidates, solved: Solutions, l1: Array, l2: Array, tie_ends: Array, ties: Array) -> Solutions:
-    """Give exact copies equal weights at λ₂ > 0, and all of their weight to the lowest copy at λ₂ = 0.
+    """Give exact copies of a document equal weights at λ₂ > 0, and all weight to the lowest one at λ₂ = 0.
 
-    l1, l2: (P,); ties: what may be a copy of a member and is none itself, for problem p up to tie_ends[p].
+    l1, l2: (P,); ties: candidates that may be copies of a member and have no weight, those of problem p up to
+    tie_ends[p]. Solutions that change get a new certificate.
     """
     # The minimiser gives copies one weight, so weights that are proven to differ are of none.
     next_problem = solved.problem[1:]
@@ -356,14 +381,17 @@ def certify_weights(c: Candidates, weights: Tensor, members: Tensor, l1: Array, 
 
 
 def residual_points(c: Candidates, solved: Solutions) -> Tensor:
-    """Return (P, d) float64 residuals v − Uᵀw of the queries: P a multiple of the batch, problem b · C + a."""
+    """Return (P, d) float64 residuals v − Uᵀw: what the weighted documents leave of each query.
+
+    The P problems are B queries at C settings: problem b · C + a.
+    """
     return _residual_points_with_size(c, solved)[0]
 
 
 def _residual_points_with_size(c: Candidates, solved: Solutions) -> tuple[Tensor, Tensor]:
-    """Return the residual points, and (P,) |v| + Σ w|u|, to which their rounding is proportional.
+    """Return (P, d) residuals v − Uᵀw of the queries, and (P,) the scale of their rounding errors.
 
-    It is 0 only where every product is exactly 0.
+    The scale is |v| + Σ w|u|, and 0 only where every product is exactly 0.
     """
     query_id = torch.arange(len(solved), device=c.queries.device) // (len(solved) // c.batch)
     overlaps = torch.from_numpy(_share_dimension(c, c.relevance.any(1).cpu().numpy())).to(query_id.device)
@@ -379,13 +407,18 @@ def _residual_points_with_size(c: Candidates, solved: Solutions) -> tuple[Tensor
 
 
 def _row_norms(rows: Tensor) -> Tensor:
-    """Return (m,) float64 lengths of rows, (m, d), raised by what underflow may take from them."""
+    """Return (m,) float64 lengths of rows, (m, d), rounded up by what underflow may lose."""
     norms: Tensor = torch.linalg.vector_norm(rows, dim=1, dtype=torch.float64)
     return norms.add_(math.sqrt(rows.shape[1] * TINY))
 
 
 def score_residuals(c: Candidates, points: Tensor) -> tuple[Tensor, Tensor, Candidates]:
-    """Return (P, n) products with float64 points, (P, d), their error, (P,), and an exact scorer."""
+    """Return (P, n) products of all candidates with points, their errors, (P,), and an exact scorer.
+
+    points: (P, d) float64.
+
+    The scorer is the candidates with the points as queries, for single products in float64.
+    """
     query_id = torch.arange(len(points), device=points.device) // (len(points) // c.batch)
     vectors = c.vectors if c.vectors.ndim == 2 else c.vectors[query_id]
     exact_scorer = replace(c, queries=points, vectors=vectors, relevance=c.relevance[:1], inner_product=True)
@@ -393,7 +426,9 @@ def score_residuals(c: Candidates, points: Tensor) -> tuple[Tensor, Tensor, Cand
 
 
 def compute_certificate(c: Candidates, solved: Solutions, l1: Array, l2: Array) -> tuple[Array, Array]:
-    """Return (P,) bounds on the violation of the optimality conditions and on the duality gap (NaN at λ₂ = 0).
+    """Return (P,) bounds on the violation of the optimality conditions, and on the duality gap.
+
+    The gap is NaN at λ₂ = 0.
 
     l1, l2: (P,). With g = U(v − Uᵀw) − λ₁: g = λ₂ w on the support, g ≤ 0 off it; for the gap see
     `active_set.bound_violation`. Valid for weights of any solver. float64: rows whose product, in the vectors'

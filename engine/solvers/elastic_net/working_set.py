@@ -29,7 +29,10 @@ MIN_WORKING_GROWTH = 256
 
 @jit_reassociating
 def collect_near_rows(vectors, point, cutoff, inside, near_ids):
-    """Collect rows outside the working set whose product with the point exceeds `cutoff`; return their number."""
+    """Collect rows outside the working set whose product with the point exceeds `cutoff`, in near_ids.
+
+    Returns their number. inside: (n,) True for rows of the working set
+    """
     n_near = INT_ZERO
     for row_id in range(len(vectors)):
         vector = vectors[row_id]

@@ -147,6 +147,7 @@ def _build_ranking(
     c: Candidates, picks: np.ndarray, scores: np.ndarray, pool_sizes: Sequence[int], n_passes: Sequence[int],
     close_calls: Sequence[int], past_ranks: Sequence[int],
 ) -> Ranking:  # fmt: skip
+    """Build the Ranking of B problems from picks and scores, (B, k), and figures, one a problem each."""
     columns: dict[str, Sequence[int | None]] = {"candidates": [c.count] * c.batch, "pool": pool_sizes}
     columns |= {"passes": n_passes, "close_calls": close_calls, "certified": [True] * c.batch}
     columns["past_rank"] = [None if past_rank < 0 else past_rank for past_rank in past_ranks]
@@ -166,6 +167,7 @@ class SingleQuery:
     """One query over many candidates."""
 
     def __init__(self, c: Candidates, query_id: int) -> None:
+        """Take one query of a batch out, with its relevance as float64 on the CPU."""
         self.c, self.query_id = c, query_id
         self.vectors = c.vectors if c.vectors.ndim == 2 else c.vectors[query_id]
         self.relevance = c.relevance[query_id].double().cpu().numpy()
@@ -196,18 +198,22 @@ class SingleQuery:
         return Pool(ids, gram, self.relevance[ids] if self.point is None else gram.score_queries(self.point)[0])
 
     def drop_duplicates(self, ids: np.ndarray) -> np.ndarray:
-        """Return the lowest of identical candidates, ascending; all where their relevance may differ."""
+        """Keep the lowest of candidates with identical vectors, ascending.
+
+        All are kept where relevance is no inner product, as theirs may differ.
+        """
         if self.point is None:
             return ids
         duplicate_of = self.c.matrix.duplicate_of if self.c.shared else first_duplicate(self.vectors)
         return ids[np.sort(np.unique(duplicate_of.cpu().numpy()[ids], return_index=True)[1])]
 
     def fill_by_relevance(self, task: Problem) -> None:
-        """Fill up the picks of a problem by relevance."""
+        """Complete the picks of a problem by the most relevant of the remaining candidates."""
         c, remaining = self.c, self.c.relevance[self.query_id].clone()
         remaining[torch.from_numpy(task.chosen[: task.n_done]).to(remaining.device)] = -torch.inf
 
         def exact(_: Tensor, doc_ids: Tensor) -> Tensor:
+            # Float64 relevance of single candidates, −∞ for those chosen, as `rank_exactly` asks for it.
             relevance = c.exact_relevance(torch.full_like(doc_ids, self.query_id), doc_ids)
             return relevance.masked_fill(remaining[doc_ids] == -torch.inf, -torch.inf)
 
@@ -218,9 +224,9 @@ class SingleQuery:
 
 
 class Bounds:
-    """Upper bounds on the gains of all of a query's candidates.
+    """Upper bounds on the gains of all candidates of one query, renewed by passes over the vectors.
 
-    guess: what a problem would pick next, for which a pass that has to be made takes products along
+    guess: returns the picks a problem would make next, for which a pass that has to be made takes products along
     """
 
     def __init__(self, query: SingleQuery, method: Method, guess: Callable[[Problem], list[int]]) -> None:
@@ -228,7 +234,10 @@ class Bounds:
         self.guessed_products: dict[int, Tensor] = {}
 
     def compute(self, task: Problem) -> tuple[np.ndarray, float]:
-        """Return (n,) bounds of those that may enter the pool, −inf for others, and a bound of these."""
+        """Return (n,) upper bounds on a problem's gains, and one number that bounds those left at −∞.
+
+        A candidate at −∞ is chosen already, or far enough from the best that its bound was not renewed.
+        """
         n, method, n_picks = self.query.c.count, self.method, len(task.picks)
         if not len(task.state) or method.window:
             task.state, task.n_folded = np.empty(n), 0
@@ -251,7 +260,10 @@ class Bounds:
         return self._upper(task, task.state), -np.inf
 
     def _fold(self, task: Problem, state: np.ndarray, vectors: Tensor, squares: np.ndarray) -> None:
-        """Fold the picks from number `n_folded` on into a bound on the states of some vectors."""
+        """Lower the bounds in `state` by the picks of a problem from number `n_folded` on.
+
+        state: (m,) bounds on what diversity adds, of `vectors`, (m, d), which have squared lengths `squares`, (m,)
+        """
         method, picks = self.method, task.picks
         if not method.residual and vectors is self.query.vectors:
             self._fold_ahead(task, picks[task.n_folded :].tolist(), state)
@@ -270,10 +282,11 @@ class Bounds:
             fold_state_bound(method.kind, products(vectors, point_block).cpu().numpy(), self._error(point_block), state)
 
     def _fold_singly(self, points: Tensor, state: np.ndarray, vectors: Tensor, squares: np.ndarray) -> None:
-        """Bound residuals by those on each single pick.
+        """Lower bounds on residuals by each pick alone, where the span of all of them cannot be used.
 
-        The span of several picks may be another one once a window moves, so its residual is no bound. A pick that
-        counts as noise is within √floor of its length from the span that counts.
+        Once a window moves, the span of several picks is another one, so a residual to it is no bound; and a pick that
+        counts as noise is within √floor of its length from the span that counts. state: (m,) bounds in place; points:
+        (p, d)
         """
         point_norms = torch.linalg.vector_norm(points, dim=1, keepdim=True)
         directions = (points / point_norms.masked_fill(point_norms == 0, 1)).to(vectors.dtype)
@@ -283,7 +296,10 @@ class Bounds:
             np.minimum(state, squares - np.maximum(absolute_products - error, 0).max(0) ** 2, out=state)
 
     def _fold_ahead(self, task: Problem, picks: list[int], state: np.ndarray) -> None:
-        """Fold picked rows into a state bound over all vectors, sharing a pass with the picks guessed next."""
+        """Lower the bounds of all vectors by picked rows; one pass serves the picks guessed to come next too.
+
+        picks: rows to fold in; state: (n,) bounds in place
+        """
         query, missing_picks = self.query, [pick_id for pick_id in picks if pick_id not in self.guessed_products]
         if missing_picks:
             task.n_passes += 1
@@ -296,13 +312,16 @@ class Bounds:
             fold_state_bound(self.method.kind, self.guessed_products[pick_id].unsqueeze(0).numpy(), error, state)
 
     def _error(self, points: Tensor) -> float:
-        """Bound the error of products with points."""
+        """Return a bound on the rounding error of products between the vectors and `points`, (p, d)."""
         vectors, max_length = self.query.vectors, float(torch.linalg.vector_norm(points.double(), dim=1).max())
         # Points that are to be at right angles are so within some rounding of float64.
         return (rounding(vectors) + 1e-11) * self.query.c.max_norm * max_length * (1 + 1e-5) + underflow(vectors)
 
     def _upper(self, task: Problem, state: np.ndarray, ids: np.ndarray | None = None) -> np.ndarray:
-        """Return upper bounds on the gains of all candidates, or of some; −inf where chosen."""
+        """Return upper bounds on a problem's gains, of all candidates or of `ids`; −∞ for those chosen.
+
+        state: bounds on what diversity adds, of the same candidates
+        """
         query, method, selection = self.query, self.method, slice(None) if ids is None else ids
         upper: np.ndarray = compute_upper_bounds(
             method.kind, query.relevance[selection], query.relevance_error, state, query.squares[selection], method.k,
@@ -313,7 +332,7 @@ class Bounds:
 
 
 class PoolSearch:
-    """The problems of one query, which share a pool."""
+    """The greedy search of one query at several weights, whose problems share a pool of candidates."""
 
     def __init__(self, query: SingleQuery, method: Method) -> None:
         self.query, self.method = query, method
@@ -321,7 +340,7 @@ class PoolSearch:
         self.pool: Pool | None = None
 
     def solve(self, weights: Sequence[float]) -> list[Problem]:
-        """Solve the problems at some weights, each with its k picks."""
+        """Return the problem of each weight, solved: each has its k picks."""
         k, kind, n_known = self.method.k, self.method.kind, int(self.method.by_relevance)
         full_pool = self.query.pool(np.arange(self.query.c.count)) if self.query.c.count <= SINGLE_POOL_SIZE else None
         first_picks = np.full(k, self.query.most_relevant if n_known and full_pool is None else 0)
@@ -338,7 +357,7 @@ class PoolSearch:
         return problems
 
     def _run_round(self, unfinished: list[Problem]) -> None:
-        """Pick for all problems from the present pool, or from a new one for those to whom it gives no pick."""
+        """Make picks for all unfinished problems from the present pool, or a new one where it gives none."""
         problem_bounds = [self.bounds.compute(task) for task in unfinished]
         if self.method.kind != SUM:
             # Every pick moves the best by bound; those of max_sum stay much the same, and its pools are large.
@@ -359,9 +378,9 @@ class PoolSearch:
                 self._compare_contenders(task, self.pool, upper)
 
     def _pick_from_pool(self, task: Problem, upper: np.ndarray, stale: float) -> bool:
-        """Advance a problem in the pool; return True if it got picks.
+        """Make as many picks from the present pool as its bounds allow; return True if there were any.
 
-        upper: (n,) bounds on the gains, no larger than `stale` where they are −inf
+        upper: (n,) upper bounds on the gains of all candidates; where it is −∞, `stale` bounds them instead
         """
         if self.pool is None or not np.isin(task.picks, self.pool.ids).all():
             return False
@@ -372,7 +391,10 @@ class PoolSearch:
         return task.n_done > n_before or task.n_done == self.method.k
 
     def _advance(self, task: Problem, pool: Pool, outside_bound: float, stop_rank: int) -> None:
-        """Pick for a problem in a pool up to `stop_rank`, while the best beats the bound outside."""
+        """Make picks for a problem from a pool, up to `stop_rank`, while the best beats the bound outside.
+
+        outside_bound: no candidate outside the pool gains more, −∞ where there is none
+        """
         method, query, gram = self.method, self.query, pool.gram
         outside_geometry, point_products = np.array([outside_bound, 0.0, 0.0, 0.0]), np.zeros(len(pool.ids))
         if method.kind == SUM and outside_bound > -np.inf:
@@ -394,7 +416,7 @@ class PoolSearch:
         task.largest_pool = max(task.largest_pool, len(pool.ids))
 
     def _guess(self, task: Problem) -> list[int]:
-        """Return the next picks of a problem if there were nothing outside its pool."""
+        """Return the picks that a problem would make next if only the candidates of its pool existed."""
         if self.pool is None or not np.isin(task.picks, self.pool.ids).all():
             return []
         guessed, n_picks = replace(task, chosen=task.chosen.copy(), scores=task.scores.copy()), len(task.picks)
@@ -402,13 +424,18 @@ class PoolSearch:
         return [int(pick_id) for pick_id in guessed.chosen[n_picks : guessed.n_done]]
 
     def _compare_contenders(self, task: Problem, pool: Pool, upper: np.ndarray) -> None:
-        """Decide the next pick by comparing, pool by pool, all whose bound reaches the best."""
+        """Make the one next pick of a problem by comparing every candidate whose bound reaches the best gain.
+
+        For near-ties that no pool decides: contenders are scored exactly, pool by pool. upper: (n,) bounds on the gains
+        """
         n_done, past_rank, best_choice = task.n_done, task.past_rank, (False, -np.inf, 0)
 
         def contest(pool: Pool) -> None:
+            """Make the next pick in one pool as a trial, and remember it if it is the best so far."""
             nonlocal best_choice
             task.n_done, task.past_rank = n_done, -1
             self._advance(task, pool, -np.inf, n_done + 1)
+            # Compared in turn: a pick with a diversity gain comes first, then the higher score, then the lower row.
             best_choice = max(best_choice, (task.past_rank < 0, float(task.scores[n_done]), -int(task.chosen[n_done])))
 
         # The pool's best sets the mark; every candidate whose bound reaches it competes, in pools of limited size.

@@ -57,9 +57,10 @@ N_INITIAL_ROWS = 1024
 
 @jit_maxima
 def collect_leaders(weight, a, b, slack, value_floor, leader_ids, n_leaders, is_listed):
-    """List the candidates within `slack` of the best, or over `value_floor`.
+    """List candidates with a gain at λ = `weight` within `slack` of the best, or over `value_floor`.
 
-    Return the lowest best one and their number.
+    They are appended to leader_ids[:n_leaders]. Returns the best candidate, the lowest of equals, and the new number.
+    a, b: (n,) gains at λ = 1 and λ = 0; is_listed: (n,) True for those on the list
     """
     n, diversity_weight, largest, winner = len(a), 1 - weight, -np.inf, len(a)
     top = find_lane_maxima(weight, a, b)
@@ -83,7 +84,10 @@ def collect_leaders(weight, a, b, slack, value_floor, leader_ids, n_leaders, is_
 
 @jit_exact
 def find_certain_interval(a, b, line_index, left, right, slack, leader_ids, certain):
-    """Find where in [left, right] one line is ahead of all other leaders by more than `slack`, into `certain`."""
+    """Find where in [left, right] one line leads all other leaders by more than `slack`.
+
+    Writes the two ends to `certain`; (∞, −∞) if nowhere. a, b: (n,) values of the lines at λ = 1 and λ = 0
+    """
     certain[0], certain[1] = left, right
     value_at_start = left * a[line_index] + (1 - left) * b[line_index]
     value_at_end = right * a[line_index] + (1 - right) * b[line_index]
@@ -104,7 +108,11 @@ def find_certain_interval(a, b, line_index, left, right, slack, leader_ids, cert
 
 @jit_exact
 def cut_envelope(a, b, low, high, slack, leader_ids, is_listed, ends, lines, certain):
-    """Cut [low, high] into pieces, line lines[j] the best up to ends[j]; return their number."""
+    """Cut [low, high] into the pieces of the upper envelope of all lines; return their number.
+
+    Piece j reaches up to ends[j], line lines[j] is the best on it, and on certain[j] no rounding could decide
+    otherwise. a, b: (n,) values of the lines at λ = 1 and λ = 0; leader_ids, is_listed: scratch
+    """
     line, n_leaders = collect_leaders(low, a, b, slack, np.inf, leader_ids, 0, is_listed)
     last_line, n_leaders = collect_leaders(high, a, b, slack, np.inf, leader_ids, n_leaders, is_listed)
     steeper = (a[last_line] - b[last_line]) - (a[line] - b[line])
@@ -142,9 +150,11 @@ def cut_envelope(a, b, low, high, slack, leader_ids, is_listed, ends, lines, cer
 
 @jit_exact
 def refresh_gains(a, b, low, high, slack, is_stale, rows, coverage, share, sums):
-    """Update b for all candidates that `cut_envelope` may inspect.
+    """Compute b exactly for every candidate that `cut_envelope` may inspect on [low, high].
 
-    For the others upper bounds suffice (Minoux 1978).
+    The others keep an upper bound from an earlier pick, since coverage gains only fall (Minoux 1978). is_stale: (n,)
+    True where b is such a bound; rows: Gram rows; coverage: (n,) similarity of each document to its nearest pick;
+    share: factor of a gain; sums: scratch
     """
     points, winners = np.array([low, high, low]), np.zeros(3, np.int64)
     for point_id in range(2):
@@ -173,9 +183,9 @@ def refresh_gains(a, b, low, high, slack, is_stale, rows, coverage, share, sums)
 
 @jit_exact
 def load_row(columns, rows, filled, row_slot, n_used, item):
-    """Return the position in `rows` of a candidate's Gram row, computed if missing.
+    """Return the position in `rows` of a candidate's Gram row, computed if missing; −1 without room.
 
-    −1 where there is no room for it.
+    row_slot: (n,) position of each candidate's row, −1 for none; n_used: (1,) number of positions in use
     """
     if row_slot[item] < 0:
         if n_used[0] == len(rows):
@@ -188,7 +198,11 @@ def load_row(columns, rows, filled, row_slot, n_used, item):
 
 @jit_exact
 def load_rows(columns, rows, filled, row_slot, n_used, picks):
-    """Compute the missing Gram rows of some candidates together, as far as there is room: faster than one by one."""
+    """Compute the missing Gram rows of some candidates together, which is faster than one by one.
+
+    Stops where `rows` has no more room. row_slot: (n,) position of each candidate's row, −1 for none; n_used: (1,)
+    number of positions in use
+    """
     first_slot, n_new = n_used[0], 0
     for item in picks:
         if row_slot[item] < 0 and first_slot + n_new < len(rows):
@@ -233,11 +247,13 @@ def follow_pieces(
     kind, columns, rows, filled, row_slot, n_used, squares, relevance, k, window, floor, by_relevance, low, high,
     slack, marks, solo_gain, pair_gain, pair_ready,
 ):  # fmt: skip
-    """Return the pieces of [low, high] that hold a mark, from the left.
+    """Follow the picks of one problem over [low, high]; return the pieces that hold a mark, from the left.
 
-    As (m, 3) end, certain from, certain to; (m, k) picks; (m, 2, k) lines; and False where there was no room for a Gram
-    row. Arguments as of `steps.choose_picks`; rows: (r, n), row row_slot[i] of which is candidate i's where filled;
-    solo_gain, pair_gain, pair_ready: see `CoverageTables`.
+    Returns (m, 3) end, certain from, certain to; (m, k) picks; (m, 2, k) their gains at λ = 1 and 0; and False where
+    there was no room for a Gram row. The search is depth first: a node is an interval of λ with the pick that is best
+    on it, and the next pick cuts the interval again. Arguments are those of `steps.choose_picks`, besides: rows: (r,
+    n), row row_slot[i] of which is candidate i's where filled; n_used: (1,) rows in use; marks: ascending λ, none for
+    all; solo_gain, pair_gain, pair_ready: see `CoverageTables`.
     """
     n, keeps = len(relevance), kind in (LOG_RESIDUAL, ROOT_RESIDUAL)
     a, fixed, states, scratch = np.empty(n), np.empty(n), np.empty((k, n)), np.empty((2, n if keeps else 0))
@@ -354,6 +370,7 @@ class _Rows:
     """Gram rows of some candidates: all that a small corpus keeps, or those of the picks alone."""
 
     def __init__(self, vectors: Tensor, gram: Gram | None = None) -> None:
+        """Take the rows of a Gram matrix, or make one of a small corpus; else make room for the rows of picks."""
         n = len(vectors)
         if gram is None and n <= GRAM_ROWS:
             gram = Gram(vectors)
@@ -375,6 +392,7 @@ class _Rows:
         return gram_rows
 
     def _set_arrays(self, columns: Array, rows: Array, filled: Array, squares: Array) -> None:
+        """Hold all Gram rows, so that candidate i has row i."""
         self.columns, self.rows, self.filled, self.squares = columns, rows, filled, squares
         self.row_slot = np.arange(len(rows))
 
@@ -454,6 +472,12 @@ def _trace_path(
     kind: int, rows: _Rows, relevance: Array, k: int, interval: tuple[float, float], floor: float, window: int | None,
     has_unit_rows: bool, marks: Sequence[float] = (), tables: CoverageTables | None = None,
 ) -> LambdaPath:  # fmt: skip
+    """Return the picks and gains of one problem at every λ of an interval.
+
+    kind: the method, as in `steps`; rows: Gram rows; relevance: (n,); floor: squared residuals up to this share are
+    noise; window: number of last picks that count, None for all; marks: the λ of interest, none for all; tables: what
+    documents cover, for COVERAGE only
+    """
     low, high = interval
     slack = ROUNDING_SLACK * _bound_gain_size(kind, rows.squares, relevance, k, floor)
     path_end = min(high, MAX_LOG_LAMBDA) if kind == LOG_RESIDUAL else high
@@ -483,7 +507,7 @@ def _trace_path(
 
 
 def _bound_gain_size(kind: int, squares: Array, relevance: Array, k: int, floor: float) -> float:
-    """Bound the size of the two parts of any gain."""
+    """Bound the size of either part of any gain, relevance or diversity: the scale of rounding errors."""
     max_square, max_relevance = float(squares.max()), float(np.abs(relevance).max())
     if kind == SUM:
         return (k - 1) * (max_relevance + 2 * max_square) or max_relevance
@@ -496,7 +520,11 @@ def _bound_gain_size(kind: int, squares: Array, relevance: Array, k: int, floor:
 
 
 def _order_sets(rows: _Rows, relevance: Array, low: float, bounds: Array, picks: Array, slack: float) -> LambdaPath:
-    """Order members by a_i = (k−1) r_i, b_i = −2 Σ s_ij over the other members; a single one by relevance."""
+    """Turn pieces of max_sum's path into sets in the order of their members' contributions.
+
+    A member's line is a_i = (k−1) r_i at λ = 1 and b_i = −2 Σ s_ij over the other members at λ = 0; for k = 1
+    relevance. bounds: (m, 3) end, certain from, certain to of each piece; picks: (m, k)
+    """
     k = picks.shape[1]
     first_member, second_member = np.triu_indices(k, 1)
     similarities = np.zeros((len(picks), k, k))

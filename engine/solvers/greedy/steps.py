@@ -24,8 +24,8 @@ EXCLUDED = -1e300
 EXCLUDED_LIMIT = -1e200
 GAIN_LANES = 64
 MAX_COEFFICIENT_SIZE = 16.0
-"""A residual with larger coefficients in the chosen rows, or under FLAT of a row's squared length, is taken from the
-rows themselves: inner products would lose its digits."""
+"""A residual with larger coefficients in the chosen rows, or under MIN_RESIDUAL_SHARE of a row's squared length, is
+taken from the rows themselves: inner products would lose its digits."""
 MIN_RESIDUAL_SHARE = 0.01
 CLEAR_FACTOR = 1e4
 """Squared residuals this many times over or under their floor are not on the other side of it by rounding."""
@@ -34,7 +34,9 @@ LN2_HIGH, LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10
 
 @jit_maxima
 def find_lane_maxima(weight, a, b):
-    """Return (GAIN_LANES,) largest gain of the candidates of each residue: a single maximum would not be vectorised."""
+    """Return (GAIN_LANES,) the largest gain among candidates of each residue modulo GAIN_LANES.
+
+    A single running maximum would not be vectorised."""
     n, diversity_weight, top = len(a), 1 - weight, np.full(GAIN_LANES, -np.inf)
     for start in range(0, n - GAIN_LANES + 1, GAIN_LANES):
         a_strip, b_strip = a[start : start + GAIN_LANES], b[start : start + GAIN_LANES]
@@ -48,9 +50,9 @@ def find_lane_maxima(weight, a, b):
 
 @jit_maxima
 def find_best_gain(weight, a, b):
-    """Return the lowest candidate with the largest gain.
+    """Return the candidate with the largest gain weight·a + (1 − weight)·b, the lowest of equals.
 
-    Where b is EXCLUDED for all that remain, with the largest a.
+    Where b is EXCLUDED for all that remain, that with the largest a.
     """
     n, diversity_weight, largest, winner = len(a), 1 - weight, -np.inf, 0
     top = find_lane_maxima(weight, a, b)
@@ -100,7 +102,10 @@ def compute_logarithms(x, result, exponents):
 
 @jit_exact
 def init_gains(kind, squares, relevance, k, a, state):
-    """Set the fixed part a of all gains, and the state before the first pick."""
+    """Set the fixed part a of all gains, and each candidate's state before the first pick, in place.
+
+    kind: the method; a is relevance, times k − 1 for SUM
+    """
     for item in range(len(a)):
         a[item] = (k - 1.0) * relevance[item] if kind == SUM else relevance[item]
     init_state(kind, squares, state)
@@ -108,14 +113,17 @@ def init_gains(kind, squares, relevance, k, a, state):
 
 @jit_exact
 def init_state(kind, squares, state):
-    """Set the state before the first pick."""
+    """Set each candidate's state before the first pick: 0, ∞ or its squared length, by method."""
     for item in range(len(state)):
         state[item] = 0.0 if kind == SUM else np.inf if kind == NEAREST else squares[item]
 
 
 @jit_maxima
 def update_gains(kind, state, squares, floor, a, b, scratch):
-    """Compute b of all candidates from the state; excluded ones stay excluded. scratch: (2, n)."""
+    """Compute the diversity part b of all gains from the state; excluded candidates stay excluded.
+
+    floor: at or under this share of its squared length a squared residual is noise; scratch: (2, n)
+    """
     n = len(state)
     if kind == LOG_RESIDUAL:
         for item in range(n):
@@ -134,7 +142,9 @@ def update_gains(kind, state, squares, floor, a, b, scratch):
 
 @jit_exact
 def orthonormalise_picks(columns, picks, n_picks, floor, basis):
-    """Compute basis (d, n_picks): the unit vector that each pick adds to the span of those before, zeros for noise.
+    """Compute in basis, (d, n_picks), the unit vector that each pick adds to the span of those before.
+
+    Zeros for a pick that adds only noise.
 
     Returns True if each is far from the floor, so that nothing that computes it otherwise can decide otherwise.
     """
@@ -165,10 +175,11 @@ def orthonormalise_picks(columns, picks, n_picks, floor, basis):
 
 @jit_exact
 def add_direction(columns, rows, row_slots, squares, picks, rank, state, floor, along, coefficients):
-    """Compute along[rank]: products of all candidates with the unit vector that this pick adds to the span.
+    """Compute along[rank]: all candidates' products with the unit vector a pick adds to the span.
 
-    row_slots: where in rows those of the picks are; along: (k, n) of the earlier picks too; coefs: (k, k), row `rank`
-    of which becomes that vector in the picked rows.
+    All zeros where the pick adds none. row_slots: positions in `rows` of the picks' Gram rows; state: (n,) squared
+    distances to the span before; along: (k, n), its earlier rows those of earlier picks; coefficients: (k, k), row
+    `rank` of which becomes that unit vector as a combination of the picks
     """
     pick, new_products, n, factors = picks[rank], along[rank], len(state), coefficients[rank]
     factors[:] = 0.0
@@ -209,7 +220,10 @@ def add_direction(columns, rows, row_slots, squares, picks, rank, state, floor, 
 
 @jit_maxima
 def fold_pick(kind, columns, rows, filled, squares, picks, rank, old_state, new_state, floor, along, coefficients):
-    """Compute the state after the pick of a rank; `new_state` may be the array `old_state`."""
+    """Compute the state after the pick of a rank, whose Gram row is computed first if missing.
+
+    old_state, new_state: (n,) before and after, which may be one array
+    """
     fill_row(columns, rows, filled, picks[rank])
     fold_loaded_pick(kind, columns, rows, picks, squares, picks, rank, old_state, new_state, floor, along, coefficients)
 
@@ -218,7 +232,10 @@ def fold_pick(kind, columns, rows, filled, squares, picks, rank, old_state, new_
 def fold_loaded_pick(
     kind, columns, rows, row_slots, squares, picks, rank, old_state, new_state, floor, along, coefficients
 ):
-    """Fold a pick whose Gram row is loaded: that of pick l is rows[row_slots[l]]."""
+    """Compute the state after the pick of a rank, whose Gram row is rows[row_slots[rank]].
+
+    old_state, new_state: (n,) before and after, which may be one array; along, coefficients: see `add_direction`
+    """
     n, pick_row = len(old_state), rows[row_slots[rank]]
     if kind == NEAREST:
         for item in range(n):
@@ -271,6 +288,7 @@ def choose_picks(
     along_point: (n,) products with z there. Returns the number of picks, and the first pick whose b is EXCLUDED, −1 for
     none.
     """
+    # Methods by residual keep b apart from the state; the others use one array for both.
     n, keeps, past_rank = len(relevance), kind in (LOG_RESIDUAL, ROOT_RESIDUAL), -1
     a, state, scratch = np.empty(n), np.empty(n), np.empty((2, n if keeps else 0))
     b = np.empty(n) if keeps else state
@@ -319,14 +337,16 @@ def choose_for_queries(
     kind: int, columns: Array, rows: Array, filled: Array, squares: Array, relevance: Array, k: int, weights: Array,
     window: int, floor: float, by_relevance: bool,
 ) -> tuple[Array, Array, Array]:  # fmt: skip
-    """Return (B, L, k) picks of each query, relevance (B, n), at each weight; their scores.
+    """Choose k picks for B queries at L weights by compiled steps on one Gram matrix.
 
-    (B, L) first picks past b.
+    Returns picks and scores, (B, L, k), and (B, L) the first rank without a diversity gain, −1 for none. relevance: (B,
+    n)
     """
     n_queries, n = relevance.shape
     picks, scores = np.empty((n_queries, len(weights), k), np.int64), np.empty((n_queries, len(weights), k))
     past_ranks = np.empty((n_queries, len(weights)), np.int64)
     no_products = np.zeros(n)
+    # All candidates are in the matrix: nothing outside can beat a pick.
     no_outside = np.array([-np.inf, 0.0, 0.0, 0.0])
     for query_id in range(n_queries):
         for weight_id in range(len(weights)):
@@ -339,9 +359,10 @@ def choose_for_queries(
 
 @jit_exact
 def fold_state_bound(kind, pick_products, error, state):
-    """Fold picks into an upper bound on the state: their products (p, n) with all candidates, each within `error`.
+    """Fold picks into upper bounds on the state, (n,), in place.
 
-    For a residual method they are products with orthonormal points of the picks.
+    pick_products: (p, n) products of the picks with all candidates, each within `error`; for a residual method those of
+    orthonormal points that span the picks
     """
     for products in pick_products:
         for item in range(len(state)):
@@ -356,7 +377,10 @@ def fold_state_bound(kind, pick_products, error, state):
 
 @jit_exact
 def compute_upper_bounds(kind, relevance, error, state, squares, k, weight, floor):
-    """Return (n,) upper bounds on all gains, from one on each state; relevance is within `error`."""
+    """Return (n,) upper bounds on all gains.
+
+    kind: the method; relevance: (n,) within `error`; state: (n,) upper bounds on each candidate's state
+    """
     n = len(state)
     a, b, unused_state, scratch = np.empty(n), np.empty(n), np.empty(n), np.empty((2, n))
     init_gains(kind, squares, relevance, k, a, unused_state)

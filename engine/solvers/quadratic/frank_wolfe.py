@@ -40,21 +40,26 @@ class Ascent:
 
 
 def run_frank_wolfe(goal: Quadratic, loading: float) -> Ascent:
-    """Ascend from x = k/n to a stationary point; round to the k largest x where it is not integral."""
+    """Run Frank–Wolfe from x = k/n to a stationary point of each problem, and round it to a set.
+
+    goal: the objective; loading: δ of the relaxation. Where the end is no set, the k largest x are taken.
+    """
     c, k = goal.c, goal.k
     n_queries, n = c.relevance.shape
     device = c.relevance.device
+    # All candidates are the only set: nothing to climb, and no field was computed.
     if k == n:
-        set_ids, zeros = goal.every.new_tensor(range(n)).expand(n_queries, -1), c.relevance.new_zeros(n_queries)
+        set_ids, zeros = goal.query_ids.new_tensor(range(n)).expand(n_queries, -1), c.relevance.new_zeros(n_queries)
         return Ascent(
-            index=set_ids, steps=torch.zeros_like(goal.every), gap=zeros, integral=zeros == 0, field=c.relevance,
+            index=set_ids, steps=torch.zeros_like(goal.query_ids), gap=zeros, integral=zeros == 0, field=c.relevance,
             error=zeros, is_field_current=zeros > 0,
         )  # fmt: skip
     climbs = [_Climb(goal, query_id, loading) for query_id in range(n_queries)]
     linear_fields, errors = c.relevance, torch.zeros(n_queries, dtype=torch.float64)
     active = list(range(n_queries))
     for step in range(MAX_ASCENT_STEPS):
-        active_ids = goal.every[active]
+        active_ids = goal.query_ids[active]
+        # All problems start at the same point, whose products the matrix caches.
         if step == 0 and c.shared:
             field, error = _first_field(goal)
         else:
@@ -88,8 +93,12 @@ class _Climb:
     """
 
     def __init__(self, goal: Quadratic, query_id: int, loading: float) -> None:
+        """Start one problem's ascent at x = k/n, whose weighted sum is k times the mean candidate.
+
+        goal: the objective; query_id: number of the problem; loading: δ, the extra weight on the diagonal D
+        """
         c = goal.c
-        self.goal, self.query_id, self.queries = goal, query_id, goal.every[query_id : query_id + 1]
+        self.goal, self.query_id, self.queries = goal, query_id, goal.query_ids[query_id : query_id + 1]
         self.load, self.scale, self.base = goal.beta * (1 + loading), float(goal.scale[query_id]), goal.k / c.count
         self.weights = np.full(c.count, self.base)
         self.current, self.integral, self.steps, self.gap = np.zeros(goal.k, np.int64), False, 0, 0.0
@@ -104,7 +113,10 @@ class _Climb:
         self.quadratic = self.base**2 * (c.count if c.matrix.unit else float(squares.double().sum()))
 
     def step(self, field: Array, error: float) -> bool:
-        """Step toward the best set by the linear field of x, (n,); return False where the gap leaves no gain."""
+        """Step toward the best set by the linear field of x; return False where no step gains anything.
+
+        field: (n,) what each candidate would add to the objective at x, within `error`
+        """
         goal, load = self.goal, self.load
         corner = self._corner(field, error)
         corner_sum = self._sum_corner(corner)
@@ -143,7 +155,10 @@ class _Climb:
         return np.sort(touched[weight_order[: self.goal.k]])
 
     def _corner(self, field: Array, error: float) -> Array:
-        """Return (k,) ascending: the k largest of h + load·D·x, decided in float64 where close."""
+        """Return the corner to step toward: the k candidates with the largest gradient, ascending.
+
+        The gradient is the field plus load·D·x. Where `error` leaves a candidate open, float64 decides.
+        """
         goal, has_unit_rows = self.goal, self.goal.c.matrix.unit
         corner = np.empty(goal.k, np.int64)
         threshold, largest = find_corner(field, self.squares, self.load, self.weights, corner)
@@ -161,7 +176,7 @@ class _Climb:
         return np.sort(np.concatenate([sure_ids, best_open]))
 
     def _exact_gradient(self, doc_ids: Array) -> Array:
-        """Return (m,) float64 gradient at candidates."""
+        """Return the (m,) gradient of the relaxed objective at some candidates, in float64."""
         weighted, row_ids = self._to_device(self.weighted)[None], self._to_device(doc_ids)
         field = self.goal.compute_exact_field(self.queries, weighted, torch.zeros_like(row_ids), row_ids)
         gradient: Array = field.cpu().numpy() + self.load * self._squares(doc_ids) * self.weights[doc_ids]
@@ -174,7 +189,7 @@ class _Climb:
         return self.goal.squares(self.queries, self._to_device(doc_ids)[None])[0].cpu().numpy()
 
     def _sum_corner(self, corner: Array) -> Array:
-        """Return the (d,) sum of the rows of a set; where x is a set, update its sum by the rows that change."""
+        """Return the (d,) sum of a corner's rows; where x is a set, only rows that change are read."""
         added_ids, removed_ids, vector_sum = corner, corner[:0], np.zeros(len(self.weighted))
         if self.integral:
             added_ids, removed_ids = np.setdiff1d(corner, self.current), np.setdiff1d(self.current, corner)
@@ -187,6 +202,7 @@ class _Climb:
         return vector_sum
 
     def _to_device(self, array: Array) -> Tensor:
+        """Return an array as a tensor on the device of the vectors."""
         return torch.from_numpy(array).to(self.vectors.device)
 
 
@@ -198,6 +214,7 @@ def _mean_candidate(c: Candidates, query_id: int) -> Array:
 
 
 def _mean_vector(vectors: Tensor) -> Array:
+    """Return the (d,) float64 mean of vectors, (n, d), summed in place by a compiled loop on the CPU."""
     if not _is_readable_in_place(vectors):
         return vectors.double().mean(0).cpu().numpy()
     vector_sum = np.zeros(vectors.shape[1])
@@ -206,11 +223,15 @@ def _mean_vector(vectors: Tensor) -> Array:
 
 
 def _is_readable_in_place(vectors: Tensor) -> bool:
+    """Return True if NumPy can read a tensor without a copy."""
     return vectors.is_cpu and vectors.is_contiguous()
 
 
 def _first_field(goal: Quadratic) -> tuple[Tensor, Tensor]:
-    """Return the field at x = k/n of all problems without a pass: the matrix caches U·mean(U)."""
+    """Return the linear fields, (B, n), at the start x = k/n of all problems, and their errors, (B,).
+
+    All problems start at the mean vector, whose inner products with the rows the matrix caches: no pass is made.
+    """
     c = goal.c
     mean_vector = torch.from_numpy(_mean_candidate(c, 0)).to(c.relevance.device)
     mean_products = c.matrix.derive("centrality", lambda: products(c.vectors, mean_vector.to(c.vectors.dtype)[None]))
@@ -222,9 +243,9 @@ def _first_field(goal: Quadratic) -> tuple[Tensor, Tensor]:
 
 @jit_exact
 def find_corner(field: Array, squares: Array, load: float, weights: Array, corner: Array) -> tuple[float, float]:
-    """Write the rows with the largest h + load·D·x.
+    """Write the rows with the largest gradient, field + load · squares · weights, to `corner`, ascending.
 
-    Return the least of those values, and the largest magnitude of all.
+    Returns the smallest gradient among them, and the largest magnitude of all. squares: (n,), or (1,) for unit rows
     """
     n = len(field)
     gradient, is_marked, heap = np.empty(n), np.zeros(n, np.bool_), np.empty(len(corner), np.int64)
@@ -240,7 +261,10 @@ def find_corner(field: Array, squares: Array, load: float, weights: Array, corne
 
 @jit_exact
 def move_weights(weights: Array, current: Array, corner: Array, share: float, integral: bool) -> None:
-    """Set x ← (1 − share) x + share · indicator of `corner`; integral: x is the indicator of `current`."""
+    """Move weights in place toward a set: x ← (1 − share) · x + share on the members of `corner`.
+
+    integral: x has weight only on `current`, so that a full step needs to clear only those
+    """
     if share == 1.0 and integral:
         for item in current:
             weights[item] = 0.0

@@ -30,6 +30,7 @@ class Quadratic:
     """
 
     def __init__(self, candidates: Candidates, k: int, relevance_weight: float) -> None:
+        """Take candidates, set size k and θ; derive the factors of relevance and of similarities."""
         self.c, self.k = candidates, k
         self.linear = relevance_weight * (k - 1)
         self.beta = 2 * (1 - relevance_weight)
@@ -38,13 +39,13 @@ class Quadratic:
         self.rounding = 8 * torch.finfo(candidates.relevance.dtype).eps
 
     @cached_property
-    def every(self) -> Tensor:
+    def query_ids(self) -> Tensor:
         """(B,) numbers of all problems."""
         return torch.arange(self.c.batch, device=self.c.relevance.device)
 
     @cached_property
     def scale(self) -> Tensor:
-        """(B,) float64 scale of a swap: none gains more than about this much."""
+        """(B,) float64 largest gain that a swap can have, about: what tolerances are relative to."""
         c = self.c
         if c.inner_product:
             relevance = c.max_norm * torch.linalg.vector_norm(c.queries.double(), dim=1)
@@ -58,7 +59,11 @@ class Quadratic:
         return torch.cat([rows.sum(1) for rows in self._members(queries, set_ids)])
 
     def compute_field(self, queries: Tensor, weighted: Tensor) -> tuple[Tensor, Tensor]:
-        """Return (b, n) the linear field of y in the vectors' precision, by one pass, and (b,) its error."""
+        """Compute the linear field, (b, n), of some problems by one pass, and its error bounds, (b,).
+
+        The field is what each candidate would add to a set whose members' vectors sum to `weighted`, (b, d); it has the
+        vectors' precision. queries: (b,) numbers of the problems
+        """
         c, points = self.c, self.field_points(queries, weighted)
         rounded_points, error = points.to(c.vectors.dtype), c.product_error(points)
         is_full_batch = len(queries) == c.batch
@@ -73,9 +78,10 @@ class Quadratic:
         return field, error
 
     def compute_exact_field(self, queries: Tensor, weighted: Tensor, query_id: Tensor, doc_ids: Tensor) -> Tensor:
-        """Return (m,) float64 field at flat pairs.
+        """Return the (m,) float64 linear field of single candidates: what each would add to its problem's set.
 
-        `query_id` counts within `queries`. Identical rows get identical numbers.
+        queries: (b,) numbers of problems; weighted: (b, d) the sums of their sets' vectors; query_id, doc_ids: (m,)
+        pairs of a position in `queries` and a candidate. Identical rows get identical numbers.
         """
         points, parts = self.field_points(queries, weighted), []
         for block, id_block in blocks(self.c.vectors.shape[-1], query_id, doc_ids):
@@ -95,7 +101,7 @@ class Quadratic:
         (1−θ)/(k(k−1)) Σ_{i≠j} u_i·u_j, the number of candidates, and `details`, a list over problems each.
         """
         set_ids = set_ids.sort(dim=1).values
-        pairs = blocks(self.k * self.c.vectors.shape[-1], self.every, set_ids)
+        pairs = blocks(self.k * self.c.vectors.shape[-1], self.query_ids, set_ids)
         marginals, set_values = map(torch.cat, zip(*(self._marginal_values(*pair) for pair in pairs), strict=True))
         member_order = marginals.argsort(dim=1, descending=True, stable=True)
         columns = {"objective": (set_values / (self.k * (self.k - 1))).tolist(), **details}
@@ -103,7 +109,10 @@ class Quadratic:
         return Ranking(set_ids.gather(1, member_order), marginals.gather(1, member_order), info)
 
     def _marginal_values(self, queries: Tensor, set_ids: Tensor) -> tuple[Tensor, Tensor]:
-        """Return (b, k) marginal contributions of the members of sets, and the sets' (b,) values, in float64."""
+        """Return (b, k) what each member adds to its set, and (b,) the values of the sets, in float64.
+
+        The sets must fit one block: only the first is read.
+        """
         member_rows = next(self._members(queries, set_ids))
         if self.c.inner_product:
             relevance = (member_rows * self.c.queries[queries].double().unsqueeze(1)).sum(2)
@@ -115,18 +124,24 @@ class Quadratic:
 
     def field_points(self, queries: Tensor, weighted: Tensor) -> Tensor:
         # With r = U·q the field is one product: U·(θ(k−1) q − 2(1−θ) y).
+        """Return (b, d) float64 points whose inner products with the rows are the linear field.
+
+        Where relevance is no inner product, its part is missing and is added by the caller.
+        """
         points = -self.beta * weighted
         return self.linear * self.c.queries[queries].double() + points if self.c.inner_product else points
 
     def _members(self, queries: Tensor, set_ids: Tensor) -> Iterator[Tensor]:
-        """Yield blocks of (b, k, d) float64 rows of the members."""
+        """Yield (b, k, d) float64 vectors of the members of sets, in blocks that fit the memory budget."""
         for block, set_block in blocks(set_ids.shape[1] * self.c.vectors.shape[-1], queries, set_ids):
             rows = self.c.rows(block.repeat_interleave(set_block.shape[1]), set_block.flatten())
             yield rows.view(*set_block.shape, -1).double()
 
 
 def select_most_relevant(c: Candidates) -> Ranking:
-    """Return the answer for k = 1, where a set has no pairs: the most relevant candidate, its relevance the gain."""
+    """Return the answer for k = 1, where a set has no pairs: the most relevant candidate.
+
+    Its gain is its relevance."""
     best_ids = find_best(c.relevance, c.relevance_error, c.exact_relevance, lambda: c.duplicate_of)[0].unsqueeze(1)
     gain = c.exact_relevance(torch.arange(c.batch, device=best_ids.device), best_ids[:, 0])
     info = tuple({"objective": relevance, "candidates": c.count} for relevance in gain.tolist())

@@ -118,9 +118,10 @@ def swap_members(
     columns: Array, rows: Array, filled: Array, squares: Array, r: Array, linear: float, beta: float, tolerance: float,
     max_swaps: int, set_ids: Array, scratch: Array,
 ) -> tuple[int, bool, float]:  # fmt: skip
-    """Make best-improvement swaps on `set_ids` until none gains more than `tolerance`.
+    """Swap members of `set_ids` in place, the best swap first, until none gains more than `tolerance`.
 
-    Returns the number of swaps, True if none is left, and the set's value.
+    Returns (number of swaps, True if no swap is left, value of the set). r: (n,) relevance, times `linear` in the
+    objective; beta: factor of the similarities; squares: (n,) squared lengths; scratch: rows of n numbers to work in
     """
     n, k = len(r), len(set_ids)
     field, rival_field = scratch[0], scratch[1]
@@ -182,7 +183,10 @@ def sort_by_marginal(
     columns: Array, rows: Array, filled: Array, squares: Array, r: Array, linear: float, beta: float, set_ids: Array,
     gains: Array,
 ) -> float:  # fmt: skip
-    """Sort a set by its members' marginal contributions, which go into `gains`; return the set's value."""
+    """Sort a set in place by its members' marginal contributions, and write those to `gains`.
+
+    Returns the set's value. r: (n,) relevance, times `linear` in the objective; beta: factor of the similarities
+    """
     k = len(set_ids)
     for member in set_ids:
         fill_row(columns, rows, filled, member)
@@ -205,19 +209,27 @@ def sort_by_marginal(
 
 
 class SetsOnGram:
-    """Sets among the rows of one Gram matrix.
+    """The search for sets among the rows of one Gram matrix: greedy start, Frank–Wolfe ascent and swaps.
 
-    loads: (n,) D of the relaxation; max_swaps: number of swaps a set may take
+    loads: (n,) diagonal D of the relaxation; max_swaps: number of swaps a set may take
     """
 
     def __init__(self, gram: Gram, loads: Array, k: int, max_swaps: int) -> None:
+        """Take a Gram matrix, whose rows are filled when needed, and make scratch arrays for the loops.
+
+        loads: (n,) diagonal D of the relaxation; k: size of a set; max_swaps: number of swaps a set may take
+        """
         self.gram, self.loads, self.k, self.max_swaps = gram, loads, k, max_swaps
         self.arrays = gram.columns, gram.rows, gram.filled, gram.squares
         self.scratch = np.empty((N_SCRATCH_ARRAYS, len(loads)))
+        # `choose_picks` wants a bound on candidates outside the matrix: there are none.
         self.nothing, self.outside = np.zeros(len(loads)), np.array([-np.inf, 0.0, 0.0, 0.0])
 
     def start_greedily(self, relevance: Array, weight: float) -> Array:
-        """Pick the most relevant, then always the largest marginal contribution."""
+        """Return the greedy set: the most relevant candidate, then always the largest marginal contribution.
+
+        relevance: (n,); weight: θ, the share of relevance
+        """
         k, set_ids, scores = self.k, np.empty(self.k, np.int64), np.empty(self.k)
         choose_picks(
             SUM, *self.arrays, relevance, k, weight, 0, 0.0, True, self.outside, self.nothing, set_ids, scores, 0, k
@@ -225,7 +237,10 @@ class SetsOnGram:
         return set_ids
 
     def ascend(self, relevance: Array, weight: float, delta: float, tolerance: float) -> tuple[Array, int, float, bool]:
-        """Run Frank–Wolfe; return the set, the steps, the last gap, and True if nothing was rounded."""
+        """Run Frank–Wolfe from x = k/n; return (set, steps, last gap, True if the end needed no rounding).
+
+        relevance: (n,); weight: θ; delta: δ, the extra weight on the diagonal; tolerance: gap that counts as none
+        """
         set_ids, linear_weights = np.empty(self.k, np.int64), (weight * (self.k - 1), 2 * (1 - weight))
         n_steps, gap, integral = ascend_on_gram(
             *self.arrays[:3], self.loads, self.gram.mean_products, relevance, *linear_weights, delta, tolerance,
@@ -236,9 +251,10 @@ class SetsOnGram:
     def improve_by_swaps(
         self, relevance: Array, weight: float, tolerance: float, set_ids: Array, n_starts: int, figures: Array
     ) -> Array:
-        """Return the best set that swaps reach from `set_ids`.
+        """Return the best set that swaps reach from `set_ids`, and write its figures into `figures`.
 
-        With 3 starts also from greedy's and from that at δ = 0.
+        n_starts: 1, or 3 to swap from greed's set and from that of the ascent at δ = 0 as well; figures 0, 3, 4 and 5
+        become the set's value, its swaps, True if no swap is left, and the number of starts
         """
         trial_sets, linear_weights = [set_ids.copy()], (weight * (self.k - 1), 2 * (1 - weight))
         if n_starts == 3:
@@ -257,10 +273,13 @@ def find_sets(
     search: SetsOnGram, relevance: Array, score_bounds: Array, settings: Array, tolerance: float, set_ids: Array,
     gains: Array, figures: Array,
 ) -> None:  # fmt: skip
-    """Find the sets of B problems at L settings, (B, L, k), and their figures, (B, L, N_FIGURES).
+    """Find the sets of B problems at L settings; write them, their gains and search figures in place.
 
-    relevance: (B, n); score_bounds: (B, 2) of it and of all similarities, whose absolute values are no larger;
-    settings: (L, 4) θ, δ, whether greed (not the ascent) begins, and the number of sets that swaps start from
+    set_ids, gains: (B, L, k); figures: (B, L, N_FIGURES)
+
+    relevance: (B, n); score_bounds: (B, 2) the largest absolute relevance, and that of any similarity; settings: (L, 4)
+    θ, δ, 1 where greed (not the ascent) begins, and the number of sets that swaps start from. Figures: value, ascent
+    steps, gap, swaps, swap-optimal, starts, integral.
     """
     k = search.k
     for query_id, scores in enumerate(relevance):

@@ -65,7 +65,10 @@ def rank_sets(c: Candidates, k: int, settings: Sequence[SetSearch]) -> list[Rank
 
 
 def _rank_by_gram(c: Candidates, k: int, settings: Sequence[SetSearch]) -> list[Ranking]:
+    """Rank the sets of a small corpus: compiled search over its Gram matrix, one Ranking a setting."""
     shape = (c.batch, len(settings), k)
+    # Results that the compiled search fills in; a row of the table is one setting: θ, δ, starts by greed, number of
+    # starts.
     set_ids, gains, figures = np.empty(shape, np.int64), np.empty(shape), np.empty((*shape[:2], N_FIGURES))
     table_rows = [(route.weight, route.loading or 0.0, route.loading is None, route.starts) for route in settings]
     table = np.array(table_rows, np.float64)
@@ -78,6 +81,10 @@ def _rank_by_gram(c: Candidates, k: int, settings: Sequence[SetSearch]) -> list[
 
 
 def _build_ranking(c: Candidates, setting: SetSearch, set_ids: Array, gains: Array, figures: Array) -> Ranking:
+    """Build one setting's Ranking from its sets and gains, (B, k), and its search figures, (B, N_FIGURES).
+
+    The figures are, in order: objective, ascent steps, last gap, swaps, swap-optimal, number of starts, integral.
+    """
     objective, n_steps, gap, n_swaps, optimal, n_starts, integral = figures.T
     details = setting.details(
         iterations=n_steps.astype(int).tolist(), gap=gap.tolist(), integral=integral.astype(bool).tolist(),
@@ -89,10 +96,14 @@ def _build_ranking(c: Candidates, setting: SetSearch, set_ids: Array, gains: Arr
 
 
 def _rank_by_passes(goal: Quadratic, setting: SetSearch) -> Ranking:
+    """Rank the sets of a large corpus by passes over its vectors: greed or Frank–Wolfe first, then swaps.
+
+    goal: the objective over the candidates; setting: how to find a set
+    """
     if setting.loading is None:
         set_ids, columns = select_greedily(goal.c, goal.k, SUM, [goal.weight])[0].index.sort(dim=1).values, {}
-        field, error = goal.compute_field(goal.every, goal.sum_rows(goal.every, set_ids))
-        is_current = torch.ones_like(goal.every, dtype=torch.bool)
+        field, error = goal.compute_field(goal.query_ids, goal.sum_rows(goal.query_ids, set_ids))
+        is_current = torch.ones_like(goal.query_ids, dtype=torch.bool)
     else:
         ascent = run_frank_wolfe(goal, setting.loading)
         set_ids, field, error, is_current = ascent.index, ascent.field, ascent.error, ascent.is_field_current
@@ -114,7 +125,9 @@ def warm() -> None:
 
 
 class Shortlist:
-    """Some candidates of problem b, with their Gram matrix, for compiled swaps; sets are (k,) positions among them.
+    """A few promising candidates of one problem with their Gram matrix, on which compiled swaps run.
+
+    Sets are given as (k,) positions in `ids`.
 
     ids: (m,) ascending candidates
     vectors: (m, d) float64
@@ -127,7 +140,7 @@ class Shortlist:
         self.join(doc_ids)
 
     def join(self, doc_ids: Tensor) -> None:
-        """Add candidates that are not there yet."""
+        """Add candidates that are not on the shortlist yet, and renew its vectors and Gram matrix."""
         self.ids = np.sort(np.concatenate([self.ids, doc_ids.cpu().numpy()]))
         doc_ids = torch.from_numpy(self.ids).to(doc_ids.device)
         query_id = torch.full_like(doc_ids, self.query_id)
@@ -136,7 +149,7 @@ class Shortlist:
         self.gram = Gram(self.vectors)
 
     def marginal_values(self, positions: Array) -> Array:
-        """Return (k,) what each member contributes, which its leaving costs."""
+        """Return (k,) the marginal value of each member of a set: what the objective loses if it leaves."""
         for position in positions:
             fill_row(self.gram.columns, self.gram.rows, self.gram.filled, position)
         similarity_sums = self.gram.rows[np.ix_(positions, positions)].sum(1)
@@ -145,11 +158,15 @@ class Shortlist:
         return contributions
 
     def run_swaps(self, positions: Array, n_starts: int) -> tuple[Array, int, bool]:
-        """Return the best set that swaps reach, the number of swaps, and True if none is left."""
+        """Improve a set by swaps within the shortlist; return (best set, number of swaps, no swap is left).
+
+        positions: (k,) the set as positions in `ids`; n_starts: 1, or 3 to swap from two further sets as well
+        """
         goal, figures = self.goal, np.zeros(N_FIGURES)
         search = SetsOnGram(self.gram, self.gram.squares, goal.k, max_swaps(goal.k))
         tolerance = SWAP_TOLERANCE * float(goal.scale[self.query_id])
         best_set = search.improve_by_swaps(self.relevance, goal.weight, tolerance, positions, n_starts, figures)
+        # `improve_by_swaps` reports the number of swaps in figure 3 and swap-optimality in figure 4.
         return np.sort(best_set), int(figures[3]), bool(figures[4])
 
 
@@ -165,7 +182,11 @@ class Polished:
 
 @dataclass
 class _Search:
-    """One problem on the way: its shortlist, set (positions), swaps so far, and whether the shortlist has no better."""
+    """The state of one problem's swap search.
+
+    chosen: (k,) the set, as positions in the shortlist; swaps: number made; settled: no swap within the shortlist
+    improves the set; starts: number of sets that swaps started from
+    """
 
     short: Shortlist
     chosen: Array
@@ -180,18 +201,22 @@ class _Search:
 
 
 def polish_sets(goal: Quadratic, sets: Tensor, restarts: bool, field: Tensor, error: Tensor, valid: Tensor) -> Polished:
-    """Return swap-optimal sets near `sets`, (B, k) ascending.
+    """Improve each query's set by swaps until no swap over all candidates raises the objective.
 
-    restarts: also from other sets that the shortlist suggests, and the best objective wins, `sets` on a tie;
-    field, error: the linear field (B, n) at `sets` and a bound on its error (B,), which hold where `valid` (B,).
+    goal: the objective, with its candidates `goal.c`; sets: (B, k) ascending; restarts: swap from other sets that the
+    shortlist suggests too, where the best objective wins, and `sets` on a tie; field: (B, n) the linear field at
+    `sets`, that is, what each candidate would add to the objective; error: (B,) bound on its error; valid: (B,) True
+    where field and error belong to these sets. The sets come back as they are where there is nothing to swap (k = n) or
+    too much.
     """
     n_queries, n = goal.c.relevance.shape
     if goal.k > MAX_POLISHED_SIZE or goal.k == n:
+        # No swaps were made, and each set is its only start; a set of all candidates is optimal.
         return Polished(sets, [0] * n_queries, [goal.k == n] * n_queries, [1] * n_queries)
     searches: list[_Search] = []
     optimal: list[bool] = []
     list_size = min(n, 2 * goal.k + max(MIN_SHORTLIST_SIZE, goal.k))
-    for queries in goal.every.split(max(1, CHUNK_NUMBERS // (list_size * (goal.c.vectors.shape[-1] + list_size)))):
+    for queries in goal.query_ids.split(max(1, CHUNK_NUMBERS // (list_size * (goal.c.vectors.shape[-1] + list_size)))):
         block_searches, certificates = _polish_block(goal, queries, sets, restarts, field, error, valid)
         searches += block_searches
         optimal += certificates
@@ -203,9 +228,13 @@ def _polish_block(
     goal: Quadratic, queries: Tensor, sets: Tensor, restarts: bool, field: Tensor, error: Tensor,
     valid: Tensor,
 ) -> tuple[list[_Search], list[bool]]:  # fmt: skip
-    """Return the finished searches of some problems, and True for each that has its certificate."""
+    """Improve the sets of some queries; return their searches, and True for each proven swap-optimal.
+
+    queries: (b,) numbers of the problems; the other arguments are those of `polish_sets`, for all problems
+    """
     block_field, block_error = field[queries], error[queries]
     if not bool(valid[queries].all()):
+        # A field that was not taken at the set is computed again.
         is_stale = (~valid[queries]).nonzero().flatten()
         stale = queries[is_stale]
         block_field[is_stale], renewed_error = goal.compute_field(stale, goal.sum_rows(stale, sets[stale]))
@@ -237,14 +266,21 @@ def _polish_block(
 
 
 def _start_search(goal: Quadratic, query_id: int, near_ids: Tensor, members: Tensor, restarts: bool) -> _Search:
-    """Start from the best set that swaps on the shortlist reach from `members` or from another start."""
+    """Start the search of one problem: build its shortlist, and swap within it.
+
+    near_ids: candidates with the largest field; members: (k,) the set to start from; restarts: swap from other sets
+    too, and keep the best
+    """
     shortlist = Shortlist(goal, query_id, torch.unique(torch.cat([near_ids, members])))
     positions, n_starts = np.searchsorted(shortlist.ids, members.cpu().numpy()), 3 if restarts else 1
     return _Search(shortlist, *shortlist.run_swaps(positions, n_starts), n_starts)
 
 
 def _verify_search(search: _Search, field: Tensor, error: float) -> tuple[bool, bool]:
-    """Return (set moved, no swap over all candidates improves it), given the field at the set of the search."""
+    """Look for improving swaps outside the shortlist; return (the set moved, no swap is left).
+
+    field: (n,) what each candidate would add to the set of the search, within `error`
+    """
     # Rivals join the shortlist until it contains every candidate that could improve the set, or a swap moves the set
     # and the field is stale.
     for _ in range(MAX_ROUNDS):
@@ -264,7 +300,10 @@ def _verify_search(search: _Search, field: Tensor, error: float) -> tuple[bool, 
 
 
 def _find_rivals(search: _Search, h: Tensor, error: float) -> Tensor:
-    """Return candidates outside the shortlist that improve the set, best first, at most MAX_JOINING."""
+    """Return up to MAX_JOINING candidates off the shortlist whose swap improves the set, best first.
+
+    h: (n,) what each candidate would add to the set (its linear field), within `error`
+    """
     goal, shortlist, device = search.short.goal, search.short, h.device
     c, query_id, scale = goal.c, shortlist.query_id, float(goal.scale[shortlist.query_id])
     pair_bound: Tensor | float
@@ -297,6 +336,7 @@ def _find_rivals(search: _Search, h: Tensor, error: float) -> Tensor:
     set_sum = members.sum(0)
 
     def exact(_: Tensor, positions: Tensor) -> Tensor:
+        # The best swap gain of the rivals at some positions, in float64, as `rank_exactly` asks for it.
         gain_blocks = []
         for (id_block,) in blocks(max(members.shape), rival_ids[positions]):
             batch_ids = torch.full_like(id_block, query_id)
@@ -311,7 +351,11 @@ def _find_rivals(search: _Search, h: Tensor, error: float) -> Tensor:
 
 
 def _compute_best_swaps(short: Shortlist, rival_ids: Tensor, field: Tensor, members: Tensor, stays: Tensor) -> Tensor:
-    """Compute the gain of swapping each rival for its best member, in the vectors' precision."""
+    """Compute the gain of swapping each rival for its best member, in the vectors' precision.
+
+    field: (n,) what each candidate would add to the set; members: (k, d) vectors of the set; stays: (k,) what each
+    member contributes
+    """
     c, best_gains = short.goal.c, []
     # Where most are asked for, reading all in place is faster than gathering them.
     reads_all = c.shared and 2 * len(rival_ids) > c.count
@@ -322,7 +366,10 @@ def _compute_best_swaps(short: Shortlist, rival_ids: Tensor, field: Tensor, memb
 
 
 def _keep_new_kinds(duplicate_of: Tensor, rival_ids: Tensor, gain: Tensor, search: _Search) -> tuple[Tensor, Tensor]:
-    """Return the lowest candidate of each kind of which the shortlist has none to spare."""
+    """Keep one rival of each group of identical vectors, unless the shortlist has a spare copy of it.
+
+    duplicate_of: (n,) lowest candidate with the same vector; returns the remaining rivals and their gains
+    """
     spare_ids = np.delete(search.short.ids, search.chosen)
     groups = duplicate_of[rival_ids]
     is_new_kind = ~torch.isin(groups, duplicate_of[torch.from_numpy(spare_ids).to(rival_ids.device)])

@@ -51,6 +51,7 @@ class ColtRecipe(Recipe):
         return "the documents' vectors themselves"
 
     def build(self, samples: Samples, generator: torch.Generator) -> BuiltModel:
+        """Build the graph model over the queries and documents, with its optimiser and loss."""
         space, previous = samples.space, adapters_of(samples.space)
         with torch.no_grad():
             queries = previous.encode_query(query_vectors(samples, previous))
@@ -74,16 +75,21 @@ class Graphs(TrainableEncoder):
     def __init__(
         self, samples: Samples, queries: Tensor, unseen: Tensor, rows: Tensor, depth: int, previous: Adapters
     ) -> None:
+        """Build both graphs: of queries and documents, and of queries and scenes.
+
+        A scene is a set of documents that are relevant to one query. queries (Q, d) and rows (n, d) are the starting
+        vectors, which learn; unseen: of the dev queries; depth: the number of layers.
+        """
         super().__init__()
         self.q, self.t = nn.Parameter(queries.clone()), nn.Parameter(rows.clone())
         self.unseen, self.depth = unseen, depth
         # Not registered as a submodule: it is frozen here.
         object.__setattr__(self, "_before", previous)
         scenes = list(dict.fromkeys(samples.relevant))
-        number = {members: scene_index for scene_index, members in enumerate(scenes)}
-        self.scene = torch.tensor([number[members] for members in samples.relevant], device=rows.device)
-        everything = samples.batch(torch.arange(len(samples)))
-        self.judged = torch.stack([everything.query, everything.document])
+        scene_numbers = {members: scene_index for scene_index, members in enumerate(scenes)}
+        self.scene = torch.tensor([scene_numbers[members] for members in samples.relevant], device=rows.device)
+        full_batch = samples.batch(torch.arange(len(samples)))
+        self.judged = torch.stack([full_batch.query, full_batch.document])
         self.staged = torch.stack([torch.arange(len(samples), device=rows.device), self.scene])
         self.mean = _build_mean_matrix(scenes, rows)
         self.full = self.adjacency(self.judged, len(rows)), self.adjacency(self.staged, len(scenes))
@@ -109,7 +115,7 @@ class Graphs(TrainableEncoder):
         return torch.sparse_coo_tensor(edge_index, edge_weights, (count, count), check_invariants=True).coalesce()
 
     def propagate(self, graph: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor]:
-        """Return queries and the other nodes after `depth` layers."""
+        """Return the queries and the other nodes after `depth` graph layers."""
         # out = H₀ + Σ H_l/|H_l|: a layer is normalised where it enters the sum, not where the next is made of it.
         layer_rows = output_rows = torch.cat([self.q, nodes])
         for _ in range(self.depth):
@@ -118,30 +124,34 @@ class Graphs(TrainableEncoder):
         return output_rows[: len(self.q)], output_rows[len(self.q) :]
 
     def views(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-        """Return q¹, t¹, s¹, q², s²."""
-        of_documents, of_scenes = self.graphs
-        q1, t1 = self.propagate(of_documents, self.t)
-        q2, s2 = self.propagate(of_scenes, torch.sparse.mm(self.mean, self.t))
+        """Return queries, documents, scenes of the document graph, and queries, scenes of the scene graph."""
+        document_graph, scene_graph = self.graphs
+        q1, t1 = self.propagate(document_graph, self.t)
+        q2, s2 = self.propagate(scene_graph, torch.sparse.mm(self.mean, self.t))
         return q1, t1, torch.sparse.mm(self.mean, t1), q2, s2
 
     def encode_query(self, positions: Tensor) -> Tensor:
-        """(B, d) queries that are not trained on, by position after those that are."""
+        """Return (B, d) vectors of dev queries, whose positions follow those of the training queries."""
         return self.unseen[positions - len(self.q)]
 
     @torch.no_grad()
     def encode_corpus(self, positions: Tensor | None = None) -> Tensor:
-        """Encode the documents as rows of t¹ over the full graph, (n, d) of unit length."""
+        """Encode documents by the full graph as unit rows: those at (m,) positions, or all."""
         # Without dropout: what is measured and saved must not depend on the epoch's draws.
         document_rows = functional.normalize(self.propagate(self.full[0], self.t)[1], dim=1)
         return document_rows if positions is None else document_rows[positions]
 
     def result(self) -> dict[str, Tensor]:
+        """Return the adapters' state with the documents' learnt vectors as its table."""
         return {**self._before.state_dict(), "table": self.encode_corpus()}
 
 
 class ListAndContrast:
-    """Mean BCE(softmax(score), 1/|S|) over lists of documents, score = cos(q¹, t¹) + cos(q², t¹), and λ/2 times the
-    contrast of each query, and each scene, of one view with the others of the other view."""
+    """The loss of COLT: over lists of documents, plus a contrast between the two graphs' views.
+
+    Mean BCE(softmax(score), 1/|S|) with score = cos(q¹, t¹) + cos(q², t¹), and λ/2 times the contrast of each query,
+    and each scene, of one view with the others of the other view.
+    """
 
     def __init__(self, model: Graphs, recipe: ColtRecipe) -> None:
         self.model, self.recipe = model, recipe
@@ -153,6 +163,7 @@ class ListAndContrast:
         self.model.drop(self.recipe.dropout, generator)
 
     def __call__(self, batch: TrainingBatch) -> Losses:
+        """Return each query's list loss, plus the contrastive loss between the two graphs' views."""
         q1, t1, s1, q2, s2 = (functional.normalize(view, dim=1) for view in self.model.views())
         positions, (listed, right) = batch.positions, self.draw_lists(batch, len(t1))
         list_scores = torch.einsum("bd,bld->bl", q1[positions] + q2[positions], t1[listed])
@@ -164,7 +175,7 @@ class ListAndContrast:
         return Losses(list_losses + self.recipe.contrast * contrast / 2)
 
     def draw_lists(self, batch: TrainingBatch, documents: int) -> tuple[Tensor, Tensor]:
-        """(B, list) documents, a query's relevant ones first and others at random; and 1 where it is relevant."""
+        """Draw (B, list) documents, relevant ones first, others at random; and 1 where relevant, else 0."""
         # Random keys below 1 order the others, and 1 more lifts the relevant ones above all of them.
         random_keys = torch.rand(len(batch), documents, generator=self._generator).to(batch.positions.device)
         random_keys[batch.query, batch.document] += 1
@@ -172,13 +183,13 @@ class ListAndContrast:
         return listed, (largest >= 1).to(self.model.t.dtype)
 
     def _contrast(self, first_view: Tensor, second_view: Tensor) -> Tensor:
-        """(B,) −log softmax of a row's own partner among all of the other view."""
+        """Return (B,) losses: −log softmax of a row's own partner among all rows of the other view."""
         pair_scores = first_view @ second_view.T / self.recipe.tau
         return torch.logsumexp(pair_scores, 1) - pair_scores.diagonal()
 
 
 def _build_mean_matrix(sets: list[tuple[int, ...]], rows: Tensor) -> Tensor:
-    """(S, n) sparse M: the mean over each set's rows."""
+    """Build the (S, n) sparse matrix that averages the rows of each of S sets."""
     sizes = torch.tensor(list(map(len, sets)))
     set_index, member = torch.arange(len(sets)).repeat_interleave(sizes), torch.tensor(list(chain.from_iterable(sets)))
     # The shares are computed in float64 and then rounded to the precision of the rows.

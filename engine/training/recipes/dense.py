@@ -39,6 +39,7 @@ class InnerProducts:
         """Draw nothing."""
 
     def __call__(self, batch: TrainingBatch) -> Losses:
+        """Return the batch's InfoNCE losses, among all documents or among those of the batch."""
         queries = self.model.encode_query(batch.positions)
         if self.recipe.negatives == "corpus":
             rows, columns = self.model.encode_corpus(), batch.document

@@ -59,6 +59,7 @@ class NnnRecipe(AdapterRecipe):
     )
 
     def __post_init__(self) -> None:
+        """Raise a ParamError if both penalties are 0."""
         super().__post_init__()
         if self.l1 == self.l2 == 0:
             raise ParamError("l1 (λ₁) and l2 (λ₂) are both 0: the minimiser need not be unique; one must be above 0")
@@ -75,6 +76,7 @@ class NnnRecipe(AdapterRecipe):
         return grid("nnn", fill="strict", **self._zero_penalties())
 
     def final_decoders(self) -> list[Decoder]:
+        """Return the decoders that dev chooses from after training, the trained penalties first."""
         if not self.regrid:
             return [self.dev_decoder()]
         # The trained penalties come first, so that they win ties over the rest of the grid.
@@ -83,10 +85,11 @@ class NnnRecipe(AdapterRecipe):
         return list(dict.fromkeys([self.dev_decoder(), *grid("nnn", fill="strict", **fixed_params)]))
 
     def _zero_penalties(self) -> dict[str, Any]:
-        """Keep penalties of 0 fixed, as a penalty of 0 is another method."""
+        """Return the penalties that are 0, to be held fixed: without one it is another method."""
         return {penalty_name: 0.0 for penalty_name in PENALTIES if getattr(self, penalty_name) == 0}
 
     def resolve(self, open_names: Collection[str], queries: int, best: BestOnDev) -> Self:
+        """Choose on dev, over the grid, the penalties λ₁ and λ₂ that the caller left open."""
         # A penalty that was given stays fixed, and the grid runs over the other one alone.
         recipe = super().resolve(open_names, queries, best)
         if not set(PENALTIES) & set(open_names):
@@ -111,6 +114,7 @@ class ElasticNets:
         """Draw nothing."""
 
     def __call__(self, batch: TrainingBatch) -> Losses:
+        """Return each query's margin loss, with the sizes of the supports and the relevant documents missed."""
         recipe, penalties = self.recipe, (self.recipe.l1, self.recipe.l2)
         queries = self.model.encode_query(batch.positions)
         if recipe.gradient == "unrolled":
@@ -128,6 +132,7 @@ class ElasticNets:
         return Losses(margin_losses, (support.sum(1), (graph.relevant & ~support).sum(1)))
 
     def _solve_exactly(self, batch: TrainingBatch, queries: Tensor) -> WeightGraph:
+        """Solve the batch exactly, and return the weights with the graph that gradients need."""
         with torch.set_grad_enabled(self.documents <= FULL_GRAPH_DOCUMENTS):
             rows = self.model.encode_corpus()
         # With a graph the rows are looked up in it; without, the few that have a gradient are encoded again.
@@ -136,7 +141,7 @@ class ElasticNets:
 
 
 def unroll_fista(rows: Tensor, queries: Tensor, l1: float, l2: float, iterations: int) -> Tensor:
-    """Compute weights, (B, n), differentiable in rows and queries; memory grows with `iterations`."""
+    """Compute weights (B, n) by FISTA steps that gradients pass through; memory grows with `iterations`."""
     # 1/bound is the step: the gradient of the smooth part is Lipschitz with the largest eigenvalue of UUᵀ plus λ₂.
     bound = largest_eigenvalue(rows.detach()) + l2
     score = queries @ rows.T

@@ -69,6 +69,7 @@ class ProjectionRecipe(Recipe):
     clip: float = declare(CLIP)
 
     def __post_init__(self) -> None:
+        """Raise a ParamError if the settings give no negatives."""
         super().__post_init__()
         if not (self.uniform or self.hard or self.in_batch):
             raise ParamError("uniform, hard and in_batch give no negatives at all; at least one must")
@@ -87,10 +88,11 @@ class ProjectionRecipe(Recipe):
 
     @property
     def document_vectors(self) -> tuple[int | None, float]:
-        """m and the initial spread of the m projections; m is None for one vector a document."""
+        """The number m of vectors a document, None for one, and the spread of the m projections."""
         return None, 0.0
 
     def build(self, samples: Samples, generator: torch.Generator) -> BuiltModel:
+        """Build the model whose projection heads learn over the space's frozen vectors."""
         space, (vectors, spread) = samples.space, self.document_vectors
         previous = adapters_of(space)
         heads = initial_heads(space.vectors, self.dimension, vectors, self.init, spread, generator)
@@ -137,7 +139,7 @@ class MultiVectorRecipe(ProjectionRecipe):
 
 
 def find_hardest(samples: Samples, max_hard: int) -> Tensor:
-    """Find BM25's best documents that are not relevant to a training query, (Q, at most `max_hard`), −1 pads.
+    """Find BM25's best irrelevant documents for each training query, (Q, at most `max_hard`), −1 pads.
 
     Best first, of equal ones the lower row; documents that share no word with the query are left out. Raises DataError
     where the queries' texts are not known, and Cancelled.
@@ -177,7 +179,7 @@ class Negatives:
     hard: int  # hard negatives a query, fewer where the pool has fewer
 
     def draw(self, generator: torch.Generator) -> Tensor:
-        """(Q, uniform + hard) rows that are not relevant, −1 where there are no more.
+        """Draw (Q, uniform + hard) rows of irrelevant documents, −1 where a query has no more.
 
         Uniform ones are independent, so that one may come twice, and it counts once; hard ones of a query differ.
         """
@@ -198,7 +200,7 @@ class Negatives:
 
     @cached_property
     def _relevant_columns(self) -> tuple[Tensor, ...]:
-        """(Q,) the first relevant row of each query, the second …; beyond all rows where it has no more."""
+        """The first relevant row of all queries, (Q,), the second, …; past the corpus if there is none."""
         return tuple(map(torch.tensor, zip_longest(*self.relevant, fillvalue=self.documents)))
 
 
@@ -213,6 +215,7 @@ class Projected(TrainableEncoder):
     _adapters: Adapters
 
     def __init__(self, adapters: Adapters, heads: Heads, queries: Tensor, rows: Tensor) -> None:
+        """Keep the heads that learn; queries (Q, d) and rows (n, d) are the vectors that they take."""
         super().__init__()
         self.heads, self.queries, self.rows = heads, queries, rows
         # Not registered as a submodule: of the adapters only the heads learn.
@@ -223,7 +226,7 @@ class Projected(TrainableEncoder):
         return vectors
 
     def encode_parts(self, positions: Tensor | None = None) -> Tensor:
-        """(c, k) documents at (c,) positions, or all of them; (c, m, k) where each has several vectors."""
+        """Project the documents at (c,) positions, or all: (c, k), or (c, m, k) with several vectors."""
         vectors: Tensor = self.heads.corpus(self.rows if positions is None else self.rows[positions])
         return vectors
 
@@ -249,6 +252,7 @@ class SampledSoftmax:
         self.drawn = self.negatives.draw(generator)
 
     def __call__(self, batch: TrainingBatch) -> Losses:
+        """Return the InfoNCE losses of a batch over its documents and its drawn negatives."""
         negative_rows = self.drawn[batch.positions.cpu()].to(batch.positions.device)
         query_index, slot = (negative_rows >= 0).nonzero(as_tuple=True)
         # Each document of the batch is encoded once; `columns` maps every relevant and negative one to its column.
@@ -257,14 +261,14 @@ class SampledSoftmax:
         relevant = batch.relevance(relevant_columns, len(documents))
         score = max_inner_products(self.model.encode_query(batch.positions), self.model.encode_parts(documents))
         if not self.recipe.in_batch:
-            listed = relevant.clone()
-            listed[query_index, negative_columns] = True
-            score = score.masked_fill(~listed, MASKED_SCORE)
+            is_listed = relevant.clone()
+            is_listed[query_index, negative_columns] = True
+            score = score.masked_fill(~is_listed, MASKED_SCORE)
         return Losses(info_nce(score, relevant, self.recipe.tau))
 
 
 def max_inner_products(queries: Tensor, documents: Tensor) -> Tensor:
-    """(B, c) inner products, the largest of a document's; queries: (B, k), documents: (c, k) or (c, m, k)."""
+    """Return (B, c) inner products, the largest of a document's; documents: (c, k) or (c, m, k)."""
     if documents.ndim == 2:
         return queries @ documents.T
     return (queries @ documents.flatten(0, 1).T).view(len(queries), *documents.shape[:2]).amax(-1)

@@ -12,6 +12,6 @@ def page():
 
 
 def test_it_copies_the_text_as_it_is():
-    app = pages.drawn(page)
+    app = pages.draw_page(page)
     data = json.loads(next(one for one in app.main if one.type == "bidi_component").proto.json)
     assert data == {"label": "Copy link", "text": 'http://x/?text="<b>&é'}

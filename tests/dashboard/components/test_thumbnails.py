@@ -19,7 +19,7 @@ def page():
 
 
 def test_values_are_bytes_of_a_colour_scale_and_nothing_where_there_is_none():
-    app = pages.drawn(page)
+    app = pages.draw_page(page)
     data = json.loads(next(one for one in app.main if one.type == "bidi_component").proto.json)
     assert list(base64.b64decode(data["values"])) == [EMPTY_CELL, 0, 0, 127, 254, 254, EMPTY_CELL, 254]
     colours = np.frombuffer(base64.b64decode(data["colours"]), np.uint8).reshape(-1, 3)

@@ -37,14 +37,14 @@ def animals(tmp_path):
 
 def judging(source, **session):
     """The view, once the documents to judge are found."""
-    return pages.ended(pages.screen("data", source, **{"data.view": "Judge", "k": 5, **session}))
+    return pages.finish_jobs(pages.screen("data", source, **{"data.view": "Judge", "k": 5, **session}))
 
 
 def asked(source, **session):
     """The same with searches, which are typed."""
     app = judging(source, **session)
     app.text_area(key=judge.TYPED_KEY).set_value("\n".join([*SEARCHES, "", SEARCHES[0]]))
-    return pages.ended(pages.press(app, "judge.add"))
+    return pages.finish_jobs(pages.press(app, "judge.add"))
 
 
 def log_of(source):
@@ -146,7 +146,7 @@ def test_a_run_from_elsewhere_is_one_more_system(animals, tmp_path):
     file.write_text("".join(lines))
     app.text_input(key=runs.RUN_PATH_KEY).set_value(str(file))
     pages.press(app, "runs.add")
-    app = graded(pages.ended(pages.run(app)), animals, 4)
+    app = graded(pages.finish_jobs(pages.run(app)), animals, 4)
     assert list(pages.first_table(app, "Recall@5")["Decoder"])[-1] == "other"
 
 

@@ -13,7 +13,7 @@ from dashboard.services.source import Source
 from engine.data import cache
 from engine.errors import Cancelled
 from support import pages
-from support.encoders import copied
+from support.encoders import copy_model
 from support.patience import patient
 
 SECRET = "secret-papers"
@@ -45,7 +45,7 @@ def slow(tmp_path, monkeypatch):
 
 
 def page(name, source=None, **session):
-    return pages.drawn(pages.SCREENS / f"{name}.py", **({"source": source} if source else {}), **session)
+    return pages.draw_page(pages.SCREENS / f"{name}.py", **({"source": source} if source else {}), **session)
 
 
 @pytest.mark.threat("a Cancel button for another visitor's work", "it goes on for everybody else who wants it")
@@ -93,13 +93,16 @@ def test_loads_of_others_are_not_shown(slow, tmp_path):
 
 def test_encoders_of_others_are_offered_where_they_name_no_folder(tmp_path):
     source = replace(pages.csv_source(tmp_path / "pets.csv", pages.PETS), dtype="float32")
-    named, typed = replace(source, dtype="bfloat16"), replace(source, encoder=str(copied(tmp_path / "own", **PROMPTS)))
+    named, typed = (
+        replace(source, dtype="bfloat16"),
+        replace(source, encoder=str(copy_model(tmp_path / "own", **PROMPTS))),
+    )
     for chosen in (source, named, typed):
         pages.load(chosen)
         page("explore", chosen)
     app = page("data", source)
     assert "Loaded with 2 encoders" in pages.texts(app) and "own" not in pages.texts(app)
-    again = pages.opened(
+    again = pages.open_by_link(
         {"corpus": source.path, "encoder": "unknown", "id_column": "id", "text_column": "text"}, "data"
     )
     assert again.session_state["source"] in (source, named)

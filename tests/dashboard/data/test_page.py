@@ -13,7 +13,7 @@ from dashboard.services import corpora, jobs, uploads
 from dashboard.services.source import Source
 from engine.data import cache, inventory
 from support import pages
-from support.encoders import cached_bytes, copied
+from support.encoders import cached_bytes, copy_model
 from support.patience import patient
 
 ANIMALS, VERBS = ("cat", "dog", "horse", "heron", "whale"), ("runs", "sleeps", "eats", "sings", "hides", "jumps")
@@ -42,7 +42,7 @@ def judged(tmp_path):
 
 def other_encoder(folder):
     """The bundled encoder, but for the words that it puts before queries."""
-    return copied(folder / "other", config_sentence_transformers__json={"prompts": {"query": "zebra crossing: "}})
+    return copy_model(folder / "other", config_sentence_transformers__json={"prompts": {"query": "zebra crossing: "}})
 
 
 def view(name, source, **session):
@@ -77,9 +77,9 @@ def test_an_address_opens_the_encoder_it_names(judged, tmp_path):
     app = view("Corpus", one)
     assert app.query_params["dtype"] == "float32"
     for source, named in ((one, {}), (two, {"encoder": other})):
-        again = pages.opened({"corpus": str(judged), "dtype": "float32", **named}, "data")
+        again = pages.open_by_link({"corpus": str(judged), "dtype": "float32", **named}, "data")
         assert again.session_state["source"] == source
-    elsewhere = pages.opened({"corpus": str(judged), "encoder": "/etc"}, "data").session_state["source"]
+    elsewhere = pages.open_by_link({"corpus": str(judged), "encoder": "/etc"}, "data").session_state["source"]
     assert elsewhere in (one, two), "an address opens no encoder that nobody loaded"
 
 
@@ -108,7 +108,7 @@ def test_the_encoder_in_use_again_is_no_second_one(judged):
 
 
 def compared(source, **session):
-    return pages.worked(view("Encoders", source, **session), "data.encoders.start")
+    return pages.press_and_finish(view("Encoders", source, **session), "data.encoders.start")
 
 
 def test_encoders_are_compared_on_judged_queries_whose_texts_stand_in_tables_only(judged, tmp_path):

@@ -42,7 +42,7 @@ def drift(source=None, looking=SIMULATION, feedback=False, **session):
 
 
 def simulated(source=None, **session):
-    return pages.worked(drift(source, **{**SMALL, **session}), "drift.simulate.start", "drift.simulation")
+    return pages.press_and_finish(drift(source, **{**SMALL, **session}), "drift.simulate.start", "drift.simulation")
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +80,7 @@ def voted(votes=3):
     """The page of people's feedback after some of it."""
     loaded = pages.load()
     rows = [vote(loaded, place) for place in range(votes)]
-    app = pages.ended(drift(looking=OWN_FEEDBACK, feedback=True), "drift.history")
+    app = pages.finish_jobs(drift(looking=OWN_FEEDBACK, feedback=True), "drift.history")
     return app, loaded, rows
 
 
@@ -167,7 +167,7 @@ def test_two_encoders_on_one_map(shown, monkeypatch):
     monkeypatch.setattr(drift_map.corpora, "list_variants", lambda _: [loaded, other])
     assert list(drift_map.list_variants(history.from_simulation(result)).values()) == [other]
     app = looking_at(pages.run(shown), "Two encoders")
-    app = looking_at(pages.worked(app, "drift.encoders.start", "drift.encoders"), "Two encoders")
+    app = looking_at(pages.press_and_finish(app, "drift.encoders.start", "drift.encoders"), "Two encoders")
     assert any("agree to 0." in line.value and "nDCG of shorter" in line.value for line in app.text)
     assert any("turned onto it by the rotation" in line.value for line in app.caption)
 
@@ -245,15 +245,15 @@ def test_the_form_follows_the_preset_and_says_what_a_start_would_do():
 
 def test_a_cancelled_simulation_is_kept_and_goes_on(monkeypatch):
     work = "dashboard.drift.request.simulate"
-    monkeypatch.setattr(work, pages.held_after(simulate, 2))
+    monkeypatch.setattr(work, pages.hold_after(simulate, 2))
     app = drift(**{**SMALL, f"{FORM_PREFIX}.checkpoints": 5})
-    job = pages.begun(app, "drift.simulate.start", "drift.simulation", 2)
+    job = pages.start_job(app, "drift.simulate.start", "drift.simulation", 2)
     assert app.get("plotly_chart")
-    assert "Stopped. Progress is saved." in pages.texts(pages.cancelled(app, "drift.simulation"))
-    monkeypatch.setattr(work, pages.held_after(simulate, 3))
-    again = pages.begun(app, "drift.simulation.on", "drift.simulation", 3)
+    assert "Stopped. Progress is saved." in pages.texts(pages.cancel_job(app, "drift.simulation"))
+    monkeypatch.setattr(work, pages.hold_after(simulate, 3))
+    again = pages.start_job(app, "drift.simulation.on", "drift.simulation", 3)
     assert told(again.partial[:2]) == told(job.partial), "what was measured came from the file"
-    pages.press(pages.cancelled(app, "drift.simulation"), "drift.simulation.dismiss")
+    pages.press(pages.cancel_job(app, "drift.simulation"), "drift.simulation.dismiss")
     assert "Stopped" not in pages.texts(app) and "Resume continues the run" in pages.texts(app)
 
 
@@ -290,7 +290,7 @@ def test_hostile_documents_stay_text(table):
     for row in range(3):
         add(loaded, lambda now, row=row: orag.thumb(now, loaded.space.embeddings.vectors[row], row, person=text))
     app = simulated(source, **{"drift.source.True": SIMULATION})
-    for page in (app, pages.ended(drift(source, looking=OWN_FEEDBACK, feedback=True), "drift.history")):
+    for page in (app, pages.finish_jobs(drift(source, looking=OWN_FEEDBACK, feedback=True), "drift.history")):
         for view in VIEWS:
             pages.assert_plain(looking_at(page, view), "<img", "192.0.2.1", ":red[")
             assert not [chart for chart in page.get("plotly_chart") if "<img" in chart.proto.spec]
@@ -303,13 +303,13 @@ def test_feedback_is_listed_undone_and_brought_back():
     assert pages.columns(app, "Document") == [ids] and pages.columns(app, "Vote") == [["thumb down"] * 3]
     before = live.session(loaded)
     assert "Last vote, by somebody else: thumb down" in pages.texts(app), "ana's, who is not at this page"
-    pages.worked(app, "drift.undo", "drift.history")
+    pages.press_and_finish(app, "drift.undo", "drift.history")
     now = live.session(loaded)
     assert pages.columns(app, "Status") == [["undone", "", ""]]
     assert np.array_equal(now.exact, orag.at(before, 2).exact)
     pages.press(pages.press(app, "drift.reset"), "drift.reset.no")
     assert live.session(loaded).position == now.position
-    pages.worked(pages.press(app, "drift.reset"), "drift.reset.yes", "drift.history")
+    pages.press_and_finish(pages.press(app, "drift.reset"), "drift.reset.yes", "drift.history")
     assert np.array_equal(live.session(loaded).vectors, before.origin)
     assert pages.columns(app, "Status") == [["undone"] * 3] and app.button(key="drift.undo").disabled
 
@@ -321,7 +321,7 @@ def test_moments_are_named_compared_and_gone_back_to():
     first = live.session(loaded)
     assert first.snapshots == {"two *votes*": 3}
     vote(loaded, 3)
-    pages.ended(app.run(), "drift.history")
+    pages.finish_jobs(app.run(), "drift.history")
     one = next(s for s in app.selectbox if s.label == "Compare")
     assert one.value == "two *votes*" and "Votes only in the second: 1;" in pages.texts(app)
     pages.press(pages.press(app, "drift.restore"), "drift.restore.yes")
@@ -332,19 +332,19 @@ def test_moments_are_named_compared_and_gone_back_to():
 def test_what_takes_long_is_a_job_s(monkeypatch):
     monkeypatch.setattr(history, "MAX_PAGE_NUMBERS", -1)
     app, _, rows = voted(2)
-    pages.ended(looking_at(app, "Map"), "drift.arrows")
+    pages.finish_jobs(looking_at(app, "Map"), "drift.arrows")
     assert f"the {len(rows)} documents that moved most" in " ".join(e.value for e in app.caption)
-    pages.ended(looking_at(app, "Snapshots"), "drift.between")
+    pages.finish_jobs(looking_at(app, "Snapshots"), "drift.between")
     assert "Votes only in the second: 2;" in pages.texts(app)
 
 
 def test_decoders_are_measured_along_the_log_and_what_is_known_not_again():
     app, loaded, _ = voted(2)
-    pages.worked(looking_at(app, "Decoders"), "drift.quality.start", "drift.quality")
+    pages.press_and_finish(looking_at(app, "Decoders"), "drift.quality.start", "drift.quality")
     assert "3 of 3 moments, on the judged queries of dev" in pages.texts(app) and app.get("plotly_chart")
     known = dict(app.session_state["drift.known"])
     vote(loaded, 3)
-    pages.ended(app.run(), "drift.history")
+    pages.finish_jobs(app.run(), "drift.history")
     assert "3 of 4 moments" in pages.texts(app)
     now = app.session_state["drift.known"]
     assert len(known) == 3 and len(now) == 4 and all(now[key] is known[key] for key in known)
@@ -375,7 +375,7 @@ def test_a_simulation_becomes_the_corpus_s_feedback(shown):
     now = live.session(pages.load())
     assert now.round == 40 and np.array_equal(now.vectors, result.simulated.embeddings().vectors.numpy())
     assert shown.session_state["drift.source.True"] == OWN_FEEDBACK
-    pages.ended(shown, "drift.history")
+    pages.finish_jobs(shown, "drift.history")
     assert f"After record {now.position}." in status(shown) and len(moments(now.position)) == 21
 
 

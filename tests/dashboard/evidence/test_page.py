@@ -4,7 +4,7 @@ import pytest
 
 from engine.evidence.rules import Finding
 from engine.evidence.run import load_shipped
-from support.pages import drawn, pick, run
+from support.pages import draw_page, pick, run
 
 SCREEN = "evidence"
 
@@ -17,7 +17,7 @@ def home(monkeypatch, tmp_path):
 def page():
     from support.pages import SCREENS
 
-    return drawn(SCREENS / f"{SCREEN}.py")
+    return draw_page(SCREENS / f"{SCREEN}.py")
 
 
 def lines(app):

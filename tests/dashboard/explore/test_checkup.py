@@ -21,7 +21,7 @@ def page():
 
 
 def shown(**session):
-    return pages.drawn(page, **session)
+    return pages.draw_page(page, **session)
 
 
 def data_of(app):

@@ -15,7 +15,7 @@ from engine.views import decision
 from engine.views import redundancy as redundancy_views
 from engine.views import sets as set_views
 from engine.wording import decimal
-from support.explore_parts import NAMES, answers_of, corpus, drawn, question_of, reading, reasons
+from support.explore_parts import NAMES, answers_of, corpus, draw_view, question_of, read_reasons, reading
 from support.pages import baseline, component, figures, press, sets, tables, tiles
 
 
@@ -31,7 +31,7 @@ def asked(loaded):
 
 def test_the_lists_hold_each_decoders_set_and_name_what_all_miss(loaded, asked):
     answers = answers_of(loaded, asked, NAMES)
-    app = drawn(RESULTS, loaded, asked, answers)
+    app = draw_view(RESULTS, loaded, asked, answers)
     for shown, answer in zip(sets(app), answers.values(), strict=True):
         titles, texts = loaded.space.corpus.titles, loaded.space.corpus.texts
         assert shown == [titles[row] or texts[row] for row in answer.ranking.rows()]
@@ -46,7 +46,7 @@ def test_the_lists_hold_each_decoders_set_and_name_what_all_miss(loaded, asked):
 
 def test_figures_of_the_tiles_are_those_of_the_answers(loaded, asked):
     answers = answers_of(loaded, asked, NAMES, nnn={"l1": 0.6})
-    app = drawn(RESULTS, loaded, asked, answers)
+    app = draw_view(RESULTS, loaded, asked, answers)
     base = answers[NAMES[0]].ranking
     cards = [set_views.card(loaded.space, "q", a.ranking, base, asked.qrels, asked.k) for a in answers.values()]
     assert figures(app, "Recall@6") == [card.recall for card in cards]
@@ -62,12 +62,12 @@ def test_figures_of_the_tiles_are_those_of_the_answers(loaded, asked):
 
 def test_one_table_holds_the_union_of_all_sets(loaded, asked):
     answers = answers_of(loaded, asked, NAMES)
-    app = drawn(TABLE, loaded, asked, answers, reading=reading(loaded))
+    app = draw_view(TABLE, loaded, asked, answers, reading=reading(loaded))
     (merged,) = tables(app, "Sets")
     union = {row for a in answers.values() for row in a.ranking.rows()}
     assert len(merged) == len(union) and {"✓", "Relevance"} <= set(merged.columns) and not sets(app)
     assert sum(c.split(" ", 1)[-1] in {a.title for a in answers.values()} for c in merged.columns) == len(NAMES)
-    assert len(reasons(app)) == len(answers)
+    assert len(read_reasons(app)) == len(answers)
     missed = [t.value for t in app.text if t.value.startswith("Missed by all")]
     assert len(missed) == 1 and "gone" in missed[0]
 
@@ -76,7 +76,7 @@ def test_ticks_are_absent_without_judgements(loaded):
     asked = question_of(loaded, judged=False)
     answers = answers_of(loaded, asked, NAMES[:2])
     for view in (RESULTS, TABLE):
-        app = drawn(view, loaded, asked, answers, reading=reading(loaded))
+        app = draw_view(view, loaded, asked, answers, reading=reading(loaded))
         assert not tables(app, "✓") and not [c for c in app.caption if "judged" in c.value]
         assert component(app, "explore.tiles")["judged"] == 0 and not any(
             t["now"]["right"] for t in tiles(app).values()
@@ -85,34 +85,34 @@ def test_ticks_are_absent_without_judgements(loaded):
 
 def test_drawer_shows_the_open_document_and_the_reasons_until_it_is_closed(loaded, asked):
     answers = answers_of(loaded, asked, ["top_k", "nnn", "mmr"])
-    app = drawn(RESULTS, loaded, asked, answers)
-    assert not reasons(app) and component(app, "explore.lists")["opened"] is None
+    app = draw_view(RESULTS, loaded, asked, answers)
+    assert not read_reasons(app) and component(app, "explore.lists")["opened"] is None
     digest = loaded.space.corpus.digest
     for row in (17, 4):
-        app = drawn(RESULTS, loaded, asked, answers, reading=OpenDocument(digest, "words", row))
+        app = draw_view(RESULTS, loaded, asked, answers, reading=OpenDocument(digest, "words", row))
         assert any(loaded.space.corpus.texts[row] == t.value for t in app.text)
         assert component(app, "explore.lists")["opened"] == row
-        for line, (name, answer) in zip(reasons(app), answers.items(), strict=True):
+        for line, (name, answer) in zip(read_reasons(app), answers.items(), strict=True):
             expected = decision.explain_document(loaded.space, asked.vector, answer.ranking, row, answer.stage)
             rank = "" if expected.rank is None else f" #{expected.rank}"
             assert line == f"{method_style(name).sign} {answer.title}{rank}. {decision.describe_reasons(expected)}"
             if expected.rank is not None:
                 assert any(f"score when picked {decimal(expected.score)}" in t.value for t in app.text)
         assert any(c.value.startswith("Relevance 0.") and f" of {len(loaded.space)}" in c.value for c in app.caption)
-    assert not reasons(press(app, "reading.close")) and component(app, "explore.lists")["opened"] is None
+    assert not read_reasons(press(app, "reading.close")) and component(app, "explore.lists")["opened"] is None
     for other in (OpenDocument("another corpus", "words", 17), OpenDocument(digest, "another question", 17)):
-        app = drawn(RESULTS, loaded, asked, answers, reading=other)
-        assert not reasons(app) and component(app, "explore.lists")["opened"] is None
+        app = draw_view(RESULTS, loaded, asked, answers, reading=other)
+        assert not read_reasons(app) and component(app, "explore.lists")["opened"] is None
 
 
 def test_empty_sets_are_reported(loaded, asked):
     answers = answers_of(loaded, asked, ["top_k", "nnn"], nnn={"l1": 50.0})
-    app = drawn(RESULTS, loaded, asked, answers, reading=reading(loaded))
-    assert "Out: would add" in reasons(app)[1] and sets(app)[1] == [] and figures(app, "ILAD@6")[1] is None
-    app = drawn(REDUNDANCY, loaded, asked, answers)
+    app = draw_view(RESULTS, loaded, asked, answers, reading=reading(loaded))
+    assert "Out: would add" in read_reasons(app)[1] and sets(app)[1] == [] and figures(app, "ILAD@6")[1] is None
+    app = draw_view(REDUNDANCY, loaded, asked, answers)
     assert "NNN: fewer than two documents" in [c.value for c in app.caption]
     alone = question_of(loaded, k=1)
-    app = drawn(REDUNDANCY, loaded, alone, answers_of(loaded, alone, NAMES[:3]))
+    app = draw_view(REDUNDANCY, loaded, alone, answers_of(loaded, alone, NAMES[:3]))
     assert "nothing to compare" in app.info[0].value and not app.dataframe
 
 
@@ -121,7 +121,7 @@ def test_reason_names_the_pool(loaded):
     answers = answers_of(loaded, asked, NAMES[:3])
     *_, last = answers_of(loaded, question_of(loaded, k=30), NAMES[:1])[NAMES[0]].ranking.index[0].tolist()
     document = OpenDocument(loaded.space.corpus.digest, "words", last)
-    shown = reasons(drawn(RESULTS, loaded, asked, answers, reading=document))
+    shown = read_reasons(draw_view(RESULTS, loaded, asked, answers, reading=document))
     why = "Out: relevance rank 30, beyond the pool of 5."
     assert [line.split(". ", 1)[1] for line in shown] == [why] * 3
 
@@ -156,7 +156,7 @@ def test_click_is_a_change_of_place():
 
 def test_redundancy_shows_statistics_and_the_nearest_above(loaded, asked):
     answers = answers_of(loaded, asked, ["top_k", "mmr"])
-    app = drawn(REDUNDANCY, loaded, asked, answers)
+    app = draw_view(REDUNDANCY, loaded, asked, answers)
     near = tables(app, "Nearest already chosen")
     for (name, answer), shown in zip(answers.items(), near, strict=True):
         similar = redundancy_views.redundancy(loaded.space, answer.ranking)
@@ -172,14 +172,14 @@ def test_clicked_cell_opens_both_documents(loaded, asked):
     answers = answers_of(loaded, asked, ["top_k", "nnn"])
     rows = redundancy_views.redundancy(loaded.space, answers["nnn"].ranking).rows
     clicked = Picked(f"{rows[2]}:{rows[0]}", clicks=1)
-    app = drawn(REDUNDANCY, loaded, asked, answers, **{"redundancy.map.picked": clicked})
+    app = draw_view(REDUNDANCY, loaded, asked, answers, **{"redundancy.map.picked": clicked})
     assert {loaded.space.corpus.texts[row] for row in (rows[2], rows[0])} <= {t.value for t in app.text}
     (ranks,) = tables(app, "B")
     assert (ranks["A"][1], ranks["B"][1]) == (3, 1)
     value = float(loaded.space.vectors[rows[2]].double() @ loaded.space.vectors[rows[0]].double())
     assert f"similarity of A and B: {value:.4f}" in [c.value for c in app.caption]
     for bad in ("1:999", "x:y", "3", "1:2:3", ""):
-        app = drawn(REDUNDANCY, loaded, asked, answers, **{"redundancy.map.picked": Picked(bad, clicks=1)})
+        app = draw_view(REDUNDANCY, loaded, asked, answers, **{"redundancy.map.picked": Picked(bad, clicks=1)})
         closest = max(
             (redundancy_views.redundancy(loaded.space, a.ranking) for a in answers.values()), key=lambda r: r.most
         )

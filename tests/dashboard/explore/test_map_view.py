@@ -12,7 +12,7 @@ from dashboard.services.jobs import SharedJobs
 from dashboard.session.view_names import MAP
 from dashboard.widgets import map as shared_map
 from dashboard.widgets.map import CLUSTER_COLOUR, NO_COLOUR
-from support.explore_parts import answers_of, corpus, drawn, question_of
+from support.explore_parts import answers_of, corpus, draw_view, question_of
 
 TOPICS = tuple(["pets", "tools", ""][i % 3] for i in range(30))
 YEARS = tuple(str(1990 + i) for i in range(30))
@@ -46,7 +46,7 @@ def shown(loaded, monkeypatch):
     asked = question_of(loaded)
 
     def show(names=("top_k", "mmr"), **session):
-        return drawn(MAP, loaded, asked, answers_of(loaded, asked, names), **{"map.way": "PCA", **session}), given
+        return draw_view(MAP, loaded, asked, answers_of(loaded, asked, names), **{"map.way": "PCA", **session}), given
 
     return show
 

@@ -10,7 +10,7 @@ from dashboard.explore.page import TILES_KEY
 from engine.views import slider as slider_views
 from engine.views.slider import has_slider
 from support.packed import PackedPath
-from support.pages import component, load, run, screen, sets, tell, tiles, widgets
+from support.pages import component, emit, load, run, screen, sets, tiles, widgets
 
 WEIGHT = "explore.mmr.relevance_weight"
 
@@ -28,7 +28,7 @@ def path(told):
 
 def released(app, values, serial=1):
     """The page after sliders were let go."""
-    return tell(app, TILES_KEY, "committed", {"serial": serial, "values": values}, once=False)
+    return emit(app, TILES_KEY, "committed", {"serial": serial, "values": values}, once=False)
 
 
 def test_every_decoder_has_the_sliders_of_its_parameters():
@@ -48,9 +48,9 @@ def test_what_a_slider_shows_is_what_its_release_gives():
     for decoder, param, value in (("mmr", "relevance_weight", 0.25), ("nnn", "l1", 0.0)):
         told = slider(app, decoder, param)
         known, rows = path(told), tiles(app)[decoder]["set"].rows()
-        assert known.at(told["value"]) == rows
+        assert known.rows_at(told["value"]) == rows
         app = released(app, {decoder: {param: value}}, serial=len(rows) + (decoder == "nnn"))
-        assert tiles(app)[decoder]["set"].rows() == known.at(value) != rows
+        assert tiles(app)[decoder]["set"].rows() == known.rows_at(value) != rows
         assert slider(app, decoder, param)["value"] == app.session_state[f"explore.{decoder}.{param}"] == value
         assert slider(app, decoder, param)["urls"][-1] == told["urls"][-1], "its answers are known already"
     assert app.query_params["mmr.relevance_weight"] == "0.25" and app.slider(key=WEIGHT).value == 0.25
@@ -65,16 +65,16 @@ def test_a_slider_of_a_very_large_corpus_is_drawn_from_the_most_relevant_and_let
     monkeypatch.setattr(slider_views, "POOL_SIZE", 15)
     app = screen("explore", decoders=["top_k", "mmr"])
     drawn = path(slider(app, "mmr", "relevance_weight"))
-    assert drawn.told["within"] == "from the top 20" and "within" not in everything.told
-    assert drawn.at(1.0) == everything.at(1.0) and drawn.at(0.1) != everything.at(0.1)
+    assert drawn.data["within"] == "from the top 20" and "within" not in everything.data
+    assert drawn.rows_at(1.0) == everything.rows_at(1.0) and drawn.rows_at(0.1) != everything.rows_at(0.1)
     app = released(app, {"mmr": {"relevance_weight": 0.1}})
-    assert tiles(app)["mmr"]["set"].rows() == everything.at(0.1)
+    assert tiles(app)["mmr"]["set"].rows() == everything.rows_at(0.1)
 
 
 def test_a_released_slider_of_whole_numbers_sets_its_own_form():
     app = screen("explore", decoders=["nnn"], **{"explore.nnn.scale": "support"})
     told = slider(app, "nnn", "l1")
-    assert path(told).stops == list(range(1, 51)) and path(told).told["ends"] is None
+    assert path(told).stops == list(range(1, 51)) and path(told).data["ends"] is None
     app = released(app, {"nnn": {"l1": 4}})
     assert app.session_state["explore.nnn.l1.support"] == 4 and "explore.nnn.l1" not in widgets(app)
     assert len(sets(app)[0]) == 4
@@ -102,7 +102,7 @@ def test_j_and_k_go_to_the_next_query_and_back():
     first, asked = component(app, TILES_KEY)["query"], next(b for b in app.selectbox if str(b.key).startswith("query."))
     count = len(asked.options)
     for way, index in ((1, 1), (-1, 0), (-1, count - 1), (1, 0)):
-        app = tell(app, TILES_KEY, "stepped", way)
+        app = emit(app, TILES_KEY, "stepped", way)
         assert next(b for b in app.selectbox if b.key == asked.key).index == index
         assert (component(app, TILES_KEY)["query"] == first) == (index == 0)
 
@@ -110,17 +110,17 @@ def test_j_and_k_go_to_the_next_query_and_back():
 def test_a_row_is_opened_and_closed_from_its_list():
     app = screen("explore")
     row = tiles(app)["mmr"]["set"].rows()[2]
-    app = tell(app, "explore.lists", "opened", {"row": row, "source": "mmr"})
+    app = emit(app, "explore.lists", "opened", {"row": row, "source": "mmr"})
     assert component(app, "explore.lists")["opened"] == row and app.session_state["reading"].source == "mmr"
-    app = tell(app, "explore.lists", "opened", {"row": len(load().space), "source": "mmr"})
+    app = emit(app, "explore.lists", "opened", {"row": len(load().space), "source": "mmr"})
     assert component(app, "explore.lists")["opened"] == row, "no such row"
-    assert component(tell(app, "explore.lists", "opened", {"row": None}), "explore.lists")["opened"] is None
+    assert component(emit(app, "explore.lists", "opened", {"row": None}), "explore.lists")["opened"] is None
 
 
 def test_answers_keep_no_scores_alive_and_say_so():
     app = screen("explore", decoders=["mmr"], **{"explore.mmr.retrieve": "bm25"})
     told = slider(app, "mmr", "relevance_weight")
-    assert path(told).at(told["value"]) == tiles(app)["mmr"]["set"].rows()
+    assert path(told).rows_at(told["value"]) == tiles(app)["mmr"]["set"].rows()
     for table in ("scored", "answers", "good"):
         app.session_state[table].clear()
     gc.collect()

@@ -45,7 +45,7 @@ def test_slider_of_an_engine_draws_from_its_pool_and_says_so(source):
     told = next(s for s in tiles(app)["mmr"]["sliders"] if s["param"] == "relevance_weight")
     answers = vendor._ANSWERS[told["urls"][-1].removeprefix(f"{vendor.ANSWERS}/").removesuffix(".json")].answer()
     assert answers["within"] == "from the top 500"
-    assert PackedPath(answers).at(told["value"]) == tiles(app)["mmr"]["set"].rows()
+    assert PackedPath(answers).rows_at(told["value"]) == tiles(app)["mmr"]["set"].rows()
 
 
 def test_answers_by_an_index_are_proved_at_a_click(source, monkeypatch):

@@ -56,7 +56,7 @@ def test_the_weights_view_shows_the_path_and_measures_the_steps():
     pages.pick(app, "View", "NNN weights")
     assert not pages.sets(app)
     assert "linear segments" in pages.texts(app) and "step is 1/L" in pages.texts(app)
-    app = pages.ended(pages.press(app, "steps.start"), "steps")
+    app = pages.finish_jobs(pages.press(app, "steps.start"), "steps")
     job = pages.job_of(app, "steps")
     assert job.error is None and len(job.result) > 5 and "λ₁ = 0.1, λ₂ = 0.1" in pages.texts(app)
 
@@ -136,7 +136,7 @@ def test_an_edited_file_is_read_again(tmp_path):
 def test_an_address_opens_only_what_this_server_has_loaded(table):
     pages.load(Source(str(table)))
     for requested, path in ((str(table), str(table)), ("/etc/passwd", "numpy-api"), ("", "numpy-api")):
-        assert pages.opened({"corpus": requested}, "data").session_state["source"].path == path
+        assert pages.open_by_link({"corpus": requested}, "data").session_state["source"].path == path
 
 
 def test_a_crowd_of_missed_documents_is_counted(tmp_path):
@@ -248,7 +248,7 @@ def test_data_counts_copies_and_asks_what_becomes_of_repeated_ids(tmp_path):
     pages.run(app)
     assert app.session_state["source"] == source
     assert pages.load(source).dataset.corpus.metadata == {"department": ("pets", "toys", "toys")}
-    assert pages.opened(dict(app.query_params), "data").session_state["source"] == source, (
+    assert pages.open_by_link(dict(app.query_params), "data").session_state["source"] == source, (
         "the address keeps the choice"
     )
 
@@ -264,7 +264,7 @@ def test_documents_can_be_chosen_by_a_kept_column(tmp_path):
     source = Source(str(file), columns=("id", "text", None), metadata=("team",), where=(("team", "x=y"),))
     assert pages.load(source).dataset.corpus.ids == ("3",)
     pages.run(app)
-    assert pages.opened(dict(app.query_params), "data").session_state["source"] == source
+    assert pages.open_by_link(dict(app.query_params), "data").session_state["source"] == source
 
 
 def test_another_separator_can_be_chosen_and_large_files_are_left_for_loading(tmp_path, monkeypatch):

@@ -12,7 +12,7 @@ from engine.data.beir import write_beir
 from engine.data.cloze import SPLIT
 from support.charts import figure, ids
 from support.cli import run
-from support.pages import csv_source, ended, job_of, keys, press, screen, texts
+from support.pages import csv_source, finish_jobs, job_of, keys, press, screen, texts
 from support.patience import patient
 
 THINGS = ("apple", "pear", "plum", "cherry", "quince", "medlar", "grape", "fig", "olive", "date", "lemon", "lime")
@@ -54,7 +54,7 @@ def test_trade_off_measures_passages_of_an_unlabelled_corpus(source):
     assert not app.exception and "no judgements" not in page_text
     for said in ("60 passages of 5 to 25 words", "People's questions are harder", "Recall is the share of these"):
         assert said in page_text
-    app = ended(press(app, "tradeoff.start") if "tradeoff.start" in keys(app) else app)
+    app = finish_jobs(press(app, "tradeoff.start") if "tradeoff.start" in keys(app) else app)
     drawn = figure(app)
     assert len(ids(drawn)) == 5 and "Recall@10" in drawn["layout"]["yaxis"]["title"]["text"]
     assert any("MRR" in s.options for s in app.selectbox)
@@ -77,7 +77,7 @@ def test_tune_takes_passages_and_says_so(source):
     app.toggle(key="tune.passages").set_value(True).run()
     assert not app.exception and "60 passages of 5 to 25 words" in texts(app)
     assert [s.options for s in app.selectbox if s.label == "Choose on"] == [[passage_queries.PASSAGES_SPLIT]]
-    app = ended(press(app, "tune.start"))
+    app = finish_jobs(press(app, "tune.start"))
     (outcome,) = app.session_state["tune.outcomes"].values()
     assert outcome.tuned.dev == "half 1 of passages" and "share no query" in outcome.remarks
     assert all(sentence in texts(app) for sentence in outcome.tuned.sentences)
@@ -99,9 +99,9 @@ def test_a_large_corpus_is_looked_through_by_a_job(source, monkeypatch):
     assert not app.exception and job_of(app, passages.PASSAGES_PURPOSE) and not app.get("plotly_chart")
     press(app, "passages.cancel")
     go.set()
-    app = ended(app)
+    app = finish_jobs(app)
     assert job_of(app, passages.PASSAGES_PURPOSE).cancelled and "60 passages" not in texts(app)
-    assert "60 passages" in texts(ended(press(app, "passages.start")))
+    assert "60 passages" in texts(finish_jobs(press(app, "passages.start")))
 
 
 def test_texts_too_short_for_a_passage_are_said(tmp_path):

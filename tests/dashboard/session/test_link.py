@@ -246,7 +246,7 @@ def test_an_opened_link_gives_the_same_link(seed):
             for index, name in enumerate(names[first : first + 3], seed + first)
         )
         shown = typed("señor 中文 & = #", k=57, pool=90, decoders=chosen)
-        app = pages.opened(format_state(shown))
+        app = pages.open_by_link(format_state(shown))
         assert not app.warning, pages.texts(app)
         app.run()
         back = parse_link(pages.link_of(app)).state
@@ -255,7 +255,7 @@ def test_an_opened_link_gives_the_same_link(seed):
 
 
 def test_a_slider_moved_back_from_beyond_its_end_keeps_its_value():
-    app = pages.opened(format_state(State(source=Source("numpy-api"), k=200)))
+    app = pages.open_by_link(format_state(State(source=Source("numpy-api"), k=200)))
     assert app.slider(key="k").value == 200 and app.slider(key="k").max == 200
     app.slider(key="k").set_value(5).run()
     app.run()
@@ -267,44 +267,46 @@ def test_a_labelled_query_and_a_document_come_back(demo):
     split = list(dataset.qrels)[-1]
     wanted = dataset.judged(split).ids[3]
     shown = State(source=Source("numpy-api"), way=query.LABELLED, split=split, question=wanted, decoders=FIRST)
-    app = pages.opened(format_state(shown))
+    app = pages.open_by_link(format_state(shown))
     asked = next(box for box in app.selectbox if str(box.key).startswith("query."))
     assert asked.options[asked.index] == dataset.queries.texts[dataset.queries.position[wanted]]
     assert pages.figures(app, "Recall@10")
     back = pages.link_of(app)
     assert (back["split"], back["query"]) == (split, wanted)
     document = dataset.corpus.ids[7]
-    app = pages.opened(format_state(State(source=Source("numpy-api"), way=query.SIMILAR, question=document)))
+    app = pages.open_by_link(format_state(State(source=Source("numpy-api"), way=query.SIMILAR, question=document)))
     assert pages.link_of(app)["document"] == document
 
 
 def test_a_question_that_this_corpus_does_not_have_is_said():
-    app = pages.opened({"v": "1", "corpus": "numpy-api", "split": "dev", "query": "<img src=x>", "k": "4"})
+    app = pages.open_by_link({"v": "1", "corpus": "numpy-api", "split": "dev", "query": "<img src=x>", "k": "4"})
     assert "'<img src=x>' is not among those of dev" in pages.texts(app) and app.slider(key="k").value == 4
     assert not any("<img" in e.value for kind in (app.markdown, app.warning, app.caption) for e in kind)
     assert "is not among" not in pages.texts(pages.press(app, "link.ok"))
-    app = pages.opened({"v": "1", "corpus": "numpy-api", "split": "nosuch", "query": "q1"})
+    app = pages.open_by_link({"v": "1", "corpus": "numpy-api", "split": "nosuch", "query": "q1"})
     assert "no split 'nosuch'; there are dev, test: pick a query" in pages.texts(app)
-    assert "no view is called 'Upside down'; there are" in pages.texts(pages.opened({"v": "1", "view": "Upside down"}))
+    assert "no view is called 'Upside down'; there are" in pages.texts(
+        pages.open_by_link({"v": "1", "view": "Upside down"})
+    )
 
 
 def test_a_link_made_on_other_content_names_both_fingerprints(demo):
     _, space = demo
     here = space.embeddings.digest[:8]
-    app = pages.opened({"v": "1", "corpus": "numpy-api", "digest": "0" * 12, "vectors": "f" * 12, "k": "6"})
+    app = pages.open_by_link({"v": "1", "corpus": "numpy-api", "digest": "0" * 12, "vectors": "f" * 12, "k": "6"})
     assert "other documents" in pages.texts(app) and "ffffffff" in pages.texts(app) and here in pages.texts(app)
     assert app.slider(key="k").value == 6
     same = space.corpus.digest[:12]
-    app = pages.opened({"v": "1", "corpus": "numpy-api", "digest": same, "vectors": "f" * 12})
+    app = pages.open_by_link({"v": "1", "corpus": "numpy-api", "digest": same, "vectors": "f" * 12})
     assert "other vectors of the same documents" in pages.texts(app)
-    app = pages.opened({"v": "1", "corpus": "numpy-api", "digest": same, "vectors": space.embeddings.digest[:12]})
+    app = pages.open_by_link({"v": "1", "corpus": "numpy-api", "digest": same, "vectors": space.embeddings.digest[:12]})
     assert not app.warning
 
 
 def test_a_link_waits_for_its_corpus_and_is_applied_when_it_is_there(tmp_path):
     file = tmp_path / "pets.csv"
     source = pages.csv_source(file, pages.PETS)
-    app = pages.opened(
+    app = pages.open_by_link(
         {"v": "1", "corpus": str(file), "vectors": "ab" * 6, "text": "a pet", "k": "2", "decoders": "mmr"}
     )
     assert (
@@ -323,15 +325,15 @@ def test_a_link_waits_for_its_corpus_and_is_applied_when_it_is_there(tmp_path):
 @pytest.mark.threat("a link to a path outside the roots", "refused in one sentence, there or not, with --root FOLDER")
 def test_a_link_out_of_the_roots_says_so_and_not_what_is_there(tmp_path):
     said = [
-        pages.texts(pages.opened({"v": "1", "corpus": path})).replace(path, "")
+        pages.texts(pages.open_by_link({"v": "1", "corpus": path})).replace(path, "")
         for path in ("/etc/passwd", "/etc/nothing-here")
     ]
     assert said[0] == said[1] and "--root FOLDER" in said[0]
-    assert "--root" not in pages.texts(pages.opened({"v": "1", "corpus": str(tmp_path / "none.csv")}))
+    assert "--root" not in pages.texts(pages.open_by_link({"v": "1", "corpus": str(tmp_path / "none.csv")}))
 
 
 def test_a_link_can_be_forgotten():
-    app = pages.opened({"v": "1", "corpus": "/no/such/file.csv"})
+    app = pages.open_by_link({"v": "1", "corpus": "/no/such/file.csv"})
     assert "not loaded here" not in pages.texts(pages.press(app, "link.forget"))
 
 
@@ -350,24 +352,24 @@ def test_an_address_names_a_corpus_exactly(source):
 
 
 def test_the_address_follows_what_is_shown_so_that_a_reload_comes_back_to_it():
-    app = pages.opened(format_state(typed("median")))
+    app = pages.open_by_link(format_state(typed("median")))
     assert app.query_params["text"] == "median", "a reload comes back to it"
     app.slider(key="k").set_value(3).run()
     assert (app.query_params["text"], app.query_params["k"]) == ("median", "3")
-    again = pages.opened({name: app.query_params[name] for name in app.query_params})
+    again = pages.open_by_link({name: app.query_params[name] for name in app.query_params})
     assert again.slider(key="k").value == 3
 
 
 def test_an_address_stays_plain_until_something_is_changed():
-    app = pages.opened({})
+    app = pages.open_by_link({})
     assert "v" not in app.query_params
     app.slider(key="explore.mmr.relevance_weight").set_value(0.65).run()
     assert app.query_params["mmr.relevance_weight"] == "0.65"
 
 
 def test_the_dialog_says_what_does_not_fit_into_a_link():
-    app = pages.opened(format_state(typed("é" * 3000)))
-    assert "save the view instead" in pages.texts(pages.from_menu(app, LINK))
+    app = pages.open_by_link(format_state(typed("é" * 3000)))
+    assert "save the view instead" in pages.texts(pages.choose_from_menu(app, LINK))
 
 
 def test_link_keeps_the_page_and_no_method_is_named():
@@ -382,8 +384,8 @@ def test_a_link_names_the_split_that_is_shown_before_any_was_picked(tmp_path):
     documents, queries = [("a", "a cat"), ("b", "a dog")], [("q", "cats"), ("r", "dogs")]
     source = Source(str(pages.beir(tmp_path, documents, queries, train=[("q", "a")], dev=[("r", "b")])))
     pages.load(source)
-    elsewhere = pages.link_of(pages.opened({}, "tune", source=source))
-    app = pages.opened({}, source=source)
+    elsewhere = pages.link_of(pages.open_by_link({}, "tune", source=source))
+    app = pages.open_by_link({}, source=source)
     assert app.selectbox(key=next(s.key for s in app.selectbox if s.label == "Split")).value == "dev"
     assert (
         pages.link_of(app)["split"] == elsewhere["split"] == "dev"

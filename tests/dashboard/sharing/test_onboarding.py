@@ -6,7 +6,7 @@ from dashboard.services.source import Source
 from dashboard.session.link import State, format_state
 from dashboard.sharing import onboarding
 from engine.paths import home
-from support.pages import PETS, csv_source, keys, opened, press, screen
+from support.pages import PETS, csv_source, keys, open_by_link, press, screen
 
 
 @pytest.fixture
@@ -43,5 +43,5 @@ def test_it_closes_for_the_session_or_for_good(settings):
 
 
 def test_it_is_not_drawn_for_a_link_or_on_another_corpus(settings, tmp_path):
-    assert stop_of(opened(format_state(State(source=Source("numpy-api"), k=3)))) is None
+    assert stop_of(open_by_link(format_state(State(source=Source("numpy-api"), k=3)))) is None
     assert stop_of(screen("explore", csv_source(tmp_path / "pets.csv", PETS))) is None

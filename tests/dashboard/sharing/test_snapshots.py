@@ -181,7 +181,7 @@ def page():
 
 def inside(dialog, **session):
     pages.load()
-    return pages.drawn(page, **{"inside": dialog, "source": pages.DEMO, **session})
+    return pages.draw_page(page, **{"inside": dialog, "source": pages.DEMO, **session})
 
 
 def save_page(app, name):
@@ -296,7 +296,7 @@ def test_buttons_open_their_dialogs(empty):
         (EXPORT, "2 decoders"),
         (VIEWS, "No saved views"),
     ):
-        assert text in pages.texts(pages.from_menu(app, option))
+        assert text in pages.texts(pages.choose_from_menu(app, option))
 
 
 def test_export_files_hold_sets_and_metrics(demo):
@@ -342,7 +342,7 @@ def test_no_cell_of_exported_sets_is_a_formula():
 
 
 def test_export_and_saving_are_disabled_without_a_query():
-    app = pages.opened({"v": "1", "corpus": "numpy-api", "text": ""})
+    app = pages.open_by_link({"v": "1", "corpus": "numpy-api", "text": ""})
     assert "Type a query" in pages.texts(app)
     assert EXPORT not in app.menu_button(key="header.share").options
-    assert pages.from_menu(app, VIEWS).button(key="snapshot.save").disabled
+    assert pages.choose_from_menu(app, VIEWS).button(key="snapshot.save").disabled

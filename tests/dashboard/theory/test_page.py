@@ -19,7 +19,7 @@ from engine.theory.random_projections import find_kept_dimensions
 from engine.views.theory import compare_with_bound, compute_needed, proof, turn_query
 from support import pages
 from support.patience import patient
-from support.theory_page import said, theory
+from support.theory_page import open_theory_view, read_messages
 
 SUPPORT, BEST, MARGINS, DIMENSION, SEGMENTS = GROUPS["Proofs"]
 EXACT = "Exact vs 50 steps"
@@ -46,25 +46,27 @@ def few(tmp_path):
 
 
 def test_the_support_is_the_top_k_and_the_angle_moves_it():
-    app = theory(SUPPORT, k=4)
-    assert "returns exactly the top 4 here. Proved" in said(app) and "No top-k returns this set" in said(app)
+    app = open_theory_view(SUPPORT, k=4)
+    assert "returns exactly the top 4 here. Proved" in read_messages(
+        app
+    ) and "No top-k returns this set" in read_messages(app)
     assert pages.column(app, "In the set") == ["✓"] * 4 + [""] * 5
     assert [weight > 0 for weight in pages.column(app, "Weight")] == [True] * 4 + [False] * 5
     app.slider(key="k").set_value(7).run()
-    assert "returns exactly the top 7 here" in said(app)
+    assert "returns exactly the top 7 here" in read_messages(app)
     app.slider(key="theory.angle").set_value(45).run()
-    assert "A ranking by score returns the same set here" in said(app)
+    assert "A ranking by score returns the same set here" in read_messages(app)
     app.slider(key="theory.angle").set_value(90).run()
-    assert "Support: document 3." in said(app) and not app.exception
+    assert "Support: document 3." in read_messages(app) and not app.exception
 
 
 def test_margins_of_labelled_queries_and_of_passages():
-    app = theory(MARGINS)
+    app = open_theory_view(MARGINS)
     assert list(dict.fromkeys(pages.column(app, "Vectors"))) == ["bm25", "boolean", "dense"]
     judged = pages.column(app, "Median")
     assert app.get("plotly_chart")
     pages.pick(app, "Queries", "Synthetic queries (passages)")
-    pages.ended(app)
+    pages.finish_jobs(app)
     passages = pages.column(app, "Median")
     assert len(passages) == len(judged) and np.mean(passages) > np.mean(judged)
 
@@ -75,8 +77,8 @@ def number(shown):
 
 
 def test_the_bound_grows_as_the_error_shrinks_and_corollary_1_beside_it_asks_for_more():
-    app = theory(DIMENSION)
-    assert "The bound is loose: it asks for" in said(app)
+    app = open_theory_view(DIMENSION)
+    assert "The bound is loose: it asks for" in read_messages(app)
     pairs, queries = pages.tables(app, "Bound's k")
     assert len(pages.tables(app, "Corollary 1")) == 2
     assert all(a <= b for a, b in zip(queries["Bound's k"], queries["Corollary 1"], strict=True))
@@ -89,7 +91,7 @@ def test_the_bound_grows_as_the_error_shrinks_and_corollary_1_beside_it_asks_for
 
 
 def test_the_smallest_dimension_by_length():
-    app = theory(DIMENSION, **{"theory.dimension.what": dimensions.RECALL_VIEW})
+    app = open_theory_view(DIMENSION, **{"theory.dimension.what": dimensions.RECALL_VIEW})
     shown, measured = pages.column(app, "Smallest k"), pages.column(app, "k = 64")
     assert len(shown) == 4 and all(0 <= share <= 1 for share in measured) and app.get("plotly_chart")
     values = pages.first_table(app, "Smallest k")
@@ -131,26 +133,26 @@ def test_the_words_of_a_large_corpus_are_counted_by_a_job_once(few, monkeypatch)
     app = pages.screen("theory", few(3), **{"theory.view": SEGMENTS})
     pages.pick(app, "Query", "Similar")
     if pages.job_of(app, "theory").title == "Margins of segments":
-        pages.ended(app, "theory")
+        pages.finish_jobs(app, "theory")
     counting = pages.job_of(app, "theory")
     assert counting.title == "Counting words" and not pages.tables(app, "Passages")
     go.set()
-    app = pages.ended(app)
+    app = pages.finish_jobs(app)
     assert app.session_state["jobs"]["theory"] is counting and counting.result
-    assert "No pairs: " in said(app) or "The theorem " in said(app)
+    assert "No pairs: " in read_messages(app) or "The theorem " in read_messages(app)
 
 
 def test_exact_against_steps_measures():
-    app = theory(EXACT)
-    assert "FISTA's step is 1/L" in said(app) and "λ₁ = 0.1, λ₂ = 0.1" in said(app)
-    assert "the exact answer has" in said(pages.worked(app, "steps.start", "steps"))
+    app = open_theory_view(EXACT)
+    assert "FISTA's step is 1/L" in read_messages(app) and "λ₁ = 0.1, λ₂ = 0.1" in read_messages(app)
+    assert "the exact answer has" in read_messages(pages.press_and_finish(app, "steps.start", "steps"))
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_small_corpora_without_judgements_teach(few, count):
     source = few(count)
-    app = pages.pick(theory(SUPPORT, source), "Query", "Similar")
-    said_of = {view: said(pages.ended(app)) for view in every_view(app)}
+    app = pages.pick(open_theory_view(SUPPORT, source), "Query", "Similar")
+    said_of = {view: read_messages(pages.finish_jobs(app)) for view in every_view(app)}
     for view in (MARGINS, DIMENSION):
         alone = "needs two documents" in said_of[view]
         assert alone == (count == 1)
@@ -163,19 +165,19 @@ def test_own_vectors_have_margins_of_words_only(tmp_path):
     np.save(tmp_path / "vectors.npy", np.random.default_rng(0).standard_normal((4, 3)).astype(np.float32))
     words = ["one two three four five six", "two three five seven eight nine", "nine ten one two six", "a b c d e f g"]
     source = Source(str(pages.beir(tmp_path, [(str(row), text) for row, text in enumerate(words)])))
-    app = theory(MARGINS, source)
-    assert "own vectors" in said(app) and set(pages.column(app, "Vectors")) == {"bm25", "boolean"}
-    assert "must be of unit length" in said(theory(SUPPORT, source))
+    app = open_theory_view(MARGINS, source)
+    assert "own vectors" in read_messages(app) and set(pages.column(app, "Vectors")) == {"bm25", "boolean"}
+    assert "must be of unit length" in read_messages(open_theory_view(SUPPORT, source))
 
 
 def test_hostile_documents_stay_text(table):
-    app = theory(SUPPORT, Source(str(table)))
+    app = open_theory_view(SUPPORT, Source(str(table)))
     for _ in every_view(app):
-        pages.assert_plain(pages.ended(app), "<img", "192.0.2.1", ":red[")
+        pages.assert_plain(pages.finish_jobs(app), "<img", "192.0.2.1", ":red[")
 
 
 def test_best_sets_stand_beside_what_selectors_return():
-    app = theory(BEST)
+    app = open_theory_view(BEST)
     best, own, worst = (pages.column(app, name) for name in ("Best set", "Its set", "Worst set"))
     assert all(b >= o - 1e-9 >= w - 2e-9 for b, o, w in zip(best, own, worst, strict=True))
     shares = [(o - w) / (b - w) for b, o, w in zip(best, own, worst, strict=True)]

@@ -14,8 +14,8 @@ from dashboard.session.query import find_first_split
 from engine.evaluation.studies.ann_indexes import INDEXES, usual_indexes
 from engine.evaluation.studies.rerank_depth import compare_depths
 from engine.views.theory import describe_segments
-from support.pages import beir, column, csv_source, ended, pick, run, screen, texts, worked
-from support.theory_page import said, theory
+from support.pages import beir, column, csv_source, finish_jobs, pick, press_and_finish, run, screen, texts
+from support.theory_page import open_theory_view, read_messages
 from support.training import StopAfter
 
 SEGMENTS, DEPTH, APPROXIMATE = "Segments", "Rerank depth", "ANN"
@@ -38,7 +38,7 @@ def vectors(tmp_path):
 
 
 def test_a_metric_over_the_depth_and_the_depth_that_is_enough():
-    app = theory(DEPTH)
+    app = open_theory_view(DEPTH)
     tried = column(app, "Reranked")
     assert tried[:3] == ["none", "10", "20"] and len(tried) > 5
     mrr = column(app, "MRR@10")
@@ -46,7 +46,7 @@ def test_a_metric_over_the_depth_and_the_depth_that_is_enough():
     (headline,) = [m.value for m in app.markdown if "MRR@10" in m.value]
     better, other = (plain, best) if plain > best else (best, plain)
     assert headline.startswith("**Reranking") and headline.index(better) < headline.index(other)
-    assert "Mean of 100 queries" in said(app)
+    assert "Mean of 100 queries" in read_messages(app)
     low, high = column(app, "from"), column(app, "to")
     assert all(a <= b <= c for a, b, c in zip(low, mrr, high, strict=True))
     pick(app, "Metric", "recall")
@@ -66,53 +66,53 @@ def test_depth_refuses_what_changes_nothing_and_says_what_is_slow():
 
 
 def test_depth_without_judgements_asks_for_passages(tiny):
-    app = theory(DEPTH, tiny)
-    assert "No judged queries: " in said(app) and column(app, "Reranked") == ["none", "3"]
+    app = open_theory_view(DEPTH, tiny)
+    assert "No judged queries: " in read_messages(app) and column(app, "Reranked") == ["none", "3"]
 
 
 def test_quality_against_time():
     pytest.importorskip("faiss")
-    app = theory(APPROXIMATE)
+    app = open_theory_view(APPROXIMATE)
     share, searches = column(app, "Exact"), column(app, "Search")
     assert searches[0] == "exact" and share[0] == 1 and {s.split("(")[0] for s in searches} == {"exact", *INDEXES}
-    assert max(share[1:]) > min(share[1:]) and "of the exact answer" in said(app)
+    assert max(share[1:]) > min(share[1:]) and "of the exact answer" in read_messages(app)
     spec = json.loads(app.get("plotly_chart")[0].proto.spec)
     assert spec["layout"]["xaxis"]["type"] == "log" and len(spec["data"]) == 1 + len(INDEXES)
     pick(app, "Quality", "mrr")
     spec = json.loads(app.get("plotly_chart")[0].proto.spec)
     assert not app.exception and spec["layout"]["yaxis"]["title"]["text"] == "MRR@10"
     pick(app, "Indexes", list(INDEXES)[1:])
-    ended(app)
+    finish_jobs(app)
     assert {s.split("(")[0] for s in column(app, "Search")} == {"exact", *list(INDEXES)[1:]}
     pick(app, "Indexes", [])
     assert "at least one scorer and one index" in texts(app)
 
 
 def test_depth_needs_an_encoder_and_own_vectors_are_searched_for_their_like(vectors):
-    app = theory(DEPTH, vectors)
-    assert "own vectors" in said(app) and not app.get("plotly_chart")
+    app = open_theory_view(DEPTH, vectors)
+    assert "own vectors" in read_messages(app) and not app.get("plotly_chart")
     pytest.importorskip("faiss")
-    ended(pick(app, "View", APPROXIMATE))
-    assert "no encoder for queries" in said(app) and column(app, "Search")[0] == "exact"
+    finish_jobs(pick(app, "View", APPROXIMATE))
+    assert "no encoder for queries" in read_messages(app) and column(app, "Search")[0] == "exact"
     assert "MRR" not in [c for t in app.dataframe for c in t.value]
 
 
 def test_without_faiss_the_page_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "faiss", None)
-    app = theory(APPROXIMATE)
+    app = open_theory_view(APPROXIMATE)
     assert "pip install 'frontier-retrieval[ann]'" in texts(app) and not app.get("plotly_chart")
 
 
 def test_segments_of_the_question_and_of_many_queries_of_this_corpus(demo):
-    app = theory(SEGMENTS)
-    assert "holds for all of them" in said(app) and "impossible" not in said(app)
+    app = open_theory_view(SEGMENTS)
+    assert "holds for all of them" in read_messages(app) and "impossible" not in read_messages(app)
     assert "✓" in column(app, "Proved"), "the example is one for which the theorem holds"
     dataset, _ = demo
     queries = dataset.judged(find_first_split(dataset)).sample(100)
     result = engine.segments(dataset.corpus, queries)
     verdict, *details = describe_segments(result, 100, 50)
-    assert f"**{verdict}**" in [m.value for m in app.markdown] and " ".join(details) in said(app)
-    assert f"{result.passages_gain:.0%} of the pairs" in said(app)
+    assert f"**{verdict}**" in [m.value for m in app.markdown] and " ".join(details) in read_messages(app)
+    assert f"{result.passages_gain:.0%} of the pairs" in read_messages(app)
     proved = column(app, "Proved")
     pick(app, "Pairs of", "Current query")
     assert column(app, "Proved") != proved
@@ -185,8 +185,8 @@ def test_what_was_measured_before_a_stop_is_shown(monkeypatch):
 
     monkeypatch.setattr(engine, "rerank_depths", stopped)
     # Parameters of its own, so that no other test's result is remembered.
-    app = theory(DEPTH, **{"theory.depth.rerank.bm25.k1": 1.9})
-    assert "Stopped." in said(app) and len(column(app, "Reranked")) == 3 and app.get("plotly_chart")
+    app = open_theory_view(DEPTH, **{"theory.depth.rerank.bm25.k1": 1.9})
+    assert "Stopped." in read_messages(app) and len(column(app, "Reranked")) == 3 and app.get("plotly_chart")
     monkeypatch.undo()
-    worked(app, "theory.start")
-    assert "Stopped." not in said(app) and len(column(app, "Reranked")) > 3
+    press_and_finish(app, "theory.start")
+    assert "Stopped." not in read_messages(app) and len(column(app, "Reranked")) > 3

@@ -51,7 +51,7 @@ def tradeoff(source=None, **session):
 
 def measured(source=None, **session):
     """The page when its job has ended."""
-    app = pages.ended(tradeoff(source, **session))
+    app = pages.finish_jobs(tradeoff(source, **session))
     job = pages.job_of(app, sweeps.SWEEP_PURPOSE)
     assert job is None or (job.error is None and job.result)
     return app
@@ -94,7 +94,7 @@ def test_the_decoders_are_explores_and_all_others_wait_for_a_click():
     app = tradeoff(k=8, decoders=["mmr"])
     pills = next(group for group in app.button_group if group.label == "Decoders")
     assert pills.value == ["top_k", "mmr"]
-    pages.ended(app)
+    pages.finish_jobs(app)
     pages.press(app, "tradeoff.all")
     pills = next(group for group in app.button_group if group.label == "Decoders")
     assert pills.value == list(engine.methods("selector")) and "tradeoff.all" not in pages.keys(app)
@@ -165,8 +165,10 @@ def test_a_place_between_points_of_a_curve_is_opened():
     now, _ = set_of(app)
     told = pages.component(app, "tradeoff.set")["along"]
     known = PackedPath(vendor._ANSWERS[told["url"].removeprefix(f"{vendor.ANSWERS}/").removesuffix(".json")].answer())
-    assert known.at(0.55) == now != known.at(0.95), "what the browser draws along the curve is what a release gives"
-    app = pages.tell(app, "tradeoff.set", "opened", {"row": now[0], "source": "mmr"})
+    assert known.rows_at(0.55) == now != known.rows_at(0.95), (
+        "what the browser draws along the curve is what a release gives"
+    )
+    app = pages.emit(app, "tradeoff.set", "opened", {"row": now[0], "source": "mmr"})
     assert pages.load().space.corpus.ids[now[0]] in pages.texts(app)
 
 
@@ -182,12 +184,12 @@ def test_a_link_opens_the_same_chart_in_another_session_and_says_what_is_not_the
     app = measured(**shown, **{"tradeoff.whole": True, "tradeoff.view": "All settings"})
     params = pages.link_of(app)
     assert params["tradeoff.decoders"] == "top_k,mmr" and "tradeoff.x.judged" not in params
-    other = pages.ended(pages.opened(params, "tradeoff"))
+    other = pages.finish_jobs(pages.open_by_link(params, "tradeoff"))
     assert figure(other) == figure(app) and not other.warning and verdict_of(other) == verdict_of(app)
     assert "tradeoff.table" in " ".join(str(d.key) for d in other.dataframe)
     assert pages.link_of(other) == params
     lost = {"tradeoff.open": "dense → gone", "tradeoff.y.judged": "s_recall", "tradeoff.sample": "99"}
-    other = pages.ended(pages.opened(params | lost, "tradeoff"))
+    other = pages.finish_jobs(pages.open_by_link(params | lost, "tradeoff"))
     said = pages.texts(pages.run(other))
     assert all(f"there is no {value!r} here" in said for value in ("dense → gone", "s_recall", "99")), said
 
@@ -264,16 +266,18 @@ def test_much_is_measured_when_asked_and_stops_when_asked(monkeypatch):
                 asked["stop"].wait(patient(60))
 
     monkeypatch.setattr(engine, "sweep", until_two)
-    pages.begun(app, "tradeoff.start", sweeps.SWEEP_PURPOSE, 2)
+    pages.start_job(app, "tradeoff.start", sweeps.SWEEP_PURPOSE, 2)
     assert len(ids(figure(app))) == 2, "what is finished is drawn meanwhile"
     assert app.button(key="tradeoff.cancel").label == "Cancel"
     assert "tradeoff.use" not in pages.keys(app) and "so far" not in pages.texts(app), "no verdict before the end"
-    assert pages.cancelled(app, sweeps.SWEEP_PURPOSE).button(key="tradeoff.start").label == "Resume"
+    assert pages.cancel_job(app, sweeps.SWEEP_PURPOSE).button(key="tradeoff.start").label == "Resume"
     kept = len(ids(figure(app)))
     assert 2 <= kept < 6 and f"{6 - kept} of 6 settings" in pages.texts(app)
     assert verdict_of(app).endswith(f"Of the {kept} of 6 settings measured so far.")
     monkeypatch.setattr(engine, "sweep", point)
-    assert len(ids(figure(pages.worked(app, "tradeoff.start")))) == 6 and "tradeoff.start" not in pages.keys(app)
+    assert len(ids(figure(pages.press_and_finish(app, "tradeoff.start")))) == 6 and "tradeoff.start" not in pages.keys(
+        app
+    )
 
 
 def test_one_query_is_answered_at_once_has_no_bands_and_without_judgements_another_axis():
@@ -405,7 +409,7 @@ def test_many_queries_are_drawn_from():
     count = demo_counts()["dev"]
     assert slider.options == ["100", f"all {count}"] and slider.value == count
     slider.set_value(100).run()
-    pages.ended(app)
+    pages.finish_jobs(app)
     assert f"Mean of 100 queries, drawn at random from {count}" in pages.texts(app)
 
 

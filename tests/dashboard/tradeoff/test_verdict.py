@@ -21,7 +21,7 @@ def page():
 
 
 def test_a_click_opens_the_card_and_only_that_makes_it():
-    app = pages.drawn(page)
+    app = pages.draw_page(page)
     assert "made" not in app.session_state
     pages.press(app, "card")
     assert app.session_state["made"] == 1

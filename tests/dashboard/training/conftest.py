@@ -2,9 +2,9 @@
 
 import pytest
 
-from support.train_page import written
+from support.train_page import write_source
 
 
 @pytest.fixture(scope="module")
 def source(own_home):
-    return written(own_home)
+    return write_source(own_home)

@@ -28,13 +28,13 @@ from engine.training.recipes import RECIPES, declared_params
 from support import pages
 from support.live_feedback import add
 from support.patience import patient
-from support.train_page import METHOD, QUICK, SMALL, THINGS, divided, page
+from support.train_page import METHOD, QUICK, SMALL, THINGS, divide_key, page
 
 
 @pytest.fixture(scope="module")
 def state(source):
     """What a session keeps of a training that has come to its end."""
-    session = pages.worked(page(source), "train.start", "train").session_state
+    session = pages.press_and_finish(page(source), "train.start", "train").session_state
     return {key: session[key] for key in (OUTCOMES, MINE, OPEN_KEY)}
 
 
@@ -71,17 +71,17 @@ def test_what_tune_reports_on_is_not_learnt_from_by_default():
 
 
 def test_the_only_split_is_learnt_from_only_when_asked(source):
-    app = page(source, **{divided(source): False})
+    app = page(source, **{divide_key(source): False})
     count = len(pages.load(source).dataset.judged("test"))
     assert f"The only judged queries are test · {count:,} queries" in pages.texts(app)
     assert not {"train.start", "train.look"} & {button.key for button in app.button}
-    app.toggle(key=divided(source)).set_value(True).run()
+    app.toggle(key=divide_key(source)).set_value(True).run()
     assert not app.exception and f"Random split of {count:,} queries" in pages.texts(app)
     assert "train.start" in {button.key for button in app.button}
 
 
 def test_what_it_takes_is_said_beforehand(source):
-    app = pages.worked(page(source), "train.look", "train.look")
+    app = pages.press_and_finish(page(source), "train.look", "train.look")
     parts = three_way(corpora.get_loading_job(source).result.dataset.qrels["test"])
     metrics = {m.label: m.value for m in app.metric}
     assert metrics["Training queries"] == f"{len(parts['train'])}" and metrics["Relevant per query"] == "2.00"
@@ -150,7 +150,7 @@ def in_use():
 
 
 def of_in_use(there):
-    return pages.drawn(in_use, loaded=there)
+    return pages.draw_page(in_use, loaded=there)
 
 
 def test_another_scorer_comes_and_goes_with_what_was_trained_for_it(used):
@@ -181,7 +181,7 @@ def test_what_never_got_better_is_not_said_to_have_learnt(trained, source, used)
 def test_a_finished_training_is_shown_whole_again(trained, source):
     digest = trained.session_state["train.mine"]
     before = [training.digest for training in training_runs.list_trainings(pages.load(source))]
-    app = pages.worked(page(source), f"train.open.{digest}", "train")
+    app = pages.press_and_finish(page(source), f"train.open.{digest}", "train")
     own, outcome = (a.session_state["train.outcomes"][digest] for a in (trained, app))
     assert (
         pages.tables(app, "System")
@@ -198,7 +198,7 @@ def test_a_finished_training_that_is_cancelled_waits(trained, source, monkeypatc
         "run_training",
         lambda request, *_: TrainingOutcome(request, None, "", (), TrainingProgress({}, {})),
     )
-    app = pages.worked(page(source), f"train.open.{trained.session_state[MINE]}", "train")
+    app = pages.press_and_finish(page(source), f"train.open.{trained.session_state[MINE]}", "train")
     assert app.button(key="train.on").label == "Show the table" and not pages.tables(app, "System")
 
 
@@ -302,7 +302,7 @@ def test_a_link_that_waited_for_its_corpus_brings_what_was_trained(source, used)
 
 
 def test_trained_and_plain_are_compared_and_the_cache_says_what_was_trained(used):
-    app = pages.worked(pages.screen("data", used, **{"data.view": "Encoders"}), "data.encoders.start")
+    app = pages.press_and_finish(pages.screen("data", used, **{"data.view": "Encoders"}), "data.encoders.start")
     shown = pages.first_table(app, "Overlap")
     assert set(shown["Encoder"]) == set(corpora.format_variant_names(corpora.list_variants(pages.load(used))))
 
@@ -324,7 +324,7 @@ def test_a_stopped_training_keeps_its_best_and_goes_on(source, monkeypatch):
         return real(*args, watch=seen, stop=stop, **kwargs)
 
     monkeypatch.setattr(training_request, "course", stopping)
-    app = pages.worked(page(source, **{f"train.{METHOD}.epochs": 8, "train.seed": 5}), "train.start", "train")
+    app = pages.press_and_finish(page(source, **{f"train.{METHOD}.epochs": 8, "train.seed": 5}), "train.start", "train")
     monkeypatch.setattr(training_request, "course", real)
     job = app.session_state["jobs"]["train"]
     stopped = job.result
@@ -334,7 +334,7 @@ def test_a_stopped_training_keeps_its_best_and_goes_on(source, monkeypatch):
     digest = app.session_state["train.mine"]
     other = pages.press(page(source), f"train.open.{digest}")
     assert "Stopped in dense" in pages.texts(other) and "train.use.dense" in pages.keys(other)
-    pages.worked(other, "train.on", "train")
+    pages.press_and_finish(other, "train.on", "train")
     outcome = other.session_state["train.outcomes"][digest]
     kept = [epoch.as_json() for epoch in stopped.progress.histories["dense"]]
     assert [epoch.as_json() for epoch in outcome.progress.histories["dense"]][: len(kept)] == kept
@@ -373,7 +373,7 @@ def test_two_windows_share_a_training(source, go_on):
     pages.press(second, "train.cancel")
     assert second.button(key="train.cancel").disabled and second.button(key="train.cancel").label == "Stopping"
     go_on.set()
-    assert "train.on" in pages.keys(pages.ended(second, "train")) and job.stop.is_set()
+    assert "train.on" in pages.keys(pages.finish_jobs(second, "train")) and job.stop.is_set()
 
 
 @pytest.mark.threat("cancelling a training that another window has joined", "it goes on there")
@@ -405,14 +405,14 @@ def test_passages_stand_in_where_nothing_is_judged(own_home):
 def test_what_is_damaged_is_trained_anew(source):
     app = pages.press(page(source, **{"train.seed": 8}), "train.start")
     app.session_state["jobs"]["train"].cancel()
-    pages.ended(app, "train")
+    pages.finish_jobs(app, "train")
     digest = app.session_state["train.mine"]
     for file in training_runs.training_folder(digest).glob("*.safetensors"):
         file.write_bytes(b"no checkpoint")
     (training_runs.training_folder(digest) / "dense.safetensors").write_bytes(b"no checkpoint")
     other = pages.press(page(source, **{"train.seed": 8}), f"train.open.{digest}")
     assert "is not a checkpoint of Frontier" in pages.texts(other) and "damaged" in pages.texts(other)
-    assert pages.tables(pages.worked(other, "train.anew", "train"), "System")
+    assert pages.tables(pages.press_and_finish(other, "train.anew", "train"), "System")
 
 
 def test_a_full_disk_costs_no_epoch_that_is_written(source, monkeypatch):
@@ -425,11 +425,11 @@ def test_a_full_disk_costs_no_epoch_that_is_written(source, monkeypatch):
         keep_run(path, facts, now)
 
     monkeypatch.setattr("engine.training.train.keep_run", full)
-    app = pages.worked(page(source, **{"train.seed": 9}), "train.start", "train")
+    app = pages.press_and_finish(page(source, **{"train.seed": 9}), "train.start", "train")
     assert "Training failed." in [e.value for e in app.error] and "there is no room left" in pages.texts(app)
     monkeypatch.undo()
     left = histories(training_runs.training_folder(app.session_state["train.mine"]), METHOD)["dense"]
     assert [epoch.epoch for epoch in left] == [-1, 0]
-    pages.worked(app, "train.on", "train")
+    pages.press_and_finish(app, "train.on", "train")
     after = app.session_state["jobs"]["train"].result.progress.histories["dense"]
     assert pages.tables(app, "System") and after[:2] == left and len(after) > 2, "they are not trained again"

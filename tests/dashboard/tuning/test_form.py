@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from support.pages import drawn, load, screen
+from support.pages import draw_page, load, screen
 
 
 def form_again():
@@ -37,9 +37,9 @@ SET = {
 @pytest.mark.parametrize("name", SET)
 def test_a_study_is_taken_up_as_it_was(name):
     load()
-    request = drawn(form_again, **SET[name]).session_state["request"]
-    again = drawn(form_again, asked=json.dumps(request.as_json()))
-    assert again.session_state["request"] == request != drawn(form_again).session_state["request"]
+    request = draw_page(form_again, **SET[name]).session_state["request"]
+    again = draw_page(form_again, asked=json.dumps(request.as_json()))
+    assert again.session_state["request"] == request != draw_page(form_again).session_state["request"]
     assert not again.exception
 
 

@@ -22,7 +22,7 @@ QUICK = {"tune.method": "mmr", "tune.most": 20}
 
 
 def tuned(source=None, **session):
-    return pages.worked(pages.screen("tune", source, **session), "tune.start", "tune")
+    return pages.press_and_finish(pages.screen("tune", source, **session), "tune.start", "tune")
 
 
 @pytest.fixture(scope="module")
@@ -114,19 +114,19 @@ def test_apply_sets_what_explore_shows(monkeypatch, free, fixed, shown):
 
 
 def test_a_cancelled_run_keeps_what_is_finished_and_goes_on(monkeypatch):
-    monkeypatch.setattr("dashboard.tuning.request.tune", pages.held_after(engine.tune, 4))
+    monkeypatch.setattr("dashboard.tuning.request.tune", pages.hold_after(engine.tune, 4))
     app = pages.screen("tune", **{**QUICK, "tune.most": 15})
-    job = pages.begun(app, "tune.start", "tune", 4)
+    job = pages.start_job(app, "tune.start", "tune", 4)
     assert "So far:" in pages.texts(app)
-    assert "Stopped after" in pages.texts(pages.cancelled(app, "tune"))
+    assert "Stopped after" in pages.texts(pages.cancel_job(app, "tune"))
     first = {p.key for p in job.partial}
     pages.pick(app, "View", "All settings")
     shown = pages.first_table(app, "Returned")
     assert len(shown) == len(first) and {"λ", "Recall", "ILAD"} <= set(shown.columns)
-    monkeypatch.setattr("dashboard.tuning.request.tune", pages.held_after(engine.tune, 6))
-    again = pages.begun(app, "tune.on", "tune", 6)
+    monkeypatch.setattr("dashboard.tuning.request.tune", pages.hold_after(engine.tune, 6))
+    again = pages.start_job(app, "tune.on", "tune", 6)
     assert first < {p.key for p in again.partial}, "what was finished came from the store"
-    pages.press(pages.cancelled(app, "tune"), "tune.dismiss")
+    pages.press(pages.cancel_job(app, "tune"), "tune.dismiss")
     assert "Stopped" not in pages.texts(app) and not app.button(key="tune.start").disabled
 
 
@@ -143,7 +143,7 @@ def test_the_last_good_result_stays_and_says_so(outcomes, monkeypatch):
         raise engine.DataError("the store is full of sand; choose another beach")
 
     monkeypatch.setattr("dashboard.tuning.request.tune", broken)
-    app = pages.worked(shown(outcomes), "tune.start", "tune")
+    app = pages.press_and_finish(shown(outcomes), "tune.start", "tune")
     assert "the store is full of sand" in pages.texts(app) and good.tuned.sentences[0] in pages.texts(app)
 
 
@@ -236,7 +236,7 @@ def test_one_split_is_halved(folder):
     parts = split_in_half(corpora.get_loading_job(Source(str(path))).result.dataset.qrels["all"])
     sizes = len(parts["dev"]), len(parts["test"])
     assert f"11 settings × {sizes[0]} queries" in pages.texts(app)
-    assert "The two halves of all share no query" in pages.texts(pages.worked(app, "tune.start", "tune"))
+    assert "The two halves of all share no query" in pages.texts(pages.press_and_finish(app, "tune.start", "tune"))
     found = outcome(app).tuned
     assert found.test == "half 2 of all" and set(found.chosen.queries) == set(parts["dev"].grades)
     assert set(found.chosen_test.queries) == set(parts["test"].grades) and len(found.chosen_test.queries) == sizes[1]
@@ -251,7 +251,7 @@ def test_splits_that_share_queries_are_refused_in_the_engines_words(folder):
     report = next(s for s in app.selectbox if s.label == "Confirm on")
     report.set_value(1).run()
     assert not app.button(key="tune.start").disabled
-    assert "measured on dev only" in headings(pages.worked(app, "tune.start", "tune"))
+    assert "measured on dev only" in headings(pages.press_and_finish(app, "tune.start", "tune"))
 
 
 def test_the_names_of_splits_are_never_markup(folder):
@@ -279,7 +279,7 @@ def test_every_decoder_is_compared_at_its_best(monkeypatch):
     monkeypatch.setattr("dashboard.tuning.request.choose", lambda *a, **given: engine.choose(*a, **given | few))
     app = pages.screen("tune", **{"tune.most": 40, "tune.points": 3})
     assert app.selectbox(key="tune.method").value == "all" and "settings × 40 queries" in pages.texts(app)
-    app = pages.worked(app, "tune.start", "tune")
+    app = pages.press_and_finish(app, "tune.start", "tune")
     found = outcome(app).tuned
     assert f"{found.winner.name} — {found.status}" in headings(app) and found.outcome in [t.value for t in app.text]
     assert [s for s in found.sentences if s not in pages.texts(app)] == []

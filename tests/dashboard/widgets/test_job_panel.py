@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 
 from dashboard.services import jobs
-from support.pages import drawn, job_of, keys, press, run, texts
+from support.pages import draw_page, job_of, keys, press, run, texts
 from support.patience import patient, until
 
 
@@ -52,7 +52,7 @@ def made(monkeypatch):
 
     def make(**panels):
         module.WORK.update(panels)
-        apps.append(drawn(page))
+        apps.append(draw_page(page))
         return apps[-1]
 
     yield make

@@ -4,7 +4,7 @@ import pytest
 
 from dashboard.services import roots
 from dashboard.widgets import runs
-from support.pages import drawn, load, press, texts
+from support.pages import draw_page, load, press, texts
 
 
 def page():
@@ -18,7 +18,7 @@ def page():
 @pytest.fixture
 def app():
     load()
-    return drawn(page)
+    return draw_page(page)
 
 
 @pytest.mark.threat("the path of a run outside the roots", "refused, there or not")
@@ -40,7 +40,7 @@ def test_a_shared_server_offers_neither_way():
     before = roots.get_rules()
     roots.set_rules(roots.Rules(shared=True, uploads=False))
     try:
-        app = drawn(page)
+        app = draw_page(page)
     finally:
         roots.set_rules(before)
     assert app.text_input(key=runs.RUN_PATH_KEY).disabled and "--allow-uploads" in texts(app) and not app.file_uploader

@@ -18,7 +18,7 @@ from engine.views import decision
 from engine.views import sets as set_views
 from support import pages
 from support.charts import figure, ids
-from support.explore_parts import corpus, drawn, question_of, reading, reasons
+from support.explore_parts import corpus, draw_view, question_of, read_reasons, reading
 from support.sweeps import toy
 
 SELECTORS, SCORERS = engine.methods("selector"), engine.methods("scorer")
@@ -116,17 +116,17 @@ def test_sets_and_reasons_show_the_scorers_own_relevance():
         saw = decision.relevance(decoder.select, result)
         shown[key] = Answer(key, decoder, ranking, 0.001, saw)
     rows, saw = shown[PICKED].ranking.rows(), shown[PICKED].relevance
-    drawn_ = drawn(RESULTS, loaded, asked, shown, reading=reading(loaded, rows[-1]))
+    drawn_ = draw_view(RESULTS, loaded, asked, shown, reading=reading(loaded, rows[-1]))
     own = pages.tiles(drawn_)[PICKED]
     scores = [own["now"]["scores"][i] for i in own["set"].ids()]
     assert scores == pytest.approx([saw.score[row].item() for row in rows], abs=1e-6)
     assert pages.tiles(drawn_)[FIRST]["now"]["scores"] is None
     assert [title in line for title, line in zip(
-        (SELECTORS[FIRST].title, shown[PICKED].title), reasons(drawn_), strict=True)] == [True, True]  # fmt: skip
+        (SELECTORS[FIRST].title, shown[PICKED].title), read_reasons(drawn_), strict=True)] == [True, True]  # fmt: skip
     by = f"{SCORERS[OTHER].title} {saw.score[rows[-1]].item():.3f}, rank {int(saw.ranks[rows[-1]]):,}"
     assert [t.value.endswith(by) for t in drawn_.text].count(True) == 1
     assert SCORERS[OTHER].title in shown[PICKED].title
-    merged = pages.tables(drawn(TABLE, loaded, asked, shown), "Sets")[0]
+    merged = pages.tables(draw_view(TABLE, loaded, asked, shown), "Sets")[0]
     assert "Inner product" in merged and "Relevance" not in merged
 
 
@@ -219,9 +219,9 @@ def test_many_passages_are_embedded_only_when_a_person_says_so(monkeypatch):
     assert not app.exception and "needs the embedding of" in pages.texts(app)
 
 
-def test_explore_reranks_by_a_models_reading(given):
+def test_explore_reranks_by_a_models_reading(scorer_options):
     key = role_key(PICKED, RERANK)
-    held = {key: SLOW, f"{key}.{SLOW}.model": given[SLOW]["model"]}
+    held = {key: SLOW, f"{key}.{SLOW}.model": scorer_options[SLOW]["model"]}
     app = pages.screen("explore", decoders=[FIRST, PICKED], pool=20, **held)
     assert not app.exception and "no answer" not in pages.texts(app), pages.texts(app)
     assert f"then {SCORERS[SLOW].title}; similarity by the dense vectors" in pages.notes(app)[PICKED]
@@ -257,7 +257,7 @@ def test_the_frontier_holds_several_scorers():
         "tradeoff",
         **{"tradeoff.decoders": [FIRST, PICKED, BLIND], "tradeoff.scorers": [QUICK[0], OTHER], "tradeoff.values": 2},
     )
-    app = pages.worked(app, "tradeoff.start", sweeps.SWEEP_PURPOSE)
+    app = pages.press_and_finish(app, "tradeoff.start", sweeps.SWEEP_PURPOSE)
     assert pages.job_of(app, sweeps.SWEEP_PURPOSE).error is None
     drawn_ = figure(app)
     labels = ids(drawn_)

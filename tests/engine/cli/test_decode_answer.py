@@ -10,7 +10,7 @@ import urllib.request
 import engine
 from engine.evaluation.export_decoder import ExportContext, export
 from support.cli import run
-from support.processes import started
+from support.processes import start_python
 
 MMR = engine.Decoder(engine.make("mmr", relevance_weight=0.4))
 TABLE = "id,text\na,a red apple\nb,a green pear\nc,a fast car\nd,a slow train\n"
@@ -32,17 +32,17 @@ def test_it_serves_the_exported_setting(tmp_path):
     corpus = tmp_path / "corpus.csv"
     corpus.write_text(TABLE, encoding="utf-8")
     setting = setting_of(tmp_path, corpus=str(corpus), k=2)
-    process = started("-m", "engine.cli", "answer", "--decoder", setting, "--port", "0")
+    process = start_python("-m", "engine.cli", "answer", "--decoder", setting, "--port", "0")
     try:
-        said = ""
-        while not (found := re.search(r"http://127\.0\.0\.1:\d+", said)):
+        output = ""
+        while not (match := re.search(r"http://127\.0\.0\.1:\d+", output)):
             line = process.stderr.readline()
-            assert line, said
-            said += line
-        assert f"{MMR.label}: 4 documents, k = 2" in said
-        with urllib.request.urlopen(f"{found[0]}/health", timeout=60) as reply:
+            assert line, output
+            output += line
+        assert f"{MMR.label}: 4 documents, k = 2" in output
+        with urllib.request.urlopen(f"{match[0]}/health", timeout=60) as reply:
             assert json.load(reply)["documents"] == 4
-        answer = ask(found[0], {"queries": ["fast cars"]})["answers"][0]
+        answer = ask(match[0], {"queries": ["fast cars"]})["answers"][0]
     finally:
         process.send_signal(signal.SIGINT)
         try:
@@ -58,15 +58,15 @@ def test_it_serves_the_exported_setting(tmp_path):
 def test_flags_take_the_place_of_what_was_exported(tmp_path, monkeypatch):
     corpus = tmp_path / "other.csv"
     corpus.write_text(TABLE, encoding="utf-8")
-    asked = []
-    monkeypatch.setattr("uvicorn.run", lambda app, **options: asked.append(options))
-    said = run("answer", "--decoder", setting_of(tmp_path, corpus="nosuch"), "--corpus", str(corpus), "-k", "3")
-    assert "4 documents, k = 3" in said
+    calls = []
+    monkeypatch.setattr("uvicorn.run", lambda app, **options: calls.append(options))
+    output = run("answer", "--decoder", setting_of(tmp_path, corpus="nosuch"), "--corpus", str(corpus), "-k", "3")
+    assert "4 documents, k = 3" in output
     run("answer", "--decoder", setting_of(tmp_path, corpus=str(corpus)), "--host", "0.0.0.0", "--port", "9000")
-    assert [(o["host"], o["port"]) for o in asked] == [("127.0.0.1", 8600), ("0.0.0.0", 9000)]
+    assert [(o["host"], o["port"]) for o in calls] == [("127.0.0.1", 8600), ("0.0.0.0", 9000)]
 
 
-def test_what_is_no_setting_is_refused_before_anything_is_embedded(tmp_path):
+def test_bad_setting_is_refused_before_embedding(tmp_path):
     for content, why in (
         ("{", "holds no decoder"),
         ('{"k": 3}', "holds no decoder"),

@@ -25,17 +25,17 @@ def test_a_second_sweep_computes_nothing_and_says_the_same(store, monkeypatch):
 
 
 def test_every_value_is_swept_where_there_is_a_path(tmp_path):
-    asked = ("sweep", "--values", "all", "--select", "mmr", "--select", "max_sum", "-k", "5", "--metric", "recall")
-    output = run(*asked, "--points", "2", "--store", str(tmp_path / "sweep.db"))
+    command = ("sweep", "--values", "all", "--select", "mmr", "--select", "max_sum", "-k", "5", "--metric", "recall")
+    output = run(*command, "--points", "2", "--store", str(tmp_path / "sweep.db"))
     assert re.search(r"mmr\(window=none\) +λ +5 +[\d,]{3,} +recall +0\.\d{4} +0\.\d{4} +[01]\.\d{4}", output)
     assert "2 cells of" in output and "max_sum(relevance_weight=1.0" in output
-    lines = run(*asked, "--points", "2", "--store", str(tmp_path / "sweep.db"), "--json").splitlines()
+    lines = run(*command, "--points", "2", "--store", str(tmp_path / "sweep.db"), "--json").splitlines()
     curve, *cells = [json.loads(line) for line in lines]
     assert len(cells) == 2 and len(curve["means"]["recall"]) == len(curve["breakpoints"]) + 1 > 100
     assert "leave out bm25" in run("sweep", "--values", "all", "--retrieve", "bm25", fails=True)
 
 
-def test_compare_shows_the_front_the_table_and_what_can_be_told(store, tmp_path):
+def test_compare_prints_front_table_and_sentences(store, tmp_path):
     output = run("compare", store, "-k", "5")
     assert f"Not dominated in ilad@5 and recall@5, over {demo_counts()['test']} queries" in output
     assert "Hypervolume" in output
@@ -64,17 +64,17 @@ def test_a_run_of_another_system_stands_beside_the_sweep(store, tmp_path):
         "".join(f"{q} Q0 {doc} {rank} {-rank} lucene\n" for q, doc, rank in [*rows, ("q0", "no.doc", 9)])
     )
     same.write_text("".join(json.dumps({"query": q, "document": doc, "rank": rank}) + "\n" for q, doc, rank in rows))
-    asked = ("--run", str(run_file), "--run", str(same), "--corpus", "numpy-api")
-    output = run("compare", store, "-k", "5", *asked)
+    flags = ("--run", str(run_file), "--run", str(same), "--corpus", "numpy-api")
+    output = run("compare", store, "-k", "5", *flags)
     assert re.search(r"12 settings vs Top-k, Recall@5", output)
     assert re.search(
         r"note: 1 documents of lucene.trec are not in the corpus, and are left out \(first: 'no.doc'\)", output
     )
     table = {line.split("  ")[0]: line.split()[-4:] for line in output.splitlines() if "  " in line}
     assert table["run lucene"] == table["run same"] == table["Top-k"]
-    run("compare", store, "-k", "5", *asked, "--out", str(tmp_path / "cells.csv"))
+    run("compare", store, "-k", "5", *flags, "--out", str(tmp_path / "cells.csv"))
     assert "run lucene" in (tmp_path / "cells.csv").read_text()
-    run("report", store, "-k", "5", *asked, "--out", str(tmp_path / "report.html"))
+    run("report", store, "-k", "5", *flags, "--out", str(tmp_path / "report.html"))
     page = (tmp_path / "report.html").read_text()
     assert re.search(r"<td>run lucene</td><td[^>]*>0\.\d{4}", page) and '"customdata":["run lucene"]' in page
     assert "--run needs --corpus" in run("compare", store, "--run", str(run_file), fails=True)
@@ -83,25 +83,25 @@ def test_a_run_of_another_system_stands_beside_the_sweep(store, tmp_path):
 
 
 def test_tune_chooses_among_all_decoders(tmp_path):
-    asked = ("tune", "--select", "all", "--retrieve", "dense,bm25", "-k", "5", "--points", "2", "--share", "0.9")
-    asked += ("--store", str(tmp_path / "tune.db"))
-    output = run(*asked, "--export", "python")
+    command = ("tune", "--select", "all", "--retrieve", "dense,bm25", "-k", "5", "--points", "2", "--share", "0.9")
+    command += ("--store", str(tmp_path / "tune.db"))
+    output = run(*command, "--export", "python")
     assert "for maximum ILAD with Recall ≥ 90% of the baseline's, on dev." in output
     assert re.search(r"^(Confirmed|Not confirmed) on test\.$", output, re.M) and "engine.Decoder(" in output
-    (shown,) = re.findall(r"^With charts: frontier (.+)$", output, re.M)
-    assert "cells" in run(*shlex.split(shown), "--out", str(tmp_path / "report.html"))
+    (command_line,) = re.findall(r"^With charts: frontier (.+)$", output, re.M)
+    assert "cells" in run(*shlex.split(command_line), "--out", str(tmp_path / "report.html"))
     assert "of test · k = 5" in (tmp_path / "report.html").read_text(encoding="utf-8")
-    found = json.loads(run(*asked, "--json"))
-    names = [(c["decoder"]["retrieve"]["name"], c["decoder"]["select"]["name"]) for c in found["candidates"]]
+    result = json.loads(run(*command, "--json"))
+    names = [(c["decoder"]["retrieve"]["name"], c["decoder"]["select"]["name"]) for c in result["candidates"]]
     selectors = list(engine.methods("selector"))
     assert names[-1] == ("dense", "top_k") and names[0] == (
-        found["decoder"]["retrieve"]["name"], found["decoder"]["select"]["name"]
+        result["decoder"]["retrieve"]["name"], result["decoder"]["select"]["name"]
     )  # fmt: skip
     assert sorted(names[:-1]) == sorted((s, d) for s in ("dense", "bm25") for d in selectors if (s, d) != names[-1])
-    assert {row["comparisons"] for row in found["comparisons"]} == {len(names) - 1}
-    head, study = run("tune", "--history", *asked[-2:]).splitlines()
+    assert {row["comparisons"] for row in result["comparisons"]} == {len(names) - 1}
+    head, study = run("tune", "--history", *command[-2:]).splitlines()
     assert head.startswith("Finished (UTC)") and "every decoder" in study and study.endswith("on test")
-    assert json.loads(run("tune", "--history", *asked[-2:], "--json"))["decoder"] == found["decoder"]
+    assert json.loads(run("tune", "--history", *command[-2:], "--json"))["decoder"] == result["decoder"]
     missing = run("tune", "--history", "--store", str(tmp_path / "none.db"), fails=True)
     assert "--store names the file of earlier studies" in missing and not (tmp_path / "none.db").exists()
 
@@ -120,8 +120,8 @@ def test_the_table_is_in_the_json_as_it_is_printed(store):
 
 def test_sweep_and_compare_print_the_same_means(tmp_path):
     path = str(tmp_path / "sweep.db")
-    asked = ("--select", "top_k", "--select", "mmr", "--select", "nnn:l1=0.3,l2=0.1,fill=strict", "--points", "2")
-    swept = run("sweep", *asked, "-k", "5", "--metric", "ilad", "--metric", "recall", "--store", path)
+    flags = ("--select", "top_k", "--select", "mmr", "--select", "nnn:l1=0.3,l2=0.1,fill=strict", "--points", "2")
+    swept = run("sweep", *flags, "-k", "5", "--metric", "ilad", "--metric", "recall", "--store", path)
     compared = run("compare", path, "--metric", "ilad", "--metric", "recall")
     cells = {line.split("  ")[0]: re.findall(r"\d\.\d{4}", line) for line in swept.splitlines() if "→" in line}
     rows = [
@@ -168,24 +168,24 @@ def test_report_is_one_file_with_its_charts(store, tmp_path):
 
 def test_tune_chooses_on_dev_and_reports_on_test(tmp_path):
     path = str(tmp_path / "tune.db")
-    asked = ("tune", "--select", "mmr", "--metric", "recall", "-k", "5", "--points", "3", "--store", path)
-    output = run(*asked, "--export", "command")
+    command = ("tune", "--select", "mmr", "--metric", "recall", "-k", "5", "--points", "3", "--store", path)
+    output = run(*command, "--export", "command")
     assert f"for maximum Recall, on dev ({demo_counts()['dev']} queries)" in output and "On test" in output
     assert "frontier decode" in output and "--relevance-weight" in output
     judged = demo_counts()["dev"] + demo_counts()["test"]
-    assert f"candidates: measured on {judged} queries, of which" in run(*asked, "--export", "haystack")
-    result = json.loads(run(*asked, "--json"))
+    assert f"candidates: measured on {judged} queries, of which" in run(*command, "--export", "haystack")
+    result = json.loads(run(*command, "--json"))
     assert result["k"] == 5 and len(result["settings"]) == 4 and result["comparisons"] and len(result["interval"]) == 2
 
 
 def test_tune_takes_a_scorer(tmp_path):
-    asked = ("--retrieve", "hybrid", "--metric", "ndcg", "-k", "5", "--points", "3")
-    output = run("tune", *asked, "--store", str(tmp_path / "tune.db"))
+    command = ("--retrieve", "hybrid", "--metric", "ndcg", "-k", "5", "--points", "3")
+    output = run("tune", *command, "--store", str(tmp_path / "tune.db"))
     assert "for maximum nDCG" in output and output.startswith("Hybrid · λ ") and "On test" in output
 
 
 @pytest.mark.parametrize(
-    "args,said",
+    "args,message",
     [
         (("tune",), "one of --select (a selector, or all) and --retrieve (a scorer)"),
         (("tune", "--retrieve", "mmr"), "no scorer is called 'mmr'"),
@@ -203,13 +203,13 @@ def test_tune_takes_a_scorer(tmp_path):
         (("tune", "--select", "mmr:window"), "--select takes NAME or NAME:PARAMETER=VALUE"),
     ],
 )
-def test_mistakes_are_named(args, said, tmp_path, monkeypatch):
+def test_mistakes_are_named(args, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert said in run(*args, fails=True)
+    assert message in run(*args, fails=True)
 
 
 @pytest.mark.parametrize(
-    "args,said",
+    "args,message",
     [
         (("--objective", "luck"), "--objective must be one of 'maximise', 'diverse', 'knee'; got 'luck'"),
         (("--metric", "luck"), "--metric must be one of 'recall', "),
@@ -217,13 +217,13 @@ def test_mistakes_are_named(args, said, tmp_path, monkeypatch):
         (("--export", "word"), "--export must be one of python, json"),
     ],
 )
-def test_tune_refuses_by_the_flags_name_before_anything_is_read(args, said, monkeypatch):
+def test_tune_refuses_by_the_flags_name_before_anything_is_read(args, message, monkeypatch):
     monkeypatch.setattr("engine.load_dataset", None)
-    assert said in run("tune", "--select", "mmr", *args, fails=True)
+    assert message in run("tune", "--select", "mmr", *args, fails=True)
 
 
 @pytest.mark.parametrize(
-    "args,said",
+    "args,message",
     [
         (("-k", "7"), "has no cells at k = 7; it has 3, 5"),
         (("--split", "dev"), "holds no cells of split 'dev'"),
@@ -236,15 +236,15 @@ def test_tune_refuses_by_the_flags_name_before_anything_is_read(args, said, monk
         (("--by", "aspects", "--corpus", "numpy-api"), "no query has aspects; there are relevant, length, words"),
     ],
 )
-def test_what_a_store_does_not_hold_is_said(store, args, said):
-    assert said in run("compare", store, *args, fails=True)
+def test_compare_of_missing_cells_raises_error(store, args, message):
+    assert message in run("compare", store, *args, fails=True)
 
 
 def test_wins_of_every_setting_against_a_baseline(store):
     """The VRSD paper's Table 1: win rate, the largest difference, means of cos(sum, query)."""
-    asked = ("compare", store, "-k", "5", "--y", "cos_sum", "--baseline", "top_k", "--wins")
-    rows = json.loads(run(*asked, "--json"))["wins"]
-    output = run(*asked)
+    command = ("compare", store, "-k", "5", "--y", "cos_sum", "--baseline", "top_k", "--wins")
+    rows = json.loads(run(*command, "--json"))["wins"]
+    output = run(*command)
     assert "cos(sum, query)@5 against Top-k, query by query:" in output
     for row in rows:
         wins = row["wins"]
@@ -255,10 +255,10 @@ def test_wins_of_every_setting_against_a_baseline(store):
 
 
 def test_what_a_setting_for_every_query_could_gain(store):
-    asked = ("compare", store, "-k", "5", "--y", "comp", "--oracle")
-    rows = json.loads(run(*asked, "--json"))["oracle"]
+    command = ("compare", store, "-k", "5", "--y", "comp", "--oracle")
+    rows = json.loads(run(*command, "--json"))["oracle"]
     assert [(row["method"], row["settings"]) for row in rows] == [("top_k", 1), ("mmr", 3), ("nnn", 7)]
-    output = run(*asked)
+    output = run(*command)
     for row in rows:
         assert row["oracle"] >= row["mean"] and f"{row['oracle']:.4f}" in output
     assert "Comp@5 of each method's settings:" in output

@@ -18,7 +18,7 @@ from engine.simulation.feedback_model import Stream
 from engine.simulation.simulate import Plan
 from support import cli
 from support.patience import patient
-from support.sweeps import end, started
+from support.sweeps import end_process, start_python
 
 SHORT = ("--split", "dev", "--rounds", "40", "--checkpoints", "2", "--regret", "none")
 
@@ -26,13 +26,13 @@ SHORT = ("--split", "dev", "--rounds", "40", "--checkpoints", "2", "--regret", "
 @pytest.fixture(scope="module", autouse=True)
 def folder(tmp_path_factory):
     """A BEIR folder: 50 queries of each split, and the documents that are relevant to one of them."""
-    whole = engine.load_dataset("numpy-api")
-    qrels = {split: engine.Qrels(dict(list(whole.qrels[split].grades.items())[:50])) for split in ("dev", "test")}
-    relevant = {doc for one in qrels.values() for grades in one.grades.values() for doc in grades}
-    rows = [row for row, doc in enumerate(whole.corpus.ids) if doc in relevant]
-    parts = (whole.corpus.ids, whole.corpus.texts, whole.corpus.titles)
+    dataset = engine.load_dataset("numpy-api")
+    qrels = {split: engine.Qrels(dict(list(dataset.qrels[split].grades.items())[:50])) for split in ("dev", "test")}
+    relevant = {doc for split_qrels in qrels.values() for grades in split_qrels.grades.values() for doc in grades}
+    rows = [row for row, doc in enumerate(dataset.corpus.ids) if doc in relevant]
+    parts = (dataset.corpus.ids, dataset.corpus.texts, dataset.corpus.titles)
     corpus = engine.Corpus(*(tuple(part[row] for row in rows) for part in parts))
-    queries = whole.queries.only(query for one in qrels.values() for query in one.grades)
+    queries = dataset.queries.only(query for split_qrels in qrels.values() for query in split_qrels.grades)
     run.corpus = str(write_beir(engine.Dataset(corpus, queries, qrels), tmp_path_factory.mktemp("few")))
     return run.corpus
 
@@ -51,7 +51,7 @@ def log(tmp_path_factory, folder):
 
 
 @pytest.fixture()
-def own(log, tmp_path):
+def log_copy(log, tmp_path):
     """A copy of it that a test may write to."""
     return str(shutil.copy(log, tmp_path / "own.jsonl"))
 
@@ -84,26 +84,26 @@ def test_every_declared_parameter_has_a_flag():
     assert "--words VALUE" in output
 
 
-def test_what_exploring_costs_is_told():
+def test_simulate_prints_regret_by_round():
     output = run("simulate", *SHORT)
-    found = re.findall(r"^ *(\d+) – (\d+) +([01]\.\d{4}) +([01]\.\d{4})$", output, re.M)
-    assert [row[:2] for row in found] == [("1", "20"), ("21", "40")]
+    matches = re.findall(r"^ *(\d+) – (\d+) +([01]\.\d{4}) +([01]\.\d{4})$", output, re.M)
+    assert [row[:2] for row in matches] == [("1", "20"), ("21", "40")]
     assert re.search(r"Draws are right in \d+\.\d%; the top document would be in \d+\.\d%: exploring costs", output)
     rows = json.loads(run("simulate", *SHORT, "--json"))["exploration"]
-    assert [f"{row['drawn']:.4f}" for row in rows] == [row[2] for row in found]
+    assert [f"{row['drawn']:.4f}" for row in rows] == [row[2] for row in matches]
 
 
 def test_simulate_with_a_reranker_and_documents_that_come_later():
-    more = ("--reranker", "judgements", "--candidates", "4", "--arrive", "30%@10", "--arrive", "0.2@20")
-    output = run("simulate", *SHORT, *more, "--newcomers", "printed")
+    flags = ("--reranker", "judgements", "--candidates", "4", "--arrive", "30%@10", "--arrive", "0.2@20")
+    output = run("simulate", *SHORT, *flags, "--newcomers", "printed")
     assert "the reranker's pick of the best" in output
-    result = json.loads(run("simulate", *SHORT, *more, "--json"))
+    result = json.loads(run("simulate", *SHORT, *flags, "--json"))
     assert (result["reranker"], result["candidates"]) == ("judgements", 4)
     assert result["arrivals"] == [[0.3, 10], [0.2, 20]] and result["newcomers"] == "neighbours"
     scorer = json.loads(run("simulate", *SHORT, "--reranker", "bm25:k1=1.5", "--json"))
     assert scorer["reranker"].startswith("bm25(") and "k1=1.5" in scorer["reranker"]
     assert scorer["candidates"] == 10
-    for wrong, said in (
+    for wrong, message in (
         (("--candidates", "4"), "needs a reranker"),
         (("--reranker", "nobody"), "nobody"),
         (("--arrive", "half"), "--arrive takes SHARE@ROUND, 0.5@1000 or 50%@1000; got 'half'"),
@@ -113,17 +113,17 @@ def test_simulate_with_a_reranker_and_documents_that_come_later():
         (("--hops",), "has no plans"),
         (("--reranker", "cosine", "--log", "x.sqlite"), "no --reranker"),
     ):
-        assert said in run("simulate", *SHORT, *wrong, fails=True), wrong
+        assert message in run("simulate", *SHORT, *wrong, fails=True), wrong
 
 
 def test_updates_of_the_papers_preset_are_made():
-    few = ("--split", "dev", "--checkpoints", "1", "--regret", "none", "--preset", "paper", "--json")
-    result = json.loads(run("simulate", *few, "--updates", "12"))
+    flags = ("--split", "dev", "--checkpoints", "1", "--regret", "none", "--preset", "paper", "--json")
+    result = json.loads(run("simulate", *flags, "--updates", "12"))
     assert result["rounds"] == 120 and result["preset"]["exposure"] == 3
 
 
 @pytest.fixture(scope="module")
-def planned(folder, tmp_path_factory):
+def plan_folder(folder, tmp_path_factory):
     """The folder with a plan of two steps a question, each for a document of its own."""
     where = tmp_path_factory.mktemp("planned") / "set"
     shutil.copytree(folder, where)
@@ -140,24 +140,24 @@ def planned(folder, tmp_path_factory):
     return str(where)
 
 
-def test_hops_come_by_the_plan(planned):
-    few = ("simulate", "--corpus", planned, "--split", "dev", "--checkpoints", "1", "--regret", "none", "--hops")
-    output = run(*few)
+def test_simulate_takes_hops_from_the_plan(plan_folder):
+    flags = ("simulate", "--corpus", plan_folder, "--split", "dev", "--checkpoints", "1", "--regret", "none", "--hops")
+    output = run(*flags)
     assert "80 rounds over 80 queries" in output and "Questions with every hop are right in" in output
 
 
-def test_search_tells_every_setting_and_the_second_half(planned):
-    few = ("search", "--corpus", planned, "--split", "dev", "--rates", "1e-5,0.01", "--batches", "5,10")
-    output = run(*few)
+def test_search_tells_every_setting_and_the_second_half(plan_folder):
+    flags = ("search", "--corpus", plan_folder, "--split", "dev", "--rates", "1e-5,0.01", "--batches", "5,10")
+    output = run(*flags)
     assert len(re.findall(r"^ +(?:1e-05|1e-02) +(?:5|10) +\d+ +0\.\d{4} +[+-]0\.\d{4}$", output, re.M)) == 4
     assert "Best on the first half, by held-out queries: η₀" in output and "On the second half, 20 rounds" in output
-    result = json.loads(run(*few, "--hops", "--updates", "4", "--json"))
+    result = json.loads(run(*flags, "--hops", "--updates", "4", "--json"))
     assert len(result["settings"]) == 4 and all(setting["updates"] == 4 for setting in result["settings"])
     assert set(result["second_half"]) == {"rounds", "held-out", "stream"}
-    one = json.loads(run(*few[:5], "--rate", "0.01", "--batch", "5", "--json"))
-    assert [(s["rate"], s["batch"]) for s in one["settings"]] == [(0.01, 5)]
-    assert "both say what is tried" in run(*few, "--rate", "0.1", fails=True)
-    assert "takes numbers with commas" in run(*few[:5], "--rates", "fast", fails=True)
+    single = json.loads(run(*flags[:5], "--rate", "0.01", "--batch", "5", "--json"))
+    assert [(s["rate"], s["batch"]) for s in single["settings"]] == [(0.01, 5)]
+    assert "both say what is tried" in run(*flags, "--rate", "0.1", fails=True)
+    assert "takes numbers with commas" in run(*flags[:5], "--rates", "fast", fails=True)
 
 
 def test_simulate_regret_is_told():
@@ -167,12 +167,12 @@ def test_simulate_regret_is_told():
 
 
 def test_short_descriptions_are_embedded_anew():
-    whole, cut = (json.loads(run("simulate", *SHORT, "--json", *more)) for more in ((), ("--words", "2")))
-    first = [result["checkpoints"][0]["cells"][0]["mean"]["ndcg"] for result in (whole, cut)]
+    full, cut = (json.loads(run("simulate", *SHORT, "--json", *flags)) for flags in ((), ("--words", "2")))
+    first = [result["checkpoints"][0]["cells"][0]["mean"]["ndcg"] for result in (full, cut)]
     assert first[1] < first[0]
 
 
-def test_the_log_is_the_simulation(log, tmp_path):
+def test_simulate_log_replays_the_simulation(log, tmp_path):
     result = json.loads(run("simulate", *SHORT, "--json", "--export", str(tmp_path / "now.npy")))
     summary = json.loads(run("replay", log, "--json"))
     assert (
@@ -187,23 +187,23 @@ def test_the_log_is_the_simulation(log, tmp_path):
 
 
 @pytest.mark.parametrize("is_export", [True, False])
-def test_undo_takes_feedback_back_and_the_log_keeps_it(own, folder, is_export):
+def test_undo_takes_feedback_back_and_the_log_keeps_it(log_copy, folder, is_export):
     if not is_export:
         space = engine.Space(engine.load_dataset(folder).corpus, engine.embed(engine.load_dataset(folder).corpus))
-        own = str(orag.save(orag.load(own, space)[0], Path(own).with_suffix(".sqlite")))
-    before = json.loads(run("replay", own, "--json"))
-    (newest, *_) = json.loads(run("report", own, "--points", "1", "--events", "1", "--json"))["events"]
-    summary = json.loads(run("undo", own, newest["id"], "--json"))
+        log_copy = str(orag.save(orag.load(log_copy, space)[0], Path(log_copy).with_suffix(".sqlite")))
+    report = json.loads(run("replay", log_copy, "--json"))
+    (newest, *_) = json.loads(run("report", log_copy, "--points", "1", "--events", "1", "--json"))["events"]
+    summary = json.loads(run("undo", log_copy, newest["id"], "--json"))
     assert summary["undone"] == [newest["id"]] and summary["counting"] == 39 and summary["feedback"] == 40
-    assert summary["moved"] == [newest["document"]] and summary["digest"] != before["digest"]
-    assert summary["digest"] == json.loads(run("replay", own, "--json"))["digest"]
-    assert summary["digest"] == json.loads(run("replay", own, "--to", "39", "--json"))["digest"], (
+    assert summary["moved"] == [newest["document"]] and summary["digest"] != report["digest"]
+    assert summary["digest"] == json.loads(run("replay", log_copy, "--json"))["digest"]
+    assert summary["digest"] == json.loads(run("replay", log_copy, "--to", "39", "--json"))["digest"], (
         "as if it had not been"
     )
-    output = run("undo", own, "--last", "39")
+    output = run("undo", log_copy, "--last", "39")
     assert "39 pieces of feedback undone" in output
     start = engine.embed(engine.load_dataset(folder).corpus).digest
-    assert json.loads(run("replay", own, "--json"))["digest"] == start and start[:12] in output
+    assert json.loads(run("replay", log_copy, "--json"))["digest"] == start and start[:12] in output
 
 
 def test_report_follows_drift_along_the_log(log):
@@ -220,9 +220,9 @@ def test_report_follows_drift_along_the_log(log):
 
 def test_ctrl_c_keeps_what_was_done_and_the_same_command_goes_on(tmp_path, folder):
     file = tmp_path / "run.npz"
-    asked = ("simulate", "--split", "dev", "--checkpoints", "2", "--exposure", "200", "--file", str(file), "--json")
+    command = ("simulate", "--split", "dev", "--checkpoints", "2", "--exposure", "200", "--file", str(file), "--json")
     code = "import sys; from engine.cli import main; main(sys.argv[1:], standalone_mode=True)"
-    process = started("-c", code, "orag", *asked, "--corpus", folder)
+    process = start_python("-c", code, "orag", *command, "--corpus", folder)
     try:
         latest = time.monotonic() + 120
         while not file.exists() and process.poll() is None:  # written at round 0
@@ -231,16 +231,16 @@ def test_ctrl_c_keeps_what_was_done_and_the_same_command_goes_on(tmp_path, folde
         process.send_signal(signal.SIGINT)
         output = process.communicate(timeout=patient(60))[1]
     finally:
-        end(process)
+        end_process(process)
     assert process.returncode == 130, output
     done = int(re.search(r"stopped after ([\d,]+) of 8,000 rounds", output)[1].replace(",", ""))
     assert 0 <= done < 8000 and "goes on from there" in output
-    with np.load(file) as kept:
-        assert json.loads(str(kept["said"]))["done"] == done
+    with np.load(file) as arrays:
+        assert json.loads(str(arrays["said"]))["done"] == done
 
 
 @pytest.mark.parametrize(
-    "args,said",
+    "args,message",
     [
         (("simulate", "--preset", "bold"), "preset must be one of default, careful, paper"),
         (("simulate", "--rate", "-1"), "rate (η) must be a number in [0, 1]; got"),
@@ -256,19 +256,19 @@ def test_ctrl_c_keeps_what_was_done_and_the_same_command_goes_on(tmp_path, folde
         (("undo", "nowhere.jsonl"), "give events by their id, or --last N"),
     ],
 )
-def test_mistakes_are_named(args, said, tmp_path, monkeypatch):
+def test_mistakes_are_named(args, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert said in run(*args, fails=True)
+    assert message in run(*args, fails=True)
     assert not list(tmp_path.iterdir()), "nothing is written by a command that fails"
 
 
 def test_a_log_that_is_there_is_not_written_over(log):
-    before = Path(log).read_bytes()
+    content = Path(log).read_bytes()
     assert "exists; a simulation's log needs a file of its own" in run("simulate", *SHORT, "--log", log, fails=True)
     assert "event must be one of this session's 40" in run("undo", log, "beef", fails=True)
     assert "t must be a whole number in [0, 40]" in run("replay", log, "--to", "41", fails=True)
     assert "snapshot must be one that was taken" in run("replay", log, "--to", "then", fails=True)
-    assert Path(log).read_bytes() == before
+    assert Path(log).read_bytes() == content
 
 
 def test_a_file_that_cannot_be_exported_is_refused_before_the_run(tmp_path, monkeypatch):
@@ -282,12 +282,12 @@ def test_a_file_that_cannot_be_exported_is_refused_before_the_run(tmp_path, monk
     assert not list(tmp_path.iterdir())
 
 
-def test_a_snapshots_name_may_look_like_a_number(own):
+def test_a_snapshots_name_may_look_like_a_number(log_copy):
     space = engine.Space(engine.load_dataset(run.corpus).corpus, engine.embed(engine.load_dataset(run.corpus).corpus))
-    own = str(orag.save(orag.load(own, space)[0], Path(own).with_suffix(".sqlite")))
-    opened = orag.log(own, space)
+    log_copy = str(orag.save(orag.load(log_copy, space)[0], Path(log_copy).with_suffix(".sqlite")))
+    opened = orag.log(log_copy, space)
     for name in ("3", "²"):
         opened.snapshot(name)
-        assert json.loads(run("replay", own, "--to", name, "--json"))["records"] == opened.session.position
-    assert json.loads(run("replay", own, "--to", "4", "--json"))["records"] == 4
-    assert "snapshot must be one that was taken" in run("replay", own, "--to", "³", fails=True)
+        assert json.loads(run("replay", log_copy, "--to", name, "--json"))["records"] == opened.session.position
+    assert json.loads(run("replay", log_copy, "--to", "4", "--json"))["records"] == 4
+    assert "snapshot must be one that was taken" in run("replay", log_copy, "--to", "³", fails=True)

@@ -42,14 +42,14 @@ def test_a_labelled_query_by_id(demo):
 
 def test_a_typed_query_is_not_judged_as_the_one_that_has_its_number(tmp_path):
     judged = {"queries": [{"_id": "0", "text": "query 0"}], "qrels__dev": "0\td1\t1\n"}
-    asked = ("decode", "--corpus", str(beir(tmp_path / "set", **judged)), "-k", "2")
-    assert "Recall@2" in run(*asked, "--query-id", "0") and "Recall@2" not in run(*asked, "--query", "text 3")
+    command = ("decode", "--corpus", str(beir(tmp_path / "set", **judged)), "-k", "2")
+    assert "Recall@2" in run(*command, "--query-id", "0") and "Recall@2" not in run(*command, "--query", "text 3")
 
 
 def test_a_trace_has_what_each_pick_is_relevant_and_near_to(demo):
     lines = run("decode", "--query", "sort an array", "--select", "mmr", "-k", "3", "--trace").splitlines()
     start = next(
-        at for at, line in enumerate(lines) if line.split() == ["#", "score", "relevance", "nearest", "chosen"]
+        index for index, line in enumerate(lines) if line.split() == ["#", "score", "relevance", "nearest", "chosen"]
     )
     space = demo[1]
     answer = engine.decode(engine.Decoder(select=engine.make("mmr")), space, ["sort an array"], k=3)
@@ -72,12 +72,12 @@ def test_a_beir_folder_and_a_table(tmp_path):
 def test_control_characters_and_lone_surrogates_do_not_reach_the_terminal(tmp_path):
     file = tmp_path / "odd.jsonl"
     file.write_bytes(b'{"_id": "a\\u001b[31m", "text": "hello \\ud83d world"}\n')
-    shown = run("decode", "--corpus", str(file), "--query", "hello", "-k", "1")
-    assert "\x1b[31m" not in shown and "a\\x1b[31m" in shown and "hello \\ud83d world" in shown
+    output = run("decode", "--corpus", str(file), "--query", "hello", "-k", "1")
+    assert "\x1b[31m" not in output and "a\\x1b[31m" in output and "hello \\ud83d world" in output
     run("decode", "--corpus", str(file), "--query", "hello", "--json")
 
 
-def test_embed_says_what_it_made():
+def test_embed_prints_a_summary():
     output = run("embed")
     assert "384 dimensions" in output and "fingerprint" in output
 
@@ -122,7 +122,7 @@ def test_mistakes_are_explained_without_a_traceback(args, message):
     assert message in " ".join(output.split()) and "Traceback" not in output, output
 
 
-def test_without_a_command_it_serves(monkeypatch):
+def test_no_command_starts_the_server(monkeypatch):
     seen = {}
     monkeypatch.setattr(main.commands["serve"], "callback", lambda **given: seen.update(given))
     run()
@@ -134,10 +134,10 @@ def test_without_a_command_it_serves(monkeypatch):
     assert "decode" in run("-h") and "serve" in run("--help") and "0." in run("--version")
 
 
-@pytest.mark.parametrize("before", [(), ("--corpus", "numpy-api")])
-def test_serve_refuses_a_corpus_that_is_not_there(before):
-    said = run("serve", *before, "--corpus", "nosuch.csv", fails=True)
-    assert "no such file or folder: 'nosuch.csv'" in said
+@pytest.mark.parametrize("flags", [(), ("--corpus", "numpy-api")])
+def test_serve_refuses_a_corpus_that_is_not_there(flags):
+    output = run("serve", *flags, "--corpus", "nosuch.csv", fails=True)
+    assert "no such file or folder: 'nosuch.csv'" in output
 
 
 @pytest.mark.parametrize("path", ["/a b", "/a/../b", "/{x}", "/a;", "/.", "/ü", 'a"'])
@@ -154,10 +154,10 @@ def test_the_engine_has_its_own_entry():
 @pytest.mark.threat("judgements of other documents, on the command line", "an error and its code, never a Recall of 0")
 def test_judgements_of_other_documents_are_refused(tmp_path):
     lines = {"qrels__test": "q0\tx\t1\n", "qrels__dev": "q0\td0\t1\nq0\tx\t1\n"}
-    asked = ("--corpus", str(beir(tmp_path / "set", **lines)), "-k", "2")
+    flags = ("--corpus", str(beir(tmp_path / "set", **lines)), "-k", "2")
     for command in ("decode", "sweep", "tune --select mmr --halve --dev test", "orag simulate --split test"):
         split = () if "test" in command else ("--split", "test")
-        output = run(*command.split(), *asked, *split, fails=True)
+        output = run(*command.split(), *flags, *split, fails=True)
         assert "qrels/test.tsv: 100% of what it calls relevant (1 of 1; first: 'x')" in " ".join(output.split())
-    shown = run("decode", *asked, "--split", "dev")
-    assert "Recall@2" in shown and "note: 1 documents judged in qrels/dev.tsv are not in the corpus" in shown
+    printed = run("decode", *flags, "--split", "dev")
+    assert "Recall@2" in printed and "note: 1 documents judged in qrels/dev.tsv are not in the corpus" in printed

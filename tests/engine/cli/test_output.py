@@ -16,13 +16,13 @@ from support import hostile
 from support.paths import ROOT
 from support.processes import environment
 
-OWN = re.compile("\r\x1b\\[2K|\x1b\\[[01]m|\r\n")
+ALLOWED = re.compile("\r\x1b\\[2K|\x1b\\[[01]m|\r\n")
 """What commands themselves tell a terminal: to wipe the line of progress, and to write in bold."""
 
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
-    return hostile.folder(tmp_path_factory.mktemp("corpus") / hostile.file_name(hostile.STEERED[0] + "corpus"))
+    return hostile.folder(tmp_path_factory.mktemp("corpus") / hostile.to_file_name(hostile.STEERED[0] + "corpus"))
 
 
 @pytest.fixture(scope="module")
@@ -33,12 +33,12 @@ def work(corpus, tmp_path_factory):
          "--store", path / "s\x1b[2J.db")  # fmt: skip
     output_of("orag", "simulate", "--corpus", corpus, "--split", "dev", "--rounds", "8", "--checkpoints", "1",
          "--log", path / "\x9blog.jsonl")  # fmt: skip
-    hostile.run_of(path, "\x1b[2Jrun\u202e")
+    hostile.write_run(path, "\x1b[2Jrun\u202e")
     return path
 
 
 def output_of(*args, fails=False):
-    """What a command prints, on both streams, without the ends of lines that it may use."""
+    """Return a command's output on both streams without the line ends that it may use."""
     result = CliRunner().invoke(main, list(map(str, args)))
     assert (result.exit_code != 0) == fails, result.output
     assert "Traceback" not in result.output and (not fails or isinstance(result.exception, SystemExit)), result.output
@@ -68,11 +68,11 @@ def output_of(*args, fails=False):
 )
 def test_nothing_that_is_printed_steers_the_terminal(command, corpus, work):
     store, log = work / "s\x1b[2J.db", work / "\x9blog.jsonl"
-    known = {"CORPUS": corpus, "STORE": store, "LOG": log, "RUN": work / "\x1b[2Jrun\u202e.jsonl"}
-    known |= {"QUERY": hostile.ids("q")[-2]}
-    words = [str(known.get(word, word)).replace("WORK", str(work)) for word in command.split(" ")]
+    values = {"CORPUS": corpus, "STORE": store, "LOG": log, "RUN": work / "\x1b[2Jrun\u202e.jsonl"}
+    values |= {"QUERY": hostile.ids("q")[-2]}
+    words = [str(values.get(word, word)).replace("WORK", str(work)) for word in command.split(" ")]
     output = output_of(*words)
-    assert output and hostile.steers(output) == []
+    assert output and hostile.find_control_characters(output) == []
 
 
 @pytest.mark.threat("errors that quote what steers the terminal", "shown as escapes")
@@ -102,21 +102,21 @@ def test_nothing_that_is_printed_steers_the_terminal(command, corpus, work):
     ],
 )
 def test_no_error_steers_the_terminal(words, corpus, work):
-    known = {"CORPUS": corpus, "STORE": work / "s\x1b[2J.db"}
-    output = output_of(*(known.get(word, word) for word in words), fails=True)
-    assert "Error" in output and hostile.steers(output) == []
+    values = {"CORPUS": corpus, "STORE": work / "s\x1b[2J.db"}
+    output = output_of(*(values.get(word, word) for word in words), fails=True)
+    assert "Error" in output and hostile.find_control_characters(output) == []
 
 
 def test_json_is_exact_however_it_is_escaped(corpus):
     queries = engine.load_dataset(corpus).queries
     output = output_of("decode", "--corpus", corpus, "--query-id", queries.ids[-2], "--json", "-k", "50")
-    found = json.loads(output.splitlines()[-1])["results"][0]
-    assert (found["id"], found["query"]) == (queries.ids[-2], queries.texts[-2])
-    assert {d["id"] for d in found["documents"]} == set(hostile.ids("d"))
+    result = json.loads(output.splitlines()[-1])["results"][0]
+    assert (result["id"], result["query"]) == (queries.ids[-2], queries.texts[-2])
+    assert {d["id"] for d in result["documents"]} == set(hostile.ids("d"))
 
 
 @pytest.mark.threat("data on a real terminal", "its own lines of progress and bold are all that it obeys")
-def test_a_real_terminal_is_told_only_what_is_ours(corpus):
+def test_terminal_receives_only_allowed_control_sequences(corpus):
     ours, theirs = pty.openpty()
     words = ["decode", "--corpus", str(corpus), "--query-id", hostile.ids("q")[-2], "-k", "50"]
     command = [sys.executable, "-m", "engine.cli", *words]
@@ -130,7 +130,9 @@ def test_a_real_terminal_is_told_only_what_is_ours(corpus):
         pass
     assert process.wait() == 0
     text = heard.decode()
-    assert "\x1b[1m" in text and "\\x1b[2Jwiped" in text and hostile.steers(OWN.sub("", text)) == []
+    assert (
+        "\x1b[1m" in text and "\\x1b[2Jwiped" in text and hostile.find_control_characters(ALLOWED.sub("", text)) == []
+    )
 
 
 WRITERS = (
@@ -152,20 +154,20 @@ WRITERS = (
 
 def writing(command, file, corpus, work):
     """The words of one of WRITERS, for a file whose name lacks its ending, and the file."""
-    known = {"CORPUS": corpus, "STORE": work / "s\x1b[2J.db", "LOG": work / "\x9blog.jsonl"}
-    words = [str(known.get(word, word)).replace("FILE", str(file)) for word in command.split(" ")]
+    values = {"CORPUS": corpus, "STORE": work / "s\x1b[2J.db", "LOG": work / "\x9blog.jsonl"}
+    words = [str(values.get(word, word)).replace("FILE", str(file)) for word in command.split(" ")]
     return words, next(word for word in words if word.startswith(str(file)))
 
 
 @pytest.mark.threat("a place to write that is none", "a sentence, no traceback, and nothing of it is changed")
 @pytest.mark.parametrize("command", WRITERS)
-def test_a_place_that_cannot_be_written_is_named(command, corpus, work, tmp_path):
+def test_unwritable_path_is_named_in_the_error(command, corpus, work, tmp_path):
     inside = tmp_path / "file"
     inside.write_text("here")
     words, _ = writing(command, inside / "x", corpus, work)
     assert re.search("must lie in a folder|cannot write", " ".join(output_of(*words, fails=True).split()))
-    words, taken = writing(command, tmp_path / "taken", corpus, work)
-    folder = tmp_path / os.path.basename(taken)
+    words, occupied = writing(command, tmp_path / "taken", corpus, work)
+    folder = tmp_path / os.path.basename(occupied)
     (folder / "kept").mkdir(parents=True)
     output = " ".join(output_of(*words, fails=True).split()) if "train" not in command else "is no file"
     assert re.search("is no file|new or an empty folder|exists; a simulation", output), output
@@ -204,11 +206,11 @@ def test_a_device_is_no_file_and_a_link_is_followed(work, tmp_path):
 def test_texts_reach_the_terminal_by_one_function():
     """All but `echo`, JSON and the line of progress, each of which escapes on its own."""
     files = [file for part in ("engine", "dashboard") for file in (ROOT / part).rglob("*.py")]
-    own = ("engine/cli/output.py", "engine/cli/group.py")
-    others = {
+    printers = ("engine/cli/output.py", "engine/cli/group.py")
+    offenders = {
         file.relative_to(ROOT).as_posix(): re.findall(r"\b(?:click\.s?echo|print)\(", file.read_text("utf-8"))
         for file in files
     }
-    assert [file for file, calls in others.items() if calls and file not in own] == [
+    assert [file for file, calls in offenders.items() if calls and file not in printers] == [
         "engine/evaluation/export_decoder.py"
     ]

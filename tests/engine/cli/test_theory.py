@@ -6,10 +6,10 @@ from support.cli import run
 
 
 def test_vrsd_says_of_both_problems_and_of_algorithm_1():
-    asked = ("theory", "vrsd", "--count", "12", "--pool", "9", "-k", "3")
-    output = run(*asked)
+    command = ("theory", "vrsd", "--count", "12", "--pool", "9", "-k", "3")
+    output = run(*command)
     assert "12 queries, pools of 9, k = 3, the most relevant document fixed:" in output
-    rows = [json.loads(line) for line in run(*asked, "--json").splitlines()]
+    rows = [json.loads(line) for line in run(*command, "--json").splitlines()]
     same, best = sum(row["same"] for row in rows), sum(row["share"] == 0 for row in rows)
     assert f"are largest for one set on {same} ({same / 12:.1%})" in output
     assert f"Algorithm 1 finds the best set on {best} ({best / 12:.1%})" in output
@@ -18,44 +18,44 @@ def test_vrsd_says_of_both_problems_and_of_algorithm_1():
 
 
 def test_ccbqp_says_of_the_relaxation_its_ends_and_the_cone():
-    asked = ("theory", "ccbqp", "--count", "3", "--pool", "5", "-k", "4", "--weight", "0.5", "--weight", "0.9")
-    output = run(*asked)
+    command = ("theory", "ccbqp", "--count", "3", "--pool", "5", "-k", "4", "--weight", "0.5", "--weight", "0.9")
+    output = run(*command)
     assert "no point of the relaxation beats the best set of 3 on 6 (100.0%)" in output
-    found = json.loads(run(*asked, "--json"))
-    assert len(found["pools"]) == 6 and all(row["tight"] for row in found["pools"])
-    assert [(row["weight"], row["k"], row["runs"], row["fractional"]) for row in found["ends"]] == [
+    result = json.loads(run(*command, "--json"))
+    assert len(result["pools"]) == 6 and all(row["tight"] for row in result["pools"])
+    assert [(row["weight"], row["k"], row["runs"], row["fractional"]) for row in result["ends"]] == [
         (0.5, 4, 3, 0), (0.9, 4, 3, 0)
     ]  # fmt: skip
-    assert f"least cosine of two documents: {found['cone']['least']:.4f}" in output
-    assert f"slope {found['cone']['slope']:.2f}" in output
+    assert f"least cosine of two documents: {result['cone']['least']:.4f}" in output
+    assert f"slope {result['cone']['slope']:.2f}" in output
 
 
 def test_gaps_are_a_table_of_selectors():
-    asked = ("theory", "gap", "--count", "4", "--pool", "8", "-k", "3", "--select", "vrsd", "--select", "max_sum")
-    output = run(*asked)
+    command = ("theory", "gap", "--count", "4", "--pool", "8", "-k", "3", "--select", "vrsd", "--select", "max_sum")
+    output = run(*command)
     assert "4 queries, pools of 8, k = 3" in output and "max_sum(relevance_weight=0.8, polish=true)" in output
     free, fixed = (
-        [json.loads(line) for line in run(*asked, *more, "--json").splitlines()] for more in ((), ("--fix-first",))
+        [json.loads(line) for line in run(*command, *flags, "--json").splitlines()] for flags in ((), ("--fix-first",))
     )
     assert [row["best"]["sets"] for row in free] == [56] * 8
     assert [row["best"]["sets"] for row in fixed] == [21] * 4 + [56] * 4
-    assert "objective must be one of" in run(*asked, "--select", "mmr", fails=True)
+    assert "objective must be one of" in run(*command, "--select", "mmr", fails=True)
 
 
 def test_nnn_says_how_often_a_relevant_set_is_recovered():
     output = run("theory", "nnn", "--count", "10")
-    found = json.loads(run("theory", "nnn", "--count", "10", "--json"))
-    assert found["queries"] == 10 and len(found["ways"]) == 3 + 11 + 1
-    for row in found["ways"]:
+    result = json.loads(run("theory", "nnn", "--count", "10", "--json"))
+    assert result["queries"] == 10 and len(result["ways"]) == 3 + 11 + 1
+    for row in result["ways"]:
         assert row["both"] + row["second"] == row["recovered"] and row["way"] in output
-        assert row["both"] + row["first"] == found["ways"][0]["recovered"] == len(found["witnesses"])
+        assert row["both"] + row["first"] == result["ways"][0]["recovered"] == len(result["witnesses"])
     assert "p: McNemar's exact test against dense" in output
 
 
 def test_recall_losses_beside_lemma_2():
-    asked = ("theory", "recall", "--count", "3", "--dimension", "16", "--dimension", "64", "--draws", "3")
-    output = run(*asked)
-    rows = [json.loads(line) for line in run(*asked, "--json").splitlines()]
+    command = ("theory", "recall", "--count", "3", "--dimension", "16", "--dimension", "64", "--draws", "3")
+    output = run(*command)
+    rows = [json.loads(line) for line in run(*command, "--json").splitlines()]
     assert [(row["k"], row["draws"]) for row in rows] == [(16, 3), (64, 3)] * 3
     assert not any(row["violated"] for row in rows)
     for k in (16, 64):

@@ -3,11 +3,11 @@
 import pytest
 
 from engine.data.models import encoder_model
-from support.encoders import copied
+from support.encoders import copy_model
 
 
 @pytest.fixture
-def encoded(monkeypatch):
+def batches(monkeypatch):
     """The batches that really went through a model."""
     seen = []
     real = encoder_model.Encoder.encode
@@ -20,4 +20,4 @@ def encoded(monkeypatch):
 @pytest.fixture
 def copy(tmp_path):
     """Makes a folder of the bundled model with some files replaced; None leaves one out."""
-    return lambda name="model", **files: copied(tmp_path / name, **files)
+    return lambda name="model", **files: copy_model(tmp_path / name, **files)

@@ -6,15 +6,15 @@ import engine
 from engine.data.answers import containing_documents, read_answers
 
 
-def written(folder, text):
+def write_answers(folder, text):
     (folder / "answers.tsv").write_text(text, encoding="utf-8")
     return folder
 
 
 def test_a_file_of_answers_is_read_in_order_each_once(tmp_path):
     text = "query-id\tanswer\nq1\tParis\nq2\ttwo words \n\nq1\tLyon, France\nq1\tParis\n"
-    assert read_answers(written(tmp_path, text)) == {"q1": ("Paris", "Lyon, France"), "q2": ("two words",)}
-    assert read_answers(written(tmp_path, "q\ta\tb\r\n")) == {"q": ("a\tb",)}
+    assert read_answers(write_answers(tmp_path, text)) == {"q1": ("Paris", "Lyon, France"), "q2": ("two words",)}
+    assert read_answers(write_answers(tmp_path, "q\ta\tb\r\n")) == {"q": ("a\tb",)}
 
 
 @pytest.mark.parametrize(
@@ -26,9 +26,9 @@ def test_a_file_of_answers_is_read_in_order_each_once(tmp_path):
         ("query-id\tanswer\n", "holds no answer"),
     ],
 )
-def test_what_is_no_answer_is_named(tmp_path, text, message):
+def test_bad_answer_raises_error_naming_its_line(tmp_path, text, message):
     with pytest.raises(engine.DataError, match=message):
-        read_answers(written(tmp_path, text))
+        read_answers(write_answers(tmp_path, text))
 
 
 def test_a_folder_without_answers_says_what_it_lacks(tmp_path):
@@ -38,8 +38,8 @@ def test_a_folder_without_answers_says_what_it_lacks(tmp_path):
 
 def test_answers_are_found_as_whole_words_one_after_the_other():
     corpus = engine.Corpus(("a", "b", "c"), ("In Lyon, France.", "lyon of france", "FRANCE; Lyon"), ("", "", "Paris"))
-    found = containing_documents(corpus, {"q": ("Lyon France", "paris", "Par", "lyon"), "r": ("lyon",)})
-    assert found == {
+    documents = containing_documents(corpus, {"q": ("Lyon France", "paris", "Par", "lyon"), "r": ("lyon",)})
+    assert documents == {
         "q": {"Lyon France": {"a"}, "paris": {"c"}, "Par": frozenset(), "lyon": {"a", "b", "c"}},
         "r": {"lyon": {"a", "b", "c"}},
     }

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("home")
 KEY = "k" * 64
 
 
-def test_home_is_where_the_environment_says_else_the_users_cache_folder(monkeypatch, home):
+def test_home_comes_from_environment_or_user_cache_folder(monkeypatch, home):
     assert cache.home() == home
     assert not home.exists(), "asking creates nothing"
     monkeypatch.setenv("FRONTIER_HOME", "")
@@ -28,7 +28,7 @@ def test_home_is_where_the_environment_says_else_the_users_cache_folder(monkeypa
     assert not cache.list_sections() and cache.clear() == 0
 
 
-def test_what_is_put_is_got():
+def test_cache_returns_what_was_put():
     assert cache.get("things", KEY) is None
     for payload in (b"", b"some bytes", os.urandom(5000)):
         cache.put("things", KEY, payload)
@@ -42,14 +42,14 @@ def test_what_is_put_is_got():
 def test_a_damaged_entry_is_a_miss():
     cache.put_array("things", KEY, np.random.default_rng(0).normal(size=(5, 7)).astype(np.float32))
     path = cache.open_section("things") / KEY
-    whole = path.read_bytes()
-    for length in (0, 1, 31, 32, 100, len(whole) - 1):
-        path.write_bytes(whole[:length])
+    content = path.read_bytes()
+    for length in (0, 1, 31, 32, 100, len(content) - 1):
+        path.write_bytes(content[:length])
         assert cache.get_array("things", KEY) is None, length
-    for at in range(0, len(whole), 7):
-        path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
-        assert cache.get_array("things", KEY) is None, at
-    path.write_bytes(whole)
+    for position in range(0, len(content), 7):
+        path.write_bytes(content[:position] + bytes([content[position] ^ 1]) + content[position + 1 :])
+        assert cache.get_array("things", KEY) is None, position
+    path.write_bytes(content)
     assert cache.get_array("things", KEY) is not None
 
 
@@ -91,9 +91,10 @@ def test_a_home_that_cannot_be_written_is_said_once(tmp_path, monkeypatch, caplo
     for _ in range(2):
         cache.put("things", KEY, b"x")
         assert cache.get("things", KEY) is None
-    (said,) = caplog.messages
-    assert "nothing new is kept in" in said and "file/home (Not a directory)" in said and "set FRONTIER_HOME" in said
-    assert storage_warning() in said
+    (message,) = caplog.messages
+    assert "nothing new is kept in" in message and "file/home (Not a directory)" in message
+    assert "set FRONTIER_HOME" in message
+    assert storage_warning() in message
     folder = cache.open_section("things")
     assert folder == cache.open_section("things") and not folder.is_relative_to(tmp_path / "file")
     assert cache.entry_path("things", "a") == folder / "a" and not cache.list_sections() and cache.clear() == 0
@@ -104,14 +105,14 @@ def test_a_home_that_cannot_be_written_is_said_once(tmp_path, monkeypatch, caplo
 
 def test_a_home_that_can_be_written_again_is_nothing_to_say(home, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", full)
+        patch.setattr(os, "fsync", raise_full)
         cache.put("things", KEY, b"x")
     assert "No space left on device" in storage_warning() and not [p for p in home.rglob("*") if p.suffix == ".tmp"]
     cache.put("things", KEY, b"x")
     assert storage_warning() is None and cache.get("things", KEY) == b"x"
 
 
-def full(*_):
+def raise_full(*_):
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
@@ -126,8 +127,8 @@ def test_a_folder_for_the_process_ends_with_it(tmp_path):
 
 @pytest.mark.threat("other users of the machine", "what is kept is the user's alone: files 0600, folders 0700")
 @pytest.mark.skipif(os.name != "posix", reason="needs modes")
-def test_only_the_user_sees_what_is_kept(tmp_path, home, monkeypatch):
-    before = os.umask(0o022)
+def test_cache_files_are_private_to_the_user(tmp_path, home, monkeypatch):
+    umask = os.umask(0o022)
     try:
         cache.put("things", KEY, b"x")
         cache.write(cache.open_section("things") / "deep" / "er" / "file", b"x")
@@ -147,7 +148,7 @@ def test_only_the_user_sees_what_is_kept(tmp_path, home, monkeypatch):
         cache.open_section("things")
         assert [path.stat().st_mode & 0o777 for path in (home, home / "things")] == [0o755, 0o700], "an older home"
     finally:
-        os.umask(before)
+        os.umask(umask)
 
 
 def test_a_section_is_cleared_alone_or_with_all_others():
@@ -178,16 +179,20 @@ def test_remains_of_killed_runs_are_ignored_and_cleared():
 
 @pytest.mark.threat("temporary files pile up after kills", "deleted once their writer is dead and they are an hour old")
 def test_remains_go_with_the_next_write_once_they_are_an_hour_old(home):
-    ended, fresh, other, held = (f".{name}.tmp" for name in ("a." + "0" * 32, "a." + "1" * 32, "a.b", "b." + "2" * 32))
+    abandoned, recent, unrelated, locked = (
+        f".{name}.tmp" for name in ("a." + "0" * 32, "a." + "1" * 32, "a.b", "b." + "2" * 32)
+    )
     home.mkdir()
-    for name in (ended, fresh, other, held):
+    for name in (abandoned, recent, unrelated, locked):
         (home / name).write_bytes(b"half")
-    for name in (ended, other, held):
+    for name in (abandoned, unrelated, locked):
         os.utime(home / name, (0, time.time() - HOUR - 1))
-    with open(home / held, "rb") as writer:
+    with open(home / locked, "rb") as writer:
         lock_descriptor(writer.fileno(), blocking=False)
         cache.write(home / "settings", b"x")
-    assert {path.name for path in home.iterdir()} == {"settings", fresh, other, held}, "the third is another program's"
+    assert {path.name for path in home.iterdir()} == {"settings", recent, unrelated, locked}, (
+        "the third is another program's"
+    )
 
 
 @pytest.mark.parametrize("name", ["..", "../x", "a/b", "", "A", ".hidden"])

@@ -31,8 +31,8 @@ MISSED = "a miss"
 
 def cell(number):
     values = {name: np.random.default_rng(number).random(3) for name in ("recall", "ilad")}
-    known = {"left_out": 0, "returned": 5.0, "milliseconds": 1.5, "digests": {"corpus": "c0ffee"}, "device": "cpu"}
-    return make_cell(engine.Decoder(engine.make("mmr")), number, "dev", ("q1", "q2", "q3"), values, **known)
+    fields = {"left_out": 0, "returned": 5.0, "milliseconds": 1.5, "digests": {"corpus": "c0ffee"}, "device": "cpu"}
+    return make_cell(engine.Decoder(engine.make("mmr")), number, "dev", ("q1", "q2", "q3"), values, **fields)
 
 
 def entry():
@@ -80,8 +80,8 @@ def sweep_store():
 
     def read():
         store = Store(path)
-        found = [repr(vars(point)) for point in store.read_cells()], store.read_studies()
-        return found if any(found) else MISSED  # one that is empty is a new one
+        result = [repr(vars(point)) for point in store.read_cells()], store.read_studies()
+        return result if any(result) else MISSED  # one that is empty is a new one
 
     return path, read
 
@@ -132,7 +132,7 @@ def snapshot():
 
 
 def checkpoint():
-    planted, path = training.planted(n=30, train=20, dev=10), home() / "run.safetensors"
+    planted, path = training.plant(n=30, train=20, dev=10), home() / "run.safetensors"
     engine.train("dense", *planted, checkpoint=path, **training.QUICK)
 
     def read():
@@ -156,38 +156,38 @@ FORMATS = (
 
 
 @pytest.fixture(scope="module")
-def stored(tmp_path_factory):
+def stored_file(tmp_path_factory):
     """Makes what a format stores, once: its file, its bytes, what reads it, and what that reads."""
-    known = {}
+    made = {}
 
     def make(kind):
-        os.environ["FRONTIER_HOME"] = str(known[kind][0] if kind in known else tmp_path_factory.mktemp("home"))
-        if kind not in known:
+        os.environ["FRONTIER_HOME"] = str(made[kind][0] if kind in made else tmp_path_factory.mktemp("home"))
+        if kind not in made:
             path, read = kind()
-            known[kind] = home(), path, path.read_bytes(), read, read()
-        return known[kind][1:]
+            made[kind] = home(), path, path.read_bytes(), read, read()
+        return made[kind][1:]
 
-    before = os.environ["FRONTIER_HOME"]
+    old_home = os.environ["FRONTIER_HOME"]
     yield make
-    os.environ["FRONTIER_HOME"] = before
+    os.environ["FRONTIER_HOME"] = old_home
 
 
-def assert_never_used(stored, kind, damage):
-    path, raw, read, right = stored(kind)
-    beside = {file for file in path.parent.iterdir() if file != path and file.name.startswith(path.name)}
-    kept = {file: file.read_bytes() for file in beside}
+def assert_never_used(stored_file, kind, damage):
+    path, raw, read, right = stored_file(kind)
+    siblings = {file for file in path.parent.iterdir() if file != path and file.name.startswith(path.name)}
+    contents = {file: file.read_bytes() for file in siblings}
     path.write_bytes(damage(raw))
     try:
-        found = read()
+        result = read()
     except engine.FrontierError:
-        found = MISSED
+        result = MISSED
     finally:
         for file in path.parent.glob(f"{path.name}-*"):
             file.unlink()  # what SQLite left
         path.write_bytes(raw)
-        for file, content in kept.items():
+        for file, content in contents.items():
             file.write_bytes(content)
-    assert found in (right, MISSED)
+    assert result in (right, MISSED)
     assert read() == right
 
 
@@ -195,32 +195,34 @@ PLACES = st.floats(0, 1, exclude_max=True)
 FLIPS = st.integers(1, 255)
 
 
-def flipped(raw, place, flip):
-    at = int(place * len(raw))
-    return raw[:at] + bytes([raw[at] ^ flip]) + raw[at + 1 :]
+def flip_byte(raw, position, flip):
+    index = int(position * len(raw))
+    return raw[:index] + bytes([raw[index] ^ flip]) + raw[index + 1 :]
 
 
 @pytest.mark.threat("a flipped byte in any file of the home", "refused or computed again, never used")
 @pytest.mark.parametrize("kind", FORMATS)
 @settings(max_examples=25, deadline=None)
-@given(place=PLACES, flip=FLIPS)
-def test_a_flipped_byte_is_never_used(stored, kind, place, flip):
-    assert_never_used(stored, kind, lambda raw: flipped(raw, place, flip))
+@given(position=PLACES, flip=FLIPS)
+def test_a_flipped_byte_is_never_used(stored_file, kind, position, flip):
+    assert_never_used(stored_file, kind, lambda raw: flip_byte(raw, position, flip))
 
 
 @pytest.mark.threat("a file of the home that was cut off anywhere", "refused or computed again, never used")
 @pytest.mark.parametrize("kind", FORMATS)
 @settings(max_examples=15, deadline=None)
-@given(place=PLACES)
-@example(place=0.0)
-def test_a_file_that_was_cut_off_is_never_used(stored, kind, place):
-    assert_never_used(stored, kind, lambda raw: raw[: int(place * len(raw))])
+@given(position=PLACES)
+@example(position=0.0)
+def test_a_file_that_was_cut_off_is_never_used(stored_file, kind, position):
+    assert_never_used(stored_file, kind, lambda raw: raw[: int(position * len(raw))])
 
 
 @pytest.mark.slow
 @pytest.mark.threat("any of 2,000 flipped bytes in every file of the home", "refused or computed again, never used")
 @pytest.mark.parametrize("kind", FORMATS)
-def test_no_flipped_byte_of_many_is_used(stored, kind):
+def test_no_flipped_byte_of_many_is_used(stored_file, kind):
     chance = random.Random(0)
     for _ in range(2000):
-        assert_never_used(stored, kind, partial(flipped, place=chance.random(), flip=chance.randrange(1, 256)))
+        assert_never_used(
+            stored_file, kind, partial(flip_byte, position=chance.random(), flip=chance.randrange(1, 256))
+        )

@@ -18,16 +18,16 @@ TEXT = (
 )
 
 
-def plain(text):
+def normalise(text):
     return " ".join(re.findall(r"\w+", text.lower()))
 
 
 def holds(text, span):
-    return f" {plain(span)} " in f" {plain(text)} "
+    return f" {normalise(span)} " in f" {normalise(text)} "
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_what_it_promises(seed):
+def test_cloze_queries_are_in_their_documents_and_distractors_differ(seed):
     corpus = corpus_of(TEXT, [f"title {i}" for i in range(5)])
     data = engine.containing_passages(corpus, distractors=3, seed=seed)
     n = len(corpus)
@@ -35,29 +35,29 @@ def test_what_it_promises(seed):
     assert len(data.queries) == n and len(data.corpus) == n + 3 * n and data.notices == ()
     assert data.queries.ids == tuple(f"{doc}?" for doc in corpus.ids)
     for doc, text, query, span in zip(corpus.ids, TEXT, data.queries.ids, data.queries.texts, strict=True):
-        assert holds(text, span) and 5 <= len(plain(span).split()) <= 25 and span in text
+        assert holds(text, span) and 5 <= len(normalise(span).split()) <= 25 and span in text
         assert data.qrels["test"].grades[query] == {doc: 1}
         for number in (1, 2, 3):
             row = data.corpus.position[f"{doc}~{number}"]
-            made, changed = plain(data.corpus.texts[row]).split(), 1 + (number - 1) % 2
-            before = plain(text).split()
-            differ = [i for i, (a, b) in enumerate(zip(before, made, strict=True)) if a != b]
-            at = f" {' '.join(before)} ".index(f" {plain(span)} ")
-            first = len(" ".join(before)[:at].split())
-            assert len(differ) == changed and first <= differ[0] and differ[-1] < first + len(plain(span).split())
+            changed_words, changed = normalise(data.corpus.texts[row]).split(), 1 + (number - 1) % 2
+            source = normalise(text).split()
+            differ = [i for i, (a, b) in enumerate(zip(source, changed_words, strict=True)) if a != b]
+            start = f" {' '.join(source)} ".index(f" {normalise(span)} ")
+            first = len(" ".join(source)[:start].split())
+            assert len(differ) == changed and first <= differ[0] and differ[-1] < first + len(normalise(span).split())
             assert data.corpus.titles[row] == corpus.titles[corpus.position[doc]]
-            assert set(made) <= set(plain(" ".join(TEXT)).split())
+            assert set(changed_words) <= set(normalise(" ".join(TEXT)).split())
 
 
 def test_same_seed_same_task_and_fewer_are_some_of_more():
     corpus = corpus_of(TEXT)
-    first, again, other = (engine.containing_passages(corpus, seed=seed) for seed in (1, 1, 2))
+    first, again, reseeded = (engine.containing_passages(corpus, seed=seed) for seed in (1, 1, 2))
     assert (first.corpus, first.queries, first.qrels["test"]) == (again.corpus, again.queries, again.qrels["test"])
-    assert first.queries != other.queries
-    few = engine.containing_passages(corpus, 2, seed=1)
+    assert first.queries != reseeded.queries
+    fewer = engine.containing_passages(corpus, 2, seed=1)
     texts = dict(zip(first.queries.ids, first.queries.texts, strict=True))
-    assert len(few.queries) == 2
-    assert all(texts[i] == t for i, t in zip(few.queries.ids, few.queries.texts, strict=True))
+    assert len(fewer.queries) == 2
+    assert all(texts[i] == t for i, t in zip(fewer.queries.ids, fewer.queries.texts, strict=True))
     # A document's passage does not hang on its neighbours.
     alone = engine.containing_passages(engine.Corpus(("d3",), (TEXT[3],)), distractors=0, seed=1)
     assert alone.queries.texts[0] == texts["d3?"]
@@ -79,7 +79,7 @@ def test_a_distractor_that_contains_another_query_is_relevant_to_it():
         assert data.qrels["test"].relevant(query) == expected
 
 
-def test_short_documents_give_no_query_and_are_said():
+def test_short_documents_give_no_query_and_a_notice():
     data = engine.containing_passages(corpus_of(["too short", TEXT[0], "", "one two three four five"]))
     assert data.queries.ids == ("d1?", "d3?") and data.queries.texts[1] == "one two three four five"
     assert [(n.count, n.first) for n in data.notices] == [(2, ("d0", "d2"))]
@@ -88,7 +88,7 @@ def test_short_documents_give_no_query_and_are_said():
             engine.containing_passages(corpus_of(texts))
 
 
-def test_distractors_that_cannot_be_made_are_left_out_and_said():
+def test_impossible_distractors_are_omitted_with_a_notice():
     data = engine.containing_passages(corpus_of(["la la la la la la la"]))
     assert len(data.corpus) == 1 and data.qrels["test"].relevant("d0?") == {"d0"}
     assert any("could not be made" in notice.remark and notice.count == 2 for notice in data.notices)
@@ -106,24 +106,24 @@ def test_passages_of_a_length_are_the_documents():
     joined = " ".join(t for name, t in zip(data.corpus.ids[:n], data.corpus.texts, strict=False) if name < "d1")
     assert joined.split() == corpus.texts[0].split()
     for query, span in zip(data.queries.ids, data.queries.texts, strict=True):
-        assert query.removesuffix("?") in data.qrels["test"].grades[query] and len(plain(span).split()) <= 5
-    whole = engine.containing_passages(corpus, distractors=1, shortest=3, longest=5)
+        assert query.removesuffix("?") in data.qrels["test"].grades[query] and len(normalise(span).split()) <= 5
+    full = engine.containing_passages(corpus, distractors=1, shortest=3, longest=5)
     assert (
-        whole.corpus.digest
+        full.corpus.digest
         == engine.containing_passages(corpus, distractors=1, shortest=3, longest=5, length=None).corpus.digest
     )
     with pytest.raises(engine.ParamError, match=r"length \(l\) must be a whole number in \[1, ∞\) or none"):
         engine.containing_passages(corpus, length=0)
 
 
-def test_ids_stay_their_own():
+def test_distractor_ids_do_not_collide():
     corpus = engine.Corpus(("a", "a~1"), TEXT[:2])
     data = engine.containing_passages(corpus, distractors=1)
     assert data.corpus.ids == ("a", "a~1", "a~1~", "a~1~1")
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"count": 0}, r"count must be a whole number in \[1, ∞\); got 0"),
         ({"shortest": 9, "longest": 8}, r"longest must be a whole number in \[9, ∞\), shortest being 9; got 8"),
@@ -132,8 +132,8 @@ def test_ids_stay_their_own():
         ({"seed": 0.5}, "seed must be a whole number"),
     ],
 )
-def test_errors_name_argument_range_and_value(options, said):
-    with pytest.raises(engine.ParamError, match=said):
+def test_bad_option_raises_error_with_range_and_value(options, message):
+    with pytest.raises(engine.ParamError, match=message):
         engine.containing_passages(corpus_of(TEXT), **options)
 
 
@@ -142,12 +142,12 @@ def test_containing_finds_whole_words_only():
     assert find_containing_rows(texts, ["cat sat", "sat", "unknown word"]) == [[0, 1], [0, 1, 2, 3], []]
 
 
-def test_everything_works_on_it():
+def test_cloze_data_set_works_with_the_engine():
     data = engine.containing_passages(corpus_of(TEXT))
     words = text_vectors(data.corpus, data.queries, "bm25")
     space = engine.Space(data.corpus, engine.Embeddings(data.corpus.ids, words.documents.toarray()), "cpu")
-    asked = engine.Embeddings(data.queries.ids, words.queries.toarray())
-    ranking = engine.decode(engine.Decoder(engine.make("top_k")), space, asked, k=3)
-    got = engine.measure(ranking, space, asked, data.qrels["test"], 3, ("recall", "mrr", "ndcg"))
+    embedded = engine.Embeddings(data.queries.ids, words.queries.toarray())
+    ranking = engine.decode(engine.Decoder(engine.make("top_k")), space, embedded, k=3)
+    got = engine.measure(ranking, space, embedded, data.qrels["test"], 3, ("recall", "mrr", "ndcg"))
     # A document with all the words beats its copies without one of them.
     assert got.mean == {"recall": 1, "mrr": 1, "ndcg": 1} and got.left_out == 0

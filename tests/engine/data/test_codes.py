@@ -29,8 +29,8 @@ def entries():
     return [path for path in (home() / CODES_SECTION).glob("*") if path.name != "CACHEDIR.TAG"]
 
 
-def alike(found, expected):
-    return all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
+def are_equal(codes, expected):
+    return all(torch.equal(a, b) for a, b in zip(codes, expected, strict=True))
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (3, 5), (2 * CODE_BLOCK_NUMBERS // 64 + 7, 64)])
@@ -47,27 +47,27 @@ def test_codes_of_a_file_are_made_once_and_read_as_its_pages(tmp_path, monkeypat
     np.save(tmp_path / "v.npy", rows_of(CHECKSUM_BLOCK_WORDS // 3, 29))  # more words than one piece of the checksum
     vectors, lengths = mapped(tmp_path / "v.npy")
     first = load_cached_codes(tmp_path / "v.npy", vectors, lengths)
-    assert alike(first, compute_codes(vectors)) and len(entries()) == 1
+    assert are_equal(first, compute_codes(vectors)) and len(entries()) == 1
     monkeypatch.setattr("engine.data.codes._quantize_blocks", None)
     again = load_cached_codes(tmp_path / "v.npy", vectors, lengths)
-    assert alike(again, first)
+    assert are_equal(again, first)
     assert entries()[0].read_bytes()[: first[0].numel()] == first[0].numpy().tobytes()
     [item] = inventory.list_items()
     assert item.section == CODES_SECTION and item.facts["file"] == str(tmp_path / "v.npy")
 
 
-@pytest.mark.parametrize("at", [0, 6299, 6300, 6304, -100, -60, -41, -40, -20, -8, -1])
-def test_codes_with_any_byte_changed_are_made_anew(tmp_path, at):
+@pytest.mark.parametrize("position", [0, 6299, 6300, 6304, -100, -60, -41, -40, -20, -8, -1])
+def test_codes_with_any_byte_changed_are_made_anew(tmp_path, position):
     np.save(tmp_path / "v.npy", rows_of())
     vectors, lengths = mapped(tmp_path / "v.npy")
     load_cached_codes(tmp_path / "v.npy", vectors, lengths)
     [entry] = entries()
     sound = entry.read_bytes()
     damaged = bytearray(sound)
-    damaged[at] ^= 64
+    damaged[position] ^= 64
     for content in (bytes(damaged), sound[:-1], sound + b"\0", b""):
         entry.write_bytes(content)
-        assert alike(load_cached_codes(tmp_path / "v.npy", vectors, lengths), compute_codes(vectors))
+        assert are_equal(load_cached_codes(tmp_path / "v.npy", vectors, lengths), compute_codes(vectors))
         assert entry.read_bytes() == sound
 
 
@@ -77,14 +77,15 @@ def test_codes_of_a_file_that_changed_behind_its_time_are_made_anew(tmp_path):
         np.save(path, rows_of(seed=seed))
         os.utime(path, ns=(10**18, 10**18))
         vectors, lengths = mapped(path)
-        assert alike(load_cached_codes(path, vectors, lengths), compute_codes(vectors)) and len(entries()) == 1
-    before = entries()[0].read_bytes()
+        assert are_equal(load_cached_codes(path, vectors, lengths), compute_codes(vectors)) and len(entries()) == 1
+    old_bytes = entries()[0].read_bytes()
     os.utime(path, ns=(10**18, 10**18 + 1))
     assert (
-        alike(load_cached_codes(path, vectors, lengths), compute_codes(vectors)) and entries()[0].read_bytes() != before
+        are_equal(load_cached_codes(path, vectors, lengths), compute_codes(vectors))
+        and entries()[0].read_bytes() != old_bytes
     )
     # The same lengths in the same file: rows that were sampled tell.
-    assert alike(load_cached_codes(path, -vectors, lengths), compute_codes(-vectors))
+    assert are_equal(load_cached_codes(path, -vectors, lengths), compute_codes(-vectors))
 
 
 def test_codes_are_in_memory_where_nothing_can_be_kept(tmp_path, monkeypatch):
@@ -92,10 +93,10 @@ def test_codes_are_in_memory_where_nothing_can_be_kept(tmp_path, monkeypatch):
     vectors, lengths = mapped(tmp_path / "v.npy")
     (tmp_path / "taken").write_text("a file")
     monkeypatch.setenv("FRONTIER_HOME", str(tmp_path / "taken"))
-    assert alike(load_cached_codes(tmp_path / "v.npy", vectors, lengths), compute_codes(vectors))
+    assert are_equal(load_cached_codes(tmp_path / "v.npy", vectors, lengths), compute_codes(vectors))
     monkeypatch.setenv("FRONTIER_HOME", str(tmp_path / "home"))
     (tmp_path / "v.npy").rename(tmp_path / "gone.npy")
-    assert alike(load_cached_codes(tmp_path / "v.npy", vectors, lengths), compute_codes(vectors)) and not entries()
+    assert are_equal(load_cached_codes(tmp_path / "v.npy", vectors, lengths), compute_codes(vectors)) and not entries()
 
 
 def test_spaces_keep_codes_of_files_only(tmp_path):
@@ -103,8 +104,8 @@ def test_spaces_keep_codes_of_files_only(tmp_path):
     dataset = engine.load_dataset(tmp_path / "v.npy")
     space = engine.Space(dataset.corpus, dataset.vectors, "cpu")
     expected = compute_codes(space.vectors)
-    assert alike(Matrix(space.vectors, cached=True).codes, expected) and not entries()
-    assert alike(space.matrix.codes, expected) and len(entries()) == 1
+    assert are_equal(Matrix(space.vectors, cached=True).codes, expected) and not entries()
+    assert are_equal(space.matrix.codes, expected) and len(entries()) == 1
     for scaled in (True, False):
         embeddings = engine.load_vectors(tmp_path / "v.npy", normalize=scaled)
         assert embeddings.file == (None if scaled else tmp_path / "v.npy")

@@ -111,10 +111,10 @@ def test_a_missing_package_is_left_out_and_reading_can_be_stopped(monkeypatch):
 @pytest.mark.slow
 def test_the_large_corpus():
     result = python(LARGE)
-    found = json.loads(result.stdout)
-    assert found["count"] == found["distinct"] > 10_000 and found["sorted"]
-    assert found["calls"][0] == found["calls"][1]
-    assert not (found["absent"] or found["tests"] or found["blank"] or found["private"])
+    facts = json.loads(result.stdout)
+    assert facts["count"] == facts["distinct"] > 10_000 and facts["sorted"]
+    assert facts["calls"][0] == facts["calls"][1]
+    assert not (facts["absent"] or facts["tests"] or facts["blank"] or facts["private"])
 
 
 def test_tasks_are_distinct_and_each_is_judged_in_one_split(queries, splits):
@@ -153,8 +153,8 @@ def test_no_task_names_its_golds(queries, golds):
 
 def test_no_task_quotes_the_documentation_of_its_golds(queries, golds, documents):
     def runs(text):
-        said = words(text)
-        return {tuple(said[i : i + 4]) for i in range(len(said) - 3)}
+        tokens = words(text)
+        return {tuple(tokens[i : i + 4]) for i in range(len(tokens) - 3)}
 
     pairs = [(query, doc) for query, docs in golds.items() for doc in docs]
     assert not [pair for pair in pairs if runs(queries[pair[0]]) & runs(documents[pair[1]][1])]
@@ -166,7 +166,7 @@ def test_plain_cosine_finds_a_good_part_of_the_golds_but_far_from_all():
     documents = engine.embed(data.corpus, encoder="bundled").vectors
     tasks = engine.embed(data.queries, encoder="bundled").vectors
     best = (tasks @ documents.T).topk(10).indices.tolist()
-    found = {query: {data.corpus.ids[row] for row in rows} for query, rows in zip(data.queries.ids, best, strict=True)}
-    recall = [len(found[query] & docs.keys()) / len(docs) for query, docs in golds.items()]
+    result = {query: {data.corpus.ids[row] for row in rows} for query, rows in zip(data.queries.ids, best, strict=True)}
+    recall = [len(result[query] & docs.keys()) / len(docs) for query, docs in golds.items()]
     assert len(recall) >= 170
     assert 0.4 <= sum(recall) / len(recall) <= 0.85

@@ -30,14 +30,14 @@ pytestmark = pytest.mark.usefixtures("home")
 
 
 def test_rows_are_unit_float32_in_the_order_of_the_ids():
-    found = embed(corpus(TEXTS), dtype="float32")
-    assert found.vectors.shape == (60, 384) and found.vectors.dtype == torch.float32
-    assert not found.vectors.is_inference(), "training needs ordinary tensors"
-    assert torch.allclose(found.vectors.norm(dim=1), torch.ones(60), atol=1e-6)
-    assert found.ids == corpus(TEXTS).ids
-    assert found.encoder.name == "bundled" and found.encoder.dtype == "float32" and len(found.encoder.digest) == 64
+    result = embed(corpus(TEXTS), dtype="float32")
+    assert result.vectors.shape == (60, 384) and result.vectors.dtype == torch.float32
+    assert not result.vectors.is_inference(), "training needs ordinary tensors"
+    assert torch.allclose(result.vectors.norm(dim=1), torch.ones(60), atol=1e-6)
+    assert result.ids == corpus(TEXTS).ids
+    assert result.encoder.name == "bundled" and result.encoder.dtype == "float32" and len(result.encoder.digest) == 64
     alone = load_encoder().model.encode(TEXTS[:5], batch_size=1, convert_to_tensor=True)
-    assert torch.allclose(found.vectors[:5], alone, atol=1e-5)
+    assert torch.allclose(result.vectors[:5], alone, atol=1e-5)
 
 
 def test_queries_strings_and_titles():
@@ -49,7 +49,7 @@ def test_queries_strings_and_titles():
     assert torch.equal(embed(titled, cache=False).vectors, embed(["The river a stone"], cache=False).vectors)
 
 
-def test_odd_texts_are_legal():
+def test_embed_accepts_odd_texts():
     odd = ["", " ", "\x00", "lone \ud800 surrogate", "水" * 3000, "word " * 5000, "🜁"]
     vectors = embed(odd).vectors
     assert torch.isfinite(vectors).all() and torch.allclose(vectors.norm(dim=1), torch.ones(len(odd)), atol=1e-6)
@@ -63,10 +63,10 @@ def test_bfloat16_agrees_with_float32():
 
 
 def test_a_zero_vector_stays_zero_and_one_that_is_not_finite_is_refused(monkeypatch):
-    encoder, given = load_encoder(), torch.tensor([[0.0, 0.0], [3.0, 4.0]])
-    monkeypatch.setattr(encoder.model, "encode_query", lambda texts, **k: given)
+    encoder, rows = load_encoder(), torch.tensor([[0.0, 0.0], [3.0, 4.0]])
+    monkeypatch.setattr(encoder.model, "encode_query", lambda texts, **k: rows)
     assert encoder.encode(["a", "b"]).tolist() == [[0.0, 0.0], [pytest.approx(0.6), pytest.approx(0.8)]]
-    given[1, 1] = torch.nan
+    rows[1, 1] = torch.nan
     with pytest.raises(DataError, match="not finite for the text 'b'"):
         encoder.encode(["a", "b"])
 
@@ -75,7 +75,7 @@ def test_a_zero_vector_stays_zero_and_one_that_is_not_finite_is_refused(monkeypa
 
 
 @pytest.mark.parametrize(
-    "what, options, message",
+    "texts, options, message",
     [
         ([], {}, "nothing to embed"),
         (Corpus((), ()), {}, "nothing to embed"),
@@ -97,9 +97,9 @@ def test_a_zero_vector_stays_zero_and_one_that_is_not_finite_is_refused(monkeypa
         (["text"], {"encoder": __file__}, "is no model folder"),
     ],
 )
-def test_what_cannot_be_embedded_is_refused(what, options, message):
+def test_embed_of_bad_input_raises_error(texts, options, message):
     with pytest.raises(FrontierError if options else DataError, match=message):
-        embed(what, **options)
+        embed(texts, **options)
 
 
 def test_an_unknown_encoder_says_what_was_tried(monkeypatch):
@@ -125,16 +125,16 @@ def test_a_model_that_does_not_load_is_explained(copy):
 # The cache
 
 
-def test_a_second_call_encodes_nothing(encoded):
+def test_a_second_call_encodes_nothing(batches):
     # The encoder's precision is probed before the first text, once a process.
     embed("another text")
-    encoded.clear()
+    batches.clear()
     first = embed(TEXTS)
-    assert sum(map(len, encoded)) == 60
-    encoded.clear()
+    assert sum(map(len, batches)) == 60
+    batches.clear()
     again = embed(TEXTS, batch_size=7)
-    assert not encoded and again == first and again.encoder == first.encoder
-    assert embed(TEXTS, cache=False) == first and encoded
+    assert not batches and again == first and again.encoder == first.encoder
+    assert embed(TEXTS, cache=False) == first and batches
 
 
 def test_without_the_cache_nothing_touches_the_disk(home):
@@ -142,36 +142,36 @@ def test_without_the_cache_nothing_touches_the_disk(home):
     assert not home.exists()
 
 
-def test_what_is_typed_stays_in_memory_and_a_set_of_queries_is_kept(encoded, monkeypatch):
+def test_typed_queries_are_cached_in_memory_and_query_sets_on_disk(batches, monkeypatch):
     embed(TEXTS[:9])  # as many as a table of texts: with them the probe of the precision is kept too
-    kept = entries()
+    stored = entries()
     first = embed("typed once")
-    encoded.clear()
-    assert embed(["typed once"]) == first and not encoded and entries() == kept
+    batches.clear()
+    assert embed(["typed once"]) == first and not batches and entries() == stored
     embed(Queries.of("typed once"))
-    assert len(entries()) == len(kept) + 1 and embed("typed once", cache=False) == first
+    assert len(entries()) == len(stored) + 1 and embed("typed once", cache=False) == first
     monkeypatch.setattr(encoders, "_MAX_TYPED_TEXTS", 2)
     for text in ("b", "c", "d"):
         embed(text)
     assert len(encoders._TYPED_VECTORS) == 2
 
 
-def test_dtype_and_role_have_entries_of_their_own(encoded):
+def test_dtype_and_role_have_entries_of_their_own(batches):
     embed(TEXTS, dtype="bfloat16")
-    for other in ({"dtype": "float32"}, {"role": "document"}):
-        encoded.clear()
-        embed(TEXTS, **{"dtype": "bfloat16", **other})
-        assert encoded
+    for changes in ({"dtype": "float32"}, {"role": "document"}):
+        batches.clear()
+        embed(TEXTS, **{"dtype": "bfloat16", **changes})
+        assert batches
 
 
-def test_a_change_in_one_place_keeps_most_chunks(encoded):
+def test_changed_text_reembeds_only_nearby_chunks(batches):
     texts = sentences(1500)
     spans = list(encoders.split_chunks(texts))
     assert [i for span in spans for i in span] == list(range(1500))
     assert max(map(len, spans)) <= 256 and len(spans) >= 10
-    held = {tuple(texts[i] for i in span) for span in spans}
+    contents = {tuple(texts[i] for i in span) for span in spans}
     for edited in (["a new text", *texts], [*texts[:700], "changed", *texts[701:]], texts[3:]):
-        lost = [s for s in encoders.split_chunks(edited) if tuple(edited[i] for i in s) not in held]
+        lost = [s for s in encoders.split_chunks(edited) if tuple(edited[i] for i in s) not in contents]
         assert sum(map(len, lost)) <= 400
 
 
@@ -184,10 +184,10 @@ def test_long_texts_make_small_chunks_and_batches():
 
 
 @pytest.mark.parametrize("damage", ["truncated", "flipped", "empty", "swapped", "a folder"])
-def test_a_damaged_chunk_is_embedded_again(damage, encoded, monkeypatch):
+def test_a_damaged_chunk_is_embedded_again(damage, batches, monkeypatch):
     monkeypatch.setattr(encoders, "_MAX_CHUNK_TEXTS", 20)
     first = embed(TEXTS)
-    one, other = entries()[:2]
+    one, second = entries()[:2]
     raw = one.read_bytes()
     match damage:
         case "truncated":
@@ -197,17 +197,17 @@ def test_a_damaged_chunk_is_embedded_again(damage, encoded, monkeypatch):
         case "empty":
             one.write_bytes(b"")
         case "swapped":
-            one.write_bytes(other.read_bytes())
+            one.write_bytes(second.read_bytes())
         case "a folder":
             one.unlink()
             one.mkdir()
             assert embed(TEXTS) == first and "Is a directory" in storage_warning()
             one.rmdir()
-    encoded.clear()
+    batches.clear()
     assert embed(TEXTS) == first
-    assert sum(map(len, encoded)) == 20
-    encoded.clear()
-    assert embed(TEXTS) == first and not encoded
+    assert sum(map(len, batches)) == 20
+    batches.clear()
+    assert embed(TEXTS) == first and not batches
 
 
 def test_a_cold_start_is_silent_and_offline_and_a_warm_one_loads_no_model(home):
@@ -229,7 +229,7 @@ os.write(1, json.dumps([digest, [m for m in ("sentence_transformers", "transform
     assert answers[0][0] == answers[1][0]
 
 
-def test_a_killed_run_loses_at_most_one_chunk(home, encoded, monkeypatch):
+def test_a_killed_run_loses_at_most_one_chunk(home, batches, monkeypatch):
     texts = sentences(500)
     monkeypatch.setattr(encoders, "_MAX_CHUNK_TEXTS", 100)
     code = (
@@ -240,31 +240,31 @@ def test_a_killed_run_loses_at_most_one_chunk(home, encoded, monkeypatch):
     run.send_signal(signal.SIGKILL)
     run.communicate()
     assert run.returncode == -signal.SIGKILL
-    spans, kept = list(encoders.split_chunks(texts)), len(entries())
-    assert 2 <= kept < len(spans)
-    found = embed(texts, dtype="float32")
-    assert sum(map(len, encoded)) == sum(map(len, spans[kept:])), "chunks are finished in order"
+    spans, n_stored = list(encoders.split_chunks(texts)), len(entries())
+    assert 2 <= n_stored < len(spans)
+    result = embed(texts, dtype="float32")
+    assert sum(map(len, batches)) == sum(map(len, spans[n_stored:])), "chunks are finished in order"
     assert len(entries()) == len(spans)
-    some = [0, 1, 400, 499]
-    fresh = embed([texts[i] for i in some], dtype="float32", cache=False)
-    assert torch.allclose(found.vectors[some], fresh.vectors, atol=1e-5)
+    rows = [0, 1, 400, 499]
+    direct = embed([texts[i] for i in rows], dtype="float32", cache=False)
+    assert torch.allclose(result.vectors[rows], direct.vectors, atol=1e-5)
 
 
-def test_a_large_matrix_is_a_mapped_file_with_the_same_vectors(home, encoded, monkeypatch):
+def test_a_large_matrix_is_a_mapped_file_with_the_same_vectors(home, batches, monkeypatch):
     monkeypatch.setattr(encoders, "MAPPED_MATRIX_BYTES", 4 * 60 * 384)
     docs = corpus(TEXTS)
-    in_memory, kept = embed(docs).vectors, set(entries())
-    seen = len(encoded)
+    in_memory, stored = embed(docs).vectors, set(entries())
+    seen = len(batches)
     monkeypatch.setattr(encoders, "MAPPED_MATRIX_BYTES", 4 * 60 * 384 - 1)
     mapped = embed(docs).vectors
-    assert torch.equal(mapped, in_memory) and len(encoded) == seen, "the chunks of one are those of the other"
-    assert set(entries()) == kept and not list((home / encoders.EMBEDDING_SECTION).glob(".*.tmp")), (
+    assert torch.equal(mapped, in_memory) and len(batches) == seen, "the chunks of one are those of the other"
+    assert set(entries()) == stored and not list((home / encoders.EMBEDDING_SECTION).glob(".*.tmp")), (
         "the file has no name"
     )
     maps = Path("/proc/self/maps")
     if maps.exists():
-        own = f"{home.resolve() / encoders.EMBEDDING_SECTION}/"
-        assert [line for line in maps.read_text().splitlines() if own in line]
+        prefix = f"{home.resolve() / encoders.EMBEDDING_SECTION}/"
+        assert [line for line in maps.read_text().splitlines() if prefix in line]
     assert torch.equal(embed(docs, cache=False).vectors, in_memory), "without the cache it is in memory"
 
 
@@ -278,24 +278,24 @@ def test_a_disk_without_room_for_a_large_matrix_is_named(monkeypatch):
         embed(corpus(TEXTS[:9]))
 
 
-def test_texts_that_stay_in_their_file_are_embedded_chunk_by_chunk(tmp_path, encoded, monkeypatch):
+def test_texts_that_stay_in_their_file_are_embedded_chunk_by_chunk(tmp_path, batches, monkeypatch):
     folder = tmp_path / "set"
     folder.mkdir()
     rows = [json.dumps({"_id": str(row), "title": f"t{row}", "text": text}) for row, text in enumerate(TEXTS)]
     (folder / "corpus.jsonl").write_text("\n".join(rows))
     in_memory = embed(load_dataset(folder).corpus).vectors
-    seen = len(encoded)
+    seen = len(batches)
     monkeypatch.setattr(line_texts, "LARGE_FILE_BYTES", 0)
     stays = load_dataset(folder).corpus
     assert isinstance(stays.texts, TextSource)
-    assert torch.equal(embed(stays).vectors, in_memory) and len(encoded) == seen
+    assert torch.equal(embed(stays).vectors, in_memory) and len(batches) == seen
     assert torch.equal(embed(stays, cache=False).vectors, in_memory)
 
 
 def test_threads_may_embed_the_same_texts_at_once():
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda _: embed(TEXTS, dtype="float32"), range(4)))
-    assert all(f == found[0] for f in found) and len(entries()) == 1
+        result = list(pool.map(lambda _: embed(TEXTS, dtype="float32"), range(4)))
+    assert all(f == result[0] for f in result) and len(entries()) == 1
 
 
 # Progress and stopping
@@ -313,7 +313,7 @@ def test_progress_never_falls_and_ends_at_the_total(monkeypatch):
         assert len(done) >= 4 and {t for _, t, _ in seen} == {60}
 
 
-def test_stopping_keeps_finished_chunks(monkeypatch, encoded):
+def test_stopping_keeps_finished_chunks(monkeypatch, batches):
     monkeypatch.setattr(encoders, "_MAX_CHUNK_TEXTS", 20)
     stop = threading.Event()
     with pytest.raises(Cancelled, match="stopped at 45 of 60"):
@@ -321,6 +321,6 @@ def test_stopping_keeps_finished_chunks(monkeypatch, encoded):
     assert len(entries()) == 2
     with pytest.raises(Cancelled):
         embed(TEXTS, stop=stop)
-    encoded.clear()
+    batches.clear()
     stop.clear()
-    assert len(embed(TEXTS, stop=stop)) == 60 and sum(map(len, encoded)) == 20
+    assert len(embed(TEXTS, stop=stop)) == 60 and sum(map(len, batches)) == 20

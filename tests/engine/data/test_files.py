@@ -21,20 +21,20 @@ from engine.data.files import check_growth, is_present, open_regular, translate_
 from engine.data.readers import load_dataset
 from engine.data.tables import preview_table
 from engine.errors import DataError
-from support.datafiles import beir, written
+from support.datafiles import beir, write_file
 from support.hostile_files import HOSTILE
-from support.processes import environment, started
+from support.processes import environment, start_python
 
-MOST = 512
+MAX_MEGABYTES = 512
 """MB that the process which reads a hostile file may have, with all that it has imported."""
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="FIFOs, sockets and limits of memory")
 
 
 @pytest.fixture(scope="module")
-def measured():
+def measure_read():
     """Asks a process how a hostile file is read, by a child of its own."""
-    asked = subprocess.Popen(
+    process = subprocess.Popen(
         [sys.executable, "-m", "support.hostile_files"],
         env=environment(OMP_NUM_THREADS="1"),
         stdin=subprocess.PIPE,
@@ -43,25 +43,25 @@ def measured():
     )
 
     def answer(name, folder):
-        print(json.dumps([name, str(folder)]), file=asked.stdin, flush=True)
-        return json.loads(asked.stdout.readline())
+        print(json.dumps([name, str(folder)]), file=process.stdin, flush=True)
+        return json.loads(process.stdout.readline())
 
-    with asked:
+    with process:
         yield answer
-        asked.stdin.close()
+        process.stdin.close()
 
 
 @pytest.mark.threat(
     "a data file that never ends, waits for ever or unpacks to gigabytes", "refused or read, under 512 MB"
 )
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_hostile_file_is_refused_or_read_within_its_memory(measured, tmp_path, name):
-    answer = measured(name, tmp_path)
+def test_a_hostile_file_is_refused_or_read_within_its_memory(measure_read, tmp_path, name):
+    answer = measure_read(name, tmp_path)
     assert "failed" not in answer, answer
     for reader, (outcome, seconds) in answer["said"].items():
         print(f"{name} {reader}: {answer['peak']:.0f} MB, {seconds:.2f} s: {outcome}")
-        assert HOSTILE[name].stands(reader, outcome), outcome
-    assert answer["peak"] < MOST
+        assert HOSTILE[name].is_expected(reader, outcome), outcome
+    assert answer["peak"] < MAX_MEGABYTES
     for file in tmp_path.rglob("*"):  # gigabytes of holes, which a copy of the folder would fill
         file.unlink() if not file.is_dir() else None
 
@@ -93,7 +93,7 @@ def valid(folder, suffix):
 
 @st.composite
 def damages(draw):
-    """What is done to the bytes of a file: some changed, cut out or put in."""
+    """Draw changes to the bytes of a file: replaced, cut out or inserted."""
     return draw(
         st.lists(
             st.tuples(
@@ -107,27 +107,29 @@ def damages(draw):
     )
 
 
-def damaged(content, damage):
-    for place, how, more in damage:
-        at = int(place * len(content))
+def apply_damage(content, damage):
+    for fraction, how, inserted in damage:
+        position = int(fraction * len(content))
         match how:
             case "flip" if content:
-                content = content[:at] + bytes([content[at] ^ 1 << more[0] % 8]) + content[at + 1 :]
+                content = (
+                    content[:position] + bytes([content[position] ^ 1 << inserted[0] % 8]) + content[position + 1 :]
+                )
             case "set":
-                content = content[:at] + more + content[at + len(more) :]
+                content = content[:position] + inserted + content[position + len(inserted) :]
             case "cut":
-                content = content[:at] + content[at + len(more) :]
+                content = content[:position] + content[position + len(inserted) :]
             case "end":
-                content = content[:at]
+                content = content[:position]
             case "add":
-                content = content[:at] + more + content[at:]
+                content = content[:position] + inserted + content[position:]
     return content
 
 
 def read_damaged(suffix, damage):
     with tempfile.TemporaryDirectory() as folder:
         path = valid(folder, suffix)
-        path.write_bytes(damaged(path.read_bytes(), damage))
+        path.write_bytes(apply_damage(path.read_bytes(), damage))
         for read in (load_dataset, preview_table) if suffix not in (".npy", ".npz") else (load_dataset,):
             try:
                 read(path)
@@ -197,7 +199,7 @@ def test_an_error_in_mid_file_names_the_file(tmp_path, monkeypatch, name):
 @pytest.mark.threat("a file grows or shrinks while it is read", "a DataError that names the file")
 @pytest.mark.parametrize("change", [10, -10])
 def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path, change):
-    path = written(tmp_path, "a.jsonl", '{"id": "a", "text": "x"}\n' * 20_000)
+    path = write_file(tmp_path, "a.jsonl", '{"id": "a", "text": "x"}\n' * 20_000)
     numbered = textfiles.read_lines(path)
     next(numbered)
     os.truncate(path, path.stat().st_size + change)
@@ -221,27 +223,27 @@ for name in sys.argv[1:]:
 
 
 @pytest.mark.threat("a folder or a file that must not be read", "a DataError that names it")
-def test_what_must_not_be_read_is_named():
+def test_unreadable_file_is_named():
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)
         closed, judged, file = (Path(folder) / name for name in ("closed", "judged", "a.jsonl"))
         beir(closed)
         beir(judged, qrels__test="q0\td0\t1\n")
-        written(folder, "a.jsonl", '{"id": "a", "text": "x"}')
+        write_file(folder, "a.jsonl", '{"id": "a", "text": "x"}')
         shut = [closed, judged / "qrels", file]
         for path in shut:
             path.chmod(0)
-        asked = started("-c", UNREADABLE, str(closed), str(judged), str(file), str(closed / "corpus.jsonl"))
-        said, errors = asked.communicate(timeout=300)
+        process = start_python("-c", UNREADABLE, str(closed), str(judged), str(file), str(closed / "corpus.jsonl"))
+        output, errors = process.communicate(timeout=300)
         for path in shut:
             path.chmod(0o755)
-    assert asked.returncode == 0, errors
-    for line, path in zip(said.splitlines(), (closed, judged / "qrels", file, closed), strict=True):
+    assert process.returncode == 0, errors
+    for line, path in zip(output.splitlines(), (closed, judged / "qrels", file, closed), strict=True):
         assert re.fullmatch(rf"DataError: .*{path}.*: .*Permission denied.*", line), line
 
 
 def test_only_regular_files_are_opened_and_links_to_them(tmp_path):
-    path = written(tmp_path, "a", "x")
+    path = write_file(tmp_path, "a", "x")
     (tmp_path / "link").symlink_to(path)
     for name in ("a", "link"):
         with open_regular(tmp_path / name) as file:
@@ -257,18 +259,18 @@ def test_only_regular_files_are_opened_and_links_to_them(tmp_path):
 
 
 @pytest.mark.threat("a file becomes a FIFO between two looks at it", "refused without waiting")
-def test_what_became_a_fifo_is_refused_without_waiting(tmp_path, monkeypatch):
+def test_file_replaced_by_a_fifo_is_refused_without_waiting(tmp_path, monkeypatch):
     os.mkfifo(tmp_path / "a")
-    regular, stat = written(tmp_path, "b", "x").stat(), os.stat
+    regular, stat = write_file(tmp_path, "b", "x").stat(), os.stat
     monkeypatch.setattr(files.os, "stat", lambda path, **how: regular if path == tmp_path / "a" else stat(path, **how))
     with pytest.raises(DataError, match="it is a FIFO"):
         open_regular(tmp_path / "a")
 
 
-def test_presence_is_of_names(tmp_path):
+def test_file_presence_is_checked_by_name(tmp_path):
     (tmp_path / "broken").symlink_to(tmp_path / "nowhere")
     assert is_present(tmp_path / "broken") and is_present(tmp_path) and not is_present(tmp_path / "nowhere")
-    assert not is_present(written(tmp_path, "a", "") / "below")
+    assert not is_present(write_file(tmp_path, "a", "") / "below")
 
 
 def test_errors_of_the_disk_name_their_file_and_a_closed_pipe_stays_one(tmp_path):

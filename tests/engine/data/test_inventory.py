@@ -11,19 +11,19 @@ import pytest
 
 import engine
 from engine.data import cache, encoders, inventory
-from support.datafiles import written
+from support.datafiles import write_file
 from support.encoders import TEXTS, cached_bytes, entries
 from support.random_texts import corpus_of as corpus
 
 pytestmark = pytest.mark.usefixtures("home")
 
 
-def of(section):
+def items_of(section):
     return [item for item in inventory.list_items() if item.section == section]
 
 
-def named(section, name):
-    return next(item for item in of(section) if item.facts.get("name") == name)
+def item_named(section, name):
+    return next(item for item in items_of(section) if item.facts.get("name") == name)
 
 
 def age(path, seconds=3600):
@@ -31,53 +31,53 @@ def age(path, seconds=3600):
 
 
 def test_embeddings_are_known_by_corpus_and_encoder():
-    one = corpus(TEXTS)
-    engine.embed(one, dtype="float32")
+    texts = corpus(TEXTS)
+    engine.embed(texts, dtype="float32")
     engine.embed(engine.Queries.of(TEXTS[:5]), dtype="float32", label="animals")
     engine.embed(engine.Queries.of("asked alone"), dtype="float32")
-    facts = [item.facts for item in of(encoders.EMBEDDING_SECTION)]
+    facts = [item.facts for item in items_of(encoders.EMBEDDING_SECTION)]
     assert [f.get("name") for f in facts] == ["animals", "corpus", None], "the last used first, the unlabelled last"
     assert (facts[1]["texts"], facts[1]["encoder"], facts[1]["arithmetic"]) == (60, "bundled", "float32")
-    assert facts[1]["content"] == one.digest and (facts[0]["role"], facts[1]["role"]) == ("query", "document")
-    assert inventory.count_bytes(of(encoders.EMBEDDING_SECTION)) == cached_bytes(encoders.EMBEDDING_SECTION)
+    assert facts[1]["content"] == texts.digest and (facts[0]["role"], facts[1]["role"]) == ("query", "document")
+    assert inventory.count_bytes(items_of(encoders.EMBEDDING_SECTION)) == cached_bytes(encoders.EMBEDDING_SECTION)
 
 
-def test_using_it_again_is_remembered_and_embeds_nothing(encoded):
+def test_reuse_updates_last_use_and_embeds_nothing(batches):
     engine.embed(corpus(TEXTS), dtype="float32")
     label = next(p for p in cache.list_files(cache.open_section(inventory.LABEL_SECTION)))
     age(label)
-    before = named(encoders.EMBEDDING_SECTION, "corpus").used
-    encoded.clear()
+    used_before = item_named(encoders.EMBEDDING_SECTION, "corpus").used
+    batches.clear()
     engine.embed(corpus(TEXTS), dtype="float32")
-    assert named(encoders.EMBEDDING_SECTION, "corpus").used - before > 3000 and not encoded
+    assert item_named(encoders.EMBEDDING_SECTION, "corpus").used - used_before > 3000 and not batches
 
 
-def test_entries_without_a_label_stay_valid(encoded):
+def test_entries_without_a_label_stay_valid(batches):
     engine.embed(corpus(TEXTS), dtype="float32")
     cache.clear(inventory.LABEL_SECTION)
-    assert [item.name for item in of(encoders.EMBEDDING_SECTION)] == [""]
-    encoded.clear()
+    assert [item.name for item in items_of(encoders.EMBEDDING_SECTION)] == [""]
+    batches.clear()
     engine.embed(corpus(TEXTS), dtype="float32")
-    assert not encoded and named(encoders.EMBEDDING_SECTION, "corpus").missing == 0
+    assert not batches and item_named(encoders.EMBEDDING_SECTION, "corpus").missing == 0
 
 
-def test_what_two_corpora_share_stays_until_both_are_deleted(encoded):
+def test_shared_entries_stay_until_both_corpora_are_deleted(batches):
     texts = [f"{i} {text}" for i, text in enumerate(TEXTS * 8)]
     first, second = corpus(texts), corpus(["something new", *texts])
     object.__setattr__(first, "name", "first")
     object.__setattr__(second, "name", "second")
-    for one in (first, second):
-        engine.embed(one, dtype="float32")
+    for corpus_of in (first, second):
+        engine.embed(corpus_of, dtype="float32")
     items = inventory.list_items()
-    a, b = named(encoders.EMBEDDING_SECTION, "first"), named(encoders.EMBEDDING_SECTION, "second")
+    a, b = item_named(encoders.EMBEDDING_SECTION, "first"), item_named(encoders.EMBEDDING_SECTION, "second")
     assert a.files.keys() & b.files.keys() and a.files.keys() - b.files.keys()
     promised = inventory.count_freed_bytes([a], items)
     assert 0 < promised < a.bytes
     assert inventory.remove_items([a]) == promised
-    encoded.clear()
+    batches.clear()
     engine.embed(second, dtype="float32")
-    assert not encoded, "the other corpus lost nothing"
-    b = named(encoders.EMBEDDING_SECTION, "second")
+    assert not batches, "the other corpus lost nothing"
+    b = item_named(encoders.EMBEDDING_SECTION, "second")
     assert inventory.remove_items([b]) == b.bytes and entries() == []
     assert list(cache.list_files(cache.open_section(inventory.LABEL_SECTION))) == []
 
@@ -86,7 +86,7 @@ def test_an_interrupted_run_is_incomplete():
     stop = SimpleNamespace(is_set=lambda: bool(entries()))
     with pytest.raises(engine.Cancelled):
         engine.embed(corpus([f"{i} {t}" for i, t in enumerate(TEXTS * 8)]), dtype="float32", stop=stop)
-    item = named(encoders.EMBEDDING_SECTION, "corpus")
+    item = item_named(encoders.EMBEDDING_SECTION, "corpus")
     assert item.missing > 0 and len(item.files) == len(entries())
 
 
@@ -96,7 +96,7 @@ def test_a_damaged_label_and_one_that_leads_elsewhere_are_passed_over(home):
     victim.write_text("years of work")
     inventory.label_entries(encoders.EMBEDDING_SECTION, "evil", ["../victim"], {"name": "evil"})
     cache.open_section(inventory.LABEL_SECTION).joinpath("embeddings.torn").write_bytes(b"{")
-    assert [item.facts.get("name") for item in of(encoders.EMBEDDING_SECTION)] == ["corpus"]
+    assert [item.facts.get("name") for item in items_of(encoders.EMBEDDING_SECTION)] == ["corpus"]
     inventory.remove_items(inventory.list_items())
     assert victim.exists() and entries() == []
 
@@ -104,7 +104,7 @@ def test_a_damaged_label_and_one_that_leads_elsewhere_are_passed_over(home):
 def test_a_label_whose_entries_are_gone_goes_too():
     engine.embed(corpus(TEXTS), dtype="float32")
     cache.clear(encoders.EMBEDDING_SECTION)
-    assert of(encoders.EMBEDDING_SECTION) == []
+    assert items_of(encoders.EMBEDDING_SECTION) == []
     assert list(cache.list_files(cache.open_section(inventory.LABEL_SECTION))) == []
 
 
@@ -112,7 +112,7 @@ def test_uploads_are_one_item_each_and_their_folder_goes_with_them(home):
     for name in ("aaaa", "bbbb"):
         cache.write(cache.open_section("uploads") / name / "qrels" / "test.tsv", b"x" * 10)
         cache.write(cache.open_section("uploads") / name / "corpus.jsonl", b"y" * 20)
-    first, _ = items = sorted(of("uploads"), key=lambda item: item.name)
+    first, _ = items = sorted(items_of("uploads"), key=lambda item: item.name)
     assert [item.name for item in items] == ["aaaa", "bbbb"]
     assert {(item.bytes, item.facts["files"]) for item in items} == {(30, "corpus.jsonl, test.tsv")}
     assert inventory.remove_items([first]) == 30
@@ -133,42 +133,42 @@ def store(home):
 
 
 def test_a_store_is_listed_and_deleted(store):
-    (item,) = of(inventory.STORE_SECTION)
+    (item,) = items_of(inventory.STORE_SECTION)
     assert item.name == "sweeps.db" and item.is_database and not item.is_recent and item.bytes == store.stat().st_size
     assert inventory.find_obstacle(item) is None
     assert inventory.remove_items([item]) > 0 and not store.exists()
 
 
 def test_a_store_that_somebody_uses_stays(store):
-    other = sqlite3.connect(store)
-    other.execute("SELECT * FROM cells").fetchall()
-    (item,) = of(inventory.STORE_SECTION)
+    connection = sqlite3.connect(store)
+    connection.execute("SELECT * FROM cells").fetchall()
+    (item,) = items_of(inventory.STORE_SECTION)
     for path in item.files:
         age(path)
     with pytest.raises(engine.FrontierError, match=r"sweeps\.db cannot be deleted: another program has it open"):
         inventory.remove_items([item])
-    other.close()
+    connection.close()
     os.utime(store)
     with pytest.raises(engine.FrontierError, match="changed less than a minute ago"):
-        inventory.remove_items(of(inventory.STORE_SECTION))
+        inventory.remove_items(items_of(inventory.STORE_SECTION))
     age(store)
-    assert inventory.remove_items(of(inventory.STORE_SECTION)) > 0 and not store.exists()
+    assert inventory.remove_items(items_of(inventory.STORE_SECTION)) > 0 and not store.exists()
 
 
 def test_a_store_inside_a_section_is_an_item_of_its_own(store):
     inner = cache.open_section("sweeps") / "old.db"
     inner.write_bytes(store.read_bytes())
     age(inner)
-    (item,) = of("sweeps")
+    (item,) = items_of("sweeps")
     assert item.name == "old.db" and item.is_database
 
 
 def test_other_programs_files_are_neither_listed_nor_deleted(home, tmp_path):
     """FRONTIER_HOME may be a folder that others use too, and caches of theirs carry the same kind of tag."""
     cache.put("things", "a", b"x")
-    theirs = written(home, "fontconfig/font", "x").parent
-    written(theirs, "CACHEDIR.TAG", "Signature: 8a477f597d28d172789f06886806bc55\n# fontconfig's\n")
-    written(home, "notes.txt", "x")
+    theirs = write_file(home, "fontconfig/font", "x").parent
+    write_file(theirs, "CACHEDIR.TAG", "Signature: 8a477f597d28d172789f06886806bc55\n# fontconfig's\n")
+    write_file(home, "notes.txt", "x")
     outside = shutil.copytree(cache.open_section("things"), tmp_path / "outside")
     (home / "linked").symlink_to(outside, target_is_directory=True)
     assert {item.section for item in inventory.list_items()} == {"things"}
@@ -184,10 +184,10 @@ def test_other_programs_files_are_neither_listed_nor_deleted(home, tmp_path):
 
 
 def test_compiled_code_is_listed_without_what_else_lies_there(home):
-    written(home, "code/abc/f.nbi", b"x" * 7)
-    kept = written(home, "code/abc/keep.txt", "x")
-    (item,) = of(inventory.CODE_SECTION)
-    assert item.bytes == 7 and inventory.remove_items([item]) == 7 and kept.exists()
+    write_file(home, "code/abc/f.nbi", b"x" * 7)
+    kept_file = write_file(home, "code/abc/keep.txt", "x")
+    (item,) = items_of(inventory.CODE_SECTION)
+    assert item.bytes == 7 and inventory.remove_items([item]) == 7 and kept_file.exists()
 
 
 def test_free_space_is_of_the_disk_that_the_cache_is_on(home):

@@ -21,7 +21,7 @@ ROWS = [
 ]
 
 
-def written(folder, rows=ROWS, mark=b"", gap="\n", end="\n"):
+def write_folder(folder, rows=ROWS, mark=b"", gap="\n", end="\n"):
     """A data set's folder: a file with blank lines, perhaps a BOM, and a last line with or without a break."""
     folder.mkdir(exist_ok=True)
     body = gap.join(json.dumps(row, ensure_ascii="\\ud" in json.dumps(row)) + "\n" for row in rows)
@@ -39,7 +39,7 @@ def large(monkeypatch):
 @pytest.mark.parametrize("gap", ["", "\n", " \r\n"])
 @pytest.mark.parametrize("end", ["", "\n"])
 def test_a_large_file_is_the_same_corpus_whose_texts_stay_there(tmp_path, monkeypatch, mark, gap, end):
-    folder = written(tmp_path / "set", mark=mark, gap=gap, end=end)
+    folder = write_folder(tmp_path / "set", mark=mark, gap=gap, end=end)
     small = engine.load_dataset(folder)
     assert isinstance(small.corpus.texts, tuple)
     monkeypatch.setattr(line_texts, "LARGE_FILE_BYTES", 0)
@@ -52,14 +52,14 @@ def test_a_large_file_is_the_same_corpus_whose_texts_stay_there(tmp_path, monkey
 
 
 def test_rows_are_given_as_any_sequence_in_its_order(tmp_path, large):
-    texts = engine.load_dataset(written(tmp_path / "set")).corpus.texts
+    texts = engine.load_dataset(write_folder(tmp_path / "set")).corpus.texts
     every = list(texts)
     for rows in (range(5), [3, 0, 3], (1,), np.array([4, 2]), range(4, -1, -2), [], np.array([], int)):
         assert texts.read_rows(rows) == [every[row] for row in rows]
 
 
 def test_selected_and_repeated_rows_stay_too(tmp_path, large):
-    folder = written(tmp_path / "set", [*ROWS, {**ROWS[0], "text": "again"}])
+    folder = write_folder(tmp_path / "set", [*ROWS, {**ROWS[0], "text": "again"}])
     chosen = engine.load_dataset(folder, where={"kind": ["x"]}, repeated="first").corpus
     assert chosen.ids == ("a", "3", "d") and isinstance(chosen.texts, TextSource)
     assert list(chosen.texts) == [ROWS[0]["text"], "42", ROWS[3]["text"]] and list(chosen.titles) == ["One", "7", ""]
@@ -68,22 +68,22 @@ def test_selected_and_repeated_rows_stay_too(tmp_path, large):
 
 
 def test_a_corpus_without_titles_does_not_read_any(tmp_path, large):
-    corpus = engine.load_dataset(written(tmp_path / "set", [{"_id": "a", "text": "alone"}])).corpus
+    corpus = engine.load_dataset(write_folder(tmp_path / "set", [{"_id": "a", "text": "alone"}])).corpus
     assert corpus.titles == ("",) and list(corpus.texts) == ["alone"]
 
 
 def test_threads_read_at_once(tmp_path, large):
     rows = [{"_id": str(n), "text": f"text {n} " * (n % 7)} for n in range(500)]
-    texts = engine.load_dataset(written(tmp_path / "set", rows)).corpus.texts
+    texts = engine.load_dataset(write_folder(tmp_path / "set", rows)).corpus.texts
     orders = [np.random.default_rng(seed).permutation(500) for seed in range(16)]
     with ThreadPoolExecutor(8) as threads:
-        for order, found in zip(orders, threads.map(texts.read_rows, orders), strict=True):
-            assert found == [rows[row]["text"] for row in order]
+        for order, texts_read in zip(orders, threads.map(texts.read_rows, orders), strict=True):
+            assert texts_read == [rows[row]["text"] for row in order]
 
 
 def test_pickled_it_is_a_path_and_offsets(tmp_path, large):
     rows = [{"_id": str(n), "text": "word " * 1000} for n in range(50)]
-    texts = engine.load_dataset(written(tmp_path / "set", rows)).corpus.texts
+    texts = engine.load_dataset(write_folder(tmp_path / "set", rows)).corpus.texts
     assert texts[7] == rows[7]["text"], "the file is open"
     pickled = pickle.dumps(texts)
     assert len(pickled) < 3000
@@ -91,13 +91,13 @@ def test_pickled_it_is_a_path_and_offsets(tmp_path, large):
 
 
 def test_a_file_that_changed_or_is_gone_is_named(tmp_path, large):
-    folder = written(tmp_path / "set")
+    folder = write_folder(tmp_path / "set")
     texts = engine.load_dataset(folder).corpus.texts
-    there = pickle.loads(pickle.dumps(texts))
+    restored = pickle.loads(pickle.dumps(texts))
     assert texts[0] == ROWS[0]["text"]
     with (folder / "corpus.jsonl").open("a") as file:
         file.write("\n")
-    for source in (texts, there):
+    for source in (texts, restored):
         with pytest.raises(engine.DataError, match=r"corpus\.jsonl has changed since it was read.*load it again"):
             source.read_rows([0])
     elsewhere = pickle.loads(pickle.dumps(engine.load_dataset(folder).corpus.texts))
@@ -108,11 +108,11 @@ def test_a_file_that_changed_or_is_gone_is_named(tmp_path, large):
 
 def test_it_is_decoded_with_words_as_a_corpus_in_memory(tmp_path, monkeypatch):
     rows = [{"_id": str(n), "text": text} for n, text in enumerate(("red apples", "green pears", "red cherries"))]
-    folder, found = written(tmp_path / "set", rows), []
+    folder, texts_read = write_folder(tmp_path / "set", rows), []
     for bytes_ in (1 << 20, 0):
         monkeypatch.setattr(line_texts, "LARGE_FILE_BYTES", bytes_)
         space = engine.Space(engine.load_dataset(folder).corpus, engine.Embeddings(("0", "1", "2"), np.eye(3)), "cpu")
         queries = engine.Embeddings(("q",), np.ones((1, 3)), texts=("red cherries",))
         decoder = engine.Decoder(engine.make("top_k"), engine.make("bm25"))
-        found.append(engine.decode(decoder, space, queries, 3).index.tolist())
-    assert found[0] == found[1]
+        texts_read.append(engine.decode(decoder, space, queries, 3).index.tolist())
+    assert texts_read[0] == texts_read[1]

@@ -25,14 +25,14 @@ def test_windows_cover_every_word_in_order(words, overlap):
     step = max(1, round(words * (1 - overlap)))
     for row, text in enumerate(corpus.texts):
         all_words = text.split()
-        own = [i for i, d in enumerate(passages.documents.tolist()) if d == row]
-        windows = [passages.corpus.texts[i].split() for i in own]
+        parts = [i for i, d in enumerate(passages.documents.tolist()) if d == row]
+        windows = [passages.corpus.texts[i].split() for i in parts]
         assert len(windows) == max(1, math.ceil((len(all_words) - words) / step) + 1)
         for number, window in enumerate(windows):
             assert window == all_words[number * step : number * step + words]
         assert set().union(*map(set, windows)) == set(all_words)
-        assert [passages.corpus.ids[i] for i in own] == [f"d{row}#{number}" for number in range(len(own))]
-        assert {passages.corpus.titles[i] for i in own} == {f"title {row}"}
+        assert [passages.corpus.ids[i] for i in parts] == [f"d{row}#{number}" for number in range(len(parts))]
+        assert {passages.corpus.titles[i] for i in parts} == {f"title {row}"}
     assert passages.documents.tolist() == sorted(passages.documents.tolist())
 
 
@@ -66,13 +66,13 @@ def test_documents_named_like_passages_do_not_collide():
     assert [corpus.position[split_id(p)[0]] for p in passages.corpus.ids] == passages.documents.tolist()
 
 
-def test_other_documents_change_no_id():
+def test_passage_ids_are_independent_of_other_documents():
     corpus = documents()
     order = random.Random(0).sample(range(len(corpus)), 5)
     fewer = Corpus(tuple(corpus.ids[i] for i in order), tuple(corpus.texts[i] for i in order))
-    here = dict(zip(cut_passages(corpus, 5).corpus.ids, cut_passages(corpus, 5).corpus.texts, strict=True))
+    by_id = dict(zip(cut_passages(corpus, 5).corpus.ids, cut_passages(corpus, 5).corpus.texts, strict=True))
     assert all(
-        here[p] == text
+        by_id[p] == text
         for p, text in zip(cut_passages(fewer, 5).corpus.ids, cut_passages(fewer, 5).corpus.texts, strict=True)
     )
 
@@ -85,7 +85,7 @@ def test_a_corpus_of_passages_is_a_corpus():
 
 
 @pytest.mark.parametrize("bad", [{"words": 0}, {"words": 2.5}, {"overlap": 0.95}, {"overlap": -0.1}])
-def test_what_is_no_window_is_refused(bad):
+def test_bad_window_raises_param_error(bad):
     with pytest.raises(engine.ParamError, match=next(iter(bad))):
         cut_passages(documents(), **bad)
     with pytest.raises(engine.DataError, match="no documents"):

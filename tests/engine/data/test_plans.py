@@ -34,13 +34,14 @@ def folder(tmp_path):
 
 def test_hops_are_the_steps_with_a_tool_of_the_corpus(folder):
     assert has_plans(folder)
-    found = expand_plans(engine.load_dataset(folder), folder)
-    assert found.hops == {"a": ("a/1", "a/2", "a/3"), "b": ("b/0",)}
-    assert found.dataset.queries.ids == ("a/1", "a/2", "a/3", "b/0")
-    assert found.dataset.qrels["dev"].grades == {"a/1": {"zz_make": 1}, "a/2": {"zz_send": 1}, "a/3": {"zz_make": 1}}
-    assert found.dataset.qrels["test"].grades == {"b/0": {"zz_send": 1}}
+    expanded = expand_plans(engine.load_dataset(folder), folder)
+    assert expanded.hops == {"a": ("a/1", "a/2", "a/3"), "b": ("b/0",)}
+    assert expanded.dataset.queries.ids == ("a/1", "a/2", "a/3", "b/0")
+    assert expanded.dataset.qrels["dev"].grades == {"a/1": {"zz_make": 1}, "a/2": {"zz_send": 1}, "a/3": {"zz_make": 1}}
+    assert expanded.dataset.qrels["test"].grades == {"b/0": {"zz_send": 1}}
     assert (
-        'task:"make and send"' in found.dataset.queries.texts[0] and '"1.1 make it"' in found.dataset.queries.texts[0]
+        'task:"make and send"' in expanded.dataset.queries.texts[0]
+        and '"1.1 make it"' in expanded.dataset.queries.texts[0]
     )
 
 
@@ -51,10 +52,10 @@ def test_the_answer_is_never_in_what_is_embedded(folder):
 
 def test_sets_without_plans_say_what_a_plan_is(folder, tmp_path):
     dataset = engine.load_dataset(folder)
-    plain = write_beir(dataset, tmp_path / "plain")
-    assert not has_plans(plain) and not has_plans(tmp_path / "nowhere")
+    unplanned = write_beir(dataset, tmp_path / "plain")
+    assert not has_plans(unplanned) and not has_plans(tmp_path / "nowhere")
     with pytest.raises(DataError, match=r"has no plans: hops are the steps of metadata.plan whose tool is a document"):
-        expand_plans(dataset, plain)
+        expand_plans(dataset, unplanned)
     with pytest.raises(DataError, match=r"hops are read from the plans in queries.jsonl of a BEIR folder; 'numpy-api'"):
         expand_plans(dataset, "numpy-api")
     lines = (folder / "queries.jsonl").read_text().replace('"step": "1.1 make it", ', "")

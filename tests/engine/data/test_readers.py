@@ -20,13 +20,13 @@ import engine.data.readers
 from engine.data.readers import load_dataset
 from engine.data.tables import Columns
 from engine.errors import Cancelled, DataError
-from support.datafiles import TEXT, beir, said, triples, written
+from support.datafiles import TEXT, beir, join_notices, triples, write_file
 from support.judged_sets import DATA, SETS, needs_data
 
 # Folders in BEIR layout
 
 
-def test_a_folder_reads_whole(tmp_path):
+def test_load_dataset_reads_every_file_of_a_folder(tmp_path):
     corpus = [{"_id": "d1", "title": "T", "text": "x", "metadata": {"answer": "secret"}}, {"_id": 7, "text": "y"}]
     folder = beir(
         tmp_path / "my set",
@@ -74,7 +74,7 @@ def test_judgements_keep_ids_byte_for_byte(rows):
 
 
 def test_only_the_corpus_is_needed(tmp_path):
-    written(tmp_path, "corpus.jsonl", '\n{"_id": "a", "text": "x"}\n  \n')
+    write_file(tmp_path, "corpus.jsonl", '\n{"_id": "a", "text": "x"}\n  \n')
     dataset = load_dataset(tmp_path)
     assert len(dataset.corpus) == 1 and len(dataset.queries) == 0 and dataset.qrels == {} and dataset.aspects is None
 
@@ -160,19 +160,19 @@ def test_judgements_of_other_documents_are_never_measured(tmp_path, lines, said_
     for use in (dataset.judged, dataset.qrels.__getitem__):
         with pytest.raises(DataError, match=said_):
             use("test")
-    assert "judgements are left out: qrels/test.tsv" in said(dataset.notices)
+    assert "judgements are left out: qrels/test.tsv" in join_notices(dataset.notices)
     copied = pickle.loads(pickle.dumps(dataset.qrels))
     assert copied == dataset.qrels and copied.refusals == dataset.qrels.refusals
 
 
 def test_half_of_the_relevant_documents_may_be_missing(tmp_path):
     dataset = load_dataset(beir(tmp_path, qrels__test="q0\td0\t1\nq0\tx\t1\nq1\tx\t0\nq1\ty\t0\n"))
-    assert dataset.qrels["test"].count == 4 and "2 documents judged in qrels/test.tsv" in said(dataset.notices)
+    assert dataset.qrels["test"].count == 4 and "2 documents judged in qrels/test.tsv" in join_notices(dataset.notices)
 
 
 def test_aspects_of_other_documents_are_left_out(tmp_path):
     dataset = load_dataset(beir(tmp_path, qrels__test="q0\td0\t1\n", aspects="q0\ta\tx\t1\n"))
-    assert dataset.aspects is None and "aspects are left out: aspects.tsv: 100%" in said(dataset.notices)
+    assert dataset.aspects is None and "aspects are left out: aspects.tsv: 100%" in join_notices(dataset.notices)
 
 
 def test_a_choice_that_leaves_nothing_judged_says_so(tmp_path):
@@ -186,7 +186,7 @@ def test_a_choice_that_leaves_nothing_judged_says_so(tmp_path):
         dataset.judged("other")
 
 
-def test_judgements_said_twice_are_noticed(tmp_path):
+def test_repeated_judgements_give_a_notice(tmp_path):
     dataset = load_dataset(beir(tmp_path, qrels__test="q0\td0\t1\nq0\td0\t1\nq0\td0\t1.0\n"))
     assert dataset.qrels["test"].count == 1
     assert [(n.count, n.first) for n in dataset.notices] == [(2, ("q0 d0", "q0 d0"))]
@@ -204,10 +204,10 @@ def test_ids_that_occur_twice_are_an_error(tmp_path):
     ):
         load_dataset(beir(tmp_path, queries=[{"_id": "q", "text": "x"}] * 2))
     dataset = load_dataset(tmp_path, repeated="number")
-    assert dataset.queries.ids == ("q", "q-2") and "1 rows have an id" in said(dataset.notices)
+    assert dataset.queries.ids == ("q", "q-2") and "1 rows have an id" in join_notices(dataset.notices)
 
 
-def test_what_is_named_is_kept_of_documents_and_queries_and_nothing_else(tmp_path):
+def test_named_columns_alone_are_kept_as_metadata(tmp_path):
     corpus = [
         {"_id": "d1", "text": "x", "year": 1999, "metadata": {"department": "sales", "answer": "secret"}},
         {"_id": "d2", "text": "y", "metadata": "none"},
@@ -236,9 +236,9 @@ def test_documents_are_chosen_by_a_column_with_what_is_judged_of_them(tmp_path):
     assert chosen.qrels["test"].grades == {"q0": {"d0": 1, "d1": 1}, "q1": {"gone": 1}}
     assert chosen.aspects == {"q0": {"one": frozenset({"d0"}), "two": frozenset({"d1"})}}
     assert chosen.vectors.ids == chosen.corpus.ids and chosen.vectors.vectors.tolist() == np.eye(4)[:3].tolist()
-    assert "1 documents were left out by topic (first: 'd3')" in said(chosen.notices)
-    both = load_dataset(folder, where={"topic": ["a"], "year": {"0"}})
-    assert both.corpus.ids == ("d0", "d2") and both.aspects == {"q0": {"one": frozenset({"d0"})}}
+    assert "1 documents were left out by topic (first: 'd3')" in join_notices(chosen.notices)
+    filtered = load_dataset(folder, where={"topic": ["a"], "year": {"0"}})
+    assert filtered.corpus.ids == ("d0", "d2") and filtered.aspects == {"q0": {"one": frozenset({"d0"})}}
     with pytest.raises(DataError, match=r"where= leaves no document: 'topic' is 'a', 'b', 'c' …, and \['d'\]"):
         load_dataset(folder, where={"topic": ["d"]})
     for wrong in ({"topic": "a"}, {"nothing": ["x0"]}):
@@ -246,7 +246,7 @@ def test_documents_are_chosen_by_a_column_with_what_is_judged_of_them(tmp_path):
             load_dataset(folder, where=wrong)
 
 
-def test_messages_name_files_by_their_names(tmp_path):
+def test_messages_name_files_without_their_folder(tmp_path):
     contents = {
         "a.csv": "id,text\n1,x,y\n",
         "a.jsonl": "{",
@@ -254,7 +254,7 @@ def test_messages_name_files_by_their_names(tmp_path):
         "a.npy": "x",
         "a.tsv": b"id\ttext\n\xe9\n",
     }
-    sources = [written(tmp_path, name, content) for name, content in contents.items()]
+    sources = [write_file(tmp_path, name, content) for name, content in contents.items()]
     sources += [beir(tmp_path / "b", qrels__test="q\n"), beir(tmp_path / "c", aspects="q\n")]
     for source in sources:
         with pytest.raises(DataError) as error:
@@ -270,9 +270,9 @@ def test_empty_texts_stay_with_a_notice(tmp_path):
     assert [(n.count, n.first) for n in dataset.notices] == [(6, ("d0", "d1", "d2", "d3", "d4")), (1, ("q",))]
 
 
-def test_what_is_missing_says_what_is_expected(tmp_path):
+def test_missing_file_error_says_what_is_expected(tmp_path):
     (tmp_path / "empty").mkdir()
-    files = [written(tmp_path, name, b"") for name in ("a.gz", "a")]
+    files = [write_file(tmp_path, name, b"") for name in ("a.gz", "a")]
     for source in (tmp_path / "empty", tmp_path / "nothing", *files):
         with pytest.raises(DataError, match=r"corpus\.jsonl") as error:
             load_dataset(source)
@@ -283,7 +283,7 @@ def test_what_is_missing_says_what_is_expected(tmp_path):
         with pytest.raises(DataError, match="columns= is for tables"):
             load_dataset(source, columns=Columns(text="text"))
     with pytest.raises(DataError, match="'q' must be a folder of judgements inside a data set"):
-        load_dataset(written(tmp_path, "a.csv", "id,text\na,x\n"), qrels="q")
+        load_dataset(write_file(tmp_path, "a.csv", "id,text\na,x\n"), qrels="q")
 
 
 # Progress and stopping
@@ -298,12 +298,12 @@ def test_reading_reports_and_stops(tmp_path, name):
         case ".npy":
             np.save(path, np.ones((9000, 1000), np.float16))
         case ".jsonl":
-            written(tmp_path, name, "".join(f'{{"id": {i}, "text": "x"}}\n' for i in range(9000)))
+            write_file(tmp_path, name, "".join(f'{{"id": {i}, "text": "x"}}\n' for i in range(9000)))
         case "":
             beir(path)
         case suffix:
             gap = "," if suffix == ".csv" else "\t"
-            written(tmp_path, name, f"id{gap}text\n" + "".join(f"{i}{gap}x\n" for i in range(9000)))
+            write_file(tmp_path, name, f"id{gap}text\n" + "".join(f"{i}{gap}x\n" for i in range(9000)))
     seen, stop = [], threading.Event()
     load_dataset(path, progress=lambda *step: seen.append(step), stop=stop)
     assert all(0 <= done <= total for done, total, _ in seen) and seen[-1][0] == seen[-1][1]
@@ -326,7 +326,9 @@ def test_the_numpy_demo_judges_functions_by_any_of_their_names(tmp_path, monkeyp
     assert dataset.corpus.name == "numpy-api" and absolute in dataset.corpus.position
     assert list(dataset.qrels) == ["test"] and dataset.qrels.refusals == {"dev": "qrels/dev.tsv judges nothing"}
     assert dataset.qrels["test"].grades == {"q1": {absolute: 3, engine.data.demo.find_canonical_id("numpy.fabs"): 2}}
-    assert "1 functions judged in qrels/test.tsv are not in the installed NumPy and left out" in said(dataset.notices)
+    assert "1 functions judged in qrels/test.tsv are not in the installed NumPy and left out" in join_notices(
+        dataset.notices
+    )
 
 
 def test_the_python_demo_passes_progress_and_stop_on(monkeypatch):
@@ -349,11 +351,11 @@ def test_the_demo_module_wins_over_the_installed_demo_folder(tmp_path):
     """A wheel installs a folder engine/data/demo beside engine/data/demo.py."""
     source = Path(engine.data.__file__).parent
     for name in ("__init__.py", "demo.py"):
-        written(tmp_path, f"engine/data/{name}", (source / name).read_bytes())
-    written(tmp_path, "engine/__init__.py", "")
+        write_file(tmp_path, f"engine/data/{name}", (source / name).read_bytes())
+    write_file(tmp_path, "engine/__init__.py", "")
     for name in ("errors.py", "progress.py"):
-        written(tmp_path, f"engine/{name}", (source.parent / name).read_bytes())
-    written(tmp_path, "engine/data/demo/numpy-api/queries.jsonl", "")
+        write_file(tmp_path, f"engine/{name}", (source.parent / name).read_bytes())
+    write_file(tmp_path, "engine/data/demo/numpy-api/queries.jsonl", "")
     code = (
         "import engine.data.demo as demo; from importlib import resources; print(demo.__file__, demo.demo_folder);"
         "print((resources.files('engine.data') / 'demo' / 'numpy-api' / 'queries.jsonl').is_file())"

@@ -15,13 +15,13 @@ def test_sizes_by_hand():
         "train": engine.Qrels({"p": {"a": 1, "b": 2}, "q": {"c": 1}}),
         "test": engine.Qrels({"r": {"b": 1, "a": 1, "c": 0}, "s": {"a": 0, "b": 0}, "q": {"gone": 1}}),
     }
-    found = measure_sizes(
+    sizes = measure_sizes(
         engine.Dataset(corpus, queries, qrels, {"p": {"x": frozenset("a"), "y": frozenset("b")}, "q": {}})
     )
-    assert (found.documents, found.queries) == (3, 4)
-    assert found.document_words == Spread(1, 3.0, 7 / 3, 3) and found.query_words == Spread(1, 1.5, 7 / 4, 3)
-    assert found.aspects == Spread(2, 2.0, 2.0, 2)
-    train, test = found.splits
+    assert (sizes.documents, sizes.queries) == (3, 4)
+    assert sizes.document_words == Spread(1, 3.0, 7 / 3, 3) and sizes.query_words == Spread(1, 1.5, 7 / 4, 3)
+    assert sizes.aspects == Spread(2, 2.0, 2.0, 2)
+    train, test = sizes.splits
     assert (train.split, train.queries, train.answerable, train.judgements, train.missing) == ("train", 2, 2, 3, 0)
     assert train.relevant == Spread(1, 1.5, 1.5, 2) and (train.shared, test.shared) == (1, 1)
     assert (test.queries, test.answerable, test.judgements, test.missing) == (3, 2, 6, 1)
@@ -36,5 +36,5 @@ def test_the_command_prints_them(tmp_path):
     assert "2 documents, words: 2 / 2.50 / 3" in output and "1 queries, words: 2 / 2.00 / 2" in output
     (line,) = [line for line in output.splitlines() if line.startswith("test ")]
     assert line.split() == ["test", "1", "1", "2", "2", "/", "2.00", "/", "2", "0", "0"]
-    found = json.loads(run("data", "--corpus", str(folder), "--json"))
-    assert found["splits"][0]["relevant"] == {"least": 2, "median": 2.0, "mean": 2.0, "most": 2}
+    sizes = json.loads(run("data", "--corpus", str(folder), "--json"))
+    assert sizes["splits"][0]["relevant"] == {"least": 2, "median": 2.0, "mean": 2.0, "most": 2}

@@ -13,7 +13,7 @@ from engine.data.sqlite import connect_database, write_ahead
 from engine.errors import DataError
 from engine.paths import home
 from support.processes import environment
-from support.read_only import VIEW, needed_view
+from support.read_only import VIEW, skip_without_view
 
 READ = """
 import sys
@@ -27,11 +27,11 @@ except ValueError as error:
 
 
 @pytest.fixture
-def counted(tmp_path):
+def wal_file(tmp_path):
     """A file of three rows, written ahead, in a folder for which processes can have a view; all is in the file."""
     folder = tmp_path / "stores"
     folder.mkdir()
-    needed_view(folder)
+    skip_without_view(folder)
     with closing(connect_database(folder / "a.db")) as db:
         write_ahead(db)
         db.execute("CREATE TABLE t (a)")
@@ -41,7 +41,7 @@ def counted(tmp_path):
 
 
 def read(path, mode="rwc"):
-    """What a process says that can write nothing in the file's folder."""
+    """Read the file in a process that cannot write to its folder; return its output."""
     command = ["unshare", "--mount", "sh", "-c", VIEW, str(path.parent), sys.executable, "-c", READ, str(path), mode]
     done = subprocess.run(command, capture_output=True, text=True, env=environment())
     assert done.returncode == 0, done.stderr
@@ -49,25 +49,27 @@ def read(path, mode="rwc"):
 
 
 @pytest.mark.parametrize("mode", ["rw", "rwc"])
-def test_a_file_in_a_folder_that_is_read_only_is_read(counted, mode):
-    assert read(counted, mode) == "3" and os.listdir(counted.parent) == ["a.db"]
+def test_a_file_in_a_folder_that_is_read_only_is_read(wal_file, mode):
+    assert read(wal_file, mode) == "3" and os.listdir(wal_file.parent) == ["a.db"]
 
 
 @pytest.mark.threat(
     "a database in a read-only folder whose last changes are in a file beside it", "all of it or refused"
 )
-def test_what_is_written_ahead_is_read_or_the_file_refused(counted):
-    with closing(sqlite3.connect(counted)) as db:
+def test_write_ahead_rows_are_read_or_the_file_is_refused(wal_file):
+    with closing(sqlite3.connect(wal_file)) as db:
         db.execute("INSERT INTO t VALUES (3)")
         db.commit()
-        assert read(counted) == "4", "while somebody has it open, all files are there that it takes"
-        copy = counted.parent / "copied"
+        assert read(wal_file) == "4", "while somebody has it open, all files are there that it takes"
+        copy = wal_file.parent / "copied"
         copy.mkdir()
         for name in ("a.db", "a.db-wal"):  # as a machine leaves them that lost its power, less one that is made anew
-            shutil.copy(counted.parent / name, copy)
-    assert read(counted) == "4"
-    said = read(copy / "a.db")
-    assert "changes that belong to it are in a.db-wal" in said and "copy both files to a folder that you can" in said
+            shutil.copy(wal_file.parent / name, copy)
+    assert read(wal_file) == "4"
+    output = read(copy / "a.db")
+    assert (
+        "changes that belong to it are in a.db-wal" in output and "copy both files to a folder that you can" in output
+    )
     (copy / "a.db-wal").write_bytes(b"")
     assert read(copy / "a.db") == "3", "nothing is beside it"
 

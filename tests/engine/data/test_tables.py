@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from engine.data.readers import load_dataset
 from engine.data.tables import Columns, guess_separator, preview_table
 from engine.errors import DataError, RepeatedIdError
-from support.datafiles import TEXT, said, triples, written
+from support.datafiles import TEXT, join_notices, triples, write_file
 
 HEAD = ("id", "text", "title")
 MAPPING = Columns(id="id", text="text", title="title")
@@ -30,7 +30,7 @@ def documents(text, min_size=1):
 
 def round_trip(content, name, columns=MAPPING):
     with tempfile.TemporaryDirectory() as folder:
-        return load_dataset(written(folder, name, content), columns=columns)
+        return load_dataset(write_file(folder, name, content), columns=columns)
 
 
 # Every byte survives
@@ -47,7 +47,7 @@ def test_json_lines_round_trip_without_escapes(rows):
     records = [{"_id": doc, "title": title, "text": text, "metadata": {"text": "no"}} for doc, text, title in rows]
     content = "\n".join(json.dumps(record, ensure_ascii=False) for record in records)
     with tempfile.TemporaryDirectory() as folder:
-        written(folder, "corpus.jsonl", content)
+        write_file(folder, "corpus.jsonl", content)
         assert triples(load_dataset(folder).corpus) == rows
 
 
@@ -75,7 +75,7 @@ def test_parquet_round_trip(rows, kind):
 
 
 def test_a_corpus_with_lone_surrogates_and_nul_has_an_identity(tmp_path):
-    corpus = load_dataset(written(tmp_path, "a.jsonl", r'{"id": "\ud800", "text": "\u0000 \udfff"}')).corpus
+    corpus = load_dataset(write_file(tmp_path, "a.jsonl", r'{"id": "\ud800", "text": "\u0000 \udfff"}')).corpus
     assert triples(corpus) == [("\ud800", "\x00 \udfff", "")] and len(corpus.digest) == 64
 
 
@@ -83,20 +83,21 @@ def test_a_corpus_with_lone_surrogates_and_nul_has_an_identity(tmp_path):
 
 
 def test_whole_number_ids_are_text_and_nothing_else_is(tmp_path):
-    path = written(tmp_path, "a.jsonl", f'{{"id": 7, "text": "x"}}\n{{"id": {10**30}, "text": 5}}')
+    path = write_file(tmp_path, "a.jsonl", f'{{"id": 7, "text": "x"}}\n{{"id": {10**30}, "text": 5}}')
     assert load_dataset(path).corpus.ids == ("7", str(10**30))
     pq.write_table(pa.table({"id": [7, 2**62], "text": ["x", None]}), tmp_path / "a.parquet")
     assert load_dataset(tmp_path / "a.parquet").corpus.ids == ("7", str(2**62))
 
 
 @pytest.mark.parametrize(
-    ("value", "found"), [("7.0", "7.0 (float)"), ("null", "null"), ("true", "bool"), ("[1]", "list"), ("NaN", "float")]
+    ("value", "type_name"),
+    [("7.0", "7.0 (float)"), ("null", "null"), ("true", "bool"), ("[1]", "list"), ("NaN", "float")],
 )
-def test_ids_of_other_kinds_name_the_line(tmp_path, value, found):
-    path = written(tmp_path, "a.jsonl", f'{{"id": "a", "text": "x"}}\n\n{{"id": {value}, "text": "x"}}')
+def test_ids_of_other_kinds_name_the_line(tmp_path, value, type_name):
+    path = write_file(tmp_path, "a.jsonl", f'{{"id": "a", "text": "x"}}\n\n{{"id": {value}, "text": "x"}}')
     with pytest.raises(DataError, match=r"a\.jsonl line 3: the id in 'id'") as error:
         load_dataset(path)
-    assert found in str(error.value)
+    assert type_name in str(error.value)
 
 
 @pytest.mark.parametrize("ids", [[1.0, 2.0], [1, None], ["a", None]])
@@ -106,9 +107,9 @@ def test_ids_of_other_kinds_name_the_row(tmp_path, ids):
         load_dataset(tmp_path / "a.parquet")
 
 
-def test_unreadable_parquet_is_said(tmp_path):
+def test_unreadable_parquet_raises_error(tmp_path):
     with pytest.raises(DataError, match="not a readable Parquet file"):
-        load_dataset(written(tmp_path, "a.parquet", "no parquet"))
+        load_dataset(write_file(tmp_path, "a.parquet", "no parquet"))
     ends = pa.array([0, 1], pa.int32()).buffers()[1]
     bad = pa.Array.from_buffers(pa.string(), 1, [None, ends, pa.py_buffer(b"\xff")])
     pq.write_table(pa.table({"id": ["a"], "text": bad}), tmp_path / "b.parquet")
@@ -136,11 +137,11 @@ def test_unreadable_parquet_is_said(tmp_path):
 )
 def test_columns_are_guessed_from_their_names(tmp_path, header, guess):
     row = ",".join("long text" if name == "b" else "x" for name in header.split(","))
-    assert preview_table(written(tmp_path, "a.csv", f"{header}\n{row}\n")).guessed_columns == guess
+    assert preview_table(write_file(tmp_path, "a.csv", f"{header}\n{row}\n")).guessed_columns == guess
 
 
 def test_a_first_column_that_ends_in_id_is_one_only_where_it_tells_rows_apart(tmp_path):
-    path = written(tmp_path, "a.csv", "author_id,text\n1,x\n1,y\n")
+    path = write_file(tmp_path, "a.csv", "author_id,text\n1,x\n1,y\n")
     assert preview_table(path).guessed_columns == Columns(text="text") and load_dataset(path).corpus.ids == ("0", "1")
 
 
@@ -149,20 +150,20 @@ def test_separators_are_recognised(tmp_path, mark):
     rows = [["id", "text"], ["007", 'a, "b"; c'], ["8", "x|y\tz\nw"]]
     file = io.StringIO(newline="")
     csv.writer(file, delimiter=mark).writerows(rows)
-    path = written(tmp_path, "a.csv", file.getvalue())
+    path = write_file(tmp_path, "a.csv", file.getvalue())
     assert guess_separator(path) == mark
     assert triples(load_dataset(path).corpus) == [(doc, text, "") for doc, text in rows[1:]]
 
 
 def test_a_header_with_two_marks_is_decided_by_the_rows(tmp_path):
-    path = written(tmp_path, "a.csv", "id;text, or more;year\n1;a, b;1999\n2;c;2000\n3;d, e, f;2001\n")
+    path = write_file(tmp_path, "a.csv", "id;text, or more;year\n1;a, b;1999\n2;c;2000\n3;d, e, f;2001\n")
     assert preview_table(path).columns == ("id", "text, or more", "year")
-    path = written(tmp_path, "b.csv", 'id,"text; long"\n1,"x; y"\n2,z\n')
+    path = write_file(tmp_path, "b.csv", 'id,"text; long"\n1,"x; y"\n2,z\n')
     assert preview_table(path).columns == ("id", "text; long")
 
 
 def test_a_separator_can_be_chosen(tmp_path):
-    path = written(tmp_path, "a.csv", "id;text,more\n1;x,y\n")
+    path = write_file(tmp_path, "a.csv", "id;text,more\n1;x,y\n")
     assert preview_table(path, separator=";").columns == ("id", "text,more")
     corpus = load_dataset(path, columns=Columns(id="id", text="text,more"), separator=";").corpus
     assert triples(corpus) == [("1", "x,y", "")]
@@ -171,14 +172,14 @@ def test_a_separator_can_be_chosen(tmp_path):
         with pytest.raises(DataError, match="separator must be one character"):
             load_dataset(path, separator=bad)
     with pytest.raises(DataError, match=r"separator= is for \.csv files"):
-        load_dataset(written(tmp_path, "a.tsv", "id\ttext\n1\tx\n"), separator=";")
+        load_dataset(write_file(tmp_path, "a.tsv", "id\ttext\n1\tx\n"), separator=";")
 
 
 REPEATED = "id,text\na,x\nb,y\na,z\na-2,v\na,w\nb,y\n"
 
 
 def test_a_repeated_id_names_both_lines_and_the_ways_out(tmp_path):
-    path = written(tmp_path, "a.csv", REPEATED)
+    path = write_file(tmp_path, "a.csv", REPEATED)
     with pytest.raises(RepeatedIdError) as error:
         load_dataset(path)
     assert str(error.value) == (
@@ -194,21 +195,21 @@ def test_a_repeated_id_names_both_lines_and_the_ways_out(tmp_path):
 
 
 def test_of_repeated_ids_the_first_is_kept_or_the_others_are_numbered(tmp_path):
-    path = written(tmp_path, "a.csv", REPEATED.replace(",", ",n,").replace("id,n", "id,m"))
-    kept = Columns(id="id", text="text", metadata=("m",))
-    first = load_dataset(path, columns=kept, repeated="first")
+    path = write_file(tmp_path, "a.csv", REPEATED.replace(",", ",n,").replace("id,n", "id,m"))
+    columns = Columns(id="id", text="text", metadata=("m",))
+    first = load_dataset(path, columns=columns, repeated="first")
     assert triples(first.corpus) == [("a", "x", ""), ("b", "y", ""), ("a-2", "v", "")]
     assert first.corpus.metadata == {"m": ("n",) * 3}
-    assert said(first.notices) == "3 rows were left out: an earlier one has their id (first: 'a', 'a', 'b')"
-    every = load_dataset(path, columns=kept, repeated="number")
+    assert join_notices(first.notices) == "3 rows were left out: an earlier one has their id (first: 'a', 'a', 'b')"
+    every = load_dataset(path, columns=columns, repeated="number")
     assert every.corpus.ids == ("a", "b", "a-3", "a-2", "a-4", "b-2") and len(every.corpus.metadata["m"]) == 6
     assert every.corpus.texts == ("x", "y", "z", "v", "w", "y")
-    assert "3 rows have an id that an earlier one has" in said(every.notices)
-    assert load_dataset(written(tmp_path, "b.csv", "id,text\na,x\n"), repeated="number").notices == ()
+    assert "3 rows have an id that an earlier one has" in join_notices(every.notices)
+    assert load_dataset(write_file(tmp_path, "b.csv", "id,text\na,x\n"), repeated="number").notices == ()
 
 
 def test_copies_and_empty_texts_are_counted(tmp_path):
-    dataset = load_dataset(written(tmp_path, "a.csv", 'id,text\n1,x\n2, x \n3,\n4,y\n5,x\n6,"  "\n'))
+    dataset = load_dataset(write_file(tmp_path, "a.csv", 'id,text\n1,x\n2, x \n3,\n4,y\n5,x\n6,"  "\n'))
     notices = dataset.notices
     assert "passages" not in vars(dataset.corpus), "reading does not keep the texts a second time"
     assert [(n.count, n.first) for n in notices] == [(2, ("3", "6")), (2, ("2", "5"))]
@@ -216,14 +217,16 @@ def test_copies_and_empty_texts_are_counted(tmp_path):
 
 
 def test_rows_without_ids_are_numbered_with_a_notice(tmp_path):
-    dataset = load_dataset(written(tmp_path, "a.csv", "foo\nx\ny\n"))
+    dataset = load_dataset(write_file(tmp_path, "a.csv", "foo\nx\ny\n"))
     assert triples(dataset.corpus) == [("0", "x", ""), ("1", "y", "")] and dataset.corpus.name == "a"
-    assert "2 rows without an id column" in said(dataset.notices) and "column 'foo'" in said(dataset.notices)
-    assert not load_dataset(written(tmp_path, "b.csv", "id,text\na,x\n")).notices
+    assert "2 rows without an id column" in join_notices(dataset.notices) and "column 'foo'" in join_notices(
+        dataset.notices
+    )
+    assert not load_dataset(write_file(tmp_path, "b.csv", "id,text\na,x\n")).notices
 
 
 def test_a_mapping_that_does_not_fit_lists_the_columns(tmp_path):
-    path = written(tmp_path, "a.csv", "id,text,text\na,x,y\n")
+    path = write_file(tmp_path, "a.csv", "id,text,text\na,x,y\n")
     with pytest.raises(DataError, match="no column called 'body'; it has 'id', 'text', 'text'"):
         load_dataset(path, columns=Columns(text="body"))
     with pytest.raises(DataError, match="2 columns called 'text'"):
@@ -231,9 +234,9 @@ def test_a_mapping_that_does_not_fit_lists_the_columns(tmp_path):
 
 
 def test_a_title_column_that_json_lines_never_have_is_noticed(tmp_path):
-    path = written(tmp_path, "a.jsonl", '{"id": "a", "text": "x", "title": "T"}')
+    path = write_file(tmp_path, "a.jsonl", '{"id": "a", "text": "x", "title": "T"}')
     notices = load_dataset(path, columns=Columns(id="id", text="text", title="tittle")).notices
-    assert said(notices) == "1 rows have nothing in the title column 'tittle'"
+    assert join_notices(notices) == "1 rows have nothing in the title column 'tittle'"
 
 
 def test_columns_with_dots_in_their_names_and_struct_columns(tmp_path):
@@ -244,12 +247,14 @@ def test_columns_with_dots_in_their_names_and_struct_columns(tmp_path):
 
 
 def test_preview_shows_text(tmp_path):
-    path = written(tmp_path, "a.csv", "id,text\n" + "".join(f"00{i},1e{i}\n" for i in range(30)))
+    path = write_file(tmp_path, "a.csv", "id,text\n" + "".join(f"00{i},1e{i}\n" for i in range(30)))
     seen = preview_table(path)
     assert seen.columns == ("id", "text") and len(seen.first_rows) == 20 and seen.total_rows is None
     assert seen.first_rows[3] == {"id": "003", "text": "1e3"} and seen.guessed_columns == Columns(id="id", text="text")
     assert preview_table(path, max_rows=30).total_rows == 30 and preview_table(path, max_rows=40).total_rows == 30
-    seen = preview_table(written(tmp_path, "b.jsonl", '{"id": 1, "text": null}\n{"id": 2, "more": [1.5], "text": "x"}'))
+    seen = preview_table(
+        write_file(tmp_path, "b.jsonl", '{"id": 1, "text": null}\n{"id": 2, "more": [1.5], "text": "x"}')
+    )
     assert seen.columns == ("id", "text", "more") and seen.total_rows == 2
     assert seen.first_rows == [{"id": "1", "text": "", "more": ""}, {"id": "2", "text": "x", "more": "[1.5]"}]
     pq.write_table(pa.table({"text": ["x"] * 50, "raw": [b"ab"] * 50}), tmp_path / "c.parquet")
@@ -258,10 +263,14 @@ def test_preview_shows_text(tmp_path):
 
 
 def test_quotes_are_text_in_tsv_and_quoting_in_csv(tmp_path):
-    dataset = load_dataset(written(tmp_path, "a.tsv", 'id\ttext\na\t"Yes" she said\nb\t"whole ""one"""\n"c\t5" pipe\n'))
+    dataset = load_dataset(
+        write_file(tmp_path, "a.tsv", 'id\ttext\na\t"Yes" she said\nb\t"whole ""one"""\n"c\t5" pipe\n')
+    )
     assert dataset.corpus.texts == ('"Yes" she said', '"whole ""one"""', '5" pipe') and dataset.corpus.ids[2] == '"c'
-    assert said(dataset.notices).startswith("1 texts stand in double quotes") and dataset.notices[0].first == ("b",)
-    corpus = load_dataset(written(tmp_path, "a.csv", 'id,text\na,"x, ""y""\r\nz"\r\nb,5" pipe\r\n')).corpus
+    assert join_notices(dataset.notices).startswith("1 texts stand in double quotes") and dataset.notices[0].first == (
+        "b",
+    )
+    corpus = load_dataset(write_file(tmp_path, "a.csv", 'id,text\na,"x, ""y""\r\nz"\r\nb,5" pipe\r\n')).corpus
     assert corpus.texts == ('x, "y"\r\nz', '5" pipe')
 
 
@@ -299,16 +308,16 @@ def test_quotes_are_text_in_tsv_and_quoting_in_csv(tmp_path):
         ("a.tsv", "id\ttext\n", "no documents"),
     ],
 )
-def test_a_broken_table_says_where(tmp_path, name, content, message):
+def test_broken_table_error_names_file_and_line(tmp_path, name, content, message):
     with pytest.raises(DataError) as error:
-        load_dataset(written(tmp_path, name, content))
+        load_dataset(write_file(tmp_path, name, content))
     assert message in str(error.value) and name in str(error.value)
 
 
 def test_very_long_fields(tmp_path):
     long = "x" * 3_000_000
     for name, gap in (("a.csv", ","), ("a.tsv", "\t")):
-        assert load_dataset(written(tmp_path, name, f"id{gap}text\na{gap}{long}\n")).corpus.texts == (long,)
+        assert load_dataset(write_file(tmp_path, name, f"id{gap}text\na{gap}{long}\n")).corpus.texts == (long,)
 
 
 # Encodings
@@ -318,7 +327,7 @@ def test_very_long_fields(tmp_path):
 @pytest.mark.parametrize("bom", [b"", b"\xef\xbb\xbf"])
 def test_another_encoding_names_the_byte(tmp_path, name, gap, bom):
     head = bom + f"id{gap}text\n".encode() + f"a{gap}x\n".encode() * 5000
-    path = written(tmp_path, name, head + f"b{gap}caf".encode() + b"\xe9 au lait\n")
+    path = write_file(tmp_path, name, head + f"b{gap}caf".encode() + b"\xe9 au lait\n")
     with pytest.raises(DataError) as error:
         load_dataset(path)
     for part in (name, "line 5002", "byte 0xe9", f"offset {len(head) + 5};", "UTF-8", "iconv -f latin1 -t utf-8"):
@@ -329,28 +338,30 @@ def test_another_encoding_names_the_byte(tmp_path, name, gap, bom):
 @pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.tsv"])
 def test_wide_encodings_are_recognised(tmp_path, name, encoding):
     with pytest.raises(DataError, match=f"is {encoding.upper()}: .*iconv -f {encoding} -t utf-8"):
-        load_dataset(written(tmp_path, name, "id,text\na,x\n".encode(encoding)))
+        load_dataset(write_file(tmp_path, name, "id,text\na,x\n".encode(encoding)))
 
 
 def test_encoded_surrogates_are_not_utf8(tmp_path):
     with pytest.raises(DataError, match="line 1 is not UTF-8: byte 0xed at offset 11"):
-        load_dataset(written(tmp_path, "a.jsonl", b'{"id": "a\xc3\xa9\xed\xa0\x80", "text": "x"}'))
+        load_dataset(write_file(tmp_path, "a.jsonl", b'{"id": "a\xc3\xa9\xed\xa0\x80", "text": "x"}'))
 
 
 def test_named_columns_are_kept_beside_the_documents_as_text_and_change_no_identity(tmp_path):
     text = "id,text,year,topic\n1,a cat,1999,pets\n2,a dog,,\n"
-    kept = Columns(id="id", text="text", metadata=("topic", "year"))
-    path = written(tmp_path, "a.csv", text)
-    corpus, plain = (load_dataset(path, columns=c).corpus for c in (kept, Columns(id="id", text="text")))
-    assert corpus.metadata == {"topic": ("pets", ""), "year": ("1999", "")} and not plain.metadata
-    assert corpus == plain and corpus.digest == plain.digest and corpus.passages == plain.passages
+    columns = Columns(id="id", text="text", metadata=("topic", "year"))
+    path = write_file(tmp_path, "a.csv", text)
+    corpus, unmapped = (load_dataset(path, columns=c).corpus for c in (columns, Columns(id="id", text="text")))
+    assert corpus.metadata == {"topic": ("pets", ""), "year": ("1999", "")} and not unmapped.metadata
+    assert corpus == unmapped and corpus.digest == unmapped.digest and corpus.passages == unmapped.passages
     with pytest.raises(DataError, match="no column called 'colour'"):
         load_dataset(path, columns=Columns(text="text", metadata=("colour",)))
     assert load_dataset(path, metadata=["year"]).corpus.metadata == {"year": ("1999", "")}
-    lines = written(tmp_path, "a.jsonl", '{"text": "x", "n": 1.5, "tags": ["a"], "on": true}\n{"text": "y", "n": null}')
-    found = load_dataset(lines, columns=Columns(text="text", metadata=("n", "tags", "on"))).corpus.metadata
-    assert found == {"n": ("1.5", ""), "tags": ('["a"]', ""), "on": ("true", "")}
+    lines = write_file(
+        tmp_path, "a.jsonl", '{"text": "x", "n": 1.5, "tags": ["a"], "on": true}\n{"text": "y", "n": null}'
+    )
+    metadata = load_dataset(lines, columns=Columns(text="text", metadata=("n", "tags", "on"))).corpus.metadata
+    assert metadata == {"n": ("1.5", ""), "tags": ('["a"]', ""), "on": ("true", "")}
     table = pa.table({"text": ["x", "y"], "day": pa.array([0, None], pa.date32()), "n": [7, None]})
     pq.write_table(table, tmp_path / "a.parquet")
-    found = load_dataset(tmp_path / "a.parquet", columns=Columns(text="text", metadata=("day", "n"))).corpus.metadata
-    assert found == {"day": ("1970-01-01", ""), "n": ("7", "")}
+    metadata = load_dataset(tmp_path / "a.parquet", columns=Columns(text="text", metadata=("day", "n"))).corpus.metadata
+    assert metadata == {"day": ("1970-01-01", ""), "n": ("7", "")}

@@ -9,11 +9,11 @@ import torch
 from engine.data.readers import load_dataset
 from engine.data.vectors import load_vectors
 from engine.errors import DataError
-from support.datafiles import beir, said, written
+from support.datafiles import beir, join_notices, write_file
 
 
 @pytest.fixture
-def loaded(tmp_path):
+def load_rows(tmp_path):
     """Loads rows that were saved to a file."""
 
     def load(rows, **options):
@@ -27,27 +27,27 @@ def loaded(tmp_path):
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("kind", ["npy", "npz"])
 def test_vectors_become_float32(tmp_path, dtype, order, kind):
-    given = np.asarray(np.random.default_rng(0).integers(-9, 9, (6, 3)), dtype=dtype, order=order)
+    array = np.asarray(np.random.default_rng(0).integers(-9, 9, (6, 3)), dtype=dtype, order=order)
     path = tmp_path / f"v.{kind}"
-    np.save(path, given) if kind == "npy" else np.savez_compressed(path, vectors=given)
-    found = load_vectors(path)
-    assert found.vectors.dtype == torch.float32 and found.vectors.is_contiguous() and found.encoder is None
-    assert np.array_equal(found.vectors.numpy(), given.astype(np.float32)) and found.ids == tuple("012345")
+    np.save(path, array) if kind == "npy" else np.savez_compressed(path, vectors=array)
+    vectors = load_vectors(path)
+    assert vectors.vectors.dtype == torch.float32 and vectors.vectors.is_contiguous() and vectors.encoder is None
+    assert np.array_equal(vectors.vectors.numpy(), array.astype(np.float32)) and vectors.ids == tuple("012345")
 
 
-def test_normalized_rows_have_length_one(loaded):
-    rows = loaded(np.array([[3.0, 4.0], [1e30, 1e30], [1e-30, 0]]), normalize=True).vectors
+def test_normalized_rows_have_length_one(load_rows):
+    rows = load_rows(np.array([[3.0, 4.0], [1e30, 1e30], [1e-30, 0]]), normalize=True).vectors
     assert torch.allclose(rows, torch.tensor([[0.6, 0.8], [0.5**0.5, 0.5**0.5], [1.0, 0.0]]))
     with pytest.raises(DataError, match=r"1 rows are all zero .* row 1 \(id '1'\)"):
-        loaded(np.array([[3.0, 4.0], [0, 0]]), normalize=True)
+        load_rows(np.array([[3.0, 4.0], [0, 0]]), normalize=True)
 
 
 def test_ids_of_vectors_come_from_where_they_are(tmp_path):
     path = tmp_path / "v.npy"
     np.save(path, np.eye(3))
-    written(tmp_path, "ids.txt", "\ufeff007\r\n a \r\n \r\n")
+    write_file(tmp_path, "ids.txt", "\ufeff007\r\n a \r\n \r\n")
     assert load_vectors(path).ids == ("007", " a ", " ")
-    written(tmp_path, "v.ids.txt", "x\ny\nz")
+    write_file(tmp_path, "v.ids.txt", "x\ny\nz")
     assert load_vectors(path).ids == ("x", "y", "z") == load_vectors(path, tmp_path / "v.ids.txt").ids
     assert load_vectors(path, ["p", 8, np.str_("r")]).ids == ("p", "8", "r")
     for ids in (np.array(["a", "b", "1e5"]), np.array([b"a", b"b", b"1e5"])):
@@ -75,17 +75,17 @@ def test_nothing_is_unpickled(tmp_path):
             load_vectors(tmp_path / name)
 
 
-def test_rows_that_are_not_finite_are_named(loaded):
-    given = np.ones((9, 2))
-    given[2:8, 1] = [np.nan, np.inf, -np.inf, np.nan, np.nan, np.nan]
+def test_rows_that_are_not_finite_are_named(load_rows):
+    array = np.ones((9, 2))
+    array[2:8, 1] = [np.nan, np.inf, -np.inf, np.nan, np.nan, np.nan]
     with pytest.raises(DataError, match=r"6 rows hold NaN or infinity.*row 2 \(id '2'\).*row 6 \(id '6'\)$"):
-        loaded(given)
+        load_rows(array)
     with pytest.raises(DataError, match=r"1 rows hold values beyond float32 .* row 1"):
-        loaded(np.array([[1.0], [1e39]]))
+        load_rows(np.array([[1.0], [1e39]]))
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("array", "message"),
     [
         (np.ones(3), r"\(n, d\); found shape \(3,\)"),
         (np.ones((2, 2, 2)), "found shape"),
@@ -98,19 +98,19 @@ def test_rows_that_are_not_finite_are_named(loaded):
         (np.zeros((2, 2), "M8[s]"), "datetime64"),
     ],
 )
-def test_what_is_not_a_matrix_of_numbers_is_refused(loaded, given, message):
+def test_load_of_anything_but_a_numeric_matrix_raises_error(load_rows, array, message):
     with pytest.raises(DataError, match=message):
-        loaded(given)
+        load_rows(array)
 
 
 def test_broken_vector_files_are_refused(tmp_path):
     np.save(tmp_path / "whole.npy", np.ones((50, 50)))
     np.savez(tmp_path / "whole.npz", vectors=np.ones((50, 50)))
     for name in ("whole.npy", "whole.npz"):
-        whole = (tmp_path / name).read_bytes()
-        for content in (b"", whole[:9], whole[:100], whole[:-3000], b"\x93NUMPY\x01\x00v\x00{'descr': 1}"):
+        raw = (tmp_path / name).read_bytes()
+        for content in (b"", raw[:9], raw[:100], raw[:-3000], b"\x93NUMPY\x01\x00v\x00{'descr': 1}"):
             with pytest.raises(DataError, match="cut"):
-                load_vectors(written(tmp_path, f"cut{Path(name).suffix}", content))
+                load_vectors(write_file(tmp_path, f"cut{Path(name).suffix}", content))
     np.savez(tmp_path / "many.npz", a=np.eye(2), b=np.eye(3))
     with pytest.raises(DataError, match=r"'vectors' or a single 2-D array; found a \(2, 2\), b \(3, 3\)"):
         load_vectors(tmp_path / "many.npz")
@@ -126,16 +126,16 @@ def test_bare_vectors_are_a_corpus_without_texts(tmp_path):
     dataset = load_dataset(tmp_path / "mine.npy")
     assert dataset.corpus.name == "mine" and dataset.corpus.texts == ("",) * 3 and len(dataset.queries) == 0
     assert dataset.vectors.ids == dataset.corpus.ids == ("0", "1", "2")
-    assert [notice.count for notice in dataset.notices] == [3] and "without ids" in said(dataset.notices)
-    written(tmp_path, "mine.ids.txt", "a\nb\nc\n")
+    assert [notice.count for notice in dataset.notices] == [3] and "without ids" in join_notices(dataset.notices)
+    write_file(tmp_path, "mine.ids.txt", "a\nb\nc\n")
     assert load_dataset(tmp_path / "mine.npy").notices == ()
 
 
 def test_vectors_in_a_folder_follow_its_corpus(tmp_path):
     np.save(beir(tmp_path) / "vectors.npy", np.eye(4))
     dataset = load_dataset(tmp_path)
-    assert dataset.vectors.ids == dataset.corpus.ids and "order of the corpus" in said(dataset.notices)
-    ids = written(tmp_path, "vectors.ids.txt", "d2\nd0\nd3\nd1\n")
+    assert dataset.vectors.ids == dataset.corpus.ids and "order of the corpus" in join_notices(dataset.notices)
+    ids = write_file(tmp_path, "vectors.ids.txt", "d2\nd0\nd3\nd1\n")
     dataset = load_dataset(tmp_path)
     assert dataset.vectors.ids == dataset.corpus.ids == ("d0", "d1", "d2", "d3") and dataset.notices == ()
     assert dataset.vectors.vectors.argmax(1).tolist() == [1, 3, 0, 2]
@@ -145,32 +145,32 @@ def test_vectors_in_a_folder_follow_its_corpus(tmp_path):
     ids.unlink()
     for rows in (3, 5):
         np.save(tmp_path / "vectors.npy", np.eye(rows))
-        said_so = rf"vectors\.npy has {rows} rows and no ids, the corpus 4 documents; .*vectors\.ids\.txt"
-        with pytest.raises(DataError, match=said_so):
+        message = rf"vectors\.npy has {rows} rows and no ids, the corpus 4 documents; .*vectors\.ids\.txt"
+        with pytest.raises(DataError, match=message):
             load_dataset(tmp_path)
 
 
 def test_rows_that_are_not_unit_are_remarked_on(tmp_path):
     np.save(tmp_path / "v.npy", np.array([[1, 0], [3, 4], [0, 0]], dtype=np.float32))
-    assert "2 vectors are not of unit length" in said(load_dataset(tmp_path / "v.npy").notices)
+    assert "2 vectors are not of unit length" in join_notices(load_dataset(tmp_path / "v.npy").notices)
     np.save(tmp_path / "u.npy", np.array([[1, 0], [0.6, 0.8]], dtype=np.float32))
-    assert "unit length" not in said(load_dataset(tmp_path / "u.npy").notices)
+    assert "unit length" not in join_notices(load_dataset(tmp_path / "u.npy").notices)
 
 
 def test_float32_rows_stay_in_their_file_until_they_are_scaled(tmp_path):
     rows = np.arange(1, 13, dtype=np.float32).reshape(4, 3)
     np.save(tmp_path / "vectors.npy", rows)
-    before = (tmp_path / "vectors.npy").read_bytes()
+    content = (tmp_path / "vectors.npy").read_bytes()
     mapped = load_vectors(tmp_path / "vectors.npy")
     with (tmp_path / "vectors.npy").open("r+b") as file:
         file.seek(-4, 2)
         file.write(np.float32(7).tobytes())
     assert mapped.vectors[-1, -1] == 7, "read from the file, not from a copy"
-    (tmp_path / "vectors.npy").write_bytes(before)
+    (tmp_path / "vectors.npy").write_bytes(content)
     scaled = load_vectors(tmp_path / "vectors.npy", normalize=True).vectors
     assert torch.allclose(scaled.norm(dim=1), torch.ones(4))
     mapped.vectors[0, 0] = 99
-    assert (tmp_path / "vectors.npy").read_bytes() == before, "no write reaches the file"
+    assert (tmp_path / "vectors.npy").read_bytes() == content, "no write reaches the file"
 
 
 def test_rows_whose_sum_overflows_are_finite(tmp_path):

@@ -36,7 +36,7 @@ def toy(n=60, d=6, seed=0):
     return space_of(rows, tuple(f"text {i}" for i in range(n))), query
 
 
-def picks(space, query, decoder, k):
+def decode_picks(space, query, decoder, k):
     return [space.corpus.ids[row] for row in engine.decode(decoder, space, queries_of(query[None]), k).rows()]
 
 
@@ -48,8 +48,8 @@ def every_decoder():
     """A decoder a selector, and one with every parameter, pool and reranker away from its default."""
     for spec in engine.methods("selector").values():
         changed = {p.name: next(v for v in p.grid(5) if v not in (p.default, None)) for p in spec.params}
-        plain = engine.Decoder(spec.cls())
-        yield from (plain, engine.Decoder(spec.cls(**changed), rerank=engine.make("dense"), depth=40))
+        decoder = engine.Decoder(spec.cls())
+        yield from (decoder, engine.Decoder(spec.cls(**changed), rerank=engine.make("dense"), depth=40))
 
 
 EVERY = pytest.mark.parametrize("decoder", list(every_decoder()), ids=lambda d: d.label[:40])
@@ -65,14 +65,14 @@ def table(tmp_path):
 
 @EVERY
 def test_python_runs_and_retrieves_the_same(decoder, table, capsys):
-    found = export(decoder, "python", ExportContext(corpus=table, query="fast cars", k=3))
+    snippet = export(decoder, "python", ExportContext(corpus=table, query="fast cars", k=3))
     scope = {}
-    exec(compile(found.text, "snippet", "exec"), scope)
+    exec(compile(snippet.text, "snippet", "exec"), scope)
     assert scope["decoder"] == decoder
     printed = capsys.readouterr().out.strip()
     space = engine.Space(scope["dataset"].corpus, engine.embed(scope["dataset"].corpus))
     rows = engine.decode(decoder, space, ["fast cars"], k=3).rows()
-    assert printed == str([space.corpus.ids[row] for row in rows]) and found.possible
+    assert printed == str([space.corpus.ids[row] for row in rows]) and snippet.possible
 
 
 def test_python_for_a_corpus_that_brought_its_vectors(tmp_path, monkeypatch, capsys):
@@ -81,7 +81,7 @@ def test_python_for_a_corpus_that_brought_its_vectors(tmp_path, monkeypatch, cap
     np.savez(tmp_path / "queries.npz", vectors=query[None], ids=np.array(["q"]))
     text = export(mmr(0.6), "python", ExportContext(corpus=str(tmp_path / "corpus.npz"), encoder=None, k=4)).text
     exec(compile(text.replace("queries.npy", str(tmp_path / "queries.npz")), "snippet", "exec"), {})
-    assert capsys.readouterr().out.strip() == str(picks(space, query, mmr(0.6), 4))
+    assert capsys.readouterr().out.strip() == str(decode_picks(space, query, mmr(0.6), 4))
 
 
 @EVERY
@@ -92,18 +92,18 @@ def test_the_short_form_is_few_lines_and_makes_the_same_decoder(decoder, table):
     exec("\n".join(lines[:3]), scope)
     assert scope["decoder"] == decoder and len(scope["space"]) == len(scope["dataset"].corpus)
     assert lines[3] == "ranking = engine.decode(decoder, space, dataset.queries, k=3)"
-    own = write_short_code(decoder, ExportContext(encoder=None, trained="kept.safetensors"))
-    assert [line for line in lines if "Decoder" in line] == [line for line in own if "Decoder" in line]
-    assert "dataset.vectors" in own[1] and "kept.safetensors" in own[2] and "queries.npy" in own[4]
+    short_code = write_short_code(decoder, ExportContext(encoder=None, trained="kept.safetensors"))
+    assert [line for line in lines if "Decoder" in line] == [line for line in short_code if "Decoder" in line]
+    assert "dataset.vectors" in short_code[1] and "kept.safetensors" in short_code[2] and "queries.npy" in short_code[4]
 
 
 @EVERY
 def test_json_is_read_back(decoder):
-    found = json.loads(export(decoder, "json", ExportContext(k=7)).text)
-    assert decoder_from_json(found["decoder"]) == decoder and found["k"] == 7
+    settings = json.loads(export(decoder, "json", ExportContext(k=7)).text)
+    assert decoder_from_json(settings["decoder"]) == decoder and settings["k"] == 7
 
 
-def parsed(text):
+def parse_command(text):
     """The command's parameters, as click reads what a shell hands over."""
     words = shlex.split(text)
     assert words[:2] == ["frontier", "decode"]
@@ -113,16 +113,18 @@ def parsed(text):
 
 @EVERY
 def test_the_command_is_parsed_by_the_command_line(decoder):
-    given = parsed(
+    params = parse_command(
         export(decoder, "command", ExportContext(k=7, query=HOSTILE, corpus="-odd name", encoder="other")).text
     )
-    own = {name: value for name, value in given.items() if name not in ("corpus", "qrels", "texts", "encoder")}
-    assert decoder_from_flags(own) == decoder
-    assert (given["k"], given["texts"], given["corpus"]) == (7, (HOSTILE,), "-odd name")
-    assert given["encoder"] == "other"
+    decoder_params = {
+        name: value for name, value in params.items() if name not in ("corpus", "qrels", "texts", "encoder")
+    }
+    assert decoder_from_flags(decoder_params) == decoder
+    assert (params["k"], params["texts"], params["corpus"]) == (7, (HOSTILE,), "-odd name")
+    assert params["encoder"] == "other"
 
 
-def test_how_a_table_is_read_goes_along(tmp_path, capsys):
+def test_export_includes_table_columns(tmp_path, capsys):
     path = tmp_path / "odd.csv"
     path.write_text("doc no\tbody\ttopic\na\ta red apple\tfood\na\ta pear\tfood\nb\ta car\tcars\n", encoding="utf-8")
     reading = {
@@ -134,8 +136,8 @@ def test_how_a_table_is_read_goes_along(tmp_path, capsys):
     use = ExportContext(corpus=str(path), reading=reading, query="fruit", k=2)
     exec(compile(export(mmr(0.4), "python", use).text, "snippet", "exec"), {})
     assert sorted(eval(capsys.readouterr().out)) == ["a", "a-2"]
-    given = parsed(export(mmr(0.4), "command", use).text)
-    assert {name: given[name] for name in reading} == reading
+    params = parse_command(export(mmr(0.4), "command", use).text)
+    assert {name: params[name] for name in reading} == reading
     written = json.loads(export(mmr(0.4), "json", use).text)
     assert read_setting(written)[1].reading == reading
     with pytest.raises(engine.DataError, match="holds no decoder"):
@@ -185,10 +187,10 @@ def qdrant_client(space):
 
 
 def opensearch(space, query, text):
-    """What OpenSearch's documentation says that it does with a request."""
-    comments, _, rest = text.partition("POST ")
+    """Answer a request as OpenSearch documents it."""
+    comments, _, request = text.partition("POST ")
     assert all(line.startswith("#") for line in comments.strip().split("\n"))
-    line, _, body = rest.partition("\n")
+    line, _, body = request.partition("\n")
     body = json.loads(body)
     assert line == "/documents/_search" and set(body) <= {"size", "query", "ext"}
     ((field, knn),) = body["query"]["knn"].items()
@@ -204,26 +206,26 @@ def opensearch(space, query, text):
     assert set(extension) == {"diversity", "candidates"} and extension["candidates"] == knn["k"]
     share, chosen = extension["diversity"], []
     while len(chosen) < body["size"] and len(chosen) < len(nearest):
-        left = [row for row in nearest if row not in chosen]
-        worth = [(1 - share) * relevance[r] - share * max([0.0, *similar[r, chosen]]) for r in left]
-        chosen.append(left[int(np.argmax(worth))])
+        remaining = [row for row in nearest if row not in chosen]
+        worth = [(1 - share) * relevance[r] - share * max([0.0, *similar[r, chosen]]) for r in remaining]
+        chosen.append(remaining[int(np.argmax(worth))])
     return [space.corpus.ids[row] for row in chosen]
 
 
-def answers(target, space, query, decoder, k=8, **use):
-    found = export(decoder, target, ExportContext(k=k, query=HOSTILE, collection="documents", **use))
-    assert found.possible, found.text
+def run_export(target, space, query, decoder, k=8, **use):
+    snippet = export(decoder, target, ExportContext(k=k, query=HOSTILE, collection="documents", **use))
+    assert snippet.possible, snippet.text
     match target:
         case "langchain":
             scope = {"store": langchain_store(space, query)}
-            exec(compile(found.text, "snippet", "exec"), scope)
+            exec(compile(snippet.text, "snippet", "exec"), scope)
             return [document.id for document in scope["documents"]]
         case "qdrant":
             scope = {"client": qdrant_client(space), "vector": query.tolist()}
             text = export(decoder, target, ExportContext(k=k, collection=COLLECTION, **use)).text
             exec(compile(text, "snippet", "exec"), scope)
             return [space.corpus.ids[point.id] for point in scope["found"].points]
-    return opensearch(space, query, found.text)
+    return opensearch(space, query, snippet.text)
 
 
 @pytest.mark.parametrize("target", STORES)
@@ -237,29 +239,29 @@ def answers(target, space, query, decoder, k=8, **use):
     ],
     ids=lambda decoder: decoder and decoder.label,
 )
-def test_a_store_picks_the_same_at_the_same_weight_and_pool(target, decoder, wrong):
+def test_store_export_picks_what_the_decoder_picks(target, decoder, wrong):
     for seed in range(3):
         space, query = toy(seed=seed)
-        expected = picks(space, query, decoder, 8)
-        assert answers(target, space, query, decoder, documents=60) == expected
+        expected = decode_picks(space, query, decoder, 8)
+        assert run_export(target, space, query, decoder, documents=60) == expected
         # The wrong direction, or another pool, would have been seen.
-        assert wrong is None or expected != picks(space, query, wrong, 8)
+        assert wrong is None or expected != decode_picks(space, query, wrong, 8)
 
 
 @pytest.mark.parametrize("target", STORES)
 def test_a_store_gives_no_more_than_the_pool_and_searches_plainly_for_top_k(target):
-    assert len(answers(target, *toy(), mmr(0.3, depth=5))) == 5
+    assert len(run_export(target, *toy(), mmr(0.3, depth=5))) == 5
     assert "mmr" not in export(engine.Decoder(engine.make("top_k")), target).text.lower()
 
 
-def test_what_a_store_has_no_words_for_is_said_not_faked():
+def test_unsupported_store_export_says_so():
     kinds = {name: engine.Decoder(spec.cls()) for name, spec in engine.methods("selector").items()}
     for name, decoder in kinds.items():
-        found = export(decoder, "opensearch")
-        assert found.possible == (name in exporting.STORE_SEARCHES), found.text
-        if not found.possible:
-            assert "cannot express" in found.text and decoder.select.spec.title in found.text
-            assert found.language == "text" and not re.search(r"client|store\.|POST", found.text)
+        snippet = export(decoder, "opensearch")
+        assert snippet.possible == (name in exporting.STORE_SEARCHES), snippet.text
+        if not snippet.possible:
+            assert "cannot express" in snippet.text and decoder.select.spec.title in snippet.text
+            assert snippet.language == "text" and not re.search(r"client|store\.|POST", snippet.text)
     for decoder, why in (
         (mmr(0.5, window=3), "no window (w), which is 3"),
         (engine.Decoder(engine.make("mmr"), rerank=engine.make("dense")), "does not rerank by dense"),
@@ -314,25 +316,25 @@ INTEGRATED = {
 
 
 @pytest.mark.parametrize("target", INTEGRATED)
-def test_what_a_framework_has_no_words_for_goes_through_the_engine(target):
+def test_framework_export_falls_back_to_the_engine(target):
     """Run against the real packages; the pool in the snippet is the one that is asked for."""
     space, query = toy()
     make, ids = INTEGRATED[target]
-    others = [
+    other_decoders = [
         engine.Decoder(spec.cls())
         for name, spec in engine.methods("selector").items()
         if name not in exporting.STORE_SEARCHES
     ]
     reranked = engine.Decoder(engine.make("ssd"), rerank=engine.make("truncated", dimension=3), depth=20)
     scope = make(space, query)
-    for decoder in (*others, mmr(0.3, window=3), engine.Decoder(engine.make("dpp"), depth=15), reranked):
+    for decoder in (*other_decoders, mmr(0.3, window=3), engine.Decoder(engine.make("dpp"), depth=15), reranked):
         use = ExportContext(k=6, query=HOSTILE, collection=COLLECTION, documents=60)
-        found = export(decoder, target, use)
-        assert found.possible and "engine.integrations" in found.text
+        snippet = export(decoder, target, use)
+        assert snippet.possible and "engine.integrations" in snippet.text
         ran = dict(scope)
-        exec(compile(found.text, "snippet", "exec"), ran)
-        assert ids(ran) == picks(space, query, decoder, 6), decoder.label
-        assert str(decoder.depth or 60) in found.text
+        exec(compile(snippet.text, "snippet", "exec"), ran)
+        assert ids(ran) == decode_picks(space, query, decoder, 6), decoder.label
+        assert str(decoder.depth or 60) in snippet.text
     assert export(mmr(0.3), target).possible
 
 
@@ -340,27 +342,27 @@ def test_what_a_framework_has_no_words_for_goes_through_the_engine(target):
 def test_candidates_are_as_many_as_was_measured_or_it_says_that_nothing_was(target):
     decoder = engine.Decoder(engine.make("dpp"))
     measured = export(decoder, target, ExportContext(documents=5000, pool=PoolDepth(321, 0.9934, 158))).text
-    said = measured.replace("\n#   ", " ")
-    assert "321 candidates: measured on 158 queries, of which 99.3% get the same documents as from all." in said
+    comment = measured.replace("\n#   ", " ")
+    assert "321 candidates: measured on 158 queries, of which 99.3% get the same documents as from all." in comment
     assert re.search(r"(k|top_k|limit)=321\b", measured)
-    plain = export(decoder, target, ExportContext(documents=5000)).text
-    assert "200 candidates: not measured; engine.pool_depth" in plain and re.search(r"(k|top_k|limit)=200\b", plain)
+    default = export(decoder, target, ExportContext(documents=5000)).text
+    assert "200 candidates: not measured; engine.pool_depth" in default and re.search(r"(k|top_k|limit)=200\b", default)
     assert "All 60 documents are candidates" in export(decoder, target, ExportContext(documents=60)).text
     assert re.search(r"(k|top_k|limit)=300\b", export(decoder, target, ExportContext(k=300)).text)
-    own = export(mmr(0.4), target, ExportContext(documents=5000, pool=PoolDepth(321, 1.0, 1))).text
-    assert "321 candidates: measured on 1 query, of which 100%" in own.replace("\n#   ", " ")
+    measured_pool = export(mmr(0.4), target, ExportContext(documents=5000, pool=PoolDepth(321, 1.0, 1))).text
+    assert "321 candidates: measured on 1 query, of which 100%" in measured_pool.replace("\n#   ", " ")
 
 
 @pytest.mark.parametrize("target", INTEGRATED)
-def test_what_candidates_cannot_give_is_served_instead(target):
+def test_export_serves_decoders_that_candidates_cannot_express(target):
     words = engine.Decoder(engine.make("dpp"), retrieve=engine.make("bm25"))
     again = engine.Decoder(engine.make("dpp"), rerank=engine.make("bm25"), depth=50)
     for decoder in (words, again):
-        found = export(decoder, target)
-        assert not found.possible and "frontier answer" in found.text and "bm25" in found.text
+        snippet = export(decoder, target)
+        assert not snippet.possible and "frontier answer" in snippet.text and "bm25" in snippet.text
 
 
-def test_the_service_is_asked_as_the_shell_hands_it_over():
+def test_serve_export_is_a_valid_shell_command():
     lines = export(mmr(0.4), "service", ExportContext(query=HOSTILE)).text.splitlines(keepends=True)
     assert shlex.split(lines[1]) == ["frontier", "answer", "--decoder", "setting.json"]
     curl = shlex.split("".join(lines[3:]))
@@ -380,13 +382,15 @@ def test_settings_are_read_back_with_their_use(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "target,most", [("qdrant", exporting.MAX_QDRANT_POOL), ("opensearch", exporting.MAX_OPENSEARCH_POOL)]
+    "target,limit", [("qdrant", exporting.MAX_QDRANT_POOL), ("opensearch", exporting.MAX_OPENSEARCH_POOL)]
 )
-def test_a_pool_beyond_what_a_store_looks_at(target, most):
-    assert export(mmr(0.5, depth=most), target).possible
-    beyond = export(mmr(0.5, depth=most + 1), target)
-    assert not beyond.possible and f"{most:,} documents at most" in beyond.text
-    assert f"--depth {most}" in export(mmr(0.5), target, ExportContext(documents=10 * most)).text.replace("\n#   ", " ")
+def test_export_of_pool_beyond_store_limit_says_so(target, limit):
+    assert export(mmr(0.5, depth=limit), target).possible
+    beyond = export(mmr(0.5, depth=limit + 1), target)
+    assert not beyond.possible and f"{limit:,} documents at most" in beyond.text
+    assert f"--depth {limit}" in export(mmr(0.5), target, ExportContext(documents=10 * limit)).text.replace(
+        "\n#   ", " "
+    )
 
 
 def test_qdrants_limit_is_the_clients():
@@ -413,7 +417,7 @@ def test_an_index_is_quoted_in_an_address():
     assert "POST /a%20b%2F..%2F_all%0ADELETE%20%2F/_search\n" in text
 
 
-def test_all_targets_at_once_and_unknown_ones():
+def test_export_of_all_targets_and_unknown_target():
     assert [s.target for s in export_all(mmr(0.5))] == list(EXPORT_TARGETS)
     with pytest.raises(engine.ParamError, match="target must be one of python, json"):
         export(mmr(0.5), "nosuch")

@@ -38,7 +38,7 @@ def test_the_area_is_the_cells_that_are_dominated(where, reference):
     assert compute_hypervolume(np.array(where), reference) == len(cells)
 
 
-def test_rounding_neither_beats_nor_is_beaten():
+def test_rounding_does_not_dominate():
     assert not find_dominated(np.array([[0.5, 0.5], [0.5 + 1e-15, 0.5], [0.5, 0.5 - 1e-14]])).any()
     assert find_dominated(np.array([[0.5, 0.5], [0.5 + 1e-6, 0.5]])).tolist() == [True, False]
 
@@ -58,78 +58,79 @@ def sweep(n=60, seed=0):
     return points + [cell("nnn", shifted(a / 5, -b / 5), l1=a, l2=b, fill="fill") for a, b in grid]
 
 
-def timed(points, times):
+def set_times(points, times):
     return [replace(point, latency=time) for point, time in zip(points, times, strict=True)]
 
 
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.tuples(st.integers(1, 6), st.integers(0, 6)), min_size=1, max_size=7))
-def test_of_time_less_is_better(where):
+def test_frontier_prefers_shorter_times(where):
     points = [cell("mmr", {"recall": [y] * 3}, relevance_weight=i / 10, latency=t) for i, (t, y) in enumerate(where)]
-    found = frontier(points, "milliseconds", "recall", resamples=100)
-    placed = {p.value: p for p in found.points}
+    curves = frontier(points, "milliseconds", "recall", resamples=100)
+    placed = {p.value: p for p in curves.points}
     beaten = brute([(-t, y) for t, y in where])
     for i, (t, y) in enumerate(where):
         p = placed[i / 10 if len(where) > 1 else None]
         assert (p.x, p.y, p.dominated, p.x_low, p.x_high) == (t, y, beaten[i], None, None)
-    longest, least = max(t for t, _ in where), min(y for _, y in where)
-    assert found.reference == (longest, least) and (found.metrics, found.untimed, found.remark) == (("recall",), 0, "")
-    assert found.hypervolume == compute_hypervolume(np.array([(-t, y) for t, y in where]), (-longest, least))
+    longest, lowest = max(t for t, _ in where), min(y for _, y in where)
+    assert curves.reference == (longest, lowest)
+    assert (curves.metrics, curves.untimed, curves.remark) == (("recall",), 0, "")
+    assert curves.hypervolume == compute_hypervolume(np.array([(-t, y) for t, y in where]), (-longest, lowest))
 
 
 def test_points_without_a_time_are_left_out_of_its_axis_and_counted():
     points = sweep()
     times = [None if p.method == "nnn" else 1.0 + i for i, p in enumerate(points)]
-    found = frontier(timed(points, times), "milliseconds", "recall")
-    assert {p.point.method for p in found.points} == {"top_k", "mmr", "vrsd"} and found.untimed == 6
-    assert found.remark.startswith("6 settings have no time and were left out: cells of one query alone")
-    whole = frontier(timed(points, times))
-    assert whole.untimed == 0 and values(whole) == values(frontier(points)), "other axes have all of them"
-    base = found.curves["Top-k"][0].point.label
-    best = select_best_per_method(found, base, 0.2)
-    quickest = min((p for p in found.curves["MMR"] if p.y >= 0.2 * best[0].y), key=lambda p: p.x)
+    curves = frontier(set_times(points, times), "milliseconds", "recall")
+    assert {p.point.method for p in curves.points} == {"top_k", "mmr", "vrsd"} and curves.untimed == 6
+    assert curves.remark.startswith("6 settings have no time and were left out: cells of one query alone")
+    full_curves = frontier(set_times(points, times))
+    assert full_curves.untimed == 0 and values(full_curves) == values(frontier(points)), "other axes have all of them"
+    base = curves.curves["Top-k"][0].point.label
+    best = select_best_per_method(curves, base, 0.2)
+    quickest = min((p for p in curves.curves["MMR"] if p.y >= 0.2 * best[0].y), key=lambda p: p.x)
     assert best[0].point.label == base and next(p for p in best if p.point.method == "mmr") is quickest
     with pytest.raises(DataError, match="no point at k = 10 has a time"):
         frontier(points, "milliseconds", "recall")
     with pytest.raises(ParamError, match="y must be a metric"):
-        frontier(timed(points, times), "ilad", "milliseconds")
+        frontier(set_times(points, times), "ilad", "milliseconds")
 
 
-def values(found):
+def values(curves):
     return {
         label: [(p.name, p.value, p.x, p.y, p.x_low, p.x_high, p.y_low, p.y_high, p.dominated) for p in curve]
-        for label, curve in found.curves.items()
+        for label, curve in curves.curves.items()
     }
 
 
-def flat(found):
-    return [v for curve in values(found).values() for p in curve for v in p[2:]]
+def flatten_curves(curves):
+    return [v for curve in values(curves).values() for p in curve for v in p[2:]]
 
 
 def test_curves_follow_the_parameter_and_not_x():
     points = sweep()
     random.Random(1).shuffle(points)
-    found = frontier(points)
-    assert list(found.curves) == ["Top-k", "MMR", "NNN · λ₂ 0.1 · fills up to k", "NNN · λ₂ 1 · fills up to k", "VRSD"]
-    assert [p.value for p in found.curves["MMR"]] == list(WEIGHTS)
-    x = [p.x for p in found.curves["MMR"]]
+    curves = frontier(points)
+    assert list(curves.curves) == ["Top-k", "MMR", "NNN · λ₂ 0.1 · fills up to k", "NNN · λ₂ 1 · fills up to k", "VRSD"]
+    assert [p.value for p in curves.curves["MMR"]] == list(WEIGHTS)
+    x = [p.x for p in curves.curves["MMR"]]
     assert x != sorted(x) and x != sorted(x, reverse=True)
     for l2 in (0.1, 1.0):
-        curve = found.curves[f"NNN · λ₂ {l2:g} · fills up to k"]
+        curve = curves.curves[f"NNN · λ₂ {l2:g} · fills up to k"]
         assert [(p.parameter, p.value) for p in curve] == [("l1", v) for v in (0.03, 0.3, 1.0)]
         assert {p.point.decoder["select"]["l2"] for p in curve} == {l2}
-    assert [(p.name, p.parameter, p.value) for p in found.curves["Top-k"]] == [("Top-k", "", None)]
-    assert len(found.points) == len(points)
+    assert [(p.name, p.parameter, p.value) for p in curves.curves["Top-k"]] == [("Top-k", "", None)]
+    assert len(curves.points) == len(points)
 
 
-def test_what_is_no_number_keeps_curves_apart():
+def test_categorical_parameters_separate_curves():
     v = {"recall": recalls(0, 9), "ilad": recalls(1, 9)}
-    other, deep = {"name": "not_registered", "weight": 0.1}, {"name": "not_registered", "weight": 0.7}
+    unknown, deep = {"name": "not_registered", "weight": 0.1}, {"name": "not_registered", "weight": 0.7}
     points = [
         *(cell("nnn", v, l1=l1, fill=fill) for l1 in (0.3, 0.1) for fill in ("strict", "fill")),
         *(cell("mmr", v, window=w, relevance_weight=r) for w in (None, 12, 3) for r in (1.0, 0.5)),
         *(cell("vrsd", v, depth=d) for d in (None, 100, 20)),
-        *(cell("top_k", v, retrieve=r) for r in (deep, other)),
+        *(cell("top_k", v, retrieve=r) for r in (deep, unknown)),
         cell("top_k", v),
     ]
     curves = {label: [p.value for p in curve] for label, curve in frontier(points).curves.items()}
@@ -143,15 +144,15 @@ def test_what_is_no_number_keeps_curves_apart():
         "Dense → NNN · λ₂ 0.1 · fills up to k": [0.1, 0.3],
         "Dense → VRSD": [20, 100, None],
     }
-    one = frontier([cell("mmr", v, relevance_weight=0.5)])
-    assert list(one.curves) == ["MMR · λ 0.5"]
+    single = frontier([cell("mmr", v, relevance_weight=0.5)])
+    assert list(single.curves) == ["MMR · λ 0.5"]
 
 
 @settings(max_examples=15, deadline=None)
 @given(st.integers(0, 50), st.randoms(use_true_random=False))
 def test_nothing_depends_on_the_order_of_points_or_queries(seed, rng):
     points = sweep(seed=seed)
-    found = frontier(points, resamples=100)
+    curves = frontier(points, resamples=100)
     mixed = []
     for point in points:
         rows = rng.sample(range(60), 60)
@@ -159,55 +160,57 @@ def test_nothing_depends_on_the_order_of_points_or_queries(seed, rng):
         mixed.append(replace(point, queries=queries, values=columns))
     rng.shuffle(mixed)
     again = frontier(mixed, resamples=100)
-    assert flat(again) == pytest.approx(flat(found))
-    assert [p.point.label for p in again.front] == [p.point.label for p in found.front]
-    assert again.hypervolume == pytest.approx(found.hypervolume)
-    assert (again.reference, again.queries) == (pytest.approx(found.reference), found.queries)
+    assert flatten_curves(again) == pytest.approx(flatten_curves(curves))
+    assert [p.point.label for p in again.front] == [p.point.label for p in curves.front]
+    assert again.hypervolume == pytest.approx(curves.hypervolume)
+    assert (again.reference, again.queries) == (pytest.approx(curves.reference), curves.queries)
 
 
 def test_dominated_points_change_no_other():
     points = sweep()
-    found = frontier(points, reference=(0, 0))
+    curves = frontier(points, reference=(0, 0))
     worse = cell("dpp", {name: v - 0.5 for name, v in points[3].values.items()})
-    more = frontier([worse, *points], reference=(0, 0))
-    assert more.curves["DPP · λ 0.8"][0].dominated
-    assert more.hypervolume == pytest.approx(found.hypervolume)
-    assert [p.name for p in more.front] == [p.name for p in found.front]
-    assert flat(found) == pytest.approx([v for label in found.curves for p in values(more)[label] for v in p[2:]])
+    worse_too = frontier([worse, *points], reference=(0, 0))
+    assert worse_too.curves["DPP · λ 0.8"][0].dominated
+    assert worse_too.hypervolume == pytest.approx(curves.hypervolume)
+    assert [p.name for p in worse_too.front] == [p.name for p in curves.front]
+    assert flatten_curves(curves) == pytest.approx(
+        [v for label in curves.curves for p in values(worse_too)[label] for v in p[2:]]
+    )
 
 
-def test_the_front_is_what_nothing_beats():
-    found = frontier(sweep())
-    assert [p.dominated for p in found.points] == brute([(p.x, p.y) for p in found.points])
-    assert sorted(p.name for p in found.front) == sorted(p.name for p in found.points if not p.dominated)
-    assert [p.x for p in found.front] == sorted(p.x for p in found.front)
-    assert [p.y for p in found.front] == sorted((p.y for p in found.front), reverse=True)
-    assert found.reference == (min(p.x for p in found.points), min(p.y for p in found.points))
-    assert found.hypervolume == compute_hypervolume([(p.x, p.y) for p in found.points], found.reference)
+def test_front_holds_undominated_points():
+    curves = frontier(sweep())
+    assert [p.dominated for p in curves.points] == brute([(p.x, p.y) for p in curves.points])
+    assert sorted(p.name for p in curves.front) == sorted(p.name for p in curves.points if not p.dominated)
+    assert [p.x for p in curves.front] == sorted(p.x for p in curves.front)
+    assert [p.y for p in curves.front] == sorted((p.y for p in curves.front), reverse=True)
+    assert curves.reference == (min(p.x for p in curves.points), min(p.y for p in curves.points))
+    assert curves.hypervolume == compute_hypervolume([(p.x, p.y) for p in curves.points], curves.reference)
 
 
 def test_equal_points_stand_together_and_a_repeated_one_counts_once():
     v = {"recall": recalls(0, 20), "ilad": recalls(1, 20)}
     twin = {"recall": v["recall"], "ilad": v["ilad"] + 1e-14}
-    found = frontier([cell("top_k", v), cell("mmr", twin, relevance_weight=1.0), cell("top_k", v)])
-    assert [p.name for p in found.front] == ["MMR · λ 1", "Top-k"]
-    assert found.front[0].x_low == pytest.approx(found.front[1].x_low)
-    assert found.hypervolume == pytest.approx(0)
+    curves = frontier([cell("top_k", v), cell("mmr", twin, relevance_weight=1.0), cell("top_k", v)])
+    assert [p.name for p in curves.front] == ["MMR · λ 1", "Top-k"]
+    assert curves.front[0].x_low == pytest.approx(curves.front[1].x_low)
+    assert curves.hypervolume == pytest.approx(0)
 
 
 def test_bands_hold_the_mean_and_are_the_bootstraps():
-    found = frontier(sweep(), seed=3, resamples=400)
-    assert (found.seed, found.resamples) == (3, 400)
-    for p in found.points:
+    curves = frontier(sweep(), seed=3, resamples=400)
+    assert (curves.seed, curves.resamples) == (3, 400)
+    for p in curves.points:
         assert p.x_low < p.x < p.x_high and p.y_low < p.y < p.y_high
         for name, ends in (("ilad", (p.x_low, p.x_high)), ("recall", (p.y_low, p.y_high))):
             assert ends == pytest.approx(interval(p.point.values[name], resamples=400, seed=3))
-    assert values(frontier(sweep(), seed=3, resamples=400)) == values(found)
-    assert flat(frontier(sweep(), seed=4, resamples=400)) != pytest.approx(flat(found))
+    assert values(frontier(sweep(), seed=3, resamples=400)) == values(curves)
+    assert flatten_curves(frontier(sweep(), seed=4, resamples=400)) != pytest.approx(flatten_curves(curves))
 
 
 def best_weight(baseline, share, **settings):
-    """Which mmr best_of_each takes beside a baseline; settings: w1 … → its (ilad, recall) on one query."""
+    """Return the MMR weight that best_of_each takes beside a baseline; settings: w1 … → (ilad, recall)."""
     cells = [cell("top_k", {"ilad": [baseline[0]], "recall": [baseline[1]]})]
     for i, (x, y) in enumerate(settings.values()):
         cells.append(cell("mmr", {"ilad": [x], "recall": [y]}, relevance_weight=i / 10))
@@ -233,16 +236,16 @@ def test_means_are_over_queries_that_all_points_have():
     a = cell("top_k", {"recall": [0, 1, np.nan, 1], "ilad": [0.1, 0.2, 0.3, 0.4]})
     b = cell("mmr", {"recall": [0.5, 1, 1, 1], "ilad": [np.nan, 0.6, 0.6, 0.8]})
     none = cell("vrsd", {"recall": [0, 0, 0, np.nan], "ilad": [np.nan, np.nan, np.nan, 1]})
-    found = frontier(iter([a, b, none, cell("mmr", b.values, k=5)]))
-    assert (found.k, found.x, found.y) == (10, "ilad", "recall")
-    assert (found.queries, found.asked, found.left_out) == (2, 4, ("VRSD",))
-    assert {p.name: (p.x, p.y) for p in found.points} == {
+    curves = frontier(iter([a, b, none, cell("mmr", b.values, k=5)]))
+    assert (curves.k, curves.x, curves.y) == (10, "ilad", "recall")
+    assert (curves.queries, curves.asked, curves.left_out) == (2, 4, ("VRSD",))
+    assert {p.name: (p.x, p.y) for p in curves.points} == {
         "Top-k": (pytest.approx(0.3), 1),
         "MMR · λ 0.8": (pytest.approx(0.7), 1),
     }
 
 
-def test_bad_arguments_are_named():
+def test_bad_argument_raises_error_naming_it():
     points = sweep(n=5)
     bad = {
         "ndcg was not measured": (ParamError, {"y": "ndcg"}),
@@ -264,13 +267,13 @@ def test_bad_arguments_are_named():
 
 @settings(deadline=None)
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=60), st.integers(1, 6))
-def test_groups_part_all_numbers_and_split_none(numbers, most):
-    found = merge_into_ranges(np.array(numbers), most)
-    assert 1 <= len(found) <= min(most, len(set(numbers)))
-    assert len(found) == min(most, len(set(numbers)))
-    assert [least for least, _ in found] == sorted(least for least, _ in found)
-    assert all(sum(least <= v <= top for least, top in found) == 1 for v in numbers)
-    assert {v for pair in found for v in pair} <= set(numbers)
+def test_merge_into_ranges_covers_every_number_once(numbers, max_groups):
+    ranges = merge_into_ranges(np.array(numbers), max_groups)
+    assert 1 <= len(ranges) <= min(max_groups, len(set(numbers)))
+    assert len(ranges) == min(max_groups, len(set(numbers)))
+    assert [lowest for lowest, _ in ranges] == sorted(lowest for lowest, _ in ranges)
+    assert all(sum(lowest <= v <= top for lowest, top in ranges) == 1 for v in numbers)
+    assert {v for pair in ranges for v in pair} <= set(numbers)
 
 
 def test_small_groups_join_their_smaller_neighbour():
@@ -290,8 +293,8 @@ def test_strata_are_the_means_of_their_queries():
     assert [(r.group, r.name) for r in rows[:2]] == [("1", "Top-k"), ("1", "MMR · λ 0.5")]
     assert [r.queries for r in rows[::2]] == [10, 19, 9]
     for row in rows:
-        kept = [i for i, q in enumerate(points[0].queries) if i != 3 and counts.get(q) == row.lowest]
-        value = points[[p.label for p in points].index(row.label)].values["recall"][kept]
+        positions = [i for i, q in enumerate(points[0].queries) if i != 3 and counts.get(q) == row.lowest]
+        value = points[[p.label for p in points].index(row.label)].values["recall"][positions]
         assert row.mean == pytest.approx(value.mean())
         assert (row.low, row.high) == pytest.approx(interval(value, resamples=1000))
     assert [r.group for r in stratify(points, "recall", counts, groups=2)[::2]] == ["1", "2–3"]
@@ -336,7 +339,7 @@ def test_a_querys_value_is_its_own_or_that_of_most_of_what_is_relevant_to_it():
     }  # fmt: skip
 
 
-def test_what_queries_are_grouped_by():
+def test_grouping_names_and_errors():
     qrels = Qrels({"a": {"d": 1, "e": 2, "f": 0}, "b": {"d": 0}, "c": {"e": 1}})
     queries = Queries(("a", "b"), ("the  sum of two", "sum"))
     aspects = {"a": {"pro": frozenset("d"), "con": frozenset("e")}, "b": {}}

@@ -17,7 +17,7 @@ from support.rankings import queries_of, ranking_of, space_of
 ALL = ("recall", "comp", "ndcg", "mrr", "precision", "ilad")
 
 
-def embedded(vectors):
+def embeddings_of(vectors):
     return engine.Embeddings(("a", "b", "c")[: len(vectors)], torch.tensor(vectors))
 
 
@@ -61,7 +61,7 @@ def test_a_ranking_of_another_corpus_is_refused(row):
         (dict(metrics=["s_recall", "ilad", "alpha_ndcg"]), "s_recall, alpha_ndcg need aspects"),
         (dict(metrics=["cos_sum"]), "cos_sum needs the queries' vectors"),
         (dict(metrics=["cos_sum", "mrr"], qrels=None), "mrr needs judgements.*; cos_sum needs the queries' vectors"),
-        (dict(metrics=["cos_sum"], queries=embedded([[1.0, 0.0]])), "have 2 dimensions, the corpus has 3"),
+        (dict(metrics=["cos_sum"], queries=embeddings_of([[1.0, 0.0]])), "have 2 dimensions, the corpus has 3"),
         (dict(metrics=["s_recall"], aspects=["a"]), "aspects must be query → aspect → set"),
         (dict(metrics=["s_recall"], aspects={"a": {"x": "d0"}}), "aspects must be query → .* got 'd0' for a set"),
         (dict(metrics=["s_recall"], aspects={"a": {"x": 1}}), "aspects must be query → .* got 1 for a set"),
@@ -71,10 +71,10 @@ def test_a_ranking_of_another_corpus_is_refused(row):
         (dict(qrels={"a": {"d0": 1}}), "qrels must be engine.Qrels"),
     ],
 )
-def test_bad_calls_say_what_is_wrong(change, message):
-    given = {"queries": ["a"], "qrels": engine.Qrels({"a": {"d0": 1}}), "k": 2, **change}
+def test_bad_argument_raises_error_naming_it(change, message):
+    options = {"queries": ["a"], "qrels": engine.Qrels({"a": {"d0": 1}}), "k": 2, **change}
     with pytest.raises(engine.FrontierError, match=message):
-        engine.measure(ranking_of([[0, 1]]), space_of(np.eye(3, dtype=np.float32)), **given)
+        engine.measure(ranking_of([[0, 1]]), space_of(np.eye(3, dtype=np.float32)), **options)
 
 
 def test_without_aspects_a_query_is_undefined():
@@ -96,10 +96,10 @@ def test_a_cosine_at_the_threshold_is_redundant():
 
 def test_cos_sum_by_hand():
     space = space_of(np.array([[3, 0], [0, 4], [-3, 0], [0, 0]], dtype=np.float32))
-    asked = embedded([[2.0, 0.0], [0.0, 0.5], [0.0, 0.0]])
-    found = [((0, 1), [0.6, 0.8, 0]), ((1, 3), [0, 1, 0]), ((2, -1), [-1, 0, 0]), ((0, 2), [0, 0, 0])]
-    for rows, cosines in [*found, ((-1, -1), [math.nan] * 3)]:
-        got = engine.measure(ranking_of([list(rows)] * 3), space, asked, k=2, metrics=["cos_sum"])
+    points = embeddings_of([[2.0, 0.0], [0.0, 0.5], [0.0, 0.0]])
+    cases = [((0, 1), [0.6, 0.8, 0]), ((1, 3), [0, 1, 0]), ((2, -1), [-1, 0, 0]), ((0, 2), [0, 0, 0])]
+    for rows, cosines in [*cases, ((-1, -1), [math.nan] * 3)]:
+        got = engine.measure(ranking_of([list(rows)] * 3), space, points, k=2, metrics=["cos_sum"])
         assert got.values["cos_sum"] == pytest.approx(cosines, nan_ok=True), rows
 
 
@@ -113,33 +113,40 @@ def test_values_are_in_the_order_of_the_queries():
     assert got.mean["recall"] == 0.75 and got.undefined["recall"] == 1
 
 
-def test_no_queries_at_all():
-    asked = engine.Embeddings((), torch.zeros(0, 3))
+def test_measure_without_queries_is_empty():
+    points = engine.Embeddings((), torch.zeros(0, 3))
     nothing = engine.Ranking(torch.zeros(0, 2, dtype=torch.int64), torch.zeros(0, 2), ())
     space, qrels = space_of(np.eye(3, dtype=np.float32)), engine.Qrels({"a": {"d0": 1}})
     covered = {"a": {"x": {"d0"}}}
-    got = engine.measure(nothing, space, asked, qrels, 2, tuple(METRICS), covered, covered)
+    got = engine.measure(nothing, space, points, qrels, 2, tuple(METRICS), covered, covered)
     assert all(values.shape == (0,) for values in got.values.values()) and got.left_out == 0
 
 
-def test_available_names_what_can_be_measured():
-    qrels, aspects, asked = engine.Qrels({"a": {"d0": 1}}), {"a": {"x": frozenset({"d0"})}}, embedded([[1.0, 0.0, 0.0]])
+def test_available_metrics_are_all_measurable():
+    qrels, aspects = engine.Qrels({"a": {"d0": 1}}), {"a": {"x": frozenset({"d0"})}}
+    points = embeddings_of([[1.0, 0.0, 0.0]])
     assert available_metrics() == ("ilad", "redundancy")
     assert set(available_metrics(qrels)) == {*ALL, "budget_recall", "redundancy"}
     assert set(available_metrics(None, aspects)) == {"ilad", "redundancy", "alpha_ndcg", "s_recall"}
-    assert set(available_metrics(vectors=asked)) == {"ilad", "redundancy", "cos_sum"}
+    assert set(available_metrics(vectors=points)) == {"ilad", "redundancy", "cos_sum"}
     assert available_metrics(engine.Qrels({}), {}, engine.Queries(("a",), ("text",))) == ("ilad", "redundancy")
     by_default = tuple(name for name in METRICS if name not in ("holes", "answer_coverage"))
-    assert available_metrics(qrels, aspects, asked) == by_default
-    for given in ((None, None, None), (qrels, None, asked), (None, aspects, asked), (qrels, aspects, asked)):
-        queries = ["a"] if given[2] is None else asked
+    assert available_metrics(qrels, aspects, points) == by_default
+    for available in ((None, None, None), (qrels, None, points), (None, aspects, points), (qrels, aspects, points)):
+        queries = ["a"] if available[2] is None else points
         got = engine.measure(
-            ranking_of([[0, 1]]), space_of(np.eye(3)), queries, given[0], 2, available_metrics(*given), given[1]
+            ranking_of([[0, 1]]),
+            space_of(np.eye(3)),
+            queries,
+            available[0],
+            2,
+            available_metrics(*available),
+            available[1],
         )
-        assert set(got.mean) == set(available_metrics(*given)) and not any(got.undefined.values())
+        assert set(got.mean) == set(available_metrics(*available)) and not any(got.undefined.values())
 
 
-def test_holes_are_what_nobody_judged():
+def test_holes_metric_counts_unjudged_documents():
     """A document judged irrelevant is no hole; nothing returned has no share of holes."""
     qrels = engine.Qrels({"a": {"d0": 1, "d1": 0, "d9": 1}, "b": {"d2": 2}, "c": {"d0": 0}})
     ranking = ranking_of([[0, 1, 2, 3], [2, 3, -1, -1], [0, 1, 2, 3], [0, 1, 2, 3]])
@@ -148,7 +155,7 @@ def test_holes_are_what_nobody_judged():
     assert engine.measure(ranking, space_of(np.eye(4)), list("abcd"), qrels, 2, "holes").mean["holes"] == 0.25
 
 
-def test_answers_count_where_a_document_that_is_read_contains_them():
+def test_answer_coverage_counts_documents_within_word_budget():
     """Documents of 300, 200 and 1 words: the second does not fit into 400, and ends the reading."""
     space = space_of(torch.eye(3), ["a " * 300, "b " * 200, "c"])
     answers = {"q": {"a": {"d0"}, "b": {"d1"}, "nowhere": frozenset()}, "r": {"c": {"d2", "d9"}}, "none": {}}
@@ -164,19 +171,19 @@ def test_judgements_become_arrays_once_for_equal_contents():
     space, ids = space_of(np.eye(3)), ("a", "b")
     first = arrays.load_judgements(space, ids, engine.Qrels({"a": {"d0": 1}}))
     assert arrays.load_judgements(space_of(np.eye(3)), list(ids), engine.Qrels({"a": {"d0": 1}})) is first
-    for other in (
+    for changed in (
         arrays.load_judgements(space, ids, engine.Qrels({"a": {"d0": 2}})),
         arrays.load_judgements(space, ids[::-1], engine.Qrels({"a": {"d0": 1}})),
         arrays.load_judgements(space_of(np.eye(4)), ids, engine.Qrels({"a": {"d0": 1}})),
     ):
-        assert other is not first
+        assert changed is not first
     for i in range(3 * arrays.MAX_CACHED_ARRAYS):
         arrays.load_judgements(space, (f"q{i}",), engine.Qrels({}))
     assert len(arrays._array_cache) == arrays.MAX_CACHED_ARRAYS
     assert arrays.load_judgements(space, ids, engine.Qrels({"a": {"d0": 1}})) is not first
 
 
-def test_aspects_that_change_are_read_again():
+def test_changed_aspects_are_reread():
     space, ids, aspects = space_of(np.eye(3)), ("a",), {"a": {"x": frozenset({"d0"})}}
     first = arrays.load_coverage(space, ids, aspects, 2)
     assert arrays.load_coverage(space, ids, {"a": {"x": frozenset({"d0"})}, "other": {}}, 2) is first
@@ -209,8 +216,8 @@ def test_recall_in_a_budget_of_words():
     expected = {"a": 1 / 3, "b": 1 / 3, "c": 0, "d": 1 / 3, "e": 1 / 3, "f": 0, "h": 1 / 2}
     assert got.per_query["budget_recall"] == pytest.approx(expected) and got.left_out == 1
     # Where all fits, it is the recall.
-    both = engine.measure(ranking_of(rows[4:5]), space, ["a"], qrels, 4, ("budget_recall", "recall")).mean
-    assert both["budget_recall"] == both["recall"]
+    both_means = engine.measure(ranking_of(rows[4:5]), space, ["a"], qrels, 4, ("budget_recall", "recall")).mean
+    assert both_means["budget_recall"] == both_means["recall"]
 
 
 AGREES = dict(rel=0, abs=1e-9)
@@ -231,17 +238,17 @@ def rankings(rng, batch, n, k):
 def their_run(space, ids, rows):
     return [
         ir_measures.ScoredDoc(query, space.corpus.ids[row], float(-rank))
-        for query, found in zip(ids, rows.tolist(), strict=True)
-        for rank, row in enumerate(found)
+        for query, doc_rows in zip(ids, rows.tolist(), strict=True)
+        for rank, row in enumerate(doc_rows)
         if row >= 0
     ]
 
 
-def theirs(measures, k, judged, run):
+def compute_theirs(measures, k, judged, run):
     """(metric, query) → value of another program; what it has nothing to say of is 0, as its own means take it."""
-    of = {name: measure @ k for name, measure in measures.items()}
-    names = {measure: name for name, measure in of.items()}
-    return {(names[m.measure], m.query_id): m.value for m in ir_measures.iter_calc(of.values(), judged, run)}
+    cutoffs = {name: measure @ k for name, measure in measures.items()}
+    names = {measure: name for name, measure in cutoffs.items()}
+    return {(names[m.measure], m.query_id): m.value for m in ir_measures.iter_calc(cutoffs.values(), judged, run)}
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -254,12 +261,12 @@ def test_judged_metrics_are_those_of_trec_eval(seed):
         q: {f"d{i}": int(rng.integers(-1, 4)) for i in rng.permutation(50)[: rng.integers(2, 25)]} for q in ids[1:]
     }
     grades[ids[5]] = {"d0": 0, "d1": -1}
-    judged = [ir_measures.Qrel(q, d, g) for q, of in grades.items() for d, g in of.items()]
+    judged = [ir_measures.Qrel(q, d, g) for q, docs in grades.items() for d, g in docs.items()]
     run = their_run(space, ids, rows)
     for k in (1, 3, 10, 20):
         ours = engine.measure(ranking_of(rows), space, ids, engine.Qrels(grades), k, (*TREC, "comp"))
-        expected = theirs(TREC, k, judged, run)
-        relevant = {q for q, of in grades.items() if max(of.values()) > 0}
+        expected = compute_theirs(TREC, k, judged, run)
+        relevant = {q for q, docs in grades.items() if max(docs.values()) > 0}
         assert len(expected) == len(TREC) * len(grades) and ours.left_out == len(ids) - len(relevant)
         for name in TREC:
             assert ours.per_query[name] == pytest.approx({q: expected[name, q] for q in relevant}, **AGREES), (name, k)
@@ -269,15 +276,20 @@ def test_judged_metrics_are_those_of_trec_eval(seed):
 def random_aspects(rng, ids, n):
     """Up to six aspects a query, overlapping, of the corpus and of ten documents that it lacks; one query has none."""
     return {
-        q: {str(a): frozenset(f"d{i}" for i in rng.permutation(n + 10)[: rng.integers(1, 9)]) for a in range(many)}
+        q: {str(a): frozenset(f"d{i}" for i in rng.permutation(n + 10)[: rng.integers(1, 9)]) for a in range(n_aspects)}
         for q in ids[1:]
-        if (many := int(rng.integers(1, 7)))
+        if (n_aspects := int(rng.integers(1, 7)))
     }
 
 
 def ndeval(aspects, k, run):
-    judged = [ir_measures.Qrel(q, d, 1, a) for q, of in aspects.items() for a, covering in of.items() for d in covering]
-    return theirs(NDEVAL, k, judged, run)
+    judged = [
+        ir_measures.Qrel(q, d, 1, a)
+        for q, covered in aspects.items()
+        for a, covering in covered.items()
+        for d in covering
+    ]
+    return compute_theirs(NDEVAL, k, judged, run)
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -286,7 +298,7 @@ def test_aspect_metrics_are_those_of_ndeval(seed):
     space, ids = space_of(np.eye(30, 4, dtype=np.float32)), tuple(f"q{b}" for b in range(12))
     rows, aspects = rankings(rng, len(ids), len(space), 20), random_aspects(rng, ids, len(space))
     run = their_run(space, ids, rows)
-    answered = {q for q, found in zip(ids, rows, strict=True) if found[0] >= 0}
+    answered = {q for q, doc_rows in zip(ids, rows, strict=True) if doc_rows[0] >= 0}
     for k in (1, 2, 5, 10, 20):
         ours = engine.measure(ranking_of(rows), space, ids, None, k, tuple(NDEVAL), aspects)
         expected = ndeval(aspects, k, run)
@@ -294,13 +306,13 @@ def test_aspect_metrics_are_those_of_ndeval(seed):
         for name in NDEVAL:
             # ndeval is silent about a query that got nothing.
             assert {q for m, q in expected if m == name and q in answered} == answered & set(aspects)
-            known = {q: expected.get((name, q), 0.0) if q in answered else 0.0 for q in aspects}
-            assert ours.per_query[name] == pytest.approx(known, **AGREES), (name, k)
+            values = {q: expected.get((name, q), 0.0) if q in answered else 0.0 for q in aspects}
+            assert ours.per_query[name] == pytest.approx(values, **AGREES), (name, k)
 
 
-def defined(found, vectors, query):
+def by_loops(doc_rows, vectors, query):
     """ILAD, redundancy and cos(sum, query) of one set, pair by pair."""
-    chosen = [vectors[row].astype(float) for row in found if row >= 0]
+    chosen = [vectors[row].astype(float) for row in doc_rows if row >= 0]
 
     def cosine(x, y):
         lengths = np.linalg.norm(x) * np.linalg.norm(y)
@@ -322,27 +334,27 @@ def test_metrics_of_vectors_are_their_definitions(family, n):
     for seed in range(8):
         vectors, queries = problem(family, seed, n=n, d=5, batch=9)
         queries[4] = 0
-        space, asked = space_of(vectors), queries_of(queries)
+        space, points = space_of(vectors), queries_of(queries)
         rows = rankings(rng, 9, n, 10)
         for k in (1, 2, 7, 10):
-            got = engine.measure(ranking_of(rows), space, asked, None, k, ("ilad", "redundancy", "cos_sum")).values
+            got = engine.measure(ranking_of(rows), space, points, None, k, ("ilad", "redundancy", "cos_sum")).values
             for b in range(9):
-                for name, value in defined(rows[b, :k], vectors, queries[b]).items():
+                for name, value in by_loops(rows[b, :k], vectors, queries[b]).items():
                     assert got[name][b] == pytest.approx(value, abs=1e-9, nan_ok=True), (name, seed, b, k)
         assert n * n <= 4 * rows.size * 10 if n == 30 else n * n > 4 * rows.size * 10, "one way of the two is not tried"
 
 
-def test_redundancy_is_there_to_be_found():
+def test_redundancy_families_hold_every_kind_of_set():
     """The families above hold sets of every kind, or their agreement would say little."""
     seen = set()
     for family in FAMILIES:
         vectors, _ = problem(family, 0, n=30, d=5)
         rows = rankings(np.random.default_rng(0), 9, 30, 10)
-        seen |= {defined(found, vectors, vectors[0])["redundancy"] for found in rows[3:]}
+        seen |= {by_loops(doc_rows, vectors, vectors[0])["redundancy"] for doc_rows in rows[3:]}
     assert len(seen) > 4 and 0 in seen
 
 
-def test_many_queries_in_blocks_are_as_one_at_a_time(monkeypatch):
+def test_measure_in_blocks_equals_one_query_at_a_time(monkeypatch):
     rng = np.random.default_rng(3)
     vectors, queries = problem("degenerate", 1, n=50, d=6, batch=40)
     space, ids = space_of(vectors), tuple(f"q{b}" for b in range(40))
@@ -350,20 +362,20 @@ def test_many_queries_in_blocks_are_as_one_at_a_time(monkeypatch):
     qrels = engine.Qrels({q: {f"d{i}": int(rng.integers(0, 3)) for i in rng.permutation(50)[:9]} for q in ids[2:]})
 
     def measured(picked):
-        asked = engine.Embeddings(tuple(ids[b] for b in picked), torch.tensor(queries[picked]))
+        points = engine.Embeddings(tuple(ids[b] for b in picked), torch.tensor(queries[picked]))
         names = tuple(METRICS)
-        return engine.measure(ranking_of(rows[picked]), space, asked, qrels, 8, names, aspects, aspects).values
+        return engine.measure(ranking_of(rows[picked]), space, points, qrels, 8, names, aspects, aspects).values
 
-    one = [measured([b]) for b in range(40)]
-    whole = measured(list(range(40)))
+    single_results = [measured([b]) for b in range(40)]
+    block_result = measured(list(range(40)))
     monkeypatch.setattr("engine.evaluation.metrics.CHUNK_NUMBERS", 7 * 8 * 6)
     monkeypatch.setattr("engine.evaluation.metrics.MAX_CACHED_NUMBERS", 4 * 3 * 6)
     blocks = measured(list(range(40)))
     for name in METRICS:
-        apart = np.concatenate([values[name] for values in one])
-        assert np.allclose(whole[name], apart, rtol=0, atol=1e-12, equal_nan=True), name
-        assert np.allclose(blocks[name], apart, rtol=0, atol=1e-12, equal_nan=True), name
-        assert 0 < np.isfinite(apart).sum() < 40
+        single_values = np.concatenate([values[name] for values in single_results])
+        assert np.allclose(block_result[name], single_values, rtol=0, atol=1e-12, equal_nan=True), name
+        assert np.allclose(blocks[name], single_values, rtol=0, atol=1e-12, equal_nan=True), name
+        assert 0 < np.isfinite(single_values).sum() < 40
 
 
 @pytest.mark.gpu
@@ -371,14 +383,14 @@ def test_many_queries_in_blocks_are_as_one_at_a_time(monkeypatch):
 def test_a_gpu_measures_the_same():
     rng = np.random.default_rng(5)
     vectors, queries = problem("degenerate", 2, n=300, d=16, batch=30)
-    asked, here = queries_of(queries), space_of(vectors)
-    there = engine.Space(here.corpus, here.embeddings, "cuda")
-    ranking, aspects = ranking_of(rankings(rng, 30, 300, 10)), random_aspects(rng, asked.ids, 300)
-    qrels = engine.Qrels({q: {f"d{i}": 1 for i in rng.permutation(300)[:40]} for q in asked.ids})
+    points, space = queries_of(queries), space_of(vectors)
+    gpu_space = engine.Space(space.corpus, space.embeddings, "cuda")
+    ranking, aspects = ranking_of(rankings(rng, 30, 300, 10)), random_aspects(rng, points.ids, 300)
+    qrels = engine.Qrels({q: {f"d{i}": 1 for i in rng.permutation(300)[:40]} for q in points.ids})
     far = engine.Ranking(ranking.index.cuda(), ranking.gain.cuda(), ranking.info)
-    expected = engine.measure(ranking, here, asked, qrels, 10, tuple(METRICS), aspects, aspects).values
-    for given in (ranking, far):
-        got = engine.measure(given, there, asked, qrels, 10, tuple(METRICS), aspects, aspects).values
+    expected = engine.measure(ranking, space, points, qrels, 10, tuple(METRICS), aspects, aspects).values
+    for ranking_case in (ranking, far):
+        got = engine.measure(ranking_case, gpu_space, points, qrels, 10, tuple(METRICS), aspects, aspects).values
         for name in METRICS:
             assert np.allclose(got[name], expected[name], rtol=0, atol=1e-12, equal_nan=True), name
 
@@ -392,8 +404,8 @@ def test_perspectives_are_counted_as_ndeval_counts_them():
     rows = np.zeros((len(ids), 10), dtype=int)
     for b, query in enumerate(ids):
         right = sorted(dataset.corpus.position[d] for d in qrels.relevant(query))[:30]
-        others = np.setdiff1d(rng.integers(n, size=40), right)[:20]
-        rows[b] = rng.permutation([*right, *others])[:10]
+        other_rows = np.setdiff1d(rng.integers(n, size=40), right)[:20]
+        rows[b] = rng.permutation([*right, *other_rows])[:10]
     run = their_run(space, ids, rows)
     for k in (5, 10):
         ours = engine.measure(ranking_of(rows), space, ids, qrels, k, tuple(NDEVAL), aspects=dataset.aspects)

@@ -20,7 +20,7 @@ PATHS = {
     "max_sum": ({"polish": False},),
     "facility_location": ({}, {"ground_set": 20}),
 }
-BESIDE = (0.0, 1e-15, -1e-15, 1e-13, -1e-13, 1e-10, -1e-10)
+OFFSETS = (0.0, 1e-15, -1e-15, 1e-13, -1e-13, 1e-10, -1e-10)
 
 
 def orthonormal_rows(rng, n, d):
@@ -38,35 +38,35 @@ each_method = pytest.mark.parametrize("name", PATHS)
 each_family = pytest.mark.parametrize("family", EVERY)
 
 
-def instance(family, seed, **given):
+def instance(family, seed, **params):
     if family in FAMILIES:
-        return problem(family, seed, **given)
+        return problem(family, seed, **params)
     rng = np.random.default_rng(seed)
-    rows = EVERY[family](rng, given["n"], given["d"])
-    noise = rng.standard_normal((given["batch"], given["d"]))
-    queries, dtype = rows[rng.integers(len(rows), size=len(noise))] + 0.3 * noise, given.get("dtype", np.float32)
+    rows = EVERY[family](rng, params["n"], params["d"])
+    noise = rng.standard_normal((params["batch"], params["d"]))
+    queries, dtype = rows[rng.integers(len(rows), size=len(noise))] + 0.3 * noise, params.get("dtype", np.float32)
     return rows.astype(dtype), queries.astype(dtype)
 
 
-def looked_at(path, rng, count, most=None):
-    """λ: random ones, both ends, and on both sides of all breakpoints, or of the `most` that chance picks."""
+def sample_values(path, rng, count, max_breakpoints=None):
+    """λ: random, both ends, and beside all breakpoints or `max_breakpoints` random ones."""
     low, high, breakpoints = path.parameter.low, path.parameter.high, path.breakpoints
-    if most is not None:
-        breakpoints = rng.choice(breakpoints, min(most, len(breakpoints)), replace=False)
-    beside = [breakpoints + step for step in BESIDE]
-    beside += [np.nextafter(breakpoints, end) for end in (-np.inf, np.inf)]
-    return np.concatenate([low + (high - low) * rng.random(count), [low, high], *beside]).clip(low, high)
+    if max_breakpoints is not None:
+        breakpoints = rng.choice(breakpoints, min(max_breakpoints, len(breakpoints)), replace=False)
+    neighbours = [breakpoints + step for step in OFFSETS]
+    neighbours += [np.nextafter(breakpoints, end) for end in (-np.inf, np.inf)]
+    return np.concatenate([low + (high - low) * rng.random(count), [low, high], *neighbours]).clip(low, high)
 
 
-def agrees(name, path, rows, query, values, **given):
-    """How many of the values were read from lines, having checked that path and selector agree at all of them."""
-    grid = [{**given, path.parameter.name: value} for value in values.tolist()]
+def count_line_reads(name, path, rows, query, values, **params):
+    """Check that path and selector agree at all values; return the number that were read from lines."""
+    grid = [{**params, path.parameter.name: value} for value in values.tolist()]
     depth = path.candidates.count if path.candidates.pool is not None else None
     directly, read = engine.select_grid(name, rows, query, k=path.k, grid=grid, pool=depth), 0
     for value, direct in zip(values, directly, strict=True):
-        found = path.at(value)
-        assert torch.equal(found.index, direct.index), (name, value, given)
-        assert torch.allclose(found.gain, direct.gain, rtol=1e-10, atol=1e-10), (name, value, given)
+        answer = path.at(value)
+        assert torch.equal(answer.index, direct.index), (name, value, params)
+        assert torch.allclose(answer.gain, direct.gain, rtol=1e-10, atol=1e-10), (name, value, params)
         read += path.lines.piece(value) is not None
     return read
 
@@ -74,30 +74,30 @@ def agrees(name, path, rows, query, values, **given):
 @few_or_all(range(1), range(4))
 @each_family
 @each_method
-def test_the_path_is_the_selector_at_every_weight(name, family, seeds):
+def test_path_agrees_with_selector_at_every_weight(name, family, seeds):
     for seed in seeds:
         rng = np.random.default_rng(seed)
         for k, n, dtype in ((1, 30, np.float32), (4, 3, np.float32), (7, 60, np.float64), (20, 50, np.float32)):
             rows, queries = instance(family, seed, n=n, d=8, batch=1, dtype=dtype)
-            for given in PATHS[name]:
+            for params in PATHS[name]:
                 for depth in (None, 25):
-                    (path,) = engine.path(name, rows, queries, k, depth=depth, **given)
+                    (path,) = engine.path(name, rows, queries, k, depth=depth, **params)
                     assert (np.diff(path.breakpoints) > 0).all() and len(path) == len(path.breakpoints) + 1
-                    most = 3 if len(seeds) == 1 else None
-                    agrees(name, path, rows, queries[0], looked_at(path, rng, 10, most), **given)
+                    limit = 3 if len(seeds) == 1 else None
+                    count_line_reads(name, path, rows, queries[0], sample_values(path, rng, 10, limit), **params)
 
 
 @pytest.mark.exhaustive
 @each_family
 @each_method
-def test_thousands_of_random_weights(name, family):
+def test_path_agrees_with_selector_at_thousands_of_random_weights(name, family):
     rng = np.random.default_rng(0)
     # A call of facility_location takes a hundred times longer than the others'.
     for k, n in ((10, 600), (50, 300)):
         rows, queries = instance(family, 1, n=n, d=24, batch=1)
-        for given in PATHS[name]:
-            (path,) = engine.path(name, rows, queries, k, **given)
-            agrees(name, path, rows, queries[0], looked_at(path, rng, 5_000, 100), **given)
+        for params in PATHS[name]:
+            (path,) = engine.path(name, rows, queries, k, **params)
+            count_line_reads(name, path, rows, queries[0], sample_values(path, rng, 5_000, 100), **params)
 
 
 @each_method
@@ -105,55 +105,56 @@ def test_most_weights_are_read_from_lines(name):
     rows, queries = problem("clustered", 2, n=400, d=16)
     for query, path in zip(queries, engine.path(name, rows, queries, **PATHS[name][0]), strict=True):
         values = np.linspace(0, 1, 101)
-        assert agrees(name, path, rows, query, values, **PATHS[name][0]) >= 99
+        assert count_line_reads(name, path, rows, query, values, **PATHS[name][0]) >= 99
         assert 5 < len(path) < 500 and path.gains.shape == (len(path), 2, 10)
         middle = (path.breakpoints[2] + path.breakpoints[3]) / 2
-        found, (a, b) = path.at(middle), path.gains[3]
-        assert found.index[0].tolist() == path.rankings[3].tolist()
-        assert found.gain[0].numpy() == pytest.approx(middle * a + (1 - middle) * b, abs=1e-12)
+        answer, (a, b) = path.at(middle), path.gains[3]
+        assert answer.index[0].tolist() == path.rankings[3].tolist()
+        assert answer.gain[0].numpy() == pytest.approx(middle * a + (1 - middle) * b, abs=1e-12)
 
 
 @each_method
 def test_large_corpora_hold_the_rows_of_their_picks(name, monkeypatch):
-    """The same path as from all inner products, though room is made for a few rows first."""
+    """The path equals that from all inner products, though few rows are allocated at first."""
     rows, queries = problem("clustered", 3, n=500, d=24, batch=2)
-    for given in PATHS[name]:
+    for params in PATHS[name]:
         for interval in ((0.0, 1.0), (0.6, 0.9)):
-            kept = engine.path(name, rows, queries, interval=interval, **given)
+            full = engine.path(name, rows, queries, interval=interval, **params)
             with monkeypatch.context() as small:
                 small.setattr(lambda_path, "GRAM_ROWS", 0)
                 small.setattr(lambda_path, "corpus_gram", lambda c: None)
                 small.setattr(lambda_path, "N_INITIAL_ROWS", 2)
                 small.setattr(lambda_path, "N_GUESS_ROWS", 20)
-                held = engine.path(name, rows, queries, interval=interval, **given)
-            for one, other in zip(kept, held, strict=True):
-                assert (one.lines.ends == other.lines.ends).all() and (one.lines.picks == other.lines.picks).all()
-                assert (one.lines.gains == other.lines.gains).all()
+                held_rows = engine.path(name, rows, queries, interval=interval, **params)
+            for full_path, held_path in zip(full, held_rows, strict=True):
+                assert (full_path.lines.ends == held_path.lines.ends).all()
+                assert (full_path.lines.picks == held_path.lines.picks).all()
+                assert (full_path.lines.gains == held_path.lines.gains).all()
 
 
 @each_method
-def test_where_some_weights_alone_are_asked_for_they_have_the_answers_of_the_whole_path(name):
+def test_path_of_an_interval_is_part_of_the_full_path(name):
     rows, queries = problem("clustered", 3, n=300, d=16, batch=1)
-    for given in PATHS[name]:
-        path = engine.path(name, rows, queries, **given)[0]
-        stage = engine.make(name, **given)
+    for params in PATHS[name]:
+        path = engine.path(name, rows, queries, **params)[0]
+        stage = engine.make(name, **params)
         marks = sorted({0.0, 1.0, *path.breakpoints[1:4].tolist(), *np.linspace(0.2, 0.7, 11).tolist()})
         (part,) = stage.lambda_path(path.candidates, path.k, (0.0, 1.0), marks)
         assert len(part.ends) < len(path)
         for mark in marks:
-            whole, own = (lines.piece(mark) for lines in (path.lines, part))
-            assert (own is None) == (whole is None)
-            if own is not None:
-                assert (part.picks[own] == path.lines.picks[whole]).all()
-                assert (part.gains[own] == path.lines.gains[whole]).all()
+            full_piece, part_piece = (lines.piece(mark) for lines in (path.lines, part))
+            assert (part_piece is None) == (full_piece is None)
+            if part_piece is not None:
+                assert (part.picks[part_piece] == path.lines.picks[full_piece]).all()
+                assert (part.gains[part_piece] == path.lines.gains[full_piece]).all()
 
 
-def test_thousands_of_rows():
+def test_path_agrees_with_selector_on_thousands_of_rows():
     rng = np.random.default_rng(4)
     rows, queries = problem("clustered", 4, n=3000, d=16, batch=1)
-    for name, (given, *_) in PATHS.items():
-        (path,) = engine.path(name, rows, queries, interval=(0.3, 0.9), **given)
-        agrees(name, path, rows, queries[0], looked_at(path, rng, 5, 3), **given)
+    for name, (params, *_) in PATHS.items():
+        (path,) = engine.path(name, rows, queries, interval=(0.3, 0.9), **params)
+        count_line_reads(name, path, rows, queries[0], sample_values(path, rng, 5, 3), **params)
 
 
 def test_dpp_past_its_rank_is_top_k_at_one_alone():
@@ -168,19 +169,19 @@ def test_a_space_answers_as_decode():
     rows, queries = problem("random", 6, n=80, d=12)
     corpus = engine.Corpus([f"d{i}" for i in range(80)], [f"text {i}" for i in range(80)])
     space = engine.Space(corpus, engine.Embeddings(corpus.ids, rows), device="cpu")
-    asked = engine.Embeddings(["a", "b", "c"], queries)
+    embeddings = engine.Embeddings(["a", "b", "c"], queries)
     for depth in (None, 30):
-        paths = engine.path(engine.make("mmr", window=2), space, asked, 5, depth=depth)
+        paths = engine.path(engine.make("mmr", window=2), space, embeddings, 5, depth=depth)
         for value in (0.0, 0.31, 0.7, 1.0):
             decoder = engine.Decoder(engine.make("mmr", relevance_weight=value, window=2), depth=depth)
-            direct = engine.decode(decoder, space, asked, 5)
+            direct = engine.decode(decoder, space, embeddings, 5)
             assert [path.at(value).index[0].tolist() for path in paths] == direct.index.tolist()
 
 
-def test_a_window_of_everything_is_no_window():
+def test_path_with_window_of_k_equals_path_without():
     rows, queries = problem("random", 7, n=90, d=12, batch=1)
-    whole, wide = (engine.path("ssd", rows, queries, 6, window=window)[0] for window in (None, 6))
-    assert (whole.lines.ends == wide.lines.ends).all() and (whole.lines.picks == wide.lines.picks).all()
+    unwindowed, wide = (engine.path("ssd", rows, queries, 6, window=window)[0] for window in (None, 6))
+    assert (unwindowed.lines.ends == wide.lines.ends).all() and (unwindowed.lines.picks == wide.lines.picks).all()
 
 
 @few_or_all(range(2), range(12))
@@ -192,16 +193,16 @@ def test_nnn_has_a_path_over_l1(seeds):
             for l2, interval, depth in ((0.1, (0, 1), None), (0.5, (0.05, 0.4), 30), (0.1, (0.3, 3), None)):
                 paths = engine.path("nnn", rows, queries, 6, interval, depth, l2=l2)
                 for query, path in zip(queries, paths, strict=True):
-                    assert agrees("nnn", path, rows, query, looked_at(path, rng, 20, 4), l2=l2) >= 20
+                    assert count_line_reads("nnn", path, rows, query, sample_values(path, rng, 20, 4), l2=l2) >= 20
 
 
-def test_who_has_a_path_is_read_from_the_hook():
+def test_path_selectors_are_those_with_the_hook():
     rows, queries = problem("random", 1, n=10, d=4)
     having = [name for name, spec in methods("selector").items() if spec.cls.lambda_path is not Selector.lambda_path]
     for name in methods("selector"):
-        given = {"polish": False} if name == "max_sum" else {}
+        params = {"polish": False} if name == "max_sum" else {}
         if name in having:
-            assert len(engine.path(name, rows, queries, 3, interval=(0.2, 0.8), **given)) == 3
+            assert len(engine.path(name, rows, queries, 3, interval=(0.2, 0.8), **params)) == 3
         else:
             with pytest.raises(engine.ParamError, match=f"{name} has no path.*{having[0]}.*select_grid"):
                 engine.path(name, rows, queries, 3)
@@ -209,7 +210,7 @@ def test_who_has_a_path_is_read_from_the_hook():
 
 
 @pytest.mark.parametrize(
-    ("name", "given", "message"),
+    ("name", "params", "message"),
     [
         ("max_sum", {}, "swaps.*polish=False"),
         ("mmr", {"relevance_weight": 0.5}, r"relevance_weight is what the path runs over.*interval"),
@@ -223,13 +224,13 @@ def test_who_has_a_path_is_read_from_the_hook():
         ("nothing", {}, "nothing"),
     ],
 )
-def test_what_cannot_be_is_refused_in_words(name, given, message):
+def test_path_with_bad_argument_raises_param_error(name, params, message):
     rows, queries = problem("random", 1, n=10, d=4)
     with pytest.raises(engine.ParamError, match=message):
-        engine.path(name, rows, queries, **given)
+        engine.path(name, rows, queries, **params)
 
 
-def test_outside_the_interval_nothing_is_known():
+def test_path_outside_interval_raises_error():
     rows, queries = problem("random", 1, n=10, d=4)
     path = engine.path("mmr", rows, queries, interval=(0.3, 0.3))[0]
     assert len(path) == 1 and path.at(0.3).index.shape == (1, 10)
@@ -259,29 +260,29 @@ KINDS = (np.float32, np.float64)
 each_nasty = pytest.mark.parametrize("family", NASTY)
 
 
-def candidates(rows, query, kept=False):
-    matrix = Matrix(torch.tensor(rows), cached=kept)
+def build_candidates(rows, query, keep_gram=False):
+    matrix = Matrix(torch.tensor(rows), cached=keep_gram)
     queries = torch.tensor(query).unsqueeze(0)
     return Candidates(matrix.vectors, queries @ matrix.vectors.T, queries, matrix)
 
 
-def problems(family, seeds, **given):
+def problems(family, seeds, **params):
     """(rows, query, best score) of queries whose best score is above 0."""
     for seed in seeds:
-        rows, queries = nasty(family, seed, dtype=KINDS[seed % 2], **given)
+        rows, queries = nasty(family, seed, dtype=KINDS[seed % 2], **params)
         for query in queries:
             if (best := float(scores(rows, query).max())) > 0:
                 yield rows, query, best
 
 
-def paths(family, seeds, ridges, lowest, **given):
+def problem_paths(family, seeds, ridges, lowest, **params):
     """(rows, query, best score, λ₂, path) of every such problem down to that share of the best score."""
-    for rows, query, best in problems(family, seeds, **given):
+    for rows, query, best in problems(family, seeds, **params):
         for l2 in ridges:
-            yield rows, query, best, l2, regularization_path(candidates(rows, query), l2, lowest * best)
+            yield rows, query, best, l2, regularization_path(build_candidates(rows, query), l2, lowest * best)
 
 
-def dense(path, l1, n):
+def dense_weights(path, l1, n):
     """(n,) the weights at a λ₁."""
     full = np.zeros(n)
     members, weights = path.at(l1)
@@ -294,23 +295,23 @@ def between_kinks(path, rows):
     """(λ₁, well) at every kink and thrice in between; well: the segment's system keeps half of float64's digits."""
     for t in range(len(path)):
         high, low = path.levels[t], path.levels[t + 1]
-        own = rows[path.members[path.segment(t)]].astype(np.float64)
-        well = bool(np.linalg.cond(own @ own.T + path.l2 * np.eye(len(own))) < 1e8)
+        member_rows = rows[path.members[path.segment(t)]].astype(np.float64)
+        well = bool(np.linalg.cond(member_rows @ member_rows.T + path.l2 * np.eye(len(member_rows))) < 1e8)
         for share in (0.0, 0.01, 0.5, 0.99) if t + 1 < len(path) else (0.0, 0.5, 1.0):
             yield float(high + share * (low - high)), well
 
 
 @each_nasty
-def test_optimal_at_every_kink_and_between(family):
+def test_weights_are_optimal_at_and_between_kinks(family):
     count = good = 0
-    more = paths(family, (5, 6), RIDGES, 1e-4, n=90)
-    for rows, query, best, l2, path in (*paths(family, range(7), RIDGES, 1e-4), *more):
+    denser_paths = problem_paths(family, (5, 6), RIDGES, 1e-4, n=90)
+    for rows, query, best, l2, path in (*problem_paths(family, range(7), RIDGES, 1e-4), *denser_paths):
         assert path.finished and path.l2 == l2
         assert path.levels[0] == pytest.approx(best, rel=1e-12) and path.levels[-1] == 1e-4 * best
         assert (np.diff(path.levels) <= 0).all() and len(path.levels) == len(path) + 1
         worst = 0.0
         for l1, well in between_kinks(path, rows):
-            full = dense(path, l1, len(rows))
+            full = dense_weights(path, l1, len(rows))
             off = violations(rows, query[None], full[None], l1, l2)[0]
             count, good, worst = count + 1, good + well, max(worst, off)
             assert off <= 1e-6 * best or not well, (l2, l1)
@@ -321,53 +322,53 @@ def test_optimal_at_every_kink_and_between(family):
 
 
 @each_nasty
-def test_the_path_passes_through_what_select_finds(family):
+def test_path_weights_equal_select_weights(family):
     compared = 0
-    for rows, query, best, l2, path in paths(family, range(6), (0.0, 1e-3, 0.1), 1e-3):
+    for rows, query, best, l2, path in problem_paths(family, range(6), (0.0, 1e-3, 0.1), 1e-3):
         grid = [{"l1": share * best, "l2": l2} for share in (1.0, 0.8, 0.3, 0.1, 0.02, 0.001)]
         for params, answer in zip(grid, engine.select_grid("nnn", rows, query, len(rows), grid=grid), strict=True):
             full = weights_of(answer, len(rows))[0]
-            own = dense(path, params["l1"], len(rows))
+            path_weights = dense_weights(path, params["l1"], len(rows))
             # Several rows of a kind may share a weight in more than one way where nothing spreads it.
             if l2 == 0 and sharp(rows, query, full, params["l1"]) < 1e-2:
-                assert own.sum() == pytest.approx(full.sum(), abs=1e-6 * (1 + full.sum()))
+                assert path_weights.sum() == pytest.approx(full.sum(), abs=1e-6 * (1 + full.sum()))
                 continue
             compared += 1
-            assert np.abs(own - full).max() <= 1e-8 * (1 + full.max()), params
+            assert np.abs(path_weights - full).max() <= 1e-8 * (1 + full.max()), params
     assert compared > 60
 
 
 @each_nasty
 def test_between_kinks_the_support_stays(family):
-    """What a segment holds is what select gives a weight, wherever the segment is wide enough to tell."""
-    told = 0
-    for rows, query, best, _, path in paths(family, range(4), (0.1,), 1e-3):
+    """Wherever a segment is wide enough to tell, its members are the documents that select gives a weight."""
+    compared = 0
+    for rows, query, best, _, path in problem_paths(family, range(4), (0.1,), 1e-3):
         wide = np.flatnonzero(-np.diff(path.levels) > 1e-6 * best)
         grid = [{"l1": float(path.levels[t : t + 2].mean()), "l2": 0.1} for t in wide]
         for t, answer in zip(wide, engine.select_grid("nnn", rows, query, len(rows), grid=grid), strict=True):
             chosen = answer.index[0, : answer.info[0]["support"]].tolist()
             assert sorted(path.members[path.segment(t)].tolist()) == sorted(chosen)
             assert path.sizes[t] == len(chosen)
-            told += 1
-    assert told > 10
+            compared += 1
+    assert compared > 10
 
 
 @each_nasty
 def test_the_certified_route_misses_no_row(family, monkeypatch):
     """Over a working set that begins too small, and must grow until nothing outside belongs to it."""
     grown = 0
-    for rows, query, best, l2, whole in paths(family, range(6), (0.0, 0.01, 0.3), 1e-3, n=90):
+    for rows, query, best, l2, expected in problem_paths(family, range(6), (0.0, 0.01, 0.3), 1e-3, n=90):
         with monkeypatch.context() as patch:
             for name, value in (("GRAM_ROWS", 0), ("PATH_START_ROWS", 2), ("N_PROBES", 1)):
                 patch.setattr(f"engine.solvers.elastic_net.path.{name}", value)
-            path = regularization_path(candidates(rows, query), l2, 1e-3 * best)
-        assert path.finished and max(path.residual, whole.residual) <= 1e-8 * best
+            path = regularization_path(build_candidates(rows, query), l2, 1e-3 * best)
+        assert path.finished and max(path.residual, expected.residual) <= 1e-8 * best
         grown += path.passes > 3
         for l1, well in between_kinks(path, rows):
-            full = dense(path, l1, len(rows))
+            full = dense_weights(path, l1, len(rows))
             assert violations(rows, query[None], full[None], l1, l2)[0] <= 1e-6 * best or not well
             if l2 > 0:
-                assert np.abs(full - dense(whole, l1, len(rows))).max() <= 1e-7 * (1 + full.max())
+                assert np.abs(full - dense_weights(expected, l1, len(rows))).max() <= 1e-7 * (1 + full.max())
     assert grown > 3 or family == "flat", "the first working set had all rows already"
 
 
@@ -376,7 +377,7 @@ def test_the_certified_route_misses_no_row(family, monkeypatch):
 def test_copies_that_enter_beside_each_other_keep_the_path_optimal(family, rows_at_once, monkeypatch):
     """At its kink a member's weight is 0, though p − λ₁ q of two large numbers is not: seeds where rounding showed."""
     monkeypatch.setattr("engine.solvers.elastic_net.path.GRAM_ROWS", rows_at_once)
-    for _, _, best, _, path in paths(family, (5, 12, 24, 68, 93), (0.0, 1e-4), 1e-4, n=90):
+    for _, _, best, _, path in problem_paths(family, (5, 12, 24, 68, 93), (0.0, 1e-4), 1e-4, n=90):
         assert path.finished and path.residual <= 1e-8 * best
 
 
@@ -384,70 +385,72 @@ def test_a_corpus_too_large_for_its_gram_matrix():
     rows, queries = nasty("cone", 1, n=3000, d=24, batch=2)
     for query in queries:
         best = float(scores(rows, query).max())
-        path = regularization_path(candidates(rows, query), 0.05, 0.01 * best)
+        path = regularization_path(build_candidates(rows, query), 0.05, 0.01 * best)
         assert path.finished and len(path) > 5
         for l1, _ in list(between_kinks(path, rows))[:: max(1, len(path) // 5)]:
-            full = dense(path, l1, len(rows))
+            full = dense_weights(path, l1, len(rows))
             assert violations(rows, query[None], full[None], l1, 0.05)[0] <= 1e-6 * best
 
 
-def test_a_pool_a_query_has_its_own_path():
+def test_path_accepts_a_pool_per_query():
     rows, queries = nasty("random", 2, n=60, d=8)
-    own = np.sort(np.argsort(-scores(rows, queries[0]), kind="stable")[:25])
-    c = candidates(rows, queries[0])
-    pool = torch.tensor(own).unsqueeze(0)
+    pool_rows = np.sort(np.argsort(-scores(rows, queries[0]), kind="stable")[:25])
+    c = build_candidates(rows, queries[0])
+    pool = torch.tensor(pool_rows).unsqueeze(0)
     pooled = Candidates(c.vectors[pool], c.relevance.gather(1, pool), c.queries, c.matrix, True, pool)
     path = regularization_path(pooled, 0.1, 0.01)
-    alone = regularization_path(candidates(rows[own], queries[0]), 0.1, 0.01)
+    alone = regularization_path(build_candidates(rows[pool_rows], queries[0]), 0.1, 0.01)
     assert path.levels.tolist() == pytest.approx(alone.levels.tolist(), rel=1e-12)
     assert path.members.tolist() == alone.members.tolist() and path.p.tolist() == pytest.approx(alone.p.tolist())
 
 
-def test_outside_its_levels():
+def test_path_outside_its_levels_is_empty_or_last_segment():
     """Nothing from the best score on; below the lowest level, what the last segment becomes."""
     rows, queries = nasty("random", 1, n=30, d=10)
     query, best = queries[1], float(scores(rows, queries[1]).max())
-    path = regularization_path(candidates(rows, query), 0.1, 0.2 * best)
+    path = regularization_path(build_candidates(rows, query), 0.1, 0.2 * best)
     for l1 in (path.levels[0], 1.1 * best, 1e9):
         members, weights = path.at(l1)
         assert len(members) == len(weights) == 0
-    own = path.segment(len(path) - 1)
+    last_segment = path.segment(len(path) - 1)
     members, weights = path.at(0.15 * best)
-    expected = path.p[own] - 0.15 * best * path.q[own]
+    expected = path.p[last_segment] - 0.15 * best * path.q[last_segment]
     assert sorted(weights.tolist()) == pytest.approx(sorted(expected[expected > 0].tolist()))
-    assert set(members.tolist()) <= set(path.members[own].tolist())
+    assert set(members.tolist()) <= set(path.members[last_segment].tolist())
 
 
 def test_without_a_score_above_zero_there_is_no_segment():
     query = np.array([1.0, 0.0])
     for rows in (np.array([[-1.0, 0.2], [-0.5, 0.1]]), np.zeros((3, 2))):
-        path = regularization_path(candidates(rows, query), 0.1, 1e-3)
+        path = regularization_path(build_candidates(rows, query), 0.1, 1e-3)
         assert len(path) == 0 and path.finished and path.residual == 0
         assert len(path.at(1e-3)[0]) == 0 and path.first_of(1)[1] == 0
 
 
 @each_nasty
-def test_first_of_is_where_so_many_documents_first_have_a_weight(family):
+def test_first_of_returns_first_level_with_that_support_size(family):
     """(λ₁, size) such that select gives exactly `size` documents a weight there."""
-    asked = 0
-    for rows, query, best, l2, whole in paths(family, range(6), (0.0, 0.1), 1e-4):
-        wide = -np.diff(whole.levels) > 1e-9 * best
+    n_checked = 0
+    for rows, query, best, l2, full in problem_paths(family, range(6), (0.0, 0.1), 1e-4):
+        wide = -np.diff(full.levels) > 1e-9 * best
         for size in (1, 2, 3, 5, 8, len(rows) + 1):
-            path = regularization_path(candidates(rows, query), l2, 1e-4 * best, size)
-            l1, size_there = path.first_of(size)
+            path = regularization_path(build_candidates(rows, query), l2, 1e-4 * best, size)
+            l1, first_size = path.first_of(size)
             answer = engine.select("nnn", rows, query, k=1, l1=l1, l2=l2)
-            assert answer.info[0]["support"] == size_there
-            first = np.flatnonzero((whole.sizes == size) & wide)
-            if len(first) and not (whole.sizes[: first[0]][wide[: first[0]]] > size).any():
-                asked += 1
-                assert size_there == size and whole.levels[first[0]] >= l1 >= whole.levels[first[0] + 1]
+            assert answer.info[0]["support"] == first_size
+            first = np.flatnonzero((full.sizes == size) & wide)
+            if len(first) and not (full.sizes[: first[0]][wide[: first[0]]] > size).any():
+                n_checked += 1
+                assert first_size == size and full.levels[first[0]] >= l1 >= full.levels[first[0] + 1]
                 assert len(path) <= first[0] + 1
-    assert asked > 20
+    assert n_checked > 20
 
 
 @each_nasty
 def test_a_path_is_the_same_every_time(family):
     for rows, query, best in problems(family, range(3)):
-        one, two = (regularization_path(candidates(rows, query, kept), 0.01, 1e-3 * best) for kept in (False, True))
+        first, second = (
+            regularization_path(build_candidates(rows, query, gram), 0.01, 1e-3 * best) for gram in (False, True)
+        )
         for name in ("levels", "ends", "members", "p", "q"):
-            assert np.array_equal(getattr(one, name), getattr(two, name))
+            assert np.array_equal(getattr(first, name), getattr(second, name))

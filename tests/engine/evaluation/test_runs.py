@@ -17,51 +17,53 @@ from support.rankings import queries_of, space_of
 DOCS, QUERIES = [f"d{i}" for i in range(8)], ["q0", "q1", "q2"]
 
 
-def written(path, *lines):
+def write_lines(path, *lines):
     path.write_text("".join(f"{line}\n" for line in lines))
     return path
 
 
-def read(tmp_path, *lines, name="run.txt"):
-    return read_run(written(tmp_path / name, *lines), DOCS, QUERIES)
+def read_lines(tmp_path, *lines, name="run.txt"):
+    return read_run(write_lines(tmp_path / name, *lines), DOCS, QUERIES)
 
 
-def said(run):
+def count_notices(run):
     """Notice → how often, without the file's name."""
     return {notice.remark.replace(" (run.txt)", ""): (notice.count, notice.first) for notice in run.notices}
 
 
 def test_a_trec_run_and_the_same_in_json_are_one(tmp_path):
-    trec = read(tmp_path, "q0 Q0 d3 1 9.5 lucene", "q0 Q0 d1 2 7 lucene", "q1\tQ0\td0\t1\t1e-3\tlucene")
+    trec = read_lines(tmp_path, "q0 Q0 d3 1 9.5 lucene", "q0 Q0 d1 2 7 lucene", "q1\tQ0\td0\t1\t1e-3\tlucene")
     rows = [("q0", "d3", 1, 9.5), ("q0", "d1", 2, 7), ("q1", "d0", 1, 0.001)]
     lines = [json.dumps(dict(zip(("query", "document", "rank", "score"), row, strict=True))) for row in rows]
-    other = read(tmp_path, *lines, name="lucene.jsonl")
-    assert trec.documents == other.documents == {"q0": ("d3", "d1"), "q1": ("d0",)}
-    assert trec.name == other.name == "lucene" and trec.digest == other.digest
-    assert said(trec) == {"queries got nothing in run.txt": (1, ("q2",))}
+    json_run = read_lines(tmp_path, *lines, name="lucene.jsonl")
+    assert trec.documents == json_run.documents == {"q0": ("d3", "d1"), "q1": ("d0",)}
+    assert trec.name == json_run.name == "lucene" and trec.digest == json_run.digest
+    assert count_notices(trec) == {"queries got nothing in run.txt": (1, ("q2",))}
 
 
 def test_lines_may_stand_in_any_order(tmp_path):
-    run = read(tmp_path, "q0 Q0 d1 2 1 x", "q1 Q0 d1 1 1 x", "q0 Q0 d2 3 .5 x", "q2 Q0 d1 1 1 x", "q0 Q0 d3 1 2 x")
+    run = read_lines(
+        tmp_path, "q0 Q0 d1 2 1 x", "q1 Q0 d1 1 1 x", "q0 Q0 d2 3 .5 x", "q2 Q0 d1 1 1 x", "q0 Q0 d3 1 2 x"
+    )
     assert run.documents["q0"] == ("d3", "d1", "d2") and not run.notices
 
 
 def test_scores_order_where_there_are_no_ranks(tmp_path):
     lines = [json.dumps({"qid": "q0", "docid": doc, "score": s}) for doc, s in (("d1", 1), ("d2", 5), ("d3", 1))]
-    run = read(tmp_path, *lines, name="x.jsonl")
+    run = read_lines(tmp_path, *lines, name="x.jsonl")
     assert run.documents == {"q0": ("d2", "d1", "d3")}
     assert [n.count for n in run.notices if "equal" in n.remark] == [1]
 
 
-def test_what_is_odd_is_counted_with_examples(tmp_path):
-    run = read(
+def test_odd_lines_are_counted_with_first_example(tmp_path):
+    run = read_lines(
         tmp_path,
         "q0 Q0 d1 1 3 a", "q0 Q0 gone 2 2 a", "q0 Q0 d2 3 1 b", "q9 Q0 d1 1 1 a",
         "q1 Q0 d1 1 1 a", "q1 Q0 d2 2 2 a", "q1 Q0 d1 3 0 a",
         "q2 Q0 d5 1 1 a", "q2 Q0 d4 1 2 a",
     )  # fmt: skip
     assert run.documents == {"q0": ("d1", "d2"), "q1": ("d1", "d2"), "q2": ("d4", "d5")}
-    assert said(run) == {
+    assert count_notices(run) == {
         "queries of run.txt are not among those asked, and are left out": (1, ("q9",)),
         "documents of run.txt are not in the corpus, and are left out": (1, ("gone",)),
         "tags in run.txt, taken as one run": (2, ("a", "b")),
@@ -89,7 +91,7 @@ def test_what_is_odd_is_counted_with_examples(tmp_path):
 )
 def test_a_bad_line_is_named(tmp_path, name, line, message):
     with pytest.raises(DataError, match=message):
-        read(tmp_path, line, name=name)
+        read_lines(tmp_path, line, name=name)
 
 
 @pytest.fixture
@@ -105,12 +107,12 @@ def setting():
     return space, queries, engine.Qrels(grades)
 
 
-def test_a_run_measures_as_trec_eval_has_it(setting):
+def test_run_measures_match_trec_eval(setting):
     space, queries, qrels = setting
     rng = np.random.default_rng(4)
     run = RankedRun("x", {q: tuple(f"d{d}" for d in rng.permutation(30)[:7]) for q in queries.ids[:-1]})
     cell = run.build_cell(space, queries, qrels, 5, ("recall", "ndcg"))
-    scores = {q: {d: float(-place) for place, d in enumerate(docs)} for q, docs in run.documents.items()}
+    scores = {q: {d: float(-rank) for rank, d in enumerate(docs)} for q, docs in run.documents.items()}
     judge = pytrec_eval.RelevanceEvaluator(qrels.grades, {"recall.5", "ndcg_cut.5"})
     theirs = judge.evaluate(scores)
     for row, query in enumerate(queries.ids[:-1]):
@@ -120,7 +122,7 @@ def test_a_run_measures_as_trec_eval_has_it(setting):
     assert cell.returned == pytest.approx(5 * 11 / 12)
 
 
-def test_a_decoders_list_measures_as_the_decoder(setting):
+def test_run_of_a_decoder_measures_as_the_decoder(setting):
     space, queries, qrels = setting
     decoders = [engine.Decoder(engine.make("mmr", relevance_weight=w)) for w in (0.3, 1.0)]
     metrics = ("recall", "ndcg", "ilad", "cos_sum")
@@ -148,10 +150,10 @@ def test_a_run_stands_beside_decoders(setting):
         decoder_from_json(points[-1].decoder)
 
 
-def test_equal_runs_have_one_key_and_others_have_not(setting):
+def test_run_key_identifies_its_contents(setting):
     space, queries, qrels = setting
-    one, same, other = (RankedRun(n, {"q0": d}) for n, d in (("a", ("d1",)), ("a", ("d1",)), ("a", ("d2",))))
-    keys = [run.build_cell(space, queries, qrels, 5, ("recall",)).key for run in (one, same, other)]
+    first, equal_run, other_run = (RankedRun(n, {"q0": d}) for n, d in (("a", ("d1",)), ("a", ("d1",)), ("a", ("d2",))))
+    keys = [run.build_cell(space, queries, qrels, 5, ("recall",)).key for run in (first, equal_run, other_run)]
     assert keys[0] == keys[1] != keys[2]
 
 

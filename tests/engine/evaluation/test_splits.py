@@ -20,11 +20,11 @@ def test_halves_share_nothing_and_lose_nothing():
 
 def test_fewer_queries_are_among_more_and_their_judgements_unchanged():
     qrels = engine.Qrels({f"q{i}": {"d": i} for i in range(100)})
-    few, more = subsample(qrels, 10), subsample(qrels, 30)
-    assert len(few) == 10 and set(few.grades) < set(more.grades)
-    assert all(own == qrels.grades[query] for query, own in more.grades.items())
-    assert set(few.grades) != {f"q{i}" for i in range(10)}, "not the first, which data sets sort by kind"
-    assert subsample(qrels, 200) == qrels and subsample(qrels, 10, seed=1) != few
+    ten, thirty = subsample(qrels, 10), subsample(qrels, 30)
+    assert len(ten) == 10 and set(ten.grades) < set(thirty.grades)
+    assert all(grades == qrels.grades[query] for query, grades in thirty.grades.items())
+    assert set(ten.grades) != {f"q{i}" for i in range(10)}, "not the first, which data sets sort by kind"
+    assert subsample(qrels, 200) == qrels and subsample(qrels, 10, seed=1) != ten
 
 
 @pytest.mark.parametrize("count, sizes", [(3, (1, 1, 1)), (4, (2, 1, 1)), (50, (30, 10, 10)), (158, (94, 32, 32))])

@@ -32,7 +32,7 @@ from engine.evaluation.statistics import (
 from engine.stages import methods
 from support.points import cell, interval, p_value, recalls
 
-FEW = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=2, max_size=8)
+SHORT_PAIRS = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=2, max_size=8)
 
 
 def test_holm_by_hand():
@@ -61,8 +61,8 @@ def mean_difference(a, b, axis):
 
 
 @settings(max_examples=60, deadline=None)
-@given(FEW)
-def test_sums_that_tie_but_for_rounding_tie(pairs):
+@given(SHORT_PAIRS)
+def test_p_value_counts_rounded_ties_as_ties(pairs):
     """Sixths, as recalls are, against whole numbers."""
     d = [a - b for a, b in pairs]
     sums = [abs(sum(s * v for s, v in zip(signs, d, strict=True))) for signs in product([1, -1], repeat=len(d))]
@@ -75,8 +75,10 @@ def test_sums_that_tie_but_for_rounding_tie(pairs):
 def test_many_queries_are_tested_as_scipy_does():
     for seed, shift in ((0, 0.0), (1, 0.1), (2, 0.2)):
         a, b = recalls(seed, shift=shift), recalls(seed + 10)
-        drawn = {"n_resamples": 9999, "batch": 1000, "rng": np.random.default_rng(seed)}
-        want = stats.permutation_test((a, b), mean_difference, permutation_type="samples", vectorized=True, **drawn)
+        draw_options = {"n_resamples": 9999, "batch": 1000, "rng": np.random.default_rng(seed)}
+        want = stats.permutation_test(
+            (a, b), mean_difference, permutation_type="samples", vectorized=True, **draw_options
+        )
         noise = 4 * np.sqrt(max(want.pvalue, 1e-3) / 9999) + 2e-4
         assert p_value(a, b, seed=seed) == pytest.approx(want.pvalue, abs=noise)
 
@@ -99,7 +101,7 @@ def test_the_test_is_two_sided_seeded_and_never_sure():
     assert p_value(a, a) == 1
 
 
-def test_rounding_is_no_difference():
+def test_rounding_difference_is_a_tie():
     """Every query a trifle apart, all the same way: a tie, not a discovery."""
     a = recalls(6)
     (row,) = compare([cell("top_k", {"recall": a}), cell("mmr", {"recall": a + 1e-13})], "recall", "top_k")
@@ -107,14 +109,14 @@ def test_rounding_is_no_difference():
 
 
 @pytest.mark.parametrize("n", [2, 3, 5, 12, 40])
-def test_intervals_are_scipys_at_the_tails_of_hesterberg(n):
+def test_interval_matches_scipy_with_hesterberg_correction(n):
     """Wider than plain percentiles, by the spread and the quantile of Student's interval: 2015, §3.3."""
     tail = stats.norm.cdf(np.sqrt(n / (n - 1)) * stats.t.ppf(0.025, n - 1))
     a, b = recalls(7, n, shift=0.2), recalls(8, n)
     for data, statistic, paired in (((a,), np.mean, False), ((a, b), mean_difference, True)):
-        drawn = {"n_resamples": 20_000, "batch": 1000, "rng": np.random.default_rng(1)}
-        given = {"paired": paired, "vectorized": True, "method": "percentile", "confidence_level": 1 - 2 * tail}
-        low, high = stats.bootstrap(data, statistic, **given, **drawn).confidence_interval
+        draw_options = {"n_resamples": 20_000, "batch": 1000, "rng": np.random.default_rng(1)}
+        options = {"paired": paired, "vectorized": True, "method": "percentile", "confidence_level": 1 - 2 * tail}
+        low, high = stats.bootstrap(data, statistic, **options, **draw_options).confidence_interval
         assert interval(*data, resamples=20_000) == pytest.approx((low, high), abs=0.02 * (high - low))
 
 
@@ -130,19 +132,19 @@ def test_an_interval_holds_the_mean_and_stays_among_the_values(a, seed):
     assert min(a) - 1e-9 <= low and high <= max(a) + 1e-9
 
 
-def test_pairs_are_drawn_together():
+def test_bootstrap_resamples_pairs_jointly():
     """Two decoders that always differ by .1 differ by .1 in every draw, however much queries differ."""
     a = recalls(9)
     assert interval(a + 0.1, a) == pytest.approx((0.1, 0.1))
     assert interval(a, a) == (0, 0)
 
 
-def test_blocks_do_not_matter(monkeypatch):
+def test_statistics_are_independent_of_block_size(monkeypatch):
     a, b = recalls(12), recalls(13)
-    whole = interval(a, b), p_value(a, b)
+    unblocked = interval(a, b), p_value(a, b)
     monkeypatch.setattr("engine.matrix.CHUNK_NUMBERS", 8000)  # rows of whole words: others draw other patterns
-    assert interval(a, b) == pytest.approx(tuple(whole[0]))
-    assert p_value(a, b) == pytest.approx(whole[1])
+    assert interval(a, b) == pytest.approx(tuple(unblocked[0]))
+    assert p_value(a, b) == pytest.approx(unblocked[1])
 
 
 def test_blocks_of_an_odd_width_draw_what_they_always_drew():
@@ -150,7 +152,7 @@ def test_blocks_of_an_odd_width_draw_what_they_always_drew():
     assert statistics.compute_sign_flip_p_values(d, 10_000, 0) == pytest.approx([0.07719228, 0.26467353, 0.03189681])
 
 
-def test_bad_arguments_are_named():
+def test_bad_argument_raises_error_naming_it():
     for wrong in ({"resamples": 10}, {"seed": -1}, {"k": 0}):
         with pytest.raises(ParamError, match=next(iter(wrong))):
             compare(sweep(), "recall", "top_k", **wrong)
@@ -166,7 +168,7 @@ def sweep(n=120):
     return points
 
 
-def test_rows_say_what_the_arrays_say():
+def test_comparison_rows_agree_with_value_arrays():
     points = sweep()
     rows = compare(points, "recall", points[0])
     base = points[0].values["recall"]
@@ -194,8 +196,8 @@ def test_wins_and_largest_differences_by_hand():
     (row,) = compare(points, "cos_sum", "mmr")
     assert row.wins == WinCounts(2, 1, 1)
     assert (row.most, row.least) == pytest.approx((0.3, -0.1)) and row.mean == pytest.approx(0.625)
-    (other,) = compare(points, "cos_sum", "vrsd")
-    assert (other.most, other.least) == pytest.approx((0.1, -0.3)) and other.wins == WinCounts(1, 1, 2)
+    (result,) = compare(points, "cos_sum", "vrsd")
+    assert (result.most, result.least) == pytest.approx((0.1, -0.3)) and result.wins == WinCounts(1, 1, 2)
 
 
 def test_a_baseline_is_found_by_label_name_or_method():
@@ -214,7 +216,7 @@ def test_a_baseline_is_found_by_label_name_or_method():
         compare([cell("top_k", {"recall": [1]}, k=5)], "recall", points[0], k=5)
 
 
-def test_many_comparisons_can_still_tell_something():
+def test_holm_allows_significance_with_many_comparisons():
     """With so few patterns for so many comparisons, Holm would leave no p under .05 whatever was measured."""
     base = recalls(20, 60)
     points = [cell("top_k", {"recall": base})]
@@ -229,8 +231,8 @@ def test_only_queries_that_all_have_are_compared():
     c = cell("vrsd", {"ilad": [np.nan] * 4})
     (row,) = compare([a, b, c], "ilad", a)
     assert (row.queries, row.mean, row.baseline_mean) == (2, pytest.approx(0.25), pytest.approx(0.15))
-    found = align_on_common_queries([b, a, c], ("ilad",), 10)
-    assert (found.queries, found.n_common, found.left_out) == (("q0000", "q0001"), 3, (c,))
+    aligned = align_on_common_queries([b, a, c], ("ilad",), 10)
+    assert (aligned.queries, aligned.n_common, aligned.left_out) == (("q0000", "q0001"), 3, (c,))
     with pytest.raises(DataError, match="nothing can be compared"):
         compare([a, b, c], "ilad", c)
     with pytest.raises(DataError, match="for the fewest, 1 of 4: leave it out"):
@@ -239,7 +241,7 @@ def test_only_queries_that_all_have_are_compared():
         align_on_common_queries([c], ("ilad",), 10)
 
 
-def test_points_that_do_not_belong_together_are_refused():
+def test_compare_of_mismatched_cells_raises_param_error():
     a, b = sweep()[:2]
     for points, metric, k, error, message in (
         ([a, b], "ilad", 10, ParamError, "ilad was not measured"),
@@ -252,16 +254,16 @@ def test_points_that_do_not_belong_together_are_refused():
     assert len(compare([a, b, b, cell("mmr", b.values, k=5)], "recall", a)) == 1
 
 
-def test_names_tell_decoders_apart_in_few_words():
+def test_short_names_distinguish_decoders():
     v = {"recall": [1]}
     assert short_names([cell("top_k", v), cell("mmr", v, window=3), cell("mmr", v, depth=100)]) == (
         "Top-k",
         "MMR · λ 0.8 w 3",
         "MMR · λ 0.8 [pool 100]",
     )
-    other = {"name": "not_registered", "weight": 0.5}
-    assert short_names([cell("top_k", v, retrieve=other)]) == ("Top-k",)
-    two = short_names([cell("top_k", v, retrieve=other), cell("top_k", v)])
+    unknown = {"name": "not_registered", "weight": 0.5}
+    assert short_names([cell("top_k", v, retrieve=unknown)]) == ("Top-k",)
+    two = short_names([cell("top_k", v, retrieve=unknown), cell("top_k", v)])
     assert two == ("not_registered · weight 0.5 → Top-k", "Dense → Top-k")
     later = {"name": "not_registered", "depth": 3}
     assert short_names([cell("top_k", v, rerank=later)]) == ("Dense → not_registered · depth 3 → Top-k",)
@@ -294,23 +296,23 @@ def test_parameters_that_are_no_numbers_are_shown_as_words():
 def test_no_two_settings_of_a_method_have_one_name(spec):
     grids = ([p.default, *(v for v in p.grid(3) if v != p.default)] for p in spec.params)
     settings = islice(product(*grids), 3000)
-    shown = [
+    names = [
         format_stage(spec.name, {p.name: p.text(value) for p, value in zip(spec.params, values, strict=True)})
         for values in settings
     ]
-    assert len(shown) == len(set(shown))
+    assert len(names) == len(set(names))
 
 
 def test_sentences_by_hand():
     rows = compare(sweep(), "recall", "top_k")
-    told, same, less = map(describe_comparison, rows)
+    gain_sentence, tie_sentence, loss_sentence = map(describe_comparison, rows)
     assert re.fullmatch(
         r"MMR · λ 0\.9: \+0\.\d{3} Recall@10 vs Top-k \(95% CI 0\.\d{3} to 0\.\d{3}, p < 0\.001, Holm over 3\); "
         r"better on \d+ queries, worse on 0 queries, the same on \d+\.",
-        told,
+        gain_sentence,
     )
-    assert same == "MMR · λ 0.5 and Top-k have the same Recall@10 on all 120 queries."
-    assert re.match(r"MMR · λ 0\.1: −0\.\d{3} Recall@10 vs Top-k \(95% CI −0\.\d{3} to −0\.\d{3}, p", less)
+    assert tie_sentence == "MMR · λ 0.5 and Top-k have the same Recall@10 on all 120 queries."
+    assert re.match(r"MMR · λ 0\.1: −0\.\d{3} Recall@10 vs Top-k \(95% CI −0\.\d{3} to −0\.\d{3}, p", loss_sentence)
     assert (
         summarize_comparisons(rows)
         == "3 settings vs Top-k, Recall@10: 1 better · 1 no significant difference · 1 worse"
@@ -318,16 +320,16 @@ def test_sentences_by_hand():
     assert summarize_comparisons([]) == "Nothing was compared."
 
 
-def test_the_sentence_claims_no_more_than_the_numbers():
+def test_sentence_without_evidence_claims_no_difference():
     a = cell("top_k", {"recall": [0, 1, 0, 1]})
-    few = compare([a, cell("mmr", {"recall": [1, 1, 0, 1]})], "recall", a)[0]
-    assert describe_comparison(few) == (
+    four_queries = compare([a, cell("mmr", {"recall": [1, 1, 0, 1]})], "recall", a)[0]
+    assert describe_comparison(four_queries) == (
         "No significant difference. MMR · λ 0.8: +0.250 Recall@10 vs Top-k (95% CI 0.000 to 1.000, p > 0.99); "
         "better on 1 query, worse on 0 queries, the same on 3."
     )
-    one = compare([cell("top_k", {"recall": [0]}), cell("mmr", {"recall": [0.5]})], "recall", "top_k")[0]
-    assert (one.low, one.high, one.significant) == (None, None, False)
-    assert describe_comparison(one) == "MMR · λ 0.8: +0.500 Recall@10 vs Top-k; one query says nothing of others."
+    one_query = compare([cell("top_k", {"recall": [0]}), cell("mmr", {"recall": [0.5]})], "recall", "top_k")[0]
+    assert (one_query.low, one_query.high, one_query.significant) == (None, None, False)
+    assert describe_comparison(one_query) == "MMR · λ 0.8: +0.500 Recall@10 vs Top-k; one query says nothing of others."
     again = compare([cell("top_k", {"x": [0]}), cell("mmr", {"x": [0]})], "x", "top_k")[0]
     assert describe_comparison(again) == "MMR · λ 0.8 and Top-k have the same x@10 on the one query asked."
 
@@ -335,7 +337,7 @@ def test_the_sentence_claims_no_more_than_the_numbers():
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10_000), st.sampled_from([0, 0.05, 0.3]), st.integers(2, 60))
 @example(48, 0, 2)  # equal on both queries
-def test_a_claim_needs_the_test_and_the_interval(seed, shift, n):
+def test_significance_requires_test_and_interval(seed, shift, n):
     a, b = recalls(seed, n), recalls(seed + 1, n, shift)
     (row,) = compare([cell("top_k", {"recall": a}), cell("mmr", {"recall": b})], "recall", "top_k", resamples=500)
     sure = row.p < 0.05 and (row.low > 0 or row.high < 0)
@@ -366,36 +368,36 @@ def test_numbers_are_short_and_never_round_a_claim_away():
     assert "±0 Recall@10 vs Top-k (95% CI 0.000 to 0.000, p > 0.99, " in describe_comparison(replace(row, **noise))
 
 
-def test_no_method_is_named_in_the_code():
+def test_statistics_code_names_no_method():
     for module in (statistics, pairing, frontier, stratification):
         source = inspect.getsource(module)
         for name in methods():
             assert not re.search(rf"\b{name}\b", source), (module, name)
 
 
-def simulated(count, effect, times=40_000):
-    """How often a t-test of so many normal differences rejects."""
+def simulate_rejection_rate(count, effect, times=40_000):
+    """Simulate the share of t-tests of `count` normal differences that reject."""
     draws = np.random.default_rng(count).normal(effect, 1.0, size=(times, count))
     return float((stats.ttest_1samp(draws, 0.0, axis=1).pvalue < 0.05).mean())
 
 
 @pytest.mark.parametrize("effect", [1.5, 0.8, 0.5, 0.3])
-def test_the_number_is_the_least_with_that_power(effect):
+def test_required_queries_are_minimal_for_the_power(effect):
     seen = np.array([-1.0, 1.0]) / np.sqrt(2)  # a standard deviation of 1
     count = estimate_queries_needed(seen, -effect)
     noise = 4 * np.sqrt(0.8 * 0.2 / 40_000)
-    assert simulated(count, effect) > 0.8 - noise
-    assert simulated(count - 1, effect) < 0.8 + noise
+    assert simulate_rejection_rate(count, effect) > 0.8 - noise
+    assert simulate_rejection_rate(count - 1, effect) < 0.8 + noise
 
 
-def test_known_numbers():
+def test_required_queries_match_cohens_table():
     """Cohen 1988: d = 0.5 needs 34 pairs, d = 0.2 needs 199."""
     seen = np.array([-1.0, 1.0]) / np.sqrt(2)
     assert [estimate_queries_needed(seen, d) for d in (0.5, 0.2)] == [34, 199]
     assert estimate_queries_needed(seen, 0.5, power=0.9) == 44
 
 
-def test_the_spread_alone_matters():
+def test_required_queries_depend_on_spread_alone():
     seen = np.random.default_rng(0).normal(size=50)
     assert (
         estimate_queries_needed(seen, 0.1)
@@ -405,7 +407,7 @@ def test_the_spread_alone_matters():
 
 
 @pytest.mark.parametrize("seen", [[], [0.3], [0.0, 0.0, 0.0], [0.2, 0.2]])
-def test_nothing_is_told_of_what_does_not_vary(seen):
+def test_required_queries_of_constant_values_are_none(seen):
     assert estimate_queries_needed(np.array(seen), 0.1) is None
 
 

@@ -41,8 +41,8 @@ def cell(decoder, values, *, k=10, split="test", queries=None, returned=None, le
     count = len(next(iter(values.values())))
     queries = tuple(queries or (f"q{i}" for i in range(count)))
     returned = float(k) if returned is None else returned
-    known = {"left_out": left_out, "returned": returned, "milliseconds": 1.25}
-    return make_cell(decoder, k, split, queries, values, **known, digests=DATA, device="cpu", n_calls=calls)
+    fields = {"left_out": left_out, "returned": returned, "milliseconds": 1.25}
+    return make_cell(decoder, k, split, queries, values, **fields, digests=DATA, device="cpu", n_calls=calls)
 
 
 def decoders():
@@ -68,10 +68,10 @@ def test_a_frame_has_a_row_a_cell_with_everything():
     assert list(table["method"]) == ["top_k", "mmr", "nnn", "max_sum", "top_k"]
     assert list(table["name"][:2]) == ["dense → top_k", "dense → mmr(relevance_weight=0.7, window=3)"]
     assert list(table["label"]) == [p.label for p in points] and list(table["k"]) == [10, 10, 10, 10, 3]
-    for at, p in enumerate(points):
+    for position, p in enumerate(points):
         stages = [(role, name, value) for role in ROLES for name, value in (p.decoder[role] or {}).items()]
         for role, name, value in stages:
-            got = table[f"{role}.{name}" if name != "name" else role.replace("select", "method")][at]
+            got = table[f"{role}.{name}" if name != "name" else role.replace("select", "method")][position]
             assert (pd.isna(got) and value is None) or got == value, (role, name, got, value)
     old = build_frame([cell(decoders()[0], {"recall": [1.0]}, calls=0), points[0]])
     assert np.isnan(old["milliseconds"][0]) and old["milliseconds"][1] == table["milliseconds"][0] == 1.25
@@ -89,9 +89,9 @@ def test_a_long_frame_has_a_row_a_query():
     table = build_per_query_frame(points)
     assert len(table) == sum(len(p.queries) * len(p.values) for p in points)
     for p in points:
-        own = table[table["key"] == p.key]
+        cell_rows = table[table["key"] == p.key]
         for metric, values in p.values.items():
-            rows = own[own["metric"] == metric]
+            rows = cell_rows[cell_rows["metric"] == metric]
             assert list(rows["query"]) == list(p.queries)
             np.testing.assert_array_equal(rows["value"], values)
     assert set(table["k"]) == {3, 10} and set(table.columns) == set(build_per_query_frame([]).columns)
@@ -106,13 +106,13 @@ def test_the_long_frame_of_a_whole_sweep_is_small_and_fast():
     assert len(table) == 400_000 and table.memory_usage(deep=True).sum() < 40e6
 
 
-def plain(table):
+def plain_values(table):
     """The columns in order, with the type and the value of every cell, None where it is missing."""
     return [(name, [None if pd.isna(v) else (type(v), v) for v in table[name]]) for name in table]
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".CSV"])
-def test_what_is_written_is_read_back(suffix, tmp_path):
+def test_written_table_reads_back_equal(suffix, tmp_path):
     points = [*sample(), cell(decoders()[0], {"recall": [np.nan, 1.0], "ilad": [np.nan] * 2}, k=3, split="-dev")]
     for table in (
         build_frame(points),
@@ -121,7 +121,7 @@ def test_what_is_written_is_read_back(suffix, tmp_path):
     ):
         path = write_table(table, tmp_path / f"cells{suffix}")
         again = read_table(path)
-        assert plain(again) == plain(table)
+        assert plain_values(again) == plain_values(table)
     # Again from what was read: nothing drifts.
     assert format_csv(again) == format_csv(table)
 
@@ -131,9 +131,9 @@ QUERIES = st.lists(TEXT, min_size=1, max_size=6, unique=True)
 
 @settings(max_examples=60, deadline=None)
 @given(queries=QUERIES, split=TEXT)
-def test_ids_come_back_whatever_they_look_like(queries, split):
-    made = cell(decoders()[0], {"recall": np.arange(len(queries)) / 7}, queries=queries, split=split)
-    table = build_per_query_frame([made])
+def test_query_ids_round_trip_exactly(queries, split):
+    point = cell(decoders()[0], {"recall": np.arange(len(queries)) / 7}, queries=queries, split=split)
+    table = build_per_query_frame([point])
     with tempfile.TemporaryDirectory() as folder:
         for suffix in (".csv", ".parquet"):
             again = read_table(write_table(table, Path(folder) / f"t{suffix}"))
@@ -143,7 +143,7 @@ def test_ids_come_back_whatever_they_look_like(queries, split):
 
 @settings(max_examples=300, deadline=None)
 @given(text=st.text(alphabet=st.sampled_from("'=+-@\t\rab1 \"＝"), max_size=8))
-def test_guarding_is_undone_and_leaves_no_formula(text):
+def test_formula_guard_round_trips(text):
     assert unguard_formula(guard_formula(text)) == text
     assert not guard_formula(text).lstrip(' "').startswith((*DANGER, "＝"))
     if text.lstrip(' "')[:1] not in {*DANGER, "＝", "'"}:
@@ -153,19 +153,19 @@ def test_guarding_is_undone_and_leaves_no_formula(text):
 def test_no_cell_of_text_is_a_formula_and_numbers_stay_numbers():
     attacks = ["=cmd|' /C calc'!A0", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "'=1", ' "=1', "＝1", "plain", "a=1"]
     rng = np.random.default_rng(0)
-    made = cell(decoders()[1], {"ilad": -rng.uniform(size=len(attacks))}, queries=attacks, split="=split")
-    for table in (build_frame([made]), build_per_query_frame([made]), pd.DataFrame({"=name": ["x"], "n": [-1.5]})):
+    point = cell(decoders()[1], {"ilad": -rng.uniform(size=len(attacks))}, queries=attacks, split="=split")
+    for table in (build_frame([point]), build_per_query_frame([point]), pd.DataFrame({"=name": ["x"], "n": [-1.5]})):
         rows = list(csv.reader(io.StringIO(format_csv(table), newline="")))
         for row in rows:
             for text in row:
                 assert not text.startswith(tuple(DANGER)) or float(text) < 0, text
-    head, *rows = csv.reader(io.StringIO(format_csv(build_per_query_frame([made])), newline=""))
-    shown = [row[head.index("query")] for row in rows]
-    assert shown == [f"'{a}" if a not in ("plain", "a=1") else a for a in attacks]
+    head, *rows = csv.reader(io.StringIO(format_csv(build_per_query_frame([point])), newline=""))
+    query_cells = [row[head.index("query")] for row in rows]
+    assert query_cells == [f"'{a}" if a not in ("plain", "a=1") else a for a in attacks]
     assert all(float(row[head.index("value")]) < 0 for row in rows)
 
 
-def test_files_that_are_no_tables_say_so(tmp_path):
+def test_unreadable_table_raises_error(tmp_path):
     (tmp_path / "ragged.csv").write_text("a,b\n1\n")
     (tmp_path / "bad.parquet").write_bytes(b"no")
     (tmp_path / "bytes.csv").write_bytes(b"\xff\xfe")
@@ -178,24 +178,24 @@ def test_files_that_are_no_tables_say_so(tmp_path):
         write_table(build_frame(list(sample())), tmp_path / "ragged.csv" / "cells.csv")
 
 
-def test_marks_are_those_of_the_comparison():
+def test_table_marks_agree_with_compare():
     points = list(sample(60, seed=2))
     table = build_results(points, ("recall", "ilad"), resamples=2000)
     assert table.head == ("Setting", "Recall@10", "ILAD@10")
     expected = {}
-    for at, metric in enumerate(("recall", "ilad"), 1):
+    for number, metric in enumerate(("recall", "ilad"), 1):
         for row in engine.compare(points, metric, "top_k", 10, resamples=2000):
-            expected[row.label, at] = (f"{row.mean:.4f}", int(np.sign(row.difference)) if row.significant else 0)
-    told = set()
-    for at, p in enumerate(points):
+            expected[row.label, number] = (f"{row.mean:.4f}", int(np.sign(row.difference)) if row.significant else 0)
+    markers = set()
+    for number, p in enumerate(points):
         for column in (1, 2):
             if p.method == "top_k":
                 mean = p.values[("recall", "ilad")[column - 1]].mean()
-                assert (table.rows[at][column], table.marks[at][column]) == (f"{mean:.4f}", 0)
+                assert (table.rows[number][column], table.marks[number][column]) == (f"{mean:.4f}", 0)
             else:
-                assert (table.rows[at][column], table.marks[at][column]) == expected[p.label, column]
-                told.add(table.marks[at][column])
-    assert told == {-1, 0, 1}, "all three must occur, else this test sees nothing"
+                assert (table.rows[number][column], table.marks[number][column]) == expected[p.label, column]
+                markers.add(table.marks[number][column])
+    assert markers == {-1, 0, 1}, "all three must occur, else this test sees nothing"
 
 
 def test_the_caption_states_what_was_tested():
@@ -240,12 +240,12 @@ def test_the_baseline_may_be_named_or_given():
 HOSTILE = 'a|b*c_d`e`[x](http://y)<img src=z>\\ \n# $&\x1b[31m{}%~^"'
 
 
-def hostile():
+def hostile_cells():
     return [replace(p, split=HOSTILE) for p in sample(20)]
 
 
-def test_markdown_holds_its_shape():
-    text = format_markdown(build_results(hostile(), ("recall", "ilad"), resamples=200))
+def test_markdown_escapes_hostile_cells():
+    text = format_markdown(build_results(hostile_cells(), ("recall", "ilad"), resamples=200))
     caption, head, rule, *rows = [line for line in text.split("\n") if line]
     assert len(rows) == 4 and rule == "| --- | ---: | ---: |"
     for line in (head, *rows):
@@ -264,8 +264,8 @@ def balanced(text):
     return depth == 0
 
 
-def test_latex_holds_its_shape():
-    text = format_latex(build_results(hostile(), ("recall", "ilad"), resamples=200), label="tab:a}b\\c")
+def test_latex_escapes_hostile_cells():
+    text = format_latex(build_results(hostile_cells(), ("recall", "ilad"), resamples=200), label="tab:a}b\\c")
     assert balanced(text) and "\\label{tab:a-b-c}" in text
     body = text.split("\\midrule\n")[1].split("    \\bottomrule")[0]
     rows = body.strip().split("\n")
@@ -274,8 +274,8 @@ def test_latex_holds_its_shape():
     assert r"Dense $\rightarrow$ MMR $\cdot$ $\lambda$ 0.7 w 3 &" in text
     # No character keeps its meaning.
     caption = re.search(r"\\caption\{(.*)\}\n", text)[1]
-    left = re.sub(r"\\[{}$&#_%]|\\text\w+\{\}|\$[^$]*\\?\w*[^$]*\$", "", caption)
-    assert not re.search(r"[{}$&#_%~^\\<>|]", left), left
+    remaining = re.sub(r"\\[{}$&#_%]|\\text\w+\{\}|\$[^$]*\\?\w*[^$]*\$", "", caption)
+    assert not re.search(r"[{}$&#_%~^\\<>|]", remaining), remaining
     assert text.isascii()
     assert "$^{\\uparrow}$" in format_latex(build_results(list(sample(60, seed=2)), ("recall",), resamples=2000))
 
@@ -286,6 +286,6 @@ def test_every_metric_and_parameter_can_be_set_in_plain_latex():
     titles = [m.title for m in METRICS.values()]
     labels = [engine.Decoder(spec.cls()).label for spec in engine.methods("selector").values()]
     every = [s for kind in ("selector", "scorer") for s in engine.methods(kind).values()]
-    shown = [format_stage(s.name, {p.name: p.text(p.default) for p in s.params}) for s in every]
-    for text in (*titles, *labels, *shown):
+    stage_names = [format_stage(s.name, {p.name: p.text(p.default) for p in s.params}) for s in every]
+    for text in (*titles, *labels, *stage_names):
         assert _escape_latex(text).isascii(), text

@@ -12,42 +12,44 @@ NAMES = engine.methods("selector")
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_pick_has_its_relevance_its_nearest_and_its_score(name):
+def test_trace_row_has_relevance_nearest_pick_and_score(name):
     rows, queries = problem("clustered", 3, n=40, d=8)
     answer = engine.select(name, rows, queries, k=7)
-    told = engine.trace(answer, rows, queries)
+    trace = engine.trace(answer, rows, queries)
     for b, query in enumerate(queries.astype(np.float64)):
         picks = [pick for pick in answer.index[b].tolist() if pick >= 0]
         assert len(picks) >= 2
-        for rank, (pick, said) in enumerate(zip(picks, told.rows(b), strict=True)):
+        for rank, (pick, pick_trace) in enumerate(zip(picks, trace.rows(b), strict=True)):
             row = rows[pick].astype(np.float64)
-            assert (said["rank"], said["row"]) == (rank + 1, pick)
-            assert said["relevance"] == pytest.approx(row @ query, abs=1e-12)
-            assert said["score"] == answer.gain[b, rank].item()
+            assert (pick_trace["rank"], pick_trace["row"]) == (rank + 1, pick)
+            assert pick_trace["relevance"] == pytest.approx(row @ query, abs=1e-12)
+            assert pick_trace["score"] == answer.gain[b, rank].item()
             if rank == 0:
-                assert said["nearest"] is None and said["similarity"] is None
+                assert pick_trace["nearest"] is None and pick_trace["similarity"] is None
                 continue
-            before = {j: rows[j].astype(np.float64) @ row for j in picks[:rank]}
-            assert said["similarity"] == pytest.approx(max(before.values()), abs=1e-12)
-            assert before[said["nearest"]] == pytest.approx(max(before.values()), abs=1e-12)
+            earlier_products = {j: rows[j].astype(np.float64) @ row for j in picks[:rank]}
+            assert pick_trace["similarity"] == pytest.approx(max(earlier_products.values()), abs=1e-12)
+            assert earlier_products[pick_trace["nearest"]] == pytest.approx(max(earlier_products.values()), abs=1e-12)
 
 
-def test_the_trace_explains_mmrs_score():
+def test_trace_terms_sum_to_mmr_score():
     rows, queries = problem("random", 1, n=30, d=6, dtype=np.float64)
-    told = engine.trace(engine.select("mmr", rows, queries, k=6, relevance_weight=0.7), rows, queries)
-    for said in told.rows(1)[1:]:
-        assert said["score"] == pytest.approx(0.7 * said["relevance"] - 0.3 * said["similarity"], abs=1e-12)
+    trace = engine.trace(engine.select("mmr", rows, queries, k=6, relevance_weight=0.7), rows, queries)
+    for pick_trace in trace.rows(1)[1:]:
+        assert pick_trace["score"] == pytest.approx(
+            0.7 * pick_trace["relevance"] - 0.3 * pick_trace["similarity"], abs=1e-12
+        )
 
 
-def test_pads_are_left_out_and_a_space_does_as_well_as_an_array():
+def test_trace_omits_pads_and_accepts_a_space():
     rows, queries = problem("random", 2, n=4, d=5)
     answer = engine.select("mmr", rows, queries[0], k=9)
-    told = engine.trace(answer, rows, queries[0])
-    assert len(told.rows()) == 4 and told.nearest[0, 4:].tolist() == [-1] * 5
-    assert (told.relevance[0, 4:] == 0).all() and (told.similarity[0, 4:] == 0).all()
-    space, asked = space_of(rows), queries_of(queries[:1])
-    again = engine.trace(engine.decode(engine.Decoder(engine.make("mmr")), space, asked, k=9), space, asked)
-    assert again.rows() == told.rows()
+    trace = engine.trace(answer, rows, queries[0])
+    assert len(trace.rows()) == 4 and trace.nearest[0, 4:].tolist() == [-1] * 5
+    assert (trace.relevance[0, 4:] == 0).all() and (trace.similarity[0, 4:] == 0).all()
+    space, query_block = space_of(rows), queries_of(queries[:1])
+    again = engine.trace(engine.decode(engine.Decoder(engine.make("mmr")), space, query_block, k=9), space, query_block)
+    assert again.rows() == trace.rows()
 
 
 @pytest.mark.parametrize(
@@ -59,22 +61,22 @@ def test_pads_are_left_out_and_a_space_does_as_well_as_an_array():
         (dict(space=np.full((20, 5), np.nan)), "vectors must be finite"),
     ],
 )
-def test_what_does_not_fit_is_refused(change, message):
+def test_trace_of_mismatched_ranking_raises_param_error(change, message):
     rows, queries = problem("random", 2, n=20, d=5)
-    given = dict(ranking=engine.select("top_k", rows, queries, k=4), space=rows, queries=queries) | change
+    options = dict(ranking=engine.select("top_k", rows, queries, k=4), space=rows, queries=queries) | change
     with pytest.raises(engine.FrontierError, match=message):
-        engine.trace(**given)
+        engine.trace(**options)
 
 
-def test_a_ranking_says_how_far_it_can_be_trusted():
+def test_ranking_trust_note_names_its_scope():
     rows, queries = problem("clustered", 1, n=3000, d=24)
-    said = {
+    notes = {
         name: describe_trust(engine.select(name, rows, queries[0], k=5).info[0])
         for name in ("mmr", "frank_wolfe", "facility_location")
     }
-    assert said["mmr"].startswith("Exact (proved from ") and said["mmr"].endswith(" candidates)")
-    assert said["frank_wolfe"].startswith("Locally optimal after ")
-    assert said["facility_location"].startswith("Only the 1,000 most relevant were considered")
+    assert notes["mmr"].startswith("Exact (proved from ") and notes["mmr"].endswith(" candidates)")
+    assert notes["frank_wolfe"].startswith("Locally optimal after ")
+    assert notes["facility_location"].startswith("Only the 1,000 most relevant were considered")
     flat = np.repeat(np.eye(3, 24), 50, axis=0)
     past = describe_trust(engine.select("dpp", flat, queries[0], k=5).info[0])
     assert "From rank 4 on by relevance alone" in past

@@ -7,7 +7,7 @@ import torch
 from engine import orag
 from engine.feedback import embedding_state
 from engine.feedback.records import Event
-from support.feedback import gradient, outcomes, queries_near, random_space
+from support.feedback import feed_outcomes, gradient, queries_near, random_space
 
 ROUNDS, N, D = 24, 40, 6
 FREE = {"cap": None, "trust": None, "ball": False, "temperature": 0.3}
@@ -32,13 +32,13 @@ def gradients(session):
 @pytest.mark.parametrize("schedule", ("constant", "sqrt"))
 def test_adamw_is_pytorchs(space, mode, batch, schedule):
     how = {"mode": mode, "batch": batch, "schedule": schedule}
-    after = outcomes(orag.session(space, optimizer="adamw", rate=0.01, **how, **FREE), ROUNDS)
+    after = feed_outcomes(orag.session(space, optimizer="adamw", rate=0.01, **how, **FREE), ROUNDS)
     theta = torch.tensor(space.vectors.numpy().astype(float), requires_grad=True)
     optimiser = torch.optim.AdamW([theta], lr=0.01)
     parts = gradients(after)
-    for step, at in enumerate(range(0, ROUNDS, batch), 1):
+    for step, start in enumerate(range(0, ROUNDS, batch), 1):
         optimiser.param_groups[0]["lr"] = 0.01 / (np.sqrt(step) if schedule == "sqrt" else 1)
-        theta.grad = torch.tensor(np.mean(parts[at : at + batch], axis=0))
+        theta.grad = torch.tensor(np.mean(parts[start : start + batch], axis=0))
         optimiser.step()
     assert np.allclose(after.exact, theta.detach().numpy(), rtol=0, atol=1e-12)
 
@@ -48,26 +48,28 @@ def test_adamw_is_pytorchs(space, mode, batch, schedule):
 @pytest.mark.parametrize("schedule", ("constant", "sqrt"))
 def test_a_batch_is_the_mean_of_its_rounds(space, mode, batch, schedule):
     """With batches of five the last four rounds do not count yet."""
-    after = outcomes(orag.session(space, mode=mode, batch=batch, schedule=schedule, **FREE), ROUNDS)
+    after = feed_outcomes(orag.session(space, mode=mode, batch=batch, schedule=schedule, **FREE), ROUNDS)
     theta = space.vectors.numpy().astype(float)
     parts = gradients(after)
-    for step, at in enumerate(range(0, ROUNDS - batch + 1, batch), 1):
+    for step, start in enumerate(range(0, ROUNDS - batch + 1, batch), 1):
         rate = 0.02 / (np.sqrt(step) if schedule == "sqrt" else 1)
-        theta = theta - rate * np.mean(parts[at : at + batch], axis=0)
+        theta = theta - rate * np.mean(parts[start : start + batch], axis=0)
     assert np.allclose(after.exact, theta, rtol=0, atol=1e-13)
 
 
 def test_a_round_that_was_undone_leaves_its_batch_smaller(space):
-    session = outcomes(orag.session(space, batch=4, **FREE), 8)
-    left = orag.undo(session, session.events[1].id)
+    session = feed_outcomes(orag.session(space, batch=4, **FREE), 8)
+    undone = orag.undo(session, session.events[1].id)
     theta = space.vectors.numpy().astype(float)
     parts = gradients(session)
     parts[1] = 0 * parts[1]
     theta -= 0.02 * (np.mean(parts[:4], axis=0) + np.mean(parts[4:], axis=0))
-    assert np.allclose(left.exact, theta, rtol=0, atol=1e-14)
+    assert np.allclose(undone.exact, theta, rtol=0, atol=1e-14)
     for event in session.events[:4]:
-        left = orag.undo(left, event.id)
-    assert left.exact.tobytes() == orag.replay(orag.session(space, session.preset), session.events[4:]).exact.tobytes()
+        undone = orag.undo(undone, event.id)
+    assert (
+        undone.exact.tobytes() == orag.replay(orag.session(space, session.preset), session.events[4:]).exact.tobytes()
+    )
 
 
 def test_a_coefficient_of_zero_leaves_every_bit(space):
@@ -78,12 +80,12 @@ def test_a_coefficient_of_zero_leaves_every_bit(space):
         for turn in range(1, 41):
             query = session.resolve_query(rng.standard_normal(D).astype(np.float32))
             c = rng.standard_normal(N) * (rng.random(N) < 0.5)
-            before = session
+            previous = session
             event = Event(turn, "full", query, range(N), c, 0, True, mode="full")
             session = orag.feed(session, event)
             if session.preset.batch == 1:
                 still = np.flatnonzero(c == 0)
-                assert session.exact[still].tobytes() == before.exact[still].tobytes()
+                assert session.exact[still].tobytes() == previous.exact[still].tobytes()
         assert np.linalg.norm(session.exact - session.origin, axis=1).max() > 0.499
 
 

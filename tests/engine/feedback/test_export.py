@@ -5,19 +5,19 @@ import pytest
 
 import engine
 from engine import orag
-from support.feedback import lived, queries_near, random_space, space_of
+from support.feedback import feed_rounds, queries_near, random_space, space_of
 
 
 @pytest.fixture(scope="module")
 def after():
-    return lived(orag.session(random_space(), temperature=0.2), 30, kinds="ot")
+    return feed_rounds(orag.session(random_space(), temperature=0.2), 30, kinds="ot")
 
 
 @pytest.mark.parametrize("suffix", (".npy", ".npz"))
 def test_files_of_vectors_come_back_as_they_were(tmp_path, after, suffix):
-    found = engine.load_vectors(orag.export(after, tmp_path / f"vectors{suffix}"))
-    assert found.ids == after.space.corpus.ids and found.digest == after.embeddings().digest
-    assert found.vectors.numpy().tobytes() == after.vectors.tobytes()
+    exported = engine.load_vectors(orag.export(after, tmp_path / f"vectors{suffix}"))
+    assert exported.ids == after.space.corpus.ids and exported.digest == after.embeddings().digest
+    assert exported.vectors.numpy().tobytes() == after.vectors.tobytes()
 
 
 def test_parquet_comes_back_as_it_was(tmp_path, after):
@@ -27,12 +27,12 @@ def test_parquet_comes_back_as_it_was(tmp_path, after):
     assert table.column("id").to_pylist() == list(after.space.corpus.ids)
     flat = table.column("vector").combine_chunks().flatten().to_numpy()
     assert flat.reshape(len(after), -1).tobytes() == after.vectors.tobytes()
-    told = table.schema.metadata
-    assert told[b"frontier.session"].decode() == after.digest
-    assert told[b"frontier.embeddings"].decode() == after.embeddings().digest
+    metadata = table.schema.metadata
+    assert metadata[b"frontier.session"].decode() == after.digest
+    assert metadata[b"frontier.embeddings"].decode() == after.embeddings().digest
 
 
-def test_what_cannot_be_written_is_refused(tmp_path, after):
+def test_unwritable_export_raises_error(tmp_path, after):
     for name in ("vectors.csv", "vectors"):
         with pytest.raises(engine.ParamError, match="path must end in"):
             orag.export(after, tmp_path / name)
@@ -42,7 +42,7 @@ def test_what_cannot_be_written_is_refused(tmp_path, after):
     assert engine.load_vectors(orag.export(lines, tmp_path / "v.npz")).ids == ("a\nb", "c")
 
 
-def test_a_store_ranks_by_what_was_learnt(after):
+def test_qdrant_ranks_by_exported_vectors(after):
     qdrant = pytest.importorskip("qdrant_client")
     client = qdrant.QdrantClient(":memory:")
     start = orag.at(after, 0)
@@ -50,6 +50,6 @@ def test_a_store_ranks_by_what_was_learnt(after):
     changed = orag.upsert(after, client, moved=True)
     assert 0 < changed == (after.vectors != after.origin).any(axis=1).sum() < len(after)
     for query in queries_near(after.space, 5)[0]:
-        found = client.query_points("documents", query=query.tolist(), limit=10).points
-        assert [point.id for point in found] == np.argsort(-after.scores(query))[:10].tolist()
-        assert found[0].payload["id"] == after.space.corpus.ids[found[0].id]
+        points = client.query_points("documents", query=query.tolist(), limit=10).points
+        assert [point.id for point in points] == np.argsort(-after.scores(query))[:10].tolist()
+        assert points[0].payload["id"] == after.space.corpus.ids[points[0].id]

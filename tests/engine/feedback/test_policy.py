@@ -34,8 +34,8 @@ def test_a_round_has_its_own_numbers():
 
 
 def test_one_document_is_drawn_by_its_chance():
-    found = np.bincount([draw_row(P, draw_uniform(0, r)) for r in range(ROUNDS)], minlength=8) / ROUNDS
-    assert (np.abs(found - P) < 4 * np.sqrt(P * (1 - P) / ROUNDS)).all()
+    frequencies = np.bincount([draw_row(P, draw_uniform(0, r)) for r in range(ROUNDS)], minlength=8) / ROUNDS
+    assert (np.abs(frequencies - P) < 4 * np.sqrt(P * (1 - P) / ROUNDS)).all()
     assert draw_row(np.array([0.0, 1.0, 0.0]), 0.0) == 1 and draw_row(np.array([0.5, 0.5, 0.0]), 1 - 1e-16) == 1
 
 
@@ -57,7 +57,7 @@ def test_weights_of_several_drawn_are_unbiased(k):
         assert printed[0] / ROUNDS > 1.3, "as printed the weights are biased"
 
 
-def test_one_and_all_are_exact(space):
+def test_weights_of_one_and_of_all_drawn_are_exact(space):
     for k in (8, 50):
         items, weights = draw_rows(P, draw_gumbel(0, 4, 8), k)
         assert sorted(items) == list(range(8)) and weights == (1.0,) * 8
@@ -98,12 +98,12 @@ def expected_pull(p: np.ndarray, k: int, right: int, session, query) -> np.ndarr
     n, total = len(p), np.zeros(len(p))
     nodes, weights = np.polynomial.laguerre.laggauss(60)
     for chosen in combinations(range(n), k):
-        rest = [row for row in range(n) if row not in chosen]
-        outside = p[rest].sum()
+        remaining = [row for row in range(n) if row not in chosen]
+        outside = p[remaining].sum()
         # With x = exp(−κ): P(key_i < κ) = exp(−p_i x), so those outside give exp(−outside · x) p_j dx for each j.
         for x, weight in zip(nodes / outside, weights, strict=True):
             kappa, keys = -np.log(x), np.full(n, -np.inf)
-            keys[list(chosen)], keys[rest[0]] = kappa + 1.0 + np.arange(k), kappa
+            keys[list(chosen)], keys[remaining[0]] = kappa + 1.0 + np.arange(k), kappa
             items, inclusion = draw_rows(p, keys - np.log(p), k)
             assert set(items) == set(chosen)
             if session.preset.weights != "inclusion":
@@ -131,14 +131,14 @@ def test_the_expected_step_of_several_is_the_gradient_and_the_printed_one_is_not
         assert np.allclose(expected_pull(p, 3, right, session, query), exact, atol=1e-9)
 
         printed = orag.session(space, mode=mode, temperature=temperature, weights="paper")
-        drawn_share = sum(
+        share = sum(
             p[a] * p[b] / (1 - p[a]) * p[c] / (1 - p[a] - p[b])
             for a, b, c in permutations(range(9), 3)
             if right in (a, b, c)
         )
-        found = expected_pull(p, 3, right, printed, query)
-        pull = (p[right] if mode == "full" else drawn_share) - found[right]
-        assert pull == pytest.approx(drawn_share / p[right], abs=1e-9)
+        frequencies = expected_pull(p, 3, right, printed, query)
+        pull = (p[right] if mode == "full" else share) - frequencies[right]
+        assert pull == pytest.approx(share / p[right], abs=1e-9)
         factors.append(pull)
     assert factors[0] > 1.3 and factors[1] > 2.2, "nearly uniform draws are the most biased"
 
@@ -170,19 +170,19 @@ def test_the_same_seed_and_round_draw_the_same(space):
     again = orag.session(space, temperature=0.3, seed=4)
     for k in (1, 5):
         assert orag.ask(session, query, k=k).items == orag.ask(again, query, k=k).items
-        drawn_at = {orag.ask(session, query, k=k, round=r).items for r in range(40)}
-        assert len(drawn_at) > 5
+        draws = {orag.ask(session, query, k=k, round=r).items for r in range(40)}
+        assert len(draws) > 5
     with pytest.raises(engine.ParamError, match="round must"):
         orag.ask(session, query, round=-1)
 
 
 def test_the_temperature_gives_the_perplexity(space):
     queries, _ = queries_near(space, 33)
-    asked = engine.Embeddings(tuple(map(str, range(33))), torch.from_numpy(queries))
-    session = orag.session(space, queries=asked)
+    embedded = engine.Embeddings(tuple(map(str, range(33))), torch.from_numpy(queries))
+    session = orag.session(space, queries=embedded)
     scores = queries.astype(np.float64) @ space.vectors.numpy().astype(np.float64).T
     assert math.isclose(np.median(orag.perplexity(scores, session.temperature)), 8, rel_tol=1e-6)
-    assert orag.session(space, queries=asked, perplexity=3).temperature < session.temperature
+    assert orag.session(space, queries=embedded, perplexity=3).temperature < session.temperature
     assert orag.session(space, temperature=0.5).temperature == 0.5
     assert orag.session(space, "paper").temperature == 1.0
     assert 0 < orag.session(space).temperature < 1
@@ -202,12 +202,12 @@ def test_the_temperature_gives_the_perplexity(space):
 def test_rerankers_pick_among_what_was_drawn(space):
     query = queries_near(space, 1)[0][0]
     session = orag.session(space, temperature=0.5)
-    plain = orag.ask(session, query, k=6)
-    assert plain.item == max(plain.items, key=lambda row: plain.probabilities[row])
+    unranked = orag.ask(session, query, k=6)
+    assert unranked.item == max(unranked.items, key=lambda row: unranked.probabilities[row])
     near = orag.ask(session, query, k=6, reranker=orag.cosine)
-    assert near.item == plain.item and near.items == plain.items, "nothing has moved, and rows are unit"
+    assert near.item == unranked.item and near.items == unranked.items, "nothing has moved, and rows are unit"
     dense = orag.ask(session, query, k=6, reranker=orag.by_scorer(engine.make("dense")))
-    assert dense.item == plain.item and dense.sure == 1.0
+    assert dense.item == unranked.item and dense.sure == 1.0
 
     first = orag.ask(session, query, k=6, reranker=lambda session, query, items: items[0])
     assert first.item == first.items[0]
@@ -231,10 +231,10 @@ def test_rerankers_pick_among_what_was_drawn(space):
 def test_an_oracle_errs_as_often_as_it_says():
     items, rounds = (3, 5, 7, 9), 4000
     pick = orag.oracle(lambda q: {7}, noise=0.4)
-    found = [pick(SimpleNamespace(round=r), None, items) for r in range(rounds)]
-    share = np.mean([item == 7 for item, _ in found])
+    chosen = [pick(SimpleNamespace(round=r), None, items) for r in range(rounds)]
+    share = np.mean([item == 7 for item, _ in chosen])
     assert abs(share - 0.7) < 0.03
-    assert {sure for item, sure in found if item == 7} == {0.7} and {s for i, s in found if i != 7} == {0.1}
+    assert {sure for item, sure in chosen if item == 7} == {0.7} and {s for i, s in chosen if i != 7} == {0.1}
     never = orag.oracle(lambda q: {1})
     assert {never(SimpleNamespace(round=r), None, items)[1] for r in range(9)} == {0.25}
 
@@ -346,7 +346,7 @@ def test_second_moments_and_which_estimator_is_steadier(instance):
         assert abs(printed * q2 - full) > 1e-3, "the printed middle line is not the second moment"
 
 
-def test_no_number_overflows(instance):
+def test_extreme_temperature_and_lengths_do_not_overflow(instance):
     """τ = 1e-3 and vectors of length 1e3: one document has all of the softmax, and nothing becomes NaN."""
     rng = np.random.default_rng(0)
     space = space_of((1e3 * rng.standard_normal((N, 5)) / np.sqrt(5)).astype(np.float32))
@@ -376,8 +376,8 @@ def test_feedback_on_a_list_is_never_divided_by_a_chance(instance):
     z = session.scores(instance[1])[:5] / session.temperature
     assert np.allclose(event.coefficients, np.exp(z) / np.exp(z).sum() - np.eye(5)[1]) and event.propensity is None
 
-    drawn = orag.thumb(session, instance[1], 2, True, propensity=0.05)
-    assert drawn.coefficients == (1 - 1 / 0.05,) and drawn.propensity == 0.05
+    unweighted = orag.thumb(session, instance[1], 2, True, propensity=0.05)
+    assert unweighted.coefficients == (1 - 1 / 0.05,) and unweighted.propensity == 0.05
     assert orag.thumb(session, instance[1], 2, False, propensity=0.05).coefficients == (1.0,)
 
 

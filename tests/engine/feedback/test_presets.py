@@ -8,7 +8,7 @@ import pytest
 import engine
 from engine import orag
 from engine.params import params_of
-from support.feedback import outcomes, queries_near
+from support.feedback import feed_outcomes, queries_near
 from support.parameters import invalid_values
 
 PARAMS = params_of(orag.Preset)
@@ -37,7 +37,7 @@ def test_every_parameter_is_checked_and_written_and_read(space, param):
     assert param.help.endswith(".") and param.symbol
 
 
-def test_what_is_no_setting_is_refused(space):
+def test_bad_setting_raises_param_error(space):
     with pytest.raises(engine.ParamError, match="preset must be one of default, careful, paper"):
         orag.session(space, "bold")
     with pytest.raises(engine.ParamError, match="no parameter momentum"):
@@ -51,18 +51,18 @@ def test_what_is_no_setting_is_refused(space):
 
 def test_every_parameter_has_an_effect(space):
     def after(k=1, **how):
-        return outcomes(orag.session(space, **how), 20, k).vectors.tobytes()
+        return feed_outcomes(orag.session(space, **how), 20, k).vectors.tobytes()
 
-    plain = after()
-    others = orag.Preset("full", 0.05, "sqrt", 0.01, 0.01, False, 0.9, 3.0, "adamw", 2, exposure=1, seed=1)
-    for name, value in others.as_json().items():
-        assert name in ("exposure", "weights") or after(**{name: value}) != plain, name
+    default = after()
+    changed = orag.Preset("full", 0.05, "sqrt", 0.01, 0.01, False, 0.9, 3.0, "adamw", 2, exposure=1, seed=1)
+    for name, value in changed.as_json().items():
+        assert name in ("exposure", "weights") or after(**{name: value}) != default, name
     assert after(k=3) != after(k=3, weights="paper")
 
 
 def test_the_paper_moves_next_to_nothing_in_one_pass(space):
     start = orag.session(space, "paper")
-    moved = np.abs(outcomes(start, 60).exact - start.exact)
+    moved = np.abs(feed_outcomes(start, 60).exact - start.exact)
     assert 0 < moved.max() < 6 * 1.1e-5, "at most the rate a step, and one step in ten rounds"
 
 
@@ -71,10 +71,10 @@ def test_questions_are_words_vectors_or_embeddings(space):
     vector = queries_near(space)[0][0]
     named = session.resolve_query(vector)
     assert session.resolve_query(named) is named and session.resolve_query(vector.tolist()) == named
-    one = engine.Embeddings(("q",), space.vectors[:1], space.embeddings.encoder, ("some words",))
-    assert session.resolve_query(one).text == "some words" and session.resolve_query(one) != session.resolve_query(
-        one.vectors[0].numpy()
-    )
+    embeddings = engine.Embeddings(("q",), space.vectors[:1], space.embeddings.encoder, ("some words",))
+    assert session.resolve_query(embeddings).text == "some words" and session.resolve_query(
+        embeddings
+    ) != session.resolve_query(embeddings.vectors[0].numpy())
     with pytest.raises(engine.DataError, match="one question; got 2"):
         session.resolve_query(engine.Embeddings(("a", "b"), space.vectors[:2]))
     for nothing in (["some", "words"], None, {}):

@@ -12,8 +12,8 @@ import engine
 from engine import orag
 from engine.feedback.records import Undone
 from engine.feedback.session import append_records
-from support.feedback import alike as same
-from support.feedback import lived, made, queries_near, random_space, space_of, vote
+from support.feedback import feed_rounds, make_event, queries_near, random_space, space_of, vote
+from support.feedback import have_equal_vectors as same
 
 HOWS = {
     "default": {},
@@ -28,38 +28,40 @@ HOWS = {
 
 
 @pytest.fixture(scope="module", params=HOWS, ids=list(HOWS))
-def lives(request, space):
+def session_pair(request, space):
     """(a session in which nothing has happened, the same after 45 rounds)."""
     start = orag.session(space, **HOWS[request.param], temperature=0.2)
-    return start, lived(start, 45)
+    return start, feed_rounds(start, 45)
 
 
-def test_the_same_seed_gives_the_same_session(space, lives):
-    start, after = lives
-    again = lived(orag.session(space, start.preset, temperature=0.2), 45)
+def test_the_same_seed_gives_the_same_session(space, session_pair):
+    start, after = session_pair
+    again = feed_rounds(orag.session(space, start.preset, temperature=0.2), 45)
     assert same(after, again) and after.digest == again.digest
-    other = lived(orag.session(space, start.preset, temperature=0.2, seed=1), 45)
-    assert not same(after, other) and after.digest != other.digest
+    other_seed = feed_rounds(orag.session(space, start.preset, temperature=0.2, seed=1), 45)
+    assert not same(after, other_seed) and after.digest != other_seed.digest
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_undo_in_any_order_is_the_fold_without_the_events(lives, seed):
-    start, after = lives
+def test_undo_in_any_order_is_the_fold_without_the_events(session_pair, seed):
+    start, after = session_pair
     order = np.random.default_rng(seed).permutation(45)
-    left = after
-    for turn, event in enumerate(after.events[gone] for gone in order):
-        before, left = left, orag.undo(left, event.id)
+    folded = after
+    for turn, event in enumerate(after.events[index] for index in order):
+        earlier, folded = folded, orag.undo(folded, event.id)
         if turn in (0, 9, 30):
             out = set(order[: turn + 1])
-            assert same(left, orag.replay(start, [e for at, e in enumerate(after.events) if at not in out]))
-            assert event not in left.events and left.history == after.history and left.status(event.id) == "undone"
-            assert same(orag.redo(left, event.id), before)
-    assert same(left, start) and left.embeddings() == start.space.embeddings and left.events == ()
-    assert left.round == 45, "the numbers of rounds that were undone are not drawn with again"
+            assert same(folded, orag.replay(start, [e for index, e in enumerate(after.events) if index not in out]))
+            assert (
+                event not in folded.events and folded.history == after.history and folded.status(event.id) == "undone"
+            )
+            assert same(orag.redo(folded, event.id), earlier)
+    assert same(folded, start) and folded.embeddings() == start.space.embeddings and folded.events == ()
+    assert folded.round == 45, "the numbers of rounds that were undone are not drawn with again"
 
 
-def test_reset_is_the_beginning(lives):
-    start, after = lives
+def test_reset_returns_to_the_initial_session(session_pair):
+    start, after = session_pair
     empty = orag.reset(after)
     assert same(empty, start) and empty.embeddings() is start.space.embeddings
     third = after.events[3]
@@ -67,37 +69,37 @@ def test_reset_is_the_beginning(lives):
     assert same(orag.at(empty, 45), after)
 
 
-def test_looking_back_is_a_replay_to_there(lives):
-    start, after = lives
+def test_replay_of_a_prefix_equals_the_session_then(session_pair):
+    start, after = session_pair
     assert after.round == after.position == 45 and not same(start, after)
     for t in (0, 1, 16, 45):
-        there = orag.replay(start, after.events[:t])
-        assert same(orag.at(after, t), there) and same(orag.replay(there, after.events), after)
+        replayed = orag.replay(start, after.events[:t])
+        assert same(orag.at(after, t), replayed) and same(orag.replay(replayed, after.events), after)
     named = orag.snapshot(orag.at(after, 20), "twenty")
     for event in after.events[20:]:
         named = orag.feed(named, event)
     assert named.snapshots == {"twenty": 21} and same(named, after)
     assert same(orag.at(named, "twenty"), orag.at(after, 20))
-    left = orag.undo(named, after.events[5].id)
-    back = orag.restore(left, "twenty")
-    assert same(back, orag.at(after, 20)) and back.position == left.position + 1
-    assert same(orag.restore(back, left.position), left)
+    undone = orag.undo(named, after.events[5].id)
+    back = orag.restore(undone, "twenty")
+    assert same(back, orag.at(after, 20)) and back.position == undone.position + 1
+    assert same(orag.restore(back, undone.position), undone)
     for wrong in (-1, 99, "thirty", True, 1.5):
         with pytest.raises(engine.ParamError, match="must be"):
             orag.at(after, wrong)
 
 
-def test_two_futures_of_one_session_do_not_meet(lives):
-    start, after = lives
+def test_branches_of_a_session_are_independent(session_pair):
+    start, after = session_pair
     middle = orag.at(after, 20)
-    one, other = (orag.feed(middle, after.events[future]) for future in (20, 30))
-    assert same(one, orag.replay(start, after.events[:21]))
-    assert same(other, orag.replay(start, [*after.events[:20], after.events[30]]))
+    first, second = (orag.feed(middle, after.events[future]) for future in (20, 30))
+    assert same(first, orag.replay(start, after.events[:21]))
+    assert same(second, orag.replay(start, [*after.events[:20], after.events[30]]))
     assert same(middle, orag.at(after, 20)) and middle.events == after.events[:20]
 
 
-def test_nothing_that_is_handed_out_can_be_written_to(lives):
-    _, after = lives
+def test_session_arrays_are_read_only(session_pair):
+    _, after = session_pair
     row = after.events[0].item
     away = orag.change(after, went=[row]).available
     for array in (after.exact, after.vectors, after.origin, after.row(row), after.events[0].query.vector, away):
@@ -107,8 +109,8 @@ def test_nothing_that_is_handed_out_can_be_written_to(lives):
     assert abs(after.vectors[0]).max() < 7 and abs(after.space.vectors).max() < 7
 
 
-def test_the_guards_hold_and_rows_stay_as_they_are(lives):
-    start, after = lives
+def test_the_guards_hold_and_rows_stay_as_they_are(session_pair):
+    start, after = session_pair
     preset = start.preset
     touched = {row for event in after.events for row in event.items}
     still = [row for row in range(len(start)) if row not in touched]
@@ -137,9 +139,9 @@ def test_the_guards_hold_after_any_stream(seed, mode, rate, cap, trust, length):
     session = start
     for turn in range(25):
         query = (length * rng.standard_normal(4)).astype(np.float32)
-        before = session
-        session = orag.feed(session, made(session, "ostrf"[turn % 5], query, int(rng.integers(12)), rng))
-        step = np.linalg.norm(session.exact - before.exact, axis=1)
+        previous = session
+        session = orag.feed(session, make_event(session, "ostrf"[turn % 5], query, int(rng.integers(12)), rng))
+        step = np.linalg.norm(session.exact - previous.exact, axis=1)
         # Bringing a document back into convex sets that hold it cannot lengthen its step.
         assert (step <= cap * np.linalg.norm(query.astype(np.float64)) * (1 + 1e-9) + 1e-12).all()
     assert np.linalg.norm(session.exact - start.exact, axis=1).max() <= trust * (1 + 1e-12) + 1e-15
@@ -147,7 +149,7 @@ def test_the_guards_hold_after_any_stream(seed, mode, rate, cap, trust, length):
     assert (np.linalg.norm(session.exact, axis=1) <= radius * (1 + 1e-12)).all()
 
 
-def test_which_documents_move_and_which_way(space):
+def test_feedback_moves_the_drawn_documents_towards_or_away(space):
     query, right = (part[0] for part in queries_near(space, 1))
     for mode in ("chosen", "full"):
         session = orag.session(space, mode=mode, temperature=0.2, ball=False, trust=None, cap=None)
@@ -156,11 +158,11 @@ def test_which_documents_move_and_which_way(space):
             after = orag.feed(session, orag.outcome(session, draw, y))
             gained = after.scores(query) - session.scores(query)
             assert (gained[draw.item] > 0) == bool(y)
-            others = np.delete(np.arange(len(space)), draw.item)
+            other_rows = np.delete(np.arange(len(space)), draw.item)
             if mode == "chosen":
-                assert after.exact[others].tobytes() == session.exact[others].tobytes()
+                assert after.exact[other_rows].tobytes() == session.exact[other_rows].tobytes()
             else:
-                assert (gained[others] < 0).all()
+                assert (gained[other_rows] < 0).all()
     clicked = orag.feed(session, orag.right_one(session, query, [3, int(right), 9], int(right)))
     gained = clicked.scores(query) - session.scores(query)
     assert gained[right] > 0 and gained[3] < 0 and gained[9] < 0 and np.count_nonzero(gained) == 3
@@ -169,7 +171,7 @@ def test_which_documents_move_and_which_way(space):
 def test_a_rate_of_zero_changes_nothing(space):
     for how in HOWS.values():
         preset = orag.session(space, **{**how, "rate": 0.0}, temperature=0.2)
-        after = lived(preset, 20)
+        after = feed_rounds(preset, 20)
         assert same(after, preset) and after.round == 20
         assert engine.Space(space.corpus, after.embeddings()).embeddings == space.embeddings
 
@@ -209,10 +211,10 @@ def test_people_vote_once_and_a_newer_vote_counts(space):
     assert same(orag.at(second, 1), first), "then it was not replaced yet"
     assert same(orag.feed(second, new), second) and orag.feed(second, new) is second
 
-    both = orag.feed(first, thumb(first, 4, True, "ben"))
-    assert [both.status(e.id) for e in both.events] == ["counts", "counts"]
-    other = orag.feed(first, thumb(first, 5, True))
-    assert [other.status(e.id) for e in other.events] == ["counts", "counts"]
+    two_votes = orag.feed(first, thumb(first, 4, True, "ben"))
+    assert [two_votes.status(e.id) for e in two_votes.events] == ["counts", "counts"]
+    other_item = orag.feed(first, thumb(first, 5, True))
+    assert [other_item.status(e.id) for e in other_item.events] == ["counts", "counts"]
     unknown = orag.feed(start, thumb(start, 4, False, None))
     unknown = orag.feed(unknown, thumb(unknown, 4, False, None))
     assert [unknown.status(e.id) for e in unknown.events] == ["counts", "counts"]
@@ -224,8 +226,8 @@ def test_people_vote_once_and_a_newer_vote_counts(space):
     assert same(again, orag.replay(start, again.events[1:])) and same(orag.undo(again, again.events[1].id), click)
 
 
-def test_what_is_undone_twice_or_not_there(space):
-    after = lived(orag.session(space, temperature=0.2), 6)
+def test_undo_of_an_undone_or_unknown_event_raises_error(space):
+    after = feed_rounds(orag.session(space, temperature=0.2), 6)
     event = after.events[2]
     once = orag.undo(after, event.id)
     assert orag.undo(once, event.id) is once and orag.redo(after, event.id) is after
@@ -237,47 +239,49 @@ def test_what_is_undone_twice_or_not_there(space):
         orag.undo(orag.at(after, 2), event.id)
 
 
-def test_a_difference_says_what_moved_and_why(space):
+def test_diff_lists_moved_documents_with_their_events(space):
     start = orag.session(space, temperature=0.2)
-    after = lived(start, 10, kinds="ot")
-    found = orag.diff(start, after)
+    after = feed_rounds(start, 10, kinds="ot")
+    difference = orag.diff(start, after)
     counting = {e.id for e in after.events if after.status(e.id) == "counts"}
-    assert {e.id for e in found.added} == counting and found.removed == ()
-    assert set(found.rows) == {row for e in found.added for row in e.items if (after.row(row) != start.row(row)).any()}
-    assert (np.diff(found.moved) <= 0).all() and (found.moved > 0).all()
+    assert {e.id for e in difference.added} == counting and difference.removed == ()
+    assert set(difference.rows) == {
+        row for e in difference.added for row in e.items if (after.row(row) != start.row(row)).any()
+    }
+    assert (np.diff(difference.moved) <= 0).all() and (difference.moved > 0).all()
     back = orag.diff(after, start)
-    assert back.rows == found.rows and {e.id for e in back.removed} == counting
+    assert back.rows == difference.rows and {e.id for e in back.removed} == counting
     assert orag.diff(after, after).rows == ()
     with pytest.raises(engine.ParamError, match="same embeddings"):
         orag.diff(after, orag.session(random_space(seed=9)))
 
 
 def test_adapted_documents_are_embeddings_like_any_other(space):
-    after = lived(orag.session(space, temperature=0.2), 30)
+    after = feed_rounds(orag.session(space, temperature=0.2), 30)
     adapted = after.embeddings()
     assert adapted.encoder == space.embeddings.encoder and adapted.digest != space.embeddings.digest
     assert adapted.vectors.numpy().tobytes() == after.exact.astype(np.float32).tobytes()
     now = engine.Space(space.corpus, adapted)
-    asked = engine.Embeddings(tuple("abcd"), torch.from_numpy(queries_near(space, 4)[0]))
+    queries = engine.Embeddings(tuple("abcd"), torch.from_numpy(queries_near(space, 4)[0]))
     for name in engine.methods("selector"):
-        ranking = engine.decode(engine.Decoder(engine.make(name)), now, asked, k=5)
+        ranking = engine.decode(engine.Decoder(engine.make(name)), now, queries, k=5)
         assert ranking.index.shape == (4, 5)
-    best = engine.decode(engine.Decoder(engine.make("top_k")), now, asked, k=1).index[:, 0].tolist()
-    assert best == [int(after.scores(q).argmax()) for q in asked.vectors.numpy()]
+    best = engine.decode(engine.Decoder(engine.make("top_k")), now, queries, k=1).index[:, 0].tolist()
+    assert best == [int(after.scores(q).argmax()) for q in queries.vectors.numpy()]
 
 
 def test_vectors_in_double_precision_stay_so():
     rows = np.random.default_rng(0).standard_normal((8, 3))
     space = space_of(rows)
-    after = lived(orag.session(space, temperature=0.2), 5)
+    after = feed_rounds(orag.session(space, temperature=0.2), 5)
     assert after.vectors.dtype == np.float64 and after.embeddings().vectors.dtype == torch.float64
     assert same(orag.reset(after), orag.session(space, temperature=0.2))
 
 
 def test_feedback_about_a_document_or_dimension_that_is_not_there_is_refused(space):
     session = orag.session(space)
-    for other in (random_space(41), random_space(40, 13)):
-        event = vote(orag.session(other), len(other) - 1)
+    for other_space in (random_space(41), random_space(40, 13)):
+        event = vote(orag.session(other_space), len(other_space) - 1)
         for call in (orag.feed, lambda now, new: orag.replay(now, [new])):
             with pytest.raises(engine.DataError, match="must be about this session's 40 documents of dimension 12"):
                 call(session, event)

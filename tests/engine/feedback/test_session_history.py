@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from engine import orag
 from engine.feedback import embedding_state
-from support.feedback import made, queries_near, random_space
+from support.feedback import make_event, queries_near, random_space
 
 SPACE = random_space(14, 5)
-ASKED, RIGHT = queries_near(SPACE)
+QUERIES, RIGHT = queries_near(SPACE)
 HOWS = ({}, {"preset": "careful", "schedule": "sqrt"}, {"mode": "full"}, {"preset": "paper", "batch": 3}, {"batch": 2})
 DEEDS = st.lists(
     st.one_of(
@@ -24,7 +24,7 @@ DEEDS = st.lists(
 )
 
 
-def plainly(events: list[orag.Event], preset: orag.Preset) -> np.ndarray:
+def replay_by_formulas(events: list[orag.Event], preset: orag.Preset) -> np.ndarray:
     """(n, d) Θ_t by the formulas, document by document, for steps of one round."""
     first = SPACE.vectors.numpy().astype(float)
     now = first.copy()
@@ -39,8 +39,8 @@ def plainly(events: list[orag.Event], preset: orag.Preset) -> np.ndarray:
         for item, c in zip(event.items, event.coefficients, strict=True):
             k = np.clip(-rate * c, -preset.cap, preset.cap)
             theta = now[item] + k * event.query.vector.astype(float)
-            gone = theta - first[item]
-            theta = first[item] + gone * min(1, preset.trust / max(np.linalg.norm(gone), 1e-300))
+            difference = theta - first[item]
+            theta = first[item] + difference * min(1, preset.trust / max(np.linalg.norm(difference), 1e-300))
             now[item] = theta / max(1, np.linalg.norm(theta) / max(1, np.linalg.norm(first[item])))
     return now
 
@@ -54,17 +54,17 @@ def states_are_kept_often(monkeypatch):
 @pytest.mark.parametrize("how", HOWS)
 @settings(max_examples=20, deadline=None)
 @given(deeds=DEEDS, seed=st.integers(0, 99))
-def test_any_history(how, deeds, seed):
+def test_session_equals_the_formulas_for_any_history(how, deeds, seed):
     start = session = orag.session(SPACE, **how, temperature=0.2)
     rng, live, seen, names, lives = np.random.default_rng(seed), [], [], {}, [[]]
     for deed, value in deeds:
-        before = session
+        previous = session
         match deed:
             case "undo" | "redo" if seen:
                 event = seen[value % len(seen)]
                 session = (orag.undo if deed == "undo" else orag.redo)(session, event.id)
-                kept = {e.id for e in live} ^ ({event.id} if (event in live) == (deed == "undo") else set())
-                live = [e for e in seen if e.id in kept]
+                expected_ids = {e.id for e in live} ^ ({event.id} if (event in live) == (deed == "undo") else set())
+                live = [e for e in seen if e.id in expected_ids]
             case "undo" | "redo":
                 continue
             case "reset":
@@ -76,15 +76,15 @@ def test_any_history(how, deeds, seed):
                 then = int(value * session.position)
                 session, live = orag.restore(session, then), lives[then]
             case _:
-                event = made(session, deed, ASKED[value], int(RIGHT[value]), rng)
+                event = make_event(session, deed, QUERIES[value], int(RIGHT[value]), rng)
                 session = orag.feed(session, event)
                 seen.append(event)
                 live = [*live, event]
-        lives += [live] * (session.position - before.position)
+        lives += [live] * (session.position - previous.position)
     assert session.events == tuple(live) and session.history == tuple(seen) and session.snapshots == names
     assert session.exact.tobytes() == orag.replay(start, live).exact.tobytes()
     if session.preset.optimizer == "sgd" and session.preset.batch == 1:
-        assert np.allclose(session.exact, plainly(live, session.preset), rtol=0, atol=1e-13)
+        assert np.allclose(session.exact, replay_by_formulas(live, session.preset), rtol=0, atol=1e-13)
     for t in {0, len(lives) // 3, len(lives) // 2, len(lives) - 1}:
         past = orag.at(session, t)
         assert past.events == tuple(lives[t])
@@ -96,9 +96,9 @@ def test_an_undo_folds_on_from_a_state_that_was_kept(monkeypatch):
     session = orag.session(SPACE, mode="full", temperature=0.2)
     rng = np.random.default_rng(0)
     for turn in range(40):
-        session = orag.feed(session, made(session, "o", ASKED[turn % 15], int(RIGHT[turn % 15]), rng))
-    kept = [position for position, _ in session.kept]
-    assert 1 <= len(kept) <= 3 and kept[-1] == 40 and all(position % 4 == 0 for position in kept)
+        session = orag.feed(session, make_event(session, "o", QUERIES[turn % 15], int(RIGHT[turn % 15]), rng))
+    positions = [position for position, _ in session.kept]
+    assert 1 <= len(positions) <= 3 and positions[-1] == 40 and all(position % 4 == 0 for position in positions)
     folded = []
     take = embedding_state.MatrixState.fold_records
 
@@ -109,6 +109,6 @@ def test_an_undo_folds_on_from_a_state_that_was_kept(monkeypatch):
 
     monkeypatch.setattr(embedding_state.MatrixState, "fold_records", counting)
     orag.undo(session, session.events[38].id)
-    assert len(folded) == 40 - kept[-2] - 1
+    assert len(folded) == 40 - positions[-2] - 1
     monkeypatch.setattr(embedding_state, "MAX_CACHED_STATE_BYTES", 0)
-    assert orag.feed(session, made(session, "o", ASKED[0], 0, rng)).kept == ()
+    assert orag.feed(session, make_event(session, "o", QUERIES[0], 0, rng)).kept == ()

@@ -15,22 +15,22 @@ from engine.data.event_log import _checksum, read_jsonl
 from engine.errors import DataError
 from engine.feedback.records import KIND_OUTCOMES
 from engine.views.drift import FEEDBACK_WORDS
-from support.feedback import lived, same, vote
+from support.feedback import are_identical, feed_rounds, vote
 
 
 def test_every_log_that_is_replaced_is_kept(tmp_path, space):
     """Taken over to another text and back, twice: each earlier log is there, in a file of its own."""
     path, corpus = tmp_path / "log.sqlite", space.corpus
     texts = [f"another {text}" if row == 3 else text for row, text in enumerate(corpus.texts)]
-    other = engine.Space(engine.Corpus(corpus.ids, tuple(texts)), space.embeddings, "cpu")
+    changed = engine.Space(engine.Corpus(corpus.ids, tuple(texts)), space.embeddings, "cpu")
     session = orag.session(space, temperature=0.2)
     orag.save(orag.feed(session, vote(session, person="ana")), path)
-    before, was = [], space
-    for now in (other, space, other):
-        before.append(orag.save(orag.load(path, was)[0], tmp_path / "was.jsonl").read_bytes())
+    logs, was = [], space
+    for now in (changed, space, changed):
+        logs.append(orag.save(orag.load(path, was)[0], tmp_path / "was.jsonl").read_bytes())
         log, was = orag.log(path, now, carry=True), now
         log.feed(vote(log.session, 2))
-    assert sorted(file.read_bytes() for file in tmp_path.glob("log.*.jsonl")) == sorted(before)
+    assert sorted(file.read_bytes() for file in tmp_path.glob("log.*.jsonl")) == sorted(logs)
 
 
 def test_corpora_whose_names_differ_have_logs_of_their_own(space):
@@ -39,7 +39,7 @@ def test_corpora_whose_names_differ_have_logs_of_their_own(space):
     assert len({orag.place(each) for each in spaces}) == len(names)
 
 
-def made_of(path, header, *events):
+def write_export(path, header, *events):
     """An export that says anything, with the checksums that it should have."""
     texts = [json.dumps(body, separators=(",", ":")) for body in (header, *events)]
     lines = [f'{{"checksum":"{_checksum(number, text)}",{text[1:]}' for number, text in enumerate(texts)]
@@ -49,11 +49,11 @@ def made_of(path, header, *events):
 
 @pytest.fixture
 def lines(tmp_path, space):
-    """What a log of a thumb, "this is the right one", an outcome and an undo holds, line by line."""
-    session = lived(orag.session(space, temperature=0.2), 3, kinds="tro")
+    """Return the lines of a log with a thumb, a chosen document, an outcome and an undo."""
+    session = feed_rounds(orag.session(space, temperature=0.2), 3, kinds="tro")
     session = orag.undo(session, session.history[0].id)
     header, events = read_jsonl(orag.save(session, tmp_path / "good.jsonl"), "feedback")
-    assert orag.load(made_of(tmp_path / "again.jsonl", header, *events), space)[0].digest == session.digest
+    assert orag.load(write_export(tmp_path / "again.jsonl", header, *events), space)[0].digest == session.digest
     return [header, *events]
 
 
@@ -87,8 +87,8 @@ DEEP = json.loads("[" * 500 + "]" * 500)
 def test_a_line_that_no_feedback_makes_is_refused_and_named(tmp_path, space, lines, line, odd):
     if odd.get("id") == "that of the first":
         odd = {"id": lines[1]["id"]}
-    bad = [{**body, **odd} if at == line else body for at, body in enumerate(lines)]
-    path = made_of(tmp_path / "odd.jsonl", *bad)
+    bad = [{**body, **odd} if number == line else body for number, body in enumerate(lines)]
+    path = write_export(tmp_path / "odd.jsonl", *bad)
     for carry in (False, True):
         with pytest.raises(DataError, match=rf"odd\.jsonl:? record {line}"):
             orag.load(path, space, carry=carry)
@@ -97,7 +97,7 @@ def test_a_line_that_no_feedback_makes_is_refused_and_named(tmp_path, space, lin
 def test_a_questions_text_is_text(tmp_path, space, lines):
     lines[1]["query"]["text"] = 5
     with pytest.raises(DataError, match="record 1: query's text must be text or none; got 5"):
-        orag.load(made_of(tmp_path / "odd.jsonl", *lines), space)
+        orag.load(write_export(tmp_path / "odd.jsonl", *lines), space)
 
 
 @pytest.mark.parametrize(
@@ -112,13 +112,13 @@ def test_a_questions_text_is_text(tmp_path, space, lines):
     ],
 )  # fmt: skip
 def test_a_beginning_that_no_log_has_is_refused(tmp_path, space, lines, odd):
-    path = made_of(tmp_path / "odd.jsonl", {**lines[0], **odd}, *lines[1:])
+    path = write_export(tmp_path / "odd.jsonl", {**lines[0], **odd}, *lines[1:])
     for carry in (False, True):
         with pytest.raises(DataError, match=r"odd\.jsonl: "):
             orag.load(path, space, carry=carry)
 
 
-def test_what_could_not_be_read_back_is_not_written(tmp_path, space):
+def test_unreadable_event_is_not_written(tmp_path, space):
     log = orag.log(tmp_path / "log.sqlite", space)
     event = vote(log.session, 1)
     for odd in ({"person": 5}, {"time": 1e300}, {"round": 0}, {"kind": "wild"}, {"coefficients": (HUGE,)}):
@@ -129,54 +129,54 @@ def test_what_could_not_be_read_back_is_not_written(tmp_path, space):
     assert orag.load(log.path, space)[0].round == 1
 
 
-def test_the_views_have_words_for_all_that_feedback_says():
+def test_views_describe_every_kind_of_feedback():
     assert set(FEEDBACK_WORDS) == KIND_OUTCOMES
 
 
 def test_other_feedback_under_the_same_id_is_another_session(tmp_path, space, lines):
-    one = orag.load(made_of(tmp_path / "one.jsonl", *lines), space)[0]
+    first = orag.load(write_export(tmp_path / "one.jsonl", *lines), space)[0]
     lines[2]["coefficients"] = [2 * c for c in lines[2]["coefficients"]]
-    other = orag.load(made_of(tmp_path / "other.jsonl", *lines), space)[0]
-    assert [e.id for e in one.history] == [e.id for e in other.history] and one.digest != other.digest
+    second = orag.load(write_export(tmp_path / "other.jsonl", *lines), space)[0]
+    assert [e.id for e in first.history] == [e.id for e in second.history] and first.digest != second.digest
 
 
-def test_a_session_that_is_no_numbers_replaces_nothing(tmp_path, space, lines, monkeypatch):
+def test_non_finite_session_replaces_no_log(tmp_path, space, lines, monkeypatch):
     lines[0]["preset"] |= {"cap": None, "trust": None, "ball": False}
     lines[3]["coefficients"] = [1e308 for _ in lines[3]["coefficients"]]
-    endless = orag.load(made_of(tmp_path / "endless.jsonl", *lines), space)[0]
-    own = orag.save(orag.session(space), tmp_path / "own.sqlite")
-    before = orag.load(own, space)[0]
-    monkeypatch.setattr(feedback_log.feedback, "get_log_path", lambda loaded: own)
+    endless = orag.load(write_export(tmp_path / "endless.jsonl", *lines), space)[0]
+    log_path = orag.save(orag.session(space), tmp_path / "own.sqlite")
+    stored = orag.load(log_path, space)[0]
+    monkeypatch.setattr(feedback_log.feedback, "get_log_path", lambda loaded: log_path)
     with pytest.raises(DataError, match="not finite"):
         feedback_log.replace_feedback(None, endless)
-    assert orag.load(own, space)[0].digest == before.digest and not list(tmp_path.glob("own.*.jsonl"))
+    assert orag.load(log_path, space)[0].digest == stored.digest and not list(tmp_path.glob("own.*.jsonl"))
     aside = feedback_log.replace_feedback(None, orag.session(space, temperature=0.2))
-    assert orag.load(aside, space)[0].digest == before.digest != orag.load(own, space)[0].digest
+    assert orag.load(aside, space)[0].digest == stored.digest != orag.load(log_path, space)[0].digest
 
 
 @pytest.mark.threat(
     "an exported feedback log is cut off, wherever", "refused by name, with a command that keeps the rest"
 )
 def test_an_export_that_was_cut_off_is_refused_and_what_is_left_can_be_kept(tmp_path, space):
-    session = lived(orag.session(space, temperature=0.2), 3)
-    whole = orag.save(session, tmp_path / "whole.jsonl").read_bytes()
-    lines, part = whole.splitlines(keepends=True), tmp_path / "part.jsonl"
-    part.write_bytes(whole[:-1])
-    assert same(orag.load(part, space)[0], session), "a missing last line break is no loss"
+    session = feed_rounds(orag.session(space, temperature=0.2), 3)
+    full = orag.save(session, tmp_path / "whole.jsonl").read_bytes()
+    lines, part = full.splitlines(keepends=True), tmp_path / "part.jsonl"
+    part.write_bytes(full[:-1])
+    assert are_identical(orag.load(part, space)[0], session), "a missing last line break is no loss"
     for count in range(1, len(lines)):
-        for rest in (b"", lines[count][:20]):
-            part.write_bytes(b"".join(lines[:count]) + rest)
+        for ending in (b"", lines[count][:20]):
+            part.write_bytes(b"".join(lines[:count]) + ending)
             with pytest.raises(DataError, match=r"part\.jsonl (was cut off|line \d is not as)") as error:
                 orag.load(part, space)
             command = re.search(r"(\(head|echo) .*", str(error.value))[0]
             subprocess.run(["sh", "-c", command], cwd=tmp_path, check=True)
-            kept = tmp_path / "kept.jsonl" if rest else part
-            assert same(orag.load(kept, space)[0], orag.at(session, count - 1))
+            target = tmp_path / "kept.jsonl" if ending else part
+            assert are_identical(orag.load(target, space)[0], orag.at(session, count - 1))
 
 
 def test_an_export_with_a_damaged_line_is_refused_by_name(tmp_path, space, lines):
-    whole, path = made_of(tmp_path / "whole.jsonl", *lines).read_bytes(), tmp_path / "bad.jsonl"
-    parts = whole.split(b"\n")
+    full, path = write_export(tmp_path / "whole.jsonl", *lines).read_bytes(), tmp_path / "bad.jsonl"
+    parts = full.split(b"\n")
     for bad, number in (
         ([*parts[:2], *parts[3:]], 3),
         ([*parts[:2], parts[3], parts[2], *parts[4:]], 3),
@@ -188,12 +188,12 @@ def test_an_export_with_a_damaged_line_is_refused_by_name(tmp_path, space, lines
         path.write_bytes(b"\n".join(bad))
         with pytest.raises(DataError, match=rf"bad\.jsonl line {number} is not as it was written"):
             orag.load(path, space)
-    for bad in (b"hello\n", parts[0][:99] + b"\n", b"x\n" + whole, b""):
+    for bad in (b"hello\n", parts[0][:99] + b"\n", b"x\n" + full, b""):
         path.write_bytes(bad)
         with pytest.raises(DataError, match="no log of feedback, or its first line is damaged"):
             orag.load(path, space)
-    for index in np.random.default_rng(0).integers(len(whole), size=60):
-        flipped = bytearray(whole)
+    for index in np.random.default_rng(0).integers(len(full), size=60):
+        flipped = bytearray(full)
         flipped[index] ^= 1
         path.write_bytes(flipped)
         with pytest.raises(DataError, match=r"bad\.jsonl"):
@@ -203,12 +203,12 @@ def test_an_export_with_a_damaged_line_is_refused_by_name(tmp_path, space, lines
 
 
 def test_an_export_is_no_log_to_go_on_with(tmp_path, space, lines):
-    path = made_of(tmp_path / "votes.jsonl", *lines)
+    path = write_export(tmp_path / "votes.jsonl", *lines)
     for call in (orag.log, orag.Log):
-        for there in (path, tmp_path / "new.jsonl"):
-            with pytest.raises(DataError, match=rf"{there.name} is an export by its ending.*'{there.stem}\.sqlite'"):
-                call(there, space)
+        for target in (path, tmp_path / "new.jsonl"):
+            with pytest.raises(DataError, match=rf"{target.name} is an export by its ending.*'{target.stem}\.sqlite'"):
+                call(target, space)
     session = orag.load(path, space)[0]
     log = orag.log(orag.save(session, tmp_path / "votes.sqlite"), space)
-    assert same(log.session, session) and log.snapshot("more").position == session.position + 1
-    assert same(orag.load(path, space)[0], session) and not (tmp_path / "new.jsonl").exists()
+    assert are_identical(log.session, session) and log.snapshot("more").position == session.position + 1
+    assert are_identical(orag.load(path, space)[0], session) and not (tmp_path / "new.jsonl").exists()

@@ -16,7 +16,7 @@ from engine import orag
 from engine.data.event_log import _checksum
 from engine.judging.log import GRADES, Judged, Judgement, JudgingLog
 from support.feedback import random_space
-from support.processes import started
+from support.processes import start_python
 
 PEOPLE, QUERIES, DOCS = ("ann", "bob"), ("q1", "q2"), ("d1", "d2", "d3")
 OPERATIONS = st.lists(
@@ -36,32 +36,36 @@ OPERATIONS = st.lists(
 )
 
 
-def plain(judged):
-    """What counts, without times."""
+def without_times(judged):
+    """Return the judgements that count, without times."""
     return [(g.query, g.document, g.grade, g.person) for g in judged.judgements]
 
 
-def expected(done):
-    """The same by going back and forth through all that was done."""
-    taken = set()
+def replay_judgements(done):
+    """Compute the judgements that count by replaying all operations."""
+    undone = set()
     for number, operation in enumerate(done):
         if operation[0] == "undo":
-            own = [n for n in range(number) if n not in taken and done[n][0] == "judge" and done[n][4] == operation[1]]
-            taken |= set(own[-1:])
-    left = [operation[1:] for number, operation in enumerate(done) if operation[0] == "judge" and number not in taken]
+            candidates = [
+                n for n in range(number) if n not in undone and done[n][0] == "judge" and done[n][4] == operation[1]
+            ]
+            undone |= set(candidates[-1:])
+    remaining = [
+        operation[1:] for number, operation in enumerate(done) if operation[0] == "judge" and number not in undone
+    ]
     return [
-        said
-        for place, said in enumerate(left)
-        if not any(said[:2] + said[3:] == s[:2] + s[3:] for s in left[place + 1 :])
+        judgement
+        for position, judgement in enumerate(remaining)
+        if not any(judgement[:2] + judgement[3:] == s[:2] + s[3:] for s in remaining[position + 1 :])
     ]
 
 
 @settings(max_examples=100, deadline=None)
 @given(OPERATIONS)
-def test_any_order_of_operations(operations):
+def test_log_equals_replay_for_any_operations(operations):
     with TemporaryDirectory() as folder:
         path = Path(folder) / "new" / "log.sqlite"
-        log, other = JudgingLog(path), JudgingLog(path)
+        log, other_log = JudgingLog(path), JudgingLog(path)
         texts = {}
         for number, operation in enumerate(operations):
             match operation:
@@ -76,14 +80,14 @@ def test_any_order_of_operations(operations):
                     texts[f"q-{text}"] = text
                 case _:
                     log, judged = JudgingLog(path), log.read()
-            assert plain(judged) == expected(operations[: number + 1])
+            assert without_times(judged) == replay_judgements(operations[: number + 1])
             assert dict(judged.texts) == texts
-            assert plain(other.read()) == plain(JudgingLog(path).read()) == plain(judged)
-        times = [said.time for said in log.read().judgements]
+            assert without_times(other_log.read()) == without_times(JudgingLog(path).read()) == without_times(judged)
+        times = [judgement.time for judgement in log.read().judgements]
         assert times == sorted(times)
 
 
-MANY = """
+WRITER = """
 import sys
 from engine.judging.log import JudgingLog
 log = JudgingLog(sys.argv[1])
@@ -96,17 +100,17 @@ for number in range(40):
 
 def test_two_processes_that_write_at_once_lose_nothing(tmp_path):
     path = tmp_path / "log.sqlite"
-    writers = [started("-c", MANY, str(path), person) for person in PEOPLE]
+    writers = [start_python("-c", WRITER, str(path), person) for person in PEOPLE]
     for writer in writers:
         _, complaint = writer.communicate()
         assert writer.returncode == 0, complaint
     judged = JudgingLog(path).read()
     for person in PEOPLE:
-        own = [(g.document, g.grade) for g in judged.judgements if g.person == person]
-        assert own == [(f"d{n}", n % 4) for n in range(40) if n % 10 != 9]
+        grades = [(g.document, g.grade) for g in judged.judgements if g.person == person]
+        assert grades == [(f"d{n}", n % 4) for n in range(40) if n % 10 != 9]
 
 
-def test_what_is_there_counts_before_the_call_returns(tmp_path):
+def test_judgement_is_stored_when_the_call_returns(tmp_path):
     log = JudgingLog(tmp_path / "log.sqlite")
     assert log.read() is not None and not log.path.exists(), "reading makes no file"
     log.judge("q", "d", 2, "ann")
@@ -120,7 +124,7 @@ def events_of(path):
 
 
 @pytest.mark.parametrize("grade", [4, -1, 1.0, True, "2"])
-def test_no_other_grade_is_taken(tmp_path, grade):
+def test_invalid_grade_raises_error(tmp_path, grade):
     log = JudgingLog(tmp_path / "log.sqlite")
     with pytest.raises(engine.ParamError, match="grade must be 0, 1, 2, 3, or none to skip"):
         log.add([Judgement(query="q", document="d", grade=1), Judgement(query="q", document="d", grade=grade)])
@@ -131,7 +135,11 @@ def test_a_file_that_a_killed_process_left_empty_is_a_new_log(tmp_path):
     path = tmp_path / "log.sqlite"
     path.touch()
     assert JudgingLog(path).read().judgements == ()
-    assert plain(JudgingLog(path).judge("q", "d", 1)) == plain(JudgingLog(path).read()) == [("q", "d", 1, "")]
+    assert (
+        without_times(JudgingLog(path).judge("q", "d", 1))
+        == without_times(JudgingLog(path).read())
+        == [("q", "d", 1, "")]
+    )
 
 
 def test_a_log_of_votes_is_no_log_of_judgements(tmp_path):
@@ -147,7 +155,7 @@ def test_a_log_of_votes_is_no_log_of_judgements(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("event", "said"),
+    ("event", "message"),
     [
         ('{"query": "q", "document": "d", "grade": 9}', "is no judgement .grade must be"),
         ('{"query": 1, "text": "x"}', "is no judgement"),
@@ -156,7 +164,7 @@ def test_a_log_of_votes_is_no_log_of_judgements(tmp_path):
         (None, "is not as it was written; the 1 before it are whole"),
     ],
 )
-def test_a_damaged_event_is_named(tmp_path, event, said):
+def test_a_damaged_event_is_named(tmp_path, event, message):
     log = JudgingLog(tmp_path / "log.sqlite")
     for document in ("d", "e"):
         log.judge("q", document, 1)
@@ -165,17 +173,17 @@ def test_a_damaged_event_is_named(tmp_path, event, said):
         row = (event, _checksum(2, event)) if event else ('{"query":"q"}', "0" * 16)
         db.execute("UPDATE events SET body = ?, checksum = ? WHERE number = 2", row)
     for call in (reader.read, reader.read, lambda: reader.judge("q", "d", 2)):
-        with pytest.raises(engine.DataError, match=rf"log\.sqlite event 2 {said}"):
+        with pytest.raises(engine.DataError, match=rf"log\.sqlite event 2 {message}"):
             call()
     assert len(events_of(log.path) if event is None else [1, 2]) == 2, "nothing is added to it"
 
 
 def test_a_file_put_in_its_place_is_read_anew(tmp_path):
-    log, other = JudgingLog(tmp_path / "a.sqlite"), JudgingLog(tmp_path / "b.sqlite")
+    log, other_log = JudgingLog(tmp_path / "a.sqlite"), JudgingLog(tmp_path / "b.sqlite")
     for number in range(3):
         log.judge("q", f"d{number}", 1)
-    other.judge("q", "other", 3)
-    other.path.replace(log.path)
+    other_log.judge("q", "other", 3)
+    other_log.path.replace(log.path)
     assert [g.document for g in log.read().judgements] == ["other"]
     log.path.unlink()
     assert log.read().judgements == ()
@@ -190,11 +198,11 @@ def test_a_query_keeps_its_text(tmp_path):
     with pytest.raises(engine.DataError, match=r"'b' is 'two' in .*; give 'three' another id"):
         log.add_queries(engine.Queries(("c", "b"), ("new", "three")))
     assert set(log.read().texts) == {"a", "b"}
-    known = engine.Queries(("z", "a"), ("old", "one"))
-    assert log.read().queries(known).ids == ("z", "a", "b")
+    queries = engine.Queries(("z", "a"), ("old", "one"))
+    assert log.read().queries(queries).ids == ("z", "a", "b")
 
 
-def test_a_folder_that_cannot_be_made_is_said(tmp_path):
+def test_uncreatable_folder_raises_error(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(engine.FrontierError, match="cannot write"):
         JudgingLog(tmp_path / "file" / "log.sqlite").judge("q", "d", 1)
@@ -203,18 +211,20 @@ def test_a_folder_that_cannot_be_made_is_said(tmp_path):
 @pytest.mark.threat("a FIFO or a device as a log of judgements", "a DataError, without waiting")
 def test_only_a_regular_file_is_a_log(tmp_path):
     os.mkfifo(tmp_path / "fifo")
-    for path, what in ((tmp_path / "fifo", "a FIFO"), (Path("/dev/zero"), "a device")):
-        with pytest.raises(engine.DataError, match=f"it is {what}"):
+    for path, kind in ((tmp_path / "fifo", "a FIFO"), (Path("/dev/zero"), "a device")):
+        with pytest.raises(engine.DataError, match=f"it is {kind}"):
             JudgingLog(path).read()
 
 
-def said(*rows):
+def note_lines(*rows):
     return Judged(tuple(Judgement(query=q, document=d, grade=g, person=p) for q, d, g, p in rows))
 
 
-def test_what_remains_for_a_person():
+def test_remaining_pairs_of_a_person():
     pairs = [("q", f"d{n}") for n in range(6)]
-    judged = said(("q", "d0", 1, "ann"), ("q", "d2", 0, "ann"), ("q", "d3", None, "ann"), ("q", "d4", None, "bob"))
+    judged = note_lines(
+        ("q", "d0", 1, "ann"), ("q", "d2", 0, "ann"), ("q", "d3", None, "ann"), ("q", "d4", None, "bob")
+    )
     assert judged.remaining(pairs, "ann") == (pairs[1], pairs[4], pairs[5])
     assert judged.remaining(pairs, "bob") == (pairs[1], pairs[3], pairs[5])
     assert judged.remaining(pairs, "bob", n_shared=2) == (pairs[0], pairs[1], pairs[3], pairs[5])
@@ -222,6 +232,6 @@ def test_what_remains_for_a_person():
 
 
 def test_judged_documents_that_a_corpus_lacks():
-    judged = said(("q", "d0", 1, "ann"), ("q", "d9", 1, "ann"), ("q", "d9", 1, "bob"))
+    judged = note_lines(("q", "d0", 1, "ann"), ("q", "d9", 1, "ann"), ("q", "d9", 1, "bob"))
     (notice,) = judged.missing(engine.Corpus(("d0",), ("x",)))
     assert (notice.count, notice.first) == (1, ("d9",))

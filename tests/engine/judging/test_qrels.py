@@ -12,16 +12,16 @@ from engine.judging.log import GRADES, Judged, Judgement
 from engine.judging.qrels import compute_agreement, export_judgements, merge_grades
 
 
-def judged_as(*rows, texts=None):
-    given = tuple(Judgement(query=q, document=d, grade=g, person=p) for q, d, g, p in rows)
-    return Judged(given, texts or {})
+def judge(*rows, texts=None):
+    judgements = tuple(Judgement(query=q, document=d, grade=g, person=p) for q, d, g, p in rows)
+    return Judged(judgements, texts or {})
 
 
 def test_several_people_give_the_median_and_the_lower_of_two():
     rows = [("q", "two", g, f"p{g}") for g in (0, 3)] + [("q", "three", g, f"p{g}") for g in (0, 2, 3)]
     rows += [("q", "four", g, f"p{n}") for n, g in enumerate((3, 2, 1, 0))]
     rows += [("q", "skipped", None, "a"), ("r", "one", 2, "a"), ("r", "one", None, "b")]
-    assert merge_grades(judged_as(*rows)).grades == {"q": {"two": 0, "three": 2, "four": 1}, "r": {"one": 2}}
+    assert merge_grades(judge(*rows)).grades == {"q": {"two": 0, "three": 2, "four": 1}, "r": {"one": 2}}
 
 
 def kappa(pairs, weight):
@@ -37,84 +37,82 @@ def kappa(pairs, weight):
 def test_agreement_is_cohens_kappa(pairs):
     rows = [("q", f"d{n}", g, p) for n, pair in enumerate(pairs) for g, p in zip(pair, ("ann", "bob"), strict=True)]
     rows += [("q", "alone", 1, "ann"), ("q", "passed", 2, "ann"), ("q", "passed", None, "bob")]
-    (found,) = compute_agreement(judged_as(*rows))
-    assert (found.first, found.second, found.pairs) == ("ann", "bob", len(pairs))
-    assert found.same == sum(a == b for a, b in pairs)
+    (agreement,) = compute_agreement(judge(*rows))
+    assert (agreement.first, agreement.second, agreement.pairs) == ("ann", "bob", len(pairs))
+    assert agreement.same == sum(a == b for a, b in pairs)
     if len({grade for pair in pairs for grade in pair}) == 1:
-        assert found.kappa is found.weighted is None
+        assert agreement.kappa is agreement.weighted is None
         return
     assume(len(pairs) > 1)
-    assert found.kappa == pytest.approx(kappa(pairs, lambda a, b: a != b))
-    assert found.weighted == pytest.approx(kappa(pairs, lambda a, b: (a - b) ** 2))
+    assert agreement.kappa == pytest.approx(kappa(pairs, lambda a, b: a != b))
+    assert agreement.weighted == pytest.approx(kappa(pairs, lambda a, b: (a - b) ** 2))
 
 
-def test_nobody_agrees_alone():
-    assert compute_agreement(judged_as(("q", "d", 1, "ann"), ("q", "e", 1, "bob"))) == ()
+def test_agreement_of_one_person_is_empty():
+    assert compute_agreement(judge(("q", "d", 1, "ann"), ("q", "e", 1, "bob"))) == ()
 
 
 CORPUS = engine.Corpus(("d1", "d2"), ("one", "two"), ("", "T"), "docs")
-KNOWN = engine.Queries(("k1", "k2"), ("known one", "known two"))
+QUERIES = engine.Queries(("k1", "k2"), ("known one", "known two"))
 
 
 @pytest.fixture
-def judged():
+def judgements():
     rng = np.random.default_rng(0)
     rows = [(f"q{n}", doc, int(rng.integers(4)), "ann") for n in range(20) for doc in CORPUS.ids]
-    return judged_as(*rows, ("k1", "d1", 3, "bob"), texts={f"q{n}": f"text {n}" for n in range(20)})
+    return judge(*rows, ("k1", "d1", 3, "bob"), texts={f"q{n}": f"text {n}" for n in range(20)})
 
 
-def test_the_folder_is_read_again_with_its_corpus(tmp_path, judged):
-    folder = export_judgements(judged, tmp_path / "out", KNOWN, corpus=CORPUS)
+def test_the_folder_is_read_again_with_its_corpus(tmp_path, judgements):
+    folder = export_judgements(judgements, tmp_path / "out", QUERIES, corpus=CORPUS)
     data = engine.load_dataset(folder)
     assert data.corpus.digest == CORPUS.digest and data.notices == ()
     assert dict(zip(data.queries.ids, data.queries.texts, strict=True)) == {
-        **judged.texts, "k1": "known one",
+        **judgements.texts, "k1": "known one",
     }  # fmt: skip
     assert set(data.qrels) == {"dev", "test"}
     assert not set(data.qrels["dev"].grades) & set(data.qrels["test"].grades)
-    both = {**data.qrels["dev"].grades, **data.qrels["test"].grades}
-    assert engine.Qrels(both) == merge_grades(judged)
+    grades = {**data.qrels["dev"].grades, **data.qrels["test"].grades}
+    assert engine.Qrels(grades) == merge_grades(judgements)
 
 
 @pytest.mark.parametrize("source", ["table", "folder"])
-def test_the_folder_judges_a_corpus_that_lies_elsewhere(tmp_path, judged, source):
-    folder = export_judgements(judged, tmp_path / "out", KNOWN)
+def test_the_folder_judges_a_corpus_that_lies_elsewhere(tmp_path, judgements, source):
+    folder = export_judgements(judgements, tmp_path / "out", QUERIES)
     assert not (folder / "corpus.jsonl").exists()
     if source == "table":
         (tmp_path / "docs.csv").write_text("id,text\nd1,one\nd2,two\n")
         corpus = tmp_path / "docs.csv"
     else:
-        corpus = export_judgements(
-            judged_as(("q0", "d1", 0, "x"), texts={"q0": "other"}), tmp_path / "c", corpus=CORPUS
-        )
+        corpus = export_judgements(judge(("q0", "d1", 0, "x"), texts={"q0": "other"}), tmp_path / "c", corpus=CORPUS)
     data = engine.load_dataset(corpus, qrels=str(folder))
     assert data.corpus.ids == CORPUS.ids and len(data.queries) == 21
     assert sum(qrels.count for qrels in data.qrels.values()) == 41
     assert data.queries.texts[data.queries.position["q0"]] == "text 0"
 
 
-def test_more_judging_moves_no_query_to_the_other_split(tmp_path, judged):
-    fewer = Judged(judged.judgements[:20], judged.texts)
-    before, after = (
-        engine.load_dataset(export_judgements(j, tmp_path / name, KNOWN, corpus=CORPUS)).qrels
-        for j, name in ((fewer, "a"), (judged, "b"))
+def test_more_judging_moves_no_query_to_the_other_split(tmp_path, judgements):
+    fewer = Judged(judgements.judgements[:20], judgements.texts)
+    first, after = (
+        engine.load_dataset(export_judgements(j, tmp_path / name, QUERIES, corpus=CORPUS)).qrels
+        for j, name in ((fewer, "a"), (judgements, "b"))
     )
-    for split in before:
-        assert set(before[split].grades) <= set(after[split].grades)
+    for split in first:
+        assert set(first[split].grades) <= set(after[split].grades)
 
 
-def test_what_cannot_be_exported_is_said(tmp_path, judged):
+def test_unexportable_judgements_raise_error(tmp_path, judgements):
     with pytest.raises(engine.DataError, match="nothing is judged yet"):
         export_judgements(Judged(), tmp_path / "out")
     with pytest.raises(engine.DataError, match=r"dataset_queries must hold every judged query .* 'k1'"):
-        export_judgements(judged, tmp_path / "out")
+        export_judgements(judgements, tmp_path / "out")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").write_text("")
     with pytest.raises(engine.DataError, match="must be a new or an empty folder"):
-        export_judgements(judged, tmp_path / "full", KNOWN)
+        export_judgements(judgements, tmp_path / "full", QUERIES)
 
 
 def test_one_split_alone_is_written_where_the_other_is_empty(tmp_path):
-    judged = judged_as(("q", "d1", 1, "ann"), texts={"q": "text"})
+    judged = judge(("q", "d1", 1, "ann"), texts={"q": "text"})
     data = engine.load_dataset(export_judgements(judged, tmp_path / "out", corpus=CORPUS))
     assert len(data.qrels) == 1 and data.notices == ()

@@ -5,20 +5,20 @@ import pytest
 import engine
 from engine.judging.queries import collect_queries, read_queries
 
-KNOWN = engine.Queries(("k1", "a"), ("sort an  array", "other"))
+DATASET_QUERIES = engine.Queries(("k1", "a"), ("sort an  array", "other"))
 
 
-def test_lines_of_text_are_queries_each_once(tmp_path):
+def test_read_queries_deduplicates_lines_of_text(tmp_path):
     path = tmp_path / "searches.txt"
     path.write_text("how to sort\n\n  sort an array \nhow  to sort\nwhat\n")
-    found = read_queries(path, dataset_queries=KNOWN)
-    sort, array, what = found.queries.ids
-    assert array == "k1" and found.queries.texts == ("how to sort", "sort an  array", "what")
-    assert found.counts == {sort: 2, "k1": 1, what: 1}
-    assert found.lines == (sort, None, "k1", sort, what)
-    assert [str(n) for n in found.notices] == ["1 query was asked more than once, judged once"]
+    queries = read_queries(path, dataset_queries=DATASET_QUERIES)
+    sort, array, question = queries.queries.ids
+    assert array == "k1" and queries.queries.texts == ("how to sort", "sort an  array", "what")
+    assert queries.counts == {sort: 2, "k1": 1, question: 1}
+    assert queries.lines == (sort, None, "k1", sort, question)
+    assert [str(n) for n in queries.notices] == ["1 query was asked more than once, judged once"]
     assert collect_queries(["how to sort"]).queries.ids == (sort,), "the same id everywhere"
-    assert sort.startswith("q-") and len({sort, what}) == 2
+    assert sort.startswith("q-") and len({sort, question}) == 2
 
 
 @pytest.mark.parametrize(
@@ -34,21 +34,21 @@ def test_lines_of_text_are_queries_each_once(tmp_path):
 def test_a_column_of_a_table(tmp_path, name, content, column):
     path = tmp_path / name
     path.write_text(content)
-    found = read_queries(path, column)
-    assert found.queries.texts == ("how", "what")
-    assert found.queries.ids == (("7", "8") if "jsonl" in name else collect_queries(["how", "what"]).queries.ids)
+    queries = read_queries(path, column)
+    assert queries.queries.texts == ("how", "what")
+    assert queries.queries.ids == (("7", "8") if "jsonl" in name else collect_queries(["how", "what"]).queries.ids)
 
 
 def test_ids_that_stand_for_several_queries_are_not_used():
-    found = collect_queries(["how", "what", "how", "x"], KNOWN, ["s1", "s1", "s2", "a"])
-    first, second, third = found.queries.ids
+    queries = collect_queries(["how", "what", "how", "x"], DATASET_QUERIES, ["s1", "s1", "s2", "a"])
+    first, second, third = queries.queries.ids
     assert (
         first == "s1"
         and second == collect_queries(["what"]).queries.ids[0]
         and third == collect_queries(["x"]).queries.ids[0]
     )
-    assert found.lines == ("s1", second, "s1", third)
-    (notice,) = [n for n in found.notices if "another query already" in n.remark]
+    assert queries.lines == ("s1", second, "s1", third)
+    (notice,) = [n for n in queries.notices if "another query already" in n.remark]
     assert notice.first == ("s1", "a")
 
 
@@ -60,7 +60,7 @@ def test_ids_that_stand_for_several_queries_are_not_used():
         ("a.pdf", "x", None, "cannot read .pdf"),
     ],
 )
-def test_what_cannot_be_read_is_said(tmp_path, name, content, column, message):
+def test_unreadable_queries_raise_error(tmp_path, name, content, column, message):
     (tmp_path / name).write_text(content)
     with pytest.raises(engine.DataError, match=message):
         read_queries(tmp_path / name, column)

@@ -46,20 +46,20 @@ def recall(run, qrels, query, k):
 
 def test_means_intervals_and_tests_are_those_of_the_judged_queries():
     runs, qrels = random_runs(0), random_qrels(1, queries=4)
-    found = compute_standing(runs, qrels, SPACE, QUERIES, k=4, resamples=2000, seed=5)
+    standing = compute_standing(runs, qrels, SPACE, QUERIES, k=4, resamples=2000, seed=5)
     values = [[recall(run, qrels, f"q{n}", 4) for n in range(4)] for run in runs]
-    assert (found.n_queries, found.n_without_relevant) == (4, 0)
-    for system, run, own in zip(found.systems, runs, values, strict=True):
-        assert system.name == run.name and system.mean == pytest.approx(np.mean(own))
-        assert (system.low, system.high) == pytest.approx(interval(own, resamples=2000, seed=5))
+    assert (standing.n_queries, standing.n_without_relevant) == (4, 0)
+    for system, run, values_of in zip(standing.systems, runs, values, strict=True):
+        assert system.name == run.name and system.mean == pytest.approx(np.mean(values_of))
+        assert (system.low, system.high) == pytest.approx(interval(values_of, resamples=2000, seed=5))
         judged = [doc in qrels.grades[f"q{n}"] for n in range(4) for doc in run.documents[f"q{n}"]]
         assert system.judged_share == pytest.approx(np.mean(judged))
-    for one, name, own in zip(found.differences, ("other", "third"), values[1:], strict=True):
-        row = one.comparison
+    for difference, name, values_of in zip(standing.differences, ("other", "third"), values[1:], strict=True):
+        row = difference.comparison
         assert (row.name, row.baseline, row.queries, row.k) == (name, "base", 4, 4)
-        assert row.difference == pytest.approx(np.mean(own) - np.mean(values[0]))
-        assert row.p == pytest.approx(p_value(own, values[0], resamples=2000, seed=5))
-        assert one.n_needed == estimate_queries_needed(np.subtract(own, values[0]), 0.05)
+        assert row.difference == pytest.approx(np.mean(values_of) - np.mean(values[0]))
+        assert row.p == pytest.approx(p_value(values_of, values[0], resamples=2000, seed=5))
+        assert difference.n_needed == estimate_queries_needed(np.subtract(values_of, values[0]), 0.05)
 
 
 def test_another_baseline_turns_the_difference_round():
@@ -72,72 +72,72 @@ def test_another_baseline_turns_the_difference_round():
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_worst_and_best_are_what_unjudged_documents_can_do(seed):
+def test_bounds_are_the_extremes_over_all_judgements(seed):
     """For precision, which a document changes by its own share alone: the extremes over every way to judge the rest."""
-    base, other = random_runs(seed, queries=2)[:2]
+    base, second = random_runs(seed, queries=2)[:2]
     qrels = engine.Qrels(
         {q: {d: min(g, 1) for d, g in docs.items()} for q, docs in random_qrels(seed, 0.4, 2).grades.items()}
     )
-    (one,) = compute_standing([base, other], qrels, SPACE, QUERIES, metric="precision", k=4).differences
+    (row,) = compute_standing([base, second], qrels, SPACE, QUERIES, metric="precision", k=4).differences
     open_pairs = [
-        (q, d) for q in ("q0", "q1") for d in {*base.documents[q], *other.documents[q]} if d not in qrels.grades[q]
+        (q, d) for q in ("q0", "q1") for d in {*base.documents[q], *second.documents[q]} if d not in qrels.grades[q]
     ]
     seen = []
     for grades in product((0, 1), repeat=len(open_pairs)):
         relevant = {(q, d) for (q, d), grade in zip(open_pairs, grades, strict=True) if grade}
         relevant |= {(q, d) for q, docs in qrels.grades.items() for d, grade in docs.items() if grade}
         hits = [
-            np.mean([[(q, d) in relevant for d in run.documents[q]] for q in ("q0", "q1")]) for run in (base, other)
+            np.mean([[(q, d) in relevant for d in run.documents[q]] for q in ("q0", "q1")]) for run in (base, second)
         ]
         seen.append(hits[1] - hits[0])
-    assert (one.worst_case, one.best_case) == pytest.approx((min(seen), max(seen)))
-    assert one.is_open == (np.sign(min(seen)) != np.sign(max(seen)))
+    assert (row.worst_case, row.best_case) == pytest.approx((min(seen), max(seen)))
+    assert row.is_open == (np.sign(min(seen)) != np.sign(max(seen)))
 
 
-def test_nothing_is_open_once_all_is_judged():
+def test_fully_judged_standing_has_no_open_bounds():
     runs = random_runs(7)
     qrels = random_qrels(8, share=1.1)
-    found = compute_standing(runs, qrels, SPACE, QUERIES, metric="ndcg", k=4)
-    assert {system.judged_share for system in found.systems} == {1.0}
-    for one in found.differences:
-        assert one.worst_case == one.best_case == pytest.approx(one.comparison.difference)
-        assert not one.is_open
-    assert "Unjudged" not in " ".join(found.sentences)
+    standing = compute_standing(runs, qrels, SPACE, QUERIES, metric="ndcg", k=4)
+    assert {system.judged_share for system in standing.systems} == {1.0}
+    for difference in standing.differences:
+        assert difference.worst_case == difference.best_case == pytest.approx(difference.comparison.difference)
+        assert not difference.is_open
+    assert "Unjudged" not in " ".join(standing.sentences)
 
 
 def test_one_unjudged_document_can_decide():
     runs = runs_of([[0, 1]] * 2, [[0, 2]] * 2)
     qrels = engine.Qrels({"q0": {"d0": 1, "d1": 1, "d2": 0}, "q1": {"d0": 1}})
-    (one,) = compute_standing(runs, qrels, SPACE, QUERIES, k=2).differences
-    assert one.is_open and one.worst_case < one.comparison.difference == -0.25 < one.best_case
+    (row,) = compute_standing(runs, qrels, SPACE, QUERIES, k=2).differences
+    assert row.is_open and row.worst_case < row.comparison.difference == -0.25 < row.best_case
     sure = engine.Qrels({**qrels.grades, "q1": {"d0": 1, "d1": 1, "d2": 0}})
     assert not compute_standing(runs, sure, SPACE, QUERIES, k=2).differences[0].is_open
 
 
-def test_the_sentences_say_what_is_there_and_what_it_takes():
+def test_sentences_state_the_difference_and_queries_needed():
     rng = np.random.default_rng(0)
     runs = runs_of(*([rng.permutation(12)[:4].tolist() for _ in range(6)] for _ in range(2)))
-    found = compute_standing(runs, random_qrels(1), SPACE, QUERIES, k=4, difference=0.1)
-    needed = found.differences[0].n_needed
-    (said,) = found.sentences
-    assert said.startswith("No significant difference. other: ")
-    assert f"To find a difference of 0.100 takes {needed:,} queries: {needed - 6:,} queries more." in said
-    assert "Unjudged documents decide: with them the difference could be −" in said
+    standing = compute_standing(runs, random_qrels(1), SPACE, QUERIES, k=4, difference=0.1)
+    needed = standing.differences[0].n_needed
+    (sentence,) = standing.sentences
+    assert sentence.startswith("No significant difference. other: ")
+    assert f"To find a difference of 0.100 takes {needed:,} queries: {needed - 6:,} queries more." in sentence
+    assert "Unjudged documents decide: with them the difference could be −" in sentence
     easy = compute_standing(runs, random_qrels(1), SPACE, QUERIES, k=4, difference=50.0)
     assert "takes 2 queries: there are enough." in easy.sentences[0]
 
 
 def test_before_anything_relevant_is_found_there_are_no_means():
     qrels = engine.Qrels({"q0": {"d1": 0}, "q1": {"d2": 0}})
-    found = compute_standing(random_runs(0), qrels, SPACE, QUERIES, k=4)
-    assert (found.n_queries, found.n_without_relevant, found.differences, found.sentences) == (0, 2, (), ())
-    assert {(s.mean, s.low, s.high) for s in found.systems} == {(None, None, None)}
+    standing = compute_standing(random_runs(0), qrels, SPACE, QUERIES, k=4)
+    assert (standing.n_queries, standing.n_without_relevant, standing.differences, standing.sentences) == (0, 2, (), ())
+    assert {(s.mean, s.low, s.high) for s in standing.systems} == {(None, None, None)}
 
 
 def test_one_query_has_a_mean_and_no_interval():
-    found = compute_standing(random_runs(0), engine.Qrels({"q0": {"d0": 1}}), SPACE, QUERIES, k=4)
-    assert found.n_queries == 1 and all(s.mean is not None and s.low is None for s in found.systems)
-    assert all(one.n_needed is None for one in found.differences)
+    standing = compute_standing(random_runs(0), engine.Qrels({"q0": {"d0": 1}}), SPACE, QUERIES, k=4)
+    assert standing.n_queries == 1 and all(s.mean is not None and s.low is None for s in standing.systems)
+    assert all(difference.n_needed is None for difference in standing.differences)
 
 
 @pytest.mark.parametrize(
@@ -150,6 +150,6 @@ def test_one_query_has_a_mean_and_no_interval():
         ({"difference": 0.0}, ParamError, "difference must be a number other than 0"),
     ],
 )
-def test_what_cannot_be_told_is_said(how, error, message):
+def test_incomparable_runs_raise_error(how, error, message):
     with pytest.raises(error, match=message):
         compute_standing(random_runs(0), how.pop("qrels", random_qrels(0)), SPACE, QUERIES, k=4, **how)

@@ -14,21 +14,21 @@ def session():
     return orag.session(random_space(8, 4), queries=engine.Embeddings(("t",), [[1.0, 0, 0, 0]]))
 
 
-def asked(session, text):
+def query_of(session, text):
     """A query with a text, as a page has it."""
     vector = session.origin[0]
     return orag.Query(vector, text)
 
 
-def fed(session, *events):
+def feed_all(session, *events):
     for make in events:
         session = orag.feed(session, make(session))
     return session
 
 
 def test_the_votes_that_count_are_listed(session):
-    how, new = asked(session, "how"), asked(session, " new  one ")
-    after = fed(
+    how, new = query_of(session, "how"), query_of(session, " new  one ")
+    after = feed_all(
         session,
         lambda s: orag.thumb(s, how, 1, True, person="ann"),
         lambda s: orag.thumb(s, how, 2, True, person="ann"),
@@ -39,35 +39,35 @@ def test_the_votes_that_count_are_listed(session):
         lambda s: orag.thumb(s, how, 7, True, person="bob"),
     )
     after = orag.undo(after, after.events[-1].id)
-    known = engine.Queries(("q1",), ("how",))
-    own = Judged((Judgement(query="q1", document="d1", grade=3, person="ann"),))
-    found = convert_votes(after, own, known, grade=2)
-    (query,) = found.queries.ids
-    assert found.queries.texts == ("new one",)
-    assert [(j.query, j.document, j.grade, j.person) for j in found.judgements] == [
+    queries = engine.Queries(("q1",), ("how",))
+    judged = Judged((Judgement(query="q1", document="d1", grade=3, person="ann"),))
+    converted = convert_votes(after, judged, queries, grade=2)
+    (query,) = converted.queries.ids
+    assert converted.queries.texts == ("new one",)
+    assert [(j.query, j.document, j.grade, j.person) for j in converted.judgements] == [
         ("q1", "d2", 0, "ann"), (query, "d4", 2, "bob"), ("q1", "d5", 2, ""),
     ]  # fmt: skip
-    assert [(n.count, n.remark.split(",")[0]) for n in found.notices] == [
+    assert [(n.count, n.remark.split(",")[0]) for n in converted.notices] == [
         (1, "votes have no text of a query"),
         (1, "votes are on pairs that the same person has judged"),
     ]
-    assert [j.grade for j in convert_votes(after, Judged(), known).judgements] == [1, 0, 1, 1]
+    assert [j.grade for j in convert_votes(after, Judged(), queries).judgements] == [1, 0, 1, 1]
 
 
-def test_taken_over_twice_nothing_is_new(session, tmp_path):
+def test_converting_votes_twice_adds_nothing(session, tmp_path):
     from engine.judging.log import JudgingLog
 
-    after = fed(session, lambda s: orag.thumb(s, asked(s, "how"), 1, True, person="ann"))
+    after = feed_all(session, lambda s: orag.thumb(s, query_of(s, "how"), 1, True, person="ann"))
     log = JudgingLog(tmp_path / "log.sqlite")
-    found = convert_votes(after, log.read())
-    log.add_queries(found.queries)
-    again = convert_votes(after, log.add(found.judgements))
+    converted = convert_votes(after, log.read())
+    log.add_queries(converted.queries)
+    again = convert_votes(after, log.add(converted.judgements))
     assert again.judgements == () and len(again.queries) == 0 and again.notices[0].count == 1
-    assert log.read().judgements[0].query == found.queries.ids[0]
+    assert log.read().judgements[0].query == converted.queries.ids[0]
 
 
-def test_nothing_to_take_and_a_grade_that_is_none(session):
-    found = convert_votes(session, Judged())
-    assert (len(found.queries), found.judgements, found.notices) == (0, (), ())
+def test_no_votes_convert_to_nothing_and_bad_grade_raises(session):
+    converted = convert_votes(session, Judged())
+    assert (len(converted.queries), converted.judgements, converted.notices) == (0, (), ())
     with pytest.raises(engine.ParamError, match="grade must be 1, 2, 3; got 0"):
         convert_votes(session, Judged(), grade=0)

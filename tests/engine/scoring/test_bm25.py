@@ -11,7 +11,7 @@ import torch
 
 import engine
 from engine.text import bm25_index
-from support.bm25_cases import batch_of, made, scores, space_of
+from support.bm25_cases import batch_of, make_cases, scores, space_of
 from support.bm25_oracle import bm25 as oracle
 from support.bm25_oracle import cut
 from support.judged_sets import DATA, SETS
@@ -30,7 +30,7 @@ def close(found, texts, queries, **params):
 @pytest.mark.parametrize("ngrams", ["1", "2"])
 def test_every_score_is_that_of_the_formula(variant, ngrams):
     for seed in range(4):
-        texts, queries = made(seed)
+        texts, queries = make_cases(seed)
         for k1, b in ((1.5, 0.75), (0.0, 0.75), (0.9, 0.0), (3.0, 1.0), (1000.0, 0.4)):
             params = {"variant": variant, "k1": k1, "b": b, "ngrams": ngrams}
             close(scores(texts, queries, **params), texts, queries, **params)
@@ -49,7 +49,7 @@ def test_every_score_on_real_texts_is_that_of_the_formula(name, variant):
 
 
 def test_the_oracle_and_bm25s_agree():
-    texts, queries = made(1)
+    texts, queries = make_cases(1)
     vocabulary = {t: i for i, t in enumerate(sorted({t for text in texts for t in cut(text)}))}
     for variant in VARIANTS:
         own = bm25s.BM25(method=variant, delta={"bm25l": 0.5, "bm25+": 1.0}.get(variant, 0), dtype="float64")
@@ -93,7 +93,7 @@ def test_titles_count_and_the_order_of_a_querys_words_does_not():
 
 
 def test_what_is_cut_is_counted_once_and_what_is_weighted_kept(monkeypatch):
-    texts, queries = made(2)
+    texts, queries = make_cases(2)
     space, batch, cuts = space_of(texts), batch_of(queries), []
     count = bm25_index.count_terms
     monkeypatch.setattr(bm25_index, "count_terms", lambda t, ngrams: cuts.append(ngrams) or count(t, ngrams=ngrams))

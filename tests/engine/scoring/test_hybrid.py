@@ -8,7 +8,7 @@ import torch
 
 import engine
 from engine.space import QueryBatch
-from support.bm25_cases import made
+from support.bm25_cases import make_cases
 from support.bm25_oracle import bm25
 from support.instances import problem, unit
 from support.rankings import space_of
@@ -16,7 +16,7 @@ from support.rankings import space_of
 
 def setting(seed, d=5):
     """(space, batch) with texts and vectors that have nothing to do with each other, twins among both."""
-    texts, queries = made(seed)
+    texts, queries = make_cases(seed)
     vectors, points = problem("duplicated", seed, n=len(texts), d=d, batch=len(queries), dtype=np.float64)
     return space_of(vectors, texts), QueryBatch(
         tuple(map(str, range(len(queries)))), torch.tensor(points), tuple(queries)

@@ -7,7 +7,7 @@ import torch
 import engine
 from engine.decoder import decode_grid
 from support.instances import FAMILIES, crowd, few_or_all, problem
-from support.selector_oracles import foreign, is_decided, one_at_a_time, space_of
+from support.selector_oracles import is_decided, make_foreign_candidates, select_together_and_alone, space_of
 
 WEIGHTS = (0.0, 0.2, 0.5, 0.8, 0.97, 1.0)
 GROUND = (1000, 10, 25, None, 1)
@@ -57,7 +57,7 @@ def solve(rows, queries, k, weight=0.8, size=1000, **options):
 def check_all(rows, queries, k, weight, size):
     """Batch and single agree, and every answer passes `check`; how many picks the margin left decided."""
     params = {"relevance_weight": weight, "ground_set": size}
-    answers = one_at_a_time("facility_location", rows, queries, k, **params)[1]
+    answers = select_together_and_alone("facility_location", rows, queries, k, **params)[1]
     return sum(
         check(rows, query, (alone.index[0], alone.gain[0], alone.info[0]), weight, size, k)
         for query, alone in zip(queries, answers, strict=True)
@@ -198,7 +198,7 @@ def test_a_pool_bounds_the_ground_set():
 
 def test_another_scorers_relevance_is_taken_as_it_is():
     rows, queries = problem("clustered", 9, n=40, d=8, batch=3)
-    c = foreign(rows, queries)
+    c = make_foreign_candidates(rows, queries)
     answer = engine.make("facility_location", relevance_weight=0.3, ground_set=30).select(c, 8)
     for b, query in enumerate(queries):
         one = answer.index[b], answer.gain[b], answer.info[b]

@@ -13,8 +13,8 @@ from engine.matrix import Matrix
 from support import elastic_oracles as oracles
 from support.instances import few_or_all, near_ties, random_rows, unit
 from support.judged_sets import DATA, SETS
-from support.nnn_fuzz import FAULTS, case, judged
-from support.selector_oracles import foreign
+from support.nnn_fuzz import FAULTS, case, judge_answers
+from support.selector_oracles import make_foreign_candidates
 from support.stage_laws import picks
 
 each_family = pytest.mark.parametrize("family", oracles.NASTY)
@@ -139,7 +139,7 @@ def test_without_ridge_the_lowest_of_duplicates_stands_for_all(many, monkeypatch
             for l1 in (0.3, 0.05, 0.01, 0.001):
                 answer = ask(rows, queries, l1=l1, l2=0, pool=pool)
                 for b, query in enumerate(queries):
-                    own = oracles.kept_rows(rows, query, pool)
+                    own = oracles.select_pool_rows(rows, query, pool)
                     chosen, tied = held(answer, b), answer.info[b]["tied"]
                     alike = {i: own[(rows[own] == rows[i]).all(1)].tolist() for i in chosen}
                     assert [min(twins) for twins in alike.values()] == chosen
@@ -168,7 +168,7 @@ def test_no_certificate_is_false(seeds):
     """Against an oracle of hundreds of digits, at λ₂ from 1e-300 to 1; tests/bench/fuzz_nnn.py asks 50,000."""
     false, problems, bounded = [], 0, 0
     for seed in seeds:
-        for b, (info, _, faults) in enumerate(judged(case(seed))):
+        for b, (info, _, faults) in enumerate(judge_answers(case(seed))):
             problems, bounded = problems + 1, bounded + (info["bound"] is not None)
             false += [f"seed {seed}, query {b}: {FAULTS[fault]}" for fault in faults]
     assert not false, f"{len(false)} of {problems}: " + "\n".join(false[:8])
@@ -354,7 +354,7 @@ def test_fista_in_the_precision_of_many_vectors(monkeypatch):
     for pool in (None, 50):
         full = oracles.weights_of(ask(rows, queries, l1=0.05, l2=0.1, solver="fista", iterations=50, pool=pool), 80)
         for b, query in enumerate(queries):
-            own = oracles.kept_rows(rows, query, pool)
+            own = oracles.select_pool_rows(rows, query, pool)
             difference = np.abs(full[b, own] - oracles.paper_fista(rows[own], query, 0.05, 0.1, 50)).max()
             assert 0 < difference < 1e-4
 
@@ -371,7 +371,7 @@ def test_spectrum_is_the_largest_eigenvalue(n, d):
 
 def test_the_query_is_rebuilt_whatever_scorer_chose_the_candidates():
     rows, queries = oracles.nasty("random", 3, n=40, d=8)
-    other = engine.make("nnn", l1=0.05, l2=0.1, fill=True).select(foreign(rows, queries), 12)
+    other = engine.make("nnn", l1=0.05, l2=0.1, fill=True).select(make_foreign_candidates(rows, queries), 12)
     plain = ask(rows, queries, 12, l1=0.05, l2=0.1, fill=True)
     assert torch.equal(other.index, plain.index) and torch.allclose(other.gain, plain.gain, rtol=0, atol=1e-9)
 

@@ -6,7 +6,7 @@ import torch
 
 import engine
 from support.instances import FAMILIES, crowd, few_or_all, near_ties, problem
-from support.selector_oracles import STEPS, check_picks, lowest_of_their_kind, one_at_a_time
+from support.selector_oracles import STEPS, assert_lowest_copies_first, check_picks, select_together_and_alone
 from support.stage_laws import picks
 from support.stage_laws import settings as every_setting
 
@@ -31,7 +31,7 @@ def test_equals_the_oracle(name, family, seeds):
         rows, queries = problem(family, seed)
         k = 1 + seed % 12
         params = settings(name)[seed % len(settings(name))]
-        for query, answer in zip(queries, one_at_a_time(name, rows, queries, k, **params)[1], strict=True):
+        for query, answer in zip(queries, select_together_and_alone(name, rows, queries, k, **params)[1], strict=True):
             chosen = picks(answer)
             assert len(chosen) == min(k, len(rows))
             decided += check_picks(name, rows, query, chosen, **params)
@@ -82,7 +82,7 @@ def test_crowds_of_duplicates_come_lowest_row_first():
                 chosen = picks(together, b)
                 if pool is None:
                     check_picks(name, rows, query, chosen, **({} if name == "top_k" else {"relevance_weight": 0.8}))
-                lowest_of_their_kind(rows, kinds, chosen)
+                assert_lowest_copies_first(rows, kinds, chosen)
 
 
 def test_autocast_gradients_and_precision_switches_change_no_pick():

@@ -12,7 +12,7 @@ from engine.matrix import Matrix
 from engine.selection.vrsd import _SumRace
 from engine.solvers.tie_breaking import find_best
 from support.instances import FAMILIES, crowd, few_or_all, problem, unit
-from support.selector_oracles import foreign, is_decided, one_at_a_time, space_of
+from support.selector_oracles import is_decided, make_foreign_candidates, select_together_and_alone, space_of
 from support.stage_laws import most_relevant, picks
 
 
@@ -51,7 +51,7 @@ def route(request, monkeypatch):
 def check_all(rows, queries, k, **options):
     """Batch and single agree, and every answer passes `check`; how many picks the margin left decided."""
     decided = 0
-    for query, alone in zip(queries, one_at_a_time("vrsd", rows, queries, k, **options)[1], strict=True):
+    for query, alone in zip(queries, select_together_and_alone("vrsd", rows, queries, k, **options)[1], strict=True):
         kept = most_relevant(rows, query, options.get("pool", len(rows)))
         chosen = np.searchsorted(kept, picks(alone)).tolist()
         assert len(chosen) == min(k, len(kept))
@@ -178,7 +178,7 @@ def test_a_space_a_batch_and_another_order_change_nothing():
 
 def test_another_scorers_relevance_decides_the_first_pick_only():
     rows, queries = problem("clustered", 9, n=40, d=8, batch=3)
-    c = foreign(rows, queries)
+    c = make_foreign_candidates(rows, queries)
     answer = engine.make("vrsd").select(c, 8)
     for b, query in enumerate(queries):
         given = c.relevance[b].double().numpy()

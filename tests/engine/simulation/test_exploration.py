@@ -6,14 +6,14 @@ import pytest
 from engine import orag
 from engine.simulation.exploration import Success, group_by_question
 from engine.simulation.simulate import Plan, simulate
-from support.planted import planted
+from support.planted import make_deployment
 
 QUIET = Plan(checkpoints=1, regret="none")
 
 
 @pytest.mark.parametrize("reranker", [None, "cosine", "judgements"])
 def test_the_top_of_a_round_is_what_would_be_shown_without_a_draw(reranker):
-    space, queries, qrels = planted(n=20, each=5, right=2)
+    space, queries, qrels = make_deployment(n=20, queries_per_document=5, n_relevant=2)
     found = simulate(space, queries, qrels, plan=QUIET, reranker=reranker, seed=2, temperature=0.2)
     session = found.begun
     pull = {None: None, "cosine": orag.cosine}
@@ -38,14 +38,14 @@ def test_the_top_of_a_round_is_what_would_be_shown_without_a_draw(reranker):
 def test_exploring_costs_and_costs_more_the_flatter_the_draws():
     prices = []
     for temperature in (0.02, 0.1, 1.0):
-        drawn, top = simulate(*planted(n=40), plan=QUIET, rate=0.0, temperature=temperature).success.means()
+        drawn, top = simulate(*make_deployment(n=40), plan=QUIET, rate=0.0, temperature=temperature).success.means()
         prices.append(top - drawn)
     assert 0 < prices[0] < prices[1] < prices[2]
     assert prices[2] > 0.5, "at τ = 1 a draw is nearly uniform"
 
 
 def test_nothing_is_drawn_from_the_whole_truth():
-    found = simulate(*planted(n=10, each=2), plan=Plan(checkpoints=1, learner="oracle"))
+    found = simulate(*make_deployment(n=10, queries_per_document=2), plan=Plan(checkpoints=1, learner="oracle"))
     assert np.isnan(found.success.means()).all()
 
 

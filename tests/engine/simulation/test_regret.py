@@ -12,7 +12,7 @@ from engine.simulation.feedback_model import Stream
 from engine.simulation.regret import Rounds, compute_bounds, find_hindsight, list_doubts
 from engine.simulation.simulate import Plan, simulate
 from support.instances import unit
-from support.planted import planted
+from support.planted import make_deployment
 
 
 def small(seed=0, n=4, d=3, m=9, temperature=0.5, most=2):
@@ -97,7 +97,7 @@ def test_the_mean_regret_of_many_runs_keeps_to_the_theorem(mode):
     """Without cap and trust region, on clean feedback with one right document: what the theorem is about."""
     plan = Plan(regret="hindsight", checkpoints=1, held_out=0.0)
     how = {"mode": mode, "cap": None, "trust": None, "temperature": 0.5, "rate": 0.05}
-    data = planted(n=8, d=6, each=6)
+    data = make_deployment(n=8, d=6, queries_per_document=6)
     found = [simulate(*data, plan=plan, seed=seed, stream=Stream(order="given"), **how) for seed in range(12)]
     assert all(f.regret.doubts == () for f in found)
     best = np.mean([f.regret.best for f in found], axis=0)
@@ -112,13 +112,13 @@ def test_the_mean_regret_of_many_runs_keeps_to_the_theorem(mode):
 
 
 def test_regret_against_the_oracle_is_what_its_losses_say():
-    found = simulate(*planted(n=10), plan=Plan(checkpoints=1), seed=1)
+    found = simulate(*make_deployment(n=10), plan=Plan(checkpoints=1), seed=1)
     assert found.regret.oracle[-1] == pytest.approx((found.trail.loss - found.trail.oracle).sum())
-    truth = simulate(*planted(n=10), plan=Plan(checkpoints=1, learner="oracle"), seed=1)
+    truth = simulate(*make_deployment(n=10), plan=Plan(checkpoints=1, learner="oracle"), seed=1)
     assert truth.trail.loss == pytest.approx(found.trail.oracle)
     assert np.abs(truth.regret.oracle).max() == 0
     assert found.regret.best is None and found.regret.bounds is None
-    assert simulate(*planted(n=10), plan=Plan(checkpoints=1, regret="none")).regret.oracle is None
+    assert simulate(*make_deployment(n=10), plan=Plan(checkpoints=1, regret="none")).regret.oracle is None
 
 
 def test_what_the_theorem_is_not_about_is_said():
@@ -130,6 +130,8 @@ def test_what_the_theorem_is_not_about_is_said():
     for change in ({"schedule": "sqrt"}, {"optimizer": "adamw", "cap": None}, {"batch": 5}):
         assert len(list_doubts(one, Preset(**change), **plain)) == 1, change
     assert "several right documents" in list_doubts(two, Preset(), **plain)[0]
-    found = simulate(*planted(n=8, each=4, right=2), plan=Plan(checkpoints=1, regret="hindsight")).regret
+    found = simulate(
+        *make_deployment(n=8, queries_per_document=4, n_relevant=2), plan=Plan(checkpoints=1, regret="hindsight")
+    ).regret
     assert found.bounds is None and found.best is not None
     assert found.doubts[0].startswith("some queries have several right") and any("capped" in d for d in found.doubts)

@@ -10,7 +10,7 @@ from engine.errors import Cancelled, ParamError
 from engine.simulation.feedback_model import Stream
 from engine.simulation.search import SEARCH_BATCHES, SEARCH_RATES, find_best_setting, search, split_in_halves
 from engine.simulation.simulate import Plan, simulate
-from support.planted import planted
+from support.planted import make_deployment
 
 RULE = {"rates": (1e-6, 0.003), "batches": (5, 20)}
 HOPS = {f"question {i}": tuple(f"q{i * 4 + j}" for j in range(4)) for i in range(40)}
@@ -22,7 +22,7 @@ def test_the_grids_are_the_papers():
 
 
 def test_every_setting_is_what_a_simulation_of_the_first_half_reaches():
-    space, queries, qrels = planted(n=20, each=8, noise=2.5)
+    space, queries, qrels = make_deployment(n=20, queries_per_document=8, noise=2.5)
     told, how = [], {"preset": "default", "updates": 150, "seed": 2}
     rule = {"rates": (1e-6, 0.03), "batches": (1, 2)}
     found = search(space, queries, qrels, **rule, **how, seen=told.append)
@@ -50,7 +50,7 @@ def test_every_setting_is_what_a_simulation_of_the_first_half_reaches():
 
 
 def test_the_halves_are_the_streams_and_keep_questions_whole():
-    space, queries, qrels = planted(n=20, each=8)
+    space, queries, qrels = make_deployment(n=20, queries_per_document=8)
     first, _ = split_in_halves(space, queries.ids, qrels, Stream(order="given"), 0)
     assert list(first.grades) == [f"q{i}" for i in range(80)]
     for order in ("random", "given", "sorted"):
@@ -62,7 +62,7 @@ def test_the_halves_are_the_streams_and_keep_questions_whole():
 
 
 def test_of_equals_the_one_that_moves_least_is_best():
-    space, queries, qrels = planted(n=10, each=4)
+    space, queries, qrels = make_deployment(n=10, queries_per_document=4)
     found = search(space, queries, qrels, rates=(1e-8, 1e-9), batches=(5, 10))
     assert len({setting.after for setting in found.settings}) == 1
     assert (found.best.rate, found.best.batch) == (1e-9, 10)
@@ -71,7 +71,7 @@ def test_of_equals_the_one_that_moves_least_is_best():
 
 
 def test_variants_and_held_out_go_through():
-    space, queries, qrels = planted(n=20, each=8)
+    space, queries, qrels = make_deployment(n=20, queries_per_document=8)
     found = search(
         space, queries, qrels, preset="default", rates=(0.02,), batches=(1,), reranker="judgements", candidates=3,
         hops=HOPS, plan=Plan(held_out=0.0),
@@ -81,7 +81,7 @@ def test_variants_and_held_out_go_through():
 
 
 def test_progress_counts_rounds_to_the_end_and_a_stop_says_what_it_had():
-    space, queries, qrels = planted(n=10, each=4)
+    space, queries, qrels = make_deployment(n=10, queries_per_document=4)
     calls, stop, seen = [], Flag(), []
     search(space, queries, qrels, **RULE, progress=lambda *call: calls.append(call))
     assert [c[0] for c in calls] == sorted(c[0] for c in calls) and calls[-1][0] == calls[-1][1]

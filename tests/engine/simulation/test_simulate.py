@@ -19,7 +19,7 @@ from engine.simulation.simulate import Plan, forecast, simulate
 from engine.views.drift import conclusions, movers
 from engine.views.drift_map import trajectories
 from support.parameters import invalid_values
-from support.planted import planted
+from support.planted import make_deployment
 
 FAST = Plan(checkpoints=2, regret="none")
 FULL = {"mode": "full"}
@@ -32,13 +32,13 @@ def held_out(found, metric="ndcg", at=-1):
 def test_learning_raises_held_out_ndcg_on_a_clean_stream_over_five_seeds():
     gains = []
     for seed in range(5):
-        found = simulate(*planted(seed), plan=FAST, seed=seed)
+        found = simulate(*make_deployment(seed), plan=FAST, seed=seed)
         gains.append(held_out(found) - held_out(found, at=0))
     assert min(gains) > 0 and np.mean(gains) > 0.03, gains
 
 
 def test_a_rate_of_nothing_changes_nothing():
-    space, queries, qrels = planted()
+    space, queries, qrels = make_deployment()
     found = simulate(space, queries, qrels, plan=FAST, rate=0.0)
     assert np.array_equal(found.final, space.vectors.double().numpy())
     assert found.embeddings() is space.embeddings
@@ -53,7 +53,7 @@ def test_a_rate_of_nothing_changes_nothing():
 def test_a_simulation_is_a_session_fed_the_same_events_bit_by_bit(preset, sizes):
     plan = Plan(checkpoints=1, regret="none", sizes=sizes)
     stream = Stream(flips=0.2, adversary=0.1)
-    found = simulate(*planted(right=2), preset=preset, plan=plan, stream=stream, seed=3)
+    found = simulate(*make_deployment(n_relevant=2), preset=preset, plan=plan, stream=stream, seed=3)
     session = found.begun
     for event in found.events:
         session = orag.feed(session, event)
@@ -64,7 +64,7 @@ def test_a_simulation_is_a_session_fed_the_same_events_bit_by_bit(preset, sizes)
 
 @pytest.mark.parametrize("rule", ["chosen", "full", "paper", "oracle"])
 def test_draws_and_steps_are_those_a_session_would_make(rule):
-    space, queries, qrels = planted(n=12, each=5)
+    space, queries, qrels = make_deployment(n=12, queries_per_document=5)
     preset, more = ("paper", {"rate": 0.01}) if rule == "paper" else ("default", {} if rule == "chosen" else FULL)
     plan = Plan(checkpoints=1, regret="none", learner="oracle" if rule == "oracle" else "feedback")
     found = simulate(space, queries, qrels, preset=preset, plan=plan, stream=Stream(rounds=40), seed=4, **more)
@@ -85,7 +85,7 @@ def test_draws_and_steps_are_those_a_session_would_make(rule):
 
 
 def test_same_seed_same_answer_and_another_seed_another():
-    a, b, c = (simulate(*planted(), plan=FAST, seed=seed) for seed in (1, 1, 2))
+    a, b, c = (simulate(*make_deployment(), plan=FAST, seed=seed) for seed in (1, 1, 2))
     assert np.array_equal(a.final, b.final) and a.checkpoints == b.checkpoints
     assert not np.array_equal(a.final, c.final)
 
@@ -94,7 +94,7 @@ def test_wrong_feedback_costs_and_the_truth_is_worth_most():
     def gain(**how):
         stream = how.pop("stream", Stream())
         plan = Plan(checkpoints=1, regret="none", **how)
-        found = [simulate(*planted(seed), plan=plan, stream=stream, seed=seed) for seed in range(3)]
+        found = [simulate(*make_deployment(seed), plan=plan, stream=stream, seed=seed) for seed in range(3)]
         return np.mean([held_out(f) - held_out(f, at=0) for f in found])
 
     clean = gain()
@@ -104,7 +104,7 @@ def test_wrong_feedback_costs_and_the_truth_is_worth_most():
 
 def test_every_decoder_is_measured_on_every_part_and_group():
     decoders = [engine.Decoder(engine.make("top_k")), engine.Decoder(engine.make("mmr", relevance_weight=0.5))]
-    space, queries, qrels = planted()
+    space, queries, qrels = make_deployment()
     found = simulate(space, queries, qrels, plan=FAST, decoders=decoders, k=5)
     for point in found.checkpoints:
         assert len(point.cells) == 2 * 2 * 3
@@ -133,7 +133,7 @@ def apart(found, queries):
 
 
 def test_held_out_queries_are_never_learned_from():
-    space, queries, qrels = planted()
+    space, queries, qrels = make_deployment()
     found = simulate(space, queries, qrels, plan=FAST)
     assert len(apart(found, queries)) == 80 and len(found.queries) == 320
     own = engine.Qrels({q: g for q, g in qrels.grades.items() if int(q[1:]) % 4 == 0})
@@ -145,19 +145,19 @@ def test_held_out_queries_are_never_learned_from():
 
 
 def test_queries_without_a_right_document_are_left_out_and_counted():
-    space, queries, qrels = planted()
+    space, queries, qrels = make_deployment()
     some = dict(qrels.grades) | {"q0": {}, "q7": {"nowhere": 1}}
     assert simulate(space, queries, engine.Qrels(some), plan=FAST, stream=Stream(rounds=5)).left_out == 2
 
 
 def test_more_exposure_shows_every_query_more_often():
-    found = simulate(*planted(n=10), plan=FAST, exposure=3)
+    found = simulate(*make_deployment(n=10), plan=FAST, exposure=3)
     assert np.bincount(found.trail.query).tolist() == [3] * 80
 
 
 @pytest.mark.parametrize("preset,more", [("default", {}), ("paper", {"rate": 0.003, "batch": 7})])
 def test_a_stopped_simulation_goes_on_as_if_it_had_not_been(tmp_path, preset, more):
-    data, file = planted(n=20), tmp_path / "run.npz"
+    data, file = make_deployment(n=20), tmp_path / "run.npz"
     plan = Plan(checkpoints=4)
     how = {"preset": preset, "plan": plan, "seed": 5, "stream": Stream(flips=0.1), **more}
     whole = simulate(*data, **how)
@@ -182,12 +182,12 @@ def test_a_stopped_simulation_goes_on_as_if_it_had_not_been(tmp_path, preset, mo
 
 
 def test_a_file_of_another_simulation_is_refused_by_name(tmp_path):
-    data, file = planted(n=10, each=4), tmp_path / "run.npz"
+    data, file = make_deployment(n=10, queries_per_document=4), tmp_path / "run.npz"
     simulate(*data, plan=FAST, file=file)
     with pytest.raises(engine.DataError, match=r"holds another simulation \(preset differ\)"):
         simulate(*data, plan=FAST, file=file, rate=0.01)
     with pytest.raises(engine.DataError, match=r"holds another simulation \(embeddings, queries differ\)"):
-        simulate(*planted(1, n=10, each=4), plan=FAST, file=file)
+        simulate(*make_deployment(1, n=10, queries_per_document=4), plan=FAST, file=file)
     file.write_bytes(file.read_bytes()[:100])
     with pytest.raises(engine.DataError, match="is not the file of a simulation"):
         simulate(*data, plan=FAST, file=file)
@@ -195,13 +195,13 @@ def test_a_file_of_another_simulation_is_refused_by_name(tmp_path):
 
 def test_progress_never_falls_and_ends_at_the_end():
     calls = []
-    simulate(*planted(n=10), plan=FAST, progress=lambda done, total, label: calls.append((done, total, label)))
+    simulate(*make_deployment(n=10), plan=FAST, progress=lambda done, total, label: calls.append((done, total, label)))
     assert [c[0] for c in calls] == sorted(c[0] for c in calls)
     assert calls[0] == (0, 80, "simulating") and calls[-1] == (80, 80, "simulating")
 
 
 def test_snapshots_are_the_embeddings_at_the_checkpoints():
-    space, queries, qrels = planted()
+    space, queries, qrels = make_deployment()
     found = simulate(space, queries, qrels, plan=Plan(checkpoints=4, regret="none"))
     assert [s.step for s in found.snapshots] == [c.step for c in found.checkpoints] == [0, 80, 160, 240, 320]
     for snapshot in found.snapshots:
@@ -210,7 +210,7 @@ def test_snapshots_are_the_embeddings_at_the_checkpoints():
 
 
 def test_a_checkpoint_survives_json():
-    for point in simulate(*planted(n=10, each=4), plan=Plan(checkpoints=1)).checkpoints:
+    for point in simulate(*make_deployment(n=10, queries_per_document=4), plan=Plan(checkpoints=1)).checkpoints:
         again = RoundMetrics.from_json(json.loads(json.dumps(point.as_json())))
         assert again.as_json() == point.as_json() and again.drift == point.drift
 
@@ -241,7 +241,7 @@ DECODERS = [engine.Decoder(engine.make(name)) for name in ("top_k", "mmr")]
 @pytest.fixture(scope="module")
 def small():
     """60 documents, and a question about each; what the last one asks for is not there."""
-    space, asked, qrels = planted(n=60, d=12, each=1)
+    space, asked, qrels = make_deployment(n=60, d=12, queries_per_document=1)
     return space, asked, engine.Qrels({**qrels.grades, "q59": {"gone": 1}})
 
 

@@ -12,7 +12,7 @@ from engine.drift.measures import answers
 from engine.simulation.feedback_model import Stream
 from engine.simulation.simulate import Plan, forecast, simulate
 from engine.simulation.variants import Deployment, select_documents
-from support.planted import planted
+from support.planted import make_deployment
 
 QUIET = Plan(checkpoints=4, regret="none")
 LATER = ((0.4, 30), (0.2, 70))
@@ -27,7 +27,7 @@ RULES = {
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("reranker", ["cosine", "judgements", "dense"])
 def test_draws_and_steps_with_a_reranker_are_those_a_session_would_make(rule, reranker):
-    space, queries, qrels = planted(n=15, each=4, right=2)
+    space, queries, qrels = make_deployment(n=15, queries_per_document=4, n_relevant=2)
     found = simulate(space, queries, qrels, plan=QUIET, reranker=reranker, candidates=4, seed=2, **RULES[rule])
     session, trail = found.begun, found.trail
     assert found.variant.list_settings() == {"reranker": found.variant.list_settings()["reranker"], "candidates": 4}
@@ -47,7 +47,7 @@ def test_draws_and_steps_with_a_reranker_are_those_a_session_would_make(rule, re
 
 
 def test_a_better_reranker_is_right_more_often():
-    space, queries, qrels = planted(n=40, each=6)
+    space, queries, qrels = make_deployment(n=40, queries_per_document=6)
     right = {
         name: simulate(space, queries, qrels, plan=QUIET, reranker=name).trail.right.mean()
         for name in (None, "cosine", "judgements")
@@ -56,7 +56,7 @@ def test_a_better_reranker_is_right_more_often():
 
 
 def test_a_scorer_of_words_picks_by_words():
-    space, queries, qrels = planted(n=20, each=4)
+    space, queries, qrels = make_deployment(n=20, queries_per_document=4)
     words = tuple(f"word{next(iter(qrels.grades[q]))[1:]}" for q in queries.ids)
     asked = engine.Embeddings(queries.ids, queries.vectors, texts=words)
     texts = tuple(f"word{row} text" for row in range(len(space)))
@@ -69,7 +69,7 @@ def test_a_scorer_of_words_picks_by_words():
 
 @pytest.mark.parametrize("rule", RULES)
 def test_all_documents_at_round_0_is_the_static_run_bit_by_bit(rule):
-    data = planted(n=20, each=6)
+    data = make_deployment(n=20, queries_per_document=6)
     plain = simulate(*data, plan=QUIET, seed=1, **RULES[rule])
     static = simulate(*data, plan=QUIET, seed=1, arrivals=((0.5, 0), (0.5, 0)), newcomers="printed", **RULES[rule])
     assert np.array_equal(plain.final, static.final) and static.inventory.waves == ()
@@ -82,7 +82,7 @@ def test_all_documents_at_round_0_is_the_static_run_bit_by_bit(rule):
 @pytest.mark.parametrize("reranker", [None, "judgements"])
 @pytest.mark.parametrize("rule", RULES)
 def test_what_has_not_come_is_neither_drawn_nor_moved_nor_found(rule, reranker):
-    space, queries, qrels = planted(n=30, each=5)
+    space, queries, qrels = make_deployment(n=30, queries_per_document=5)
     start = space.vectors.double().numpy()
     found = simulate(
         space, queries, qrels, plan=Plan(checkpoints=24), arrivals=LATER, reranker=reranker, decoders=DECODERS,
@@ -118,7 +118,7 @@ DECODERS = [engine.Decoder(engine.make(name)) for name in ("top_k", "mmr")]
 @pytest.mark.parametrize("newcomers", ["neighbours", "printed"])
 @pytest.mark.parametrize("rule", ["default", "full"])
 def test_a_simulation_with_arrivals_is_a_session_in_which_documents_came(rule, newcomers):
-    space, queries, qrels = planted(n=30, each=5)
+    space, queries, qrels = make_deployment(n=30, queries_per_document=5)
     found = simulate(space, queries, qrels, plan=QUIET, arrivals=LATER, newcomers=newcomers, seed=5, **RULES[rule])
     session = orag.change(found.begun, went=np.flatnonzero(~found.inventory.find_available(0)).tolist())
     for at, which in enumerate(found.trail.query.tolist()):
@@ -141,7 +141,7 @@ def test_a_simulation_with_arrivals_is_a_session_in_which_documents_came(rule, n
 
 @pytest.mark.parametrize("rule", ["default", "batched", "paper"])
 def test_a_stopped_variant_goes_on_as_if_it_had_not_been(tmp_path, rule):
-    data, file = planted(n=20, each=8), tmp_path / "run.npz"
+    data, file = make_deployment(n=20, queries_per_document=8), tmp_path / "run.npz"
     how = {
         "plan": Plan(checkpoints=5), "seed": 5, "arrivals": LATER, "reranker": "judgements", "candidates": 3,
         "hops": {f"question {i}": (f"q{i}", f"q{i + 80}") for i in range(80)}, **RULES[rule],
@@ -164,15 +164,19 @@ def test_a_stopped_variant_goes_on_as_if_it_had_not_been(tmp_path, rule):
 
 
 def test_regret_with_arrivals_counts_the_rounds_with_a_right_document():
-    found = simulate(*planted(n=30, each=5), plan=Plan(checkpoints=1), arrivals=LATER)
+    found = simulate(*make_deployment(n=30, queries_per_document=5), plan=Plan(checkpoints=1), arrivals=LATER)
     gone = np.isnan(found.trail.loss)
     assert gone.any() and not gone[70:].any() and np.isfinite(found.regret.oracle).all()
     assert np.array_equal(gone, np.isnan(found.trail.oracle))
     assert found.regret.oracle[-1] == pytest.approx(np.nansum(found.trail.loss - found.trail.oracle))
     assert "documents come later" in found.regret.doubts[0]
     with pytest.raises(engine.ParamError, match="regret must be 'none' or 'oracle' where documents come later"):
-        simulate(*planted(n=30, each=5), plan=Plan(regret="hindsight"), arrivals=LATER)
-    picked = simulate(*planted(n=10, each=2), plan=Plan(checkpoints=1, regret="hindsight"), reranker="judgements")
+        simulate(*make_deployment(n=30, queries_per_document=5), plan=Plan(regret="hindsight"), arrivals=LATER)
+    picked = simulate(
+        *make_deployment(n=10, queries_per_document=2),
+        plan=Plan(checkpoints=1, regret="hindsight"),
+        reranker="judgements",
+    )
     assert picked.regret.bounds is None and "10 documents are drawn" in picked.regret.doubts[-1]
 
 
@@ -180,7 +184,7 @@ HOPS = {f"question {i}": tuple(f"q{i * 4 + j}" for j in reversed(range(4))) for 
 
 
 def test_hops_come_one_after_the_other_and_a_question_is_held_out_whole():
-    space, queries, qrels = planted(n=20, each=6)
+    space, queries, qrels = make_deployment(n=20, queries_per_document=6)
     found = simulate(space, queries, qrels, plan=QUIET, hops=HOPS, exposure=2)
     named = {row.tobytes(): name for name, row in zip(queries.ids, queries.vectors.numpy(), strict=True)}
     came = [named[found.queries[which].vector.tobytes()] for which in found.trail.query.tolist()]
@@ -198,7 +202,7 @@ def test_hops_come_one_after_the_other_and_a_question_is_held_out_whole():
 
 
 def test_hops_of_one_each_are_queries_bit_by_bit():
-    data = planted(n=15, each=4)
+    data = make_deployment(n=15, queries_per_document=4)
     for order in ("random", "given", "sorted", "repeated"):
         how = {"plan": QUIET, "stream": Stream(order=order), "exposure": 2}
         alone, single = (simulate(*data, **how, hops=hops) for hops in (None, {q: (q,) for q in data[1].ids}))
@@ -207,7 +211,9 @@ def test_hops_of_one_each_are_queries_bit_by_bit():
 
 @pytest.mark.parametrize("order", ["random", "given", "sorted", "repeated"])
 def test_hops_stay_in_order_in_every_stream(order):
-    found = simulate(*planted(n=20, each=6), plan=QUIET, hops=HOPS, stream=Stream(order=order, rounds=90))
+    found = simulate(
+        *make_deployment(n=20, queries_per_document=6), plan=QUIET, hops=HOPS, stream=Stream(order=order, rounds=90)
+    )
     assert len(found.trail) == 90 and len(found.by_question.drawn) == 22, "the last question is cut off"
     place = {int(row): at for group in found.groups for at, row in enumerate(group)}
     steps = [place[int(query)] for query in found.trail.query]
@@ -217,7 +223,7 @@ def test_hops_stay_in_order_in_every_stream(order):
 
 
 def test_updates_make_the_stream_as_long_as_it_takes():
-    space, queries, qrels = planted(n=10, each=5)
+    space, queries, qrels = make_deployment(n=10, queries_per_document=5)
     found = simulate(space, queries, qrels, preset="paper", updates=30, plan=QUIET)
     assert len(found.trail) == 300 and found.begun.preset.exposure == 8 and found.begun.preset.name == "paper"
     told = forecast(
@@ -263,14 +269,14 @@ def test_a_larger_share_holds_the_smaller_and_settings_are_plain():
 
 
 def test_qrels_of_a_question_stay_apart_from_held_out():
-    space, queries, qrels = planted(n=20, each=6)
+    space, queries, qrels = make_deployment(n=20, queries_per_document=6)
     parts = [engine.Qrels({q: g for q, g in qrels.grades.items() if int(q[1:]) % 4 == part}) for part in (0, 1)]
     with pytest.raises(engine.DataError, match="30 are in both"):
         simulate(space, queries, parts[0], held_out=parts[1], plan=QUIET, hops=HOPS)
 
 
 def test_drift_is_of_those_that_are_there():
-    space, queries, qrels = planted(n=30, each=5)
+    space, queries, qrels = make_deployment(n=30, queries_per_document=5)
     found = simulate(space, queries, qrels, plan=Plan(checkpoints=1, regret="none"), arrivals=((0.5, 10**6),))
     there = np.flatnonzero(found.inventory.find_available(0))
     drift = found.checkpoints[-1].drift
@@ -281,7 +287,7 @@ def test_drift_is_of_those_that_are_there():
 
 
 def test_a_part_answers_as_the_corpus_does_without_the_others():
-    space, queries, _ = planted(n=30, each=1)
+    space, queries, _ = make_deployment(n=30, queries_per_document=1)
     corpus = engine.Corpus(space.corpus.ids, space.corpus.texts, metadata={"kind": tuple(map(str, range(30)))})
     space = engine.Space(corpus, space.embeddings, "cpu")
     rows = list(range(0, 30, 3))
@@ -294,7 +300,7 @@ def test_a_part_answers_as_the_corpus_does_without_the_others():
 
 
 def test_a_whole_stock_is_the_corpus():
-    space, queries, qrels = planted(n=20, each=3)
+    space, queries, qrels = make_deployment(n=20, queries_per_document=3)
     found = simulate(space, queries, qrels, plan=Plan(checkpoints=1, regret="none"), arrivals=((0.5, 7),))
     assert found.find_stock(7).space is space and found.find_stock(7).rows is None
     assert len(found.find_stock(6).space) == 10 and np.array_equal(

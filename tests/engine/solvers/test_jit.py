@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from support.processes import started
+from support.processes import start_python
 
 DECODERS = [(name, weight) for name in ("mmr", "dpp", "ssd") for weight in (0.0, 0.3, 1.0)]
 ANSWERS = """
@@ -41,7 +41,7 @@ print(json.dumps([told, codes]))
 
 
 def answers(how, **variables):
-    process = started("-c", ANSWERS, json.dumps(DECODERS), how, **variables)
+    process = start_python("-c", ANSWERS, json.dumps(DECODERS), how, **variables)
     told, complaint = process.communicate()
     assert process.returncode == 0, complaint
     return json.loads(told)
@@ -66,7 +66,7 @@ print(state.sum())
 
 
 def sum_of_one_loop(code=ONE_LOOP, **variables):
-    process = started("-c", code, **variables)
+    process = start_python("-c", code, **variables)
     said, complaint = process.communicate()
     assert process.returncode == 0, complaint
     return said, complaint

@@ -13,7 +13,7 @@ from engine.theory.margins import relevant_margins
 from engine.theory.text_vectors import BM25_B_VALUE, BM25_K1_VALUE, iterate_best_margins, make_length_bins, text_vectors
 from support.instances import problem
 from support.judged_sets import DATA, needs_data
-from support.random_texts import corpus_of, made, space_of
+from support.random_texts import corpus_of, make_texts, space_of
 
 
 def plain(corpus, queries, weighting):
@@ -53,7 +53,7 @@ def test_one_margin():
 
 @pytest.mark.parametrize("weighting", ["bm25", "boolean"])
 def test_bags_are_the_definitions(weighting):
-    corpus, queries = made()
+    corpus, queries = make_texts()
     found = text_vectors(corpus, queries, weighting)
     documents, asked, lengths = plain(corpus, queries, weighting)
     assert found.lengths.tolist() == lengths
@@ -68,7 +68,7 @@ def test_bags_are_the_definitions(weighting):
 @pytest.mark.parametrize("weighting", ["bm25", "boolean"])
 @pytest.mark.parametrize("bins", [1, 3])
 def test_margins_are_the_definitions(weighting, bins):
-    corpus, queries = made(1)
+    corpus, queries = make_texts(1)
     documents, asked, lengths = plain(corpus, queries, weighting)
     got = engine.margins(corpus, queries, weighting, ranks=(1, 5), bins=bins)
     order = sorted((i for i in range(len(lengths)) if lengths[i]), key=lambda i: (lengths[i], i))
@@ -127,7 +127,7 @@ def test_margins_of_dense_vectors():
 
 
 def test_margins_need_what_they_read():
-    corpus, queries = made()
+    corpus, queries = make_texts()
     space = space_of(corpus, torch.zeros(len(corpus), 2))
     points = engine.Embeddings(("q",), torch.ones(1, 2))
     for args, given, error, message in (
@@ -156,7 +156,7 @@ def test_bins_are_of_like_size_and_by_length():
 @pytest.mark.parametrize("projection", ["rademacher", "gaussian"])
 @pytest.mark.parametrize("weighting", ["bm25", "boolean"])
 def test_projections_stay_within_the_bound_and_grow_with_the_inverse(projection, weighting):
-    corpus, queries = made(2, n=80, queries=40)
+    corpus, queries = make_texts(2, n=80, queries=40)
     got = engine.pair_errors(
         corpus, queries, weighting, projection=projection, bins=6, dimensions=(8, 32, 128, 512), pairs=60, draws=30
     )
@@ -186,14 +186,14 @@ def test_the_measured_error_is_that_of_explicit_projections():
 
 
 def test_same_seed_same_errors_and_another_seed_others():
-    corpus, queries = made(3)
+    corpus, queries = make_texts(3)
     options = {"dimensions": (8, 64), "draws": 3, "bins": 3, "pairs": 20}
     first, again, other = (engine.pair_errors(corpus, queries, seed=seed, **options) for seed in (5, 5, 6))
     assert first == again and first.cells != other.cells
 
 
 def test_pair_errors_can_be_watched_and_refused():
-    corpus, queries = made(4)
+    corpus, queries = make_texts(4)
     seen = []
     engine.pair_errors(corpus, queries, dimensions=(8, 256), draws=3, progress=lambda *told: seen.append(told))
     assert seen == [(1, 3, "projecting"), (2, 3, "projecting"), (3, 3, "projecting")]
@@ -230,7 +230,7 @@ def test_recall_grows_with_the_dimension_and_is_whole_at_the_vectors_own():
 
 
 def test_recall_dimensions_of_words():
-    corpus, queries = made(6)
+    corpus, queries = make_texts(6)
     got = engine.recall_dimensions(corpus, queries, dimensions=(4, 2048), bins=2, rank=3, draws=4)
     assert [row.documents for row in got] == [20, 19] and all(row.queries <= 12 for row in got)
     assert all(row.recall[4] < row.recall[2048] for row in got)
@@ -283,7 +283,7 @@ def test_theorem_1_needs_its_premises():
 
 
 def test_segments_of_a_corpus_keep_the_promise():
-    corpus, queries = made(7, n=60, queries=30)
+    corpus, queries = make_texts(7, n=60, queries=30)
     got = engine.segments(corpus, queries, passage_words=10, rivals=5)
     assert len(got) > 50 and 0 < got.promised.sum() < len(got) and got.broken == 0
     assert set(np.unique(got.query, return_counts=True)[1]) <= {1, 2, 3, 4, 5}

@@ -11,7 +11,7 @@ from engine.theory.projection_bounds import recall_dimension, recall_loss_bound
 from engine.theory.random_projections import random_entries
 from engine.theory.recall_losses import RecallLoss, recall_losses
 from support.instances import problem, unit
-from support.random_texts import made
+from support.random_texts import make_texts
 from support.rankings import queries_of, space_of
 
 
@@ -80,7 +80,7 @@ def test_lemma_2_is_not_violated_where_it_says_something():
 
 
 def test_words_are_projected_too_and_bad_calls_named():
-    corpus, queries = made(5)
+    corpus, queries = make_texts(5)
     for projection in ("rademacher", "gaussian"):
         found = recall_losses(corpus, queries, projection=projection, dimensions=(64,), draws=4)
         assert found and {row.k for row in found} == {64} and not any(row.violated for row in found)

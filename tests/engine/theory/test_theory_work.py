@@ -13,7 +13,7 @@ import engine
 from engine.progress import report_to
 from engine.text import bag_of_words
 from engine.text.bag_of_words import count_words
-from support.random_texts import corpus_of, made, space_of
+from support.random_texts import corpus_of, make_texts, space_of
 
 
 def peak_of(call):
@@ -51,7 +51,7 @@ def test_projections_are_drawn_piece_by_piece():
 
 
 def test_a_space_counts_its_words_once(monkeypatch):
-    corpus, queries = made(10)
+    corpus, queries = make_texts(10)
     space = space_of(corpus, torch.ones(len(corpus), 2))
     times = []
     monkeypatch.setattr(bag_of_words, "count_words", lambda *given: times.append(1) or count_words(*given))
@@ -66,7 +66,7 @@ def test_a_space_counts_its_words_once(monkeypatch):
 
 
 def test_long_measurements_tell_and_stop():
-    corpus, queries = made(11)
+    corpus, queries = make_texts(11)
     seen, stop = [], threading.Event()
     engine.margins(corpus, queries, bins=3, progress=lambda *told: seen.append(told))
     assert seen == [(1, 3, "margins"), (2, 3, "margins"), (3, 3, "margins")]

@@ -3,13 +3,13 @@
 import pytest
 
 import engine
-from support.training import NNN, QUICK, once
+from support.training import NNN, QUICK, shared_planted_set
 
 
 @pytest.fixture(scope="session")
 def data():
     """(space, queries, qrels)."""
-    return once()
+    return shared_planted_set()
 
 
 @pytest.fixture(scope="session")

@@ -21,7 +21,7 @@ from support.cli import run
 from support.parameters import invalid_values
 from support.random_texts import space_of
 from support.tiny_models import tiny_cross_encoder
-from support.training import StopAfter, only, quality
+from support.training import StopAfter, quality, restrict
 
 TOPICS, EACH = 40, 6
 QUICK = {"depth": EACH, "hard": 5, "sampled": 2, "rate": 2e-3, "batch": 16, "epochs": 2}
@@ -43,23 +43,23 @@ def data():
     }
     queries = engine.Queries(tuple(f"q{i}" for i in range(TOPICS)), tuple(f"t{i}" for i in range(TOPICS)))
     judged = engine.Qrels({f"q{i}": {f"d{i}.{places[i]}": 1} for i in range(TOPICS)})
-    qrels = {"train": only(judged, queries.ids[:30]), "dev": only(judged, queries.ids[30:])}
+    qrels = {"train": restrict(judged, queries.ids[:30]), "dev": restrict(judged, queries.ids[30:])}
     return engine.Corpus(tuple(rows), tuple(rows.values())), queries, qrels
 
 
 @pytest.fixture(scope="module")
 def trained(tiny, data, tmp_path_factory):
     """The folder and what `watch` was given, without a connection or a file elsewhere."""
-    looks, asked = [], []
-    out, here = tmp_path_factory.mktemp("trained") / "model", tmp_path_factory.mktemp("here")
-    before, was = set(os.environ), os.getcwd()
+    looks, connections = [], []
+    out, folder = tmp_path_factory.mktemp("trained") / "model", tmp_path_factory.mktemp("here")
+    state, was = set(os.environ), os.getcwd()
     with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(here)
-        patch.setattr(socket.socket, "connect", lambda _, where: asked.append(where))
-        patch.setattr(socket, "getaddrinfo", lambda *where, **_: asked.append(where))
+        patch.chdir(folder)
+        patch.setattr(socket.socket, "connect", lambda _, where: connections.append(where))
+        patch.setattr(socket, "getaddrinfo", lambda *where, **_: connections.append(where))
         assert engine.train_cross_encoder(tiny, *data, out=out, watch=looks.append, **QUICK) == out
-    assert not asked and os.getcwd() == was and not list(here.iterdir())
-    assert not {name for name in set(os.environ) - before if "WANDB" in name or "TRACKIO" in name}
+    assert not connections and os.getcwd() == was and not list(folder.iterdir())
+    assert not {name for name in set(os.environ) - state if "WANDB" in name or "TRACKIO" in name}
     return out, looks
 
 
@@ -72,7 +72,7 @@ def dev_ndcg(model, data):
     return quality(decoder, space, (space, words, qrels), metrics=("ndcg",), k=10)["ndcg"]
 
 
-def test_it_learns_what_tells_documents_apart(data, trained, tiny):
+def test_training_raises_dev_ndcg(data, trained, tiny):
     folder, looks = trained
     assert [look.epoch for look in looks] == [-1, 0, 1] and looks[0].loss is None and looks[1].loss > 0
     assert looks[0].ndcg < 0.7 and max(look.ndcg for look in looks) > looks[0].ndcg + 0.25
@@ -100,27 +100,29 @@ def test_the_folder_is_a_model_in_safetensors_with_its_history(trained, tiny):
 def test_same_seed_same_scores_and_no_global_randomness(tiny, data, trained, tmp_path):
     folder, looks = trained
     random.seed(3), np.random.seed(3), torch.manual_seed(3)
-    before = random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state()
-    again, other = [], []
+    state = random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state()
+    again, second = [], []
     engine.train_cross_encoder(tiny, *data, out=tmp_path / "again", watch=again.append, **QUICK)
-    assert (random.getstate(), np.random.get_state()[1].tolist()) == before[:2]
-    assert torch.get_rng_state().equal(before[2]) and again == looks
+    assert (random.getstate(), np.random.get_state()[1].tolist()) == state[:2]
+    assert torch.get_rng_state().equal(state[2]) and again == looks
     scores = [rerankers.load(str(f), "cpu").score("t7", ["t7 zz 1", "t7 qq 1"]) for f in (folder, tmp_path / "again")]
     assert scores[0] == scores[1]
-    engine.train_cross_encoder(tiny, *data, out=tmp_path / "other", watch=other.append, seed=1, **QUICK)
-    assert other != looks
+    engine.train_cross_encoder(tiny, *data, out=tmp_path / "other", watch=second.append, seed=1, **QUICK)
+    assert second != looks
 
 
 def test_lists_learn_too_after_a_dense_first_stage(tiny, data, tmp_path):
     corpus, queries, qrels = data
-    one_hot = torch.eye(TOPICS).repeat_interleave(EACH, 0) + 0.01 * torch.rand(TOPICS * EACH, TOPICS)
-    space = space_of(corpus, one_hot)
-    asked = engine.Embeddings(queries.ids, torch.eye(TOPICS), None, queries.texts)
-    looks, given = [], {**QUICK, "loss": "lists", "retrieve": "dense"}
-    engine.train_cross_encoder(tiny, space, asked, qrels, out=tmp_path / "lists", watch=looks.append, **given)
+    topics = torch.eye(TOPICS).repeat_interleave(EACH, 0) + 0.01 * torch.rand(TOPICS * EACH, TOPICS)
+    space = space_of(corpus, topics)
+    queries_by_topic = engine.Embeddings(queries.ids, torch.eye(TOPICS), None, queries.texts)
+    looks, options = [], {**QUICK, "loss": "lists", "retrieve": "dense"}
+    engine.train_cross_encoder(
+        tiny, space, queries_by_topic, qrels, out=tmp_path / "lists", watch=looks.append, **options
+    )
     assert max(look.ndcg for look in looks) > looks[0].ndcg + 0.2
     with pytest.raises(engine.ParamError, match="retrieve='dense' needs the corpus's embeddings"):
-        engine.train_cross_encoder(tiny, *data, out=tmp_path / "no", **given)
+        engine.train_cross_encoder(tiny, *data, out=tmp_path / "no", **options)
 
 
 def test_a_model_without_a_head_gets_one_drawn_from_the_seed(tiny, data, tmp_path):
@@ -183,8 +185,8 @@ def test_negatives_are_hard_and_sampled_and_never_relevant(tiny, data, monkeypat
     corpus, queries, qrels = data
     seen = {}
     monkeypatch.setattr(own, "fit", lambda _, lists, *rest: seen.setdefault("lists", lists) and "over")
-    given = {**QUICK, "hard": 3, "sampled": 2}
-    engine.train_cross_encoder(tiny, *data, out=tmp_path / "seen", **given)
+    options = {**QUICK, "hard": 3, "sampled": 2}
+    engine.train_cross_encoder(tiny, *data, out=tmp_path / "seen", **options)
     assert len(seen["lists"]) == 30
     for query, documents, grades in seen["lists"]:
         assert grades == [1.0, *[0.0] * 5] and len(set(documents)) == 6
@@ -194,11 +196,11 @@ def test_negatives_are_hard_and_sampled_and_never_relevant(tiny, data, monkeypat
     assert len(elsewhere) > 45, "what is sampled is of all topics"
     again = engine.Queries(queries.ids, ("T30  ", *queries.texts[1:]))
     seen.clear()
-    engine.train_cross_encoder(tiny, corpus, again, qrels, out=tmp_path / "less", **given)
+    engine.train_cross_encoder(tiny, corpus, again, qrels, out=tmp_path / "less", **options)
     assert len(seen["lists"]) == 29, "a query of train that has the text of one of dev is left out"
 
 
-def test_what_does_not_fit_is_refused(tiny, data, tmp_path):
+def test_bad_training_argument_raises_error(tiny, data, tmp_path):
     corpus, queries, qrels = data
     out = tmp_path / "out"
     shared = {**qrels, "dev": engine.Qrels({**qrels["dev"].grades, "q0": {"d0.0": 1}})}
@@ -214,20 +216,20 @@ def test_what_does_not_fit_is_refused(tiny, data, tmp_path):
     ):
         with pytest.raises(engine.DataError, match=message):
             engine.train_cross_encoder(tiny, *args, out=out, **QUICK)
-    for given, message in (
+    for options, message in (
         ({"hard": 0, "sampled": 0}, "hard and sampled are both 0"),
         ({"gamma": 1}, "has no parameter gamma"),
         ({"seed": -1}, "seed must be"),
     ):
         with pytest.raises(engine.ParamError, match=message):
-            engine.train_cross_encoder(tiny, *data, out=out, **given)
+            engine.train_cross_encoder(tiny, *data, out=out, **options)
     with pytest.raises(engine.FrontierError, match="looks like a folder, and there is none"):
         engine.train_cross_encoder(str(tmp_path / "nowhere"), *data, out=out, **QUICK)
-    there = tmp_path / "full"
-    there.mkdir()
-    (there / "letter").write_text("dear")
+    target = tmp_path / "full"
+    target.mkdir()
+    (target / "letter").write_text("dear")
     with pytest.raises(engine.DataError, match="out must be a new or an empty folder"):
-        engine.train_cross_encoder(tiny, *data, out=there, **QUICK)
+        engine.train_cross_encoder(tiny, *data, out=target, **QUICK)
     for param in params_of(own.Reranking):
         for value in invalid_values(param):
             with pytest.raises(engine.ParamError, match=param.name):

@@ -20,7 +20,7 @@ from engine.training.train import prepare_run
 from engine.values import Corpus, Dataset, Embeddings, Queries
 from support.cli import run
 from support.tiny_models import tiny_encoder
-from support.training import StopAfter, comparable, quality, threes
+from support.training import StopAfter, drop_times, quality, threes
 
 N, TRAIN, DEV = 20, 320, 80
 WORDS, CODES = [f"word{i}" for i in range(N)], [f"code{i}" for i in range(N)]
@@ -28,12 +28,12 @@ QUICK = {"query_side": "encoder", "query_rate": 5e-3, "batch": 16, "hidden": 32,
 NNN = {**QUICK, "l1": 0.1, "l2": 0.1, "regrid": False}
 
 
-def planted(folder):
+def plant_data(folder):
     """(space, queries, qrels): document i says word i, and queries say the codes of three documents."""
     corpus = Corpus(tuple(f"d{i}" for i in range(N)), tuple(" ".join([word] * 6) for word in WORDS))
     space = engine.Space(corpus, engine.embed(corpus, encoder=str(folder), dtype="float32"))
     ids, sets, qrels = threes(np.random.default_rng(0), N, TRAIN, DEV)
-    texts = tuple(" ".join(CODES[j] for j in own) for own in sets)
+    texts = tuple(" ".join(CODES[j] for j in indices) for indices in sets)
     return space, engine.embed(Queries(ids, texts), encoder=str(folder), dtype="float32"), qrels
 
 
@@ -44,7 +44,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def data(folder):
-    return planted(folder)
+    return plant_data(folder)
 
 
 @pytest.fixture(scope="module")
@@ -53,14 +53,14 @@ def trained(data):
 
 
 @pytest.fixture(scope="module")
-def some(data):
+def sample(data):
     return data[1].take(range(TRAIN, TRAIN + 70))
 
 
 def test_words_that_mean_nothing_are_learnt(data):
     result = engine.train("nnn", *data, **{**NNN, "epochs": 12})
-    before = result.history[0].dev
-    assert before.comp5 < 0.1 and result.best.dev.comp5 > before.comp5 + 0.4
+    first = result.history[0].dev
+    assert first.comp5 < 0.1 and result.best.dev.comp5 > first.comp5 + 0.4
     still = engine.train("nnn", *data, **{**NNN, "epochs": 3, "query_rate": 0.0})
     assert still.best.dev.comp5 < 0.1, "the corpus adapter alone does not do it"
     dense = engine.train("dense", *data, **{**QUICK, "epochs": 4})
@@ -72,9 +72,9 @@ def test_same_seed_same_history_and_no_global_randomness(data, trained):
     state = torch.get_rng_state()
     again = engine.train("nnn", *data, **NNN)
     assert torch.get_rng_state().equal(state)
-    assert comparable(again.history) == comparable(trained.history) and again.digest == trained.digest
-    other = engine.train("nnn", *data, seed=1, **NNN)
-    assert comparable(other.history) != comparable(trained.history)
+    assert drop_times(again.history) == drop_times(trained.history) and again.digest == trained.digest
+    other_seed = engine.train("nnn", *data, seed=1, **NNN)
+    assert drop_times(other_seed.history) != drop_times(trained.history)
 
 
 def test_it_starts_as_the_encoder_and_leaves_the_shared_one_alone(data, folder, trained):
@@ -82,38 +82,40 @@ def test_it_starts_as_the_encoder_and_leaves_the_shared_one_alone(data, folder, 
     samples = gather_samples(space, queries, qrels, "train", "dev")
     model = prepare_run(make_recipe("dense", query_side="encoder", hidden=8), samples, 0).built.model
     theirs = torch.cat([samples.train.vectors, samples.dev.vectors])
-    at = torch.arange(len(theirs))
+    diagonal = torch.arange(len(theirs))
     with torch.no_grad():
-        assert model.encode_query(at).allclose(theirs, atol=1e-5)
-    assert model.encode_query(at[:9]).allclose(theirs[:9], atol=1e-5), "with a graph as without"
+        assert model.encode_query(diagonal).allclose(theirs, atol=1e-5)
+    assert model.encode_query(diagonal[:9]).allclose(theirs[:9], atol=1e-5), "with a graph as without"
     shared = encoder_model.load(encoder_model.find_source(str(folder)), str(space.device), "float32").model
     assert not any(p.grad is not None for p in shared.parameters())
-    fresh = engine.embed(Queries(queries.ids[:5], queries.texts[:5]), encoder=str(folder), dtype="float32", cache=False)
-    assert fresh.vectors.allclose(queries.vectors[:5], atol=1e-6)
+    direct = engine.embed(
+        Queries(queries.ids[:5], queries.texts[:5]), encoder=str(folder), dtype="float32", cache=False
+    )
+    assert direct.vectors.allclose(queries.vectors[:5], atol=1e-6)
     mine = own.unique_weights(trained.space.adapt.adapters.encoder)
     moved = [n for n, t in own.unique_weights(shared).items() if not t.allclose(mine[n].to(t), atol=1e-2)]
     assert any("word_embeddings" in n for n in moved) and any("layer.0" in n for n in moved)
     assert trained.recipe.query_side == "encoder" and not trained.space.vectors.allclose(space.vectors, atol=1e-4)
 
 
-def test_its_own_step_size_where_none_is_given(data):
+def test_default_step_size_is_the_encoders(data):
     result = engine.train("dense", *data, query_side="encoder", batch=160, epochs=1)
     assert result.recipe.query_rate == ENCODER_RATE == 2e-5
 
 
-def test_a_trained_space_takes_the_same_queries_as_before_in_other_processes_too(data, trained, some):
+def test_a_trained_space_takes_the_same_queries_as_before_in_other_processes_too(data, trained, sample):
     decoder = engine.Decoder(engine.make("mmr"))
-    adapted = trained.queries(some)
-    assert adapted.encoder == trained.space.embeddings.encoder and adapted.texts == some.texts
-    assert adapted.vectors.norm(dim=1).allclose(torch.ones(len(some)), atol=1e-5)
-    assert not adapted.vectors.allclose(some.vectors, atol=0.01)
-    result = engine.decode(decoder, trained.space, some, 4).index
+    adapted = trained.queries(sample)
+    assert adapted.encoder == trained.space.embeddings.encoder and adapted.texts == sample.texts
+    assert adapted.vectors.norm(dim=1).allclose(torch.ones(len(sample)), atol=1e-5)
+    assert not adapted.vectors.allclose(sample.vectors, atol=0.01)
+    result = engine.decode(decoder, trained.space, sample, 4).index
     assert engine.decode(decoder, trained.space, adapted, 4).index.equal(result)
-    assert engine.decode(decoder, trained.space, list(some.texts), 4).index.equal(result)
-    there = pickle.loads(pickle.dumps(trained.space))
-    assert there.adapt.digest == trained.digest and engine.decode(decoder, there, some, 4).index.equal(result)
-    one = trained.queries(some.take([3]))
-    assert one.vectors.allclose(adapted.vectors[3:4], atol=1e-5), "its company changes last bits only"
+    assert engine.decode(decoder, trained.space, list(sample.texts), 4).index.equal(result)
+    restored = pickle.loads(pickle.dumps(trained.space))
+    assert restored.adapt.digest == trained.digest and engine.decode(decoder, restored, sample, 4).index.equal(result)
+    single = trained.queries(sample.take([3]))
+    assert single.vectors.allclose(adapted.vectors[3:4], atol=1e-5), "its company changes last bits only"
     comp = quality(trained.recipe.decoder(), trained.space, data)["comp"]
     assert comp == pytest.approx(trained.best.dev.comp5, abs=0.03)
 
@@ -123,7 +125,7 @@ def test_a_model_that_cuts_its_vectors_is_cut_in_training_too(data, tmp_path):
 
     model = SentenceTransformer(data[0].encoder.name, device="cpu", truncate_dim=12, local_files_only=True)
     model.save_pretrained(str(tmp_path / "short"), create_model_card=False)
-    space, queries, qrels = planted(tmp_path / "short")
+    space, queries, qrels = plant_data(tmp_path / "short")
     assert space.embeddings.dimension == 12
     result = engine.train("dense", space, queries, qrels, **{**QUICK, "epochs": 1})
     assert result.queries(queries.take([0])).dimension == 12
@@ -137,15 +139,15 @@ def test_stopped_in_an_epoch_it_goes_on(data, tmp_path, trained):
     engine.train("nnn", *data, checkpoint=path, stop=StopAfter(TRAIN // QUICK["batch"] + 5), **NNN)
     assert len(engine.load_trained(path, data[0]).history) == 2
     result = engine.train("nnn", *data, checkpoint=path, **NNN)
-    assert comparable(result.history) == comparable(trained.history) and result.digest == trained.digest
+    assert drop_times(result.history) == drop_times(trained.history) and result.digest == trained.digest
 
 
-def test_the_file_gives_it_back_in_half_the_size(data, trained, some, tmp_path):
+def test_the_file_gives_it_back_in_half_the_size(data, trained, sample, tmp_path):
     path = tmp_path / "run.safetensors"
     trained.save(path)
     read = engine.load_trained(path, data[0])
     assert read.digest == trained.digest and read.space.embeddings == trained.space.embeddings
-    assert read.queries(some).vectors.equal(trained.queries(some).vectors)
+    assert read.queries(sample).vectors.equal(trained.queries(sample).vectors)
     prefix = "best." + own.ENCODER_PREFIX
     weights = {name.removeprefix(prefix): t for name, t in load_file(path).items() if name.startswith(prefix)}
     assert set(weights) == set(trained.space.adapt.adapters.encoder.state_dict())
@@ -166,41 +168,41 @@ def test_other_weights_below_are_refused_by_name(data, folder, trained, tmp_path
 
 def test_texts_that_changed_are_another_run(data, tmp_path):
     space, queries, qrels = data
-    path, given = tmp_path / "run.safetensors", {**QUICK, "epochs": 1}
-    engine.train("dense", *data, checkpoint=path, **given)
+    path, options = tmp_path / "run.safetensors", {**QUICK, "epochs": 1}
+    engine.train("dense", *data, checkpoint=path, **options)
     with pytest.raises(DataError, match=r"does not fit.*texts of the queries"):
-        engine.train("dense", space, replace(queries, texts=queries.texts[::-1]), qrels, checkpoint=path, **given)
+        engine.train("dense", space, replace(queries, texts=queries.texts[::-1]), qrels, checkpoint=path, **options)
 
 
 def test_weights_that_share_memory_are_kept_once(data, trained):
     model, _ = own.base_encoder(data[0].encoder, data[0].device)
     first, second = (model[0].model.encoder.layer[i].attention.self for i in range(2))
     second.query.weight = first.query.weight
-    kept = own.unique_weights(model)
-    assert len(model.state_dict()) - len(kept) == 1 and not any(
-        "layer.1.attention.self.query.weight" in n for n in kept
+    unique = own.unique_weights(model)
+    assert len(model.state_dict()) - len(unique) == 1 and not any(
+        "layer.1.attention.self.query.weight" in n for n in unique
     )
-    changed = {name: tensor + 1 if tensor.is_floating_point() else tensor for name, tensor in kept.items()}
+    changed = {name: tensor + 1 if tensor.is_floating_point() else tensor for name, tensor in unique.items()}
     own.load_weights(model, changed)
-    assert second.query.weight.equal(first.query.weight) and own.unique_weights(model).keys() == kept.keys()
-    name = next(n for n in kept if n.endswith("layer.0.attention.self.query.weight"))
+    assert second.query.weight.equal(first.query.weight) and own.unique_weights(model).keys() == unique.keys()
+    name = next(n for n in unique if n.endswith("layer.0.attention.self.query.weight"))
     assert first.query.weight.equal(changed[name])
     with pytest.raises(DataError, match="do not fit"):
-        own.load_weights(model, {n: t for n, t in kept.items() if n != name})
+        own.load_weights(model, {n: t for n, t in unique.items() if n != name})
     with pytest.raises(DataError, match="it has no stranger"):
-        own.load_weights(model, {**kept, "stranger": kept[name]})
+        own.load_weights(model, {**unique, "stranger": unique[name]})
 
 
-def test_the_encoder_is_written_for_others(data, trained, some, tmp_path):
+def test_the_encoder_is_written_for_others(data, trained, sample, tmp_path):
     from sentence_transformers import SentenceTransformer
 
     folder = tmp_path / "encoder"
     trained.save_encoder(folder)
-    expected = trained.queries(some).vectors
-    ours = engine.embed(Queries(some.ids, some.texts), encoder=str(folder), dtype="float32")
+    expected = trained.queries(sample).vectors
+    ours = engine.embed(Queries(sample.ids, sample.texts), encoder=str(folder), dtype="float32")
     assert ours.vectors.allclose(expected, atol=1e-5)
     theirs = SentenceTransformer(str(folder), device="cpu", local_files_only=True)
-    assert torch.from_numpy(theirs.encode_query(list(some.texts))).allclose(expected, atol=1e-5)
+    assert torch.from_numpy(theirs.encode_query(list(sample.texts))).allclose(expected, atol=1e-5)
     assert not list(folder.rglob("*.bin")) and list(folder.rglob("*.safetensors"))
     with pytest.raises(DataError, match="folder must be a new or an empty folder"):
         trained.save_encoder(folder)
@@ -210,7 +212,7 @@ def test_the_encoder_is_written_for_others(data, trained, some, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "method, given",
+    "method, options",
     [
         ("dense", {"hidden": 16}),
         ("nnn", {**NNN, "query_side": "adapter"}),
@@ -218,11 +220,11 @@ def test_the_encoder_is_written_for_others(data, trained, some, tmp_path):
         ("multi_vector", {"dimension": 8}),
     ],
 )
-def test_over_a_trained_encoder_other_things_train(data, trained, some, tmp_path, method, given):
+def test_over_a_trained_encoder_other_things_train(data, trained, sample, tmp_path, method, options):
     """The encoder stands then, and comes back from the file together with what was trained over it."""
     space, queries, qrels = data
     path = tmp_path / "on.safetensors"
-    on = engine.train(method, trained.space, queries, qrels, checkpoint=path, **{**given, "epochs": 1})
+    on = engine.train(method, trained.space, queries, qrels, checkpoint=path, **{**options, "epochs": 1})
     assert on.facts["parent"] == trained.digest
     below, above = (own.unique_weights(t.space.adapt.adapters.encoder) for t in (trained, on))
     assert all(below[name].equal(above[name]) for name in below)
@@ -230,28 +232,28 @@ def test_over_a_trained_encoder_other_things_train(data, trained, some, tmp_path
         comp = quality(on.recipe.dev_decoder(), trained.space, data)["comp"]
         assert on.history[0].dev.comp5 == pytest.approx(comp, abs=0.03)
     read = engine.load_trained(path, space)
-    assert read.digest == on.digest and read.queries(some).vectors.equal(on.queries(some).vectors)
+    assert read.digest == on.digest and read.queries(sample).vectors.equal(on.queries(sample).vectors)
     if method != "colt":
         with pytest.raises(DataError, match="queries go through an adapter after the trained encoder"):
             on.save_encoder(tmp_path / "folder")
 
 
-def test_an_encoder_trains_on_and_over_adapters(data, trained, some, tmp_path):
+def test_an_encoder_trains_on_and_over_adapters(data, trained, sample, tmp_path):
     space, queries, qrels = data
     on = engine.train("nnn", trained.space, queries, qrels, checkpoint=tmp_path / "on", **{**NNN, "epochs": 1})
     assert len(on.space.adapt.adapters.corpus) == 2 and on.digest != trained.digest
-    assert engine.load_trained(tmp_path / "on", space).queries(some).vectors.equal(on.queries(some).vectors)
+    assert engine.load_trained(tmp_path / "on", space).queries(sample).vectors.equal(on.queries(sample).vectors)
     dense = engine.train("dense", *data, hidden=16, epochs=2, query_rate=3e-3)
     over = engine.train("nnn", dense.space, queries, qrels, checkpoint=tmp_path / "over", **{**NNN, "epochs": 1})
     query = over.space.adapt.adapters.query
     assert query.outer.weight.equal(dense.space.adapt.adapters.query.outer.weight), "the adapter stands"
-    assert engine.load_trained(tmp_path / "over", space).queries(some).vectors.equal(over.queries(some).vectors)
+    assert engine.load_trained(tmp_path / "over", space).queries(sample).vectors.equal(over.queries(sample).vectors)
 
 
 # Edges
 
 
-def test_what_has_no_texts_is_refused(data, trained, some):
+def test_training_without_texts_raises_error(data, trained, sample):
     space, queries, qrels = data
     bare = replace(queries, texts=None)
     for call in (
@@ -266,7 +268,7 @@ def test_what_has_no_texts_is_refused(data, trained, some):
     with pytest.raises(DataError, match="this corpus came with its own vectors"):
         engine.train("dense", brought, replace(queries, encoder=None), qrels, **QUICK)
     with pytest.raises(DataError, match="queries must be vectors of the encoder"):
-        trained.queries(replace(some, encoder=replace(some.encoder, digest="2" * 64)))
+        trained.queries(replace(sample, encoder=replace(sample.encoder, digest="2" * 64)))
     with pytest.raises(DataError, match="left the encoder as it was"):
         engine.train("dense", *data, hidden=8, epochs=1).save_encoder("nowhere")
 
@@ -277,7 +279,7 @@ def test_a_preflight_counts_the_time_of_the_encoder(data, monkeypatch):
     real = own.TextAdapters._rows
     monkeypatch.setattr(own.TextAdapters, "_rows", lambda self, texts: seen.append(len(texts)) or real(self, texts))
     result = engine.preflight("dense", *data, **QUICK)
-    dev = [min(own.TEXT_BLOCK_SIZE, DEV - at) for at in range(0, DEV, own.TEXT_BLOCK_SIZE)]
+    dev = [min(own.TEXT_BLOCK_SIZE, DEV - start) for start in range(0, DEV, own.TEXT_BLOCK_SIZE)]
     assert seen == [16] * 4 + dev and result.seconds > 0
 
 

@@ -18,16 +18,20 @@ from engine.training.experiment import course, foreseen
 from engine.training.recipes import RECIPES, declared_params
 from support.cli import run
 from support.datafiles import beir_of_things
-from support.training import QUICK, StopAfter, comparable, only, planted, quality
+from support.training import QUICK, StopAfter, drop_times, plant, quality, restrict
 
 PARAMS = {**QUICK, "epochs": 2}
 
 
 @pytest.fixture(scope="module")
 def data():
-    space, queries, qrels = planted(n=40, d=8, train=160, dev=100)
+    space, queries, qrels = plant(n=40, d=8, train=160, dev=100)
     ids = list(qrels["dev"].grades)
-    return space, queries, {**qrels, "dev": only(qrels["dev"], ids[::2]), "test": only(qrels["dev"], ids[1::2])}
+    return (
+        space,
+        queries,
+        {**qrels, "dev": restrict(qrels["dev"], ids[::2]), "test": restrict(qrels["dev"], ids[1::2])},
+    )
 
 
 @pytest.fixture(scope="module")
@@ -36,13 +40,13 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def taken(data, folder):
+def course_result(data, folder):
     seen = []
     return course("nnn", *data, folder=folder, watch=lambda *args: seen.append(args), **PARAMS), seen
 
 
-def test_a_course_always_has_its_control(data, taken, folder):
-    result, seen = taken
+def test_a_course_always_has_its_control(data, course_result, folder):
+    result, seen = course_result
     assert list(result.stages) == ["dense", "dense-cont", "nnn"] and result.last is result.stages["nnn"]
     start, control, last = result.stages.values()
     assert control.facts["parent"] == last.facts["parent"] == start.digest
@@ -51,11 +55,11 @@ def test_a_course_always_has_its_control(data, taken, folder):
     assert [name for name, epoch in seen if epoch.epoch == -1] == list(result.stages)
     assert sorted(p.stem for p in folder.glob("*.safetensors")) == sorted(result.stages)
     alone = engine.train("nnn", start.space, *data[1:], **PARAMS)
-    assert comparable(alone.history) == comparable(last.history)
+    assert drop_times(alone.history) == drop_times(last.history)
 
 
-def test_its_table_is_what_measure_says(data, taken):
-    table, last = taken[0].table, taken[0].last
+def test_course_table_equals_measure(data, course_result):
+    table, last = course_result[0].table, course_result[0].last
     assert list(table.values) == ["encoder", "dense", "dense, nnn", "dense-cont", "dense-cont, nnn", "nnn"]
     assert table.split == "test" and table.queries == 50
     for k in (3, 5):
@@ -71,35 +75,37 @@ def test_its_table_is_what_measure_says(data, taken):
         assert ("No significant difference" in sentence or "have the same" in sentence) == (not row.significant)
 
 
-def test_where_the_control_is_as_good_the_table_says_so(data):
+def test_course_reports_an_equal_control(data):
     space, queries, qrels = data
-    plain = engine.Decoder(engine.make("top_k"))
-    both = engine.Qrels({**qrels["dev"].grades, **qrels["test"].grades})
-    table = compare_systems([System("control", space, plain), System("method", space, plain)], queries, both)
+    top_k = engine.Decoder(engine.make("top_k"))
+    all_qrels = engine.Qrels({**qrels["dev"].grades, **qrels["test"].grades})
+    table = compare_systems([System("control", space, top_k), System("method", space, top_k)], queries, all_qrels)
     assert table.sentences == ("method and control have the same Comp@5 on all 100 queries.",)
     with pytest.raises(DataError, match="no query of 'none'"):
-        compare_systems([System("one", space, plain)], queries, engine.Qrels({}), "none")
+        compare_systems([System("one", space, top_k)], queries, engine.Qrels({}), "none")
 
 
-def test_a_course_goes_on_where_it_was(data, taken, folder, monkeypatch):
-    result, _ = taken
+def test_stopped_course_resumes(data, course_result, folder, monkeypatch):
+    result, _ = course_result
     monkeypatch.setattr("engine.training.train.fit", None)
     again = course("nnn", *data, folder=folder, **PARAMS)
     assert [t.digest for t in again.stages.values()] == [t.digest for t in result.stages.values()]
     assert again.table.rows == result.table.rows
 
 
-def test_a_course_may_start_elsewhere_and_end_early(data, taken):
-    start = taken[0].stages["dense"]
+def test_a_course_may_start_elsewhere_and_end_early(data, course_result):
+    start = course_result[0].stages["dense"]
     result = course("colt", *data, start=start, epochs=1)
     assert list(result.stages) == ["dense-cont", "colt"]
     assert list(result.table.values) == ["encoder", "dense", "dense-cont", "colt"]
-    other = course("dense", *data, start=taken[0].last, **{**QUICK, "epochs": 1})
-    assert list(other.table.values) == ["encoder", "start (nnn)", "dense-cont"]
-    plain = course("dense", *data, **{**QUICK, "epochs": 1})
-    assert list(plain.stages) == ["dense", "dense-cont"]
-    assert list(plain.table.values) == ["encoder", "dense-cont", "dense"] and plain.last is plain.stages["dense"]
-    assert {row.baseline for row in plain.table.told} == {"encoder", "dense-cont"} and "dense" in plain.verdict
+    longer = course("dense", *data, start=course_result[0].last, **{**QUICK, "epochs": 1})
+    assert list(longer.table.values) == ["encoder", "start (nnn)", "dense-cont"]
+    fresh_course = course("dense", *data, **{**QUICK, "epochs": 1})
+    assert list(fresh_course.stages) == ["dense", "dense-cont"]
+    assert list(fresh_course.table.values) == ["encoder", "dense-cont", "dense"]
+    assert fresh_course.last is fresh_course.stages["dense"]
+    assert {row.baseline for row in fresh_course.table.told} == {"encoder", "dense-cont"}
+    assert "dense" in fresh_course.verdict
 
     half = course("nnn", *data, stop=StopAfter(3), **PARAMS)
     assert half.table is None and list(half.stages) == ["dense"] and "by hand" in half.last.stopped
@@ -117,29 +123,29 @@ def test_queries_of_two_splits_are_refused_and_repeated_texts_left_out(data):
     texts, once, dev = [f"text {q}" for q in queries.ids], {**QUICK, "epochs": 1}, list(qrels["dev"].grades)
     texts[0] = texts[queries.ids.index(next(iter(qrels["test"].grades)))]
     less = course("dense", space, replace(queries, texts=texts), qrels, **once)
-    assert less.last.facts["train"] == only(qrels["train"], queries.ids[1:160]).digest
+    assert less.last.facts["train"] == restrict(qrels["train"], queries.ids[1:160]).digest
     assert less.last.facts["dev"] == qrels["dev"].digest
     texts[queries.ids.index(dev[0])] = texts[0].upper()
     repeated = replace(queries, texts=texts)
     less = course("dense", space, repeated, qrels, **once)
-    assert less.last.facts["dev"] == only(qrels["dev"], dev[1:]).digest and less.table.queries == 50
+    assert less.last.facts["dev"] == restrict(qrels["dev"], dev[1:]).digest and less.table.queries == 50
     assert foreseen("dense", space, repeated, qrels, **once).repeated == 2
 
 
-def test_a_start_that_learnt_from_dev_or_test_is_refused(data, taken):
-    """What it learnt by heart would count as understood, in the choice of the epoch or in the table."""
+def test_a_start_that_learnt_from_dev_or_test_is_refused(data, course_result):
+    """Memorised queries would flatter the choice of the epoch or the table."""
     space, queries, qrels = data
-    start = taken[0].stages["dense"]
+    start = course_result[0].stages["dense"]
     ids = list(qrels["train"].grades)
-    learnt, less = only(qrels["train"], ids[:7]).grades, only(qrels["train"], ids[7:])
+    learnt, less = restrict(qrels["train"], ids[:7]).grades, restrict(qrels["train"], ids[7:])
     for split in ("dev", "test"):
-        given = {**qrels, "train": less, split: engine.Qrels({**qrels[split].grades, **learnt})}
+        splits = {**qrels, "train": less, split: engine.Qrels({**qrels[split].grades, **learnt})}
         for begun in (course, foreseen):
             with pytest.raises(DataError, match=f"start has learnt from 7 of the 57 queries of '{split}'.*begin with"):
-                begun("colt", space, queries, given, start=start, epochs=1)
-    given = {"train": less, "dev": engine.Qrels({**qrels["dev"].grades, **learnt})}
+                begun("colt", space, queries, splits, start=start, epochs=1)
+    splits = {"train": less, "dev": engine.Qrels({**qrels["dev"].grades, **learnt})}
     with pytest.raises(DataError, match="space has learnt from 7 of the 57 queries of 'dev'"):
-        engine.train("dense", start.space, queries, given, **{**QUICK, "epochs": 1})
+        engine.train("dense", start.space, queries, splits, **{**QUICK, "epochs": 1})
 
 
 # The command line
@@ -155,23 +161,23 @@ SMALL = ("--hidden", "16", "--epochs", "1")
 
 def test_train_from_a_shell(set_folder, tmp_path, monkeypatch):
     out = str(tmp_path / "out")
-    asked = ("train", "nnn", "--data", str(set_folder), "--out", out, *SMALL)
-    output = run(*asked)
+    command = ("train", "nnn", "--data", str(set_folder), "--out", out, *SMALL)
+    output = run(*command)
     assert "16 queries with 2.00 relevant documents each; an epoch of 1 steps" in output
     assert all(word in output for word in ("dense-cont start", "nnn epoch 0", "Comp@5", "On 7 queries of test"))
     assert "nnn and dense-cont" in output and "written: " in output
     monkeypatch.setattr("engine.training.train.fit", None)
-    again = json.loads(run(*asked, "--json"))
+    again = json.loads(run(*command, "--json"))
     assert list(again["stages"]) == ["dense", "dense-cont", "nnn"] and again["queries"] == 7
     assert set(again["table"]) >= {"encoder", "dense-cont", "nnn"}
     assert len(again["stages"]["nnn"]["history"]) == 2 and again["stages"]["nnn"]["params"]["hidden"] == 16
-    refused = run(*asked[:-1], "2", fails=True)
+    refused = run(*command[:-1], "2", fails=True)
     assert "does not fit" in refused and "epochs" in refused
     assert "give another --out" in refused and "another file" not in refused
 
 
 def test_a_stop_before_the_first_stage_is_told_in_a_sentence(set_folder, tmp_path, monkeypatch):
-    asked = ("train", "dense", "--data", str(set_folder), "--out", str(tmp_path / "out"), *SMALL)
+    command = ("train", "dense", "--data", str(set_folder), "--out", str(tmp_path / "out"), *SMALL)
     for error, message in (
         (KeyboardInterrupt(), "stopped; what was finished is kept\n"),
         (Cancelled(), "stopped; what was finished is kept\n"),
@@ -180,7 +186,7 @@ def test_a_stop_before_the_first_stage_is_told_in_a_sentence(set_folder, tmp_pat
     ):
         with monkeypatch.context() as patched:
             patched.setattr("engine.load_dataset", Mock(side_effect=error))
-            done = CliRunner().invoke(main, list(asked))
+            done = CliRunner().invoke(main, list(command))
         assert done.exit_code == 130 and done.stderr == message
 
 

@@ -20,17 +20,17 @@ L1, L2 = 0.15, 0.05
 def instance(seed, n=12, d=6, batch=4, rows=random_rows):
     """Rows, queries near two or three of them, the last one with no document near it, and what is relevant."""
     rng = np.random.default_rng(seed)
-    own = rows(rng, n, d)
-    mixed = own[rng.integers(n, size=(batch, 3))].mean(1) + 0.2 * rng.standard_normal((batch, d))
+    documents = rows(rng, n, d)
+    mixed = documents[rng.integers(n, size=(batch, 3))].mean(1) + 0.2 * rng.standard_normal((batch, d))
     queries = unit(mixed)
-    queries[-1] = -unit(own.sum(0)) * 0.1
+    queries[-1] = -unit(documents.sum(0)) * 0.1
     relevant = np.zeros((batch, n), bool)
     for b in range(batch):
         relevant[b, rng.permutation(n)[: 1 + b % 3]] = True
-    return [torch.from_numpy(a) for a in (own, queries, relevant)]
+    return [torch.from_numpy(a) for a in (documents, queries, relevant)]
 
 
-def differentiable(*values):
+def as_leaves(*values):
     return [torch.as_tensor(v, dtype=torch.float64).clone().requires_grad_(True) for v in values]
 
 
@@ -44,10 +44,10 @@ def sizes_of(support):
     return support.mask.sum(1)
 
 
-def the_loss(kind, rows, queries, relevant, l2=L2, most=3):
+def compute_loss(kind, rows, queries, relevant, l2=L2, max_documents=3):
     result = WeightGraph(rows, queries, weights_of(rows, queries, l2=l2), relevant, 0)
     if kind == "extended":
-        return set_margin(extend_weights(result, L1, l2), relevant, 0, most)
+        return set_margin(extend_weights(result, L1, l2), relevant, 0, max_documents)
     return set_margin(result.weights, relevant)
 
 
@@ -56,27 +56,27 @@ def test_weights_and_both_losses_differentiate(seed):
     rows, queries, relevant = instance(seed)
     sizes = sizes_of(supports(rows, queries, L1, L2))
     assert sizes[-1] == 0 and sizes[:-1].min() > 0, "one support must be empty and the others not"
-    assert torch.autograd.gradcheck(weights_of, differentiable(rows, queries))
+    assert torch.autograd.gradcheck(weights_of, as_leaves(rows, queries))
     weights = weights_of(rows, queries)
     assert ((weights == 0) & relevant).any() and ((weights > 0) & relevant).any()
     for kind in ("extended", "eq6"):
-        assert (the_loss(kind, rows, queries, relevant) > 0).any()
-        assert torch.autograd.gradcheck(lambda u, v, k=kind: the_loss(k, u, v, relevant), differentiable(rows, queries))
+        assert (compute_loss(kind, rows, queries, relevant) > 0).any()
+        assert torch.autograd.gradcheck(lambda u, v, k=kind: compute_loss(k, u, v, relevant), as_leaves(rows, queries))
 
 
 @pytest.mark.parametrize("kind", ["extended", "eq6"])
 def test_without_a_ridge_they_differentiate_too(kind):
     """λ₂ = 0, up to the 1e-6 that the backward solve adds."""
     rows, queries, relevant = instance(1)
-    of = lambda u, v: the_loss(kind, u, v, relevant, 0.0)  # noqa: E731
-    assert torch.autograd.gradcheck(of, differentiable(rows, queries), atol=1e-4, rtol=1e-4)
+    loss = lambda u, v: compute_loss(kind, u, v, relevant, 0.0)  # noqa: E731
+    assert torch.autograd.gradcheck(loss, as_leaves(rows, queries), atol=1e-4, rtol=1e-4)
 
 
 def test_an_empty_support_pulls_its_relevant_documents_in_the_extended_loss_alone():
     rows, queries, relevant = instance(0)
     for kind in ("extended", "eq6"):
-        u, v = differentiable(rows, queries)
-        the_loss(kind, u, v[-1:], relevant[-1:]).sum().backward()
+        u, v = as_leaves(rows, queries)
+        compute_loss(kind, u, v[-1:], relevant[-1:]).sum().backward()
         moved = u.grad.abs().sum(1) > 0
         assert moved.equal(relevant[-1]) if kind == "extended" else not moved.any()
 
@@ -85,9 +85,9 @@ def test_an_empty_support_pulls_its_relevant_documents_in_the_extended_loss_alon
 def test_as_through_two_thousand_steps_of_fista(family):
     rows, queries, relevant = instance(5, n=60, d=16, batch=8, rows=family)
     pulls = []
-    for way in ("implicit", "unrolled"):
-        u, v = differentiable(rows, queries)
-        weights = weights_of(u, v) if way == "implicit" else unroll_fista(u, v, L1, L2, 2000)
+    for mode in ("implicit", "unrolled"):
+        u, v = as_leaves(rows, queries)
+        weights = weights_of(u, v) if mode == "implicit" else unroll_fista(u, v, L1, L2, 2000)
         set_margin(
             extend_weights(WeightGraph(u, v, weights, relevant, 0), L1, L2), relevant, 0, max_documents=8
         ).sum().backward()
@@ -103,10 +103,10 @@ def test_as_through_two_thousand_steps_of_fista(family):
 def test_unrolled_steps_are_those_of_the_paper(steps, n, d):
     """Also where the mean row says nothing of the direction in which the rows are longest."""
     rows, queries, _ = instance(3, n=n, d=d)
-    for own in (rows, torch.cat([rows, -0.999 * rows])):
-        result = unroll_fista(own, queries, L1, L2, steps)
+    for corpus in (rows, torch.cat([rows, -0.999 * rows])):
+        result = unroll_fista(corpus, queries, L1, L2, steps)
         for b, query in enumerate(queries):
-            assert np.abs(result[b].numpy() - paper_fista(own, query, L1, L2, steps)).max() < 1e-12
+            assert np.abs(result[b].numpy() - paper_fista(corpus, query, L1, L2, steps)).max() < 1e-12
 
 
 @pytest.mark.parametrize("l2", [0.05, 0.0])
@@ -114,12 +114,12 @@ def test_minimisers_over_many_rows_are_those_over_all_at_once(l2, monkeypatch):
     """The rows that queries have in common, grown until all others are proven to have no weight."""
     rows, queries, _ = instance(7, n=400, d=24, batch=9, rows=clustered_rows)
     rows, queries = rows.float(), queries.float()
-    whole = supports(rows, queries, 0.03, l2)
+    expected = supports(rows, queries, 0.03, l2)
     monkeypatch.setattr(implicit, "MAX_DIRECT_ROWS", 10)
     monkeypatch.setattr(implicit, "FIRST_SUPPORT_SIZE", 2)
     grown = supports(rows, queries, 0.03, l2)
-    full = [torch.zeros(9, 400, dtype=torch.float64).scatter_add_(1, s.members, s.weights) for s in (whole, grown)]
-    assert sizes_of(whole)[:-1].min() > 3 and (whole.weights[~whole.mask] == 0).all()
+    full = [torch.zeros(9, 400, dtype=torch.float64).scatter_add_(1, s.members, s.weights) for s in (expected, grown)]
+    assert sizes_of(expected)[:-1].min() > 3 and (expected.weights[~expected.mask] == 0).all()
     assert (full[0] - full[1]).abs().max() < 1e-8
     assert violations(rows, queries, full[1].numpy(), 0.03, l2).max() < 1e-8
     for b in range(0, 9, 4):
@@ -142,12 +142,12 @@ def test_a_row_whose_dual_exceeds_the_penalty_a_little_joins_the_support(excess,
 
 def over_vectors(n=60, d=16, queries=8):
     rng = np.random.default_rng(2)
-    rows, asked = clustered_rows(rng, n, d), random_rows(rng, queries, d)
+    rows, points = clustered_rows(rng, n, d), random_rows(rng, queries, d)
     generator = torch.Generator().manual_seed(0)
     corpus = CorpusAdapter(d, 24, generator)
     torch.nn.init.constant_(corpus.alpha, -1.0)  # so that the network has a share in the answer
     adapters = Adapters(QueryAdapter(d, 24, generator), (corpus,))
-    return OverVectors(adapters, torch.from_numpy(asked).float(), torch.from_numpy(rows).float())
+    return OverVectors(adapters, torch.from_numpy(points).float(), torch.from_numpy(rows).float())
 
 
 @pytest.mark.parametrize("kind", ["extended", "eq6"])
@@ -157,16 +157,18 @@ def test_a_graph_of_the_rows_that_count_is_the_whole_graph(kind):
     relevant[:, 3] = True
     every, gradients, values = torch.arange(8), [], []
     batch = TrainingBatch(every, *relevant.nonzero(as_tuple=True), relevant.sum(1))
-    for way in ("few", "all"):
+    for mode in ("few", "all"):
         model.zero_grad()
-        v, whole = model.encode_query(every), model.encode_corpus()
-        if way == "few":
-            result = weight_graph(whole.detach(), model.encode_corpus, v, batch, 0.05, 0.05)
+        v, full = model.encode_query(every), model.encode_corpus()
+        if mode == "few":
+            result = weight_graph(full.detach(), model.encode_corpus, v, batch, 0.05, 0.05)
             assert 0 < result.rows.shape[0] < 60 and result.beyond == 60 - result.rows.shape[0]
         else:
-            result = WeightGraph(whole, v, weights_of(whole, v, 0.05, 0.05), relevant, 0)
-        scores, most = (extend_weights(result, 0.05, 0.05), 32) if kind == "extended" else (result.weights, None)
-        values.append(set_margin(scores, result.relevant, result.beyond, most))
+            result = WeightGraph(full, v, weights_of(full, v, 0.05, 0.05), relevant, 0)
+        scores, max_documents = (
+            (extend_weights(result, 0.05, 0.05), 32) if kind == "extended" else (result.weights, None)
+        )
+        values.append(set_margin(scores, result.relevant, result.beyond, max_documents))
         values[-1].mean().backward()
         gradients.append(torch.cat([p.grad.flatten() for p in model.parameters()]))
     assert values[1].min() >= 0 and values[1].max() > 0 and (values[0] - values[1]).abs().max() <= 1e-5
@@ -176,9 +178,9 @@ def test_a_graph_of_the_rows_that_count_is_the_whole_graph(kind):
 def test_only_the_support_and_the_relevant_documents_have_a_gradient():
     for seed in range(4):
         rows, queries, relevant = instance(seed, n=40, d=8, batch=3)
-        u, v = differentiable(rows, queries)
+        u, v = as_leaves(rows, queries)
         weights = weights_of(rows, queries)
-        the_loss("extended", u, v, relevant, most=32).sum().backward()
+        compute_loss("extended", u, v, relevant, max_documents=32).sum().backward()
         pulled = u.grad.abs().sum(1) > 0
         free = ~((weights > 0).any(0) | relevant.any(0))
         assert free.sum() > 10 and not pulled[free].any() and pulled[relevant.any(0)].any()
@@ -201,13 +203,15 @@ def test_the_margin_is_eq_6_whether_zeros_are_listed_or_counted(gamma, tau):
     assert np.abs(set_margin(w, r, gamma=gamma, tau=tau).numpy() - expected).max() < 1e-12
     assert np.abs(set_margin(w, r, max_documents=30, gamma=gamma, tau=tau).numpy() - expected).max() < 1e-12
     for b in range(6):
-        most = int((~r[b]).sum())
-        one = set_margin(w[b : b + 1].float(), r[b : b + 1], max_documents=most, gamma=gamma, tau=tau)
-        assert abs(float(one) - expected[b]) < 1e-6
+        max_documents = int((~r[b]).sum())
+        single = set_margin(w[b : b + 1].float(), r[b : b + 1], max_documents=max_documents, gamma=gamma, tau=tau)
+        assert abs(float(single) - expected[b]) < 1e-6
         # Documents without a weight that are not listed at all.
-        kept = (w[b] > 0) | r[b]
-        few = set_margin(w[b : b + 1, kept], r[b : b + 1, kept], int((~kept).sum()), most, gamma, tau)
-        assert abs(float(few) - expected[b]) < 1e-12
+        counted = (w[b] > 0) | r[b]
+        partial = set_margin(
+            w[b : b + 1, counted], r[b : b + 1, counted], int((~counted).sum()), max_documents, gamma, tau
+        )
+        assert abs(float(partial) - expected[b]) < 1e-12
 
 
 def test_only_so_many_irrelevant_documents_count():
@@ -241,10 +245,10 @@ def test_what_a_relevant_document_misses_is_its_weight_without_the_bound():
     places = (relevant & (weights == 0)).nonzero().tolist()
     assert len(places) > 2
     for b, j in places:
-        left = queries[b] - weights[b] @ rows
+        residual = queries[b] - weights[b] @ rows
         away = torch.linspace(-2, 0.5, 100_001, dtype=torch.float64)
         square = rows[j] @ rows[j]
-        cost = 0.5 * away**2 * square - away * (left @ rows[j]) + L1 * away + 0.5 * L2 * away**2
+        cost = 0.5 * away**2 * square - away * (residual @ rows[j]) + L1 * away + 0.5 * L2 * away**2
         assert float(scores[b, j]) == pytest.approx(float(away[cost.argmin()]), abs=1e-4)
         assert scores[b, j] <= 1e-12
 

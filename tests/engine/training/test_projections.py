@@ -14,14 +14,14 @@ from engine.training.projections import initial_heads, mean_direction
 from engine.training.recipes import make_recipe
 from engine.values import Corpus, EncoderRef
 from support.instances import random_rows
-from support.training import PROJECTED, StopAfter, asked, comparable, demo_splits, only, planted, quality
+from support.training import PROJECTED, StopAfter, demo_splits, drop_times, plant, quality, restrict, split_queries
 
-BOTH = ("dual_encoder", "multi_vector")
+METHODS = ("dual_encoder", "multi_vector")
 
 
 @pytest.fixture(scope="module")
 def trained(data):
-    return {method: engine.train(method, *data, **PROJECTED) for method in BOTH}
+    return {method: engine.train(method, *data, **PROJECTED) for method in METHODS}
 
 
 def documents(corpus, rows):
@@ -31,10 +31,10 @@ def documents(corpus, rows):
 # Where it starts
 
 
-@pytest.mark.parametrize("method", BOTH)
+@pytest.mark.parametrize("method", METHODS)
 def test_it_starts_with_the_principal_axes(data, method):
     still = {**PROJECTED, "epochs": 1, "rate": 0.0} | ({"spread": 0.0} if method == "multi_vector" else {})
-    result, dev = engine.train(method, *data, **still), asked(data)
+    result, dev = engine.train(method, *data, **still), split_queries(data)
     pca = engine.Decoder(engine.make("top_k"), engine.make("truncated", dimension=6, method="pca"))
     assert engine.decode(result.decoder, result.space, dev, 5).index.equal(engine.decode(pca, data[0], dev, 5).index)
     comp = quality(pca, data[0], data)["comp"]
@@ -46,9 +46,9 @@ def test_few_documents_and_rows_of_zeros_have_a_direction():
     rows[0, 0] = 1.0
     for start in ("pca", "random"):
         heads = initial_heads(rows, 4, 2, start, 0.1, generator_of(0, -1))
-        one, many = heads.documents(rows)
-        assert many.shape == (3, 2, 4)
-        for result in (one, many, heads.query(rows)):
+        single, parts = heads.documents(rows)
+        assert parts.shape == (3, 2, 4)
+        for result in (single, parts, heads.query(rows)):
             assert result.norm(dim=-1).allclose(torch.ones(result.shape[:-1]), atol=1e-6)
     with pytest.raises(engine.ParamError, match=r"dimension \(k\) must be at most that of the embeddings, 8; got 9"):
         initial_heads(rows, 9, None, "pca", 0.1, generator_of(0, -1))
@@ -59,19 +59,19 @@ def test_projections_start_near_the_axes_and_apart_by_the_spread():
     heads = initial_heads(rows, 40, 3, "pca", 0.2, generator_of(0, -1))
     weight = heads.corpus.weight.detach()
     assert weight[0].equal(heads.query.weight) and (weight[0] @ weight[0].T).allclose(torch.eye(40).double(), atol=1e-9)
-    for one, other in ((0, 1), (0, 2), (1, 2)):
-        far = 0.2 if one == 0 else 0.2 * 2**0.5
-        assert float((weight[one] - weight[other]).norm(dim=1).mean()) == pytest.approx(far, rel=0.05)
-    few = initial_heads(rows[:5], 40, None, "pca", 0.0, generator_of(0, -1)).query.weight.detach().norm(dim=1)
-    assert few[:5].allclose(torch.ones(5).double()) and float(few[5:].max()) < 1e-5, "what has no axis says nothing"
+    for first, second in ((0, 1), (0, 2), (1, 2)):
+        far = 0.2 if first == 0 else 0.2 * 2**0.5
+        assert float((weight[first] - weight[second]).norm(dim=1).mean()) == pytest.approx(far, rel=0.05)
+    norms = initial_heads(rows[:5], 40, None, "pca", 0.0, generator_of(0, -1)).query.weight.detach().norm(dim=1)
+    assert norms[:5].allclose(torch.ones(5).double()) and float(norms[5:].max()) < 1e-5, "what has no axis says nothing"
 
 
 def test_the_one_vector_is_nearest_to_all():
     parts = torch.from_numpy(random_rows(np.random.default_rng(1), 20, 3)).view(5, 4, 3)
     result = mean_direction(parts)
-    others = torch.from_numpy(random_rows(np.random.default_rng(2), 500, 3))
-    for own, many in zip(result, parts, strict=True):
-        assert float((many @ own).mean()) >= float((many @ others.T).mean(0).max())
+    random_points = torch.from_numpy(random_rows(np.random.default_rng(2), 500, 3))
+    for vector, vectors in zip(result, parts, strict=True):
+        assert float((vectors @ vector).mean()) >= float((vectors @ random_points.T).mean(0).max())
     against = torch.tensor([[[1.0, 0.0], [-1.0, 0.0]]])
     assert mean_direction(against).tolist() == [[1.0, 0.0]]
 
@@ -79,32 +79,32 @@ def test_the_one_vector_is_nearest_to_all():
 # What it yields
 
 
-@pytest.mark.parametrize("method", BOTH)
+@pytest.mark.parametrize("method", METHODS)
 def test_a_planted_set_is_learnt(data, method):
     """Queries that are sums of three documents, turned: half the dimensions, and the turn undone."""
     params = {**PROJECTED, "dimension": 8, "epochs": 10, "patience": None}
     result = engine.train(method, *data, **params)
-    before, after = result.history[0].dev, result.best.dev
-    assert after.recall5 > before.recall5 + 0.15 and after.comp5 > before.comp5 + 0.05
+    first, after = result.history[0].dev, result.best.dev
+    assert after.recall5 > first.recall5 + 0.15 and after.comp5 > first.comp5 + 0.05
     assert result.history[-1].loss < result.history[1].loss - 0.2
 
 
 def test_with_one_vector_me_is_de(data, trained):
-    one = engine.train("multi_vector", *data, **PROJECTED, vectors=1)
+    single = engine.train("multi_vector", *data, **PROJECTED, vectors=1)
     two = trained["dual_encoder"]
-    assert comparable(one.history) == comparable(two.history)
-    assert one.space.embeddings.vectors.equal(two.space.embeddings.vectors)
-    assert one.space.parts.vectors.equal(two.space.vectors) and two.space.parts is None
-    rows, same = (engine.decode(t.decoder, t.space, asked(data), 5).index for t in (one, two))
+    assert drop_times(single.history) == drop_times(two.history)
+    assert single.space.embeddings.vectors.equal(two.space.embeddings.vectors)
+    assert single.space.parts.vectors.equal(two.space.vectors) and two.space.parts is None
+    rows, same = (engine.decode(t.decoder, t.space, split_queries(data), 5).index for t in (single, two))
     assert rows.equal(same)
 
 
 def test_dev_is_decoded_as_max_sim_does(data, trained):
     result = trained["multi_vector"]
     assert result.decoder.retrieve.spec.name == "max_sim" and result.space.parts.per_document == 4
-    ranking = engine.decode(result.decoder, result.space, asked(data), 5)
+    ranking = engine.decode(result.decoder, result.space, split_queries(data), 5)
     parts = result.space.parts.vectors.view(80, 4, 6).double()
-    points = result.queries(asked(data)).vectors.double()
+    points = result.queries(split_queries(data)).vectors.double()
     by_hand = torch.einsum("bk,nmk->bnm", points, parts).amax(2).topk(5, dim=1).indices
     assert ranking.index.equal(by_hand)
     measured = quality(result.decoder, result.space, data, metrics=("comp", "recall"))
@@ -114,43 +114,45 @@ def test_dev_is_decoded_as_max_sim_does(data, trained):
     assert float(spread.min()) < 0.99, "the projections have become different"
 
 
-@pytest.mark.parametrize("method", BOTH)
+@pytest.mark.parametrize("method", METHODS)
 def test_a_checkpoint_decodes_the_same_and_goes_on(data, trained, method, tmp_path):
     space, path = data[0], tmp_path / "run.safetensors"
     in_the_third_epoch = StopAfter(25)  # of ten steps
     half = engine.train(method, *data, checkpoint=path, stop=in_the_third_epoch, **PROJECTED)
     assert half.stopped == "stopped by hand in epoch 2" and engine.load_trained(path, space).digest == half.digest
-    whole, again = trained[method], engine.train(method, *data, checkpoint=path, **PROJECTED)
-    assert comparable(again.history) == comparable(whole.history) and again.digest == whole.digest
+    full, again = trained[method], engine.train(method, *data, checkpoint=path, **PROJECTED)
+    assert drop_times(again.history) == drop_times(full.history) and again.digest == full.digest
     read = engine.load_trained(path, space)
-    assert read.digest == whole.digest and read.recipe == whole.recipe and read.decoder == whole.decoder
-    assert read.space.embeddings == whole.space.embeddings and read.space.given_parts == whole.space.given_parts
-    there = pickle.loads(pickle.dumps(read.space))
-    for other in (read.space, there):
-        result = engine.decode(read.decoder, other, asked(data), 5)
-        assert result.index.equal(engine.decode(whole.decoder, whole.space, asked(data), 5).index)
+    assert read.digest == full.digest and read.recipe == full.recipe and read.decoder == full.decoder
+    assert read.space.embeddings == full.space.embeddings and read.space.given_parts == full.space.given_parts
+    restored = pickle.loads(pickle.dumps(read.space))
+    for second in (read.space, restored):
+        result = engine.decode(read.decoder, second, split_queries(data), 5)
+        assert result.index.equal(engine.decode(full.decoder, full.space, split_queries(data), 5).index)
     with pytest.raises(engine.DataError, match="dimension is 6 there and 5 here"):
         engine.train(method, *data, checkpoint=path, **{**PROJECTED, "dimension": 5})
 
 
-@pytest.mark.parametrize("method", BOTH)
+@pytest.mark.parametrize("method", METHODS)
 def test_every_selector_searches_the_space(data, trained, method):
-    result, some = trained[method], data[1].take(range(5))
+    result, sample = trained[method], data[1].take(range(5))
     assert result.space.embeddings.dimension == 6 and data[0].embeddings.dimension == 16
     for name in engine.methods("selector"):
         decoder = replace(result.decoder, select=engine.make(name))
-        rows = engine.decode(decoder, result.space, some, 4).index
+        rows = engine.decode(decoder, result.space, sample, 4).index
         assert all(len(set(row)) == len(row) for row in ([j for j in r if j >= 0] for r in rows.tolist()))
-        plain = engine.decode(engine.Decoder(engine.make(name)), result.space, some, 4)
-        by_hand = engine.select(name, result.space.embeddings.vectors, result.queries(some).vectors, 4)
-        assert plain.index.equal(by_hand.index), name
+        unprojected = engine.decode(engine.Decoder(engine.make(name)), result.space, sample, 4)
+        by_hand = engine.select(name, result.space.embeddings.vectors, result.queries(sample).vectors, 4)
+        assert unprojected.index.equal(by_hand.index), name
     with pytest.raises(engine.DataError, match="queries must be vectors of the encoder that the adapters take"):
-        engine.decode(result.decoder, result.space, replace(some, encoder=EncoderRef("other", "2" * 64, "float32")), 3)
+        engine.decode(
+            result.decoder, result.space, replace(sample, encoder=EncoderRef("other", "2" * 64, "float32")), 3
+        )
     with pytest.raises(engine.DataError, match="projected from 16 to 6 dimensions, so it cannot be trained on"):
         engine.train("dense", result.space, *data[1:])
 
 
-@pytest.mark.parametrize("method", BOTH)
+@pytest.mark.parametrize("method", METHODS)
 def test_other_documents_are_projected_alike(data, trained, method):
     space, result = data[0], trained[method].space
     rows = range(10, 30)
@@ -170,7 +172,7 @@ def test_dense_adapters_below_stay_as_they_are(data, tmp_path):
     mine, below = result.space.adapt.adapters, dense.space.adapt.adapters
     assert mine.query.outer.weight.equal(below.query.outer.weight) and len(mine.corpus) == 1
     assert mine.corpus[0].outer.weight.equal(below.corpus[0].outer.weight)
-    dev, head = asked(data), mine.heads
+    dev, head = split_queries(data), mine.heads
     assert result.queries(dev).vectors.allclose(head.query(dense.queries(dev).vectors), atol=1e-6)
     assert result.space.parts.vectors.allclose(head.corpus(dense.space.vectors).flatten(0, 1), atol=1e-6)
     read = engine.load_trained(path, data[0])
@@ -180,7 +182,11 @@ def test_dense_adapters_below_stay_as_they_are(data, tmp_path):
 def test_a_course_compares_them_as_any_other(data):
     space, queries, qrels = data
     ids = list(qrels["dev"].grades)
-    splits = {"train": qrels["train"], "dev": only(qrels["dev"], ids[:50]), "test": only(qrels["dev"], ids[50:])}
+    splits = {
+        "train": qrels["train"],
+        "dev": restrict(qrels["dev"], ids[:50]),
+        "test": restrict(qrels["dev"], ids[50:]),
+    }
     start = engine.train("dense", space, queries, splits, hidden=16, epochs=1)
     result = engine.course("multi_vector", space, queries, splits, start=start, **{**PROJECTED, "epochs": 1})
     assert list(result.stages) == ["dense-cont", "multi_vector"]
@@ -195,16 +201,16 @@ def test_a_course_compares_them_as_any_other(data):
 def test_passages_of_a_text_are_projected_as_documents(demo):
     dataset, space = demo
     splits = demo_splits(dataset)
-    some = [i for i, text in enumerate(space.corpus.texts) if len(text) < 400][:40]
-    wanted = {doc for own in splits.values() for grades in own.grades.values() for doc in grades}
-    rows = sorted({*some, *(space.corpus.position[doc] for doc in wanted if doc in space.corpus.position)})
-    few = engine.Space(documents(space.corpus, rows), space.embeddings.take(rows))
-    result = engine.train("dual_encoder", few, dataset.queries, splits, dimension=32, epochs=1)
+    sample = [i for i, text in enumerate(space.corpus.texts) if len(text) < 400][:40]
+    wanted = {doc for judged in splits.values() for grades in judged.grades.values() for doc in grades}
+    rows = sorted({*sample, *(space.corpus.position[doc] for doc in wanted if doc in space.corpus.position)})
+    sample_space = engine.Space(documents(space.corpus, rows), space.embeddings.take(rows))
+    result = engine.train("dual_encoder", sample_space, dataset.queries, splits, dimension=32, epochs=1)
     scorer = engine.make("max_sim", length=30)
     parts = scorer.index(result.space)
     assert isinstance(parts, Parts) and parts.vectors.shape[1] == 32 and parts.per_document > 1
     assert parts.vectors.norm(dim=1).allclose(torch.ones(len(parts)), atol=1e-5)
-    raw = engine.make("max_sim", length=30).index(few)
+    raw = engine.make("max_sim", length=30).index(sample_space)
     assert parts.vectors.allclose(result.space.adapt.adapters.heads.corpus(raw.vectors), atol=1e-5)
     ranking = engine.decode(engine.Decoder(engine.make("top_k"), scorer), result.space, "sort an array", 5)
     assert (ranking.index >= 0).all()
@@ -216,7 +222,7 @@ def test_no_negatives_at_all_are_refused():
 
 
 def test_vectors_without_texts_train_in_float64(data):
-    space, queries, qrels = planted(encoder=None)
+    space, queries, qrels = plant(encoder=None)
     double = engine.Space(space.corpus, replace(space.embeddings, vectors=space.vectors.double()))
     result = engine.train("multi_vector", double, replace(queries, texts=None), qrels, **{**PROJECTED, "hard": 0})
     assert result.space.vectors.dtype == result.space.parts.vectors.dtype == torch.float64

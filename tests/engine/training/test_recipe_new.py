@@ -7,8 +7,8 @@ import pytest
 import engine
 from engine.training import recipes
 from support.cli import run
-from support.train_page import page, written
-from support.training import QUICK, planted
+from support.train_page import page, write_source
+from support.training import QUICK, plant
 
 TOY = '''"""toy: queries drawn to the mean of their relevant documents; a made-up method."""
 
@@ -52,7 +52,7 @@ def toy(tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def data():
-    return planted(n=24, d=8, train=48, dev=20)
+    return plant(n=24, d=8, train=48, dev=20)
 
 
 def test_new_recipe_trains_and_comes_back_from_its_checkpoint(toy, data, tmp_path):
@@ -78,6 +78,6 @@ def test_new_recipe_has_a_command_with_its_flags(toy):
 
 
 def test_new_recipe_is_in_the_page_list_with_its_parameter(toy, tmp_path_factory):
-    app = page(written(tmp_path_factory.mktemp("set")), **{"train.method": "toy"})
+    app = page(write_source(tmp_path_factory.mktemp("set")), **{"train.method": "toy"})
     assert app.selectbox(key="train.method").options[-1] == "Toy"
     assert any("Draws a query to its relevant documents. nobody 2026." in text.value for text in app.caption)

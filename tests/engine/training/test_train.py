@@ -19,16 +19,27 @@ from engine.training.metrics import Losses
 from engine.training.recipes import RECIPES, make_recipe
 from engine.training.train import prepare_run
 from support.processes import environment
-from support.training import ENCODER, NNN, PROJECTED, QUICK, SMALL, StopAfter, asked, comparable, only, quality
+from support.training import (
+    ENCODER,
+    NNN,
+    PROJECTED,
+    QUICK,
+    SMALL,
+    StopAfter,
+    drop_times,
+    quality,
+    restrict,
+    split_queries,
+)
 
 
 def test_sums_of_turned_atoms_are_learnt(data):
     """Queries that are sums of three documents, turned: an adapter can turn them back."""
     result = engine.train("nnn", *data, **{**NNN, "epochs": 8})
-    before, after = result.history[0].dev, result.best.dev
-    assert before.comp5 < 0.1 and after.comp5 > before.comp5 + 0.35 and after.recall5 > before.recall5 + 0.3
-    plain = engine.train("dense", *data, **{**QUICK, "epochs": 8})
-    assert plain.best.dev.comp5 > plain.history[0].dev.comp5 + 0.1
+    first, after = result.history[0].dev, result.best.dev
+    assert first.comp5 < 0.1 and after.comp5 > first.comp5 + 0.35 and after.recall5 > first.recall5 + 0.3
+    unstopped = engine.train("dense", *data, **{**QUICK, "epochs": 8})
+    assert unstopped.best.dev.comp5 > unstopped.history[0].dev.comp5 + 0.1
 
 
 def quick(method):
@@ -40,14 +51,14 @@ def quick(method):
 @pytest.mark.parametrize("method", list(RECIPES))
 def test_cuda_learns_as_the_cpu_does(method, data):
     space, queries, qrels = data
-    here, there = (
+    cpu, gpu = (
         engine.train(method, engine.Space(space.corpus, space.embeddings, device), queries, qrels, **quick(method))
         for device in ("cpu", "cuda")
     )
-    assert there.space.vectors.is_cuda
-    for one, two in zip(here.history, there.history, strict=True):
-        assert one.loss is None or two.loss == pytest.approx(one.loss, rel=1e-3)
-        assert two.dev.recall5 == pytest.approx(one.dev.recall5, abs=0.02)
+    assert gpu.space.vectors.is_cuda
+    for first, two in zip(cpu.history, gpu.history, strict=True):
+        assert first.loss is None or two.loss == pytest.approx(first.loss, rel=1e-3)
+        assert two.dev.recall5 == pytest.approx(first.dev.recall5, abs=0.02)
 
 
 @pytest.mark.parametrize("method", list(RECIPES))
@@ -58,20 +69,20 @@ def test_same_seed_same_history_and_no_global_randomness(method, data):
         state = torch.get_rng_state()
         results.append(engine.train(method, *data, seed=seed, **quick(method)))
         assert torch.get_rng_state().equal(state)
-    one, two, other = results
-    assert comparable(one.history) == comparable(two.history) and one.digest == two.digest
-    assert comparable(one.history) != comparable(other.history)
+    first, two, second = results
+    assert drop_times(first.history) == drop_times(two.history) and first.digest == two.digest
+    assert drop_times(first.history) != drop_times(second.history)
 
 
 # History
 
 
-def test_history_says_what_the_decoder_does(data):
+def test_history_counts_equal_the_decoders(data):
     """With steps of size 0 an epoch sees the embeddings as they are: exact weights say what it must have counted."""
     space, _, qrels = data
     still = {**NNN, "l1": 0.65, "query_rate": 0.0, "corpus_rate": 0.0, "epochs": 1, "weight_decay": 0.0}
     result = engine.train("nnn", *data, **still)
-    learnt = asked(data, "train")
+    learnt = split_queries(data, "train")
     ranking = engine.decode(engine.Decoder(engine.make("nnn", l1=0.65, l2=0.1)), result.space, learnt, 80)
     sizes = ranking.returned.numpy()
     relevant = [{space.corpus.position[doc] for doc in qrels["train"].relevant(query)} for query in learnt.ids]
@@ -85,7 +96,7 @@ def test_history_says_what_the_decoder_does(data):
 
 
 def test_history_measures_dev_as_measure_does(data, trained):
-    dev = asked(data)
+    dev = split_queries(data)
     ranking = engine.decode(trained.recipe.decoder(), trained.space, dev, 5)
     for k in (3, 5):
         result = engine.measure(ranking, trained.space, dev, data[2]["dev"], k, ("comp", "recall"))
@@ -103,16 +114,16 @@ def test_patience_counts_epochs_without_a_strict_gain(data):
     assert len(result.history) == 3 and result.stopped == "no gain in Comp@5 on dev for 2 epochs"
 
 
-def test_where_no_document_has_a_weight_it_stops(data):
+def test_training_stops_where_no_document_has_a_weight(data):
     result = engine.train("nnn", *data, **{**NNN, "l1": 2.0, "loss": "eq6"})
     assert len(result.history) == 2 and result.history[1].empty == 1 and result.run.best == -1
     assert "no document had a weight for any query" in result.stopped
 
 
 @pytest.mark.parametrize("how", ["loss", "gradient"])
-def test_numbers_that_are_none_end_it_with_the_best_kept(data, how):
+def test_non_finite_loss_ends_training_with_the_best_epoch(data, how):
     run = prepare_run(make_recipe("dense", **QUICK), gather_samples(*data, "train", "dev"), 0)
-    objective, weight, left = run.built.objective, next(run.built.model.parameters()), count(12, -1)
+    objective, weight, countdown = run.built.objective, next(run.built.model.parameters()), count(12, -1)
 
     class Breaking(type(objective)):
         """Its thirteenth loss is no number, or has a gradient that is none."""
@@ -120,7 +131,7 @@ def test_numbers_that_are_none_end_it_with_the_best_kept(data, how):
         def __call__(self, batch):
             values = super().__call__(batch).values
             broken = torch.tensor(torch.nan) if how == "loss" else (weight - weight).square().sum().sqrt()
-            return Losses(values if next(left) else values + broken)
+            return Losses(values if next(countdown) else values + broken)
 
     run = fit(replace(run, built=replace(run.built, objective=Breaking(objective.model, objective.recipe))))
     assert len(run.history) == 2 and f"the {how} was" in run.stopped and "epoch 1" in run.stopped
@@ -129,9 +140,9 @@ def test_numbers_that_are_none_end_it_with_the_best_kept(data, how):
 
 def test_penalties_are_chosen_on_dev_before_and_after(data, dense):
     result = engine.train("nnn", dense.space, *data[1:], **{**QUICK, "epochs": 2})
-    before, after = (lambda decoder, where=t.space: quality(decoder, where, data)["comp"] for t in (dense, result))
+    initial, after = (lambda decoder, where=t.space: quality(decoder, where, data)["comp"] for t in (dense, result))
     pairs = [engine.Decoder(engine.make("nnn", l1=a, l2=b)) for a in (0.03, 0.1, 0.3, 1.0) for b in (0.03, 0.3)]
-    assert before(result.recipe.decoder()) >= max(map(before, pairs))
+    assert initial(result.recipe.decoder()) >= max(map(initial, pairs))
     assert after(result.decoder) >= after(result.recipe.decoder()) == pytest.approx(result.best.dev.comp5)
     assert after(result.decoder) >= max(map(after, pairs))
 
@@ -139,9 +150,9 @@ def test_penalties_are_chosen_on_dev_before_and_after(data, dense):
 @pytest.mark.parametrize("zero", ["l1", "l2"])
 def test_a_zero_that_is_given_stays(data, zero):
     result = engine.train("nnn", *data, **{**QUICK, "epochs": 1, zero: 0.0})
-    other = {"l1": "l2", "l2": "l1"}[zero]
+    other_name = {"l1": "l2", "l2": "l1"}[zero]
     for values in (result.recipe, result.decoder.select):
-        assert getattr(values, zero) == 0 and getattr(values, other) > 0
+        assert getattr(values, zero) == 0 and getattr(values, other_name) > 0
     with pytest.raises(engine.ParamError, match="both 0"):
         engine.train("nnn", *data, **{**QUICK, "l1": 0.0, "l2": 0})
 
@@ -158,26 +169,26 @@ def test_stopped_it_returns_the_best_and_goes_on_from_the_last_epoch(data, tmp_p
     assert half.best.dev.comp5 == max(e.dev.comp5 for e in half.history)
     read = engine.load_trained(path, data[0])
     assert read.digest == half.digest and read.space.embeddings == half.space.embeddings
-    assert comparable(read.history) == comparable(half.history) and read.stopped == ""
+    assert drop_times(read.history) == drop_times(half.history) and read.stopped == ""
     again = engine.train("nnn", *data, checkpoint=path, **NNN)
-    assert comparable(again.history) == comparable(trained.history) and again.digest == trained.digest
+    assert drop_times(again.history) == drop_times(trained.history) and again.digest == trained.digest
     assert again.history[:3] == half.history, "what was done is not done again"
 
 
-def test_what_was_read_outlives_its_file(data, file, tmp_path):
+def test_loaded_weights_survive_overwriting_their_file(data, file, tmp_path):
     """Other bytes in the file's place, as a copy over it leaves them, change nothing that is in memory."""
     path, copy = tmp_path / "run.safetensors", tmp_path / "copy.safetensors"
     path.write_bytes(file.read_bytes())
-    there = engine.load_trained(path, data[0])
-    with path.open("r+b") as held:
-        held.write(b"\xff" * path.stat().st_size)
-    there.save(copy)
-    assert engine.load_trained(copy, data[0]).digest == there.digest
+    loaded = engine.load_trained(path, data[0])
+    with path.open("r+b") as file_handle:
+        file_handle.write(b"\xff" * path.stat().st_size)
+    loaded.save(copy)
+    assert engine.load_trained(copy, data[0]).digest == loaded.digest
 
 
-def during(at, other):
+def run_after_epoch(at, action):
     """A watch that runs something else once an epoch is over."""
-    return lambda epoch: other() if epoch.epoch == at else None
+    return lambda epoch: action() if epoch.epoch == at else None
 
 
 def hide(path, monkeypatch):
@@ -191,27 +202,27 @@ def test_two_runs_on_one_file_do_not_overwrite_each_other(data, tmp_path, traine
     path = tmp_path / "run.safetensors"
     hide(path, monkeypatch)
 
-    def other():
+    def run_second():
         with pytest.raises(engine.DataError, match="does not fit: seed 0 there and 1 here"):
             engine.train("nnn", *data, seed=1, checkpoint=path, **NNN)
 
-    result = engine.train("nnn", *data, checkpoint=path, watch=during(0, other), **NNN)
+    result = engine.train("nnn", *data, checkpoint=path, watch=run_after_epoch(0, run_second), **NNN)
     assert result.digest == trained.digest == engine.load_trained(path, data[0]).digest
 
 
 def test_a_run_that_lags_leaves_what_is_further_on(data, tmp_path, trained, monkeypatch):
-    """The same training twice at once: the slower one is killed, and nothing of the faster one is lost."""
+    """Two equal runs at once: the slower one is killed, and nothing of the faster one is lost."""
     path = tmp_path / "run.safetensors"
 
-    def whole():
+    def run_whole():
         hide(path, monkeypatch)
         engine.train("nnn", *data, checkpoint=path, **NNN)
         monkeypatch.undo()
 
     # Its own epoch 1 comes after the other one's last.
-    engine.train("nnn", *data, checkpoint=path, watch=during(0, whole), stop=StopAfter(2 * 10 + 4), **NNN)
+    engine.train("nnn", *data, checkpoint=path, watch=run_after_epoch(0, run_whole), stop=StopAfter(2 * 10 + 4), **NNN)
     read = engine.load_trained(path, data[0])
-    assert read.digest == trained.digest and comparable(read.history) == comparable(trained.history) and read.stopped
+    assert read.digest == trained.digest and drop_times(read.history) == drop_times(trained.history) and read.stopped
 
 
 def test_stopped_before_the_first_step_it_raises(data):
@@ -234,7 +245,7 @@ def test_killed_between_two_epochs_it_goes_on(data, tmp_path, trained):
     assert done.returncode == -9, done.stderr
     assert len(engine.load_trained(path, data[0]).history) == 3
     result = engine.train("nnn", *data, checkpoint=path, **NNN)
-    assert comparable(result.history) == comparable(trained.history) and result.digest == trained.digest
+    assert drop_times(result.history) == drop_times(trained.history) and result.digest == trained.digest
 
 
 def test_a_finished_run_is_read_and_not_trained_again(data, tmp_path, monkeypatch):
@@ -259,7 +270,7 @@ def file(data, tmp_path_factory):
     return path
 
 
-def embedded(space, **changes):
+def with_embeddings(space, **changes):
     """The corpus with other embeddings."""
     return engine.Space(space.corpus, replace(space.embeddings, **changes))
 
@@ -268,35 +279,35 @@ def test_a_checkpoint_of_something_else_is_refused_by_name(data, file):
     space = data[0]
     weights, arithmetic = replace(ENCODER, digest="1" * 64), replace(ENCODER, dtype="bfloat16")
     texts = replace(space.corpus, texts=("another text", *space.corpus.texts[1:]))
-    for other, named in (
+    for second, named in (
         (engine.Space(texts, space.embeddings), "corpus "),
-        (embedded(space, vectors=space.vectors.roll(1, 1)), "corpus embeddings "),
-        (embedded(space, vectors=space.vectors.flip(0)), "corpus embeddings "),
-        (embedded(space, encoder=weights), "encoder weights 00000000 there and 11111111 here"),
-        (embedded(space, encoder=arithmetic), "arithmetic of the encoder float32 there and bfloat16 here"),
+        (with_embeddings(space, vectors=space.vectors.roll(1, 1)), "corpus embeddings "),
+        (with_embeddings(space, vectors=space.vectors.flip(0)), "corpus embeddings "),
+        (with_embeddings(space, encoder=weights), "encoder weights 00000000 there and 11111111 here"),
+        (with_embeddings(space, encoder=arithmetic), "arithmetic of the encoder float32 there and bfloat16 here"),
     ):
         with pytest.raises(engine.DataError, match="does not fit.*" + named):
-            engine.load_trained(file, other)
+            engine.load_trained(file, second)
 
 
 def test_vectors_that_differ_in_their_last_digits_are_read(data, file):
-    """As another machine embeds."""
+    """Embeddings of another machine differ in the last digits."""
     space, queries, _ = data
     noise = 1e-5 * torch.randn(space.vectors.shape, generator=torch.Generator().manual_seed(0))
-    moved = embedded(space, vectors=space.vectors + noise)
-    here, there = (engine.load_trained(file, where) for where in (space, moved))
-    assert there.digest == here.digest and not torch.equal(there.space.vectors, here.space.vectors)
-    assert torch.allclose(there.space.vectors, here.space.vectors, atol=1e-3)
-    assert there.queries(queries).vectors.equal(here.queries(queries).vectors)
+    moved = with_embeddings(space, vectors=space.vectors + noise)
+    original, restored = (engine.load_trained(file, where) for where in (space, moved))
+    assert restored.digest == original.digest and not torch.equal(restored.space.vectors, original.space.vectors)
+    assert torch.allclose(restored.space.vectors, original.space.vectors, atol=1e-3)
+    assert restored.queries(queries).vectors.equal(original.queries(queries).vectors)
     again = file.with_name("again.safetensors")
-    engine.train("dense", here.space, *data[1:], checkpoint=again, **{**QUICK, "epochs": 1})
+    engine.train("dense", original.space, *data[1:], checkpoint=again, **{**QUICK, "epochs": 1})
     assert len(engine.load_trained(again, moved).history) == 2
 
 
 def test_a_run_of_something_else_is_refused_by_name(data, file, dense):
     space, queries, qrels = data
     params = {**NNN, "epochs": 1}
-    fewer, less_dev = ({**qrels, s: only(qrels[s], list(qrels[s].grades)[1:])} for s in ("train", "dev"))
+    fewer, less_dev = ({**qrels, s: restrict(qrels[s], list(qrels[s].grades)[1:])} for s in ("train", "dev"))
     moved = replace(queries, vectors=queries.vectors.roll(1, 1))
     cases = [
         (data, {**params, "seed": 3}, "seed 0 there and 3 here"),
@@ -305,12 +316,12 @@ def test_a_run_of_something_else_is_refused_by_name(data, file, dense):
         ((space, queries, fewer), params, "training queries .*training judgements"),
         ((space, queries, less_dev), params, "dev queries .*dev judgements"),
         ((space, moved, qrels), params, "training queries .*dev queries"),
-        ((embedded(space, vectors=space.vectors.roll(1, 1)), queries, qrels), params, "corpus embeddings"),
+        ((with_embeddings(space, vectors=space.vectors.roll(1, 1)), queries, qrels), params, "corpus embeddings"),
         ((dense.space, queries, qrels), params, "starting point"),
     ]
-    for what, own, named in cases:
+    for changes, options, named in cases:
         with pytest.raises(engine.DataError, match="does not fit.*" + named):
-            engine.train("nnn", *what, checkpoint=file, **own)
+            engine.train("nnn", *changes, checkpoint=file, **options)
     with pytest.raises(engine.DataError, match="method"):
         engine.train("dense", *data, checkpoint=file, **QUICK)
 
@@ -339,11 +350,11 @@ def test_a_damaged_file_is_refused(data, file, tmp_path):
         engine.load_trained(tmp_path / "nowhere", data[0])
 
 
-def sealed(file, path, facts=None, weights=None, **entries):
+def write_sealed(file, path, facts=None, weights=None, **entries):
     """A copy with other contents, sealed as Frontier seals: anybody can."""
-    with safe_open(file, "pt") as held:
-        text = {k: v for k, v in held.metadata().items() if k != SEAL_KEY}
-        tensors = {name: held.get_tensor(name) for name in held.keys()}  # noqa: SIM118 (no mapping)
+    with safe_open(file, "pt") as file_handle:
+        text = {k: v for k, v in file_handle.metadata().items() if k != SEAL_KEY}
+        tensors = {name: file_handle.get_tensor(name) for name in file_handle.keys()}  # noqa: SIM118 (no mapping)
     if facts is not None:
         text["facts"] = json.dumps(json.loads(text["facts"]) | facts if isinstance(facts, dict) else facts)
     text |= {name: value(text[name]) if callable(value) else value for name, value in entries.items()}
@@ -389,13 +400,13 @@ FETCHES = {"extra": json.dumps({"decoder": FETCHED | {"retrieve": {"name": "dens
     ],
 )
 def test_a_sealed_file_of_odd_contents_is_refused(data, file, tmp_path, change):
-    assert engine.load_trained(sealed(file, tmp_path / "same.safetensors"), data[0]).run.best >= -1
+    assert engine.load_trained(write_sealed(file, tmp_path / "same.safetensors"), data[0]).run.best >= -1
     with pytest.raises(engine.DataError, match="no number" if callable(change.get("history")) else None):
-        engine.load_trained(sealed(file, tmp_path / "odd.safetensors", **change), data[0])
+        engine.load_trained(write_sealed(file, tmp_path / "odd.safetensors", **change), data[0])
 
 
 def test_a_file_names_no_model_to_fetch(data, file, tmp_path):
-    odd = sealed(file, tmp_path / "odd.safetensors", **FETCHES)
+    odd = write_sealed(file, tmp_path / "odd.safetensors", **FETCHES)
     with pytest.raises(engine.DataError, match="not what nnn trains for"):
         engine.load_trained(odd, data[0])
     with pytest.raises(engine.DataError, match="not what nnn trains for"):

@@ -15,20 +15,20 @@ from engine.views import drift as views
 from engine.views.drift_map import compare_encoders_drift, find_rotation, trajectories
 from support.feedback import random_space
 from support.instances import unit
-from support.planted import planted
+from support.planted import make_deployment
 
 
 @pytest.fixture(scope="module")
 def found():
     decoders = [engine.Decoder(engine.make("top_k")), engine.Decoder(engine.make("mmr", relevance_weight=0.6))]
     plan = Plan(checkpoints=3, regret="hindsight")
-    return simulate(*planted(n=30), plan=plan, decoders=decoders, k=5, seed=1)
+    return simulate(*make_deployment(n=30), plan=plan, decoders=decoders, k=5, seed=1)
 
 
 @pytest.fixture(scope="module")
 def session():
     """Feedback of people on a small corpus: 12 thumbs, one of them undone."""
-    space, queries, _ = planted(n=20)
+    space, queries, _ = make_deployment(n=20)
     s = orag.session(space, "careful", queries=queries)
     for at in range(12):
         asked = engine.Embeddings((queries.ids[at],), queries.vectors[[at]], texts=(f"question {at}",))
@@ -60,7 +60,7 @@ def test_quality_is_a_line_a_decoder_and_metric(found):
 def test_answers_then_and_now_are_the_decoders_own(found):
     start, decoders = found.begun.space, [engine.Decoder(engine.make("mmr", relevance_weight=0.6))]
     now = start.with_embeddings(found.embeddings())
-    _, queries, qrels = planted(n=30)
+    _, queries, qrels = make_deployment(n=30)
     changed = False
     for at in range(0, 300, 25):
         asked = queries.take([at])
@@ -88,7 +88,7 @@ def test_movers_come_with_their_text(found):
 
 
 def test_two_states_compared(found):
-    space, queries, qrels = planted(n=30)
+    space, queries, qrels = make_deployment(n=30)
     one, other = (found.snapshots[at].vectors(found.begun.origin) for at in (1, 3))
     probes = queries.take(range(0, 300, 7))
     shown = views.compare_states(space, one, other, probes, qrels=qrels, temperature=found.begun.temperature)
@@ -110,7 +110,7 @@ def test_regret_as_lines(found):
         assert line == tuple(column[np.array(shown.steps) - 1])
     assert any("capped" in note for note in shown.notes)
     assert shown.rate == found.regret.bounds.rate > 0 and shown.corollary == found.regret.bounds.corollary
-    plain = simulate(*planted(n=8, each=4), plan=Plan(checkpoints=1))
+    plain = simulate(*make_deployment(n=8, queries_per_document=4), plan=Plan(checkpoints=1))
     assert list(views.regret(plain).lines) == ["against the full-information oracle"]
     assert views.regret(plain).rate is None
 
@@ -125,7 +125,7 @@ def test_the_log_says_what_was_said(session):
 
 
 def test_every_kind_of_feedback_has_words(session):
-    space, queries, _ = planted(n=20)
+    space, queries, _ = make_deployment(n=20)
     asked = queries.vectors[0].numpy()
     s = orag.session(space, mode="full")
     draw = orag.ask(s, asked)
@@ -137,7 +137,7 @@ def test_every_kind_of_feedback_has_words(session):
 
 
 def test_a_session_looks_back_along_its_log(session):
-    _, queries, qrels = planted(n=20)
+    _, queries, qrels = make_deployment(n=20)
     start = beginning(session, queries.take(range(0, 200, 9)), qrels)
     calls = []
     found = history(session, start, progress=lambda done, total, label: calls.append((done, total)))
@@ -179,7 +179,7 @@ def test_arrows_start_on_the_map_and_end_where_a_document_went(found, method):
 
 @pytest.mark.parametrize("method", ["tsne", "pca"])
 def test_a_small_move_is_a_small_arrow_and_a_common_one_none(method):
-    space, _, _ = planted(n=30)
+    space, _, _ = make_deployment(n=30)
     plan = engine.layout(space, method, perplexity=5, cache=False)
     first = space.vectors.double().numpy()
     towards = first.copy()
@@ -199,7 +199,7 @@ def test_a_small_move_is_a_small_arrow_and_a_common_one_none(method):
 
 
 def test_states_of_another_corpus_are_refused():
-    space, _, _ = planted(n=30)
+    space, _, _ = make_deployment(n=30)
     plan = engine.layout(space, "pca", cache=False)
     with pytest.raises(engine.DataError, match="states must hold at least one"):
         trajectories(plan, space, [])
@@ -215,7 +215,7 @@ def test_conclusions_are_computed(found):
     assert said[0].startswith(f"Movement: median {moved.median:.3f}, 99th percentile {moved.q99:.3f}, maximum ")
     assert f"of 10 results changed per query ({moved.churn:.1%})." in said[-1]
     long = found.begun.origin.copy()
-    probes = planted(n=30)[1].take(range(50))
+    probes = make_deployment(n=30)[1].take(range(50))
     long[:3] = 3 * unit(probes.vectors.numpy().mean(0))
     told = views.conclusions(drift(beginning(found.begun, probes), long, ball=False))
     assert "a few documents crowd the results" in told[-2] and "has length 3.00" in told[-1]

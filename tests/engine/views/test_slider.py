@@ -71,22 +71,24 @@ def assert_the_engines(space, decoder, moved, query, k, rng):
     path, exact = answers_of(space, decoder, moved, query, k)
     direct = [r.rows() for r in decode_grid(at_values(decoder, moved, path.stops), space, query, k)]
     for value, rows in zip(path.stops, direct, strict=True):
-        assert path.at(value) == rows, value
-    assert (path.told["ends"] is not None) == exact
-    assert path.at(path.stops[-1] + 1) is None and path.at(path.stops[0] - 1) is None
+        assert path.rows_at(value) == rows, value
+    assert (path.data["ends"] is not None) == exact
+    assert path.rows_at(path.stops[-1] + 1) is None and path.rows_at(path.stops[0] - 1) is None
     between = [(a + b) / 2 for a, b in zip(path.stops, path.stops[1:], strict=False)]
     chosen = [between[0], between[-1], *rng.choice(between, 12).tolist()]
     if not exact:
         is_path = moved == decoder.select.path_parameter and isinstance(declared(decoder.select, moved), Real)
-        assert path.told["why"] == (decoder.select.no_path if is_path else "")
-        assert all(path.at(value) is None for value in chosen)
+        assert path.data["why"] == (decoder.select.no_path if is_path else "")
+        assert all(path.rows_at(value) is None for value in chosen)
         return path
-    ends = np.array([*path.told["ends"], path.stops[0], path.stops[-1]])
-    chosen = [v for v in chosen if path.at(v) is not None and np.abs(ends - v).min() > 1e-9]
+    ends = np.array([*path.data["ends"], path.stops[0], path.stops[-1]])
+    chosen = [v for v in chosen if path.rows_at(v) is not None and np.abs(ends - v).min() > 1e-9]
     assert len(chosen) >= 10, "what lies between positions is known too"
     for setting, value in zip(at_values(decoder, moved, chosen), chosen, strict=True):
         # Which of two duplicates comes first between positions is not settled.
-        one, other = (space.vectors[rows] for rows in (path.at(value), engine.decode(setting, space, query, k).rows()))
+        one, other = (
+            space.vectors[rows] for rows in (path.rows_at(value), engine.decode(setting, space, query, k).rows())
+        )
         assert torch.equal(one, other), value
     return path
 
@@ -103,7 +105,7 @@ def test_every_position_is_the_engines_answer(name, given, moved, family):
         rows, queries = problem(family, n, n=n, d=8, batch=1)
         space, query = space_of(rows), engine.Embeddings(["q"], queries)
         path = assert_the_engines(space, engine.Decoder(engine.make(name, **given), depth=depth), moved, query, k, rng)
-        assert path.told["scores"] is None
+        assert path.data["scores"] is None
         assert_figures(path, rows, queries[0])
 
 
@@ -115,8 +117,8 @@ def test_another_scorers_words_decide_too(name):
     moved = decoder.select.path_parameter
     path = assert_the_engines(space, decoder, moved, query, 5, np.random.default_rng(2))
     seen = relevance(decoder.select, score_candidates(decoder, space, query))
-    assert seen is not None and len(path.told["scores"]) == len(path.told["rows"])
-    for row, score in zip(path.told["rows"], path.told["scores"], strict=True):
+    assert seen is not None and len(path.data["scores"]) == len(path.data["rows"])
+    for row, score in zip(path.data["rows"], path.data["scores"], strict=True):
         own = float(seen.score[row])
         assert score is None if np.isnan(own) else score == pytest.approx(own, abs=1e-6)
     assert_figures(path, rows, queries[0])
@@ -124,7 +126,7 @@ def test_another_scorers_words_decide_too(name):
 
 def assert_figures(path, rows, query):
     """Cosines, relevance and names are those of the rows."""
-    told, exact = path.told, rows.astype(np.float64)
+    told, exact = path.data, rows.astype(np.float64)
     at = told["rows"]
     assert told["relevance"] == pytest.approx(exact[at] @ query.astype(np.float64), abs=2e-6)
     for pair, cosine in path.near.items():
@@ -163,9 +165,9 @@ def test_below_a_path_of_ratios_nothing_is_known_but_zero():
     space, query = space_of(rows), engine.Embeddings(["q"], queries)
     decoder = engine.Decoder(engine.make("nnn"))
     path, _ = answers_of(space, decoder, "l1", query, 6)
-    assert path.told["start"] == 0.001 and path.at(0.0005) is None and 0 in path.apart
+    assert path.data["start"] == 0.001 and path.rows_at(0.0005) is None and 0 in path.separate
     (zero,) = at_values(decoder, "l1", [0.0])
-    assert path.at(0) == engine.decode(zero, space, query, 6).rows()
+    assert path.rows_at(0) == engine.decode(zero, space, query, 6).rows()
 
 
 def test_close_to_nine_tenths_a_pair_is_on_the_same_side_here_and_there():
@@ -185,7 +187,7 @@ def test_sets_of_one_and_of_none():
     assert empty["rows"] == empty["names"] == empty["near"] == [] and empty["sets"] == [[]]
     ranking = engine.Ranking(torch.tensor([[1, 0]]), torch.zeros(1, 2), ({},))
     one = Packed(pack_ranking(space, query, ranking, relevant={"d1"}))
-    assert one.rows() == [1, 0] and one.found() == 1 and one.diversity() == pytest.approx(1, abs=2e-5)
+    assert one.rows() == [1, 0] and one.count_relevant() == 1 and one.diversity() == pytest.approx(1, abs=2e-5)
 
 
 def test_names_are_short_lines_of_legal_text():

@@ -9,7 +9,7 @@ from engine.training.comparison import CONTROL, START
 from engine.training.experiment import course, foreseen, histories, is_course_finished, list_planned_stages
 from engine.training.metrics import Dev, Epoch
 from engine.views.training import SHARE_TITLES, curves, find_best_epoch, select_compared_systems
-from support.training import QUICK, planted
+from support.training import QUICK, plant
 
 PARAMS = {**QUICK, "epochs": 2}
 
@@ -17,7 +17,7 @@ PARAMS = {**QUICK, "epochs": 2}
 @pytest.fixture(scope="module")
 def data():
     """Queries of dev and test have one, two or three relevant documents."""
-    space, queries, qrels = planted(n=40, d=8, train=120, dev=90)
+    space, queries, qrels = plant(n=40, d=8, train=120, dev=90)
     some = {q: dict(list(g.items())[: 1 + i % 3]) for i, (q, g) in enumerate(qrels["dev"].grades.items())}
     halves = [dict(list(some.items())[at * 45 : at * 45 + 45]) for at in (0, 1)]
     return space, queries, {**qrels, "dev": engine.Qrels(halves[0]), "test": engine.Qrels(halves[1])}

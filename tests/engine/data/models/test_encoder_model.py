@@ -11,7 +11,7 @@ from engine.data import cache
 from engine.data.encoders import count_truncated, embed
 from engine.data.models import encoder_model, hub, precision
 from engine.errors import FrontierError
-from support.datafiles import written
+from support.datafiles import write_file
 from support.encoders import TEXTS, load_encoder, prompts
 from support.random_texts import corpus_of as corpus
 
@@ -22,30 +22,30 @@ pytestmark = pytest.mark.usefixtures("home")
 
 def test_prompts_change_the_key_and_the_vectors(copy):
     query, document = "find what answers: ", "a passage about music: "
-    asked = str(copy("asked", **prompts(query=query, document="")))
+    model = str(copy("asked", **prompts(query=query, document="")))
     passage = str(copy("passage", **prompts(query="", passage=document)))
-    for encoder, role, prompt in ((asked, "query", query), (passage, "document", document)):
+    for encoder, role, prompt in ((model, "query", query), (passage, "document", document)):
         with_prompt = embed(TEXTS[:8], encoder, role=role, dtype="float32")
         by_hand = embed([prompt + t for t in TEXTS[:8]], dtype="float32")
         assert torch.allclose(with_prompt.vectors, by_hand.vectors, atol=1e-5)
-        other = embed(TEXTS[:8], encoder, role="query" if role == "document" else "document", dtype="float32")
-        assert torch.allclose(other.vectors, embed(TEXTS[:8], dtype="float32").vectors, atol=1e-5)
-        assert (with_prompt.vectors * other.vectors).sum(1).max() < 0.999
+        swapped = embed(TEXTS[:8], encoder, role="query" if role == "document" else "document", dtype="float32")
+        assert torch.allclose(swapped.vectors, embed(TEXTS[:8], dtype="float32").vectors, atol=1e-5)
+        assert (with_prompt.vectors * swapped.vectors).sum(1).max() < 0.999
     assert embed(corpus(TEXTS[:8]), passage, dtype="float32").vectors.equal(
         embed(TEXTS[:8], passage, role="document", dtype="float32").vectors
     ), "a corpus is embedded as documents"
 
 
-def test_loading_says_nothing_and_leaves_the_users_settings(copy, capfd):
+def test_loading_is_silent_and_restores_user_settings(copy, capfd):
     import logging
 
     from transformers.utils import logging as transformers_logging
 
-    before = transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled()
+    settings = transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled()
     chatty = {"prompts": {"passage": "p: "}, "default_prompt_name": "passage"}
     load_encoder(str(copy(config_sentence_transformers__json=chatty))).warm_up()
     assert capfd.readouterr() == ("", "")
-    assert (transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled()) == before
+    assert (transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled()) == settings
     assert logging.getLogger("sentence_transformers").level == logging.NOTSET
 
 
@@ -66,21 +66,21 @@ def test_loading_in_bfloat16_leaves_the_arithmetic_of_other_threads(copy, monkey
 def test_the_fingerprint_is_of_the_files_that_count(copy, tmp_path):
     assert hub.fingerprint(MODEL_DIR) == hub.fingerprint(copy("twin"))
     for name in ("onnx/model.onnx", ".cache", "NOTES.md", "pytorch_model.bin", "optimizer.pt"):
-        written(tmp_path / "twin", name, "prose, or weights that torch does not read")
+        write_file(tmp_path / "twin", name, "prose, or weights that torch does not read")
     assert hub.fingerprint(MODEL_DIR) == hub.fingerprint(tmp_path / "twin")
     assert hub.fingerprint(MODEL_DIR) != hub.fingerprint(copy("changed", vocab__txt=["x"]))
 
 
 def test_the_fingerprint_is_remembered_until_a_file_changes(tmp_path, monkeypatch):
-    model = written(tmp_path / "model", "config.json", "one").parent
-    before = hub.fingerprint(model)
+    model = write_file(tmp_path / "model", "config.json", "one").parent
+    first = hub.fingerprint(model)
     real = hub.hashlib.file_digest
     monkeypatch.setattr(hub.hashlib, "file_digest", lambda *a: pytest.fail("hashed again"))
-    assert hub.fingerprint(model) == before
+    assert hub.fingerprint(model) == first
     monkeypatch.setattr(hub.hashlib, "file_digest", real)
     (model / "config.json").write_text("two")
     os.utime(model / "config.json", ns=(1, 1))
-    assert hub.fingerprint(model) != before
+    assert hub.fingerprint(model) != first
 
 
 def test_two_models_are_kept_and_shared(copy):
@@ -120,7 +120,7 @@ class Crowded:
 
 
 @pytest.fixture
-def crowded(monkeypatch):
+def small_gpu(monkeypatch):
     """Makes the encoder of a GPU that has room for so many texts at once."""
 
     def make(room):
@@ -135,11 +135,11 @@ def crowded(monkeypatch):
 @pytest.mark.threat(
     "CUDA out of memory while texts are embedded", "the batch halves, the vectors are the same, and it is said"
 )
-def test_batches_halve_until_they_fit(crowded, caplog):
-    usual, encoder, labels = embed(TEXTS[:8], dtype="float32", cache=False), crowded(room=3), []
-    found = embed(TEXTS[:8], dtype="float32", cache=False, batch_size=8, progress=lambda *told: labels.append(told[2]))
+def test_batches_halve_until_they_fit(small_gpu, caplog):
+    usual, encoder, labels = embed(TEXTS[:8], dtype="float32", cache=False), small_gpu(room=3), []
+    result = embed(TEXTS[:8], dtype="float32", cache=False, batch_size=8, progress=lambda *told: labels.append(told[2]))
     assert encoder.model.sizes == [("cuda", 8), ("cuda", 4), *[("cuda", 2)] * 4]
-    assert torch.allclose(found.vectors, usual.vectors, atol=1e-5)
+    assert torch.allclose(result.vectors, usual.vectors, atol=1e-5)
     assert labels[-1] == "embedding in batches of 2, as cuda has no room for more"
     assert "note: the encoder 'bundled' works in batches of 2" in caplog.text
     embed(TEXTS[8:12], dtype="float32", cache=False)
@@ -147,17 +147,17 @@ def test_batches_halve_until_they_fit(crowded, caplog):
 
 
 @pytest.mark.threat("CUDA has no room for one text", "the CPU takes over, and it is said")
-def test_then_the_cpu_takes_over(crowded, caplog):
-    usual, encoder, labels = embed(TEXTS[:4], dtype="float32", cache=False), crowded(room=0), []
-    found = embed(TEXTS[:4], dtype="float32", cache=False, batch_size=4, progress=lambda *told: labels.append(told[2]))
+def test_full_gpu_falls_back_to_the_cpu(small_gpu, caplog):
+    usual, encoder, labels = embed(TEXTS[:4], dtype="float32", cache=False), small_gpu(room=0), []
+    result = embed(TEXTS[:4], dtype="float32", cache=False, batch_size=4, progress=lambda *told: labels.append(told[2]))
     assert encoder.model.sizes == [("cuda", 4), ("cuda", 2), ("cuda", 1), ("cpu", 4)] and encoder.device == "cpu"
-    assert torch.allclose(found.vectors, usual.vectors, atol=1e-5)
+    assert torch.allclose(result.vectors, usual.vectors, atol=1e-5)
     assert labels[-1] == "embedding on the CPU, as cuda has no room"
     assert "note: the encoder 'bundled' works on the CPU, as cuda has no room" in caplog.text
 
 
-def test_a_text_that_no_device_has_room_for_is_an_error(crowded):
-    encoder = crowded(room=0)
+def test_a_text_that_no_device_has_room_for_is_an_error(small_gpu):
+    encoder = small_gpu(room=0)
     encoder.device = "cpu"
     with pytest.raises(FrontierError, match="no room for a single text"):
         encoder.encode(TEXTS[:4])
@@ -189,7 +189,7 @@ def test_the_probe_has_32_texts_of_varied_length():
     assert sorted({len(t.split()) for t in precision.PROBE_TEXTS}) == list(range(1, 157, 5))
 
 
-def test_auto_is_bfloat16_only_where_it_is_real_and_faithful(monkeypatch):
+def test_auto_dtype_needs_native_and_faithful_bfloat16(monkeypatch):
     source = encoder_model.find_source("bundled")
     monkeypatch.setattr(precision, "_measured", {})
     monkeypatch.setattr(precision, "measure_fidelity", lambda *a: pytest.fail("no need to measure"))
@@ -203,20 +203,20 @@ def test_auto_is_bfloat16_only_where_it_is_real_and_faithful(monkeypatch):
         assert precision.choose_dtype(source, "cpu", "auto", use_cache=False) == chosen
 
 
-def test_the_verdict_is_measured_once(monkeypatch):
+def test_precision_probe_runs_once(monkeypatch):
     source = encoder_model.find_source("bundled")
-    asked = []
+    probes = []
     monkeypatch.setattr(precision, "describe_hardware", lambda device: "cpu of the future")
-    monkeypatch.setattr(precision, "measure_fidelity", lambda *a: asked.append(a) or 0.9999)
+    monkeypatch.setattr(precision, "measure_fidelity", lambda *a: probes.append(a) or 0.9999)
     for _ in range(2):
         monkeypatch.setattr(precision, "_measured", {})  # as in a new process
         assert precision.choose_dtype(source, "cpu", "auto") == "bfloat16"
-    assert len(asked) == 1
+    assert len(probes) == 1
     for path in (cache.home() / "probes").glob("[0-9a-f]*"):
         path.write_bytes(b"damaged")
     monkeypatch.setattr(precision, "_measured", {})
     precision.choose_dtype(source, "cpu", "auto")
-    assert len(asked) == 2
+    assert len(probes) == 2
 
 
 def test_the_bundled_model_passes_the_probe():

@@ -10,7 +10,7 @@ import torch
 
 from engine.data.models import encoder_model, model_folder, rerankers
 from engine.errors import FrontierError
-from support.processes import started
+from support.processes import start_python
 from support.tiny_models import tiny_cross_encoder, tiny_encoder
 
 pytestmark = pytest.mark.usefixtures("home")
@@ -46,16 +46,16 @@ def change(folder, file, **values):
     path.write_text(json.dumps({**(json.loads(path.read_text()) if path.exists() else {}), **values}))
 
 
-def list_module(folder, kind, place=""):
+def list_module(folder, kind, path=""):
     modules = json.loads((folder / MODULES).read_text())
-    (folder / MODULES).write_text(json.dumps([*modules, {"idx": 9, "name": "9", "path": place, "type": kind}]))
+    (folder / MODULES).write_text(json.dumps([*modules, {"idx": 9, "name": "9", "path": path, "type": kind}]))
 
 
 def load(folder):
     return encoder_model.load(encoder_model.find_source(str(folder)), "cpu", "float32")
 
 
-def refused(folder, reason):
+def assert_refused(folder, reason):
     """Both kinds of loader refuse the folder, and no library is asked."""
     for loader in (load, lambda where: rerankers.load(str(where))):
         with pytest.raises(FrontierError, match=reason) as caught:
@@ -66,7 +66,7 @@ def refused(folder, reason):
 # Code
 
 
-def test_models_of_every_kind_are_harmless(model, tmp_path):
+def test_every_hostile_model_is_refused(model, tmp_path):
     assert load(model).encode(["river"]).shape == (1, 32)
     assert not list(model_folder.find_refusals(model))
     assert not list(model_folder.find_refusals(tiny_cross_encoder(tmp_path / "cross")))
@@ -105,7 +105,7 @@ def test_only_the_librarys_modules_are_loaded(model, canary, monkeypatch, tmp_pa
         (folder / "canary_module.py").write_text(f"open({str(canary)!r}, 'w')\nclass Module: pass\n")
     monkeypatch.syspath_prepend(tmp_path / "path")
     list_module(model, kind)
-    refused(model, f"modules.json names {kind!r}, .* no code of its own")
+    assert_refused(model, f"modules.json names {kind!r}, .* no code of its own")
     assert not canary.exists()
 
 
@@ -136,14 +136,14 @@ def test_only_the_librarys_modules_are_loaded(model, canary, monkeypatch, tmp_pa
 )
 def test_settings_name_no_code_and_choose_no_loader(model, file, values, named):
     change(model, file, **values)
-    refused(model, f"{re.escape(file)} (names|sets) .*{re.escape(named)}")
+    assert_refused(model, f"{re.escape(file)} (names|sets) .*{re.escape(named)}")
 
 
 @pytest.mark.threat("a model's limit of tokens is none", "refused by file and name")
 @pytest.mark.parametrize("limit", [-5, 0, "32", True, float("nan")])
 def test_limits_are_numbers_of_tokens(model, limit):
     change(model, SETTINGS, max_seq_length=limit)
-    refused(model, f"{SETTINGS} sets max_seq_length to")
+    assert_refused(model, f"{SETTINGS} sets max_seq_length to")
     change(model, SETTINGS, max_seq_length=None)
     change(model, "tokenizer_config.json", model_max_length=10**30)
     assert not list(model_folder.find_refusals(model))
@@ -154,24 +154,24 @@ def test_limits_are_numbers_of_tokens(model, limit):
 
 @pytest.mark.threat("a module of a model lies outside its folder, where no fingerprint covers it", "refused by name")
 @pytest.mark.parametrize(
-    "place", ["../other", "a/../../other", "/etc", "C:\\other", "linked", ".hidden", "onnx", "a/b/c/d", 3]
+    "path", ["../other", "a/../../other", "/etc", "C:\\other", "linked", ".hidden", "onnx", "a/b/c/d", 3]
 )
-def test_a_module_lies_in_the_folder(model, tmp_path, place):
+def test_module_outside_the_folder_is_refused(model, tmp_path, path):
     (tmp_path / "other").mkdir()
     (model / "linked").symlink_to(tmp_path / "other", target_is_directory=True)
-    list_module(model, "sentence_transformers.models.Dense", place)
-    refused(model, r"modules\.json names .* no folder of the model's own")
+    list_module(model, "sentence_transformers.models.Dense", path)
+    assert_refused(model, r"modules\.json names .* no folder of the model's own")
 
 
-def test_so_do_the_modules_of_a_router(model):
+def test_router_modules_lie_in_the_folder(model):
     change(model, "router_config.json", types={"../other": "sentence_transformers.models.Transformer"})
-    refused(model, r"router_config\.json names '\./\.\./other'")
+    assert_refused(model, r"router_config\.json names '\./\.\./other'")
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no FIFOs here")
 def test_a_fifo_is_not_opened(model):
     os.mkfifo(model / "README.md")
-    refused(model, r"README\.md is no regular file")
+    assert_refused(model, r"README\.md is no regular file")
 
 
 # Pickles
@@ -187,7 +187,7 @@ def test_pickled_weights_are_refused(model, canary, name):
     torch.save(Canary(canary), target)
     if target.parent == model:
         (model / "model.safetensors").rename(model / "weights.safetensors")
-    refused(model, rf"unpickled \({name}\).*python -c .*save_pretrained\('model-safe'\)")
+    assert_refused(model, rf"unpickled \({name}\).*python -c .*save_pretrained\('model-safe'\)")
     assert not canary.exists()
 
 
@@ -201,7 +201,7 @@ def test_the_line_that_converts_a_model_works(model):
         load(model)
     line = json.loads(str(caught.value).partition("python -c ")[2])
     line = line.replace("'model-safe'", repr(str(model.with_name("model-safe"))))
-    done = started("-c", line)
+    done = start_python("-c", line)
     assert done.wait() == 0, done.communicate()
     assert torch.equal(load(model.with_name("model-safe")).encode(["river stone"]), vectors)
 
@@ -228,15 +228,15 @@ def header(declared, body=b"\0" * 4):
     return struct.pack("<Q", len(raw)) + raw + body
 
 
-def one(*shape):
+def one_tensor(*shape):
     return header({"w": {"dtype": "F32", "shape": shape, "data_offsets": [0, 4]}})
 
 
 HOSTILE = {
     "a header of 8 EiB": ("model.safetensors", struct.pack("<Q", 1 << 63) + b"{}"),
     "a header of 90 MB": ("model.safetensors", struct.pack("<Q", 90 << 20) + b"{}"),
-    "a shape that overflows": ("model.safetensors", one(1 << 40, 1 << 40)),
-    "a shape of 32 GiB": ("model.safetensors", one(1 << 33)),
+    "a shape that overflows": ("model.safetensors", one_tensor(1 << 40, 1 << 40)),
+    "a shape of 32 GiB": ("model.safetensors", one_tensor(1 << 33)),
     "weights cut off": ("model.safetensors", None),
     "no weights": ("model.safetensors", header({}, b"")),
     "a million layers": ("config.json", {"num_hidden_layers": 1_000_000}),
@@ -278,12 +278,12 @@ def test_hostile_files_fill_no_memory(model, home, tmp_path):
             path = folder / file
             path.write_bytes(path.read_bytes()[:5000] if content is None else content)
         folders.append(str(folder))
-    done = started("-c", MEASURE, *folders, FRONTIER_HOME=str(home))
+    done = start_python("-c", MEASURE, *folders, FRONTIER_HOME=str(home))
     printed, errors = done.communicate()
     rows = [row.split(" ", 1) for row in printed.splitlines()]
     assert len(rows) == len(HOSTILE), errors
-    for what, (peak, said) in zip(HOSTILE, rows, strict=True):
-        assert said.startswith("the encoder") and int(peak) < 512, (what, peak, said)
+    for case, (peak, message) in zip(HOSTILE, rows, strict=True):
+        assert message.startswith("the encoder") and int(peak) < 512, (case, peak, message)
 
 
 def test_a_tokenizer_that_knows_more_words_than_the_weights_is_explained(model):

@@ -42,7 +42,7 @@ def write(tmp_path, monkeypatch):
     return lambda text: (tmp_path / "stores.toml").write_text(text) and tmp_path
 
 
-def test_an_entry_says_where_and_what(write):
+def test_entry_gives_address_and_table(write):
     write(GOOD)
     papers = read_entry("pg/papers")
     assert (papers.access.name, papers.access.sslmode, papers.access.timeout) == ("pg", "verify-full", 20)
@@ -67,7 +67,7 @@ def test_settings_as_they_are_written_down_are_read(write):
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         ('password = "hunter2secret"', "'password'.*password_env"),
         ('token = "hunter2secret"', "'token'.*token_env"),
@@ -91,15 +91,15 @@ def test_settings_as_they_are_written_down_are_read(write):
         ('port = "hunter2secret', "cannot be read as TOML"),
     ],
 )
-def test_what_may_not_stand_there_is_refused_by_name_and_never_repeated(write, line, said):
+def test_forbidden_setting_is_refused_by_name_without_its_value(write, line, message):
     write(f'[pg]\nkind = "pgvector"\n{line}\n')
-    with pytest.raises(DataError, match=rf"(?s)stores\.toml.*{said}") as caught:
+    with pytest.raises(DataError, match=rf"(?s)stores\.toml.*{message}") as caught:
         read_entry("pg/papers")
     assert "hunter2" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("text", "name", "said"),
+    ("text", "name", "message"),
     [
         (GOOD, "papers", "named store/collection, pg/papers say; got 'papers'"),
         (GOOD, "nosuch/papers", r"no store 'nosuch', it has pg, lite, files(?s:.*)password_env"),
@@ -109,13 +109,13 @@ def test_what_may_not_stand_there_is_refused_by_name_and_never_repeated(write, l
         (GOOD, "files/none", "needs path"),
     ],
 )
-def test_errors_name_the_file_the_entry_and_the_fix(write, text, name, said):
+def test_errors_name_the_file_the_entry_and_the_fix(write, text, name, message):
     write(text)
-    with pytest.raises(DataError, match=said):
+    with pytest.raises(DataError, match=message):
         open_store(name)
 
 
-def test_no_file_says_which_and_what_to_write(write):
+def test_missing_file_error_says_which_file_and_what_to_write(write):
     write("")
     config_path().unlink()
     with pytest.raises(DataError, match=r'(?s)there is no .*stores\.toml.*kind = "pgvector"'):
@@ -129,12 +129,12 @@ def test_a_file_of_vectors_is_mapped_with_the_ids_beside_it(write):
     (home / "stores.toml").write_text(f'[files]\nkind = "vectors"\n[files.own]\npath = "{path}"\nencoder = "bundled"\n')
     rows = np.random.default_rng(0).standard_normal((30, 8)).astype(np.float32)
     np.save(path, rows)
-    own = open_store("files/own")
-    assert isinstance(own.vectors, np.memmap) and own.ids[:2] == ("0", "1") and own.encoder.name == "bundled"
+    store = open_store("files/own")
+    assert isinstance(store.vectors, np.memmap) and store.ids[:2] == ("0", "1") and store.encoder.name == "bundled"
     (home / "rows.ids.txt").write_text("\n".join(f"d{row}" for row in range(30)))
     assert open_store("files/own").search(rows[3], 1).ids[0][0].startswith("d")
     np.save(path, rows + 1)
-    assert open_store("files/own").ref != own.ref
+    assert open_store("files/own").ref != store.ref
     rows[2, 2] = np.nan
     np.save(path, rows)
     with pytest.raises(DataError, match="not finite"):

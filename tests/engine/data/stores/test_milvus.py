@@ -15,9 +15,9 @@ from engine.data.stores.milvus import MilvusStore
 from engine.data.stores.milvus_collection import MilvusAccess, MilvusTable, translate_errors
 from engine.errors import DataError
 from support.instances import unit
-from support.stores import free_port, make_collection, milvus_server, needed
+from support.stores import free_port, make_collection, milvus_server, skip_without
 
-GONE = 5.0
+MAX_WAIT_S = 5.0
 ROWS = unit(np.random.default_rng(0).standard_normal((80, 8))).astype(np.float32)
 IDS = [f'd "{row}"' for row in range(80)]
 TOKEN = "t0ken-of-the-tests"
@@ -26,8 +26,8 @@ TOKEN = "t0ken-of-the-tests"
 @pytest.fixture
 def server():
     """One of the test's own, to be stopped."""
-    with milvus_server() as own:
-        yield own
+    with milvus_server() as started:
+        yield started
 
 
 @pytest.fixture
@@ -45,38 +45,38 @@ def error_of(call):
 
 
 def test_no_call_waits_five_seconds_for_an_engine():
-    assert MilvusAccess(name="milvus", uri="http://127.0.0.1:1").timeout < GONE
+    assert MilvusAccess(name="milvus", uri="http://127.0.0.1:1").timeout < MAX_WAIT_S
 
 
 def test_a_server_that_is_killed_is_an_error_in_time_and_answers_once_it_is_back(server):
     access = MilvusAccess(name="milvus", uri=server.uri)
     make_collection(access.client(), "docs", IDS, ROWS, IDS)
     access.client().flush("docs")
-    own = MilvusStore(access, MilvusTable(collection="docs"))
-    expected = own.search(ROWS[:2], 5).ids
+    store = MilvusStore(access, MilvusTable(collection="docs"))
+    expected = store.search(ROWS[:2], 5).ids
     server.stop(signal.SIGKILL)
-    for call in (lambda: own.search(ROWS[:2], 5), lambda: own.count(), lambda: list(own.scan(10))):
+    for call in (lambda: store.search(ROWS[:2], 5), lambda: store.count(), lambda: list(store.scan(10))):
         assert "is gone" in str(error_of(call))
     server.start()
-    own.rows.call("load_collection")
-    assert own.search(ROWS[:2], 5).ids == expected
+    store.rows.call("load_collection")
+    assert store.search(ROWS[:2], 5).ids == expected
 
 
 def test_an_engine_that_is_only_slow_says_what_to_raise_and_keeps_its_client(engines, new_clients):
-    own = engines.store_of("milvus server", IDS, ROWS)
-    before = len(new_clients)
+    store = engines.store_of("milvus server", IDS, ROWS)
+    n_before = len(new_clients)
     engines.milvus.process.send_signal(signal.SIGSTOP)
     os.waitid(os.P_PID, engines.milvus.process.pid, os.WSTOPPED)
     try:
-        said = str(error_of(lambda: own.rows.call("query", timeout=0.3, filter="", output_fields=["count(*)"])))
+        message = str(error_of(lambda: store.rows.call("query", timeout=0.3, filter="", output_fields=["count(*)"])))
     finally:
         engines.milvus.process.send_signal(signal.SIGCONT)
-    assert "no answer within 0.3 s" in said and "raise its `timeout`" in said
-    assert own.count() == 80 and len(new_clients) == before
+    assert "no answer within 0.3 s" in message and "raise its `timeout`" in message
+    assert store.count() == 80 and len(new_clients) == n_before
 
 
 @pytest.mark.parametrize(
-    ("kind", "text", "said"),
+    ("kind", "text", "message"),
     [
         ("ValueError", f"no such thing as {TOKEN}", "cannot answer: ValueError"),
         ("PermissionError", f"/data/{TOKEN}", "cannot answer: PermissionError"),
@@ -85,25 +85,25 @@ def test_an_engine_that_is_only_slow_says_what_to_raise_and_keeps_its_client(eng
         ("MilvusException", "auth check failure", r"refused the token \(no token_env"),
     ],
 )
-def test_an_error_says_what_it_is(kind, text, said):
-    needed("pymilvus")
+def test_error_message_names_its_kind(kind, text, message):
+    skip_without("pymilvus")
     from pymilvus.exceptions import MilvusException
 
     error = MilvusException(message=text) if kind == "MilvusException" else getattr(builtins, kind)(text)
-    with pytest.raises(DataError, match=said) as caught, translate_errors(MilvusAccess(name="milvus", uri="a.db")):
+    with pytest.raises(DataError, match=message) as caught, translate_errors(MilvusAccess(name="milvus", uri="a.db")):
         raise error
     assert TOKEN not in str(caught.value)
 
 
 def test_threads_share_one_client(engines, new_clients):
-    own = engines.store_of("milvus file", IDS, ROWS)
-    before = len(new_clients)
-    threads = [threading.Thread(target=own.count) for _ in range(6)]
+    store = engines.store_of("milvus file", IDS, ROWS)
+    n_before = len(new_clients)
+    threads = [threading.Thread(target=store.count) for _ in range(6)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(new_clients) == before
+    assert len(new_clients) == n_before
 
 
 @pytest.mark.parametrize("metric", ["COSINE", "L2"])
@@ -115,18 +115,18 @@ def test_another_metric_is_refused(engines, metric):
 
 
 def test_a_graph_is_asked_but_never_exactly(engines):
-    own = engines.store_of("milvus file", IDS, ROWS, index="hnsw")
-    assert not own.search(ROWS[:1], 5).exact
+    store = engines.store_of("milvus file", IDS, ROWS, index="hnsw")
+    assert not store.search(ROWS[:1], 5).exact
     with pytest.raises(DataError, match=r"HNSW index.*index_type FLAT"):
-        own.search(ROWS[:1], 5, exact=True)
+        store.search(ROWS[:1], 5, exact=True)
 
 
 def test_a_file_or_a_field_that_is_not_there_is_refused_by_name(engines):
     with pytest.raises(DataError, match="there is no file"):
         MilvusStore(MilvusAccess(name="lite", uri=str(engines.folder / "none.db")), MilvusTable(collection="docs"))
-    there = engines.store_of("milvus file", IDS, ROWS)
+    store = engines.store_of("milvus file", IDS, ROWS)
     with pytest.raises(DataError, match="no field 'nosuch'; it has id, v"):
-        MilvusStore(there.access, MilvusTable(collection=there.table.collection, vector="nosuch"))
+        MilvusStore(store.access, MilvusTable(collection=store.table.collection, vector="nosuch"))
 
 
 def test_no_token_is_in_any_error_repr_pickle_or_log(engines, monkeypatch, caplog):
@@ -134,18 +134,18 @@ def test_no_token_is_in_any_error_repr_pickle_or_log(engines, monkeypatch, caplo
     monkeypatch.setenv("FRONTIER_TEST_TOKEN", f"root:{TOKEN}")
     access = MilvusAccess(name="milvus", uri=engines.milvus.uri, token_env="FRONTIER_TEST_TOKEN")
     make_collection(access.client(), "with_token", IDS, ROWS, IDS)
-    own = MilvusStore(access, MilvusTable(collection="with_token"))
-    gone = MilvusAccess(name="milvus", uri=f"http://127.0.0.1:{free_port()}", token_env="FRONTIER_TEST_TOKEN")
-    assert "is gone" in str(error_of(gone.client))
-    calls = [gone.client, lambda: own.rows.call("query", filter="nosuch = (", output_fields=["id"])]
-    said = ["".join(traceback.format_exception(error_of(call))) for call in calls]
+    store = MilvusStore(access, MilvusTable(collection="with_token"))
+    unreachable = MilvusAccess(name="milvus", uri=f"http://127.0.0.1:{free_port()}", token_env="FRONTIER_TEST_TOKEN")
+    assert "is gone" in str(error_of(unreachable.client))
+    calls = [unreachable.client, lambda: store.rows.call("query", filter="nosuch = (", output_fields=["id"])]
+    outputs = ["".join(traceback.format_exception(error_of(call))) for call in calls]
     for text in [
-        *said,
-        repr(own),
-        repr(own.access),
-        str(vars(own)),
-        repr(own.ref),
-        repr(pickle.dumps(own)),
+        *outputs,
+        repr(store),
+        repr(store.access),
+        str(vars(store)),
+        repr(store.ref),
+        repr(pickle.dumps(store)),
         caplog.text,
     ]:
         assert TOKEN not in text

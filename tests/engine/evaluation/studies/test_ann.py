@@ -21,39 +21,39 @@ N, D, B = 300, 16, 12
 DENSE = engine.make("dense")
 
 
-def random_space(seed=0, most=5):
-    """N documents of one random vector each, and 1 to `most` others as parts; queries; judgements."""
+def random_space(seed=0, max_parts=5):
+    """N documents of one random vector each, and 1 to `max_parts` others as parts; queries; judgements."""
     draw = np.random.default_rng(seed)
-    counts = draw.integers(1, most + 1, N)
+    counts = draw.integers(1, max_parts + 1, N)
     named = tuple(part_id(f"d{i}", j) for i, count in enumerate(counts) for j in range(count))
     parts = engine.Embeddings(named, random_rows(draw, len(named), D).astype(np.float32))
-    whole = space_of(random_rows(draw, N, D).astype(np.float32))
-    space = engine.Space(whole.corpus, whole.embeddings, "cpu", parts)
+    documents = space_of(random_rows(draw, N, D).astype(np.float32))
+    space = engine.Space(documents.corpus, documents.embeddings, "cpu", parts)
     queries = queries_of(random_rows(draw, B, D).astype(np.float32))
     qrels = engine.Qrels({f"q{b}": {f"d{int(row)}": 1 for row in draw.integers(0, N, 4)} for b in range(B)})
     return space, queries, qrels
 
 
-def best(space, queries, many, k):
+def best_by_brute_force(space, queries, has_parts, k):
     """Rows of the k best documents by brute force in float64, (B, k), and all scores."""
     points = queries.vectors.double().numpy()
-    if not many:
+    if not has_parts:
         scores = points @ space.vectors.double().numpy().T
     else:
-        found = points @ space.parts.vectors.double().numpy().T
+        products = points @ space.parts.vectors.double().numpy().T
         scores = np.full((len(points), N), -np.inf)
-        for at, document in enumerate(space.parts.documents.tolist()):
-            scores[:, document] = np.maximum(scores[:, document], found[:, at])
+        for part_row, document in enumerate(space.parts.documents.tolist()):
+            scores[:, document] = np.maximum(scores[:, document], products[:, part_row])
     return np.argsort(-scores, axis=1, kind="stable")[:, :k], scores
 
 
-def reciprocal(rows, space, qrels):
+def reciprocal_ranks(rows, space, qrels):
     """MRR by hand."""
     values = []
     for b, row in enumerate(rows):
         right = [space.corpus.position[d] for d in qrels.relevant(f"q{b}")]
-        places = [at for at, document in enumerate(row, start=1) if document in right]
-        values.append(1 / places[0] if places else 0.0)
+        ranks = [rank for rank, document in enumerate(row, start=1) if document in right]
+        values.append(1 / ranks[0] if ranks else 0.0)
     return values
 
 
@@ -65,33 +65,33 @@ def faiss():
 @pytest.mark.parametrize("name", ["dense", "max_sim"])
 def test_exhaustive_settings_find_the_exact_answer(faiss, name):
     space, queries, qrels = random_space()
-    scorer, many = engine.make(name), name == "max_sim"
+    scorer, has_parts = engine.make(name), name == "max_sim"
     indexes = [Ivf(cells=9, probes=9), Ivf(cells=9, probes=1), Hnsw(links=64, construction=400, breadth=2000)]
-    found = list(engine.approximate(scorer, space, queries, qrels, indexes=indexes, metrics=("mrr", "recall")))
-    assert [row.label for row in found] == ["exact", *(index.label for index in indexes)]
-    rows, scores = best(space, queries, many, 10)
-    exact, whole, one, graph = found
-    for row in (exact, whole, graph):
-        assert row.values["mrr"] == pytest.approx(reciprocal(rows, space, qrels))
+    measured = list(engine.approximate(scorer, space, queries, qrels, indexes=indexes, metrics=("mrr", "recall")))
+    assert [row.label for row in measured] == ["exact", *(index.label for index in indexes)]
+    rows, scores = best_by_brute_force(space, queries, has_parts, 10)
+    exact, full, single_list, graph_row = measured
+    for row in (exact, full, graph_row):
+        assert row.values["mrr"] == pytest.approx(reciprocal_ranks(rows, space, qrels))
         assert (row.agreement == 1).all() and row.share == 1 and row.returned == 10
-    assert one.share < 1 and one.agreement.shape == (B,)
-    assert whole.entries == (len(space.parts) if many else N) and whole.per_document == whole.entries / N
-    assert all(row.milliseconds > 0 and row.build > 0 and row.megabytes >= 4e-6 * D * row.entries for row in found)
-    assert exact.exact and not whole.exact and {row.scorer for row in found} == {scorer.label}
+    assert single_list.share < 1 and single_list.agreement.shape == (B,)
+    assert full.entries == (len(space.parts) if has_parts else N) and full.per_document == full.entries / N
+    assert all(row.milliseconds > 0 and row.build > 0 and row.megabytes >= 4e-6 * D * row.entries for row in measured)
+    assert exact.exact and not full.exact and {row.scorer for row in measured} == {scorer.label}
     assert (np.diff(np.take_along_axis(scores, rows, 1)) < 0).all(), "the oracle must have no ties"
 
 
 def test_the_share_found_is_that_of_the_exact_answer(faiss):
     space, queries, _ = random_space(1)
     index = Ivf(cells=12, probes=2)
-    _, found = engine.approximate(DENSE, space, queries, indexes=[index])
+    _, measured = engine.approximate(DENSE, space, queries, indexes=[index])
     vectors = space.vectors.numpy()
     built = index.build(faiss, vectors, 0)
     index.apply_effort(built)
     _, hits = built.search(queries.vectors.numpy(), 10)
-    rows, _ = best(space, queries, False, 10)
+    rows, _ = best_by_brute_force(space, queries, False, 10)
     expected = [len(set(a) & set(b)) / 10 for a, b in zip(hits.tolist(), rows.tolist(), strict=True)]
-    assert found.agreement == pytest.approx(expected) and 0 < found.share < 1 and found.values == {}
+    assert measured.agreement == pytest.approx(expected) and 0 < measured.share < 1 and measured.values == {}
 
 
 def test_documents_of_many_near_vectors_leave_room_for_others(faiss):
@@ -100,15 +100,15 @@ def test_documents_of_many_near_vectors_leave_room_for_others(faiss):
     point = np.zeros(D)
     point[0] = 1
     near = point + 0.01 * draw.standard_normal((60, D))
-    rest = 0.5 * point + 0.3 * draw.standard_normal((39, D))
+    remaining = 0.5 * point + 0.3 * draw.standard_normal((39, D))
     named = (*(part_id("d0", j) for j in range(60)), *(part_id(f"d{i}", 0) for i in range(1, 40)))
-    parts = engine.Embeddings(named, np.concatenate([near, rest]).astype(np.float32))
-    whole = space_of(torch.eye(40, D))
-    space = engine.Space(whole.corpus, whole.embeddings, "cpu", parts)
+    parts = engine.Embeddings(named, np.concatenate([near, remaining]).astype(np.float32))
+    corpus = space_of(torch.eye(40, D))
+    space = engine.Space(corpus.corpus, corpus.embeddings, "cpu", parts)
     queries = queries_of(point[None].astype(np.float32))
     indexes = [Ivf(cells=1, probes=1), Hnsw(links=32, construction=200, breadth=16)]
-    found = list(engine.approximate(engine.make("max_sim"), space, queries, indexes=indexes))
-    assert [row.returned for row in found] == [10, 10, 10] and found[1].share == 1
+    rows = list(engine.approximate(engine.make("max_sim"), space, queries, indexes=indexes))
+    assert [row.returned for row in rows] == [10, 10, 10] and rows[1].share == 1
 
 
 def test_hits_become_documents_best_first():
@@ -119,69 +119,72 @@ def test_hits_become_documents_best_first():
     assert merge_hits(np.array([-1, -1]), np.zeros(2), documents, 2).tolist() == []
 
 
-def test_same_seed_same_answer(faiss):
+def test_share_depends_on_seed_alone(faiss):
     space, queries, _ = random_space(2)
     indexes = [Hnsw(links=2, construction=2, breadth=1), Ivf(cells=20, probes=1)]
 
     def shares(seed):
-        found = engine.approximate([DENSE], space, queries, indexes=indexes, seed=seed)
-        return [row.agreement.tolist() for row in found]
+        rows = engine.approximate([DENSE], space, queries, indexes=indexes, seed=seed)
+        return [row.agreement.tolist() for row in rows]
 
     assert shares(5) == shares(5)
-    others = [shares(seed) for seed in range(6, 10)]
-    assert all(any(other[at] != shares(5)[at] for other in others) for at in (1, 2))
+    other_shares = [shares(seed) for seed in range(6, 10)]
+    assert all(any(share[index] != shares(5)[index] for share in other_shares) for index in (1, 2))
 
 
-def test_more_effort_finds_more(faiss):
+def test_recall_grows_with_effort(faiss):
     space, queries, _ = random_space(4)
-    found = list(engine.approximate(DENSE, space, queries, k=5))
+    rows = list(engine.approximate(DENSE, space, queries, k=5))
     tried = usual_indexes(N)
-    assert {row.label for row in found} == {"exact", *(index.label for index in tried)} and len(found) > len(INDEXES)
+    assert {row.label for row in rows} == {"exact", *(index.label for index in tried)} and len(rows) > len(INDEXES)
     for kind, cls in INDEXES.items():
-        own = [row for row in found if row.index["kind"] == kind]
-        ends = min(own, key=lambda r: r.index[cls.effort]), max(own, key=lambda r: r.index[cls.effort])
+        rows_of_kind = [row for row in rows if row.index["kind"] == kind]
+        ends = (
+            min(rows_of_kind, key=lambda r: r.index[cls.effort]),
+            max(rows_of_kind, key=lambda r: r.index[cls.effort]),
+        )
         assert ends[0].share < ends[1].share == 1
-    fast = find_quickest(found, 0.9)[DENSE.label]
-    enough = [row for row in found if not row.exact and row.share >= 0.9]
+    fast = find_quickest(rows, 0.9)[DENSE.label]
+    enough = [row for row in rows if not row.exact and row.share >= 0.9]
     assert fast.milliseconds == min(row.milliseconds for row in enough)
-    assert find_quickest([replace(row, agreement=np.zeros(B)) for row in found]) == {}
+    assert find_quickest([replace(row, agreement=np.zeros(B)) for row in rows]) == {}
 
 
-def test_few_documents_and_progress(faiss):
+def test_small_corpus_reports_progress(faiss):
     space, queries, _ = random_space()
-    told = []
-    few = engine.approximate(DENSE, space_of(space.vectors[:3]), queries, progress=lambda *at: told.append(at))
-    found = list(few)
-    assert {row.returned for row in found if row.share == 1} == {3} and found[0].k == 3
-    assert told and all(0 <= done <= total for done, total, _ in told)
+    calls = []
+    search = engine.approximate(DENSE, space_of(space.vectors[:3]), queries, progress=lambda *at: calls.append(at))
+    rows = list(search)
+    assert {row.returned for row in rows if row.share == 1} == {3} and rows[0].k == 3
+    assert calls and all(0 <= done <= total for done, total, _ in calls)
 
 
-def test_a_stop_ends_it_between_queries(faiss):
+def test_stop_ends_search_between_queries(faiss):
     space, queries, _ = random_space()
     stop = threading.Event()
-    found = engine.approximate(DENSE, space, queries, stop=stop)
-    assert next(found).exact
+    rows = engine.approximate(DENSE, space, queries, stop=stop)
+    assert next(rows).exact
     stop.set()
     with pytest.raises(engine.Cancelled, match="stopped"):
-        next(found)
+        next(rows)
     stopped = threading.Event()
     stopped.set()
     with pytest.raises(engine.Cancelled):
         Hnsw().build(faiss, space.vectors.numpy(), 0, stopped)
 
 
-def test_threads_are_given_back(faiss):
+def test_faiss_thread_count_is_restored(faiss):
     space, queries, _ = random_space()
-    before = faiss.omp_get_max_threads()
+    threads_before = faiss.omp_get_max_threads()
     faiss.omp_set_num_threads(2)
     try:
         for _ in engine.approximate(DENSE, space, queries, indexes=[Ivf()]):
             assert faiss.omp_get_max_threads() == 2
     finally:
-        faiss.omp_set_num_threads(before)
+        faiss.omp_set_num_threads(threads_before)
 
 
-def test_what_cannot_be_searched_is_refused(faiss):
+def test_unsearchable_scorer_raises_param_error(faiss):
     space, queries, _ = random_space()
     bad = [
         (
@@ -223,8 +226,8 @@ def test_settings_are_declared_and_refuse_what_is_out_of_range(cls):
     assert cls.effort in index.as_json() and cls.effort not in index.build_parameters
     assert isinstance(index, Index) and Exact().label == "exact" and index.label.startswith(f"{cls.kind}(")
     for count in (1, 2, 50, 10_000):
-        for other in cls.usual_settings(count):
-            other.check(count)
+        for setting in cls.usual_settings(count):
+            setting.check(count)
     with pytest.raises(engine.ParamError, match="one of hnsw, ivf; got 'tree'"):
         usual_indexes(10, ["tree"])
 

@@ -13,83 +13,83 @@ from support.instances import FAMILIES, problem
 from support.quadratic_oracles import Problem, small_instance
 
 
-def plain(objective, rows, query, chosen, weight):
-    some = [rows[i] for i in chosen]
+def score_set(objective, rows, query, chosen, weight):
+    chosen_rows = [rows[i] for i in chosen]
     if objective == "vrsd":
-        total = np.sum(some, axis=0)
+        total = np.sum(chosen_rows, axis=0)
         size = np.linalg.norm(total) * np.linalg.norm(query)
         return total @ query / size if size > 1e-12 else 0.0
     if objective == "dpp":
-        gram = np.array([[a @ b for b in some] for a in some])
+        gram = np.array([[a @ b for b in chosen_rows] for a in chosen_rows])
         det = np.linalg.det(gram)
         volume = math.log(det) if det > 1e-30 else -math.inf
-        return weight * sum(a @ query for a in some) + ((1 - weight) * volume if weight < 1 else 0)
-    return Problem(np.array(some), query, weight, len(some)).value(range(len(some)))
+        return weight * sum(a @ query for a in chosen_rows) + ((1 - weight) * volume if weight < 1 else 0)
+    return Problem(np.array(chosen_rows), query, weight, len(chosen_rows)).value(range(len(chosen_rows)))
 
 
 @pytest.mark.parametrize("objective", ["vrsd", "frank_wolfe", "max_sum", "dpp"])
-def test_no_set_is_better_and_none_is_worse(objective):
+def test_optimum_and_worst_bound_every_set(objective):
     for seed in range(12):
         rows, queries = problem("random", seed, n=8, d=5, dtype=np.float64)
         for k in (1, 2, 4):
             weight = (0.0, 0.4, 1.0)[seed % 3]
             params = {} if objective == "vrsd" else {"relevance_weight": weight}
-            found = engine.optimum(objective, rows, queries[0], k, **params)
-            values = {c: plain(objective, rows, queries[0], c, weight) for c in combinations(range(8), k)}
-            assert found.sets == len(values) == math.comb(8, k)
-            assert found.value == pytest.approx(max(values.values()), abs=1e-9)
-            assert found.worst == pytest.approx(min(values.values()), abs=1e-9)
-            assert values[found.index] == pytest.approx(found.value, abs=1e-9)
+            optimum = engine.optimum(objective, rows, queries[0], k, **params)
+            values = {c: score_set(objective, rows, queries[0], c, weight) for c in combinations(range(8), k)}
+            assert optimum.sets == len(values) == math.comb(8, k)
+            assert optimum.value == pytest.approx(max(values.values()), abs=1e-9)
+            assert optimum.worst == pytest.approx(min(values.values()), abs=1e-9)
+            assert values[optimum.index] == pytest.approx(optimum.value, abs=1e-9)
 
 
 def test_definition_2_fixes_the_most_relevant_document():
-    """Of all sets that hold it; without, the maximum over every set is never smaller and often larger."""
+    """The optimum over all sets is never smaller than over those with that document, and often larger."""
     wider = 0
     for seed in range(20):
         rows, queries = problem("random", seed, n=9, d=4, dtype=np.float64)
         for k in (1, 3, 5):
-            found = engine.optimum("vrsd", rows, queries[0], k, fix_first=True)
+            optimum = engine.optimum("vrsd", rows, queries[0], k, fix_first=True)
             first = int(np.argmax(rows @ queries[0]))
-            values = {c: plain("vrsd", rows, queries[0], c, 0) for c in combinations(range(9), k) if first in c}
-            assert found.sets == len(values) == math.comb(8, k - 1) and first in found.index
-            assert found.value == pytest.approx(max(values.values()), abs=1e-12)
-            assert found.worst == pytest.approx(min(values.values()), abs=1e-12)
-            assert values[found.index] == pytest.approx(found.value, abs=1e-12)
+            values = {c: score_set("vrsd", rows, queries[0], c, 0) for c in combinations(range(9), k) if first in c}
+            assert optimum.sets == len(values) == math.comb(8, k - 1) and first in optimum.index
+            assert optimum.value == pytest.approx(max(values.values()), abs=1e-12)
+            assert optimum.worst == pytest.approx(min(values.values()), abs=1e-12)
+            assert values[optimum.index] == pytest.approx(optimum.value, abs=1e-12)
             free = engine.optimum("vrsd", rows, queries[0], k)
             assert free == engine.optimum("vrsd", rows, queries[0], k, fix_first=False)
-            assert free.value >= found.value - 1e-12
-            wider += free.value > found.value + 1e-9
+            assert free.value >= optimum.value - 1e-12
+            wider += free.value > optimum.value + 1e-9
     assert wider > 0
 
 
 @pytest.mark.parametrize(
     "name, params", [("vrsd", {}), ("frank_wolfe", {"polish": False}), ("max_sum", {}), ("dpp", {})]
 )
-def test_the_gap_is_what_the_set_lacks_of_the_range(name, params):
+def test_gap_is_relative_to_the_range_of_values(name, params):
     for seed in range(8):
         rows, queries = problem("clustered", seed, n=9, d=12)
         weight = {} if name == "vrsd" else {"relevance_weight": 0.6}
-        found = optimum_gap(name, rows, queries[0], 3, **weight, **params)
-        assert found.best == engine.optimum(name, rows, queries[0], 3, **weight)
+        optimum = optimum_gap(name, rows, queries[0], 3, **weight, **params)
+        assert optimum.best == engine.optimum(name, rows, queries[0], 3, **weight)
         picks = engine.select(name, rows, queries[0], k=3, **weight, **params).index[0].tolist()
-        assert found.index == tuple(sorted(picks))
+        assert optimum.index == tuple(sorted(picks))
         exact = rows.astype(np.float64), queries[0].astype(np.float64)
-        values = {c: plain(name, *exact, c, 0.6) for c in combinations(range(9), 3)}
-        assert found.value == pytest.approx(values[found.index], abs=1e-9)
+        values = {c: score_set(name, *exact, c, 0.6) for c in combinations(range(9), 3)}
+        assert optimum.value == pytest.approx(values[optimum.index], abs=1e-9)
         best, worst = max(values.values()), min(values.values())
-        assert found.share == pytest.approx((best - found.value) / (best - worst), abs=1e-6)
-        assert (found.share == 0) == (found.index == found.best.index)
+        assert optimum.share == pytest.approx((best - optimum.value) / (best - worst), abs=1e-6)
+        assert (optimum.share == 0) == (optimum.index == optimum.best.index)
     with pytest.raises(engine.ParamError, match="max_sum has no parameter fix_first"):
         optimum_gap("max_sum", rows, queries[0], 3, fix_first=True)
     singular = optimum_gap("dpp", np.tile([0.6, 0.8], (4, 1)), [1.0, 0.0], 2)
     assert singular.share == 0 and singular.best.value == -math.inf
 
 
-def test_blocks_do_not_matter(monkeypatch):
+def test_optimum_is_independent_of_block_size(monkeypatch):
     rows, queries = problem("clustered", 3, n=12, d=5)
-    whole = engine.optimum("frank_wolfe", rows, queries[0], 5)
+    one_block = engine.optimum("frank_wolfe", rows, queries[0], 5)
     monkeypatch.setattr("engine.evaluation.studies.brute_force.CHUNK_NUMBERS", 1000)
-    assert engine.optimum("frank_wolfe", rows, queries[0], 5) == whole
+    assert engine.optimum("frank_wolfe", rows, queries[0], 5) == one_block
 
 
 def test_ties_go_to_the_first_set_and_k_stops_at_n():
@@ -101,7 +101,7 @@ def test_ties_go_to_the_first_set_and_k_stops_at_n():
 
 
 @pytest.mark.parametrize("name", ["frank_wolfe", "max_sum"])
-def test_its_value_is_what_the_selectors_report(name):
+def test_optimum_value_equals_selector_objective(name):
     for family in FAMILIES:
         for seed in range(5):
             rows, queries = problem(family, seed, n=11, d=6)
@@ -119,9 +119,9 @@ def test_frank_wolfe_is_mostly_optimal(weight, share, gap):
     for seed in range(60):
         rows, query = small_instance(seed)
         best = engine.optimum("frank_wolfe", rows, query, 5, relevance_weight=weight)
-        for kept, params in ((gaps, {}), (paper, {"polish": False})):
+        for gaps_of_variant, params in ((gaps, {}), (paper, {"polish": False})):
             got = engine.select("frank_wolfe", rows, query, k=5, relevance_weight=weight, **params)
-            kept.append((best.value - got.info[0]["objective"]) / (best.value - best.worst))
+            gaps_of_variant.append((best.value - got.info[0]["objective"]) / (best.value - best.worst))
     gaps, paper = np.array(gaps), np.array(paper)
     assert (gaps > -1e-9).all() and (gaps <= paper + 1e-9).all()
     assert (gaps < 1e-9).mean() >= max(share, (paper < 1e-9).mean())
@@ -145,9 +145,9 @@ BAD = [
 
 @pytest.mark.parametrize("change,message", BAD, ids=[m for _, m in BAD])
 def test_bad_input_names_the_argument_its_range_and_the_value(change, message):
-    given = {"objective": "frank_wolfe", "vectors": np.ones((100, 2)), "query": np.ones(2), "k": 2, **change}
+    options = {"objective": "frank_wolfe", "vectors": np.ones((100, 2)), "query": np.ones(2), "k": 2, **change}
     with pytest.raises(engine.FrontierError, match=message):
-        engine.optimum(given.pop("objective"), given.pop("vectors"), given.pop("query"), **given)
+        engine.optimum(options.pop("objective"), options.pop("vectors"), options.pop("query"), **options)
 
 
 def test_tensors_and_lists_are_vectors_too():

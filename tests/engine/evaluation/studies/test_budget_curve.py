@@ -13,7 +13,7 @@ N = 30
 
 
 @pytest.fixture
-def judged():
+def data():
     rng = np.random.default_rng(3)
     texts = tuple(" ".join(f"w{i}" for i in rng.integers(0, 40, size=rng.integers(1, 30))) for _ in range(N))
     rows = rng.standard_normal((N, 6))
@@ -23,8 +23,8 @@ def judged():
     return space, queries, engine.Qrels(grades), containing_documents(space.corpus, answers)
 
 
-def test_recall_and_answers_by_loops(judged):
-    space, queries, qrels, answers = judged
+def test_recall_and_answers_by_loops(data):
+    space, queries, qrels, answers = data
     decoders = [engine.Decoder(engine.make("top_k")), engine.Decoder(engine.make("mmr"))]
     rows = list(compute_budget_curve(decoders, space, queries, qrels, answers, (40, 10, 90), k=12))
     assert [row.budget for row in rows] == [10, 40, 90] * 4 and {row.k for row in rows} == {12}
@@ -42,19 +42,19 @@ def test_recall_and_answers_by_loops(judged):
                 relevant = qrels.relevant(f"q{b}")
                 recalls.append(len(relevant & set(read)) / len(relevant))
                 reads.append(len(read))
-                if own := answers.get(f"q{b}"):
+                if query_answers := answers.get(f"q{b}"):
                     texts = [f" {space.corpus.texts[int(name[1:])]} " for name in read]
-                    shares.append(np.mean([any(f" {a} " in text for text in texts) for a in own]))
-            found = {row.metric: row for row in rows if row.label == decoder.label and row.budget == budget}
-            assert found["budget_recall"].mean == pytest.approx(np.mean(recalls))
-            assert found["budget_recall"].documents == pytest.approx(np.mean(reads))
-            assert found["answer_coverage"].mean == pytest.approx(np.mean(shares))
-            assert (found["budget_recall"].queries, found["answer_coverage"].queries) == (8, 7)
-            assert found["budget_recall"].low <= found["budget_recall"].mean <= found["budget_recall"].high
+                    shares.append(np.mean([any(f" {a} " in text for text in texts) for a in query_answers]))
+            by_metric = {row.metric: row for row in rows if row.label == decoder.label and row.budget == budget}
+            assert by_metric["budget_recall"].mean == pytest.approx(np.mean(recalls))
+            assert by_metric["budget_recall"].documents == pytest.approx(np.mean(reads))
+            assert by_metric["answer_coverage"].mean == pytest.approx(np.mean(shares))
+            assert (by_metric["budget_recall"].queries, by_metric["answer_coverage"].queries) == (8, 7)
+            assert by_metric["budget_recall"].low <= by_metric["budget_recall"].mean <= by_metric["budget_recall"].high
 
 
-def test_at_the_usual_budget_it_is_the_metric(judged):
-    space, queries, qrels, answers = judged
+def test_at_the_usual_budget_it_is_the_metric(data):
+    space, queries, qrels, answers = data
     decoder = engine.Decoder(engine.make("top_k"))
     ranking = engine.decode(decoder, space, queries, k=20)
     names = ("budget_recall", "answer_coverage")

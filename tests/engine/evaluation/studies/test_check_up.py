@@ -16,7 +16,7 @@ from support.rankings import queries_of, space_of
 TOP_K = engine.Decoder(engine.make("top_k"))
 
 
-def looped(vectors, rows, threshold):
+def by_loops(vectors, rows, threshold):
     """(pairs, groups, ILAD) of one set, pair by pair."""
     cosine = {
         (i, j): float(np.dot(vectors[a], vectors[b])) for i, a in enumerate(rows) for j, b in enumerate(rows) if i < j
@@ -33,7 +33,7 @@ def test_pairs_groups_and_ilad_are_those_of_a_loop(family, n, k):
     space, queries = space_of(rows), queries_of(points)
     checked = check_up(TOP_K, space, queries, k, threshold=0.8)
     vectors, sets = unit(rows.astype(np.float64)), engine.decode(TOP_K, space, queries, k)
-    expected = [looped(vectors, sets.rows(query), 0.8) for query in range(len(queries))]
+    expected = [by_loops(vectors, sets.rows(query), 0.8) for query in range(len(queries))]
     assert [(p, g) for p, g in zip(checked.pairs, checked.groups, strict=True)] == [e[:2] for e in expected]
     np.testing.assert_allclose(checked.ilad, [e[2] for e in expected], atol=1e-12)
     assert checked.n_redundant == sum(pairs > 0 for pairs, _, _ in expected)
@@ -43,8 +43,8 @@ def test_similarities_are_of_the_rows_and_pads_have_none():
     rows, points = problem("clustered", 1, n=40, d=8, batch=12)
     checked = check_up(TOP_K, space_of(rows), queries_of(points), 6)
     vectors = unit(rows.astype(np.float64))
-    for own, similarity in zip(checked.rows, checked.similarity, strict=True):
-        np.testing.assert_allclose(similarity, vectors[own] @ vectors[own].T, atol=1e-6)
+    for set_rows, similarity in zip(checked.rows, checked.similarity, strict=True):
+        np.testing.assert_allclose(similarity, vectors[set_rows] @ vectors[set_rows].T, atol=1e-6)
     fewer = engine.Decoder(engine.make("nnn", l1=0.5, fill="strict"))
     short = check_up(fewer, space_of(rows), queries_of(points), 6)
     assert (short.rows < 0).any() and (np.isnan(short.similarity).all(2) == (short.rows < 0)).all()
@@ -70,34 +70,36 @@ def test_a_threshold_is_a_cosine(threshold):
 def test_gains_are_differences_query_by_query_ties_by_ilad():
     rows, points = problem("clustered", 2, n=80, d=8, batch=25)
     space, queries, mmr = space_of(rows), queries_of(points), engine.Decoder(engine.make("mmr", relevance_weight=0.5))
-    found = [engine.decode(d, space, queries, 5).index.tolist() for d in (mmr, TOP_K)]
-    relevant = {f"q{b}": {f"d{i}": 1 for i in own[::2]} for b, own in enumerate(found[b % 2][b] for b in range(20))}
+    picks = [engine.decode(d, space, queries, 5).index.tolist() for d in (mmr, TOP_K)]
+    relevant = {
+        f"q{b}": {f"d{i}": 1 for i in rows_of[::2]} for b, rows_of in enumerate(picks[b % 2][b] for b in range(20))
+    }
     qrels = engine.Qrels(relevant)
     order = rank_by_gain(mmr, TOP_K, space, queries, qrels, 5)
     vectors = unit(rows.astype(np.float64))
 
-    def recall(own, b):
+    def recall(set_rows, b):
         right = relevant.get(f"q{b}")
-        return math.nan if right is None else len({f"d{i}" for i in own} & right.keys()) / len(right)
+        return math.nan if right is None else len({f"d{i}" for i in set_rows} & right.keys()) / len(right)
 
-    gains = [recall(found[0][b], b) - recall(found[1][b], b) for b in range(25)]
-    spread = [looped(vectors, found[0][b], 2)[2] - looped(vectors, found[1][b], 2)[2] for b in range(25)]
+    gains = [recall(picks[0][b], b) - recall(picks[1][b], b) for b in range(25)]
+    spread = [by_loops(vectors, picks[0][b], 2)[2] - by_loops(vectors, picks[1][b], 2)[2] for b in range(25)]
     np.testing.assert_allclose(order.values, gains, atol=1e-12)
     keys = [(math.isnan(gains[b]), -np.nan_to_num(gains[b]), -round(spread[b], 9)) for b in order.positions]
     assert order.metric == "Recall" and keys == sorted(keys) and sorted(order.positions) == list(range(25))
     assert len({gain for gain in gains if gain == gain}) > 2
-    plain = rank_by_gain(mmr, TOP_K, space, queries, None, 5)
-    np.testing.assert_allclose(plain.values, spread, atol=1e-9)
-    assert plain.metric == "ILAD" and plain.positions[0] == int(np.argmax(spread))
+    unjudged = rank_by_gain(mmr, TOP_K, space, queries, None, 5)
+    np.testing.assert_allclose(unjudged.values, spread, atol=1e-9)
+    assert unjudged.metric == "ILAD" and unjudged.positions[0] == int(np.argmax(spread))
 
 
-def test_all_queries_are_searched_in_one_call(monkeypatch):
-    asked = []
+def test_check_up_decodes_all_queries_in_one_call(monkeypatch):
+    calls = []
 
     def counted(decoder, space, queries, k):
-        asked.append(len(queries))
+        calls.append(len(queries))
         return engine.decode(decoder, space, queries, k)
 
     monkeypatch.setattr(module, "decode", counted)
     rows, points = problem("clustered", 5, n=60, d=16, batch=157)
-    assert len(check_up(TOP_K, space_of(rows), queries_of(points))) == 157 and asked == [157]
+    assert len(check_up(TOP_K, space_of(rows), queries_of(points))) == 157 and calls == [157]

@@ -25,11 +25,11 @@ def test_the_interval_is_that_of_draws_by_loops():
     rng = np.random.default_rng(1)
     values = rng.integers(0, 2, size=(40, 3)).astype(float)
     points = [cell("mmr", {"comp": values[:, i]}, relevance_weight=i / 4) for i in range(3)]
-    (found,) = compute_headroom(points, "comp", resamples=4000)
+    (headroom,) = compute_headroom(points, "comp", resamples=4000)
     gaps = []
     for _ in range(4000):
-        drawn = values[rng.integers(40, size=40)]
-        gaps.append(drawn.max(1).mean() - drawn.mean(0).max())
-    assert (found.low, found.high) == pytest.approx(np.percentile(gaps, [2.5, 97.5]), abs=0.03)
-    (one,) = compute_headroom([cell("mmr", {"comp": [1.0]})], "comp")
-    assert (one.low, one.high) == (None, None)
+        resampled = values[rng.integers(40, size=40)]
+        gaps.append(resampled.max(1).mean() - resampled.mean(0).max())
+    assert (headroom.low, headroom.high) == pytest.approx(np.percentile(gaps, [2.5, 97.5]), abs=0.03)
+    (single,) = compute_headroom([cell("mmr", {"comp": [1.0]})], "comp")
+    assert (single.low, single.high) == (None, None)

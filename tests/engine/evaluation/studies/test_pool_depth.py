@@ -9,7 +9,7 @@ from support.rankings import queries_of, space_of
 
 
 @pytest.mark.parametrize("stage", [("mmr", 0.3), ("mmr", 0.9), ("dpp", 0.6)], ids=str)
-def test_it_is_the_smallest_of_all_depths(stage):
+def test_pool_depth_is_the_smallest_sufficient_depth(stage):
     rows, points = problem("clustered", 3, n=70, d=8, batch=20)
     space, queries = space_of(rows), queries_of(points)
     select = engine.make(stage[0], relevance_weight=stage[1])
@@ -18,12 +18,12 @@ def test_it_is_the_smallest_of_all_depths(stage):
     depths = []
     for share in (1.0, 0.8, 0.5, 0.3):
         depths.append(next(depth for depth, value in same.items() if value >= share))
-        found = engine.pool_depth(engine.Decoder(select), space, queries, k=6, share=share)
-        assert found == PoolDepth(depths[-1], same[depths[-1]], 20)
+        pool_depth = engine.pool_depth(engine.Decoder(select), space, queries, k=6, share=share)
+        assert pool_depth == PoolDepth(depths[-1], same[depths[-1]], 20)
     assert any(6 < depth < 70 for depth in depths)
 
 
-def test_the_ends():
+def test_pool_depth_is_clamped_to_k_and_corpus_size():
     rows, points = problem("random", 0, n=30, d=5, batch=4)
     space, queries = space_of(rows), queries_of(points)
     top = engine.Decoder(engine.make("top_k"))

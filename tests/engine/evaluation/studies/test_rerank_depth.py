@@ -50,23 +50,23 @@ def test_points_are_the_reranked_pools(backwards, data):
     assert RERANK_DEPTHS[0] == 10 and RERANK_DEPTHS[-1] == 1000
 
 
-def test_the_best_with_others_at_random_among_them(backwards, data):
+def test_rerank_mixed_adds_seeded_random_rows_to_the_best(backwards, data):
     """Reranked backwards the highest row of the pool is first; the draw is of the query and the seed alone."""
     space, queries, qrels = data
     decoder = engine.Decoder(engine.make("top_k"), rerank=backwards)
-    plain = next(engine.rerank_depths([decoder], *data, depths=(12,)))
-    assert rerank_mixed(decoder, *data, best=12, random=0).values["mrr"] == pytest.approx(plain.values["mrr"])
+    unmixed = next(engine.rerank_depths([decoder], *data, depths=(12,)))
+    assert rerank_mixed(decoder, *data, best=12, random=0).values["mrr"] == pytest.approx(unmixed.values["mrr"])
     everything = rerank_mixed(decoder, *data, best=10, random=1000, k=10)
-    whole = next(engine.rerank_depths([decoder], *data, depths=(N,)))
-    assert everything.values["mrr"] == pytest.approx(whole.values["mrr"])
-    some = rerank_mixed(decoder, *data, best=10, random=5, metrics=("recall", "mrr"), seed=3)
+    full_depth = next(engine.rerank_depths([decoder], *data, depths=(N,)))
+    assert everything.values["mrr"] == pytest.approx(full_depth.values["mrr"])
+    mixed = rerank_mixed(decoder, *data, best=10, random=5, metrics=("recall", "mrr"), seed=3)
     for b in range(5):
-        drawn = Random(f"3 q{b}".encode()).sample(range(10, N), 5)
-        order = sorted([*range(10), *drawn], reverse=True)[:10]
-        assert some.per_query["recall"][f"q{b}"] == float(3 * b in order)
-        assert some.per_query["mrr"][f"q{b}"] == (1 / (order.index(3 * b) + 1) if 3 * b in order else 0)
+        random_ranks = Random(f"3 q{b}".encode()).sample(range(10, N), 5)
+        order = sorted([*range(10), *random_ranks], reverse=True)[:10]
+        assert mixed.per_query["recall"][f"q{b}"] == float(3 * b in order)
+        assert mixed.per_query["mrr"][f"q{b}"] == (1 / (order.index(3 * b) + 1) if 3 * b in order else 0)
     alone = rerank_mixed(decoder, space, queries.take([3]), qrels, best=10, random=5, metrics="mrr", seed=3)
-    assert alone.per_query["mrr"]["q3"] == some.per_query["mrr"]["q3"]
+    assert alone.per_query["mrr"]["q3"] == mixed.per_query["mrr"]["q3"]
     for change, message in (({"best": 9}, r"best must be a whole number in \[10"), ({"random": -1}, "random must be")):
         with pytest.raises(engine.ParamError, match=message):
             rerank_mixed(decoder, *data, **change)
@@ -87,9 +87,9 @@ def test_depth_needs_a_reranker_and_room_for_k(backwards, data):
         *[({"k": wrong}, r"k must be a whole number in \[1, ") for wrong in ("a", (5, 10), 0, 2.5, None)],
     ]
     for change, message in bad:
-        given = {"decoders": [decoder], "k": 10, **change}
+        options = {"decoders": [decoder], "k": 10, **change}
         with pytest.raises(engine.ParamError, match=message):
-            engine.rerank_depths(given.pop("decoders"), *data, **given)
+            engine.rerank_depths(options.pop("decoders"), *data, **options)
     assert len(list(engine.rerank_depths(iter([decoder]), *data, depths=iter((10, 20))))) == 2
 
 
@@ -107,34 +107,34 @@ def test_quality_by_the_length_of_the_relevant_documents(data):
     assert count_relevant_lengths(space.corpus, odd) == {"q": 2}
 
 
-def test_what_can_be_told_by_depth(backwards, data):
+def test_compare_depths_rows_and_best_depth(backwards, data):
     space, queries, qrels = data
     top = engine.make("top_k")
     decoder = engine.Decoder(top, rerank=backwards)
-    plain = list(engine.sweep([engine.Decoder(top)], space, queries, qrels, 10, "mrr"))
+    unranked = list(engine.sweep([engine.Decoder(top)], space, queries, qrels, 10, "mrr"))
     points = list(engine.rerank_depths([decoder], space, queries, qrels, depths=(10, 13, 30)))
-    found = compare_depths([*points, *plain], "mrr")
-    assert [row.depth for row in found.rows] == [None, 10, 13, 30] and found.queries == 5
-    for row, point in zip(found.rows, [*plain, *points], strict=True):
+    result = compare_depths([*points, *unranked], "mrr")
+    assert [row.depth for row in result.rows] == [None, 10, 13, 30] and result.queries == 5
+    for row, point in zip(result.rows, [*unranked, *points], strict=True):
         assert row.mean == pytest.approx(point.mean["mrr"]) and row.low <= row.mean <= row.high
         assert row.milliseconds == point.latency > 0
-    assert found.best.mean == max(row.mean for row in found.rows[1:]) and found.shallowest.depth <= found.best.depth
+    assert result.best.mean == max(row.mean for row in result.rows[1:]) and result.shallowest.depth <= result.best.depth
     old = [replace(p, provenance={n: v for n, v in p.provenance.items() if n != "timed"}) for p in points]
     assert [row.milliseconds for row in compare_depths(old, "mrr").rows] == [None] * 3
     # Five queries are too few to tell anything by a test that only turns signs.
-    assert found.gain == 0 and found.shallowest.depth == 10
+    assert result.gain == 0 and result.shallowest.depth == 10
     assert compare_depths(points, "mrr").gain is None
     with pytest.raises(engine.ParamError, match="different depths"):
         compare_depths([*points, *engine.rerank_depths([replace(decoder, select=engine.make("mmr"))], *data)], "mrr")
     with pytest.raises(engine.ParamError, match="different depths"):
-        compare_depths(plain, "mrr")
+        compare_depths(unranked, "mrr")
 
 
-def test_a_depth_that_is_too_small_is_told(backwards):
+def test_insufficient_depth_is_reported(backwards):
     """Thirty queries whose relevant document is 20th of all: only from depth 20 on can it be first."""
     data, top = line_of([19] * 30), engine.make("top_k")
     points = list(engine.rerank_depths([engine.Decoder(top, rerank=backwards)], *data, depths=(10, 20, 25)))
-    plain = list(engine.sweep([engine.Decoder(top)], *data, 10, "mrr"))
-    found = compare_depths([*plain, *points], "mrr")
-    assert [row.mean for row in found.rows] == pytest.approx([0, 0, 1, 1 / 6])
-    assert found.best.depth == found.shallowest.depth == 20 and found.gain == 1
+    unranked = list(engine.sweep([engine.Decoder(top)], *data, 10, "mrr"))
+    result = compare_depths([*unranked, *points], "mrr")
+    assert [row.mean for row in result.rows] == pytest.approx([0, 0, 1, 1 / 6])
+    assert result.best.depth == result.shallowest.depth == 20 and result.gain == 1

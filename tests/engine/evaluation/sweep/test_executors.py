@@ -23,7 +23,19 @@ from support.clusters import Cluster, dask
 from support.instances import problem
 from support.patience import patient, until
 from support.points import digest_of_all
-from support.sweeps import KS, METRICS, alive, client, end, patients, put_patient, toy, trodden, units, walkers
+from support.sweeps import (
+    KS,
+    METRICS,
+    count_units,
+    end_process,
+    is_alive,
+    list_walkers,
+    make_patients,
+    put_patient,
+    read_trail,
+    start_client,
+    toy,
+)
 
 STARTS = range(8)
 CELLS = {(start, k) for start in STARTS for k in KS}
@@ -31,47 +43,49 @@ SOON = 5.0
 """Seconds: far more than a cancelled sweep takes to say so."""
 
 
-def swept(starts=STARTS, k=KS, **options):
-    return engine.sweep(patients(starts), *toy(), k, METRICS, split="toy", **options)
+def run_sweep(starts=STARTS, k=KS, **options):
+    return engine.sweep(make_patients(starts), *toy(), k, METRICS, split="toy", **options)
 
 
 @pytest.fixture
 def trail(tmp_path, monkeypatch):
-    """Where the patient selector of this process leaves its trail."""
+    """Return the file in which this process's patient selector records its calls."""
     put_patient(monkeypatch, tmp_path / "here")
     return tmp_path / "here"
 
 
 @pytest.fixture
-def undisturbed(trail):
+def expected_digest(trail):
     """The digest of the sweep when nobody interferes."""
-    digest = digest_of_all(swept())
+    digest = digest_of_all(run_sweep())
     trail.unlink()
     return digest
 
 
-def ended(process):
-    """What a client printed; it must have succeeded."""
+def read_output(process):
+    """Return the client's output; it must have succeeded."""
     out, errors = process.communicate(timeout=patient(180))
     assert process.returncode == 0, errors
     return out.strip()
 
 
-def in_the_middle(process, trail, workers):
+def wait_until_all_work(process, trail, workers):
     """Wait until all workers are at it."""
-    until(lambda: process.poll() is not None or (len(units(trail)) > 4 and len(walkers(trail)) == workers))
+    until(lambda: process.poll() is not None or (len(count_units(trail)) > 4 and len(list_walkers(trail)) == workers))
     assert process.poll() is None, process.communicate()
 
 
-def starts_of(points):
+def collect_starts(points):
     return {(p.decoder["select"]["start"], p.k) for p in points}
 
 
 def test_processes_give_the_points_of_this_one_and_count_their_cells():
-    asked = [*engine.grid("mmr", 3), *engine.grid("facility_location", 2), *engine.grid("vrsd")]
+    all_decoders = [*engine.grid("mmr", 3), *engine.grid("facility_location", 2), *engine.grid("vrsd")]
     seen = []
-    alone = list(engine.sweep(asked, *toy(), (1, 3, 5)))
-    points = list(engine.sweep(asked, *toy(), (1, 3, 5), workers=2, progress=lambda *said: seen.append(said[:2])))
+    alone = list(engine.sweep(all_decoders, *toy(), (1, 3, 5)))
+    points = list(
+        engine.sweep(all_decoders, *toy(), (1, 3, 5), workers=2, progress=lambda *said: seen.append(said[:2]))
+    )
     assert len(points) == 18 and digest_of_all(points) == digest_of_all(alone)
     assert seen == [(done, 18) for done in range(19)]
     assert not multiprocessing.active_children()
@@ -86,7 +100,7 @@ def assert_ends_when_stopped(points, stop):
     assert time.monotonic() - since < SOON
 
 
-def test_processes_end_when_stopped_and_when_nobody_wants_more():
+def test_workers_end_when_stopped_or_abandoned():
     stop = threading.Event()
     points = engine.sweep(engine.grid("frank_wolfe", 101), *toy(n=400, d=32, batch=64), 10, workers=2, stop=stop)
     assert_ends_when_stopped(points, stop)
@@ -101,148 +115,148 @@ def test_processes_end_when_stopped_and_when_nobody_wants_more():
 def test_an_error_of_a_worker_is_that_of_its_cell(trail):
     """The workers of this process have never heard of the patient selector."""
     with pytest.raises(engine.ParamError, match="no method is called 'patient'"):
-        list(swept(workers=1))
+        list(run_sweep(workers=1))
     assert not multiprocessing.active_children()
 
 
 @pytest.mark.parametrize("workers", [None, 2])
-def test_a_killed_client_leaves_what_it_finished_and_no_worker(workers, tmp_path, trail, undisturbed):
-    path, there = tmp_path / "cells.db", tmp_path / "there"
-    process = client(there, STARTS, pace=0.2, store=str(path), **({"workers": workers} if workers else {}))
+def test_a_killed_client_leaves_what_it_finished_and_no_worker(workers, tmp_path, trail, expected_digest):
+    path, trail_path = tmp_path / "cells.db", tmp_path / "there"
+    process = start_client(trail_path, STARTS, pace=0.2, store=str(path), **({"workers": workers} if workers else {}))
     try:
-        in_the_middle(process, there, workers or 1)
+        wait_until_all_work(process, trail_path, workers or 1)
         process.kill()
         process.wait(patient(30))
-        crew = walkers(there)
+        crew = list_walkers(trail_path)
         assert (process.pid in crew) == (not workers)
-        until(lambda: not any(map(alive, crew)), 20)
+        until(lambda: not any(map(is_alive, crew)), 20)
     finally:
-        end(process, there)
-    kept = starts_of(Store(path).read_cells())
-    assert 0 < len(kept) < len(CELLS), "killed in the middle"
-    assert digest_of_all(swept(store=path)) == undisturbed
-    assert units(trail) == dict.fromkeys(CELLS - kept, 1), "what was missing, once, and nothing else"
-    assert digest_of_all(Store(path).read_cells()) == undisturbed
+        end_process(process, trail_path)
+    stored = collect_starts(Store(path).read_cells())
+    assert 0 < len(stored) < len(CELLS), "killed in the middle"
+    assert digest_of_all(run_sweep(store=path)) == expected_digest
+    assert count_units(trail) == dict.fromkeys(CELLS - stored, 1), "what was missing, once, and nothing else"
+    assert digest_of_all(Store(path).read_cells()) == expected_digest
 
 
 def test_ctrl_c_ends_the_workers_between_two_blocks_of_queries(tmp_path):
-    there = tmp_path / "there"
-    process = client(there, STARTS, 5, pace=0.2, workers=2, batch=60 * MAX_BLOCK_QUERIES)
+    trail_path = tmp_path / "there"
+    process = start_client(trail_path, STARTS, 5, pace=0.2, workers=2, batch=60 * MAX_BLOCK_QUERIES)
     try:
-        until(lambda: process.poll() is not None or len(trodden(there)) > 2)
+        until(lambda: process.poll() is not None or len(read_trail(trail_path)) > 2)
         process.send_signal(signal.SIGINT)
         out, errors = process.communicate(timeout=patient(60))
     finally:
-        end(process, there)
+        end_process(process, trail_path)
     assert process.returncode != 0 and not out and "KeyboardInterrupt" in errors
-    assert max(units(there).values()) < 60, "no unit was finished for nobody"
-    assert not any(map(alive, walkers(there)))
+    assert max(count_units(trail_path).values()) < 60, "no unit was finished for nobody"
+    assert not any(map(is_alive, list_walkers(trail_path)))
 
 
-def test_where_there_is_room_for_one_worker_only_one_works(tmp_path, trail):
-    """As memory may have it: two units at once end a worker, each for itself none."""
-    process = client(tmp_path / "there", range(4), 5, pace=0.2, fatal="company", workers=2)
+def test_low_memory_leaves_one_worker(tmp_path, trail):
+    """Two units at once exhaust a worker's memory, each alone does not."""
+    process = start_client(tmp_path / "there", range(4), 5, pace=0.2, fatal="company", workers=2)
     try:
-        assert ended(process) == digest_of_all(swept(range(4), 5))
+        assert read_output(process) == digest_of_all(run_sweep(range(4), 5))
     finally:
-        end(process, tmp_path / "there")
-    assert len(walkers(tmp_path / "there")) > 2
+        end_process(process, tmp_path / "there")
+    assert len(list_walkers(tmp_path / "there")) > 2
 
 
-def test_a_killed_worker_costs_what_it_was_at(tmp_path, undisturbed):
-    path, there = tmp_path / "cells.db", tmp_path / "there"
-    process = client(there, STARTS, pace=0.2, store=str(path), workers=2)
+def test_killed_worker_loses_only_its_unit(tmp_path, expected_digest):
+    path, trail_path = tmp_path / "cells.db", tmp_path / "there"
+    process = start_client(trail_path, STARTS, pace=0.2, store=str(path), workers=2)
     try:
-        in_the_middle(process, there, 2)
-        before, victim = starts_of(Store(path).read_cells()), trodden(there)[-1][0]
+        wait_until_all_work(process, trail_path, 2)
+        starts_before, victim = collect_starts(Store(path).read_cells()), read_trail(trail_path)[-1][0]
         os.kill(victim, signal.SIGKILL)
-        assert ended(process) == undisturbed
+        assert read_output(process) == expected_digest
     finally:
-        end(process, there)
-    assert digest_of_all(Store(path).read_cells()) == undisturbed
-    often = units(there)
-    assert set(often) == CELLS and all(often[cell] == 1 for cell in before)
+        end_process(process, trail_path)
+    assert digest_of_all(Store(path).read_cells()) == expected_digest
+    often = count_units(trail_path)
+    assert set(often) == CELLS and all(often[cell] == 1 for cell in starts_before)
     assert sum(often.values()) <= len(CELLS) + 4, "only what was under way is computed again"
-    assert len(walkers(there)) > 2 and 0 < len(before) < len(CELLS)
+    assert len(list_walkers(trail_path)) > 2 and 0 < len(starts_before) < len(CELLS)
 
 
 def test_a_unit_whose_worker_always_dies_is_given_up_after_the_others(tmp_path, trail):
-    path, there = tmp_path / "cells.db", tmp_path / "there"
-    process = client(there, range(4), 5, fatal=1, store=str(path), workers=2)
+    path, trail_path = tmp_path / "cells.db", tmp_path / "there"
+    process = start_client(trail_path, range(4), 5, fatal=1, store=str(path), workers=2)
     try:
         out, errors = process.communicate(timeout=patient(180))
     finally:
-        end(process, there)
+        end_process(process, trail_path)
     assert process.returncode == 1 and not out
     assert "FrontierError: workers keep dying, the last one at dense → patient(start=1)" in errors
-    assert starts_of(Store(path).read_cells()) == {(0, 5), (2, 5), (3, 5)}
-    deaths = units(there)[1, 5]
+    assert collect_starts(Store(path).read_cells()) == {(0, 5), (2, 5), (3, 5)}
+    deaths = count_units(trail_path)[1, 5]
     assert MAX_WORKER_DEATHS <= deaths <= 2 * MAX_WORKER_DEATHS
-    assert len(walkers(there)) <= 2 * (deaths + 1), "no more pools than deaths"
+    assert len(list_walkers(trail_path)) <= 2 * (deaths + 1), "no more pools than deaths"
 
 
 def test_without_dask_it_says_what_to_install(trail, monkeypatch):
     monkeypatch.setitem(sys.modules, "dask.distributed", None)
     with pytest.raises(engine.FrontierError, match=r"pip install 'frontier-retrieval\[cluster\]'"):
-        next(swept(cluster="tcp://127.0.0.1:1"))
+        next(run_sweep(cluster="tcp://127.0.0.1:1"))
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
-    found = Cluster(tmp_path_factory.mktemp("dask"))
+    dask_cluster = Cluster(tmp_path_factory.mktemp("dask"))
     try:
-        yield found
+        yield dask_cluster
     finally:
-        found.end()
+        dask_cluster.end()
 
 
 @dask
-def test_a_cluster_gives_the_same_points_though_a_worker_is_killed(cluster, tmp_path, undisturbed):
-    crew, path, points, seen = cluster.crew(2), tmp_path / "cells.db", [], []
-    for point in swept(cluster=crew.address, store=path, progress=lambda *said: seen.append(said[:2])):
+def test_a_cluster_gives_the_same_points_though_a_worker_is_killed(cluster, tmp_path, expected_digest):
+    crew, path, points, seen = cluster.scale_to(2), tmp_path / "cells.db", [], []
+    for point in run_sweep(cluster=crew.address, store=path, progress=lambda *said: seen.append(said[:2])):
         points.append(point)
         if len(points) == 6:
-            until(lambda: len(units(crew.trail)) > 7)
-            crew.kill(trodden(crew.trail)[-1][0])
-    assert digest_of_all(points) == undisturbed == digest_of_all(Store(path).read_cells())
+            until(lambda: len(count_units(crew.trail)) > 7)
+            crew.kill(read_trail(crew.trail)[-1][0])
+    assert digest_of_all(points) == expected_digest == digest_of_all(Store(path).read_cells())
     assert seen == [(done, len(CELLS)) for done in range(len(CELLS) + 1)]
-    often = units(crew.trail)
+    often = count_units(crew.trail)
     assert set(often) == CELLS and len(CELLS) < sum(often.values()) <= len(CELLS) + 6, "only what it had is lost"
-    assert len(walkers(crew.trail)) == 2
+    assert len(list_walkers(crew.trail)) == 2
 
 
 @dask
 def test_a_cluster_is_left_at_once_when_stopped(cluster, trail):
-    crew, stop = cluster.crew(1), threading.Event()
-    points = swept(cluster=crew.address, stop=stop)
+    crew, stop = cluster.scale_to(1), threading.Event()
+    points = run_sweep(cluster=crew.address, stop=stop)
     assert_ends_when_stopped(points, stop)
     time.sleep(1)
-    assert len(units(crew.trail)) < len(CELLS) / 2, "what was waiting is not computed"
+    assert len(count_units(crew.trail)) < len(CELLS) / 2, "what was waiting is not computed"
 
 
 @dask
 def test_a_cluster_gives_up_a_unit_that_kills_its_workers(cluster, trail):
-    crew = cluster.crew(3)
+    crew = cluster.scale_to(3)
     with pytest.raises(engine.FrontierError, match=r"workers keep dying at dense → patient\(start=33\)"):
-        list(swept([33], 5, cluster=crew.address))
-    assert units(crew.trail) == {(33, 5): 2}
+        list(run_sweep([33], 5, cluster=crew.address))
+    assert count_units(crew.trail) == {(33, 5): 2}
 
 
 @dask
-def test_a_cluster_that_lost_the_data_with_a_worker_is_sent_them_again(cluster, undisturbed, monkeypatch):
-    crew = cluster.crew(1)
-    points = swept(cluster=crew.address)
+def test_a_cluster_that_lost_the_data_with_a_worker_is_sent_them_again(cluster, expected_digest, monkeypatch):
+    crew = cluster.scale_to(1)
+    points = run_sweep(cluster=crew.address)
     first = next(points)
     monkeypatch.setattr(executors, "SCHEDULER_TIMEOUT_SECONDS", patient(60))
     crew.kill(crew.workers[0].pid)
-    crew.crew(1)
-    assert digest_of_all([first, *points]) == undisturbed
+    cluster.scale_to(1)
+    assert digest_of_all([first, *points]) == expected_digest
 
 
 @dask
-def test_a_cluster_that_loses_all_workers_says_so(cluster, tmp_path, undisturbed, monkeypatch):
-    crew, path = cluster.crew(1), tmp_path / "cells.db"
-    points = swept(cluster=crew.address, store=path)
+def test_a_cluster_that_loses_all_workers_says_so(cluster, tmp_path, expected_digest, monkeypatch):
+    crew, path = cluster.scale_to(1), tmp_path / "cells.db"
+    points = run_sweep(cluster=crew.address, store=path)
     next(points)
     monkeypatch.setattr(executors, "SCHEDULER_TIMEOUT_SECONDS", 1)
     for worker in list(crew.workers):
@@ -250,17 +264,17 @@ def test_a_cluster_that_loses_all_workers_says_so(cluster, tmp_path, undisturbed
     with pytest.raises(engine.FrontierError, match="lost the sweep; sweep again: what is finished is kept"):
         list(points)
     with pytest.raises(engine.FrontierError, match=f"scheduler at '{crew.address}' has no workers"):
-        list(swept(cluster=crew.address))
-    assert digest_of_all(swept(store=path)) == undisturbed
-    assert 0 < sum(units(tmp_path / "here").values()) < len(CELLS), "what was finished is not computed again"
+        list(run_sweep(cluster=crew.address))
+    assert digest_of_all(run_sweep(store=path)) == expected_digest
+    assert 0 < sum(count_units(tmp_path / "here").values()) < len(CELLS), "what was finished is not computed again"
 
 
 @dask
 @pytest.mark.parametrize("silent", [False, True])
-def test_where_no_scheduler_answers_it_says_so_and_leaves_nothing(silent, trail, monkeypatch):
+def test_silent_scheduler_raises_error_and_leaves_no_threads(silent, trail, monkeypatch):
     """A Client that fails to start keeps its threads, and at the end the process, for a while."""
     monkeypatch.setattr(executors, "SCHEDULER_TIMEOUT_SECONDS", 2)
-    before = {t.name for t in threading.enumerate()}
+    threads_before = {t.name for t in threading.enumerate()}
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
         if silent:
@@ -268,16 +282,16 @@ def test_where_no_scheduler_answers_it_says_so_and_leaves_nothing(silent, trail,
         address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
         since = time.monotonic()
         with pytest.raises(engine.FrontierError, match=f"no Dask scheduler answers at '{address}': .+"):
-            list(swept(cluster=address))
+            list(run_sweep(cluster=address))
         assert time.monotonic() - since < 2 + SOON
-    assert {t.name for t in threading.enumerate()} <= before
+    assert {t.name for t in threading.enumerate()} <= threads_before
 
 
 @dask
 @pytest.mark.parametrize("address", ["nonsense", "telnet://127.0.0.1:1"])
-def test_what_is_no_address_is_named(address, trail):
+def test_invalid_address_raises_error_naming_it(address, trail):
     with pytest.raises(engine.FrontierError, match=f"no Dask scheduler answers at '{address}': "):
-        list(swept(cluster=address))
+        list(run_sweep(cluster=address))
 
 
 QUERIES, STORE_KS, STORE_METRICS = 3, (2, 5), ("recall", "ndcg", "ilad")
@@ -301,10 +315,10 @@ def problem_in_a_store(tmp_path, monkeypatch):
 def decoders(points=8):
     """Decoders of two families by turns, so that each is a unit of its own."""
     families = zip(engine.grid("mmr", points), engine.grid("ssd", points), strict=False)
-    return [engine.Decoder(one.select, depth=60) for pair in families for one in pair]
+    return [engine.Decoder(pair_decoder.select, depth=60) for pair in families for pair_decoder in pair]
 
 
-def sent(reach, queries, qrels):
+def pickle_data(reach, queries, qrels):
     """Pickle the data that every worker of a sweep is sent beside its units."""
     vectors = embed_for_space(reach, queries)
     data = collect_digests(reach, vectors, qrels)
@@ -316,16 +330,18 @@ def test_a_sweep_of_a_store_ships_queries_judgements_and_a_name(problem_in_a_sto
     reach, queries, qrels = problem_in_a_store
     engine.decode(decoders()[0], reach, queries, 10)
     assert len(reach.space) > 50, "what came back so far stays here"
-    assert len(sent(*problem_in_a_store)) < 8_000 < 1500 * 8 * 4
-    there = pickle.loads(sent(*problem_in_a_store))
-    assert there.space.digest == reach.digest and there.vectors == queries and there.qrels == qrels
+    assert len(pickle_data(*problem_in_a_store)) < 8_000 < 1500 * 8 * 4
+    shipped = pickle.loads(pickle_data(*problem_in_a_store))
+    assert shipped.space.digest == reach.digest and shipped.vectors == queries and shipped.qrels == qrels
 
 
 def test_queries_that_are_part_of_a_larger_matrix_travel_alone(problem_in_a_store):
     reach, queries, qrels = problem_in_a_store
-    many = np.concatenate([queries.vectors.numpy(), np.ones((50_000, 8), queries.vectors.numpy().dtype)])
-    few = engine.Embeddings(queries.ids, engine.Embeddings(tuple(map(str, range(len(many)))), many).vectors[:QUERIES])
-    alone = sent(reach, few, qrels)
+    matrix = np.concatenate([queries.vectors.numpy(), np.ones((50_000, 8), queries.vectors.numpy().dtype)])
+    query_part = engine.Embeddings(
+        queries.ids, engine.Embeddings(tuple(map(str, range(len(matrix)))), matrix).vectors[:QUERIES]
+    )
+    alone = pickle_data(reach, query_part, qrels)
     assert len(alone) < 8_000 and pickle.loads(alone).vectors == queries
 
 
@@ -347,7 +363,7 @@ def test_a_store_swept_on_a_cluster_is_complete_whoever_was_killed(problem_in_a_
     )
     crew = Cluster(tmp_path / "first")
     try:
-        crew.crew(2)
+        crew.scale_to(2)
         with pytest.raises(engine.FrontierError, match=f"cluster at '{crew.address}' lost the sweep; sweep again"):
             for cell in engine.sweep(decoders(), *problem_in_a_store, **options, cluster=crew.address):
                 cells.append(cell)
@@ -360,12 +376,12 @@ def test_a_store_swept_on_a_cluster_is_complete_whoever_was_killed(problem_in_a_
                     crew.scheduler.wait(patient(30))
     finally:
         crew.end()
-    kept = [cell.digest for cell in Store(path).read_cells()]
-    assert 10 <= len(kept) < 2 * len(decoders()), "killed in the middle"
+    digests = [cell.digest for cell in Store(path).read_cells()]
+    assert 10 <= len(digests) < 2 * len(decoders()), "killed in the middle"
     crew = Cluster(tmp_path / "second")
     try:
-        again = list(engine.sweep(decoders(), *problem_in_a_store, **options, cluster=crew.crew(2).address))
+        again = list(engine.sweep(decoders(), *problem_in_a_store, **options, cluster=crew.scale_to(2).address))
     finally:
         crew.end()
-    assert len(again) == 2 * len(decoders()) and set(kept) <= {cell.digest for cell in again}
+    assert len(again) == 2 * len(decoders()) and set(digests) <= {cell.digest for cell in again}
     assert digest_of_all(again) == undisturbed == digest_of_all(Store(path).read_cells())

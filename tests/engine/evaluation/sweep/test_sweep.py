@@ -19,7 +19,7 @@ from engine.evaluation.sweep.sweep import grid
 from support.instances import FAMILIES
 from support.patience import patient
 from support.points import digest_of_all
-from support.sweeps import patients, put_patient, toy, units
+from support.sweeps import count_units, make_patients, put_patient, toy
 from support.training import StopAfter
 
 JUDGED = ("recall", "comp", "ndcg", "mrr", "precision", "ilad", "cos_sum", "redundancy")
@@ -39,34 +39,34 @@ def decoders():
     ]  # fmt: skip
 
 
-def same(point, decoder, data, k, aspects=None):
+def assert_measured(point, decoder, data, k, aspects=None):
     """A point is what decode and measure say of its decoder at its k."""
     space, queries, qrels = data
     ranking = engine.decode(decoder, space, queries, k)
-    found = engine.measure(ranking, space, queries, qrels, k, tuple(point.values), aspects)
+    measures = engine.measure(ranking, space, queries, qrels, k, tuple(point.values), aspects)
     assert (point.label, point.method, point.k) == (decoder.label, decoder.select.spec.name, k)
     assert decoder_from_json(point.decoder) == decoder and point.queries == queries.ids
     for name, values in point.values.items():
-        expected = [found.per_query[name].get(query, np.nan) for query in queries.ids]
+        expected = [measures.per_query[name].get(query, np.nan) for query in queries.ids]
         assert values.dtype == np.float64 and np.array_equal(values, expected, equal_nan=True), (point.label, k, name)
-        assert np.array_equal(point.mean[name], found.mean[name], equal_nan=True)
-    assert point.left_out == found.left_out
+        assert np.array_equal(point.mean[name], measures.mean[name], equal_nan=True)
+    assert point.left_out == measures.left_out
     assert point.returned == pytest.approx(ranking.returned.double().mean())
     assert point.milliseconds > 0
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_points_are_decode_and_measure(family, monkeypatch):
+def test_sweep_cells_equal_decode_and_measure(family, monkeypatch):
     monkeypatch.setattr(compute, "MAX_BLOCK_QUERIES", 4)
     monkeypatch.setattr(sweeping, "DECODER_GROUP_SIZE", 3)
     data = toy(family, seed=3)
-    asked = decoders()
-    points = list(engine.sweep(asked, *data, (8, 1, 3, 8), JUDGED, split="test"))
+    all_decoders = decoders()
+    points = list(engine.sweep(all_decoders, *data, (8, 1, 3, 8), JUDGED, split="test"))
     cells = {(p.label, p.k): p for p in points}
-    assert len(points) == len(cells) == 3 * len(set(asked))
-    for decoder in asked:
+    assert len(points) == len(cells) == 3 * len(set(all_decoders))
+    for decoder in all_decoders:
         for k in (1, 3, 8):
-            same(cells[decoder.label, k], decoder, data, k)
+            assert_measured(cells[decoder.label, k], decoder, data, k)
     assert all(p.left_out == 2 and np.isnan(p.values["recall"]).sum() == 2 and p.split == "test" for p in points)
 
 
@@ -74,7 +74,7 @@ def test_aspects_reach_the_metrics_that_need_them_and_only_their_keys():
     data = toy()
     wanted = ("alpha_ndcg", "s_recall", "recall")
     for point in engine.sweep(grid("mmr", 3), *data, 5, wanted, aspects=ASPECTS):
-        same(point, decoder_from_json(point.decoder), data, 5, ASPECTS)
+        assert_measured(point, decoder_from_json(point.decoder), data, 5, ASPECTS)
         assert np.isfinite(point.values["s_recall"]).sum() == 2
     with_ = [p.key for p in engine.sweep(grid("mmr", 3), *data, 5, "recall", aspects=ASPECTS)]
     assert with_ == [p.key for p in engine.sweep(grid("mmr", 3), *data, 5, "recall")]
@@ -83,17 +83,17 @@ def test_aspects_reach_the_metrics_that_need_them_and_only_their_keys():
 def test_a_corpus_smaller_than_k_and_queries_without_judgements():
     space, queries, _ = data = toy(n=4, d=3)
     (point,) = engine.sweep(grid("mmr", relevance_weight=0.5), *data, 10)
-    same(point, decoder_from_json(point.decoder), data, 10)
+    assert_measured(point, decoder_from_json(point.decoder), data, 10)
     assert point.returned == 4
     (point,) = engine.sweep(grid("top_k"), space, queries, None, 3, "ilad")
-    same(point, decoder_from_json(point.decoder), (space, queries, None), 3)
+    assert_measured(point, decoder_from_json(point.decoder), (space, queries, None), 3)
     assert point.left_out == 0 and "qrels" not in point.provenance
 
 
-def test_values_stand_in_the_order_of_the_queries():
+def test_values_follow_query_order():
     space, queries, qrels = toy()
     turned = engine.Embeddings(queries.ids[::-1], queries.vectors.flip(0))
-    runs = (engine.sweep(grid("mmr", 3), space, asked, qrels, 5) for asked in (queries, turned))
+    runs = (engine.sweep(grid("mmr", 3), space, ordered_queries, qrels, 5) for ordered_queries in (queries, turned))
     for a, b in zip(*runs, strict=True):
         assert b.queries == a.queries[::-1]
         assert all(np.array_equal(b.values[m], a.values[m][::-1], equal_nan=True) for m in a.values)
@@ -102,14 +102,14 @@ def test_values_stand_in_the_order_of_the_queries():
 def test_text_is_embedded_as_the_corpus_was(demo):
     dataset, space = demo
     queries = dataset.judged("dev")
-    some = engine.Queries(queries.ids[:5], queries.texts[:5])
-    (point,) = engine.sweep(grid("top_k"), space, some, dataset.qrels["dev"], 10)
-    ranking = engine.decode(grid("top_k")[0], space, some, 10)
-    assert point.mean == engine.measure(ranking, space, some, dataset.qrels["dev"], 10).mean
+    five = engine.Queries(queries.ids[:5], queries.texts[:5])
+    (point,) = engine.sweep(grid("top_k"), space, five, dataset.qrels["dev"], 10)
+    ranking = engine.decode(grid("top_k")[0], space, five, 10)
+    assert point.mean == engine.measure(ranking, space, five, dataset.qrels["dev"], 10).mean
     assert 0 < point.mean["recall"] <= 1
 
 
-def test_work_is_shared_where_one_decoding_answers(monkeypatch):
+def test_decoding_is_shared_across_k(monkeypatch):
     monkeypatch.setattr(compute, "MAX_BLOCK_QUERIES", 100)
     monkeypatch.setattr(sweeping, "DECODER_GROUP_SIZE", 4)
     calls = []
@@ -117,9 +117,9 @@ def test_work_is_shared_where_one_decoding_answers(monkeypatch):
         compute, "decode_grid", lambda some, *rest: calls.append((len(some), rest[-1])) or decode_grid(some, *rest)
     )
 
-    def decodings(asked, k):
+    def decodings(all_decoders, k):
         calls.clear()
-        assert len(list(engine.sweep(asked, *toy(), k))) == len(asked) * len(k)
+        assert len(list(engine.sweep(all_decoders, *toy(), k))) == len(all_decoders) * len(k)
         return sorted(calls)
 
     assert decodings(grid("mmr", 6), (3, 5, 10)) == [(2, 10), (4, 10)], "nested: the largest k answers all"
@@ -133,28 +133,28 @@ def test_work_is_shared_where_one_decoding_answers(monkeypatch):
 @pytest.mark.parametrize("batch", [9, 3])
 def test_the_time_of_a_cell_is_the_median_of_single_calls(batch, tmp_path, monkeypatch):
     put_patient(monkeypatch, tmp_path / "trail")
-    kind, pause, asked = type(patients([0])[0].select), 0.002, []
-    plain = kind.select
+    kind, pause, batch_sizes = type(make_patients([0])[0].select), 0.002, []
+    original_select = kind.select
 
     def slow(self, candidates, k):
-        asked.append((candidates.batch, k))
+        batch_sizes.append((candidates.batch, k))
         time.sleep(pause)
-        return plain(self, candidates, k)
+        return original_select(self, candidates, k)
 
     monkeypatch.setattr(kind, "select", slow)
     monkeypatch.setattr(compute, "MIN_TIMING_SECONDS", patient(60))
     space, queries, _ = toy(batch=9)
-    points = list(engine.sweep(patients([0]), space, queries.take(range(batch)), None, (2, 5), "ilad"))
+    points = list(engine.sweep(make_patients([0]), space, queries.take(range(batch)), None, (2, 5), "ilad"))
     for point in points:
         assert point.provenance["timed"] == "median of 5 single calls"
         assert point.latency == point.milliseconds >= 1000 * pause, "of all queries together each has a part of it"
         # One decoding of all, a call that is not counted, and those that are.
-        assert asked.count((1, point.k)) == 6 and asked.count((batch, point.k)) == 1
+        assert batch_sizes.count((1, point.k)) == 6 and batch_sizes.count((batch, point.k)) == 1
     monkeypatch.setattr(compute, "MIN_TIMING_SECONDS", 0)
-    once = list(engine.sweep(patients([0]), space, queries.take(range(batch)), None, (2, 5), "ilad"))
+    once = list(engine.sweep(make_patients([0]), space, queries.take(range(batch)), None, (2, 5), "ilad"))
     assert [p.provenance["timed"] for p in once] == ["median of 1 single call"] * 2, "no more than a share of the sweep"
     assert digest_of_all(once) == digest_of_all(points)
-    (alone,) = engine.sweep(patients([0]), space, queries.take([0]), None, 2, "ilad")
+    (alone,) = engine.sweep(make_patients([0]), space, queries.take([0]), None, 2, "ilad")
     assert alone.latency is None and alone.milliseconds >= 1000 * pause, "one query is not asked again to be timed"
 
 
@@ -162,17 +162,17 @@ def test_a_sweep_can_be_stopped_between_two_calls_that_are_timed(tmp_path, monke
     put_patient(monkeypatch, tmp_path / "trail")
     data, stop, calls = toy(), threading.Event(), []
 
-    def one(*asked):
+    def time_one_call(*options):
         calls.append(stop.set())
-        return decode(*asked)
+        return decode(*options)
 
-    monkeypatch.setattr(compute, "decode", one)
+    monkeypatch.setattr(compute, "decode", time_one_call)
     with pytest.raises(engine.Cancelled):
-        list(engine.sweep(patients([0]), *data, 5, "recall", stop=stop))
+        list(engine.sweep(make_patients([0]), *data, 5, "recall", stop=stop))
     assert len(calls) == 1
 
 
-def altered():
+def build_alterations():
     """One thing changed at a time, each of which a result may depend on: name → (decoder, data, keywords)."""
     space, queries, qrels = data = toy()
     corpus, rows = space.corpus, space.embeddings.vectors.clone()
@@ -180,7 +180,7 @@ def altered():
     text = replace(corpus, texts=("x", *corpus.texts[1:]))
     points = queries.vectors.clone()
     points[0, 0] += 1e-6
-    judged = {q: dict(of) for q, of in qrels.grades.items()}
+    judged = {q: dict(grades) for q, grades in qrels.grades.items()}
     judged["q1"]["d7"] = judged["q1"].get("d7", 0) + 1
     mmr = engine.Decoder(engine.make("mmr", relevance_weight=0.5))
     spread = {"metrics": ("recall", "s_recall")}
@@ -206,58 +206,58 @@ def altered():
     }  # fmt: skip
 
 
-def test_keys_name_all_that_a_result_depends_on():
+def test_cell_key_changes_with_every_input():
     keys = {}
-    for name, (decoder, data, options) in altered().items():
+    for name, (decoder, data, options) in build_alterations().items():
         (point,) = engine.sweep([decoder], *data, **{"k": 5, "metrics": ("recall", "ilad"), "split": "", **options})
         keys.setdefault(point.key, []).append(name)
         assert point.provenance["corpus"] == data[0].corpus.digest
         assert point.provenance["embeddings"] == data[0].embeddings.digest
         assert point.provenance["qrels"] == data[2].digest and point.provenance["device"] == "cpu"
         assert {"queries", "python", "torch", "numpy", "frontier-retrieval"} <= set(point.provenance)
-    assert len(keys) == len(altered()), [names for names in keys.values() if len(names) > 1]
+    assert len(keys) == len(build_alterations()), [names for names in keys.values() if len(names) > 1]
 
 
 def test_another_version_of_frontier_computes_its_cells_anew(monkeypatch):
-    """What a release may have mended must not come back from a store of the one before."""
+    """A fixed bug must not return from the store of an older release."""
     from engine.evaluation.sweep import cell as points
 
     decoder, data = engine.Decoder(engine.make("mmr")), {"corpus": "a"}
-    before = points.compute_cell_key(decoder, 5, "", ("recall",), data)
-    assert points.compute_cell_key(decoder, 5, "", ("recall",), data) == before
+    key_before = points.compute_cell_key(decoder, 5, "", ("recall",), data)
+    assert points.compute_cell_key(decoder, 5, "", ("recall",), data) == key_before
     monkeypatch.setattr(points, "read_versions", lambda: {points.PACKAGE: "next"})
-    assert points.compute_cell_key(decoder, 5, "", ("recall",), data) != before
+    assert points.compute_cell_key(decoder, 5, "", ("recall",), data) != key_before
 
 
-def test_equal_results_have_equal_digests_however_they_came(tmp_path, monkeypatch):
+def test_digest_is_independent_of_how_results_were_computed(tmp_path, monkeypatch):
     """Whatever store, order, grouping, name of the corpus or number of threads."""
     space, queries, qrels = data = toy(n=200, d=16, batch=40)
-    asked = [*grid("mmr", 5), *grid("nnn", l1=0.1), *grid("frank_wolfe", 2)]
-    first = {p.key: p for p in engine.sweep(asked, *data, (3, 8), JUDGED)}
+    all_decoders = [*grid("mmr", 5), *grid("nnn", l1=0.1), *grid("frank_wolfe", 2)]
+    first = {p.key: p for p in engine.sweep(all_decoders, *data, (3, 8), JUDGED)}
     named = engine.Space(replace(space.corpus, name="another"), space.embeddings, "cpu")
     store = tmp_path / "cells.db"
     monkeypatch.setattr(compute, "MAX_BLOCK_QUERIES", 7)
     monkeypatch.setattr(sweeping, "DECODER_GROUP_SIZE", 2)
     try:
         torch.set_num_threads(2)
-        other = list(engine.sweep(asked[::-1], named, queries, qrels, [8, 3], JUDGED[::-1], store=store))
+        reordered = list(engine.sweep(all_decoders[::-1], named, queries, qrels, [8, 3], JUDGED[::-1], store=store))
     finally:
         torch.set_num_threads(1)
-    kept = list(Store(store).read_cells())
-    assert {p.key for p in other} == {p.key for p in kept} == set(first)
-    assert digest_of_all(other) == digest_of_all(kept) == digest_of_all(first.values())
-    point = kept[0]
+    stored = list(Store(store).read_cells())
+    assert {p.key for p in reordered} == {p.key for p in stored} == set(first)
+    assert digest_of_all(reordered) == digest_of_all(stored) == digest_of_all(first.values())
+    point = stored[0]
     nudged = {**point.values, "ndcg": point.values["ndcg"] + 1e-16}
     assert compute_result_digest(point.key, nudged) == point.digest, "the last bits of a mean are no result"
     moved = {**point.values, "ndcg": point.values["ndcg"] + 1e-9}
     assert compute_result_digest(point.key, moved) != point.digest
-    assert digest_of_all(kept[:-1]) != digest_of_all(kept)
+    assert digest_of_all(stored[:-1]) != digest_of_all(stored)
 
 
 def test_decoders_and_units_round_trip_as_plain_values():
-    asked = [*decoders(), engine.Decoder(engine.make("mmr"), rerank=engine.make("dense"), depth=7)]
-    assert [decoder_from_json(decoder_to_json(d)) for d in asked] == asked
-    unit = compute.Unit(tuple(asked), (3, 5))
+    all_decoders = [*decoders(), engine.Decoder(engine.make("mmr"), rerank=engine.make("dense"), depth=7)]
+    assert [decoder_from_json(decoder_to_json(d)) for d in all_decoders] == all_decoders
+    unit = compute.Unit(tuple(all_decoders), (3, 5))
     assert unpack_unit(pack_unit(unit)) == unit
 
 
@@ -268,8 +268,8 @@ def test_grids_come_from_the_declarations():
     assert {d.select.l1 for d in nnn} == {d.select.l2 for d in nnn} == {0.01, 0.03, 0.06, 0.1, 0.3, 0.6, 1.0}
     fixed = grid("nnn", l1=0.2, fill="strict")
     assert len(fixed) == 7 and {(d.select.l1, d.select.fill) for d in fixed} == {(0.2, "strict")}
-    both = grid("nnn", l1=0.2, fill=("strict", "fill"))
-    assert len(both) == 14 and {d for d in both if d.select.fill == "strict"} == set(fixed)
+    filled_grid = grid("nnn", l1=0.2, fill=("strict", "fill"))
+    assert len(filled_grid) == 14 and {d for d in filled_grid if d.select.fill == "strict"} == set(fixed)
     assert [d.select.relevance_weight for d in grid("mmr", relevance_weight=[0.2, 0.4])] == [0.2, 0.4]
     for wrong, message in (({"fill": ()}, "at least one"), ({"fill": ("strict", "some")}, "got 'some'")):
         with pytest.raises(engine.ParamError, match=message):
@@ -279,30 +279,30 @@ def test_grids_come_from_the_declarations():
         assert len(set(grid(name, 3))) == len(grid(name, 3))
 
 
-def test_what_the_store_has_comes_first_and_is_not_computed_again(tmp_path, monkeypatch):
+def test_stored_cells_come_first_without_recomputation(tmp_path, monkeypatch):
     put_patient(monkeypatch, tmp_path / "trail")
     data, store = toy(), tmp_path / "cells.db"
-    list(engine.sweep(patients([0, 1]), *data, (2, 5), "recall", store=store))
-    assert set(units(tmp_path / "trail")) == {(s, k) for s in (0, 1) for k in (2, 5)}
+    list(engine.sweep(make_patients([0, 1]), *data, (2, 5), "recall", store=store))
+    assert set(count_units(tmp_path / "trail")) == {(s, k) for s in (0, 1) for k in (2, 5)}
     (tmp_path / "trail").unlink()
-    asked = patients([2, 1, 0])
-    points = list(engine.sweep(asked, *data, (2, 5, 7), "recall", store=Store(store)))
-    assert units(tmp_path / "trail") == {(2, 2): 1, (2, 5): 1, (2, 7): 1, (1, 7): 1, (0, 7): 1}
+    all_decoders = make_patients([2, 1, 0])
+    points = list(engine.sweep(all_decoders, *data, (2, 5, 7), "recall", store=Store(store)))
+    assert count_units(tmp_path / "trail") == {(2, 2): 1, (2, 5): 1, (2, 7): 1, (1, 7): 1, (0, 7): 1}
     old = [(p.decoder["select"]["start"], p.k) for p in points[:4]]
     assert sorted(old) == [(0, 2), (0, 5), (1, 2), (1, 5)] and len(points) == 9
-    assert digest_of_all(points) == digest_of_all(engine.sweep(asked, *data, (2, 5, 7), "recall"))
+    assert digest_of_all(points) == digest_of_all(engine.sweep(all_decoders, *data, (2, 5, 7), "recall"))
     (tmp_path / "trail").unlink()
-    assert len(list(engine.sweep(asked[:1], *data, 5, "recall", store=store))) == 1
-    assert not units(tmp_path / "trail"), "nothing was left to do"
-    list(engine.sweep(asked[:1], *data, 5, ("recall", "ilad"), store=store))
-    assert units(tmp_path / "trail") == {(2, 5): 1}, "other metrics are another cell"
+    assert len(list(engine.sweep(all_decoders[:1], *data, 5, "recall", store=store))) == 1
+    assert not count_units(tmp_path / "trail"), "nothing was left to do"
+    list(engine.sweep(all_decoders[:1], *data, 5, ("recall", "ilad"), store=store))
+    assert count_units(tmp_path / "trail") == {(2, 5): 1}, "other metrics are another cell"
 
 
 def test_progress_counts_cells(tmp_path):
-    asked, given = grid("mmr", 5) + grid("vrsd"), {"k": (3, 5), "store": tmp_path / "cells.db"}
+    all_decoders, options = grid("mmr", 5) + grid("vrsd"), {"k": (3, 5), "store": tmp_path / "cells.db"}
     for _ in range(2):
         seen = []
-        run = engine.sweep(asked, *toy(), **given, progress=lambda *said, seen=seen: seen.append(said))
+        run = engine.sweep(all_decoders, *toy(), **options, progress=lambda *said, seen=seen: seen.append(said))
         assert [seen[-1][0] for _ in run] == list(range(1, 13))
         assert seen == [(done, 12, "sweeping") for done in range(13)]
 
@@ -314,16 +314,16 @@ def test_stopped_between_blocks_it_keeps_what_is_finished(tmp_path, monkeypatch)
 
     # Asked for the third time in the middle of the first unit.
     with pytest.raises(engine.Cancelled, match="stopped"):
-        list(engine.sweep(patients([0]), *data, 5, store=store, stop=StopAfter(2)))
-    assert len(units(tmp_path / "trail")) == 1 and not list(store.read_cells())
+        list(engine.sweep(make_patients([0]), *data, 5, store=store, stop=StopAfter(2)))
+    assert len(count_units(tmp_path / "trail")) == 1 and not list(store.read_cells())
 
-    run = engine.sweep(patients([0, 1, 2]), *data, 5, store=store, stop=stop)
+    run = engine.sweep(make_patients([0, 1, 2]), *data, 5, store=store, stop=stop)
     next(run)
     stop.set()
     with pytest.raises(engine.Cancelled):
         next(run)
     assert len(list(store.read_cells())) == 1
-    assert len(list(engine.sweep(patients([0, 1, 2]), *data, 5, store=store))) == 3
+    assert len(list(engine.sweep(make_patients([0, 1, 2]), *data, 5, store=store))) == 3
 
 
 BAD = [
@@ -381,7 +381,7 @@ def test_a_bad_argument_of_grid_names_itself(ask, message):
         ask()
 
 
-def test_numbers_of_numpy_are_numbers():
+def test_grid_accepts_numpy_numbers():
     points = list(engine.sweep(grid("top_k"), *toy(), np.array([3, 5])))
     assert [p.k for p in points] == [3, 5] and all(type(p.k) is int for p in points)
     assert next(engine.sweep(grid("top_k"), *toy(), np.int64(3))).key == points[0].key
@@ -391,16 +391,18 @@ def test_answers_are_measured_where_they_are_asked_for_and_name_the_cells():
     space, queries, qrels = toy()
     decoders, ids = [engine.Decoder(engine.make("top_k"))], space.corpus.ids
     answers = {query: {"x": frozenset(ids[:3]), "y": frozenset()} for query in queries.ids}
-    asked = (decoders, space, queries, qrels, 3)
-    (cell,) = engine.sweep(*asked, ("recall", "answer_coverage"), answers=answers)
+    options = (decoders, space, queries, qrels, 3)
+    (cell,) = engine.sweep(*options, ("recall", "answer_coverage"), answers=answers)
     ranking = engine.decode(decoders[0], space, queries, k=3)
     expected = engine.measure(ranking, space, queries, qrels, 3, ("answer_coverage",), answers=answers)
     assert cell.mean["answer_coverage"] == expected.mean["answer_coverage"]
-    (other,) = engine.sweep(*asked, ("recall", "answer_coverage"), answers={queries.ids[0]: {"x": frozenset(ids[:1])}})
-    assert other.key != cell.key
-    (without,), (given,) = engine.sweep(*asked, "recall"), engine.sweep(*asked, "recall", answers=answers)
-    assert without.key == given.key
+    (changed,) = engine.sweep(
+        *options, ("recall", "answer_coverage"), answers={queries.ids[0]: {"x": frozenset(ids[:1])}}
+    )
+    assert changed.key != cell.key
+    (unanswered,), (answered,) = engine.sweep(*options, "recall"), engine.sweep(*options, "recall", answers=answers)
+    assert unanswered.key == answered.key
     with pytest.raises(engine.DataError, match="answer_coverage needs answers"):
-        engine.sweep(*asked, "answer_coverage")
+        engine.sweep(*options, "answer_coverage")
     with pytest.raises(engine.DataError, match="answers must be a mapping"):
-        engine.sweep(*asked, "recall", answers=[1])
+        engine.sweep(*options, "recall", answers=[1])

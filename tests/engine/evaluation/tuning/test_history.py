@@ -14,20 +14,24 @@ from engine.evaluation.tuning.tuned import average_outcome
 from support.sweeps import toy
 
 
-def test_studies_are_kept_newest_first_and_a_question_once(tmp_path):
+def test_history_lists_studies_newest_first_without_repeats(tmp_path):
     space, queries, qrels = toy(batch=40)
-    asked = (space, queries, split_in_half(qrels, 0))
+    options = (space, queries, split_in_half(qrels, 0))
     store = Store(tmp_path / "cells.db")
     assert read_history(store) == []
-    one = tune("mmr", *asked, objective=engine.Objective("maximise", metric="ilad"), k=5, points=3, values="grid")
-    every = choose(*asked, k=5, selectors=["mmr", "vrsd"], points=3)
-    first = record_study(store, one, "MMR", {"select": "mmr"})
+    study = tune("mmr", *options, objective=engine.Objective("maximise", metric="ilad"), k=5, points=3, values="grid")
+    every = choose(*options, k=5, selectors=["mmr", "vrsd"], points=3)
+    first = record_study(store, study, "MMR", {"select": "mmr"})
     second = record_study(store, every, "every decoder", {"select": "all", "fixed": [["l1", 0.1]]})
     assert read_history(store) == [second, first]
-    again = record_study(store, one, "MMR", {"select": "mmr"})
+    again = record_study(store, study, "MMR", {"select": "mmr"})
     assert read_history(store) == [again, second] and again.chosen == "MMR · λ 0"
-    own, base = one.chosen_test.mean["ilad"], one.base_test.mean["ilad"]
-    assert again.kept == "" and again.won == f"ILAD +{100 * (own / base - 1):.0f}%" and again.status == one.status
+    chosen_mean, base_mean = study.chosen_test.mean["ilad"], study.base_test.mean["ilad"]
+    assert (
+        again.kept == ""
+        and again.won == f"ILAD +{100 * (chosen_mean / base_mean - 1):.0f}%"
+        and again.status == study.status
+    )
     recall = average_outcome(every)
     assert second.kept == f"{recall[0]['recall'] / recall[1]['recall']:.1%}"
     assert second.row[1:4] == ("every decoder", f"{every.objective.text}, k = 5", every.winner.name)

@@ -15,19 +15,19 @@ BASE = {"recall": 0.8, "ilad": 0.3, "comp": 0.5}
 
 
 def choose(objective, recall=None, ilad=None, comp=None, order=None, base=BASE):
-    given = {"recall": recall, "ilad": ilad, "comp": comp}
-    means = {m: np.array(given[m], dtype=float) for m in objective.metrics}
+    values = {"recall": recall, "ilad": ilad, "comp": comp}
+    means = {m: np.array(values[m], dtype=float) for m in objective.metrics}
     order = order or list(range(len(next(iter(means.values())))))
     return objective.choose(means, base, order, 10, "first")
 
 
 def test_maximise_takes_the_most_and_the_first_in_order_of_equals():
-    most = Objective("maximise", metric="comp")
-    found = choose(most, comp=[0.1, 0.4, 0.3])
-    assert (found.best, found.satisfied) == (1, True) and found.reason == "Highest Comp@10: 0.400 (first: 0.500)."
-    tied = choose(most, comp=[0.4, 0.1, 0.4 - 1e-12, 0.4], order=[3, 0, 1, 2])
+    objective = Objective("maximise", metric="comp")
+    choice = choose(objective, comp=[0.1, 0.4, 0.3])
+    assert (choice.best, choice.satisfied) == (1, True) and choice.reason == "Highest Comp@10: 0.400 (first: 0.500)."
+    tied = choose(objective, comp=[0.4, 0.1, 0.4 - 1e-12, 0.4], order=[3, 0, 1, 2])
     assert tied.best == 2 and "; 3 settings tie, and" in tied.reason
-    assert choose(most, comp=[0.4, 0.1, 0.4 - 1e-6, 0.4], order=[3, 0, 1, 2]).best == 3
+    assert choose(objective, comp=[0.4, 0.1, 0.4 - 1e-6, 0.4], order=[3, 0, 1, 2]).best == 3
 
 
 def test_diverse_is_the_most_ilad_that_keeps_the_share():
@@ -36,42 +36,42 @@ def test_diverse_is_the_most_ilad_that_keeps_the_share():
     for _ in range(300):
         recall, ilad = rng.uniform(0.4, 0.82, 12).round(2), rng.uniform(0.2, 0.6, 12).round(2)
         share = float(rng.choice([0.8, 0.95, 1.0]))
-        found = choose(Objective("diverse", share=share), recall, ilad)
-        kept = [i for i in range(12) if recall[i] >= share * 0.8 - 1e-9]
-        if kept:
-            best = min(kept, key=lambda i: (-ilad[i], i))
+        choice = choose(Objective("diverse", share=share), recall, ilad)
+        feasible = [i for i in range(12) if recall[i] >= share * 0.8 - 1e-9]
+        if feasible:
+            best = min(feasible, key=lambda i: (-ilad[i], i))
         else:
             best = min(range(12), key=lambda i: (-recall[i], -ilad[i], i))
-        assert (found.best, found.satisfied) == (best, bool(kept))
-        seen.add(bool(kept))
+        assert (choice.best, choice.satisfied) == (best, bool(feasible))
+        seen.add(bool(feasible))
     assert seen == {True, False}
 
 
-def test_diverse_says_what_it_kept_and_what_it_could_not():
-    kept = choose(Objective("diverse", share=0.9), [0.7, 0.72, 0.8], [0.6, 0.5, 0.4])
-    assert kept.best == 1
-    assert "ILAD@10: 0.500 (first: 0.300), of the 2 of 3 settings that keep 90% of first's Recall@10" in kept.reason
+def test_diverse_reason_states_whether_constraint_holds():
+    choice = choose(Objective("diverse", share=0.9), [0.7, 0.72, 0.8], [0.6, 0.5, 0.4])
+    assert choice.best == 1
+    assert "ILAD@10: 0.500 (first: 0.300), of the 2 of 3 settings that keep 90% of first's Recall@10" in choice.reason
     none = choose(Objective("diverse", share=0.99), [0.7, 0.72, 0.72], [0.6, 0.4, 0.5])
     assert (none.best, none.satisfied) == (2, False)
     assert none.reason.startswith("No setting keeps 99% of first's Recall@10 (0.792 of 0.800)")
     assert "The nearest: Recall@10 0.720, ILAD@10 0.500." in none.reason
 
 
-def test_what_is_kept_is_kept_for_certain():
+def test_constraint_holds_at_lower_confidence_bound():
     """The margin is Student's, one-sided; settings that keep the share in the mean alone are passed over."""
     rng = np.random.default_rng(0)
     objective, base = Objective("diverse", share=0.9), rng.random(50)
-    own = np.clip(base[:, None] + rng.normal(0, 0.3, (50, 6)), 0, 1)
-    slack = objective.compute_slack({"recall": own}, base[:, None])
+    samples = np.clip(base[:, None] + rng.normal(0, 0.3, (50, 6)), 0, 1)
+    slack = objective.compute_slack({"recall": samples}, base[:, None])
     margin = objective.compute_margin(slack.mean(0), np.square(slack).mean(0), 50)
     low = [ttest_1samp(column, 0, alternative="greater").confidence_interval(0.95).low for column in slack.T]
     assert slack.mean(0) - margin == pytest.approx(low)
     assert objective.compute_margin(0.05, 0.05**2, 30) == 0 and objective.compute_margin(0.5, 0.25, 1) == np.inf
     assert not Objective("knee").compute_margin(slack.mean(0), np.square(slack).mean(0), 50).any()
     args = [{"recall": np.array([0.74, 0.78]), "ilad": np.array([0.6, 0.5])}, BASE, [0, 1], 10, "first"]
-    found = objective.choose(*args, np.array([0.03, 0.05]))
-    assert found.best == 1 and "of the 1 of 2 settings that keep 90% of first's Recall@10" in found.reason
-    assert "with 95% confidence" in found.reason and found.surest == pytest.approx(0.73 / 0.8)
+    choice = objective.choose(*args, np.array([0.03, 0.05]))
+    assert choice.best == 1 and "of the 1 of 2 settings that keep 90% of first's Recall@10" in choice.reason
+    assert "with 95% confidence" in choice.reason and choice.surest == pytest.approx(0.73 / 0.8)
     none = objective.choose(*args, np.array([0.03, 0.08]))
     assert (none.best, none.satisfied) == (0, False)
     assert objective.guide({"recall": 0.74, "ilad": 0.6}, BASE, 0.03)[0] < 0 < objective.guide(BASE, BASE)[0]
@@ -91,14 +91,14 @@ def knee_by_definition(x, y):
     if len({(x[i], y[i]) for i in front}) == 1:
         return {i: 0.0 for i in front}
     lows, highs = [[f(v[i] for i in front) for v in (x, y)] for f in (min, max)]
-    at = {i: [(v[i] - low) / (high - low) for v, low, high in zip((x, y), lows, highs, strict=True)] for i in front}
-    (ax, ay), (bx, by) = min(at.values()), max(at.values())
+    scaled = {i: [(v[i] - low) / (high - low) for v, low, high in zip((x, y), lows, highs, strict=True)] for i in front}
+    (ax, ay), (bx, by) = min(scaled.values()), max(scaled.values())
     length = math.hypot(bx - ax, by - ay)
     # The cross product's sign says on which side: the outside is towards (1, 1).
-    return {i: ((bx - ax) * (py - ay) - (by - ay) * (px - ax)) / length for i, (px, py) in at.items()}
+    return {i: ((bx - ax) * (py - ay) - (by - ay) * (px - ax)) / length for i, (px, py) in scaled.items()}
 
 
-def test_the_knee_lies_furthest_beyond_the_chord():
+def test_knee_is_furthest_beyond_the_chord():
     rng = np.random.default_rng(1)
     for _ in range(200):
         x, y = rng.uniform(0.1, 0.7, 15).round(2), rng.uniform(0.3, 0.9, 15).round(2)
@@ -106,13 +106,13 @@ def test_the_knee_lies_furthest_beyond_the_chord():
         assert {i for i in range(15) if np.isfinite(got[i])} == set(expected)
         for i, distance in expected.items():
             assert got[i] == pytest.approx(distance, abs=1e-12)
-        found = choose(Objective("knee"), recall=y, ilad=x)
-        assert expected[found.best] == pytest.approx(max(expected.values()), abs=1e-8)
-        assert found.satisfied == (max(expected.values()) > 0.02)
+        choice = choose(Objective("knee"), recall=y, ilad=x)
+        assert expected[choice.best] == pytest.approx(max(expected.values()), abs=1e-8)
+        assert choice.satisfied == (max(expected.values()) > 0.02)
 
 
 @pytest.mark.parametrize(
-    "recall, ilad, order, best, said",
+    "recall, ilad, order, best, message",
     [
         ([1.0, 0.75, 0.5], [0.0, 0.25, 0.5], [2, 1, 0], 2, "does not bend outwards"),
         ([1.0, 0.55, 0.5], [0.0, 0.1, 0.5], [1, 0, 2], 0, "no knee"),
@@ -122,23 +122,27 @@ def test_the_knee_lies_furthest_beyond_the_chord():
         ([1.0, 0.5], [0.6, 0.5], None, 0, "one point"),
     ],
 )
-def test_a_frontier_without_a_knee_says_so(recall, ilad, order, best, said):
-    found = choose(Objective("knee"), recall=recall, ilad=ilad, order=order)
-    assert (found.best, found.satisfied) == (best, False) and said in found.reason
+def test_a_frontier_without_a_knee_says_so(recall, ilad, order, best, message):
+    choice = choose(Objective("knee"), recall=recall, ilad=ilad, order=order)
+    assert (choice.best, choice.satisfied) == (best, False) and message in choice.reason
 
 
-def test_the_guide_leads_a_search_to_what_is_chosen():
+def test_guide_rises_towards_the_choice():
     """Single numbers rise towards the choice, whatever the setting: also across the edge of the constraint."""
     objective = Objective("diverse", share=0.95)
     lacking = [objective.guide({"recall": r, "ilad": 0.9}, BASE)[0] for r in (0.1, 0.5, 0.759)]
-    kept = [objective.guide({"recall": 0.76, "ilad": i}, BASE)[0] for i in (0.0, 0.2, 0.9)]
-    assert lacking == sorted(lacking) and kept == sorted(kept) and lacking[-1] < 0 <= kept[0]
+    feasible_guides = [objective.guide({"recall": 0.76, "ilad": i}, BASE)[0] for i in (0.0, 0.2, 0.9)]
+    assert (
+        lacking == sorted(lacking)
+        and feasible_guides == sorted(feasible_guides)
+        and lacking[-1] < 0 <= feasible_guides[0]
+    )
     assert Objective("maximise", metric="ndcg").guide({"ndcg": 0.3}, {}) == (0.3,)
     assert Objective("knee").guide({"recall": 0.3, "ilad": 0.4}, {}) == (0.3, 0.4)
 
 
 @pytest.mark.parametrize(
-    "objective,recall,said",
+    "objective,recall,message",
     [
         (Objective("diverse"), 0.755, "Recall is 94.4% of Top-k's; you asked for 95%. ILAD +20%."),
         (Objective("diverse"), 0.8, "Recall is 100.0% of Top-k's; you asked for 95%. ILAD +20%."),
@@ -148,13 +152,15 @@ def test_the_guide_leads_a_search_to_what_is_chosen():
         (Objective("maximise", metric="recall"), 0.4, "Recall is 0.400; Top-k's is 0.800."),
     ],
 )
-def test_what_is_reached_is_said_of_the_constraint_first(objective, recall, said):
-    assert objective.describe_outcome({"recall": recall, "ilad": 0.36}, BASE, "Top-k") == said
+def test_outcome_states_constraint_before_gain(objective, recall, message):
+    assert objective.describe_outcome({"recall": recall, "ilad": 0.36}, BASE, "Top-k") == message
 
 
 def test_a_baseline_without_recall_or_diversity_is_no_divisor():
-    said = Objective("diverse").describe_outcome({"recall": 0.1, "ilad": 0.36}, {"recall": 0.0, "ilad": 0.0}, "Top-k")
-    assert said == "Recall is 0.100; Top-k's is 0. ILAD +0.360."
+    sentence = Objective("diverse").describe_outcome(
+        {"recall": 0.1, "ilad": 0.36}, {"recall": 0.0, "ilad": 0.0}, "Top-k"
+    )
+    assert sentence == "Recall is 0.100; Top-k's is 0. ILAD +0.360."
 
 
 def test_objectives_are_declared():
@@ -166,7 +172,7 @@ def test_objectives_are_declared():
     assert Objective().metrics == ("comp",) and Objective("knee").metrics == ("recall", "ilad")
 
 
-def bent(places):
+def build_bent_frontier(places):
     """A frontier of two queries through these places, (ILAD, Recall)."""
     weights = np.linspace(0, 1, len(places))
     cells = [
@@ -177,7 +183,7 @@ def bent(places):
 
 
 def test_the_knee_of_a_frontier_is_where_it_bends_most_or_nowhere():
-    knee = find_knee(bent([(0.1, 0.9), (0.5, 0.85), (0.8, 0.4), (0.9, 0.1)]))
+    knee = find_knee(build_bent_frontier([(0.1, 0.9), (0.5, 0.85), (0.8, 0.4), (0.9, 0.1)]))
     assert knee is not None and (knee.x, knee.y) == (0.5, 0.85)
-    assert find_knee(bent([(0.1, 0.9), (0.5, 0.5), (0.9, 0.1)])) is None, "straight"
-    assert find_knee(bent([(0.1, 0.9), (0.9, 0.8)])) is None, "two points"
+    assert find_knee(build_bent_frontier([(0.1, 0.9), (0.5, 0.5), (0.9, 0.1)])) is None, "straight"
+    assert find_knee(build_bent_frontier([(0.1, 0.9), (0.9, 0.8)])) is None, "two points"

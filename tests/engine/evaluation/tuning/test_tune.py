@@ -28,38 +28,38 @@ from support.instances import clustered_rows, unit
 from support.points import interval, p_value
 from support.rankings import queries_of, space_of
 
-N, D, ASKED = 120, 12, 60
+N, D, B = 120, 12, 60
 
 
 @pytest.fixture(scope="module")
-def judged():
+def data():
     """(space, queries, judgements by split): clusters of near-duplicates, a relevant document in several."""
     rng = np.random.default_rng(3)
     rows = clustered_rows(rng, N, D).astype(np.float32)
-    asked = unit(rows[rng.integers(N, size=ASKED)] + rows[rng.integers(N, size=ASKED)]).astype(np.float32)
-    near = np.argsort(-(asked @ rows.T), axis=1)
-    grades = {f"q{b}": {f"d{i}": 1 for i in near[b, rng.permutation(30)[:4]]} for b in range(ASKED)}
-    half = {"dev": range(0, ASKED, 2), "test": range(1, ASKED, 2)}
-    qrels = {split: engine.Qrels({f"q{b}": grades[f"q{b}"] for b in own}) for split, own in half.items()}
-    return space_of(rows), queries_of(asked), qrels
+    points = unit(rows[rng.integers(N, size=B)] + rows[rng.integers(N, size=B)]).astype(np.float32)
+    near = np.argsort(-(points @ rows.T), axis=1)
+    grades = {f"q{b}": {f"d{i}": 1 for i in near[b, rng.permutation(30)[:4]]} for b in range(B)}
+    half = {"dev": range(0, B, 2), "test": range(1, B, 2)}
+    qrels = {split: engine.Qrels({f"q{b}": grades[f"q{b}"] for b in part}) for split, part in half.items()}
+    return space_of(rows), queries_of(points), qrels
 
 
 def only(queries, ids):
     return queries.take([queries.position[i] for i in ids])
 
 
-def brute(judged, decoder, split, k, metrics=("recall", "comp", "ndcg", "ilad")):
+def brute(data, decoder, split, k, metrics=("recall", "comp", "ndcg", "ilad")):
     """(metric → per-query values) by decode and measure alone."""
-    space, queries, qrels = judged
-    asked = only(queries, [q for q in queries.ids if q in qrels[split].grades])
-    found = engine.measure(engine.decode(decoder, space, asked, k), space, asked.ids, qrels[split], k, metrics)
+    space, queries, qrels = data
+    judged = only(queries, [q for q in queries.ids if q in qrels[split].grades])
+    measures = engine.measure(engine.decode(decoder, space, judged, k), space, judged.ids, qrels[split], k, metrics)
     # By id, so that the same seed draws the same queries here and there.
-    return {m: np.array([found.per_query[m][q] for q in sorted(asked.ids)]) for m in metrics}
+    return {m: np.array([measures.per_query[m][q] for q in sorted(judged.ids)]) for m in metrics}
 
 
-def surely_kept(own, first, share):
-    """Whether the lower end of the one-sided interval of what is kept beyond the share is not below 0."""
-    slack = own - share * first
+def keeps_share(values, first, share):
+    """Return True if the one-sided interval of values − share × baseline does not reach below 0."""
+    slack = values - share * first
     low = ttest_1samp(slack, 0, alternative="greater").confidence_interval(0.95).low if slack.std() else slack[0]
     return low >= -1e-9
 
@@ -68,74 +68,75 @@ def weights():
     return [engine.Decoder(engine.make("mmr", relevance_weight=w / 10)) for w in range(11)]
 
 
-def test_the_best_of_the_grid_on_dev_is_reported_on_test(judged):
+def test_the_best_of_the_grid_on_dev_is_reported_on_test(data):
     objective = Objective("maximise", metric="ndcg")
-    found = tune("mmr", *judged, objective=objective, k=5, resamples=2000, values="grid")
-    on_dev = {d: brute(judged, d, "dev", 5) for d in weights()}
+    study = tune("mmr", *data, objective=objective, k=5, resamples=2000, values="grid")
+    on_dev = {d: brute(data, d, "dev", 5) for d in weights()}
     best = max(on_dev, key=lambda d: (round(on_dev[d]["ndcg"].mean(), 9), -abs(d.select.relevance_weight - 0.8)))
-    assert found.decoder == best and found.satisfied and len(found.points) == 11
-    assert found.chosen.mean["ndcg"] == pytest.approx(on_dev[best]["ndcg"].mean())
+    assert study.decoder == best and study.satisfied and len(study.points) == 11
+    assert study.chosen.mean["ndcg"] == pytest.approx(on_dev[best]["ndcg"].mean())
     # The choice must not be the best of test by chance, else this test could not see which split decided.
-    on_test = {d: brute(judged, d, "test", 5)["ndcg"].mean() for d in weights()}
+    on_test = {d: brute(data, d, "test", 5)["ndcg"].mean() for d in weights()}
     assert max(on_test, key=on_test.get) != best
 
-    top = brute(judged, engine.Decoder(engine.make("top_k")), "test", 5)
-    own = brute(judged, best, "test", 5)
-    rows = {row.metric: row for row in found.comparisons}
+    top = brute(data, engine.Decoder(engine.make("top_k")), "test", 5)
+    best_values = brute(data, best, "test", 5)
+    rows = {row.metric: row for row in study.comparisons}
     assert set(rows) == {"recall", "comp", "ndcg", "ilad"}
     for metric, row in rows.items():
-        assert row.mean == pytest.approx(own[metric].mean()) and row.baseline_mean == pytest.approx(top[metric].mean())
-        assert (row.low, row.high) == pytest.approx(interval(own[metric], top[metric], 2000)) and row.comparisons == 4
-        assert row.p == pytest.approx(p_value(own[metric], top[metric], 2000))
+        assert row.mean == pytest.approx(best_values[metric].mean()) and row.comparisons == 4
+        assert row.baseline_mean == pytest.approx(top[metric].mean())
+        assert (row.low, row.high) == pytest.approx(interval(best_values[metric], top[metric], 2000))
+        assert row.p == pytest.approx(p_value(best_values[metric], top[metric], 2000))
     assert [row.p_holm for row in rows.values()] == pytest.approx(correct_holm([row.p for row in rows.values()]))
 
 
 @pytest.mark.parametrize("aim", ["recall", "ndcg", "ilad", "diverse", "knee"])
-def test_the_best_of_all_values_is_chosen(judged, aim):
+def test_the_best_of_all_values_is_chosen(data, aim):
     objective = Objective(aim) if aim in ("diverse", "knee") else Objective("maximise", metric=aim)
-    found = tune("mmr", *judged, objective=objective, k=5, test=None)
-    low, high = found.interval
-    value = found.decoder.select.relevance_weight
-    assert low < value < high and len(f"{value:g}") <= 8 and found.curve.symbol == "λ"
-    assert found.chosen.mean == {m: pytest.approx(v) for m, v in found.curve.at(value).items()} | found.chosen.mean
-    assert any(f"Every λ from {low:.6g} to {high:.6g} is as good" in text for text in found.sentences)
+    study = tune("mmr", *data, objective=objective, k=5, test=None)
+    low, high = study.interval
+    value = study.decoder.select.relevance_weight
+    assert low < value < high and len(f"{value:g}") <= 8 and study.curve.symbol == "λ"
+    assert study.chosen.mean == {m: pytest.approx(v) for m, v in study.curve.at(value).items()} | study.chosen.mean
+    assert any(f"Every λ from {low:.6g} to {high:.6g} is as good" in text for text in study.sentences)
     if aim == "knee":
         return
 
     def values(value, metric):
-        return brute(judged, engine.Decoder(engine.make("mmr", relevance_weight=value)), "dev", 5)[metric]
+        return brute(data, engine.Decoder(engine.make("mmr", relevance_weight=value)), "dev", 5)[metric]
 
     def mean(value, metric):
         return values(value, metric).mean()
 
     goal = "ilad" if aim == "diverse" else aim
-    first = brute(judged, engine.Decoder(engine.make("top_k")), "dev", 5)["recall"]
-    own = mean(value, goal)
-    for other in np.random.default_rng(1).random(60):
-        kept = aim != "diverse" or surely_kept(values(other, "recall"), first, 0.95)
-        assert not kept or mean(other, goal) <= own + 1e-9
+    first = brute(data, engine.Decoder(engine.make("top_k")), "dev", 5)["recall"]
+    chosen_mean = mean(value, goal)
+    for weight in np.random.default_rng(1).random(60):
+        is_feasible = aim != "diverse" or keeps_share(values(weight, "recall"), first, 0.95)
+        assert not is_feasible or mean(weight, goal) <= chosen_mean + 1e-9
     # Both ends are ends: beyond them another set, and a different number.
     for beyond in (low - 1e-5, high + 1e-5):
         if 0 <= beyond <= 1 and aim != "diverse":
-            assert mean(beyond, goal) < own - 1e-9
+            assert mean(beyond, goal) < chosen_mean - 1e-9
 
 
-def test_how_firm_the_best_of_all_values_is(judged):
-    found = tune("mmr", *judged, objective=Objective("maximise", metric="ilad"), k=5, test=None)
-    assert found.stability > 0.5 and any(
-        "samples choose a λ within 5% of its range" in text for text in found.sentences
+def test_stability_of_best_of_all_values(data):
+    study = tune("mmr", *data, objective=Objective("maximise", metric="ilad"), k=5, test=None)
+    assert study.stability > 0.5 and any(
+        "samples choose a λ within 5% of its range" in text for text in study.sentences
     )
     with pytest.raises(engine.ParamError, match='values must be "all" or "grid"'):
-        tune("mmr", *judged, k=5, values="some")
+        tune("mmr", *data, k=5, values="some")
 
 
-def test_how_far_dev_and_test_differ(judged):
-    found = tune("mmr", *judged, objective=Objective("maximise", metric="recall"), k=5, resamples=4000)
+def test_dev_test_gap_matches_hand_computation(data):
+    study = tune("mmr", *data, objective=Objective("maximise", metric="recall"), k=5, resamples=4000)
     first = engine.Decoder(engine.make("top_k"))
-    gaps = {gap.metric: gap for gap in found.gaps}
+    gaps = {gap.metric: gap for gap in study.gaps}
     for metric in ("recall", "ilad"):
         gained = {
-            s: brute(judged, found.decoder, s, 5)[metric] - brute(judged, first, s, 5)[metric] for s in ("dev", "test")
+            s: brute(data, study.decoder, s, 5)[metric] - brute(data, first, s, 5)[metric] for s in ("dev", "test")
         }
         gap = gaps[metric]
         assert (gap.gained_dev, gap.gained_test) == pytest.approx((gained["dev"].mean(), gained["test"].mean()))
@@ -148,55 +149,55 @@ def test_how_far_dev_and_test_differ(judged):
         assert ("no significant difference" in gap.text) == (gap.low <= 0 <= gap.high)
 
 
-def test_how_firm_a_choice_is(judged):
-    sure = tune("mmr", *judged, objective=Objective("maximise", metric="ilad"), k=5, points=2, test=None, values="grid")
+def test_stability_of_grid_choice(data):
+    sure = tune("mmr", *data, objective=Objective("maximise", metric="ilad"), k=5, points=2, test=None, values="grid")
     assert sure.stability == 1.0
     objective = Objective("maximise", metric="ndcg")
-    found = tune("mmr", *judged, objective=objective, k=5, test=None, values="grid")
-    values = np.stack([brute(judged, d, "dev", 5)["ndcg"] for d in weights()])
+    study = tune("mmr", *data, objective=objective, k=5, test=None, values="grid")
+    values = np.stack([brute(data, d, "dev", 5)["ndcg"] for d in weights()])
     rng = np.random.default_rng(9)
     means = np.stack([values[:, rng.integers(values.shape[1], size=values.shape[1])].mean(1) for _ in range(2000)])
     near = [-abs(d.select.relevance_weight - 0.8) for d in weights()]
     best = [max(range(11), key=lambda i: (round(row[i], 9), near[i])) for row in means]
-    expected = np.mean([weights()[i] == found.decoder for i in best])
-    assert 0.2 < expected < 0.95 and found.stability == pytest.approx(expected, abs=0.12)
-    assert f"Stability: {found.stability:.0%} of 200 bootstrap samples choose this setting." in found.sentences
+    expected = np.mean([weights()[i] == study.decoder for i in best])
+    assert 0.2 < expected < 0.95 and study.stability == pytest.approx(expected, abs=0.12)
+    assert f"Stability: {study.stability:.0%} of 200 bootstrap samples choose this setting." in study.sentences
 
 
 @pytest.mark.parametrize("share", [0.9, 0.97])
-def test_most_diverse_under_a_constraint(judged, share):
-    found = tune("mmr", *judged, objective=Objective("diverse", share=share), k=5, resamples=200, values="grid")
-    first = brute(judged, engine.Decoder(engine.make("top_k")), "dev", 5)["recall"]
-    on_dev = {d: brute(judged, d, "dev", 5) for d in weights()}
-    kept = [d for d in on_dev if surely_kept(on_dev[d]["recall"], first, share)]
-    assert 0 < len(kept) < 11
-    assert found.decoder == max(kept, key=lambda d: on_dev[d]["ilad"].mean()) and found.satisfied
-    own, top = (brute(judged, d, "test", 5)["recall"].mean() for d in (found.decoder, found.baseline))
-    assert found.constraint_holds_on_test == (own >= share * top - 1e-9)
-    assert found.status == ("confirmed on test" if found.constraint_holds_on_test else "not confirmed on test")
-    assert f"onfirmed on test: Recall is {own / top:.1%} of Top-k's; you asked for {share:.0%}." in found.sentences[3]
-    gains = {m: own - base for m, own, base in ((r.metric, r.mean, r.baseline_mean) for r in compare_on_dev(found))}
-    assert gains == {m: pytest.approx(found.chosen.mean[m] - found.base.mean[m]) for m in ("recall", "ilad")}
+def test_most_diverse_under_a_constraint(data, share):
+    study = tune("mmr", *data, objective=Objective("diverse", share=share), k=5, resamples=200, values="grid")
+    first = brute(data, engine.Decoder(engine.make("top_k")), "dev", 5)["recall"]
+    on_dev = {d: brute(data, d, "dev", 5) for d in weights()}
+    feasible = [d for d in on_dev if keeps_share(on_dev[d]["recall"], first, share)]
+    assert 0 < len(feasible) < 11
+    assert study.decoder == max(feasible, key=lambda d: on_dev[d]["ilad"].mean()) and study.satisfied
+    mean, top = (brute(data, d, "test", 5)["recall"].mean() for d in (study.decoder, study.baseline))
+    assert study.constraint_holds_on_test == (mean >= share * top - 1e-9)
+    assert study.status == ("confirmed on test" if study.constraint_holds_on_test else "not confirmed on test")
+    assert f"onfirmed on test: Recall is {mean / top:.1%} of Top-k's; you asked for {share:.0%}." in study.sentences[3]
+    gains = {m: mean - base for m, mean, base in ((r.metric, r.mean, r.baseline_mean) for r in compare_on_dev(study))}
+    assert gains == {m: pytest.approx(study.chosen.mean[m] - study.base.mean[m]) for m in ("recall", "ilad")}
 
 
-def test_a_constraint_that_nothing_keeps(judged):
+def test_infeasible_constraint_is_reported(data):
     # Without any relevance in it MMR loses Recall, however many picks it looks back on.
-    given = {"objective": Objective("diverse", share=1.0), "k": 5, "free": "window", "resamples": 200}
-    found = tune("mmr", *judged, **given, fixed={"relevance_weight": 0.0})
-    recall = {p.label: p.mean["recall"] for p in found.points}
-    assert len(recall) > 2 and max(recall.values()) < found.base.mean["recall"]
-    assert not found.satisfied and not found.as_json()["satisfied"]
-    assert "No setting keeps 100% of Top-k's Recall@5" in found.choosing.reason
-    assert found.chosen.mean["recall"] == max(recall.values()) and found.constraint_holds_on_test is False
+    options = {"objective": Objective("diverse", share=1.0), "k": 5, "free": "window", "resamples": 200}
+    study = tune("mmr", *data, **options, fixed={"relevance_weight": 0.0})
+    recall = {p.label: p.mean["recall"] for p in study.points}
+    assert len(recall) > 2 and max(recall.values()) < study.base.mean["recall"]
+    assert not study.satisfied and not study.as_json()["satisfied"]
+    assert "No setting keeps 100% of Top-k's Recall@5" in study.choosing.reason
+    assert study.chosen.mean["recall"] == max(recall.values()) and study.constraint_holds_on_test is False
     # Pure relevance is the baseline, and keeps all of it.
-    assert tune("mmr", *judged, **given, fixed={"relevance_weight": 1.0}).satisfied
+    assert tune("mmr", *data, **options, fixed={"relevance_weight": 1.0}).satisfied
 
 
-def test_ties_go_to_the_setting_closest_to_the_default(judged):
-    space, queries, qrels = judged
-    everything = {s: engine.Qrels({q: {"d0": 1} for q in own.grades}) for s, own in qrels.items()}
-    found = tune("mmr", space, queries, everything, objective="maximise", k=N, resamples=100, values="grid")
-    assert found.decoder.select.relevance_weight == 0.8 and "11 settings tie" in found.choosing.reason
+def test_ties_go_to_the_setting_closest_to_the_default(data):
+    space, queries, qrels = data
+    everything = {s: engine.Qrels({q: {"d0": 1} for q in split_qrels.grades}) for s, split_qrels in qrels.items()}
+    study = tune("mmr", space, queries, everything, objective="maximise", k=N, resamples=100, values="grid")
+    assert study.decoder.select.relevance_weight == 0.8 and "11 settings tie" in study.choosing.reason
     near = tune("mmr", space, queries, everything, k=N, resamples=100, points=5, values="grid")
     assert near.decoder.select.relevance_weight == 0.75
 
@@ -210,44 +211,44 @@ def test_distance_to_the_default():
     assert measure_distance_from_default(engine.make("nnn", l1=0.0, fill=True)) == 2
 
 
-def test_a_grid_of_two_parameters_and_its_heat_map(judged):
-    found = tune("nnn", *judged, objective=Objective("maximise", metric="recall"), k=5, test=None)
-    assert len(found.points) == 49 and [decoder_from_json(p.decoder) for p in found.points] == grid("nnn")
+def test_a_grid_of_two_parameters_and_its_heat_map(data):
+    study = tune("nnn", *data, objective=Objective("maximise", metric="recall"), k=5, test=None)
+    assert len(study.points) == 49 and [decoder_from_json(p.decoder) for p in study.points] == grid("nnn")
     assert (
-        found.test is found.constraint_holds_on_test is None
-        and not found.comparisons
-        and not found.gaps
-        and not found.reported
+        study.test is study.constraint_holds_on_test is None
+        and not study.comparisons
+        and not study.gaps
+        and not study.reported
     )
-    assert found.sentences[-1].startswith("Measured on dev only: Recall is ")
-    drawn = heat_map(found.points, "recall", 5)
+    assert study.sentences[-1].startswith("Measured on dev only: Recall is ")
+    chart = heat_map(study.points, "recall", 5)
     values = spec_of("nnn").params[0].swept
-    assert (drawn.rows.name, drawn.columns.name) == ("l1", "l2") and drawn.rows.values == values
-    assert (drawn.rows.symbol, drawn.columns.symbol) == ("λ₁", "λ₂")
+    assert (chart.rows.name, chart.columns.name) == ("l1", "l2") and chart.rows.values == values
+    assert (chart.rows.symbol, chart.columns.symbol) == ("λ₁", "λ₂")
     for (i, l1), (j, l2) in product(enumerate(values), enumerate(values)):
         decoder = engine.Decoder(engine.make("nnn", l1=l1, l2=l2, fill=True))
         if (i + j) % 5 == 0:
-            assert drawn.values[i, j] == pytest.approx(brute(judged, decoder, "dev", 5)["recall"].mean())
-    assert drawn.queries.min() == drawn.queries.max() == ASKED / 2
-    assert np.nanmax(drawn.values) == pytest.approx(found.chosen.mean["recall"])
+            assert chart.values[i, j] == pytest.approx(brute(data, decoder, "dev", 5)["recall"].mean())
+    assert chart.queries.min() == chart.queries.max() == B / 2
+    assert np.nanmax(chart.values) == pytest.approx(study.chosen.mean["recall"])
 
 
-def test_a_heat_map_has_holes_and_refuses_what_is_none(judged):
-    space, queries, qrels = judged
-    asked = only(queries, list(qrels["dev"].grades))
+def test_heat_map_marks_missing_cells_and_rejects_other_grids(data):
+    space, queries, qrels = data
+    dev_queries = only(queries, list(qrels["dev"].grades))
 
     def measured(*decoders, k=(3,)):
-        return list(sweep(list(decoders), space, asked, qrels["dev"], k, ("recall", "ilad")))
+        return list(sweep(list(decoders), space, dev_queries, qrels["dev"], k, ("recall", "ilad")))
 
     def nnn(l1, l2, depth=None, **more):
         return engine.Decoder(engine.make("nnn", l1=l1, l2=l2, **more), depth=depth)
 
     points = measured(nnn(1e-5, 0.1), nnn(0.1, 0.1), nnn(0.1, 1.0), nnn(100, 1.0), k=(3, 5))
-    drawn = heat_map(reversed(points), "ilad", 3)
-    assert drawn.rows.values == (1e-5, 0.1, 100.0) and drawn.columns.values == (0.1, 1.0)
+    grid = heat_map(reversed(points), "ilad", 3)
+    assert grid.rows.values == (1e-5, 0.1, 100.0) and grid.columns.values == (0.1, 1.0)
     # Two were not measured; of the third no set has two documents.
-    assert all(math.isnan(drawn.values[cell]) and drawn.queries[cell] == 0 for cell in [(0, 1), (2, 0), (2, 1)])
-    assert np.isfinite(drawn.values[0, 0]) and drawn.k == 3
+    assert all(math.isnan(grid.values[cell]) and grid.queries[cell] == 0 for cell in [(0, 1), (2, 0), (2, 1)])
+    assert np.isfinite(grid.values[0, 0]) and grid.k == 3
     line = measured(*weights()[:3])
     assert heat_map([*points, *line], "ilad", 3).method == "nnn"
     for wrong, metric, k, why in (
@@ -261,27 +262,27 @@ def test_a_heat_map_has_holes_and_refuses_what_is_none(judged):
             heat_map(wrong, metric, k)
 
 
-def test_settings_that_answer_few_queries_are_no_candidates(judged):
-    space, queries, qrels = judged
+def test_settings_that_answer_few_queries_are_no_candidates(data):
+    space, queries, qrels = data
     # Queries this short have no document with a weight where λ₁ is large; ten are long.
-    length = torch.where(torch.arange(ASKED) < 10, 1.0, 0.4).unsqueeze(1)
+    length = torch.where(torch.arange(B) < 10, 1.0, 0.4).unsqueeze(1)
     short = engine.Embeddings(queries.ids, queries.vectors * length)
-    asked = {"objective": "knee", "k": 5, "fixed": {"fill": "strict", "l2": 0.1}, "resamples": 200}
-    found = tune("nnn", space, short, qrels, **asked)
-    defined = {p.decoder["select"]["l1"]: int(np.isfinite(p.values["ilad"]).sum()) for p in found.points}
+    options = {"objective": "knee", "k": 5, "fixed": {"fill": "strict", "l2": 0.1}, "resamples": 200}
+    study = tune("nnn", space, short, qrels, **options)
+    defined = {p.decoder["select"]["l1"]: int(np.isfinite(p.values["ilad"]).sum()) for p in study.points}
     assert defined[0.6] == 5 and defined[1.0] == 0 and defined[0.1] == 30
-    assert len(found.left_out) == 2 and "λ₁ 0.6" in found.left_out[0] and "λ₁ 1 " in found.left_out[1]
+    assert len(study.left_out) == 2 and "λ₁ 0.6" in study.left_out[0] and "λ₁ 1 " in study.left_out[1]
     # With five queries to go by all would have been compared on those.
-    assert found.queries == 29 and found.chosen.decoder["select"]["l1"] <= 0.3
-    assert any("Left out, as" in text and found.left_out[0] in text for text in found.sentences)
+    assert study.queries == 29 and study.chosen.decoder["select"]["l1"] <= 0.3
+    assert any("Left out, as" in text and study.left_out[0] in text for text in study.sentences)
     with pytest.raises(engine.DataError, match="no setting has Recall and ILAD on enough"):
-        tune("nnn", space, short, qrels, **asked | {"fixed": {"fill": "strict", "l1": 9.0}})
+        tune("nnn", space, short, qrels, **options | {"fixed": {"fill": "strict", "l1": 9.0}})
 
 
-def test_the_store_is_used_and_results_are_repeatable(judged, tmp_path):
+def test_the_store_is_used_and_results_are_repeatable(data, tmp_path):
     store, seen = tmp_path / "cells.db", []
     first = tune(
-        "mmr", *judged, k=5, points=5, resamples=200, store=store, progress=lambda *a: seen.append(a), values="grid"
+        "mmr", *data, k=5, points=5, resamples=200, store=store, progress=lambda *a: seen.append(a), values="grid"
     )
     assert len(Store(store).find_stored_keys({p.key for p in first.points})) == 5
     assert seen[0] == (0, 6, "tuning on dev") and (6, 6, "tuning on dev") in seen
@@ -289,39 +290,39 @@ def test_the_store_is_used_and_results_are_repeatable(judged, tmp_path):
     stopped = threading.Event()
     stopped.set()
     # Nothing is left to compute, so nothing is there to be stopped.
-    again = tune("mmr", *judged, k=5, points=5, resamples=200, store=Store(store), stop=stopped, values="grid")
+    again = tune("mmr", *data, k=5, points=5, resamples=200, store=Store(store), stop=stopped, values="grid")
     assert again.as_json() == first.as_json()
     with pytest.raises(engine.Cancelled):
-        tune("mmr", *judged, k=5, points=5, stop=stopped, values="grid")
+        tune("mmr", *data, k=5, points=5, stop=stopped, values="grid")
 
 
-def test_what_is_said_and_written(judged):
-    found = tune("mmr", *judged, objective="knee", k=5, points=3, resamples=200)
-    assert found.sentences == (*found.chosen_because, *found.reported)
-    assert len(found.reported) == 2 * len(found.comparisons) and found.reported[0].startswith("On test: ")
-    read = json.loads(json.dumps(found.as_json(), allow_nan=False))
-    assert decoder_from_json(read["decoder"]) == found.decoder and read["objective"]["aim"] == "knee"
-    assert read["means"]["test"]["chosen"]["recall"] == found.chosen_test.mean["recall"]
+def test_study_sentences_and_written_record(data):
+    study = tune("mmr", *data, objective="knee", k=5, points=3, resamples=200)
+    assert study.sentences == (*study.chosen_because, *study.reported)
+    assert len(study.reported) == 2 * len(study.comparisons) and study.reported[0].startswith("On test: ")
+    read = json.loads(json.dumps(study.as_json(), allow_nan=False))
+    assert decoder_from_json(read["decoder"]) == study.decoder and read["objective"]["aim"] == "knee"
+    assert read["means"]["test"]["chosen"]["recall"] == study.chosen_test.mean["recall"]
     assert read["comparisons"][0]["wins"].keys() == {"win", "tie", "loss"}
 
 
-def test_other_stages_are_kept(judged):
+def test_tune_preserves_other_stages(data):
     like = engine.Decoder(engine.make("top_k"), rerank=engine.make("dense"), depth=20)
-    found = tune("mmr", *judged, k=5, points=3, like=like, resamples=200)
-    for decoder in (found.decoder, found.baseline, *(decoder_from_json(p.decoder) for p in found.points)):
+    study = tune("mmr", *data, k=5, points=3, like=like, resamples=200)
+    for decoder in (study.decoder, study.baseline, *(decoder_from_json(p.decoder) for p in study.points)):
         assert (decoder.rerank, decoder.depth) == (like.rerank, 20)
 
 
-def test_a_scorer_is_chosen_on_dev_too(judged):
+def test_a_scorer_is_chosen_on_dev_too(data):
     like = engine.Decoder(engine.make("mmr"), depth=50)
-    found = tune("truncated", *judged, k=5, points=3, free="dimension", like=like, resamples=200)
-    assert found.baseline == engine.Decoder(like.select, engine.make("dense"), depth=50)
-    sizes = {decoder_from_json(p.decoder).retrieve.dimension for p in found.points}
-    assert len(sizes) == 3 and {decoder_from_json(p.decoder).select for p in found.points} == {like.select}
-    best = max(found.points, key=lambda p: p.mean["comp"])
-    assert decoder_from_json(found.chosen.decoder).retrieve.spec.name == "truncated"
-    assert found.chosen.mean["comp"] == best.mean["comp"]
-    assert found.sentences[0].startswith("Fewer dimensions · k ") and found.comparisons
+    study = tune("truncated", *data, k=5, points=3, free="dimension", like=like, resamples=200)
+    assert study.baseline == engine.Decoder(like.select, engine.make("dense"), depth=50)
+    sizes = {decoder_from_json(p.decoder).retrieve.dimension for p in study.points}
+    assert len(sizes) == 3 and {decoder_from_json(p.decoder).select for p in study.points} == {like.select}
+    best = max(study.points, key=lambda p: p.mean["comp"])
+    assert decoder_from_json(study.chosen.decoder).retrieve.spec.name == "truncated"
+    assert study.chosen.mean["comp"] == best.mean["comp"]
+    assert study.sentences[0].startswith("Fewer dimensions · k ") and study.comparisons
     assert [d.retrieve.dense_weight for d in grid("hybrid", 3)] == [0.0, 0.5, 1.0]
     assert {d.select for d in grid("hybrid", 3)} == {engine.make("top_k")}
 
@@ -331,35 +332,35 @@ FREE = ("relevance_weight", "loading", "polish")
 
 @pytest.mark.skipif(find_spec("optuna") is None, reason="no Optuna")
 class TestSearch:
-    def test_beyond_two_parameters_a_seeded_search_approaches_the_grid(self, judged):
+    def test_beyond_two_parameters_a_seeded_search_approaches_the_grid(self, data):
         objective = Objective("maximise", metric="ndcg")
-        asked = {"objective": objective, "k": 5, "free": FREE, "trials": 20, "test": None}
-        found = tune("frank_wolfe", *judged, **asked)
-        assert "a search through" in found.sentences[0] and 8 < len(found.points) <= 20
-        assert len({p.label for p in found.points}) == len(found.points)
-        assert found.points[0].label == engine.Decoder(engine.make("frank_wolfe")).label, "the default comes first"
+        options = {"objective": objective, "k": 5, "free": FREE, "trials": 20, "test": None}
+        study = tune("frank_wolfe", *data, **options)
+        assert "a search through" in study.sentences[0] and 8 < len(study.points) <= 20
+        assert len({p.label for p in study.points}) == len(study.points)
+        assert study.points[0].label == engine.Decoder(engine.make("frank_wolfe")).label, "the default comes first"
         for name in FREE:
-            assert len({p.decoder["select"][name] for p in found.points}) > 1
-        best = max(brute(judged, d, "dev", 5)["ndcg"].mean() for d in grid("frank_wolfe", 11))
-        assert found.chosen.mean["ndcg"] >= 0.97 * best
-        assert found.chosen.mean["ndcg"] == pytest.approx(max(p.mean["ndcg"] for p in found.points))
-        again = tune("frank_wolfe", *judged, **asked)
-        assert [p.key for p in again.points] == [p.key for p in found.points] and again.decoder == found.decoder
-        other = tune("frank_wolfe", *judged, **asked, seed=1)
-        assert {p.key for p in other.points} != {p.key for p in found.points}
+            assert len({p.decoder["select"][name] for p in study.points}) > 1
+        best = max(brute(data, d, "dev", 5)["ndcg"].mean() for d in grid("frank_wolfe", 11))
+        assert study.chosen.mean["ndcg"] >= 0.97 * best
+        assert study.chosen.mean["ndcg"] == pytest.approx(max(p.mean["ndcg"] for p in study.points))
+        again = tune("frank_wolfe", *data, **options)
+        assert [p.key for p in again.points] == [p.key for p in study.points] and again.decoder == study.decoder
+        other_seed = tune("frank_wolfe", *data, **options, seed=1)
+        assert {p.key for p in other_seed.points} != {p.key for p in study.points}
 
-    def test_two_goals_and_a_constraint(self, judged):
+    def test_two_goals_and_a_constraint(self, data):
         for objective in (Objective("knee"), Objective("diverse", share=0.9)):
-            found = tune("frank_wolfe", *judged, objective=objective, k=5, free=FREE, trials=10, test=None)
-            assert 0 < len(found.points) <= 10 and found.queries == ASKED / 2
+            study = tune("frank_wolfe", *data, objective=objective, k=5, free=FREE, trials=10, test=None)
+            assert 0 < len(study.points) <= 10 and study.queries == B / 2
 
-    def test_parameters_that_do_not_count_stay_at_their_default(self, judged):
-        found = tune("nnn", *judged, k=5, free=("l1", "solver", "iterations"), trials=16, test=None)
-        exact = [p.decoder["select"] for p in found.points if p.decoder["select"]["solver"] == "exact"]
-        steps = {p.decoder["select"]["iterations"] for p in found.points if p.decoder["select"]["solver"] == "fista"}
-        assert exact and {own["iterations"] for own in exact} == {50} and len(steps) > 1
+    def test_parameters_that_do_not_count_stay_at_their_default(self, data):
+        study = tune("nnn", *data, k=5, free=("l1", "solver", "iterations"), trials=16, test=None)
+        exact = [p.decoder["select"] for p in study.points if p.decoder["select"]["solver"] == "exact"]
+        steps = {p.decoder["select"]["iterations"] for p in study.points if p.decoder["select"]["solver"] == "fista"}
+        assert exact and {params["iterations"] for params in exact} == {50} and len(steps) > 1
 
-    def test_progress_and_stop(self, judged, tmp_path):
+    def test_progress_and_stop(self, data, tmp_path):
         seen, stop = [], threading.Event()
 
         def report(done, total, label):
@@ -368,19 +369,19 @@ class TestSearch:
                 stop.set()
 
         with pytest.raises(engine.Cancelled):
-            tune("frank_wolfe", *judged, k=5, free=FREE, trials=32, progress=report, stop=stop)
+            tune("frank_wolfe", *data, k=5, free=FREE, trials=32, progress=report, stop=stop)
         assert seen == [(0, 32, "tuning on dev"), (8, 32, "tuning on dev")]
         # What is in a store already can be stopped, too.
-        asked = {"free": FREE, "trials": 2, "store": tmp_path / "cells.db", "test": None}
-        tune("frank_wolfe", *judged, k=5, **asked)
+        options = {"free": FREE, "trials": 2, "store": tmp_path / "cells.db", "test": None}
+        tune("frank_wolfe", *data, k=5, **options)
         with pytest.raises(engine.Cancelled):
-            tune("frank_wolfe", *judged, k=5, **asked, stop=stop)
+            tune("frank_wolfe", *data, k=5, **options, stop=stop)
 
-    def test_without_optuna_it_says_what_to_install(self, judged, monkeypatch):
+    def test_without_optuna_it_says_what_to_install(self, data, monkeypatch):
         monkeypatch.setitem(sys.modules, "optuna", None)
         with pytest.raises(engine.FrontierError, match=r"3 parameters .*pip install 'frontier-retrieval\[tune\]'"):
-            tune("frank_wolfe", *judged, free=FREE, trials=2)
-        assert tune("mmr", *judged, k=5, points=2, test=None).points
+            tune("frank_wolfe", *data, free=FREE, trials=2)
+        assert tune("mmr", *data, k=5, points=2, test=None).points
 
 
 def test_settings_of_a_grid():
@@ -388,12 +389,12 @@ def test_settings_of_a_grid():
         if any(len(sweep_values(p, 4)) > 1 for p in spec.params):
             assert [engine.Decoder(s) for s in Settings.build(spec, 4, None, {})] == grid(spec.name, 4)
     nnn = spec_of("nnn")
-    own = list(Settings.build(nnn, 4, ("iterations", "solver"), {"l1": 0.2}))
+    settings = list(Settings.build(nnn, 4, ("iterations", "solver"), {"l1": 0.2}))
     # iterations count for fista only: exact is there once.
-    assert sorted((s.solver, s.iterations) for s in own) == [
+    assert sorted((s.solver, s.iterations) for s in settings) == [
         ("exact", 50), ("fista", 1), ("fista", 134), ("fista", 267), ("fista", 400),
     ]  # fmt: skip
-    assert {(s.l1, s.l2, s.fill) for s in own} == {(0.2, 0.1, "fill")}
+    assert {(s.l1, s.l2, s.fill) for s in settings} == {(0.2, 0.1, "fill")}
 
 
 @pytest.mark.parametrize(
@@ -418,23 +419,23 @@ def test_settings_of_a_grid():
         (dict(metrics=("hits",)), "metrics must be among"),
     ],
 )
-def test_mistakes_are_explained(judged, change, message):
-    space, queries, qrels = judged
-    given = {"name": "mmr", "space": space, "queries": queries, "qrels": qrels, **change}
+def test_bad_argument_raises_error_that_explains_it(data, change, message):
+    space, queries, qrels = data
+    options = {"name": "mmr", "space": space, "queries": queries, "qrels": qrels, **change}
     with pytest.raises(engine.FrontierError, match=message):
-        tune(**given)
+        tune(**options)
 
 
-def test_every_point_of_dev_is_seen_as_it_is_finished(judged, tmp_path):
+def test_every_point_of_dev_is_seen_as_it_is_finished(data, tmp_path):
     """The baseline first; what was seen before a stop is in the store, and the next run sees it at once."""
-    asked = {"objective": Objective("diverse"), "k": 5, "resamples": 200}
-    whole, told = [], []
-    found = tune("mmr", *judged, **asked, points=30, seen=whole.append, progress=lambda *a: told.append(a))
-    assert whole[0].label == found.base.label and [p.key for p in whole[1:]] == [p.key for p in found.points]
-    assert all(p.split == "dev" for p in whole)
-    on_dev = [done for done, total, label in told if label == "tuning on dev" and total == 31]
+    options = {"objective": Objective("diverse"), "k": 5, "resamples": 200}
+    all_points, calls = [], []
+    study = tune("mmr", *data, **options, points=30, seen=all_points.append, progress=lambda *a: calls.append(a))
+    assert all_points[0].label == study.base.label and [p.key for p in all_points[1:]] == [p.key for p in study.points]
+    assert all(p.split == "dev" for p in all_points)
+    on_dev = [done for done, total, label in calls if label == "tuning on dev" and total == 31]
     assert on_dev == sorted(on_dev) and on_dev[-1] == 31
-    assert tune("mmr", *judged, **asked, points=30).as_json() == found.as_json()
+    assert tune("mmr", *data, **options, points=30).as_json() == study.as_json()
 
     stop, seen, store = threading.Event(), [], tmp_path / "cells.db"
 
@@ -444,17 +445,17 @@ def test_every_point_of_dev_is_seen_as_it_is_finished(judged, tmp_path):
             stop.set()
 
     with pytest.raises(engine.Cancelled):
-        tune("mmr", *judged, **asked, points=30, store=store, seen=until_five, stop=stop)
+        tune("mmr", *data, **options, points=30, store=store, seen=until_five, stop=stop)
     assert 5 <= len(seen) < 12
-    kept = {p.key for p in seen}
+    seen_keys = {p.key for p in seen}
     # One cell may have been finished after the last one that was shown.
-    assert kept <= Store(store).find_stored_keys(kept)
+    assert seen_keys <= Store(store).find_stored_keys(seen_keys)
     again = []
-    resumed = tune("mmr", *judged, **asked, points=30, store=store, seen=again.append)
-    assert resumed.as_json() == found.as_json() and kept <= {p.key for p in again}
+    resumed = tune("mmr", *data, **options, points=30, store=store, seen=again.append)
+    assert resumed.as_json() == study.as_json() and seen_keys <= {p.key for p in again}
 
 
-def test_a_parameter_is_tuned_in_the_form_it_has_beside_the_others(judged):
+def test_a_parameter_is_tuned_in_the_form_it_has_beside_the_others(data):
     nnn = spec_of("nnn")
     sized = Settings.build(nnn, 5, ("l1",), {"scale": "support"})
     ((param, values),) = sized.free.items()
@@ -467,17 +468,17 @@ def test_a_parameter_is_tuned_in_the_form_it_has_beside_the_others(judged):
     # Ten documents are the default of that form, whatever λ₁'s own is.
     near, far = (engine.make("nnn", l1=l1, scale="support") for l1 in (10, 20))
     assert measure_distance_from_default(near) == 1 < measure_distance_from_default(far)
-    found = tune("nnn", *judged, k=5, points=5, free=("l1", "l2"), fixed={"scale": "support"}, test=None)
-    drawn_ = heat_map(found.points, "ilad", 5)
-    assert drawn_.rows.symbol == "m" and drawn_.rows.texts == ("1", "13", "26", "38", "50")
-    assert drawn_.columns.symbol == "λ₂" and drawn_.keys[2, 3] == found.points[2 * 7 + 3].key
+    study = tune("nnn", *data, k=5, points=5, free=("l1", "l2"), fixed={"scale": "support"}, test=None)
+    grid = heat_map(study.points, "ilad", 5)
+    assert grid.rows.symbol == "m" and grid.rows.texts == ("1", "13", "26", "38", "50")
+    assert grid.columns.symbol == "λ₂" and grid.keys[2, 3] == study.points[2 * 7 + 3].key
 
 
-def test_which_parameter_moves_a_metric(judged):
+def test_parameter_importance_matches_analysis_of_variance(data):
     """Against the sums of squares of a two-way analysis of variance; what is no full grid has no answer."""
-    space, queries, qrels = judged
-    asked = only(queries, list(qrels["dev"].grades))
-    cells = list(sweep(grid("nnn"), space, asked, qrels["dev"], 5, ("recall", "ilad")))
+    space, queries, qrels = data
+    dev_queries = only(queries, list(qrels["dev"].grades))
+    cells = list(sweep(grid("nnn"), space, dev_queries, qrels["dev"], 5, ("recall", "ilad")))
     table = np.array([p.mean["ilad"] for p in sorted(cells, key=lambda p: (
         p.decoder["select"]["l1"], p.decoder["select"]["l2"]))]).reshape(7, 7)  # fmt: skip
     total = ((table - table.mean()) ** 2).sum()
@@ -489,36 +490,36 @@ def test_which_parameter_moves_a_metric(judged):
 
 
 class TestSlices:
-    def test_a_slice_holds_the_settings_that_differ_in_one_parameter(self, judged):
-        found = tune("nnn", *judged, objective=Objective("maximise", metric="recall"), k=5, test=None)
-        drawn_ = build_slices(found.points, found.base, ("recall", "ilad"), 5, chosen_cell=found.chosen)
-        assert [s.name for s in drawn_.slices] == ["l1", "l2"] and drawn_.split == "dev"
-        assert drawn_.base == {m: found.base.mean[m] for m in ("recall", "ilad")}
-        chosen = found.decoder.select
-        for line, other in zip(drawn_.slices, ("l2", "l1"), strict=True):
+    def test_a_slice_holds_the_settings_that_differ_in_one_parameter(self, data):
+        study = tune("nnn", *data, objective=Objective("maximise", metric="recall"), k=5, test=None)
+        chart = build_slices(study.points, study.base, ("recall", "ilad"), 5, chosen_cell=study.chosen)
+        assert [s.name for s in chart.slices] == ["l1", "l2"] and chart.split == "dev"
+        assert chart.base == {m: study.base.mean[m] for m in ("recall", "ilad")}
+        chosen = study.decoder.select
+        for line, fixed_name in zip(chart.slices, ("l2", "l1"), strict=True):
             assert len(line.values) == 49 and list(line.values) == sorted(line.values) and line.is_log
             on = [
                 decoder_from_json(p.decoder).select
-                for p in found.points
+                for p in study.points
                 if p.key in np.array(line.keys)[list(line.is_on_slice)]
             ]
-            assert len(on) == 7 and {getattr(s, other) for s in on} == {getattr(chosen, other)}
-            assert line.keys[line.chosen] == found.chosen.key and line.values[line.chosen] == getattr(chosen, line.name)
-            assert line.means["recall"][line.chosen] == found.chosen.mean["recall"]
+            assert len(on) == 7 and {getattr(s, fixed_name) for s in on} == {getattr(chosen, fixed_name)}
+            assert line.keys[line.chosen] == study.chosen.key and line.values[line.chosen] == getattr(chosen, line.name)
+            assert line.means["recall"][line.chosen] == study.chosen.mean["recall"]
 
-    def test_without_a_choice_a_slice_needs_one_parameter(self, judged):
-        found = tune("mmr", *judged, k=5, points=3, free=("relevance_weight", "window"), test=None)
-        assert not any(any(s.is_on_slice) for s in build_slices(found.points, found.base, ("recall",), 5).slices)
-        window = build_slices(found.points, found.base, ("recall",), 5, chosen_cell=found.chosen).slices[1]
+    def test_without_a_choice_a_slice_needs_one_parameter(self, data):
+        study = tune("mmr", *data, k=5, points=3, free=("relevance_weight", "window"), test=None)
+        assert not any(any(s.is_on_slice) for s in build_slices(study.points, study.base, ("recall",), 5).slices)
+        window = build_slices(study.points, study.base, ("recall",), 5, chosen_cell=study.chosen).slices[1]
         assert window.texts[-3:] == ("none",) * 3 and window.values[-1] is None, "what is unset comes last"
-        line = [p for p in found.points if p.decoder["select"]["window"] is None]
-        (one,) = build_slices(line, found.base, ("recall",), 5).slices
-        assert all(one.is_on_slice) and one.chosen is None and one.texts == ("0", "0.5", "1")
+        line = [p for p in study.points if p.decoder["select"]["window"] is None]
+        (only_slice,) = build_slices(line, study.base, ("recall",), 5).slices
+        assert all(only_slice.is_on_slice) and only_slice.chosen is None and only_slice.texts == ("0", "0.5", "1")
 
-    def test_mistakes_are_explained(self, judged):
-        space, queries, qrels = judged
-        asked = only(queries, list(qrels["dev"].grades))
-        two = list(sweep([engine.Decoder(engine.make(n)) for n in ("top_k", "mmr")], space, asked, qrels["dev"], 5))
+    def test_mistakes_are_explained(self, data):
+        space, queries, qrels = data
+        judged = only(queries, list(qrels["dev"].grades))
+        two = list(sweep([engine.Decoder(engine.make(n)) for n in ("top_k", "mmr")], space, judged, qrels["dev"], 5))
         with pytest.raises(engine.ParamError, match="one selector; got mmr, top_k"):
             build_slices(two, two[0], ("recall",), 5)
         with pytest.raises(engine.ParamError, match="mrr: not all were measured"):

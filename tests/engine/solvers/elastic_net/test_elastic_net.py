@@ -74,7 +74,7 @@ def faults(route, rows, queries, grid):
     n = len(rows)
     pool = n // 2 if "pools" in route else None
     answers = engine.select_grid("nnn", rows, queries, k=n, grid=grid, pool=pool)
-    kept = [oracles.kept_rows(rows, query, pool) for query in queries]
+    kept = [oracles.select_pool_rows(rows, query, pool) for query in queries]
     best = np.maximum(oracles.scores(rows, queries).max(1), 0)
     size = np.abs(oracles.scores(rows, queries)).max(1)
     found, most = [], 0

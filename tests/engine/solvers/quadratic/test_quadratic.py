@@ -15,7 +15,12 @@ from engine.solvers.greedy.certified import select_greedily
 from engine.solvers.greedy.steps import SUM
 from support.instances import FAMILIES, crowd, problem, unit
 from support.quadratic_oracles import Problem
-from support.selector_oracles import foreign, lowest_of_their_kind, one_at_a_time, space_of
+from support.selector_oracles import (
+    assert_lowest_copies_first,
+    make_foreign_candidates,
+    select_together_and_alone,
+    space_of,
+)
 from support.stage_laws import picks
 
 WEIGHTS = (0.0, 0.3, 0.5, 0.7, 0.9, 1.0)
@@ -48,7 +53,7 @@ def test_frank_wolfe_without_polish_is_algorithm_1(family):
         rows, queries = problem(family, seed, n=2 + seed % 29)
         k, weight, loading = 1 + seed % 9, WEIGHTS[seed % 6], (1.0, 0.5, 0.0, 1.0)[seed % 4]
         params = dict(relevance_weight=weight, loading=loading, polish=False)
-        answer = one_at_a_time("frank_wolfe", rows, queries, k, **params)[0]
+        answer = select_together_and_alone("frank_wolfe", rows, queries, k, **params)[0]
         for b, query in enumerate(queries):
             oracle = Problem(rows, query, weight, min(k, len(rows)))
             described(answer, b, oracle)
@@ -69,7 +74,7 @@ def test_max_sum_without_polish_is_greedy(family):
     for seed in range(36):
         rows, queries = problem(family, seed, n=2 + seed % 29)
         k, weight = 1 + seed % 9, WEIGHTS[seed % 6]
-        answer = one_at_a_time("max_sum", rows, queries, k, relevance_weight=weight, polish=False)[0]
+        answer = select_together_and_alone("max_sum", rows, queries, k, relevance_weight=weight, polish=False)[0]
         for b, query in enumerate(queries):
             oracle = Problem(rows, query, weight, min(k, len(rows)))
             described(answer, b, oracle)
@@ -87,7 +92,7 @@ def test_polish_leaves_no_swap_and_no_loss(name, family):
         rows, queries = problem(family, seed, n=2 + seed % 23)
         k, weight = 1 + seed % 8, WEIGHTS[seed % 6]
         plain = engine.select(name, rows, queries, k=k, relevance_weight=weight, polish=False)
-        answer = one_at_a_time(name, rows, queries, k, relevance_weight=weight)[0]
+        answer = select_together_and_alone(name, rows, queries, k, relevance_weight=weight)[0]
         for b, query in enumerate(queries):
             oracle = Problem(rows, query, weight, min(k, len(rows)))
             described(answer, b, oracle)
@@ -141,7 +146,7 @@ def test_pools_of_max_sum_change_nothing(monkeypatch):
     for family in FAMILIES:
         for seed, weight in enumerate(WEIGHTS):
             rows, queries = problem(family, seed, n=400, d=12)
-            k, other = int(rng.integers(2, 25)), foreign(rows, queries)
+            k, other = int(rng.integers(2, 25)), make_foreign_candidates(rows, queries)
             stage = engine.make("max_sum", relevance_weight=weight, polish=False)
 
             def answers(stage=stage, rows=rows, queries=queries, k=k, other=other):
@@ -168,7 +173,7 @@ def test_pools_spare_passes(monkeypatch):
 def test_relevance_may_be_a_scorer_s_own(name):
     for seed in range(12):
         rows, queries = problem(list(FAMILIES)[seed % 4], seed, n=24, d=5)
-        shared = foreign(rows, queries, seed)
+        shared = make_foreign_candidates(rows, queries, seed)
         own = shared.relevance.numpy()
         stage = engine.make(name, relevance_weight=WEIGHTS[seed % 6], polish=False)
         polished = engine.make(name, relevance_weight=WEIGHTS[seed % 6])
@@ -208,10 +213,10 @@ def test_many_equal_rows_are_one_kind(name):
     """More exact duplicates than join a shortlist: certified by their kinds, lowest rows taken."""
     rows, queries, kinds = crowd(2, 3000, 24, batch=3)
     for weight in (0.3, 0.8):
-        answer = one_at_a_time(name, rows, queries, 12, relevance_weight=weight)[0]
+        answer = select_together_and_alone(name, rows, queries, 12, relevance_weight=weight)[0]
         for b in range(3):
             assert answer.info[b]["swap_optimal"]
-            lowest_of_their_kind(rows, kinds, sorted(picks(answer, b)))
+            assert_lowest_copies_first(rows, kinds, sorted(picks(answer, b)))
 
 
 def test_duplicates_do_not_crowd_out_the_rest():
