@@ -170,7 +170,8 @@ def main():
         "decide",
         "Whether sure is sure, and the chance of a bet honest",
         f"{machine(('numpy', 'scipy'))}.",
-        f"{given.draws:,} samples a row, drawn with replacement; 95 % of Top-k's Recall@10 to keep, ILAD@10 to gain; the whole set is the truth."
+        f"{given.draws:,} samples a row, drawn with replacement; 95 % of Top-k's Recall@10 to keep,"
+        " ILAD@10 to gain; the whole set is the truth."
         " Student's: the largest gain whose own one-sided 95 % bound keeps the budget. Point estimate: the largest gain"
         " whose mean does. Offered: the samples with a bet, of those whose point estimate goes beyond the sure setting;"
         " says, holds: its mean chance, and how often the bet keeps the budget in truth.",
