@@ -148,18 +148,21 @@ def _columns(
         settings.append(f"{method_style(point.point.method).sign} {name}")
         diversities.append(point.x if is_feasible else None)
         changes.append(format_interval(comparison) if is_feasible else f"no setting keeps {percent(share)}")
-        wins.append("" if comparison is None or comparison.queries < 2 else "·".join(map(str, comparison.wins)))
-    columns: dict[str, tuple[list[Any], Any]] = {"Best setting": (settings, text_column(170))}
+        counts = None if comparison is None or comparison.queries < 2 else comparison.wins
+        wins.append("" if counts is None else f"{counts.win:,} better, {counts.loss:,} worse")
+    columns: dict[str, tuple[list[Any], Any]] = {"Best setting": (settings, text_column(150))}
     # Times have no natural maximum for a bar.
     if curves.x == TIME_AXIS:
         columns["ms"] = read_column(points, "x"), number_column("%.2f", 70, "Median of single calls, a query each")
     else:
         max_value = max(*read_column(curves.points, "x"), 1e-9)
-        x_column = st.column_config.ProgressColumn(format="%.3f", min_value=0.0, max_value=max_value, width=90)
+        x_column = st.column_config.ProgressColumn(format="%.3f", min_value=0.0, max_value=max_value, width=84)
         columns[title_of(curves.x)] = diversities, x_column
-    columns[f"Δ {y_title} (95% CI)"] = changes, text_column(165)
-    wins_column = text_column(76, f"Queries with more, the same and less {y_title} than the baseline")
-    return columns | {"better · same · worse": (wins, wins_column)}
+    columns[f"Δ {y_title} (95% CI)"] = changes, text_column(152)
+    wins_column = text_column(
+        128, f"Queries with more and with less {y_title} than the baseline; the others have as much"
+    )
+    return columns | {"Queries": (wins, wins_column)}
 
 
 def format_interval(comparison: Comparison | None) -> str:
