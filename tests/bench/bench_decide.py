@@ -11,7 +11,7 @@ import sys
 from dataclasses import dataclass
 
 import numpy as np
-from harness import Judged, arguments, machine, stopwatch, table, write_page
+from harness import Judged, machine, parse_arguments, stopwatch, table, write_page
 from scipy import stats
 
 import engine
@@ -140,19 +140,19 @@ def bin_chances(chances, held):
 
 
 def main():
-    given = arguments(__doc__, data=True, draws=1000)
+    args = parse_arguments(__doc__, data=True, draws=1000)
     say = stopwatch()
     failures, rows, bets, ratios = [], [], [], []
     for name, splits in SETS:
-        population = measure_population(given.data, name, splits)
+        population = measure_population(args.data, name, splits)
         say(f"{name}: {len(population.recall)} queries, {len(population.cells)} settings")
-        for n_queries, promised, columns in decide_all(population, given.draws):
+        for n_queries, promised, columns in decide_all(population, args.draws):
             mean = {key: float(np.nanmean(values)) for key, values in columns.items()}
             has_bet, goes_beyond = np.isfinite(columns["chance"]), columns["beyond"] > 0
             offered = float(has_bet[goes_beyond].mean()) if goes_beyond.any() else 1.0
             bets.append(np.stack([columns["chance"][has_bet], columns["held"][has_bet]]))
             ratios.append(mean["gain"] / mean["student"])
-            missed = find_misses(mean, promised, offered, given.draws)
+            missed = find_misses(mean, promised, offered, args.draws)
             failures += [f"{name}, n = {n_queries}: {promise}" for promise in missed]
             cells = [f"{mean['kept']:.1%}", f"{mean['gain']:+.1%}", f"{mean['student kept']:.1%}"]
             cells += [f"{mean['student']:+.1%}", f"{mean['naive kept']:.1%}", f"{offered:.0%}"]
@@ -166,11 +166,11 @@ def main():
     failures += ["mean gain"] if np.mean(ratios) < MIN_MEAN_GAIN else []
     head = ("set", "n", "sure keeps", "its gain", "Student's keeps", "its gain", "point estimate keeps")
     write_page(
-        given,
+        args,
         "decide",
         "Whether sure is sure, and the chance of a bet honest",
         f"{machine(('numpy', 'scipy'))}.",
-        f"{given.draws:,} samples a row, drawn with replacement; 95 % of Top-k's Recall@10 to keep,"
+        f"{args.draws:,} samples a row, drawn with replacement; 95 % of Top-k's Recall@10 to keep,"
         " ILAD@10 to gain; the whole set is the truth."
         " Student's: the largest gain whose own one-sided 95 % bound keeps the budget. Point estimate: the largest gain"
         " whose mean does. Offered: the samples with a bet, of those whose point estimate goes beyond the sure setting;"
