@@ -191,7 +191,7 @@ def _has_wording(param: Param | None) -> bool:
 
 
 def format_stage_call(name: str, texts: Mapping[str, str]) -> str:
-    """Format a stage as code, such as "nnn(l1=0.1, l2=0.1)"."""
+    """Format a stage as code, such as "name(l1=0.1, l2=0.1)"."""
     arguments = ", ".join(f"{param}={value_text}" for param, value_text in texts.items())
     return f"{name}({arguments})" if arguments else name
 

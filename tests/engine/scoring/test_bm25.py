@@ -108,9 +108,9 @@ def test_what_is_cut_is_counted_once_and_what_is_weighted_kept(monkeypatch):
 
 def test_scores_are_the_same_in_every_process():
     code = (
-        "from support.bm25_cases import made, scores\n"
+        "from support.bm25_cases import make_cases, scores\n"
         "import hashlib\n"
-        "print(hashlib.sha256(scores(*made(5), variant='bm25l', ngrams='2').numpy().tobytes()).hexdigest())\n"
+        "print(hashlib.sha256(scores(*make_cases(5), variant='bm25l', ngrams='2').numpy().tobytes()).hexdigest())\n"
     )
     command = [sys.executable, "-c", code]
     said = {subprocess.run(command, env=environment(), capture_output=True, text=True).stdout for _ in "ab"}

@@ -236,10 +236,10 @@ def test_killed_between_two_epochs_it_goes_on(data, tmp_path, trained):
         "import os, signal, sys, torch\n"
         "torch.set_num_threads(1)\n"
         "import engine\n"
-        "from support.training import planted\n"
+        "from support.training import plant\n"
         "def watch(epoch):\n"
         "    if epoch.epoch == 1: os.kill(os.getpid(), signal.SIGKILL)\n"
-        f"engine.train('nnn', *planted(), checkpoint={str(path)!r}, watch=watch, **{NNN!r})\n"
+        f"engine.train('nnn', *plant(), checkpoint={str(path)!r}, watch=watch, **{NNN!r})\n"
     )
     done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True)
     assert done.returncode == -9, done.stderr
