@@ -246,11 +246,13 @@ def _draw_votes(loaded: Loaded, log: JudgingLog, judgements: Judged) -> None:
 def _draw_standing(loaded: Loaded, judged: Judged, pool: JudgingTask) -> None:
     """Draw which decoder is ahead by the grades so far, with intervals, and how far people agree."""
     k, run_names = _get_k(), tuple(run.name for run in pool.runs)
-    key = (loaded.key, run_names, pool.vectors.digest, len(judged.judgements), k)
+    # The grades and not their number: a second grade of a document replaces the first.
+    grades = merge_grades(judged)
+    key = (loaded.key, run_names, pool.vectors.digest, grades.digest, k)
 
     def compute() -> Standing:
-        grades, resamples = merge_grades(judged), N_STANDING_RESAMPLES
-        return compute_standing(pool.runs, grades, loaded.space, pool.vectors, k=k, resamples=resamples)
+        options = {"k": k, "resamples": N_STANDING_RESAMPLES}
+        return compute_standing(pool.runs, grades, loaded.space, pool.vectors, **options)
 
     standing = get_or_compute("judge.standing", key, compute)
     st.subheader("What is known by now")

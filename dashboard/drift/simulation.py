@@ -45,7 +45,7 @@ def draw_simulation(loaded: Loaded) -> DriftHistory | None:
         if last_outcome is None:
             st.text(
                 "Queries arrive one by one, each shows one document, and the judgements vote on it. See what votes "
-                "would gain,  what wrong votes and attackers would do, and how far the documents drift."
+                "would gain, what wrong votes and attackers would do, and how far the documents drift."
             )
             return None
         return from_simulation(last_outcome)

@@ -120,6 +120,13 @@ def test_what_is_known_grows_and_leaves_as_a_judged_corpus(animals):
         assert {"queries.jsonl"} < set(held.namelist())
 
 
+def test_grade_given_after_an_undo_replaces_the_standing(animals):
+    app = pages.press(asked(animals, decoders=["mmr"]), "judge.grade.3")
+    assert "with a relevant document" in pages.texts(app)
+    app = pages.press(pages.press(app, "judge.undo"), "judge.grade.0")
+    assert "No document was relevant yet." in pages.texts(app)
+
+
 def test_everything_judged_says_so(animals):
     app = asked(animals, k=1, decoders=["top_k"])
     app = graded(app, animals, len(SEARCHES))
