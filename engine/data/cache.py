@@ -142,7 +142,7 @@ def put_array(section_name: str, entry_key: str, stored_array: np.ndarray) -> No
 def write(path: Path, file_content: bytes | Callable[[BinaryIO], object]) -> None:
     """Write a file and its folders atomically and durably: readers see the old content or the new.
 
-    data: the content, or a function that writes it to an open binary file. Of several writers the last one wins.
+    file_content: bytes, or a function that writes them to an open binary file. Of several writers the last one wins.
     Raises FrontierError that names the path and the fix.
     """
     with translate_write_errors(path):
@@ -157,6 +157,7 @@ def clear(section_name: str | None = None) -> int:
     freed_bytes = 0
     for folder in (folder for folder in list_sections() if section_name in (None, folder.name)):
         freed_bytes += sum(map(delete, list(list_files(folder))))
+        # The files are gone, so that folders inside the section are empty now; the innermost go first.
         for inner_folder, _entries, _entries in os.walk(folder, topdown=False):
             if Path(inner_folder) != folder:
                 with suppress(OSError):  # another process has just written into it
@@ -225,6 +226,7 @@ def _write_once(path: Path, file_content: bytes | Callable[[BinaryIO], object]) 
             os.fsync(file.fileno())
             if os.name == "posix":
                 os.replace(temporary, path)  # still locked
+        # Windows cannot rename a file that is open.
         if os.name != "posix":
             os.replace(temporary, path)
     except BaseException:

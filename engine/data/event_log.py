@@ -39,6 +39,7 @@ UNUSABLE_CODES = {
     sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_PERM, sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_READONLY,
 }  # fmt: skip
 """SQLite's codes for a file that cannot be opened or written but is not damaged."""
+# Beginning of a line of an export, of 13 characters, and the index behind the 16 digits that follow it.
 LINE_START, CHECKSUM_END = '{"checksum":"', 13 + 16
 Position = tuple[str, int, str]
 """Id of a log, the number of one of its events (0: before the first), and that event's checksum."""
@@ -62,6 +63,7 @@ class EventLog:
         """Follow the log at a path, which need not exist; nothing is read yet."""
         self.path = Path(path)
         self._mutex = threading.Lock()
+        # The last event that was processed, and the file's times then; None if it must be read again in any case.
         self._position = NO_POSITION
         self._stamp: tuple[Any, ...] | None = None
 
@@ -78,7 +80,10 @@ class EventLog:
         raise NotImplementedError
 
     def _follow(self) -> None:
-        """Read what is new in the file and pass it to `_fold`; a file with the same times is not opened."""
+        """Read the events added to the file since the last call, and pass them to `_fold`.
+
+        A file with the same size and times is not opened. Without a file, all state is discarded by `_forget`.
+        """
         if not log_exists(self.path):
             self._position, self._stamp = NO_POSITION, None
             self._forget()
@@ -88,17 +93,18 @@ class EventLog:
             try:
                 with open_log(self.path, self.kind) as log_rows:
                     self._take_in(log_rows)
-            except _NoTablesError:  # somebody is just making it
+            except _NoTablesError:  # another process is just making the log, which has no events yet
                 self._position, file_stamp = NO_POSITION, None
                 self._forget()
             self._stamp = file_stamp
 
     @contextmanager
     def _writing(self, new_header: Mapping[str, Any] | None = None) -> "Iterator[LogRows]":
-        """Lock the file for writing, with all its events processed; appended events are durable on exit.
+        """Lock the log for writing, after all its events were processed; what is appended inside is durable on exit.
 
         new_header: header of the log to create if there is none.
         """
+        # Without a log to write into, a subclass may raise here.
         if new_header is None and not log_exists(self.path):
             self._forget()
         with open_log(self.path, self.kind, write=True, create=new_header is not None) as log_rows:
@@ -107,6 +113,7 @@ class EventLog:
             self._take_in(log_rows)
             yield log_rows
             position = log_rows.position()
+        # Stored only after the commit: events that were rolled back do not count as processed.
         self._position = position
 
     def _take_in(self, log_rows: "LogRows") -> None:
@@ -263,8 +270,10 @@ def read_jsonl(path: Path, kind: str) -> tuple[dict[str, Any], list[dict[str, An
         log_lines = log_file.read().decode("ascii", "replace").removesuffix("\n").split("\n")
     bodies: list[dict[str, Any]] = []
     for number, log_line in enumerate(log_lines):
+        # The export is complete only if its last line is an end line with the right number of events.
         if log_line == _end_line(number - 1) and number == len(log_lines) - 1 > 0:
             return bodies[0], bodies[1:]
+        # Behind the checksum a quote and a comma stand in place of the opening brace.
         event_text = "{" + log_line[CHECKSUM_END + 2 :]
         if log_line[:CHECKSUM_END] != f"{LINE_START}{_checksum(number, event_text)}":
             if not number:
@@ -328,7 +337,10 @@ def _has_tables(connection: sqlite3.Connection, path: Path, kind: str) -> bool:
 
 @contextmanager
 def _translated_errors(path: Path, kind: str) -> Iterator[None]:
-    """Translate SQLite's errors into those of the package."""
+    """Translate SQLite's errors into those of the package.
+
+    Raises DataError for a damaged file or one that is no log, FrontierError if it cannot be opened or written.
+    """
     try:
         yield
     except UnicodeDecodeError:  # of SQLite's message about damage
@@ -338,5 +350,6 @@ def _translated_errors(path: Path, kind: str) -> Iterator[None]:
             raise DataError(f"{path} is no log of {kind}; choose another file") from None
         if primary_code(error) not in UNUSABLE_CODES:
             raise DataError(f"{path} is damaged ({error}); {RESTORE_ADVICE}") from None
+        # The file is not damaged: raised as an OSError here, the error becomes that of a file that cannot be written.
         with translate_write_errors(path):
             raise OSError(primary_code(error), str(error)) from None

@@ -111,6 +111,7 @@ def remove_items(chosen_items: Iterable[Item]) -> int:
         with suppress(OSError):
             (home() / LABEL_SECTION / f"{item.section}.{item.name}").unlink()
         for item_folder in sorted({path.parent for path in item.files}, key=lambda path: -len(path.parts)):
+            # Empty folders inside a section are removed up to the section's own folder, which stays.
             while item_folder.parent != home() and item_folder != home():
                 try:
                     item_folder.rmdir()
@@ -121,7 +122,8 @@ def remove_items(chosen_items: Iterable[Item]) -> int:
 
 
 def count_bytes(chosen_items: Iterable[Item]) -> int:
-    """Return the total bytes of items; files that several of them share count once."""
+    """Return the total bytes of items of the cache; files that several of them share count once."""
+    # Without further items, none of their files is spared.
     return count_freed_bytes(list(chosen_items), ())
 
 
@@ -142,7 +144,10 @@ def _collect_other_files(chosen_items: Collection[Item], all_items: Iterable[Ite
 
 
 def find_obstacle(item: Item) -> str | None:
-    """Return the reason why a store cannot be deleted now; None for other items and stores not in use."""
+    """Return the reason why an item of the cache cannot be deleted now; None if nothing is in the way.
+
+    Only a store, a SQLite database that holds the results of sweeps, may be in use by another program.
+    """
     database_path = next(filter(_is_store, item.files), None)
     if database_path is None:
         return None
@@ -151,6 +156,7 @@ def find_obstacle(item: Item) -> str | None:
     try:
         database_uri = f"{database_path.as_uri()}?mode=rw"
         with closing(sqlite3.connect(database_uri, uri=True, timeout=0, isolation_level=None)) as connection:
+            # This fails while another program is writing.
             connection.execute("BEGIN EXCLUSIVE")
             connection.execute("ROLLBACK")
     except sqlite3.OperationalError as error:
@@ -175,11 +181,13 @@ def count_free_bytes() -> int | None:
 
 @dataclass(frozen=True)
 class _Label:
+    """Description of some entries of a section, as `label_entries` wrote it into the cache."""
+
     section: str
     name: str
     facts: Facts
-    keys: tuple[str, ...]
-    path: Path
+    keys: tuple[str, ...]  # names of the entries
+    path: Path  # of the label itself
 
 
 def _read_labels() -> Iterator[_Label]:
@@ -195,7 +203,10 @@ def _read_labels() -> Iterator[_Label]:
 
 
 def _list_section_items(section_folder: Path, labels: Collection[_Label]) -> list[Item]:
-    """List a section's labelled entries, then those without a label, by folder or database."""
+    """List the items of a section of the cache: its labelled entries, folders and databases, last used first.
+
+    All other entries are one item at the end. Labels whose entries are all gone are deleted.
+    """
     bytes_by_path = {path: _read_stat(path)[0] for path in cache.list_files(section_folder)}
     claimed_paths: set[Path] = set()
     section_items = []
