@@ -42,7 +42,10 @@ def write_beir(dataset: Dataset, folder: str | Path, *, corpus: bool = True) -> 
 
 
 def _check_judged_id(judged_id: str) -> str:
-    """Return an id if a table of columns can hold it. Raises DataError."""
+    """Return a judged id if a file of tab-separated columns can hold it.
+
+    Raises DataError for an id that is blank, or has tabs, line breaks or halves of characters.
+    """
     is_divided = not set(FORBIDDEN_CHARACTERS).isdisjoint(judged_id)
     if not judged_id.strip() or is_divided or replace_surrogates(judged_id) != judged_id:
         raise DataError(f"the id {judged_id!r} cannot stand in a table of columns (qrels/*.tsv); give it another one")

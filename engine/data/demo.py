@@ -55,7 +55,7 @@ _import_lock = threading.Lock()
 
 
 def demo_folder() -> Path:
-    """Return the folder of the demos' queries, judgements and vectors, in a checkout outside the engine."""
+    """Return the folder of the demos' queries, judgements and vectors: installed, or in a checkout of the sources."""
     installed = Path(str(resources.files("engine.data") / "demo"))
     return installed if installed.is_dir() else Path(__file__).resolve().parents[2] / "assets" / "demo"
 
@@ -72,6 +72,7 @@ def numpy_api_documents() -> list[Document]:
 @cache
 def _index_numpy_ids() -> dict[str, str]:
     """Map every public name of a NumPy function to the id of its document."""
+    # The best name of a function is the id of its document.
     return {name: names[0] for names, _ in _group_names(_list_numpy_names()) for name in names}
 
 
@@ -165,6 +166,7 @@ def _list_module_members(module_name: str) -> list[NamedObject]:
             return members
         members.append((module_name, module))
         listed = getattr(module, "__all__", None)  # without it, what a module merely imports is not its own
+        # With it, an object counts if it was defined anywhere in the package; without, only if in this module.
         home = module_name if listed is None else module_name.partition(".")[0]
         for name in sorted(set(dir(module) if listed is None else listed)):
             if name.startswith("_"):
@@ -184,7 +186,7 @@ def _list_module_members(module_name: str) -> list[NamedObject]:
 
 
 def _group_names(named_objects: Iterable[NamedObject]) -> list[tuple[list[str], Any]]:
-    """Group the names of each object: pairs of names, the best first, and the object.
+    """Group the names under which each object was found; return pairs of its names, the best first, and the object.
 
     The best name ends as the object's own name, and has the shortest path.
     """

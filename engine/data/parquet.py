@@ -29,9 +29,9 @@ _GROWTH_FIX = "write it without compression and dictionaries, or as JSON Lines"
 class ParquetTable:
     """Columns and rows of a file; a process decodes it until `close`, or until the last row was read.
 
-    columns: those to read, None for all; rows: the first ones alone. names: of all columns; total: declared number of
-    rows. Raises DataError, also while rows are read; before any row if the file declares far more memory than
-    its size.
+    column_names: the columns to read, None for all; max_rows: number of first rows to read, None for all. Attributes:
+    names, of all columns; total, the declared number of rows. Raises DataError, also while rows are read; before any
+    row if the file declares far more memory than its size.
     """
 
     def __init__(self, path: Path, column_names: list[str] | None = None, max_rows: int | None = None) -> None:
@@ -60,6 +60,7 @@ class ParquetTable:
         """End the process; rows that were not read are lost."""
         if (process := getattr(self, "_process", None)) is not None:
             process.kill()
+            # Leaving the context closes the pipes and waits for the process.
             with process:
                 pass
 
@@ -73,6 +74,7 @@ class ParquetTable:
                     columns = [arrow_column.to_pylist() for arrow_column in record_batch.columns]
                 except _CONVERSION_ERRORS as error:  # bytes that are no text, a year beyond 9999, an unknown time zone
                     raise DataError(f"{self.path.name}, in the rows after row {n_done}: {error}") from None
+                # Estimated from the objects themselves, in case the file declares too little.
                 used_memory += _ROW_BYTES * len(record_batch) + sum(map(getsizeof, chain.from_iterable(columns)))
                 self._check(used_memory)
                 for row_values in zip(*columns, strict=True):
@@ -94,7 +96,7 @@ class ParquetTable:
             raise DataError(f"{self.path.name} is not readable to its end: {cause}")
 
     def _end(self) -> tuple[int, str]:
-        """Stop reading; return the decoder's status and its last message."""
+        """Stop reading and wait for the decoder; return its exit status, 0 for success, and its last message."""
         output_stream, error_stream = self._process.stdout, self._process.stderr
         if output_stream:
             output_stream.close()

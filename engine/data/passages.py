@@ -91,6 +91,7 @@ def cut_passages(
 def count_passages(corpus: Corpus, words: int, overlap: float) -> int:
     """Return the number of passages that `cut_passages` makes."""
     step_words = max(1, round(words * (1 - overlap)))
+    # A document has one window, and one more for each step, rounded up, that its words go beyond it.
     return sum(1 + max(0, -(-(len(text.split()) - words) // step_words)) for text in corpus.texts)
 
 

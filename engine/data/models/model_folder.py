@@ -131,6 +131,7 @@ def _find_setting_refusals(folder: Path, file: PurePosixPath) -> Iterator[str]:
         content = json.loads(settings_path.read_text("utf-8"))
         for key_path, value in iterate_leaves(content):
             text = value if isinstance(value, str) else ""
+            # A model names its own Python classes under this key.
             if "auto_map" in key_path:
                 yield f"{file} names code of its own ({value!r:.80}, in auto_map), and it must need none"
             elif _CLASS_KEYS.intersection(key_path) and ("." in text or file.name == "modules.json"):
@@ -141,6 +142,7 @@ def _find_setting_refusals(folder: Path, file: PurePosixPath) -> Iterator[str]:
                     )
             elif value not in (None, "") and (loader_keys := _LOADER_SETTINGS.intersection(key_path)):
                 yield f"{file} sets {loader_keys.pop()}: how a model is loaded is not its own to choose"
+            # A document that is a bare value has no keys.
             elif value is not None and key_path[-1:] and key_path[-1] in _LENGTH_KEYS and not _is_length(value):
                 yield f"{file} sets {key_path[-1]} to {value!r:.80}; it must be a number of tokens, at least 1"
             elif "/" in text and any(key.endswith("_implementation") for key in key_path):
@@ -185,10 +187,15 @@ def _module_places(file_path: PurePosixPath, content: object) -> list[object]:
 
 
 def _is_inside(folder: Path, module_place: object) -> bool:
-    """Return True if a module's folder is inside the model's folder and not behind a link."""
+    """Return True if a part of a model is in the model's folder, at an allowed depth and not behind a link.
+
+    module_place: the folder that the settings name for it.
+    """
+    # A backslash, a colon or a NUL could lead elsewhere on some systems.
     if not isinstance(module_place, str) or re.search(r"[\\:\0]", module_place):
         return False
     path = PurePosixPath(module_place)
+    # A file in the folder must be one that counts as the model's, or its fingerprint would not cover it.
     if path.is_absolute() or ".." in path.parts or len(path.parts) > MAX_DEPTH or not relevant([str(path / "x")]):
         return False
     # Comparing resolved paths also refuses a link on the way.

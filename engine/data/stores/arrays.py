@@ -101,7 +101,10 @@ class ArrayStore(VectorStore):
         return len(self.vectors) if matching is None else int(matching.sum())
 
     def _search(self, points: np.ndarray, sizes: Sequence[int], exact: bool, where: Where | None) -> RawResult:
-        """Score all documents for each point, and return the best; always exact."""
+        """Score all documents for each query point by inner products, and return the best ones; always exact.
+
+        sizes: number of documents for each point; exact: ignored. See `VectorStore._search`.
+        """
         scores = np.concatenate([points @ block.T for block in self._iterate_blocks()], axis=1)
         matching = self._find_matching(where)
         if matching is not None:

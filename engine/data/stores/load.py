@@ -167,7 +167,10 @@ def _clean_text(text: str) -> str:
 
 
 class _PgWriter:
-    """Batches into a table of PostgreSQL, each in a transaction of its own."""
+    """Writer of a corpus into a table of PostgreSQL, batch by batch, each in a transaction of its own.
+
+    Rows that are there already are skipped, so that an interrupted load can be repeated.
+    """
 
     def __init__(self, access: PgAccess, table: PgTable, rows: _Rows, target: str, index: HnswIndex | None) -> None:
         """Take rows and target. Raises DataError if the columns clash, or the index cannot hold the vectors."""
@@ -188,6 +191,7 @@ class _PgWriter:
 
         columns = sql.SQL(", ").join(map(sql.Identifier, self.columns))
         table = sql.Identifier(*self.table.table.split(".", 1))
+        # The first four columns are these; columns of metadata follow.
         parts = {key: sql.Identifier(c) for key, c in zip(("id", "v", "text", "place"), self.columns, strict=False)}
         return sql.SQL(text).format(table=table, columns=columns, **parts, **fragments)
 
@@ -239,6 +243,8 @@ class _PgWriter:
             connection.execute(self._sql("CREATE TEMP TABLE frontier_batch (LIKE {table}) ON COMMIT DROP"))
             # COPY knows no conflicts, so rows go through a temporary table and only new ones are inserted.
             with connection.cursor().copy(self._sql("COPY frontier_batch ({columns}) FROM STDIN (FORMAT binary)")) as c:
+                # Signature of the binary format, then its flags and the length of an extension, both 0; at the end a
+                # count of −1.
                 c.write(b"PGCOPY\n\xff\r\n\0" + bytes(8))
                 c.write(packed_rows)
                 c.write(b"\xff\xff")
@@ -286,13 +292,17 @@ def _pack_row(row: tuple[str, np.ndarray, str, int, tuple[str, ...]]) -> bytes:
     This is the number of fields, and then the length and the bytes of each.
     """
     name, vector, text, order, extra = row
+    # pgvector sends the dimension, an unused number, and the numbers.
     numbers = struct.pack(">hh", len(vector), 0) + vector.astype(">f4").tobytes()
     values = [name.encode(), numbers, text.encode(), struct.pack(">q", order), *(value.encode() for value in extra)]
     return struct.pack(">h", len(values)) + b"".join(struct.pack(">i", len(value)) + value for value in values)
 
 
 class _MilvusWriter:
-    """Batches into a collection of Milvus; a document that is there is written over with itself."""
+    """Writer of a corpus into a collection of Milvus, batch by batch.
+
+    A document that is there already is written over with itself, so that an interrupted load can be repeated.
+    """
 
     def __init__(
         self, access: MilvusAccess, table: MilvusTable, rows: _Rows, target: str, index: HnswIndex | None
@@ -359,6 +369,7 @@ class _MilvusWriter:
             for row in self.rows.batch(start, n_rows)
         ]
         for entity in entities:
+            # A text longer than Milvus takes is cut after a full character.
             entity[self.table.text] = entity[self.table.text].encode()[:MAX_TEXT_BYTES].decode(errors="ignore")
         self.caller.call("upsert", WRITING_SECONDS, data=entities)
 

@@ -111,6 +111,7 @@ def translate_errors(access: MilvusAccess, timeout: float | None = None) -> Iter
     except MilvusException as error:
         raise _client_error(access, error.message or type(error).__name__, timeout_s) from None
     except (grpc.RpcError, grpc.FutureTimeoutError) as error:
+        # An error without a code is a channel that did not become ready in time.
         client_message = f"{error.code()}: {error.details()}" if hasattr(error, "code") else "timeout"
         raise _client_error(access, client_message, timeout_s) from None
     except (OSError, ValueError) as error:
@@ -236,11 +237,14 @@ class MilvusCollection(MilvusCaller):
 
         Raises DataError at the end if the number of rows has changed meanwhile.
         """
+        # An iterator by id: each page asks for ids behind the last one that was read.
         # The client's own iterator pastes ids into its expressions as they are, quotes and all.
         id_field, n_matching, n_read, last = self.table.id, self.count(where), 0, None
         while True:
             after_filter: list[str] = [] if last is None else [f"{id_field} > {json.dumps(last, ensure_ascii=False)}"]
+            # An empty filter adds no condition.
             expression = " and ".join([*filter(None, [self.filter(where)]), *after_filter])
+            # The id may be among the requested fields.
             fetched = {id_field, *fields}
             rows = self.call("query", filter=expression, output_fields=[*fetched], limit=size, **BY_ID, **STRONG)
             if not rows:

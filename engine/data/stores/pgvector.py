@@ -67,6 +67,7 @@ class PgVectorStore(VectorStore):
         # A standby names its snapshots alike whatever it replays.
         standby_row: Any = self.connections.ask(lambda c: c.execute("SELECT pg_is_in_recovery()").fetchone())
         self.snapshots = not standby_row[0]
+        # The result is not needed; a store whose rows do not fit is thus refused here, not at its first search.
         self.connections.ask(self._read_ref)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -128,6 +129,7 @@ class PgVectorStore(VectorStore):
         # The planner looks at the limit, and each plan is read back: so there are few limits, and more may come.
         limits = [max(MIN_LIMIT, 1 << (n_wanted - 1).bit_length()) for n_wanted in sizes]
         parameters = [[text, *values_of(where), limit] for text, limit in zip(point_texts, limits, strict=True)]
+        # One statement for each limit is explained.
         examples = list({limit: values for limit, values in zip(limits, parameters, strict=True)}.values())
 
         def work(connection: Any) -> tuple[list[list[tuple[Any, ...]]], RowFacts, str, bool]:
@@ -196,9 +198,10 @@ class PgVectorStore(VectorStore):
 
 
 def _planner_settings(exact: bool, table: PgTable, indexed: bool) -> Any:
-    """Return the statement that tells the planner what it may use, for this transaction only.
+    """Return the SQL that tells PostgreSQL's planner what it may use, for this transaction only.
 
-    exact: no index may be used; indexed: the table has one, which `force_index` then requires.
+    It also returns the name of the snapshot. exact: no index may be used; indexed: the table has one, which
+    `force_index` then requires.
     """
     from psycopg import sql
 
@@ -208,7 +211,10 @@ def _planner_settings(exact: bool, table: PgTable, indexed: bool) -> Any:
 
 
 def _read_cluster_id(connection: Any) -> str:
-    """Return the identifier of the database cluster, "" if this user may not read it."""
+    """Return the identifier of the database cluster, which tells equal snapshot names of two servers apart.
+
+    "" if this user may not read it.
+    """
     is_allowed = connection.execute("SELECT has_function_privilege('pg_control_system()', 'execute')").fetchone()[0]
     if not is_allowed:
         return ""

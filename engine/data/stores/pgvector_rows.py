@@ -167,6 +167,7 @@ class PgRows:
         facts = self.last_facts
         if facts is None or facts.snapshot != snapshot:
             facts = self._scan_rows(connection, where)
+            # Only for rows of length 1 do cosines and distances rank as inner products do.
             has_unit_rows = max(abs(facts.shortest - 1), abs(facts.longest - 1)) <= UNIT_TOLERANCE
             if facts.count and self.indexes and "ip" not in self.indexes.values() and not has_unit_rows:
                 indexes = ", ".join(f"{index} ({measure})" for index, measure in self.indexes.items())
@@ -183,6 +184,7 @@ class PgRows:
         if not wire_rows:
             return np.empty((0, self.dimension), np.float32)
         number_type = np.dtype(NUMBER_TYPES[self.types[self.table.vector]])
+        # Each vector begins with its dimension and an unused number, of two bytes each.
         record_type = np.dtype([("head", ">u2", 2), ("numbers", number_type, self.dimension)])
         return np.frombuffer(b"".join(wire_rows), record_type)["numbers"].astype(np.float32)
 

@@ -86,6 +86,7 @@ class PgAccess:
         variable_name = self.password_env or self.dsn_env
         password_source = f"the one in {variable_name}" if variable_name else "none, as no password_env is named"
         tls = f"offers no TLS, and sslmode={self.sslmode or '…'} asks for it: turn it on there, or set another sslmode"
+        # Patterns are tried in this order; the last one, empty, fits every message.
         reasons = {
             "does not support SSL": tls,
             "certificate": f"was refused: its certificate does not hold for sslmode {self.sslmode}",
@@ -156,14 +157,15 @@ class Connections:
             connection.close()
 
     def ask(self, work: Callable[[Connection[Any]], ResultType]) -> ResultType:
-        """Return what `work` reads in one snapshot: this thread's, else one of its own.
+        """Call `work` with a connection in one snapshot of the database, and return its result.
 
-        Raises DataError. A connection that has died since it was last used is replaced once.
+        The snapshot is the one that this thread holds, or a new one that ends with the call. Raises DataError.
+        Connections that have died since they were last used are replaced.
         """
         return self._run(work, BEGIN_SNAPSHOT)
 
     def write(self, work: Callable[[Connection[Any]], ResultType]) -> ResultType:
-        """Run `work` in a transaction of its own, twice if the connection had died."""
+        """Call `work` with a connection in a transaction of its own; again with another one if the first had died."""
         return self._run(work, "BEGIN")
 
     def _run(self, work: Callable[[Connection[Any]], ResultType], begin_statement: str) -> ResultType:
@@ -252,6 +254,7 @@ def translate_errors(access: PgAccess, reraise_lost: bool = False) -> Iterator[N
         raise DataError(f"store {store!r} did not answer within {access.timeout:g} s: raise its `timeout`") from None
     except psycopg.Error as error:
         sql_state = error.sqlstate or "08"  # a client that says none has lost its connection
+        # Class 57 is a server that is shut down, class 08 a lost connection.
         if isinstance(error, psycopg.OperationalError) and sql_state[:2] in ("57", "08"):
             if reraise_lost:
                 raise

@@ -113,7 +113,7 @@ class SearchResult:
     places: tuple[np.ndarray | None, ...] = ()
 
     def only(self, point_index: int) -> SearchResult:
-        """Return the results of one of the points."""
+        """Return the results of one of the query points alone, by its index."""
         point_slice = slice(point_index, point_index + 1)
         fields = {name: getattr(self, name)[point_slice] for name in ("ids", "scores", "vectors", "floor", "places")}
         return SearchResult(**fields, plan=self.plan, exact=self.exact)
@@ -147,6 +147,7 @@ class VectorStore(ABC):
         if not where or where_text(where) == full_ref.where:
             return full_ref
         # Of some of the documents only what holds of all is known.
+        # If all vectors have length 1, so have these; if not all have, some of them still may.
         inherited = {"longest": full_ref.longest, "unit": True} if full_ref.unit else {"longest": None, "unit": None}
         return replace(full_ref, count=self.count(where), where=where_text(where), **inherited)
 
@@ -217,6 +218,7 @@ class VectorStore(ABC):
         unit_points = (point_rows / np.where(point_lengths > 0, point_lengths, 1)[:, None]).astype(np.float32)
         sizes = [n] * len(point_rows) if isinstance(n, int) else list(n)
         hits, plan, looked_at_all = self._search(unit_points, sizes, exact, where)
+        # One entry for each point that got fewer documents than wanted.
         short = [(len(h.ids), size) for h, size in zip(hits, sizes, strict=True) if len(h.ids) < size]
         # Fewer documents than wanted are an error unless no more match.
         if short:
