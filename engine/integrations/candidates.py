@@ -74,7 +74,10 @@ class Selection:
 
 
 def build_selections(ranking: Ranking, ids: Sequence[str]) -> list[Selection]:
-    """Return the selection of each query of a ranking; ids: of the documents it ranks."""
+    """Convert a ranking of several queries into one Selection each, with ids, scores and certificate.
+
+    ids: of the documents that it ranks, by row.
+    """
     selections = []
     for query_index, info in enumerate(ranking.info):
         rows = ranking.rows(query_index)
@@ -85,7 +88,7 @@ def build_selections(ranking: Ranking, ids: Sequence[str]) -> list[Selection]:
 
 
 def require_values(values: Sequence[Any], field_name: str) -> list[Any] | None:
-    """Return one value a candidate as a list; None if no candidate has one.
+    """Return a field's values of all candidates, such as their scores, as a list; None if no candidate has one.
 
     Raises DataError if only some are missing: to ignore the others, or to invent values, would change the answer
     unnoticed.
@@ -138,6 +141,7 @@ class Answerer:
         self.decoder, context = read_setting(decoder)
         self.context = ExportContext(encoder=None) if context is None else context
         self.k = self.context.k if k is None else SET_SIZE.check(k)
+        # An encoder's name alone does not give the vectors of a trained checkpoint: for those the caller must name one.
         self.encoder = self.context.encoder if encoder is None and self.context.trained is None else encoder
         self._embedding: tuple[Encode, EncoderRef | None] | None = None
         self._cached_vectors: dict[str, Tensor] = {}
