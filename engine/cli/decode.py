@@ -190,7 +190,7 @@ def _queries(dataset: Dataset, texts: Sequence[str], query_ids: Sequence[str], s
 
 
 def _judgements(dataset: Dataset, queries: Queries, split: str | None) -> Qrels | None:
-    """Return the judgements of queries: those of a split, else those that any split has; None if there are none."""
+    """Return judgements of queries: those of a split, else those of any split; None if there are none."""
     if split:
         return dataset.qrels[split]
     splits = dataset.qrels.values()
@@ -206,7 +206,7 @@ def _judgements(dataset: Dataset, queries: Queries, split: str | None) -> Qrels 
 
 
 def passed_flags(flag_texts: Mapping[str, str | None]) -> dict[str, str | None]:
-    """Return the texts of the decoder's flags that were typed on the command line, without those left at defaults."""
+    """Return the texts of the decoder's flags that were typed, without those left at defaults."""
     origin = click.get_current_context().get_parameter_source
     return {name: flag_text for name, flag_text in flag_texts.items() if origin(name) is not ParameterSource.DEFAULT}
 
@@ -291,7 +291,7 @@ def build_entries(
 
 
 def echo_entry(query_entry: Mapping[str, Any], with_trace: bool) -> None:
-    """Print a query's documents as a table, and a sentence on how certain it is that they are the best set.
+    """Print a query's documents as a table, and a sentence on how certain the answer is.
 
     query_entry: as `build_entries` makes it; with_trace: also print each document's relevance, and the document chosen
     before that is most similar to it.

@@ -115,7 +115,7 @@ def sweep(
 
 
 def corpus_answers(corpus: str, dataset: Dataset) -> dict[str, dict[str, frozenset[str]]]:
-    """Read the answers of queries from a corpus's folder; return query → answer text → documents that contain it.
+    """Read queries' answers from a corpus's folder; return query → answer → documents with it.
 
     A document contains an answer if the answer's words stand in it one after the other. corpus: path of the folder.
     Raises DataError if it has no answers.
@@ -124,7 +124,7 @@ def corpus_answers(corpus: str, dataset: Dataset) -> dict[str, dict[str, frozens
 
 
 def _split_exact(selectors: Sequence[str], stages: Sequence[str], mode: str) -> tuple[list[Any], tuple[str, ...]]:
-    """Separate selectors that can be computed exactly for all values of a parameter from those measured on a grid.
+    """Separate selectors computed exactly for all values of a parameter from those measured on a grid.
 
     Such a selector's path is its answers as functions of the parameter. mode: value of --values; with "grid" no path is
     computed. stages: other flags, which a path cannot have. Returns the selectors with a path, built, and the texts of
@@ -149,7 +149,7 @@ def _split_exact(selectors: Sequence[str], stages: Sequence[str], mode: str) -> 
 
 
 def _compute_curves(exact_stages: Sequence[Any], inputs: tuple[Any, ...], options: dict[str, Any]) -> list[Any]:
-    """Compute the metrics of each selector for all values of its parameter, as exact curves rather than on a grid.
+    """Compute exact curves of each selector's metrics over all values of its parameter.
 
     inputs, options: arguments of `compute_exact_frontiers`. Raises Cancelled on Ctrl-C.
     """
@@ -183,10 +183,10 @@ def echo_curves(curves: Sequence[Any], as_json: bool) -> None:
 def _build_decoders(
     selectors: Sequence[str], retrieves: Sequence[str], reranks: Sequence[str], depth: str | None, n_points: int
 ) -> list[Decoder]:
-    """Build every decoder of a sweep: each setting of the selectors with each chain of scorers, without repetition.
+    """Build every decoder of a sweep: each setting of the selectors with each chain of scorers.
 
-    A chain is a first scorer and, if any is named, a reranker. selectors, retrieves, reranks: texts of the flags;
-    n_points: number of values of each parameter that is swept.
+    None is repeated. A chain is a first scorer and, if any is named, a reranker. selectors, retrieves, reranks: texts
+    of the flags; n_points: number of values of each parameter that is swept.
     """
     parsed_selectors = list(map(parse_stage, selectors or methods("selector")))
     pool = DEPTH.default if depth is None else DEPTH.parse(depth)
@@ -217,7 +217,7 @@ def collect_cells(results: Iterator[Any], stop: threading.Event, describe_stored
 
 
 def echo_cells(cells: Sequence[Any], n_queries: int, store_file: str, as_json: bool) -> None:
-    """Print every cell, the metrics of one setting, as JSON without values per query; or only the number of cells."""
+    """Print each cell, one setting's mean metrics, as JSON; or only the number of cells."""
     if not as_json:
         echo(f"\n{len(cells)} cells of {n_queries:,} queries in {store_file}")
         return
@@ -355,7 +355,7 @@ def _format_headroom(headroom_rows: Sequence[Any]) -> str:
 
 
 def _format_wins(differences: Sequence[Any]) -> str:
-    """Format as a table how often each setting is better than, equal to and worse than the baseline, query by query."""
+    """Format as a table on how many queries each setting beats, equals and trails the baseline."""
     table_rows = [("", "wins", "ties", "loses", "mean", "baseline", "most above", "most below")]
     for row in differences:
         shares = [f"{win_count / row.queries:.1%}" for win_count in row.wins]
@@ -499,7 +499,7 @@ def _resolve_tuning(
 
 
 def _parse_objective(objective: str, metric: str | None, share: float | None, target_name: str | None) -> Objective:
-    """Build the aim of tuning from the flags; errors name the flag, and one is raised for an unknown --export too."""
+    """Build the aim of tuning from the flags; errors name the flag, also for an unknown --export."""
     if target_name is not None and target_name not in EXPORT_TARGETS:
         raise click.UsageError(f"--export must be one of {', '.join(EXPORT_TARGETS)}; got {target_name!r}")
     flag_values = {"aim": objective, "metric": metric, "share": share}

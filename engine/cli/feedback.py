@@ -196,7 +196,7 @@ def report(
 
 
 def _drift_history(session: Session, dataset: Dataset, split_choice: str | None, n_moments: int) -> list[Any]:
-    """Measure how far feedback had moved the vectors at several positions in its log, evenly spaced from the start.
+    """Measure how far feedback had moved the vectors at evenly spaced positions in its log.
 
     n_moments: number of positions after the start; split_choice: the split whose judged queries are followed, by
     default the largest.
@@ -221,7 +221,7 @@ def _load_space(source: CorpusOptions) -> tuple[Dataset, Space]:
 
 
 def _read_log(file: str, space: Space) -> Session:
-    """Read a feedback log as a session, the corpus's vectors after its events; print its notices on stderr.
+    """Read a feedback log as a session, the vectors after its events; print its notices on stderr.
 
     Raises UsageError if there is no such file.
     """
@@ -321,7 +321,7 @@ def _regret_lines(simulation: Any) -> Iterator[str]:
 
 
 def _answer_lines(answer_view: Any) -> Iterator[str]:
-    """Yield a query's documents as they rank now, with their relevance before and after, and those pushed out."""
+    """Yield a query's documents as they rank now, relevance before and after, and those pushed out."""
     table_rows = [
         (str(row.rank), row.mark, f"{answer_view.before[row.row]:.4f} → {row.relevance:.4f}", one_line(row.id, 60))
         for row in answer_view.rows

@@ -25,7 +25,7 @@ from engine.values import Dataset
 
 @dataclass(frozen=True)
 class StratifiedSweep:
-    """Each method's best setting in each group of queries, such as those with few and with many relevant documents.
+    """Each method's best setting in each group of queries, such as those with few relevant documents.
 
     A stratum is one setting's mean in one group.
     """
@@ -127,7 +127,7 @@ class FinishedSweep(ReadOptions):
         return dataset
 
     def stratify(self, cells: list[Any], k: int) -> StratifiedSweep | None:
-        """Compute each method's best setting and its mean in each group of queries, by the metric of the y axis.
+        """Compute each method's best setting and its mean in each group of queries, by the y axis's metric.
 
         Returns None if no grouping was requested. Raises UsageError for an unknown grouping or another corpus.
         """
@@ -170,7 +170,7 @@ class FinishedSweep(ReadOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class OtherSystems(Encoding):
-    """A command's choice of files with other systems' results (runs), and of the encoder that the sweep had."""
+    """A command's choice of other systems' result files (runs), and of the encoder of the sweep."""
 
     runs: tuple[str, ...]  # files
 

@@ -101,7 +101,7 @@ class JudgedOptions(CorpusOptions):
 
 
 def embed_corpus(dataset: Dataset, encoding: Encoding, **report: Any) -> Space:
-    """Return the corpus of a data set with embeddings: its own, those of an encoder, or those of a checkpoint.
+    """Return a data set's corpus with embeddings: its own, an encoder's, or a checkpoint's.
 
     report: progress and stop, for `engine.embed`.
     """
@@ -125,7 +125,7 @@ def space_and_decoder(dataset: Dataset, encoding: Encoding, **report: Any) -> tu
 
 
 def embed_and_warn(space: Space, queries: Queries, **report: Any) -> Embeddings:
-    """Embed queries as the corpus was embedded; print on stderr how many of them its embeddings were trained on.
+    """Embed queries as the corpus was; print on stderr how many of them it was trained on.
 
     Raises UsageError for a corpus whose vectors came without an encoder.
     """

@@ -141,7 +141,7 @@ SIZE_OPTION = size_option()
 
 
 def execution_options(default_store: str) -> Decorator:
-    """Return the options for computing cells, results of one setting: their file, worker processes and a scheduler.
+    """Return the options for computing a sweep's cells: their file, worker processes and a scheduler.
 
     A command receives them as one mapping `execution`.
     """

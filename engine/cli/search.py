@@ -85,7 +85,7 @@ def _echo_mixed(
 
 
 def _build_decoders(selectors: Sequence[str], retrieves: Sequence[str], reranks: Sequence[str] = ()) -> list[Decoder]:
-    """Combine selectors, first scorers and rerankers, given as flag texts, into all decoders of one of each.
+    """Combine selectors, first scorers and rerankers, given as flag texts, into decoders of one each.
 
     Without texts the selector is the first that is registered, which ranks by relevance, and the scorer is dense.
     """
@@ -98,7 +98,7 @@ def _build_decoders(selectors: Sequence[str], retrieves: Sequence[str], reranks:
 
 
 def _echo_depths(cells: Sequence[Any], decoders: Sequence[Decoder], metrics: Sequence[str]) -> None:
-    """Print a table for each metric and one of times: decoders as rows, depths of their reranked pools as columns."""
+    """Print tables of metrics and of times: decoders as rows, depths of reranked pools as columns."""
     depths = sorted({cell.decoder["depth"] for cell in cells})
     # Decoders of one chain differ in their depth alone: they share a row of the table.
     by_depth = {(_serialize_chain(cell.decoder), cell.decoder["depth"]): cell for cell in cells}
@@ -224,7 +224,7 @@ def budget(
     answered: bool,
     as_json: bool,
 ) -> None:
-    """Measure decoders whose documents must fit into a budget of words, as those for a language model's prompt."""
+    """Measure decoders whose documents must fit into a budget of words, as in a prompt."""
     use_threads()
     decoders = _build_decoders(selectors, retrieves)
     with Meter() as meter:

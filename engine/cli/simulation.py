@@ -27,7 +27,7 @@ from engine.values import Embeddings, Qrels
 
 
 def parse_declared(_context: click.Context, parameter: click.Parameter, option_text: str | None) -> Any:
-    """Parse the text of --candidates, --newcomers or --updates, which are declared parameters. Raises ParamError."""
+    """Parse the text of --candidates, --newcomers or --updates by its declaration. Raises ParamError."""
     declared_params = {"candidates": N_CANDIDATES, "newcomers": NEWCOMER_START, "updates": N_UPDATES}
     param: Any = declared_params[str(parameter.name)]
     # Without a text, newcomers have their default; None for the other two leaves them to the simulation.
@@ -35,7 +35,7 @@ def parse_declared(_context: click.Context, parameter: click.Parameter, option_t
 
 
 def parse_reranker(_context: click.Context, _parameter: click.Parameter, option_text: str | None) -> Any:
-    """Return the text of --reranker if it is a simulated reranker's name; else build the scorer that it names."""
+    """Return the text of --reranker if it names a simulated one; else build the scorer it names."""
     return option_text if option_text is None or option_text in RERANKERS else make_stages((option_text,), "rerank")[0]
 
 

@@ -68,7 +68,7 @@ def check_command(name: str, queries: int, data: str | None, n: int, enough: flo
 def prove_command(
     name: str, texts: tuple[str, ...], k: int, by_index: bool, as_json: bool, **stage_texts: str | None
 ) -> None:
-    """Answer typed queries from a collection in a vector engine; print the documents and how certain they are.
+    """Answer typed queries from a vector engine's collection; print the documents and their certainty.
 
     By default the answers are proven exact, for which the engine looks at all documents; by_index: its index may miss
     some. name: "store/collection".

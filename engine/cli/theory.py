@@ -26,7 +26,7 @@ DEFAULT_HEURISTICS = ("vrsd", "frank_wolfe:polish=false", "frank_wolfe", "max_su
 
 
 def vrsd(judged: JudgedOptions, k: int, pool: int, as_json: bool) -> None:
-    """Check two claims of the VRSD paper on pools of few documents, where the best set of k can be enumerated.
+    """Check two claims of the VRSD paper on pools so small that the best set of k can be enumerated.
 
     VRSD looks for the set whose sum of vectors points where the query does. Printed is how often the paper's second
     form of that problem has the same best set, and how often its greedy Algorithm 1 finds the best set.
@@ -157,7 +157,7 @@ def recall(
     judged: JudgedOptions, vectors: str, dimensions: tuple[int, ...], rank: int,
     draws: int, as_json: bool,
 ) -> None:  # fmt: skip
-    """Print how often random projections to fewer dimensions lose a query's best document, beside a proven bound.
+    """Print how often random projections lose a query's best document, beside a proven bound.
 
     dimensions: numbers of dimensions, k in the table; rank: the best document is lost if so many others, or more, score
     higher after the projection; draws: number of projections.

@@ -277,7 +277,7 @@ def _report_items(items: Sequence[ItemT], progress_label: str, progress: Progres
 
 
 def _normalize_words(document_text: str) -> str:
-    """Return the words of a text in lower case, with a space before and after each, for a search of full words.
+    """Return the words of a text in lower case between spaces, for a search of full words.
 
     In this form a span is contained in a text only where its words begin and end as words do.
     """

@@ -47,7 +47,7 @@ def compute_codes(vectors: Tensor) -> Codes:
 
 
 def load_cached_codes(vectors_path: Path, vectors: Tensor, row_lengths: Tensor) -> Codes:
-    """Load the 8-bit codes of a file's (n, d) vectors from the cache, mapped; compute and store them if absent.
+    """Load the 8-bit codes of a file's (n, d) vectors from the cache, mapped; compute them if absent.
 
     See `Codes` for what they are. row_lengths: (n,) lengths of the vectors, which help to identify them. The codes are
     in memory if the cache cannot be written.
@@ -95,7 +95,7 @@ def _quantize_blocks(vectors: Tensor) -> Iterator[tuple[slice, np.ndarray, np.nd
 
 
 def _compute_identity(vectors_path: Path, vectors: Tensor, row_lengths: Tensor) -> bytes:
-    """Return the 32 bytes that identify a file's vectors: a digest of facts of the file, row lengths, and some rows.
+    """Return 32 bytes that identify a file's vectors: a digest of file facts, row lengths and some rows.
 
     Cached codes of other vectors, as after a change of the file, have other bytes. Raises OSError if the file was
     deleted.

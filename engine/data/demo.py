@@ -55,7 +55,7 @@ _import_lock = threading.Lock()
 
 
 def demo_folder() -> Path:
-    """Return the folder of the demos' queries, judgements and vectors: installed, or in a checkout of the sources."""
+    """Return the folder of the demos' queries, judgements and vectors: installed, or in a checkout."""
     installed = Path(str(resources.files("engine.data") / "demo"))
     return installed if installed.is_dir() else Path(__file__).resolve().parents[2] / "assets" / "demo"
 
@@ -186,7 +186,7 @@ def _list_module_members(module_name: str) -> list[NamedObject]:
 
 
 def _group_names(named_objects: Iterable[NamedObject]) -> list[tuple[list[str], Any]]:
-    """Group the names under which each object was found; return pairs of its names, the best first, and the object.
+    """Group the names of each object; return pairs of its names, the best first, and the object.
 
     The best name ends as the object's own name, and has the shortest path.
     """

@@ -241,7 +241,7 @@ def read_embedded_texts(
 
 
 def _find_shipped(texts: Sequence[str], role: Role, source: ModelSource, dtype: str) -> tuple[Tensor, Tensor] | None:
-    """Find the vectors that are shipped with Frontier for a demo's texts, so that they need not be encoded.
+    """Find the vectors that are shipped with Frontier for a demo's texts, which need no encoding.
 
     Returns a mask of the texts that have one, (n,), and rows, (n, d). Returns None if bfloat16 is requested, because
     the shipped ones are float32; and if bfloat16 vectors of these texts are cached already, which are never replaced.

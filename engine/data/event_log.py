@@ -100,7 +100,7 @@ class EventLog:
 
     @contextmanager
     def _writing(self, new_header: Mapping[str, Any] | None = None) -> "Iterator[LogRows]":
-        """Lock the log for writing, after all its events were processed; what is appended inside is durable on exit.
+        """Lock the log for writing, with all its events processed; appended events are durable on exit.
 
         new_header: header of the log to create if there is none.
         """

@@ -203,7 +203,7 @@ def _read_labels() -> Iterator[_Label]:
 
 
 def _list_section_items(section_folder: Path, labels: Collection[_Label]) -> list[Item]:
-    """List the items of a section of the cache: its labelled entries, folders and databases, last used first.
+    """List the items of a cache section: labelled entries, folders and databases, last used first.
 
     All other entries are one item at the end. Labels whose entries are all gone are deleted.
     """

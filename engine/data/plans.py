@@ -37,7 +37,7 @@ class PlannedDataset:
 
 
 def has_plans(beir_folder: str | Path) -> bool:
-    """Return True if any of the first questions of a BEIR folder has a plan: a list of steps and their tools."""
+    """Return True if any of a BEIR folder's first questions has a plan, a list of steps and tools."""
     try:
         numbered_lines = islice(read_json_rows(Path(beir_folder) / QUESTIONS_FILE), MAX_INSPECTED_QUESTIONS)
         return any(_read_steps(question_line) for _line_number, question_line in numbered_lines)

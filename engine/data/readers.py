@@ -140,7 +140,7 @@ def load_dataset(
 
 
 def _find_judged_folder(source_path: Path, qrels: str) -> Path | None:
-    """Return the folder outside a data set that its argument `qrels` names; None if there is no such folder.
+    """Return the folder outside a data set that `qrels` names; None if there is no such folder.
 
     `qrels` may also be the name of a folder inside the data set, source_path. A folder outside counts only if it has a
     queries.jsonl of its own.
@@ -500,7 +500,7 @@ def _add_vectors(dataset: Dataset, folder_path: Path, progress: Progress) -> Dat
 
 
 def _check_ids(file_label: str, judgements: JudgementTable, dataset: Dataset) -> Notices:
-    """Return notices of judged documents and queries that a data set lacks; their judgements stay as they are."""
+    """Return notices of judged documents and queries that a data set lacks; their judgements stay."""
     judged_documents = dict.fromkeys(chain.from_iterable(judgements.values()))
     judged_queries = dict.fromkeys(map(itemgetter(0), judgements))
     unknown_documents = filterfalse(dataset.corpus.position.__contains__, judged_documents)

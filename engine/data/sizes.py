@@ -52,7 +52,7 @@ class DataSizes:
 
 
 def measure_sizes(dataset: Dataset) -> DataSizes:
-    """Count a data set's documents and queries, their words, and for each split the relevant documents per query.
+    """Count a data set's documents, queries and words, and for each split the relevant documents.
 
     A query whose set of relevant documents is also that of a query in another split is counted as shared. Shared sets
     are counted because a model trained on one split has then seen the answer of another.

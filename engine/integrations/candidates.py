@@ -88,7 +88,7 @@ def build_selections(ranking: Ranking, ids: Sequence[str]) -> list[Selection]:
 
 
 def require_values(values: Sequence[Any], field_name: str) -> list[Any] | None:
-    """Return a field's values of all candidates, such as their scores, as a list; None if no candidate has one.
+    """Return a field of all candidates, such as the score, as a list; None if no candidate has one.
 
     Raises DataError if only some are missing: to ignore the others, or to invent values, would change the answer
     unnoticed.

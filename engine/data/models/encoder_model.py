@@ -203,7 +203,7 @@ class Encoder(OnDevice):
         return torch.nn.functional.normalize(vectors, dim=1, eps=1e-30)
 
     def warm_up(self) -> "Encoder":
-        """Encode a text and return the encoder, because the first encoding is several times slower than later ones."""
+        """Encode a text, as the first encoding is several times slower than the next; return the encoder."""
         self.encode(["a first query"])
         return self
 

@@ -88,7 +88,7 @@ def list_local_encoders() -> tuple[str, ...]:
 
 
 def _find_folder(name: str) -> Path | None:
-    """Return the folder of a model that is on this machine; None for a name on the hub that must be downloaded.
+    """Return the folder of a model on this machine; None for a hub name that must be downloaded.
 
     name: a path, or a name whose download lies in the model cache. Raises FrontierError for a path without a model.
     """

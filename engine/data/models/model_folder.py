@@ -187,7 +187,7 @@ def _module_places(file_path: PurePosixPath, content: object) -> list[object]:
 
 
 def _is_inside(folder: Path, module_place: object) -> bool:
-    """Return True if a part of a model is in the model's folder, at an allowed depth and not behind a link.
+    """Return True if a part of a model is inside the model's folder, and not behind a link.
 
     module_place: the folder that the settings name for it.
     """

@@ -65,7 +65,7 @@ def choose_dtype(
 
 
 def measure_fidelity(source: ModelSource, device: str) -> float:
-    """Encode fixed probe texts in bfloat16 and float32; return the least cosine of the two vectors of a text.
+    """Encode probe texts in bfloat16 and float32; return the least cosine of the two vectors of a text.
 
     −1 if bfloat16 fails. Only the model in the arithmetic that this cosine suggests stays in memory.
 

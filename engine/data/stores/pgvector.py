@@ -32,10 +32,11 @@ PLANNER_SETTINGS = (
 
 
 class PgVectorStore(VectorStore):
-    """Rows of a table whose vectors are of pgvector's types vector or halfvec; rows without one are left out.
+    """Table of PostgreSQL as a vector store, searched with pgvector; rows without a vector are left out.
 
-    where: the filter whose documents `ref`, `sample` and `scan` are about. Raises DataError for a server that is gone,
-    a table or columns that are not there, and an index that does not rank by inner products.
+    Vectors are of pgvector's types vector or halfvec. where: the filter whose documents `ref`, `sample` and `scan` are
+    about. Raises DataError for a server that is gone, a table or columns that are not there, and an index that does not
+    rank by inner products.
     """
 
     kind: ClassVar[str] = "pgvector"
@@ -211,7 +212,7 @@ def _planner_settings(exact: bool, table: PgTable, indexed: bool) -> Any:
 
 
 def _read_cluster_id(connection: Any) -> str:
-    """Return the identifier of the database cluster, which tells equal snapshot names of two servers apart.
+    """Return the database cluster's identifier, which tells equal snapshot names of two servers apart.
 
     "" if this user may not read it.
     """

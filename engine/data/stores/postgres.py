@@ -165,7 +165,7 @@ class Connections:
         return self._run(work, BEGIN_SNAPSHOT)
 
     def write(self, work: Callable[[Connection[Any]], ResultType]) -> ResultType:
-        """Call `work` with a connection in a transaction of its own; again with another one if the first had died."""
+        """Call `work` with a connection in a transaction of its own; again if the connection had died."""
         return self._run(work, "BEGIN")
 
     def _run(self, work: Callable[[Connection[Any]], ResultType], begin_statement: str) -> ResultType:

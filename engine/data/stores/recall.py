@@ -42,7 +42,7 @@ def measured_path() -> Path:
 
 
 def save_recall(measured_rows: Sequence[MeasuredRecall]) -> None:
-    """Save the measured recall of one collection's index in place of earlier values; a failure is noted, not raised.
+    """Save the measured recall of a collection's index; a failure is noted, not raised.
 
     measured_rows: one for each search effort (ef), all of one collection.
     """
