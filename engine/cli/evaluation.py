@@ -471,7 +471,7 @@ def _echo_export(
 
 
 def _echo_history(store_file: str, as_json: bool) -> None:
-    """Print the studies of a store, one JSON object each or as a table."""
+    """Print the earlier runs of `frontier tune` (studies) in a store, one JSON object each or as a table."""
     if not Path(store_file).is_file():
         raise DataError(f"--store names the file of earlier studies; there is no {store_file!r}")
     studies = read_history(Store(store_file))

@@ -293,7 +293,7 @@ def _timeline_lines(drifts: Sequence[Any]) -> Iterator[str]:
 
 
 def _drift_lines(drift: Any, space: Space) -> Iterator[str]:
-    """Yield conclusions on how far the vectors have drifted, and the documents that moved most."""
+    """Yield conclusions on how far feedback moved the vectors (drift), and the documents moved most."""
     yield ""
     yield from conclusions(drift)
     if drift.movers:

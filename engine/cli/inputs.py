@@ -137,7 +137,10 @@ def embed_and_warn(space: Space, queries: Queries, **report: Any) -> Embeddings:
 
 
 def warn_of_leakage(space: Space, queries: Queries, meter: Any = None) -> None:
-    """Print on stderr how many of the queries the embeddings were trained on, if any."""
+    """Print on stderr how many of the queries the corpus's embeddings were trained on, if any.
+
+    meter: the progress line, which is erased first.
+    """
     if count := len(learnt_from(space, queries)):
         if meter is not None:
             meter.clear()

@@ -124,6 +124,7 @@ def group_options(group_name: str, group: Callable[..., Any], *decorators: Decor
         @wraps(command)
         def run(**arguments: Any) -> Any:
             """Call the command with the gathered argument in place of the options."""
+            # The options' values are taken out of the arguments; the others reach the command as they are.
             return command(**{group_name: group(**{option: arguments.pop(option) for option in names})}, **arguments)
 
         return chain_options(*decorators)(run)

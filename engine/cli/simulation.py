@@ -46,7 +46,7 @@ def _list_params() -> dict[str, Sequence[Param]]:
 
 
 def simulation_flags() -> list[click.Option]:
-    """Build a flag for each declared parameter of a simulation."""
+    """Build a command's flag for each declared parameter of a simulation of feedback."""
 
     def describe(param: Param) -> str:
         """Return the help of a parameter's flag: meaning, symbol, domain, default and source."""

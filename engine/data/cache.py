@@ -194,7 +194,7 @@ def _write_with_retries(path: Path, file_content: bytes | Callable[[BinaryIO], o
 
 
 def _delete_remains(folder: Path) -> None:
-    """Delete the remains of killed writers in a folder of Frontier's own, once per process."""
+    """Delete temporary files that killed processes left in Frontier's own folder; once per process."""
     if folder in _swept_folders or not paths.is_frontier_path(folder):
         return
     _swept_folders.add(folder)

@@ -185,7 +185,7 @@ class _JudgedCorpusBuilder:
         self.spans.append(" ".join(self._corpus.texts[row_index][query_span[0][0] : query_span[-1][1]].split()))
 
     def add_distractor(self, row_index: int, copy_number: int, document_text: str) -> None:
-        """Add a changed copy of a document, under an id that no other document has."""
+        """Add a changed copy of a document to the task, under an id that no other document has."""
         distractor_id = f"{self._corpus.ids[row_index]}~{copy_number + 1}"
         while distractor_id in self._ids:
             distractor_id += "~"
@@ -218,7 +218,7 @@ class _JudgedCorpusBuilder:
         return None
 
     def _draw_other_word(self, span_word: str, generator: Random) -> str | None:
-        """Draw another word from a document drawn at random; None after MAX_DRAWS failures."""
+        """Draw a word other than `span_word` from a document drawn at random; None after MAX_DRAWS failures."""
         for _draw in range(MAX_DRAWS):
             row_index = generator.randrange(len(self._corpus))
             if word_spans := self._word_spans[row_index]:

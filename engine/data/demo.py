@@ -147,6 +147,7 @@ def _list_module_names(package: str) -> list[str]:
                 continue
             names.append(name)
             if info.ispkg:
+                # A package's folder has its name, in one of the folders that were searched.
                 walk([f"{path}/{info.name}" for path in paths], name + ".")
 
     walk(list(spec.submodule_search_locations), package + ".")

@@ -200,7 +200,10 @@ class LogRows:
             self._db.execute("INSERT INTO events VALUES (?, ?, ?)", event_row)
 
     def replace(self, header: Mapping[str, Any], events: Iterable[Mapping[str, Any]] = ()) -> None:
-        """Restart the log with a new header and new events."""
+        """Replace all that the log holds by a new header and new events, under a new random id.
+
+        By the id, other processes notice that it is another log.
+        """
         header_body = _format_json(header)
         self.id, self.count = secrets.token_hex(8), 0
         self._db.execute("DELETE FROM meta")
@@ -240,7 +243,7 @@ def open_log(path: Path, kind: str, *, write: bool = False, create: bool = False
 
 
 def log_exists(path: Path) -> bool:
-    """Return True if the path exists and is not an empty file."""
+    """Return True if the path exists and is not an empty file, which counts as no log yet."""
     try:
         file_stat = os.stat(path)
     except OSError:

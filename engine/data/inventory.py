@@ -79,7 +79,7 @@ def label_entries(section_name: str, label_name: str, entry_keys: Sequence[str],
 
 
 def list_items() -> list[Item]:
-    """List all items of the cache by section, the last used first."""
+    """List all items of the cache, parts that a person can delete as a unit, by section, last used first."""
     labels = list(_read_labels())
     section_items: list[Item] = []
     for section_folder in cache.list_sections():
@@ -171,6 +171,7 @@ def find_obstacle(item: Item) -> str | None:
 def count_free_bytes() -> int | None:
     """Return the free bytes of the cache's disk; None if the system cannot tell."""
     existing_folder = home()
+    # The cache need not exist yet; the folder above it is on the same disk.
     while not existing_folder.exists() and existing_folder != existing_folder.parent:
         existing_folder = existing_folder.parent
     try:

@@ -35,7 +35,10 @@ class ParquetTable:
     """
 
     def __init__(self, path: Path, column_names: list[str] | None = None, max_rows: int | None = None) -> None:
-        """Start the decoder and read the table's schema; see the class for the arguments."""
+        """Start a process that decodes the file, and read what it declares; see the class for the arguments.
+
+        The process sends the names of the columns, the numbers of rows and bytes ("facts"), and then the rows.
+        """
         self.path, self._first = path, max_rows
         with open_regular(path) as parquet_file:
             self._size = os.fstat(parquet_file.fileno()).st_size

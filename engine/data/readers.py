@@ -341,7 +341,11 @@ def _merge_names(judgements: JudgementTable, canonical_id: Callable[[str], str])
 
 
 def _load_corpus(table_file: TableFile, corpus_name: str, columns: Columns | None, read_table: TableReader) -> Dataset:
-    """Load the documents of a table as a data set without queries."""
+    """Load the documents of a table as a data set without queries.
+
+    columns: roles of its columns, None to guess them; read_table: `read_documents` with its options bound. Raises
+    DataError for a table without documents.
+    """
     ids, texts, titles, notices, metadata = read_table(table_file, columns)
     if not ids:
         raise DataError(f"{table_file.name} holds no documents; at least one is needed")

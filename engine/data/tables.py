@@ -424,6 +424,7 @@ def _read_csv_rows(table_file: TableFile, progress: Progress, separator: str | N
         """Yield the lines and limit the size of a row: an unclosed quote joins all lines that follow it."""
         nonlocal n_characters, n_parts
         for line_text in line_texts_:
+            # Separators are counted in long rows only: short ones cannot become many values.
             n_characters += len(line_text)
             if n_characters > _LONG_LINE_CHARS:
                 n_parts += line_text.count(separator)
@@ -473,7 +474,10 @@ def _check_line_parts(table_file: TableFile, row_number: int, line_text: str, co
 
 
 def _split_header(table_file: TableFile, numbered_rows: NumberedFields) -> tuple[list[str], NumberedRows]:
-    """Take the column names from the first row; return them, and the other rows as mappings."""
+    """Take a table's column names from its first row; return them, and the other rows as mappings.
+
+    numbered_rows: line number and fields of each row of a CSV or TSV file. Raises DataError for an empty file.
+    """
     _, column_names = next(numbered_rows, (0, None))
     if column_names is None:
         raise DataError(f"{table_file.name} is empty; its first line must name the columns")

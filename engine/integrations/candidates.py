@@ -291,7 +291,10 @@ def answer(
 
 
 def _as_tensor(raw_vectors: Any, argument_name: str) -> Tensor:
-    """Convert vectors to a tensor: lists of numbers, which stores make of float32, become float32 again."""
+    """Convert vectors, an (n, d) array or a list of n vectors, to a tensor; argument_name: for errors.
+
+    Lists of numbers, which stores make of float32, become float32 again; arrays and tensors keep their type.
+    """
     if not isinstance(raw_vectors, Tensor | np.ndarray):
         raw_vectors = list(raw_vectors)
         if isinstance(raw_vectors[0], Tensor | np.ndarray):

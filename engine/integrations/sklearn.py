@@ -52,8 +52,9 @@ class FrontierRetriever(BaseEstimator):
         return build_selections(self._ranking(X), self.space_.corpus.ids)
 
     def _ranking(self, X: Any) -> Ranking:
-        """Decode queries, texts or an array (B, d). Raises DataError."""
+        """Rank the fitted documents for queries X, texts or an array (B, d). Raises DataError."""
         check_is_fitted(self)
+        # Sparse matrices of SciPy become arrays.
         query_rows = X.toarray() if hasattr(X, "toarray") else X
         queries: QueryLike
         if _is_text(query_rows):

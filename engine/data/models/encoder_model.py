@@ -85,7 +85,7 @@ class ModelSource:
         return sum(len(encoding.ids) > tokens for block in blocks for encoding in tokenizer.encode_batch_fast(block))
 
     def _setting(self, file_name: str) -> dict[str, Any]:
-        """Return a settings file of the model, {} if it is missing or no object. Raises FrontierError."""
+        """Read a JSON settings file of the model; {} if it is missing or no object. Raises FrontierError."""
         path = self.folder / file_name
         if not path.is_file():
             return {}
@@ -359,6 +359,7 @@ def silence_libraries() -> Iterator[None]:
     from huggingface_hub.utils.tqdm import are_progress_bars_disabled
     from transformers.utils import logging as transformers_logging
 
+    # Progress bars are enabled again only if neither library had them disabled before.
     had_progress_bars = transformers_logging.is_progress_bar_enabled() and not are_progress_bars_disabled()
     loggers = [logging.getLogger(name) for name in ("transformers", "sentence_transformers")]
     log_levels = [named_logger.level for named_logger in loggers]

@@ -189,7 +189,7 @@ def first_line(problem: Exception | None) -> str:
 
 
 def _unknown_encoder_error(name: str, problem: Exception | None) -> FrontierError:
-    """Return the error for a name under which no model was found; problem: the last failure."""
+    """Return the error for a name under which no model was found; problem: the failure that it quotes."""
     return FrontierError(
         f"the encoder {name!r} is neither a folder, nor in the model cache of this machine as safetensors, nor could "
         f"it be downloaded ({first_line(problem).rstrip('.')}). Check the spelling; without a network, give the path "

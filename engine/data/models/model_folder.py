@@ -41,7 +41,7 @@ _LENGTH_KEYS = {"max_seq_length", "model_max_length"}
 
 
 def walk_files(folder: Path, max_depth: int = MAX_DEPTH) -> Iterator[Path]:
-    """List a folder and its subfolders up to a depth; links to folders are not followed."""
+    """Yield all files in a folder and its subfolders up to a depth; links to folders are not followed."""
     for path in folder.iterdir():
         if not path.is_dir():
             yield path
@@ -73,7 +73,10 @@ def has_pickles(folder: Path) -> bool:
 
 
 def explain_pickle(pickle: str, model_name: str) -> str:
-    """Return the reason why these weights are refused, and how to convert them."""
+    """Return the reason why a model with pickled weights is refused, and the command that converts them.
+
+    pickle: the file of these weights.
+    """
     convert_code = (
         "from sentence_transformers import SentenceTransformer; "
         f"SentenceTransformer({model_name!r}).save_pretrained({PurePosixPath(model_name).name + '-safe'!r})"
@@ -106,7 +109,10 @@ def is_complete(folder: Path) -> bool:
 
 
 def find_refusals(folder: Path) -> Iterator[str]:
-    """Yield the reasons why a folder is not loaded, as clauses; none for a harmless one."""
+    """Yield the reasons why a model's folder must not be loaded, as clauses; none for a harmless one.
+
+    Refused are huge files, pickled weights, which can run code, and settings that name code or files elsewhere.
+    """
     path_by_name = {path.relative_to(folder).as_posix(): path for path in walk_files(folder) if path.exists()}
     for name, path in path_by_name.items():
         if not path.is_file():
@@ -164,7 +170,10 @@ def _is_length(value: object) -> bool:
 
 
 def iterate_leaves(value: object, key_path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], object]]:
-    """Yield the values of a JSON document that are no containers, each with the keys that lead to it."""
+    """Yield the plain values inside a JSON document, each with the keys of the objects that lead to it.
+
+    Positions in lists are no keys: all values of a list have the keys of the list.
+    """
     if isinstance(value, dict):
         for key, child in value.items():
             yield from iterate_leaves(child, (*key_path, key))
@@ -203,7 +212,7 @@ def _is_inside(folder: Path, module_place: object) -> bool:
 
 
 def _list_visible(file_names: Iterable[str]) -> list[PurePosixPath]:
-    """List the files that loaders look at, sorted: no hidden ones, and none of another backend."""
+    """List a model's files that loaders of torch look at, sorted: no hidden ones or other backends'."""
     return [
         path
         for path in sorted(map(PurePosixPath, file_names))

@@ -173,7 +173,10 @@ class _PgWriter:
     """
 
     def __init__(self, access: PgAccess, table: PgTable, rows: _Rows, target: str, index: HnswIndex | None) -> None:
-        """Take rows and target. Raises DataError if the columns clash, or the index cannot hold the vectors."""
+        """Prepare to write rows into a table; target: its name, for errors; index: None for none.
+
+        Raises DataError if the columns clash, or the index cannot hold the vectors.
+        """
         self.connections, self.rows, self.target, self.index = Connections(access), rows, target, index
         self.table = replace(table, text=table.text or "text", place=table.place or "place")
         self.columns = [self.table.id, self.table.vector, self.table.text, self.table.place, *rows.corpus.metadata]
@@ -204,8 +207,10 @@ class _PgWriter:
         from psycopg import sql
 
         kinds = ["text PRIMARY KEY", f"vector({self.rows.vectors.shape[1]})", "text", "bigint"]
+        # Each column of metadata is text.
         kinds += ["text"] * len(self.rows.corpus.metadata)
         self._wait_for_writers(connection)
+        # The comment on the table, its note; and True if the table exists.
         table_row = connection.execute(
             "SELECT obj_description(to_regclass(%s), 'pg_class'), to_regclass(%s) IS NOT NULL",
             [self.table.quote_name(connection)] * 2,
@@ -307,7 +312,10 @@ class _MilvusWriter:
     def __init__(
         self, access: MilvusAccess, table: MilvusTable, rows: _Rows, target: str, index: HnswIndex | None
     ) -> None:
-        """Take rows and target. Raises DataError for names or ids that Milvus cannot store."""
+        """Prepare to write rows into a collection; target: its name, for errors; index: None for FLAT.
+
+        Raises DataError for names or ids that Milvus cannot store.
+        """
         self.caller, self.rows, self.target, self.index = MilvusCaller(access, table.collection), rows, target, index
         self.table = replace(table, text=table.text or "text", place=table.place or "place")
         if columns := [name for name in rows.corpus.metadata if not name.isidentifier() or not name.isascii()]:

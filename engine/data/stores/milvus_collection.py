@@ -133,7 +133,10 @@ def _client_error(access: MilvusAccess, message: str, timeout_s: float) -> DataE
 
 
 class MilvusCaller:
-    """One client for all threads and one collection, created on first use and again after Milvus was gone."""
+    """Calls to one collection of Milvus through one client, which all threads share.
+
+    The client is created on first use, and again after Milvus could not be reached.
+    """
 
     def __init__(self, access: MilvusAccess, collection: str) -> None:
         self.access, self.collection = access, collection
@@ -182,13 +185,17 @@ class MilvusCollection(MilvusCaller):
     """A collection of Milvus as it is when attached. Raises DataError for fields that do not fit."""
 
     def __init__(self, access: MilvusAccess, table: MilvusTable, name: str) -> None:
-        """Read the collection's fields, index and note, and check that they fit; name: for errors."""
+        """Read the collection's fields, index and note, and check that they fit.
+
+        The note says what `frontier store load` has loaded. name: "store/collection", for errors.
+        """
         super().__init__(access, table.collection)
         self.table, self.name = table, name
         if access.is_file and not Path(access.uri).exists():
             raise DataError(f"store {access.name!r}: there is no file {access.uri}; frontier store load makes one")
         description = self.call("describe_collection")
         self.fields = {field["name"]: field for field in description["fields"]}
+        # Fields of these names are used where no others are named; place holds row numbers, by which ties are broken.
         self.text = table.text or ("text" if "text" in self.fields else "")
         self.place = table.place or ("place" if "place" in self.fields else "")
         used_fields = [field for field in (table.id, table.vector, self.text, self.place) if field]

@@ -169,6 +169,7 @@ class PgVectorStore(VectorStore):
 
     def texts(self, ids: Sequence[str]) -> list[str]:
         """Return the documents' texts, "" for null. Raises DataError for an unknown id."""
+        # Ids arrive as text; PostgreSQL casts them to the column's type, so that its index is used.
         id_type = self.rows.types[self.table.id]
         statement = self.rows.sql(
             "SELECT {id}::text, {text}::text FROM {table} WHERE {id} = ANY(%s::text[]::" + id_type + "[])"

@@ -67,7 +67,10 @@ class PgRows:
     """A table as the catalogue describes it when it is attached. Raises DataError for what is not there."""
 
     def __init__(self, connection: Any, table: PgTable, name: str) -> None:
-        """Read the table's columns, indexes and note, and check that they fit; name: for errors."""
+        """Read the table's columns, indexes and note from PostgreSQL's catalogue, and check that they fit.
+
+        The note is the table's comment, which `frontier store load` writes. name: "store/collection", for errors.
+        """
         self.table, self.name = table, name
         self.last_facts: RowFacts | None = None
         table_row = connection.execute(
@@ -88,7 +91,9 @@ class PgRows:
             "WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped",
             [self.oid],
         ).fetchall()
+        # A type outside the search path is named with its schema, as in "public.vector".
         self.types = {column: type_name.rpartition(".")[2] for column, type_name, _ in columns}
+        # Columns of these names are used where no others are named; place holds row numbers, by which ties are broken.
         self.text = table.text or ("text" if "text" in self.types else "")
         self.place = table.place or ("place" if "place" in self.types else "")
         used_columns = [column for column in (table.id, table.vector, self.text, self.place) if column]

@@ -275,7 +275,7 @@ class VectorStore(ABC):
 
 
 def note_in(comment: str | None) -> dict[str, Any]:
-    """Parse the note of `frontier store load` from a comment; empty for a comment of another program."""
+    """Parse the note of `frontier store load` in a collection's comment; {} for any other comment."""
     try:
         content = json.loads(comment or "{}")
     except ValueError:
