@@ -94,6 +94,7 @@ def stage_flags() -> list[click.Option]:
             help_text = "; ".join(
                 f"{spec.name}: {p.symbol}, {p.domain}, default {p.text(p.default)}. {p.help}" for spec, p in declared
             )
+            # The parameter's own flag begins with --, which the prefix of the stage replaces.
             flag_options.append(value_flag(f"--{prefix}{declared[0][1].flag[2:]}", f"{stage}__{param_name}", help_text))
     return [*flag_options, value_flag(DEPTH.flag, "depth", f"{DEPTH.help} Default: {DEPTH.unset}.")]
 
@@ -310,7 +311,11 @@ def echo_entry(query_entry: Mapping[str, Any], with_trace: bool) -> None:
 
 
 def answer(setting: str, source: CorpusOptions, k: str | None, host: str, port: int) -> None:
-    """Serve a decoder over HTTP: load its corpus, embed it, and answer requests until it is stopped."""
+    """Serve a decoder over HTTP: load its corpus, embed it, and answer requests until it is stopped.
+
+    setting: the JSON file that a decoder was exported to, which also names corpus, encoder and k; k: number of
+    documents per query as text, None for the exported one. Raises FrontierError without the server's packages.
+    """
     # The server's packages are an optional extra.
     try:
         import uvicorn

@@ -52,7 +52,11 @@ def simulate(
     as_json: bool,
     **texts: str | None,
 ) -> None:
-    """Simulate a stream of feedback on judged queries; print the results, and write log and vectors."""
+    """Simulate feedback on a stream of judged queries; print the results, and write log and vectors.
+
+    log: a new file for the events; target: a file for the vectors that they have moved; selectors, k: the decoders
+    whose answers are measured; texts: flags of the simulation's parameters. Raises UsageError if they do not fit.
+    """
     use_threads()
     values = declared_values(texts)
     plan, preset = values["plan"], values["preset"]
@@ -235,7 +239,7 @@ def _read_log(file: str, space: Space) -> Session:
 def _simulation_lines(simulation: Any, k: int, space: Space) -> Iterator[str]:
     """Yield the lines of a simulation's report: its size, metrics by decoder, drift and regret.
 
-    A round is one query whose answer got feedback. Metrics are measured at checkpoints, some of the rounds.
+    A round is one query of the stream. Metrics are measured at checkpoints, some of the rounds.
     """
     skipped_text = f", {simulation.left_out:,} without a right document left out" if simulation.left_out else ""
     queries_text = f"{counted(len(simulation.queries), 'query', 'queries')}{skipped_text}"

@@ -43,7 +43,7 @@ class StratifiedSweep:
         return {best_cell.label: best_cell.method for best_cell in self.best}
 
     def as_json(self) -> dict[str, Any]:
-        """Return plain JSON values."""
+        """Return the means, and their differences to the baseline, by group and setting as plain JSON values."""
         rows = {"groups": self.means, "differences": self.differences}
         # Both are in the order of the best settings.
         display_names = dict(zip(self.methods, short_names(self.best, format_stage_call), strict=True))

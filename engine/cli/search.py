@@ -39,7 +39,11 @@ def depths(
     execution: dict[str, Any],
     as_json: bool,
 ) -> None:
-    """Measure decoders that rerank pools of several depths, and print a table for each metric."""
+    """Measure decoders that rerank pools of several depths, and print a table for each metric.
+
+    A pool is the best documents of the first scorer, its depth their number; random: number of random documents to put
+    into each pool, None for none.
+    """
     use_threads()
     decoders = _build_decoders(selectors, retrieves, reranks)
     with Meter() as meter:
@@ -131,7 +135,11 @@ def ann(
     seed: int,
     as_json: bool,
 ) -> None:
-    """Measure approximate indexes against the exact search: recall, metrics, time and memory."""
+    """Measure approximate indexes of vectors against exact search: recall, metrics, time and memory.
+
+    indexes: settings of --index as texts, empty for the usual ones; share: the share of the exact top-k that suffices,
+    for the conclusions. Raises Cancelled on Ctrl-C, after what was measured is printed.
+    """
     import_faiss()
     use_threads()
     min_share = EXACT_SHARE.default if share is None else EXACT_SHARE.parse(share) or 0.0
@@ -184,7 +192,10 @@ def _title_metrics(metrics: Sequence[str], k: int) -> list[str]:
 
 
 def latency(judged: JudgedOptions, selectors: tuple[str, ...], as_json: bool, **study: Any) -> None:
-    """Measure what a query takes by the set size and the weight of relevance; print how the time grows."""
+    """Measure what a query takes by the set size and the weight of relevance; print how the time grows.
+
+    study: arguments of `measure_latencies`, such as the sizes and the weights.
+    """
     weight = RELEVANCE_WEIGHT.name
     # By default all selectors that weigh relevance against diversity are timed.
     weighted = [name for name, spec in methods("selector").items() if weight in read_column(spec.params, "name")]

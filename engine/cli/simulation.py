@@ -131,7 +131,10 @@ class StreamOptions(CorpusOptions):
 
 
 def search(stream: StreamOptions, k: int, as_json: bool, **texts: str | None) -> None:
-    """Try learning rates and batch sizes on half of a stream, and confirm the best on the other half."""
+    """Try learning rates and batch sizes on half of a stream of queries; confirm the best on the rest.
+
+    texts: flags of the simulation's declared parameters. Raises UsageError if a flag contradicts what is tried.
+    """
     use_threads()
     values = declared_values(texts)
     for name, tried_values in (("rate", stream.rates), ("batch", stream.batches)):

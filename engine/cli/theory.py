@@ -132,7 +132,11 @@ def gap(
     judged: JudgedOptions, k: int, selectors: tuple[str, ...], pool: int,
     fix_first: bool, as_json: bool,
 ) -> None:  # fmt: skip
-    """Print how far heuristics stay below the best set on pools small enough to enumerate."""
+    """Print how far selectors stay below the best set of k, by their own objective, on enumerable pools.
+
+    pool: number of the most relevant documents from which sets are formed; fix_first: for vrsd, only sets with the most
+    relevant document count. Selectors that search greedily need not find the best set.
+    """
     _, space, queries, _ = _load_judged(judged)
     title = f"{len(queries):,} queries, pools of {min(pool, len(space))}, k = {k}"
     table_rows = [(title, "best", "lacks in the mean", "at most")]

@@ -165,7 +165,7 @@ def _build_notices(shortest: int, short: list[str], repeated: list[str], missing
 
 
 class _JudgedCorpusBuilder:
-    """Collects a judged task: a span of words of a document as a query, and distractors.
+    """Collector of a judged task: a span of words of a document as a query, and distractors.
 
     A distractor is a copy of the query's document in which words of that span are replaced, so that it is not relevant.
     """

@@ -221,7 +221,10 @@ def _build_documents(named_objects: Iterable[NamedObject]) -> list[Document]:
 
 
 def _describe_object(name: str, thing: Any) -> str:
-    """Return name and signature, then the first paragraph of the docstring."""
+    """Return the text of an object's document: name and signature, then its docstring's beginning.
+
+    name: the path under which it is imported, as "numpy.sort". Of the docstring the first paragraph is taken.
+    """
     short_name = name.rpartition(".")[2]
     paragraphs = re.split(r"\n\s*\n", inspect.getdoc(thing) or "")
     written_signature = None

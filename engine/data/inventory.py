@@ -238,7 +238,7 @@ def _list_section_items(section_folder: Path, labels: Collection[_Label]) -> lis
 
 
 def _list_stores() -> list[Item]:
-    """List the databases in the cache's top folder, the last used first."""
+    """List the stores, databases of sweeps in the cache's top folder, as items; the last used first."""
     try:
         # A link leads to a file that is not part of the cache.
         candidates = [path for path in home().iterdir() if path.is_file() and not path.is_symlink()]

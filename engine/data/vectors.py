@@ -93,7 +93,10 @@ def read_vectors(
     normalize: bool = False,
     progress: Progress = SILENT_PROGRESS,
 ) -> tuple[Embeddings, tuple[Notice, ...]]:
-    """Load vectors as `load_vectors` does; return them, and a notice if no ids came with them."""
+    """Load the matrix of a .npy or .npz file; return embeddings, and a notice if they have no ids.
+
+    The arguments and errors are those of `load_vectors`.
+    """
     path = Path(path)
     raw_matrix, archived_ids = _open_arrays(path)
     # The caller's ids come first, then those inside the archive, then those of a text file beside it.

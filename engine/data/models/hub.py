@@ -126,7 +126,10 @@ def _find_folder(name: str) -> Path | None:
 
 
 def _download_model(name: str, on_download: Callable[[], None]) -> Path:
-    """Download a model from the hub and return its folder. Raises FrontierError."""
+    """Download a model from the hub, under the names that `name` may mean, and return its folder.
+
+    on_download: called before. Raises FrontierError if no name leads to a model with safe weights.
+    """
     from huggingface_hub import snapshot_download
     from huggingface_hub.utils.tqdm import tqdm
 

@@ -128,7 +128,11 @@ def find_refusals(folder: Path) -> Iterator[str]:
 
 
 def _find_setting_refusals(folder: Path, file: PurePosixPath) -> Iterator[str]:
-    """Yield the reasons to refuse a settings file: code of its own, foreign loaders, or folders outside."""
+    """Yield the reasons to refuse a settings file of a model; none for a harmless one.
+
+    Refused are code of its own, settings that choose how or from where a model is loaded, wrong lengths, and folders
+    outside the model's. file: path inside the folder.
+    """
     settings_path = folder / file
     if settings_path.stat().st_size > CONFIG_BYTES:
         yield f"{file} has more than {CONFIG_BYTES >> 20} MiB, which no settings have"

@@ -179,7 +179,11 @@ def _build_entry(settings_class: Any, entry_name: str, name: str, settings: Mapp
 
 
 def _open_vectors(name: str, entry: StoreEntry) -> VectorStore:
-    """Open a file of vectors as a store: its matrix is mapped, so that only what is searched is in memory."""
+    """Open a .npy file of vectors, listed in stores.toml, as a store that is searched exactly.
+
+    Its matrix is mapped, so that only what is searched is in memory. name: "store/collection"; entry: its settings,
+    path and perhaps ids. Raises DataError.
+    """
     location = f"{config_path()}: [{name.replace('/', '.')}]"
     remaining_settings = dict(entry.settings)
     # A missing setting becomes Path("."), which has an empty name and is no file.

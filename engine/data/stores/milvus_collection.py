@@ -87,7 +87,7 @@ class MilvusTable:
     text: str = ""
     place: str = ""
     name: str = ""
-    ef: int = 40
+    ef: int = 40  # search effort: candidates that a search of the index keeps
 
 
 class MilvusGoneError(DataError):

@@ -75,7 +75,10 @@ class PgVectorStore(VectorStore):
         return PgVectorStore, (self.access, self.table, self.where, self.encoder)
 
     def with_ef(self, ef: int, force_index: bool | None = None) -> PgVectorStore:
-        """Return the same documents, searched with another ef; force_index: None leaves it as it is."""
+        """Return a store of the same documents that searches its index with another effort.
+
+        ef: candidates that a search keeps; force_index: True if the index must be used, None leaves that as it is.
+        """
         forced = self.table.force_index if force_index is None else force_index
         table = replace(self.table, ef=ef, force_index=forced)
         return PgVectorStore(self.access, table, self.where, self.encoder, self.connections)

@@ -38,7 +38,7 @@ class PgTable:
     text: str = ""
     place: str = ""
     name: str = ""
-    ef: int = DEFAULT_EF
+    ef: int = DEFAULT_EF  # search effort: candidates that a search of the index keeps
     force_index: bool = False  # whatever the planner thinks of it
 
     def quote_name(self, connection: Any) -> str:
@@ -64,7 +64,10 @@ class RowFacts:
 
 
 class PgRows:
-    """A table as the catalogue describes it when it is attached. Raises DataError for what is not there."""
+    """A table of vectors as PostgreSQL's catalogue describes it, and the SQL that reads it.
+
+    Raises DataError for a table or columns that are not there.
+    """
 
     def __init__(self, connection: Any, table: PgTable, name: str) -> None:
         """Read the table's columns, indexes and note from PostgreSQL's catalogue, and check that they fit.

@@ -51,7 +51,7 @@ class PgAccess:
         return value
 
     def connect(self) -> Connection[Any]:
-        """Open a new connection. Raises DataError within five seconds."""
+        """Open a new connection to the database. Raises DataError, within five seconds if the server is gone."""
         psycopg = import_psycopg()
         settings = {field: getattr(self, field) for field in ("host", "port", "dbname", "user", "sslmode")}
         chosen = {field: value for field, value in settings.items() if value is not None}
@@ -193,7 +193,7 @@ class Connections:
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Hold one snapshot for all that this thread asks inside."""
+        """Hold one snapshot, one state of the database, for all that this thread asks inside."""
         if self.snapshot_open:
             yield
             return
