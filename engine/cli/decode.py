@@ -77,7 +77,11 @@ def embed(source: CorpusOptions, queries: bool) -> None:
 
 
 def stage_flags() -> list[click.Option]:
-    """Build the flags of a decoder: one for each stage and each parameter of its methods, and the depth."""
+    """Build the flags of a decoder: one for each stage and each parameter of its methods, and the depth.
+
+    The stages are select, retrieve and rerank; a method is a selector or a scorer. The depth is the number of documents
+    that the first scorer passes on.
+    """
     flag_options = []
     for stage, stage_kind, prefix in STAGES:
         method_specs, default = registered(stage_kind), DEFAULT_METHODS[stage]

@@ -235,7 +235,10 @@ def budget(
     answered: bool,
     as_json: bool,
 ) -> None:
-    """Measure decoders whose documents must fit into a budget of words, as in a prompt."""
+    """Measure decoders whose documents must fit into a budget of words; print a table per metric.
+
+    budgets: numbers of words, empty for the usual ones; answered: also measure how many answers the documents contain.
+    """
     use_threads()
     decoders = _build_decoders(selectors, retrieves)
     with Meter() as meter:

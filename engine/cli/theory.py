@@ -195,7 +195,7 @@ def _format_mean_share(rows: Sequence[Any]) -> str:
 
 
 def _load_judged(judged: JudgedOptions) -> tuple[Dataset, Space, Embeddings, Qrels]:
-    """Load a data set, its space, and a sample of its judged queries with their judgements."""
+    """Load data set, embedded corpus, a sample of judged queries, and the judgements, as flags say."""
     use_threads()
     with Meter() as meter:
         return judged.load_judged(meter)

@@ -205,7 +205,10 @@ def _delete_remains(folder: Path) -> None:
 
 
 def _write_once(path: Path, file_content: bytes | Callable[[BinaryIO], object]) -> None:
-    """Write a temporary file and rename it to `path`, both durably. Raises OSError."""
+    """Write a file by way of a temporary one, which is renamed to `path`, both durably. Raises OSError.
+
+    file_content: bytes, or a function that writes them to an open binary file.
+    """
     make_folder(path.parent)
     _delete_remains(path.parent)
     permission_bits = paths.file_mode(path)
@@ -258,7 +261,7 @@ def _is_temporary(path: Path) -> bool:
 
 
 def check_name(entry_name: str) -> str:
-    """Return the name of a section or an entry if it is valid.
+    """Return the name of a section or an entry of the cache if it is valid.
 
     Raises FrontierError if the name could lead out of the cache.
     """
@@ -286,7 +289,7 @@ def list_sections() -> list[Path]:
 
 
 def _is_tagged(folder: Path) -> bool:
-    """Return True if Frontier tagged the folder."""
+    """Return True if Frontier has tagged a folder as a cache, so that its files may be deleted."""
     try:
         return _TAG_SIGNATURE in (folder / _TAG_NAME).read_bytes()
     except OSError:

@@ -82,10 +82,10 @@ def find_canonical_id(name: str) -> str:
 
 
 def python_api_documents(progress: Progress | None = None, stop: Stop | None = None) -> list[Document]:
-    """Document public modules, functions, classes and methods of PACKAGES, about 15,000, sorted by id.
+    """Document modules, functions, classes and methods of five packages, about 15,000, sorted by id.
 
-    Packages that are not installed or cannot be imported are left out. Raises Cancelled when stopped, DataError under
-    python -OO.
+    The packages are numpy, pandas, scipy, sklearn and torch. Packages that are not installed or cannot be imported are
+    left out. Raises Cancelled when stopped, DataError under python -OO.
     """
     _check_docstrings()
     module_names = list(chain.from_iterable(map(_list_module_names, PACKAGES)))
@@ -104,7 +104,7 @@ def _check_docstrings() -> None:
 
 
 def _list_numpy_names() -> Iterator[NamedObject]:
-    """Yield every public function of NumPy, aliases included."""
+    """Yield every public function of NumPy, and methods of two classes, with each name it has."""
     for module_name in _NUMPY_MODULES:
         module = importlib.import_module(module_name)
         for name in sorted(getattr(module, "__all__", _STRIDE_TRICKS)):
@@ -121,7 +121,10 @@ def _list_numpy_names() -> Iterator[NamedObject]:
 
 
 def _list_methods(class_name: str, cls: type) -> Iterator[NamedObject]:
-    """Yield the public methods of a class, also those inherited from a class of PACKAGES."""
+    """Yield the public methods of a class, also those inherited from a class of a documented package.
+
+    class_name: the path under which the class is imported. Methods inherited from Python itself are left out.
+    """
     for name in sorted(set(dir(cls))):
         owner = next((base for base in cls.__mro__ if name in vars(base)), None)
         if name.startswith("_") or owner is None or str(owner.__module__).partition(".")[0] not in PACKAGES:
@@ -210,7 +213,10 @@ def _group_names(named_objects: Iterable[NamedObject]) -> list[tuple[list[str], 
 
 
 def _build_documents(named_objects: Iterable[NamedObject]) -> list[Document]:
-    """Build a document for each object, sorted by id."""
+    """Build a document, (id, title, text), for each object, sorted by id.
+
+    Its id is the best of the object's names; up to four others are in its title.
+    """
     documents: dict[str, Document] = {}
     for names, thing in _group_names(named_objects):
         aliases = names[1:5]  # a method inherited by 200 classes would list them all

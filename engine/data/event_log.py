@@ -299,7 +299,10 @@ def _end_line(n_events: int) -> str:
 
 
 def _damaged(location: str, n_intact: int, keep_command: str) -> DataError:
-    """Return the error for a damaged event; keep_command: a command that keeps the intact ones."""
+    """Return the error for a damaged event of a log, which advises how to go on.
+
+    n_intact: number of events before it; keep_command: a shell command that keeps only those.
+    """
     return DataError(
         f"{location} is not as it was written; the {n_intact:,} before it are whole. Copy the file back from a backup, "
         f"or keep those only: {keep_command}"

@@ -257,7 +257,8 @@ def _describe_sources() -> str:
 def _load_folder(folder_path: Path, qrels: str, read_table: TableReader, progress: Progress) -> Dataset:
     """Load a folder in BEIR layout, with all that belongs to its corpus.
 
-    qrels: name of its judgement folder; read_table: `read_documents` with its options bound.
+    That is corpus.jsonl, and if they exist queries.jsonl, judgements, aspects.tsv and vectors. qrels: name of its
+    judgement folder; read_table: `read_documents` with its options bound.
     """
     if not is_present(folder_path / "corpus.jsonl"):
         raise DataError(f"{folder_path} has no corpus.jsonl; expected a folder with {_LAYOUT}")
@@ -371,7 +372,10 @@ def _check_texts(corpus: Corpus) -> Notices:
 
 
 def _load_queries(queries_path: Path, read_table: TableReader) -> tuple[Queries, Notices]:
-    """Load the queries of a file, with notices; none if the file does not exist."""
+    """Load the queries of a queries.jsonl, with notices of odd ones; none if there is no file.
+
+    read_table: `read_documents` with its options bound.
+    """
     if not is_present(queries_path):
         return Queries((), ()), ()
     query_table = read_table(queries_path, Columns(id="_id", text="text"))

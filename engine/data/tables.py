@@ -226,7 +226,10 @@ class _Passages:
         self._titled = False
 
     def add_passage(self, document_text: str, title: str) -> None:
-        """Add text and title of the next row; if texts stay on the disk, only note if any row has a title."""
+        """Add text and title of the next row of the table, in memory.
+
+        If texts stay on the disk, only note whether any row has a title.
+        """
         self._titled = self._titled or bool(title)
         if self.line_ends is None:
             self.texts.append(document_text)
@@ -328,7 +331,7 @@ def _parse_text(value: Any, column_name: str, table_file: TableFile, row_number:
 
 
 def _describe_value(value: Any) -> str:
-    """Describe a value in an error message."""
+    """Describe a value that a cell must not have, with its type, for an error message."""
     return "an empty text" if value == "" else f"{_format_value(value)[:80]} ({type(value).__name__})"
 
 
@@ -478,6 +481,7 @@ def _split_header(table_file: TableFile, numbered_rows: NumberedFields) -> tuple
 
     numbered_rows: line number and fields of each row of a CSV or TSV file. Raises DataError for an empty file.
     """
+    # A file without rows gives None.
     _, column_names = next(numbered_rows, (0, None))
     if column_names is None:
         raise DataError(f"{table_file.name} is empty; its first line must name the columns")
@@ -526,7 +530,7 @@ def read_json_rows(
 
 
 def _build_json_object(key_value_pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Build an object from its keys and values.
+    """Build an object of a JSON file from its keys and values, for the decoder.
 
     Raises ValueError for a repeated key, as it is unknown which of the values is meant.
     """
@@ -576,7 +580,7 @@ def _is_quoted(text: str) -> bool:
 
 
 def _locate_row(table_file: TableFile, row_number: int) -> str:
-    """Return file and row, for an error message."""
+    """Return the file's name and the row's number as text, for an error message."""
     return f"{table_file.name} {'row' if _lower_suffix(table_file) == '.parquet' else 'line'} {row_number}"
 
 

@@ -28,7 +28,10 @@ MAX_CACHED_VECTORS = 20_000
 
 
 def encode_with(documents: Callable[[list[str]], Any], query: Callable[[str], Any]) -> Encode:
-    """Combine a framework's two embedding functions into one function of texts and their role."""
+    """Combine a framework's two embedding functions into one function of texts and their role.
+
+    documents: function from texts to vectors; query: function from one text to its vector.
+    """
     return lambda texts, role: documents(list(texts)) if role == "document" else list(map(query, texts))
 
 
@@ -137,7 +140,7 @@ class Answerer:
         k: int | None = None,
         encoder: str | Encode | None = None,
     ) -> None:
-        """Read the decoder; see the class for the arguments."""
+        """Read the decoder, and what it was exported with; see the class for the arguments."""
         self.decoder, context = read_setting(decoder)
         self.context = ExportContext(encoder=None) if context is None else context
         self.k = self.context.k if k is None else SET_SIZE.check(k)

@@ -114,7 +114,10 @@ def _find_folder(name: str) -> Path:
 
 
 def _build_model(name: str, folder: Path, device: str) -> Any:
-    """Build a cross-encoder on a device. Raises FrontierError for one that gives no single relevance."""
+    """Build a cross-encoder, which scores pairs of query and text, on a device.
+
+    name: for errors. Raises FrontierError for a folder that holds none, or one that gives several numbers a pair.
+    """
     from sentence_transformers import CrossEncoder
 
     with encoder_model.loading(f"cross-encoder {name!r}", folder, "CrossEncoder in safetensors that"):

@@ -58,7 +58,7 @@ class _Rows:
         return len(self.corpus)
 
     def batch(self, start: int, size: int) -> Iterator[tuple[str, np.ndarray, str, int, tuple[str, ...]]]:
-        """Yield id, vector, text, place and metadata of up to `size` rows from `start` on."""
+        """Yield id, vector, text, place (row number) and metadata of up to `size` documents from `start` on."""
         metadata_columns = list(self.corpus.metadata.values())
         for row_index in range(start, min(start + size, len(self))):
             yield (
@@ -268,11 +268,12 @@ class _PgWriter:
     def finish(self) -> None:
         """Build the missing indexes and note that the load is complete.
 
-        One index is of places, for scans in order, and one is that requested for the vectors.
+        One index is of places, the row numbers, for scans in order, and one is that requested for the vectors.
         """
 
         def work(connection: Any) -> None:
             """Build the missing indexes and mark the load as complete, in one transaction."""
+            # Building an index may take hours.
             connection.execute("SET LOCAL statement_timeout = 0")
             self._wait_for_writers(connection)
             if not indexes_of(connection, self.table, self.table.place, ["btree"]):

@@ -134,6 +134,7 @@ class Connections:
         """Return a connection, and True if it was idle, so that it may have died since."""
         with self._lock:
             if self._process != os.getpid():
+                # The list is kept, because connections that nothing refers to are closed.
                 # A forked child must not speak on its parent's sockets, nor say goodbye on them.
                 self._abandoned, self._idle, self._process = self._idle, [], os.getpid()
             if self._idle:
@@ -223,6 +224,7 @@ class Connections:
             stack.enter_context(translate_errors(self.access))
             if is_borrowed:
                 connection.execute(BEGIN_SNAPSHOT)
+                # The stack ends the transaction before it gives the connection back.
                 stack.callback(_end_transaction, connection)
             with connection.cursor("frontier_rows", binary=True) as cursor:
                 cursor.execute(statement, parameters)

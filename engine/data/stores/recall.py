@@ -58,7 +58,7 @@ def save_recall(measured_rows: Sequence[MeasuredRecall]) -> None:
 
 
 def measured_recall(store: VectorStore) -> MeasuredRecall | None:
-    """Return the newest measurement of a store at its own ef; None if there is none."""
+    """Return the newest measured recall of a store's index at its own search effort; None for none."""
     # A store without an index has no table with an ef, the search effort, and so no measurement.
     ef = getattr(getattr(store, "table", None), "ef", None)
     measured_rows = [MeasuredRecall(**row) for row in _read_measured().get(store.ref.collection, ()) if row["ef"] == ef]

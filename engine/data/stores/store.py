@@ -285,18 +285,21 @@ def note_in(comment: str | None) -> dict[str, Any]:
 
 
 def comment_of(encoder: EncoderRef | None, digest: str, complete: bool) -> str:
-    """Return the note that a load leaves at a collection, as JSON: encoder, digest, completeness."""
+    """Return the note that a load leaves at a collection, as JSON: encoder, digest, completeness.
+
+    digest: of the documents and vectors; complete: False while loading.
+    """
     store_note = {"encoder": asdict(encoder) if encoder else None, "digest": digest, "complete": complete}
     return json.dumps({NOTE_KEY: store_note}, sort_keys=True)
 
 
 def encoder_of(note: Mapping[str, Any]) -> EncoderRef | None:
-    """Return the encoder that a note names."""
+    """Return the encoder of a collection's vectors, as the note of its load names it; None if it does not."""
     encoder_fields = note.get("encoder")
     return EncoderRef(**encoder_fields) if encoder_fields else None
 
 
 def check_loaded(note: Mapping[str, Any], name: str) -> None:
-    """Raise a DataError if loading has begun and not ended."""
+    """Raise a DataError if the note of a collection says that its load has begun and not ended."""
     if note.get("complete") is False:
         raise DataError(f"{name} is not loaded to its end: run `frontier store load {name} …` again, it goes on")
