@@ -185,12 +185,13 @@ def _build_decoders(
 ) -> list[Decoder]:
     """Build every decoder of a sweep: each setting of the selectors with each chain of scorers.
 
-    None is repeated. A chain is a first scorer and, if any is named, a reranker. selectors, retrieves, reranks: texts
+    None occurs twice. A chain is a first scorer and, if any is named, a reranker. selectors, retrieves, reranks: texts
     of the flags; n_points: number of values of each parameter that is swept.
     """
     parsed_selectors = list(map(parse_stage, selectors or methods("selector")))
     pool = DEPTH.default if depth is None else DEPTH.parse(depth)
     stages = make_stages(retrieves or ("dense",), "retrieve"), make_stages(reranks, "rerank") or [None]
+    # A setting has one value for each parameter of the selector that is swept.
     settings = [decoder for name, params in parsed_selectors for decoder in engine.grid(name, n_points, **params)]
     combinations = product(*stages, settings)
     decoders = [replace(decoder, retrieve=first, rerank=last, depth=pool) for first, last, decoder in combinations]

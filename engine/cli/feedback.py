@@ -281,7 +281,10 @@ def _exploration_lines(simulation: Any) -> Iterator[str]:
 
 
 def _timeline_lines(drifts: Sequence[Any]) -> Iterator[str]:
-    """Yield a table of the vectors' drift by step of the log, then the meaning of each measure."""
+    """Yield a table of how far feedback had moved the vectors (drift), then the meaning of each measure.
+
+    A row is a step, a number of records in the log; its light, green, amber or red, judges the drift there.
+    """
     drift_table = timeline(drifts)
     # Measures without values in this history are left out of the table.
     names = [name for name in TIMELINE_MEASURES if name in drift_table.columns]

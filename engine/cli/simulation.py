@@ -102,9 +102,9 @@ class StreamOptions(CorpusOptions):
         return pick_fields(self, "reranker", "candidates", "arrivals", "newcomers", "updates")
 
     def load_stream(self, max_words: int | None, meter: Meter, stop_event: Event) -> StreamData:
-        """Load corpus, queries and judgements of a simulation. Raises UsageError or DataError.
+        """Load and embed what a simulation needs: corpus, stream of judged queries, and held-out queries.
 
-        max_words: documents are cut to this length, None to leave them.
+        Raises UsageError or DataError. max_words: documents are cut to this length, None to leave them.
         """
         dataset = self.load(meter)
         if not dataset.qrels:

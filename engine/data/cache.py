@@ -60,9 +60,9 @@ def open_section(section_name: str) -> Path:
 
 
 def entry_path(section_name: str, entry_name: str) -> Path:
-    """Return the path of an entry, whether or not it exists; raises the errors of `open_section`.
+    """Return the path of an entry of the cache, whether or not it exists.
 
-    An existing entry is returned even if its section cannot be written.
+    An existing entry is returned even if its section cannot be written. Raises the errors of `open_section`.
     """
     existing_path = home() / check_name(section_name) / entry_name
     return existing_path if existing_path.exists() else open_section(section_name) / entry_name
@@ -280,7 +280,7 @@ def _compute_seal(section_name: str, entry_key: str, entry_payload: bytes | memo
 
 
 def list_sections() -> list[Path]:
-    """List the folders of all existing sections."""
+    """List the folders of all sections of the cache that exist; a section holds entries of one kind."""
     try:
         # Links lead outside the cache, and other programs tag their caches too.
         return sorted(folder for folder in home().iterdir() if not folder.is_symlink() and _is_tagged(folder))

@@ -98,7 +98,7 @@ def python_api_documents(progress: Progress | None = None, stop: Stop | None = N
 
 
 def _check_docstrings() -> None:
-    """Raise a DataError if this Python has no docstrings."""
+    """Raise a DataError if this Python runs without docstrings, of which the built-in corpora are made."""
     if sys.flags.optimize > 1:
         raise DataError("the built-in corpora are made of docstrings, which python -OO strips: run without -OO")
 

@@ -228,6 +228,8 @@ def read_embedded_texts(
     """
     ids, texts, role = _resolve_inputs(text_source, None)
     model_source = encoder_model.find_source(encoder)
+    # The key of a chunk holds the arithmetic that `embed` would choose: that of shipped vectors where it would use
+    # them.
     arithmetic = shipped.SHIPPED_ARITHMETIC
     if not _find_shipped(texts, role, model_source, dtype):
         arithmetic = precision.choose_dtype(model_source, encoder_model.device_of(None), dtype)

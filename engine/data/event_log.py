@@ -117,7 +117,7 @@ class EventLog:
         self._position = position
 
     def _take_in(self, log_rows: "LogRows") -> None:
-        """Pass the events that are not yet processed to `_fold`; all of them if the log is another one.
+        """Pass the log's events that are not yet processed to `_fold`; all of them if the log is another one.
 
         The log continues the one read before if id and checksum at the last position are the same.
         """

@@ -72,7 +72,10 @@ def open_regular(path: str | Path | HeldFile) -> BinaryIO:
 
 
 def is_present(path: str | Path) -> bool:
-    """Return True if the path exists, even as a broken link. Raises DataError if that cannot be known."""
+    """Return True if a path exists, even as a broken link, which is an error once it is read.
+
+    Raises DataError if that cannot be known, as in a folder that may not be searched.
+    """
     with translate_read_errors(path):
         try:
             os.lstat(path)

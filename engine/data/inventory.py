@@ -263,7 +263,7 @@ def _list_compiled_code() -> list[Item]:
 
 
 def _build_item(section_name: str, item_name: str, facts: Facts, item_files: Collection[Path]) -> Item:
-    """Build an item from files; it was used when the newest of them last changed."""
+    """Build an item of the cache from its files; it was used when the newest of them last changed."""
     paths = sorted(item_files)
     file_sizes, change_times = zip(*map(_read_stat, paths), strict=True)
     return Item(section_name, item_name, facts, dict(zip(paths, file_sizes, strict=True)), max(change_times))

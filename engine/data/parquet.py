@@ -115,14 +115,15 @@ class ParquetTable:
 
 
 def _start_decoder(script: str, decoder_options: str, parquet_file: int) -> subprocess.Popen[bytes]:
-    """Start a decoder process on one thread, with this process's packages.
+    """Start a process that decodes a Parquet file on one thread, with this process's packages.
 
-    script: its file in this folder; parquet_file: descriptor of the file that it reads as stdin. The environment keeps
-    malloc from reserving memory that would count against its limit.
+    script: its file in this folder; decoder_options: its arguments as JSON; parquet_file: descriptor of the file, which
+    it reads as stdin. The environment keeps malloc from reserving memory that would count against its limit.
     """
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        # Else the script's folder would come first, and its modules would hide packages of the same name.
         "PYTHONSAFEPATH": "1",
         "ARROW_DEFAULT_MEMORY_POOL": "system",
         **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MALLOC_ARENA_MAX"), "1"),

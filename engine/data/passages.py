@@ -96,7 +96,10 @@ def count_passages(corpus: Corpus, words: int, overlap: float) -> int:
 
 
 def _split_windows(document_text: str, words: int, step_words: int) -> list[str]:
-    """Cut a text into windows of `words` words; each begins `step_words` words after the one before."""
+    """Cut a text into windows of `words` words; each begins `step_words` words after the one before.
+
+    The text between its words stays as it is; the last window may be shorter.
+    """
     spans = [word_match.span() for word_match in re.finditer(r"\S+", document_text)]
     if len(spans) <= words:
         return [document_text]

@@ -41,7 +41,7 @@ class FrontierCompressor(BaseDocumentCompressor):
     def answer(self, documents: Sequence[Document], query: str) -> Selection:
         """Select from the documents that a retriever fetched; return their rows, scores and certificate."""
         metadata = [document.metadata for document in documents]
-        # Vectors and scores count only if every document has them.
+        # Either all documents must have them in their metadata, or none.
         vectors, scores = ([entry.get(key) for entry in metadata] for key in (self.vector_key, self.score_key))
         return self._answerer(
             query,

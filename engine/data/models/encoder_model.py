@@ -78,8 +78,7 @@ class ModelSource:
         tokenizer = Tokenizer.from_file(str(tokenizer_path))
         tokenizer.no_truncation()
         tokenizer.no_padding()
-        # A token has at least one byte, so shorter texts need no counting.
-        # Two of the tokens are special ones, at the start and the end.
+        # A token has at least one byte, so shorter texts need no counting; two tokens are special ones, at the ends.
         long_texts = [replace_surrogates(text) for text in texts if len(text.encode("utf-8", "replace")) > tokens - 2]
         blocks = (long_texts[start : start + 1024] for start in range(0, len(long_texts), 1024))
         return sum(len(encoding.ids) > tokens for block in blocks for encoding in tokenizer.encode_batch_fast(block))

@@ -163,7 +163,7 @@ def _download_model(name: str, on_download: Callable[[], None]) -> Path:
 
 
 def _list_hub_files(candidate: str) -> list[str]:
-    """Return the names of a model's files on the hub.
+    """Return the names of a model's files on the Hugging Face hub; candidate: its name there.
 
     Raises TimeoutError in time whatever hangs, also the look-up of the hub's address, which no timeout of a request
     covers.

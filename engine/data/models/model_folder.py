@@ -189,7 +189,7 @@ def iterate_leaves(value: object, key_path: tuple[str, ...] = ()) -> Iterator[tu
 
 
 def _module_places(file_path: PurePosixPath, content: object) -> list[object]:
-    """List the folders of a model's parts that a settings file names.
+    """List the folders that a settings file of a model names for its parts; content: the parsed file.
 
     They stand in modules.json, or as types in the settings of a Router, which chooses a part by the role of a text.
     """

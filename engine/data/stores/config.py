@@ -145,7 +145,7 @@ def _refuse_secrets(store: str, settings: Mapping[str, Any]) -> None:
 
 
 def _build_entry(settings_class: Any, entry_name: str, name: str, settings: Mapping[str, Any]) -> Any:
-    """Build a dataclass of settings from a table of the file.
+    """Build a dataclass of settings, of a store or of a collection, from a table of stores.toml.
 
     entry_name: heading of the table, for errors; name: value of the class's field `name`. Raises DataError for unknown
     settings, wrong types and impossible values.

@@ -226,7 +226,7 @@ class _PgWriter:
         return 0
 
     def _wait_for_writers(self, connection: Any) -> None:
-        """Lock the table against other loads until the transaction ends.
+        """Wait until no other load begins or finishes; lock the table against them in this transaction.
 
         Two that begin or finish at once could each hold what the other needs.
         """

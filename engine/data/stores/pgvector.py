@@ -210,6 +210,7 @@ def _planner_settings(exact: bool, table: PgTable, indexed: bool) -> Any:
     """
     from psycopg import sql
 
+    # "other" are sequential scans and sorts, which are forbidden only to force the planner to use the index.
     values = {"index": not exact, "other": exact or not (table.force_index and indexed)}
     switches = {switch_name: sql.Literal("on" if value else "off") for switch_name, value in values.items()}
     return sql.SQL(PLANNER_SETTINGS).format(**switches, ef=sql.Literal(str(table.ef)))

@@ -246,9 +246,10 @@ class PgRows:
 def indexes_of(
     connection: Any, table: PgTable, column: str, methods: Sequence[str] = ("hnsw", "ivfflat")
 ) -> dict[str, str]:
-    """Map the name of each valid index on a column to its measure: ip, cosine or l2.
+    """Map the name of each valid index on a column of a table to the measure by which it ranks.
 
-    methods: kinds of index that count; the column must be the index's first.
+    Measures are ip (inner product), cosine and l2 (distance); an index of another kind has another word. methods: kinds
+    of index that count; the column must be the index's first.
     """
     index_rows = connection.execute(
         "SELECT c.relname, split_part(o.opcname, '_', 2) FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid "
