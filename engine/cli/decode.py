@@ -77,7 +77,11 @@ def embed(source: CorpusOptions, queries: bool) -> None:
 
 
 def stage_flags() -> list[click.Option]:
-    """Build the flags of a decoder: one for each stage and each parameter of its methods, and the depth."""
+    """Build the flags of a decoder: one for each stage and each parameter of its methods, and the depth.
+
+    The stages are select, retrieve and rerank; a method is a selector or a scorer. The depth is the number of documents
+    that the first scorer passes on.
+    """
     flag_options = []
     for stage, stage_kind, prefix in STAGES:
         method_specs, default = registered(stage_kind), DEFAULT_METHODS[stage]
@@ -94,6 +98,7 @@ def stage_flags() -> list[click.Option]:
             help_text = "; ".join(
                 f"{spec.name}: {p.symbol}, {p.domain}, default {p.text(p.default)}. {p.help}" for spec, p in declared
             )
+            # The parameter's own flag begins with --, which the prefix of the stage replaces.
             flag_options.append(value_flag(f"--{prefix}{declared[0][1].flag[2:]}", f"{stage}__{param_name}", help_text))
     return [*flag_options, value_flag(DEPTH.flag, "depth", f"{DEPTH.help} Default: {DEPTH.unset}.")]
 
@@ -190,12 +195,13 @@ def _queries(dataset: Dataset, texts: Sequence[str], query_ids: Sequence[str], s
 
 
 def _judgements(dataset: Dataset, queries: Queries, split: str | None) -> Qrels | None:
-    """Return the judgements of the queries: the split's, or those that any split has; None for none."""
+    """Return judgements of queries: those of a split, else those of any split; None if there are none."""
     if split:
         return dataset.qrels[split]
     splits = dataset.qrels.values()
     query_grades = {q: grades for qrels in splits for q, grades in qrels.grades.items() if q in queries.position}
     # Free texts can share an id with a judged query, so the texts are compared too.
+    # The lowest grade that counts as relevant, the same for all splits.
     level = next((qrels.relevant_from for qrels in splits), 1)
     return (
         Qrels(query_grades, level)
@@ -205,7 +211,7 @@ def _judgements(dataset: Dataset, queries: Queries, split: str | None) -> Qrels 
 
 
 def passed_flags(flag_texts: Mapping[str, str | None]) -> dict[str, str | None]:
-    """Return the texts of those flags of stages that stood on the command line."""
+    """Return the texts of the decoder's flags that were typed, without those left at defaults."""
     origin = click.get_current_context().get_parameter_source
     return {name: flag_text for name, flag_text in flag_texts.items() if origin(name) is not ParameterSource.DEFAULT}
 
@@ -217,6 +223,7 @@ def decoder_from_flags(flags: Mapping[str, str | None], base_decoder: Decoder | 
     """
     stage_methods: dict[str, Any] = {}
     for stage, kind, flag_prefix in STAGES:
+        # A parameter's flag arrives under the name stage__parameter.
         texts = {key.split("__", 1)[1]: v for key, v in flags.items() if key.startswith(f"{stage}__") and v is not None}
         base_stage = None if base_decoder is None else getattr(base_decoder, stage)
         method_name = flags.get(stage) or (DEFAULT_METHODS[stage] if base_stage is None else base_stage.spec.name)
@@ -242,6 +249,7 @@ def decoder_from_flags(flags: Mapping[str, str | None], base_decoder: Decoder | 
 
 def _echo_trained_decoder(decoder: Decoder, passed_texts: Mapping[str, str | None]) -> None:
     """Print on stderr that the checkpoint decided parts of the search that no flag named."""
+    # Some flags make sense only beside what the checkpoint supplies: without it they are an error.
     try:
         flag_decoder = decoder_from_flags(passed_texts)
     except click.UsageError:
@@ -288,7 +296,11 @@ def build_entries(
 
 
 def echo_entry(query_entry: Mapping[str, Any], with_trace: bool) -> None:
-    """Print a query's documents, and the guarantee that its answer has."""
+    """Print a query's documents as a table, and a sentence on how certain the answer is.
+
+    query_entry: as `build_entries` makes it; with_trace: also print each document's relevance, and the document chosen
+    before that is most similar to it.
+    """
     echo(f"\n{one_line(query_entry['query'], 100)}", bold=True)
     table_rows = [("#", "score", "relevance", "nearest chosen", "", "")] if with_trace else []
     for document in query_entry["documents"]:
@@ -303,7 +315,11 @@ def echo_entry(query_entry: Mapping[str, Any], with_trace: bool) -> None:
 
 
 def answer(setting: str, source: CorpusOptions, k: str | None, host: str, port: int) -> None:
-    """Serve a decoder over HTTP: load its corpus, embed it, and answer requests until it is stopped."""
+    """Serve a decoder over HTTP: load its corpus, embed it, and answer requests until it is stopped.
+
+    setting: the JSON file that a decoder was exported to, which also names corpus, encoder and k; k: number of
+    documents per query as text, None for the exported one. Raises FrontierError without the server's packages.
+    """
     # The server's packages are an optional extra.
     try:
         import uvicorn
@@ -317,6 +333,7 @@ def answer(setting: str, source: CorpusOptions, k: str | None, host: str, port: 
         # The corpus of the exported file brings its reading options with it; another corpus may have other columns.
         if origin("corpus") is ParameterSource.DEFAULT:
             named |= use.reading or {}
+        # A flag that was typed wins over the exported file.
         options = {n: value for n, value in named.items() if value is not None and origin(n) is ParameterSource.DEFAULT}
         source = replace(source, **options)
     set_size = SET_SIZE.parse(k) if k is not None else 10 if use is None else use.k

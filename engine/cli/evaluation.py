@@ -115,18 +115,20 @@ def sweep(
 
 
 def corpus_answers(corpus: str, dataset: Dataset) -> dict[str, dict[str, frozenset[str]]]:
-    """Return query → answer text → the documents that contain it, from the folder of a corpus.
+    """Read queries' answers from a corpus's folder; return query → answer → documents with it.
 
-    Raises DataError if the folder has no answers.
+    A document contains an answer if the answer's words stand in it one after the other. corpus: path of the folder.
+    Raises DataError if it has no answers.
     """
     return containing_documents(dataset.corpus, read_answers(corpus))
 
 
 def _split_exact(selectors: Sequence[str], stages: Sequence[str], mode: str) -> tuple[list[Any], tuple[str, ...]]:
-    """Separate selectors whose whole path over a parameter can be computed from all others.
+    """Separate selectors computed exactly for all values of a parameter from those measured on a grid.
 
-    mode: --values; with "grid" no path is computed. stages: other flags, which a path cannot have. Returns stages for
-    the paths, and the texts of the other selectors. Raises UsageError.
+    Such a selector's path is its answers as functions of the parameter. mode: value of --values; with "grid" no path is
+    computed. stages: other flags, which a path cannot have. Returns the selectors with a path, built, and the texts of
+    all others. Raises UsageError.
     """
     selector_texts = tuple(selectors or methods("selector"))
     if mode == "grid":
@@ -134,6 +136,7 @@ def _split_exact(selectors: Sequence[str], stages: Sequence[str], mode: str) -> 
     # An exact path covers the whole corpus by inner products, so no other scorer may come before it.
     if stages:
         raise click.UsageError(f"--values all chooses from the whole corpus by the dense scorer; leave out {stages[0]}")
+    # A parameter that the text fixes has no path: that selector is measured on the grid.
     exact_stages, grid_texts = [], []
     for selector_text in selector_texts:
         method_name, fixed_params = parse_stage(selector_text, "select")
@@ -146,7 +149,7 @@ def _split_exact(selectors: Sequence[str], stages: Sequence[str], mode: str) -> 
 
 
 def _compute_curves(exact_stages: Sequence[Any], inputs: tuple[Any, ...], options: dict[str, Any]) -> list[Any]:
-    """Compute the exact frontier of each stage for all values of its parameter.
+    """Compute exact curves of each selector's metrics over all values of its parameter.
 
     inputs, options: arguments of `compute_exact_frontiers`. Raises Cancelled on Ctrl-C.
     """
@@ -180,13 +183,15 @@ def echo_curves(curves: Sequence[Any], as_json: bool) -> None:
 def _build_decoders(
     selectors: Sequence[str], retrieves: Sequence[str], reranks: Sequence[str], depth: str | None, n_points: int
 ) -> list[Decoder]:
-    """Combine every setting of the selectors with every chain of scorers, without repetition.
+    """Build every decoder of a sweep: each setting of the selectors with each chain of scorers.
 
-    selectors, retrieves, reranks: texts of the flags; n_points: number of values of each parameter that is swept.
+    None occurs twice. A chain is a first scorer and, if any is named, a reranker. selectors, retrieves, reranks: texts
+    of the flags; n_points: number of values of each parameter that is swept.
     """
     parsed_selectors = list(map(parse_stage, selectors or methods("selector")))
     pool = DEPTH.default if depth is None else DEPTH.parse(depth)
     stages = make_stages(retrieves or ("dense",), "retrieve"), make_stages(reranks, "rerank") or [None]
+    # A setting has one value for each parameter of the selector that is swept.
     settings = [decoder for name, params in parsed_selectors for decoder in engine.grid(name, n_points, **params)]
     combinations = product(*stages, settings)
     decoders = [replace(decoder, retrieve=first, rerank=last, depth=pool) for first, last, decoder in combinations]
@@ -195,7 +200,7 @@ def _build_decoders(
 
 
 def collect_cells(results: Iterator[Any], stop: threading.Event, describe_stored: Callable[[int], str]) -> list[Any]:
-    """Collect all cells of a sweep; Ctrl-C raises Cancelled.
+    """Collect all cells of a sweep, each the metrics of one setting; Ctrl-C raises Cancelled.
 
     describe_stored: takes the number of finished cells and says where they are stored
     """
@@ -213,7 +218,7 @@ def collect_cells(results: Iterator[Any], stop: threading.Event, describe_stored
 
 
 def echo_cells(cells: Sequence[Any], n_queries: int, store_file: str, as_json: bool) -> None:
-    """Print every cell as JSON without its per-query values; or only the number of cells."""
+    """Print each cell, one setting's mean metrics, as JSON; or only the number of cells."""
     if not as_json:
         echo(f"\n{len(cells)} cells of {n_queries:,} queries in {store_file}")
         return
@@ -226,7 +231,7 @@ def echo_cells(cells: Sequence[Any], n_queries: int, store_file: str, as_json: b
 
 
 def _echo_means(cells: list[Any], decoders: Sequence[Decoder], metric_names: Sequence[str]) -> None:
-    """Print a table of means, one row a cell.
+    """Print a table of mean metrics with a row for each cell, the result of one decoder at one k.
 
     Only queries on which every setting has the metric count, so that all rows compare like with like.
     """
@@ -255,6 +260,7 @@ def _compute_means(cells: list[Any], names: Sequence[str]) -> tuple[dict[tuple[i
             mean_columns[k, name] = {}
             remarks.append(f"{title}: {error}")
             continue
+        # The values are one row a cell and one column a common query.
         labels, cell_means = [cell.label for cell in common.cells], common.values[name].mean(0).tolist()
         mean_columns[k, name] = dict(zip(labels, cell_means, strict=True))
         if (n_queries := len(common.queries)) < common.n_common:
@@ -350,10 +356,11 @@ def _format_headroom(headroom_rows: Sequence[Any]) -> str:
 
 
 def _format_wins(differences: Sequence[Any]) -> str:
-    """Format each setting's shares of queries above, equal to and below the baseline as a table."""
+    """Format as a table on how many queries each setting beats, equals and trails the baseline."""
     table_rows = [("", "wins", "ties", "loses", "mean", "baseline", "most above", "most below")]
     for row in differences:
         shares = [f"{win_count / row.queries:.1%}" for win_count in row.wins]
+        # The largest differences up and down; a setting that is never better, or never worse, has 0 there.
         values = (row.mean, row.baseline_mean, max(0.0, row.most), max(0.0, -row.least))
         table_rows.append((row.name, *shares, *map("{:.4f}".format, values)))
     return format_columns(table_rows)
@@ -409,6 +416,7 @@ def tune(
         return _echo_history(store_file, as_json)
     use_threads()
     tune_function, tune_arguments = _resolve_tuning(selector, retrieve, search)
+    # Selectors are tuned for diversity at a share of Recall, unless a metric to maximise is named.
     objective = objective or ("diverse" if metric is None and selector is not None else "maximise")
     tuning_objective = _parse_objective(objective, metric, share, target)
     with Meter() as meter:
@@ -420,6 +428,7 @@ def tune(
             qrels, splits = split_in_half(dataset.qrels[dev], search["seed"]), ["dev", "test"]
         space = embed_corpus(dataset, source, progress=meter)
         vectors = embed_and_warn(space, select_judged(dataset.queries, qrels, splits), progress=meter)
+        # With one split alone, test gets None: nothing is confirmed.
         split_roles = dict(zip(("dev", "test"), [*splits, None], strict=False))
         stop_event = threading.Event()
         try:
@@ -431,6 +440,7 @@ def tune(
             stop_event.set()
             raise Cancelled(f"what is finished is in {store_file}; the same command goes on from there") from None
     request = {"select": selector, "retrieve": retrieve, "corpus": source.corpus, "k": k, "halve": halve, **split_roles}
+    # Name of the study in the list of earlier ones.
     subject = "every decoder" if selector == "all" else selector or retrieve or ""
     # The study is stored only once it is complete; its cells are stored as they finish.
     record_study(Store(store_file), tuning_result, subject, {**request, **search, "objective": tuning_objective.text})
@@ -449,9 +459,9 @@ def tune(
 def _echo_export(
     decoder: Decoder, target_name: str, source: CorpusOptions, space: Space, query_vectors: Embeddings, k: int
 ) -> None:
-    """Print a decoder in the format of an export target.
+    """Print a decoder as configuration or code for another system, the export target.
 
-    The pool is as deep as its answers to these queries need; it matters where another system fetches the documents.
+    Where that system fetches the candidates itself, the pool, their number, is what answers to these queries need.
     """
     context = ExportContext(
         k=k, corpus=source.corpus, reading=source.reading, encoder=source.encoder, dtype=source.dtype,
@@ -462,7 +472,7 @@ def _echo_export(
 
 
 def _echo_history(store_file: str, as_json: bool) -> None:
-    """Print the studies of a store, one JSON object each or as a table."""
+    """Print the earlier runs of `frontier tune` (studies) in a store, one JSON object each or as a table."""
     if not Path(store_file).is_file():
         raise DataError(f"--store names the file of earlier studies; there is no {store_file!r}")
     studies = read_history(Store(store_file))
@@ -490,7 +500,7 @@ def _resolve_tuning(
 
 
 def _parse_objective(objective: str, metric: str | None, share: float | None, target_name: str | None) -> Objective:
-    """Return the objective of the flags. Raises an error that names the flag, also for --export."""
+    """Build the aim of tuning from the flags; errors name the flag, also for an unknown --export."""
     if target_name is not None and target_name not in EXPORT_TARGETS:
         raise click.UsageError(f"--export must be one of {', '.join(EXPORT_TARGETS)}; got {target_name!r}")
     flag_values = {"aim": objective, "metric": metric, "share": share}

@@ -38,7 +38,7 @@ TIMELINE_MEASURES = ("median", "q99", "churn", "confidence", "success", "hubs", 
 
 
 def _build_decoders(selectors: Sequence[str]) -> list[Decoder]:
-    """Build a decoder for each text of --select."""
+    """Build a decoder over the whole corpus for each selector that a text of --select names."""
     return list(map(Decoder, make_stages(selectors, "select")))
 
 
@@ -52,7 +52,11 @@ def simulate(
     as_json: bool,
     **texts: str | None,
 ) -> None:
-    """Simulate a stream of feedback on judged queries; print the results, and write log and vectors."""
+    """Simulate feedback on a stream of judged queries; print the results, and write log and vectors.
+
+    log: a new file for the events; target: a file for the vectors that they have moved; selectors, k: the decoders
+    whose answers are measured; texts: flags of the simulation's parameters. Raises UsageError if they do not fit.
+    """
     use_threads()
     values = declared_values(texts)
     plan, preset = values["plan"], values["preset"]
@@ -85,7 +89,10 @@ def simulate(
 
 
 def replay(log: str, source: CorpusOptions, to: str | None, target: str | None, as_json: bool) -> None:
-    """Read a log, up to a position or a snapshot if named; print its size, and write the vectors."""
+    """Read a log of feedback and apply it to the corpus's vectors; print its size, and write the vectors.
+
+    to: the number of records after which to stop, or the name of a snapshot in the log; None for the end.
+    """
     _, space = _load_space(source)
     start_time = time.perf_counter()
     session = _read_log(log, space)
@@ -93,6 +100,7 @@ def replay(log: str, source: CorpusOptions, to: str | None, target: str | None, 
         # A snapshot may have a number for a name.
         session = core.at(session, int(to) if to not in session.snapshots and re.fullmatch("[0-9]{1,18}", to) else to)
     # The time covers reading, folding and comparing, not the embedding of the corpus.
+    # Position 0 is the state before any feedback.
     n_moved = len(core.diff(core.at(session, 0), session).rows)
     milliseconds = 1000 * (time.perf_counter() - start_time)
     if target is not None:
@@ -110,7 +118,7 @@ def replay(log: str, source: CorpusOptions, to: str | None, target: str | None, 
 
 
 def undo(log: str, source: CorpusOptions, events: tuple[str, ...], last: int | None, as_json: bool) -> None:
-    """Undo some events of a log, or the last ones, and print the documents that moved back."""
+    """Undo some events of a feedback log, or the last ones, and print the documents that moved back."""
     if bool(events) == (last is not None):
         raise click.UsageError("give events by their id, or --last N")
     if not log_exists(Path(log)):
@@ -154,7 +162,11 @@ def report(
     shown: int,
     as_json: bool,
 ) -> None:
-    """Report on a log: drift of the vectors over its events, newest feedback, and answers now and before."""
+    """Report on a log of feedback: drift of the vectors, newest feedback, and answers now and before.
+
+    Drift is how far feedback has moved the vectors. split: of the queries that measure it; points: number of positions
+    in the log at which it is measured; texts: queries that are answered; shown: number of events that are printed.
+    """
     decoders = _build_decoders(selectors or ("top_k",))
     dataset, space = _load_space(source)
     session = _read_log(log, space)
@@ -188,7 +200,11 @@ def report(
 
 
 def _drift_history(session: Session, dataset: Dataset, split_choice: str | None, n_moments: int) -> list[Any]:
-    """Measure drift at `n_moments` moments with the judged queries of a split, by default the largest."""
+    """Measure how far feedback had moved the vectors at evenly spaced positions in its log.
+
+    n_moments: number of positions after the start; split_choice: the split whose judged queries are followed, by
+    default the largest.
+    """
     name = split_choice or max(dataset.qrels, key=lambda name: len(dataset.qrels[name]), default=None)
     check_splits(dataset.qrels, (name,))
     probes = None
@@ -209,7 +225,10 @@ def _load_space(source: CorpusOptions) -> tuple[Dataset, Space]:
 
 
 def _read_log(file: str, space: Space) -> Session:
-    """Read the session of a log, and print its notices. Raises UsageError if there is none."""
+    """Read a feedback log as a session, the vectors after its events; print its notices on stderr.
+
+    Raises UsageError if there is no such file.
+    """
     if not log_exists(Path(file)):
         raise click.UsageError(f"no such log: {file!r}; `frontier orag simulate --log {file}` makes one")
     session, notices = core.load(file, space)
@@ -218,7 +237,10 @@ def _read_log(file: str, space: Space) -> Session:
 
 
 def _simulation_lines(simulation: Any, k: int, space: Space) -> Iterator[str]:
-    """Yield a simulation's size, its rounds by decoder, its drift and its regret."""
+    """Yield the lines of a simulation's report: its size, metrics by decoder, drift and regret.
+
+    A round is one query of the stream. Metrics are measured at checkpoints, some of the rounds.
+    """
     skipped_text = f", {simulation.left_out:,} without a right document left out" if simulation.left_out else ""
     queries_text = f"{counted(len(simulation.queries), 'query', 'queries')}{skipped_text}"
     yield (
@@ -245,7 +267,10 @@ def _simulation_lines(simulation: Any, k: int, space: Space) -> Iterator[str]:
 
 
 def _exploration_lines(simulation: Any) -> Iterator[str]:
-    """Yield how often a right document was drawn between checkpoints, and how often it was on top."""
+    """Yield how often a relevant document was drawn to be shown, and how often the top one was relevant.
+
+    Simulations draw documents at random to explore; the difference is what that costs, between two checkpoints each.
+    """
     exploration_view = exploration(simulation)
     if not exploration_view.rows:
         return
@@ -256,7 +281,10 @@ def _exploration_lines(simulation: Any) -> Iterator[str]:
 
 
 def _timeline_lines(drifts: Sequence[Any]) -> Iterator[str]:
-    """Yield a table of the vectors' drift by step of the log, then the meaning of each measure."""
+    """Yield a table of how far feedback had moved the vectors (drift), then the meaning of each measure.
+
+    A row is a step, a number of records in the log; its light, green, amber or red, judges the drift there.
+    """
     drift_table = timeline(drifts)
     # Measures without values in this history are left out of the table.
     names = [name for name in TIMELINE_MEASURES if name in drift_table.columns]
@@ -272,7 +300,7 @@ def _timeline_lines(drifts: Sequence[Any]) -> Iterator[str]:
 
 
 def _drift_lines(drift: Any, space: Space) -> Iterator[str]:
-    """Yield conclusions on how far the vectors have drifted, and the documents that moved most."""
+    """Yield conclusions on how far feedback moved the vectors (drift), and the documents moved most."""
     yield ""
     yield from conclusions(drift)
     if drift.movers:
@@ -281,7 +309,10 @@ def _drift_lines(drift: Any, space: Space) -> Iterator[str]:
 
 
 def _regret_lines(simulation: Any) -> Iterator[str]:
-    """Yield the regret a round: the loss beyond that of an oracle, and of the best vectors in hindsight."""
+    """Yield the mean regret of a round of simulated feedback, and what theory promises of it.
+
+    Regret is the loss beyond that of a learner with full information, or of the best fixed vectors in hindsight.
+    """
     curves = regret(simulation)
     if not curves.lines:
         return
@@ -297,7 +328,7 @@ def _regret_lines(simulation: Any) -> Iterator[str]:
 
 
 def _answer_lines(answer_view: Any) -> Iterator[str]:
-    """Yield a query's documents as they rank now, and those that feedback has pushed out."""
+    """Yield a query's documents as they rank now, relevance before and after, and those pushed out."""
     table_rows = [
         (str(row.rank), row.mark, f"{answer_view.before[row.row]:.4f} → {row.relevance:.4f}", one_line(row.id, 60))
         for row in answer_view.rows
@@ -329,7 +360,7 @@ def _simulation_json(simulation: Any) -> dict[str, Any]:
 
 
 def _session_json(session: Session) -> dict[str, Any]:
-    """Return a session as plain JSON values, without its log."""
+    """Return the size and the state of a feedback session as plain JSON values, without its events."""
     return {
         "preset": session.preset.name,
         "temperature": session.temperature,

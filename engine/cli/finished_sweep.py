@@ -25,7 +25,10 @@ from engine.values import Dataset
 
 @dataclass(frozen=True)
 class StratifiedSweep:
-    """Each method's best setting in each group of queries."""
+    """Each method's best setting in each group of queries, such as those with few relevant documents.
+
+    A stratum is one setting's mean in one group.
+    """
 
     kind: str  # what groups the queries
     title: str  # the same in words
@@ -40,8 +43,9 @@ class StratifiedSweep:
         return {best_cell.label: best_cell.method for best_cell in self.best}
 
     def as_json(self) -> dict[str, Any]:
-        """Return plain JSON values."""
+        """Return the means, and their differences to the baseline, by group and setting as plain JSON values."""
         rows = {"groups": self.means, "differences": self.differences}
+        # Both are in the order of the best settings.
         display_names = dict(zip(self.methods, short_names(self.best, format_stage_call), strict=True))
         # Readers of the JSON know the ends of a group by these names.
         keys = {"lowest": "least", "highest": "most"}
@@ -123,7 +127,7 @@ class FinishedSweep(ReadOptions):
         return dataset
 
     def stratify(self, cells: list[Any], k: int) -> StratifiedSweep | None:
-        """Compute each method's best setting in each group of queries, by the metric `up`.
+        """Compute each method's best setting and its mean in each group of queries, by the y axis's metric.
 
         Returns None if no grouping was requested. Raises UsageError for an unknown grouping or another corpus.
         """
@@ -140,6 +144,7 @@ class FinishedSweep(ReadOptions):
             raise click.UsageError(f"--by must be one of {kinds}, or a column; {error}") from None
         data = dataset.corpus, dataset.judged(first_cell.split), dataset.qrels[first_cell.split]
         space = self._load_space(dataset, first_cell) if by == "correlation" else None
+        # For each way of grouping: the value of each query.
         counts: dict[str, Any] = {**collect_query_values(*data), **count_by_query(*data, dataset.aspects, space)}
         group_title = QUERY_COUNT_TITLES.get(by, by)
         if by not in counts:
@@ -165,16 +170,16 @@ class FinishedSweep(ReadOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class OtherSystems(Encoding):
-    """A command's choice of runs, and of the encoder that the sweep had."""
+    """A command's choice of other systems' result files (runs), and of the encoder of the sweep."""
 
     runs: tuple[str, ...]  # files
 
     def cells(self, swept: FinishedSweep, sweep_cells: list[Any], k: int) -> list[Any]:
-        """Measure each run of another system as a cell, in the metrics of the sweep.
+        """Measure the results of other systems, files of ranked documents, with the metrics of the sweep.
 
-        Raises UsageError for a run that does not belong to the sweep, or DataError for an unreadable one.
+        Returns a cell for each file, to be compared with the cells of the sweep. Raises UsageError for a run that does
+        not belong to the sweep, or DataError for an unreadable one.
         """
-        # Runs are identified by their names in the table, so these must differ.
         if not self.runs:
             return []
         first_cell = sweep_cells[0]
@@ -182,6 +187,7 @@ class OtherSystems(Encoding):
             dataset = swept.load_corpus(sweep_cells, "--run")
             queries = dataset.judged(first_cell.split)
             results = [read_run(run_file, dataset.corpus.ids, queries.ids) for run_file in self.runs]
+            # Runs are identified by their names in the table, so these must differ.
             for tag, runs in group_rows(results, "name").items():
                 if len(runs) > 1:
                     raise click.UsageError(f"two runs are called {tag!r}; give each a tag of its own, or a .jsonl file")

@@ -31,7 +31,7 @@ class CommandGroup(click.Group):
     default: str | None = None
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Insert the default command if the first argument is no command; make errors printable."""
+        """Insert the default command's name if the first argument is a flag or missing; make errors printable."""
         group_flags = {"--help", "-h", "--version"}
         if self.default and (not args or (args[0].startswith("-") and args[0] not in group_flags)):
             args = [self.default, *args]
@@ -58,7 +58,7 @@ class CommandGroup(click.Group):
 
 
 def _printable_error(error: click.ClickException) -> click.ClickException:
-    """Return the error with control characters of file names and ids made visible.
+    """Return an error of a command with the control characters of file names and ids made visible.
 
     Errors that print a help text stay as they are.
     """

@@ -52,6 +52,7 @@ class ReadOptions:
     @property
     def reading(self) -> dict[str, Any]:
         """Arguments of `engine.load_dataset` that differ from its defaults."""
+        # Fields of this class alone: a subclass has further options, which are not about reading.
         values = {field.name: (getattr(self, field.name), field.default) for field in fields(ReadOptions)}
         # The level belongs to the judgements, not to how they are read.
         del values["relevant_from"]
@@ -100,7 +101,10 @@ class JudgedOptions(CorpusOptions):
 
 
 def embed_corpus(dataset: Dataset, encoding: Encoding, **report: Any) -> Space:
-    """Return the corpus with its precomputed, computed or trained embeddings."""
+    """Return a data set's corpus with embeddings: its own, an encoder's, or a checkpoint's.
+
+    report: progress and stop, for `engine.embed`.
+    """
     return space_and_decoder(dataset, encoding, **report)[0]
 
 
@@ -121,7 +125,10 @@ def space_and_decoder(dataset: Dataset, encoding: Encoding, **report: Any) -> tu
 
 
 def embed_and_warn(space: Space, queries: Queries, **report: Any) -> Embeddings:
-    """Embed the queries; print on stderr how many of them the space was trained on."""
+    """Embed queries as the corpus was; print on stderr how many of them it was trained on.
+
+    Raises UsageError for a corpus whose vectors came without an encoder.
+    """
     if space.encoder is None:
         raise click.UsageError("the corpus came with its own vectors, so its queries cannot be embedded")
     query_vectors: Embeddings = engine.embed_queries(space, queries, **report)
@@ -130,7 +137,10 @@ def embed_and_warn(space: Space, queries: Queries, **report: Any) -> Embeddings:
 
 
 def warn_of_leakage(space: Space, queries: Queries, meter: Any = None) -> None:
-    """Print on stderr how many of the queries the embeddings were trained on, if any."""
+    """Print on stderr how many of the queries the corpus's embeddings were trained on, if any.
+
+    meter: the progress line, which is erased first.
+    """
     if count := len(learnt_from(space, queries)):
         if meter is not None:
             meter.clear()
@@ -144,7 +154,10 @@ def parse_sizes(_context: click.Context, _parameter: click.Parameter, text: str 
 
 
 def parse_stage(stage_text: str, stage: str = "select") -> tuple[str, dict[str, Any]]:
-    """Parse a method's name and parameters from a text like `mmr` or `nnn:l2=0.1,fill=strict`."""
+    """Parse a method's name and parameters from a flag's text like `mmr` or `nnn:l2=0.1,fill=strict`.
+
+    stage: the flag's name, select, retrieve or rerank, which tells the kind of method. Raises UsageError or ParamError.
+    """
     method_name, param_texts = parse_name(stage_text, stage)
     stage_kind = next(stage_kind for stage_option, stage_kind, _ in STAGES if stage_option == stage)
     return method_name, parse_values(spec_of(method_name, stage_kind).params, param_texts, method_name)
@@ -167,7 +180,10 @@ def parse_name(stage_text: str, option_name: str) -> tuple[str, dict[str, str]]:
 
 
 def make_stages(stage_texts: Sequence[str], stage: str) -> list[Any]:
-    """Build the scorers or selectors that an option's texts name."""
+    """Build the scorers or selectors that the texts of a repeatable flag name, as `mmr` or `nnn:l2=0.1`.
+
+    stage: the flag's name, select, retrieve or rerank.
+    """
     return [make(name, **params) for name, params in map(partial(parse_stage, stage=stage), stage_texts)]
 
 

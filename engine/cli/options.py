@@ -53,7 +53,7 @@ POINTS = option("--points", default=11, help="Values of each parameter that is s
 
 
 def chain_options(*decorators: Decorator) -> Decorator:
-    """Combine decorators into one; --help lists their options in this order."""
+    """Combine decorators that add options to a command into one; --help lists their options in this order."""
 
     def decorate(command: Any) -> Any:
         """Apply all decorators to a command."""
@@ -124,6 +124,7 @@ def group_options(group_name: str, group: Callable[..., Any], *decorators: Decor
         @wraps(command)
         def run(**arguments: Any) -> Any:
             """Call the command with the gathered argument in place of the options."""
+            # The options' values are taken out of the arguments; the others reach the command as they are.
             return command(**{group_name: group(**{option: arguments.pop(option) for option in names})}, **arguments)
 
         return chain_options(*decorators)(run)
@@ -141,7 +142,10 @@ SIZE_OPTION = size_option()
 
 
 def execution_options(default_store: str) -> Decorator:
-    """Return the options for computing cells: their store, worker processes and a scheduler."""
+    """Return the options for computing a sweep's cells: their file, worker processes and a scheduler.
+
+    A command receives them as one mapping `execution`.
+    """
     return group_options(
         "execution",
         dict,
@@ -221,9 +225,10 @@ SOURCE = group_options("source", lazy("engine.cli.inputs:CorpusOptions"), EMBEDD
 
 
 def judged_options(help: str = "Split whose judged queries are used.", *sampling: Decorator) -> Decorator:
-    """Return the options of a command on the judged queries of a split.
+    """Return the options of a command on the judged queries of a split: corpus, encoder and split.
 
-    sampling: further options, which draw some of the queries.
+    The command receives them as one argument `judged`, a JudgedOptions. sampling: further options, for drawing some of
+    the queries.
     """
     return group_options("judged", lazy("engine.cli.inputs:JudgedOptions"), EMBEDDED, split_option(help), *sampling)
 
@@ -283,12 +288,18 @@ def value_flag(flag_name: str, dest_name: str, help: str) -> click.Option:
 
 
 def declared_flags(params: Sequence[Param], prefix: str, describe: Callable[[Param], str]) -> list[click.Option]:
-    """Build a flag for each parameter; its value arrives under `prefix` and its name."""
+    """Build a command's flag for each declared parameter; its text arrives as the argument prefix + name.
+
+    describe: function from a parameter to the flag's help.
+    """
     return [value_flag(param.flag, prefix + param.name, describe(param)) for param in params]
 
 
 def flag_values(texts: Mapping[str, str | None], prefix: str, params: Sequence[Param], owner: str) -> dict[str, Any]:
-    """Parse the declared flags that were passed. Raises ParamError."""
+    """Parse the texts of those declared flags that were passed, into values by the parameters' names.
+
+    prefix: of the flags' names in `texts`; owner: what the parameters belong to, for errors. Raises ParamError.
+    """
     passed_texts = {
         name.removeprefix(prefix): text for name, text in texts.items() if name.startswith(prefix) and text is not None
     }

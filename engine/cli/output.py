@@ -44,7 +44,10 @@ def echo_notices(notices: Iterable[Any]) -> None:
 
 
 def write_text(file_path: str | Path, text: str) -> None:
-    """Write a file atomically, through a link to its target. Raises FrontierError."""
+    """Write a text file atomically, as UTF-8; a link keeps its place and its target is written.
+
+    Raises FrontierError.
+    """
     # Imported here: the cache module imports what commands without files do not need.
     from engine.data.cache import write
 
@@ -88,7 +91,7 @@ def nan_to_none(means: Mapping[str, float]) -> dict[str, float | None]:
 
 
 def format_columns(table_rows: Iterable[Sequence[str]], column_sides: str = "l") -> str:
-    """Align rows of cells as columns.
+    """Format rows of texts as one text with aligned columns; the first row is usually the head.
 
     column_sides: l or r for each column; further columns are aligned to the right
     """

@@ -21,7 +21,11 @@ def task_flags() -> list[click.Option]:
 
 
 def passages(corpus: str, reading: ReadOptions, out: str, **texts: str | None) -> None:
-    """Make a judged data set from a corpus, with passages as queries, and write it as a BEIR folder."""
+    """Make a judged data set from a corpus without queries, and write it as a BEIR folder.
+
+    Its queries are spans of words from the documents, which are to be found again. out: the new folder; texts: flags
+    of the task's parameters.
+    """
     param_values = flag_values(texts, "", PARAMS, "passages")
     with Meter() as meter:
         dataset = reading.read(corpus, progress=meter)
@@ -29,6 +33,7 @@ def passages(corpus: str, reading: ReadOptions, out: str, **texts: str | None) -
         folder = write_beir(task, out)
     echo_notices(task.notices)
     passage_length = param_values.get(LENGTH.name)
+    # If documents were first cut into passages of this many words, those are the documents of the task.
     n_documents = len(dataset.corpus) if passage_length is None else count_passages(dataset.corpus, passage_length, 0.0)
     distractors = len(task.corpus) - n_documents
     echo(
@@ -40,7 +45,7 @@ def passages(corpus: str, reading: ReadOptions, out: str, **texts: str | None) -
 
 
 def sizes(corpus: str, reading: ReadOptions, as_json: bool) -> None:
-    """Print the numbers of a data set: documents, queries, words, and judgements by split."""
+    """Print how many documents, queries, words, and judgements by split a data set has."""
     with Meter() as meter:
         dataset = reading.read(corpus, progress=meter)
     data_sizes = measure_sizes(dataset)

@@ -39,7 +39,11 @@ def depths(
     execution: dict[str, Any],
     as_json: bool,
 ) -> None:
-    """Measure decoders that rerank pools of several depths, and print a table for each metric."""
+    """Measure decoders that rerank pools of several depths, and print a table for each metric.
+
+    A pool is the best documents of the first scorer, its depth their number; random: number of random documents to put
+    into each pool, None for none.
+    """
     use_threads()
     decoders = _build_decoders(selectors, retrieves, reranks)
     with Meter() as meter:
@@ -67,14 +71,15 @@ def _echo_mixed(
     mixed: dict[str, Any],
     as_json: bool,
 ) -> None:
-    """Measure and print reranked pools that mix the best documents with random ones.
+    """Measure and print decoders that rerank pools of the best documents and some random ones.
 
-    judged_data: space, queries and judgements; pool_depths: numbers of best documents; mixed: further arguments of
-    `rerank_mixed`.
+    Each pool is what is reranked: the best documents of the first scorer, and others drawn at random. judged_data:
+    space, queries and judgements; pool_depths: numbers of best documents; mixed: further arguments of `rerank_mixed`.
     """
     names = list(dict.fromkeys(mixed["metrics"]))
     lines = [("", "best", "random", *_title_metrics(names, mixed["k"]))]
     for decoder, n_best in product(decoders, pool_depths):
+        # A depth of None is the whole corpus.
         mean = rerank_mixed(decoder, *judged_data, best=n_best or len(judged_data[0]), **mixed).mean
         if as_json:
             echo_json({"decoder": decoder.label, "best": n_best, **mixed, "mean": mean})
@@ -84,7 +89,10 @@ def _echo_mixed(
 
 
 def _build_decoders(selectors: Sequence[str], retrieves: Sequence[str], reranks: Sequence[str] = ()) -> list[Decoder]:
-    """Combine the stages into decoders; the first selector and dense retrieval if none is named."""
+    """Combine selectors, first scorers and rerankers, given as flag texts, into decoders of one each.
+
+    Without texts the selector is the first that is registered, which ranks by relevance, and the scorer is dense.
+    """
     stage_methods = [
         make_stages(selectors or list(methods("selector"))[:1], "select"),
         make_stages(retrieves or ("dense",), "retrieve"),
@@ -94,7 +102,7 @@ def _build_decoders(selectors: Sequence[str], retrieves: Sequence[str], reranks:
 
 
 def _echo_depths(cells: Sequence[Any], decoders: Sequence[Decoder], metrics: Sequence[str]) -> None:
-    """Print a table for each metric and one of times: decoders as rows, depths as columns."""
+    """Print tables of metrics and of times: decoders as rows, depths of reranked pools as columns."""
     depths = sorted({cell.decoder["depth"] for cell in cells})
     # Decoders of one chain differ in their depth alone: they share a row of the table.
     by_depth = {(_serialize_chain(cell.decoder), cell.decoder["depth"]): cell for cell in cells}
@@ -113,7 +121,7 @@ def _echo_depths(cells: Sequence[Any], decoders: Sequence[Decoder], metrics: Seq
 
 
 def _serialize_chain(decoder: Mapping[str, Any]) -> str:
-    """Return a decoder without its depth as text, equal for decoders that differ in their depth alone."""
+    """Return a decoder as text without its depth, a key that decoders of different depth alone share."""
     return json.dumps({**decoder, "depth": None}, sort_keys=True)
 
 
@@ -127,7 +135,11 @@ def ann(
     seed: int,
     as_json: bool,
 ) -> None:
-    """Measure approximate indexes against the exact search: recall, metrics, time and memory."""
+    """Measure approximate indexes of vectors against exact search: recall, metrics, time and memory.
+
+    indexes: settings of --index as texts, empty for the usual ones; share: the share of the exact top-k that suffices,
+    for the conclusions. Raises Cancelled on Ctrl-C, after what was measured is printed.
+    """
     import_faiss()
     use_threads()
     min_share = EXACT_SHARE.default if share is None else EXACT_SHARE.parse(share) or 0.0
@@ -159,7 +171,10 @@ def ann(
 
 
 def _echo_tables(rows: Sequence[Any]) -> None:
-    """Print a table for each scorer: one row an index, with recall, metrics, time and memory."""
+    """Print what approximate indexes found: a table for each scorer, with a row for each index.
+
+    Columns are the share of the exact top-k found, mean metrics, time and memory. rows: the measurements, at least one.
+    """
     metrics = list(rows[0].mean)
     metric_titles = (f"exact@{rows[0].k}", *_title_metrics(metrics, rows[0].k))
     for scorer, scorer_rows in group_rows(rows, "scorer").items():
@@ -177,8 +192,12 @@ def _title_metrics(metrics: Sequence[str], k: int) -> list[str]:
 
 
 def latency(judged: JudgedOptions, selectors: tuple[str, ...], as_json: bool, **study: Any) -> None:
-    """Measure what a query takes by the set size and the weight of relevance; print how the time grows."""
+    """Measure what a query takes by the set size and the weight of relevance; print how the time grows.
+
+    study: arguments of `measure_latencies`, such as the sizes and the weights.
+    """
     weight = RELEVANCE_WEIGHT.name
+    # By default all selectors that weigh relevance against diversity are timed.
     weighted = [name for name, spec in methods("selector").items() if weight in read_column(spec.params, "name")]
     selector_stages = make_stages(selectors or weighted, "select")
     measurements: list[Any] = []
@@ -216,7 +235,10 @@ def budget(
     answered: bool,
     as_json: bool,
 ) -> None:
-    """Measure decoders whose sets must fit within a budget of words."""
+    """Measure decoders whose documents must fit into a budget of words; print a table per metric.
+
+    budgets: numbers of words, empty for the usual ones; answered: also measure how many answers the documents contain.
+    """
     use_threads()
     decoders = _build_decoders(selectors, retrieves)
     with Meter() as meter:

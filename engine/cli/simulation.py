@@ -27,25 +27,26 @@ from engine.values import Embeddings, Qrels
 
 
 def parse_declared(_context: click.Context, parameter: click.Parameter, option_text: str | None) -> Any:
-    """Parse an option that is a declared parameter of simulations. Raises ParamError."""
+    """Parse the text of --candidates, --newcomers or --updates by its declaration. Raises ParamError."""
     declared_params = {"candidates": N_CANDIDATES, "newcomers": NEWCOMER_START, "updates": N_UPDATES}
     param: Any = declared_params[str(parameter.name)]
+    # Without a text, newcomers have their default; None for the other two leaves them to the simulation.
     return param.parse(option_text) if option_text is not None else param.default if param is NEWCOMER_START else None
 
 
 def parse_reranker(_context: click.Context, _parameter: click.Parameter, option_text: str | None) -> Any:
-    """Return a reranker's name, or build the scorer that an option's text names."""
+    """Return the text of --reranker if it names a simulated one; else build the scorer it names."""
     return option_text if option_text is None or option_text in RERANKERS else make_stages((option_text,), "rerank")[0]
 
 
 def _list_params() -> dict[str, Sequence[Param]]:
-    """Return the declared parameters of a simulation by group."""
+    """Return the declared parameters of a simulation by group, whose name begins the names of their flags."""
     corpus_params = (SHORTENED_WORDS,)
     return {"preset": params_of(Preset), "stream": params_of(Stream), "plan": params_of(Plan), "corpus": corpus_params}
 
 
 def simulation_flags() -> list[click.Option]:
-    """Build a flag for each declared parameter of a simulation."""
+    """Build a command's flag for each declared parameter of a simulation of feedback."""
 
     def describe(param: Param) -> str:
         """Return the help of a parameter's flag: meaning, symbol, domain, default and source."""
@@ -64,12 +65,12 @@ def declared_values(flag_texts: Mapping[str, str | None]) -> dict[str, Any]:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class StreamData:
-    """Data of a simulation.
+    """Data of a simulation, in which feedback comes query by query: the stream.
 
-    space: of the corpus.
-    queries: of the stream and of the split that is only measured.
-    stream, held_out: their judgements.
-    hops: of each question, None without.
+    space: the corpus with its embeddings.
+    queries: those of the stream and of the split that is only measured, embedded.
+    stream, held_out: judgements of the stream, and of the split that is only measured, None without one.
+    hops: ids of each question's steps, which are queries of their own; None if questions come whole.
     """
 
     space: Space
@@ -97,13 +98,13 @@ class StreamOptions(CorpusOptions):
 
     @property
     def variant(self) -> dict[str, Any]:
-        """Arguments of `simulate` on how documents are shown, except the hops."""
+        """Arguments of `simulate` on how documents come and are shown, except the steps of questions (hops)."""
         return pick_fields(self, "reranker", "candidates", "arrivals", "newcomers", "updates")
 
     def load_stream(self, max_words: int | None, meter: Meter, stop_event: Event) -> StreamData:
-        """Load corpus, queries and judgements of a simulation. Raises UsageError or DataError.
+        """Load and embed what a simulation needs: corpus, stream of judged queries, and held-out queries.
 
-        max_words: documents are cut to this length, None to leave them.
+        Raises UsageError or DataError. max_words: documents are cut to this length, None to leave them.
         """
         dataset = self.load(meter)
         if not dataset.qrels:
@@ -115,9 +116,11 @@ class StreamOptions(CorpusOptions):
         # A question's plan splits it into hops, each of which becomes a query.
         hops = None
         if self.hops:
+            # The plans stand beside the queries, which may come from a folder of judgements elsewhere.
             data = expand_plans(dataset, self.qrels if (Path(self.qrels) / QUESTIONS_FILE).is_file() else self.corpus)
             dataset, hops = data.dataset, data.hops
         if max_words is not None:
+            # Vectors that came with the corpus are of full documents, so they are dropped.
             dataset = replace(dataset, corpus=shorten_documents(dataset.corpus, max_words), vectors=None)
         progress_options: dict[str, Any] = {"progress": meter, "stop": stop_event}
         space = embed_corpus(dataset, self, **progress_options)
@@ -128,10 +131,14 @@ class StreamOptions(CorpusOptions):
 
 
 def search(stream: StreamOptions, k: int, as_json: bool, **texts: str | None) -> None:
-    """Try learning rates and batch sizes on half of a stream, and confirm the best on the other half."""
+    """Try learning rates and batch sizes on half of a stream of queries; confirm the best on the rest.
+
+    texts: flags of the simulation's declared parameters. Raises UsageError if a flag contradicts what is tried.
+    """
     use_threads()
     values = declared_values(texts)
     for name, tried_values in (("rate", stream.rates), ("batch", stream.batches)):
+        # A single value and a list of values contradict each other.
         if name in values["preset"] and tried_values is not None:
             raise click.UsageError(f"--{name} and --{'rates' if name == 'rate' else 'batches'} both say what is tried")
     preset = values["preset"]
@@ -145,7 +152,8 @@ def search(stream: StreamOptions, k: int, as_json: bool, **texts: str | None) ->
         def seen(s: Any) -> None:
             """Print a row for a setting as soon as it was tried."""
             row = f"{s.rate:>8.0e}  {s.batch:>5}  {s.updates:>7,}  {s.after:.4f}  {s.gain:>+.4f}"
-            # The head is printed with the first setting, so that an error before it prints no table.
+            # The head is printed with the first setting, so that an error before it prints no table. With JSON
+            # neither is printed.
             for line in (*head_lines, row) if not as_json else ():
                 meter.echo(line)
             head_lines.clear()
@@ -163,7 +171,11 @@ def search(stream: StreamOptions, k: int, as_json: bool, **texts: str | None) ->
 
 
 def _result_lines(search_result: Any, k: int) -> Iterator[str]:
-    """Yield the best setting of a search, and what it reached on the second half of the stream."""
+    """Yield lines on a search for learning rate and batch size: the best, and its nDCG on the second half.
+
+    The settings were compared on the first half of a stream of queries. A part is the set of queries that is measured:
+    those of the stream, or those held out.
+    """
     best, simulation = search_result.best, search_result.confirmed
     yield ""
     yield f"Best on the first half, by {search_result.part} queries: {format_setting(best)}, nDCG@{k} {best.gain:+.4f}"
@@ -179,7 +191,7 @@ def _result_lines(search_result: Any, k: int) -> Iterator[str]:
 
 
 def _result_json(search_result: Any) -> dict[str, Any]:
-    """Return a search as plain JSON values."""
+    """Return a search for learning rate and batch size as plain JSON values; see `_result_lines`."""
     reached_means = {}
     for part in ("held-out", "stream"):
         if (pair := search_result.find_outcome(part)) is not None:

@@ -35,7 +35,11 @@ def load_command(
 
 
 def check_command(name: str, queries: int, data: str | None, n: int, enough: float, seed: int, as_json: bool) -> None:
-    """Measure the recall of a collection's index against an exact search, and save it."""
+    """Measure which share of the exactly best documents a vector engine's index returns, and save it.
+
+    Search effort (ef) rises until the share reaches `enough`. name: "store/collection"; data: a data set whose queries
+    are asked, None to draw points from the collection; n: number of best documents.
+    """
     use_threads()
     collection: Any = open_store(name)
     with Meter() as meter, stop_on_interrupt() as stop_event:
@@ -64,7 +68,11 @@ def check_command(name: str, queries: int, data: str | None, n: int, enough: flo
 def prove_command(
     name: str, texts: tuple[str, ...], k: int, by_index: bool, as_json: bool, **stage_texts: str | None
 ) -> None:
-    """Decode typed queries over a collection, and prove the answers exact unless `by_index` is set."""
+    """Answer typed queries from a vector engine's collection; print the documents and their certainty.
+
+    By default the answers are proven exact, for which the engine looks at all documents; by_index: its index may miss
+    some. name: "store/collection".
+    """
     use_threads()
     decoder = decoder_from_flags(passed_flags(stage_texts))
     with Meter() as meter, stop_on_interrupt() as stop_event, report_to(meter, stop_event):

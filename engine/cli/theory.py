@@ -26,10 +26,14 @@ DEFAULT_HEURISTICS = ("vrsd", "frank_wolfe:polish=false", "frank_wolfe", "max_su
 
 
 def vrsd(judged: JudgedOptions, k: int, pool: int, as_json: bool) -> None:
-    """Compare the two problems that VRSD calls one, and its Algorithm 1 with the best set, on small pools."""
+    """Check two claims of the VRSD paper on pools so small that the best set of k can be enumerated.
+
+    VRSD looks for the set whose sum of vectors points where the query does. Printed is how often the paper's second
+    form of that problem has the same best set, and how often its greedy Algorithm 1 finds the best set.
+    """
     _, space, queries, _ = _load_judged(judged)
     rows = list(vrsd_on_pools(space, queries, k, pool))
-    # Every row has both derived values, which its fields do not.
+    # `asdict` has no properties, so these two are added to every row.
     if as_json:
         return echo_json(*(asdict(row) | {"same": row.equivalence.same, "share": row.gap.share} for row in rows))
     gap_shares = read_column(rows, "gap.share")
@@ -47,7 +51,11 @@ def vrsd(judged: JudgedOptions, k: int, pool: int, as_json: bool) -> None:
 
 
 def nnn(judged: JudgedOptions, as_json: bool) -> None:
-    """Count the queries whose relevant set NNN recovers exactly, for each way of choosing λ₁ and λ₂."""
+    """Count the queries of which NNN returns exactly the relevant documents, for each choice of λ₁ and λ₂.
+
+    NNN explains a query as a weighted sum of documents; λ₁ decides how few get a weight, λ₂ how far weight spreads over
+    similar ones. The set recovered is that of the documents with a weight.
+    """
     _, space, queries, qrels = _load_judged(judged)
     with Meter() as meter:
         recovery = success_sets(space, queries, qrels, progress=meter)
@@ -87,7 +95,12 @@ def ccbqp(
     judged: JudgedOptions, sizes: list[int], weights: tuple[float, ...], pool: int,
     as_json: bool,
 ) -> None:  # fmt: skip
-    """Check CCBQP's claims: is the relaxation tight, does Algorithm 1 end at sets, is the cone narrow."""
+    """Check claims of the CCBQP paper, which chooses sets of k documents by relevance and diversity.
+
+    Its relaxation allows fractions of documents. Printed is how often no mix of fractions beats the best set, how often
+    the paper's Algorithm 1 ends at fractions instead of a set, and how close to opposite two documents of the corpus
+    are (its cone). weights: values of θ, the weight of relevance.
+    """
     _, space, queries, _ = _load_judged(judged)
     # The pools are small enough to enumerate every face of the relaxation.
     pool_rows = [row for theta in weights for row in relax_pools(space, queries, 3, pool, relevance_weight=theta)]
@@ -119,11 +132,16 @@ def gap(
     judged: JudgedOptions, k: int, selectors: tuple[str, ...], pool: int,
     fix_first: bool, as_json: bool,
 ) -> None:  # fmt: skip
-    """Print how far heuristics stay below the best set on pools small enough to enumerate."""
+    """Print how far selectors stay below the best set of k, by their own objective, on enumerable pools.
+
+    pool: number of the most relevant documents from which sets are formed; fix_first: for vrsd, only sets with the most
+    relevant document count. Selectors that search greedily need not find the best set.
+    """
     _, space, queries, _ = _load_judged(judged)
     title = f"{len(queries):,} queries, pools of {min(pool, len(space))}, k = {k}"
     table_rows = [(title, "best", "lacks in the mean", "at most")]
     for stage in make_stages(selectors or DEFAULT_HEURISTICS, "select"):
+        # Only VRSD begins with the most relevant document; with --fix-first so must its best set.
         fixed = fix_first and stage.spec.name == "vrsd"
         shares, json_rows = [], []
         for query_id, pool_vectors, query_vector in iterate_pools(space, queries, pool):
@@ -143,7 +161,11 @@ def recall(
     judged: JudgedOptions, vectors: str, dimensions: tuple[int, ...], rank: int,
     draws: int, as_json: bool,
 ) -> None:  # fmt: skip
-    """Print how often random projections lose the best document, beside the bound of the theorem."""
+    """Print how often random projections lose a query's best document, beside a proven bound.
+
+    dimensions: numbers of dimensions, k in the table; rank: the best document is lost if so many others, or more, score
+    higher after the projection; draws: number of projections.
+    """
     _, space, queries, _ = _load_judged(judged)
     with Meter() as meter:
         loss_rows = recall_losses(
@@ -163,7 +185,7 @@ def recall(
 
 
 def _sum_fields(rows: Sequence[Any], *field_names: str) -> list[int]:
-    """Return the sum of each field over the rows."""
+    """Return the sums of some numeric fields over all rows, in the order of their names."""
     return [sum(read_column(rows, field_name)) for field_name in field_names]
 
 
@@ -173,7 +195,7 @@ def _format_mean_share(rows: Sequence[Any]) -> str:
 
 
 def _load_judged(judged: JudgedOptions) -> tuple[Dataset, Space, Embeddings, Qrels]:
-    """Load a data set, its space, and a sample of its judged queries with their judgements."""
+    """Load data set, embedded corpus, a sample of judged queries, and the judgements, as flags say."""
     use_threads()
     with Meter() as meter:
         return judged.load_judged(meter)

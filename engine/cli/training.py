@@ -44,7 +44,7 @@ JSON_FLAG = json_option("One JSON object, at the end.")
 
 
 def _build_flags(declared_params: Sequence[Param]) -> list[click.Option]:
-    """Build a flag for each declared parameter, with symbol, domain and default in its help."""
+    """Build a flag for each declared parameter of a training, with symbol, domain and default in its help."""
 
     def describe(param: Param) -> str:
         """Return the help of a parameter's flag: symbol, domain, default and meaning."""
@@ -58,8 +58,8 @@ class _Training(Encoding, ReadOptions):
     """Options that every training command has."""
 
     data: str
-    learn: str
-    dev: str
+    learn: str  # the split that is learnt from
+    dev: str  # the split that chooses the best epoch
     out: str
     seed: int
     as_json: bool
@@ -70,11 +70,11 @@ class _Training(Encoding, ReadOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class _CourseOptions(_Training):
-    """Options that every recipe's command has."""
+    """Options of every command that trains embeddings by a recipe."""
 
-    test: str
-    divide: str | None
-    start: str | None
+    test: str  # the split of the final table
+    divide: str | None  # a split that is divided into the three, None to take them as they are
+    start: str | None  # a checkpoint to begin with
 
 
 COURSE_OPTIONS = group_options(
@@ -117,7 +117,10 @@ def _recipe_command(method_name: str) -> click.Command:
 
 
 def _run_course(method_name: str, param_values: Mapping[str, Any], options: _CourseOptions) -> None:
-    """Train a method in the stages that its recipe names (a course), and print estimate and results."""
+    """Train a method, and beside it what it is compared with; print the estimated time and the results.
+
+    The stages are the models that are trained one after the other: a dense start, a control, and the method.
+    """
     use_threads()
     with Meter() as meter:
         dataset = _load_splits(options, meter)
@@ -167,7 +170,10 @@ def _run_course(method_name: str, param_values: Mapping[str, Any], options: _Cou
 
 
 def _load_splits(options: _CourseOptions, meter: Meter) -> Dataset:
-    """Load the data set with the splits that the course needs."""
+    """Load the data set with the splits to learn from, to choose the epoch by, and to test on.
+
+    With --divide they are made of one split: 60%, 20% and 20% of its queries. Raises UsageError for a missing split.
+    """
     dataset, divide = options.load(meter), options.divide
     hint = "" if divide or not dataset.qrels else "; --divide makes three of one"
     check_splits(dataset.qrels, (options.learn, options.dev) if divide is None else (divide,), hint)
@@ -178,10 +184,14 @@ def _load_splits(options: _CourseOptions, meter: Meter) -> Dataset:
 
 
 def _estimate_line(estimate: Foreseen) -> str:
-    """Format the estimate of a course: its queries, and the time of its stages at most."""
+    """Format the estimate of a training before it starts: its queries, and the longest time of each stage.
+
+    A stage is one model that is trained: the start, the control, or, as the last one, the method itself.
+    """
     method = estimate.method
     stages = ", ".join(f"{name} {format_duration(stage.seconds) or '0 s'}" for name, stage in estimate.stages.items())
     line_parts = [f"{method.queries:,} queries with {method.mean_relevant:.2f} relevant documents each"]
+    # A list times False is empty: parts about no queries are left out.
     line_parts += [f"{method.left_out:,} with none left out"] * bool(method.left_out)
     line_parts += [f"{estimate.repeated:,} with the text of one of another split left out"] * bool(estimate.repeated)
     epoch_time = format_duration(method.seconds_an_epoch) or "0 s"
@@ -189,7 +199,10 @@ def _estimate_line(estimate: Foreseen) -> str:
 
 
 def _epoch_line(stage_name: str, epoch: Epoch) -> str:
-    """Format the metrics of one epoch on the dev split; epoch −1 is the start."""
+    """Format the metrics of one epoch of training on the dev split; epoch −1 is the model before training.
+
+    stage_name: the model that is trained, of the several that a recipe may train one after the other.
+    """
     d = epoch.dev
     parts = [f"{stage_name} {'start' if epoch.epoch < 0 else f'epoch {epoch.epoch}'}".ljust(20)]
     parts += [f"loss {epoch.loss:.4f}"] if epoch.loss is not None else []
@@ -202,7 +215,10 @@ def _epoch_line(stage_name: str, epoch: Epoch) -> str:
 
 
 def _course_json(course_result: Course, result_table: Table, checkpoint_folder: Path) -> dict[str, Any]:
-    """Return the results of a course as plain JSON values: its stages, and the table on the test split."""
+    """Return the results of a training as plain JSON values: its stages, and the table on the test split.
+
+    A stage is one model that was trained, with its history by epoch; checkpoint_folder: where their files are.
+    """
     return {
         "stages": {
             name: {

@@ -19,9 +19,10 @@ ANSWERS_HEADER = ("query-id", "answer")
 
 
 def read_answers(folder: str | Path) -> dict[str, tuple[str, ...]]:
-    """Read query → distinct answers, in the file's order.
+    """Read answers to queries from a folder's answers.tsv: query id → distinct answers, in file order.
 
-    Raises DataError for a line that is not a pair, and for a missing file.
+    An answer is a text that a document must contain to be of use. Raises DataError for a line that is not a pair, and
+    for a missing file.
     """
     answers_path = Path(folder) / ANSWERS_FILE
     if not answers_path.is_file():
@@ -36,6 +37,7 @@ def read_answers(folder: str | Path) -> dict[str, tuple[str, ...]]:
         if not separator or not query_id or not any(map(str.isalnum, answer_text)):
             location = f"{ANSWERS_FILE} line {line_number}"
             raise DataError(f"{location}: expected query-id, a tab and an answer; found {line_text.rstrip()!r}")
+        # A dictionary as an ordered set: repeated answers count once.
         answers.setdefault(query_id, {})[answer_text.strip()] = None
     if not answers:
         raise DataError(f"{answers_path} holds no answer")

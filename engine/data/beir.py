@@ -12,12 +12,14 @@ FORBIDDEN_CHARACTERS = "\t\n\r"
 
 
 def write_beir(dataset: Dataset, folder: str | Path, *, corpus: bool = True) -> Path:
-    """Write corpus.jsonl, queries.jsonl and qrels/<split>.tsv, each atomically; return the folder.
+    """Write a data set as a BEIR folder, each file atomically; return the folder.
 
-    corpus: whether corpus.jsonl is written. Aspects, vectors and notices are not. Raises DataError for a folder that is
-    not empty or cannot be written, and for judged ids that a table of columns cannot hold.
+    The files are corpus.jsonl, queries.jsonl and qrels/<split>.tsv. corpus: whether corpus.jsonl is written. Aspects,
+    vectors and notices are not. Raises DataError for a folder that is not empty or cannot be written, and for judged
+    ids that a table of columns cannot hold.
     """
     target = Path(folder)
+    # All ids are checked before anything is written.
     judgement_tables: dict[str, str] = {}
     for split, qrels in dataset.qrels.items():
         table_rows = ["query-id\tcorpus-id\tscore\n"]
@@ -42,7 +44,10 @@ def write_beir(dataset: Dataset, folder: str | Path, *, corpus: bool = True) -> 
 
 
 def _check_judged_id(judged_id: str) -> str:
-    """Return an id if a table of columns can hold it. Raises DataError."""
+    """Return a judged id if a file of tab-separated columns can hold it.
+
+    Raises DataError for an id that is blank, or has tabs, line breaks or halves of characters.
+    """
     is_divided = not set(FORBIDDEN_CHARACTERS).isdisjoint(judged_id)
     if not judged_id.strip() or is_divided or replace_surrogates(judged_id) != judged_id:
         raise DataError(f"the id {judged_id!r} cannot stand in a table of columns (qrels/*.tsv); give it another one")

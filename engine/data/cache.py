@@ -60,9 +60,9 @@ def open_section(section_name: str) -> Path:
 
 
 def entry_path(section_name: str, entry_name: str) -> Path:
-    """Return the path of an entry, whether or not it exists; raises the errors of `open_section`.
+    """Return the path of an entry of the cache, whether or not it exists.
 
-    An existing entry is returned even if its section cannot be written.
+    An existing entry is returned even if its section cannot be written. Raises the errors of `open_section`.
     """
     existing_path = home() / check_name(section_name) / entry_name
     return existing_path if existing_path.exists() else open_section(section_name) / entry_name
@@ -142,7 +142,7 @@ def put_array(section_name: str, entry_key: str, stored_array: np.ndarray) -> No
 def write(path: Path, file_content: bytes | Callable[[BinaryIO], object]) -> None:
     """Write a file and its folders atomically and durably: readers see the old content or the new.
 
-    data: the content, or a function that writes it to an open binary file. Of several writers the last one wins.
+    file_content: bytes, or a function that writes them to an open binary file. Of several writers the last one wins.
     Raises FrontierError that names the path and the fix.
     """
     with translate_write_errors(path):
@@ -157,6 +157,7 @@ def clear(section_name: str | None = None) -> int:
     freed_bytes = 0
     for folder in (folder for folder in list_sections() if section_name in (None, folder.name)):
         freed_bytes += sum(map(delete, list(list_files(folder))))
+        # The files are gone, so that folders inside the section are empty now; the innermost go first.
         for inner_folder, _entries, _entries in os.walk(folder, topdown=False):
             if Path(inner_folder) != folder:
                 with suppress(OSError):  # another process has just written into it
@@ -193,7 +194,7 @@ def _write_with_retries(path: Path, file_content: bytes | Callable[[BinaryIO], o
 
 
 def _delete_remains(folder: Path) -> None:
-    """Delete the remains of killed writers in a folder of Frontier's own, once per process."""
+    """Delete temporary files that killed processes left in Frontier's own folder; once per process."""
     if folder in _swept_folders or not paths.is_frontier_path(folder):
         return
     _swept_folders.add(folder)
@@ -204,7 +205,10 @@ def _delete_remains(folder: Path) -> None:
 
 
 def _write_once(path: Path, file_content: bytes | Callable[[BinaryIO], object]) -> None:
-    """Write a temporary file and rename it to `path`, both durably. Raises OSError."""
+    """Write a file by way of a temporary one, which is renamed to `path`, both durably. Raises OSError.
+
+    file_content: bytes, or a function that writes them to an open binary file.
+    """
     make_folder(path.parent)
     _delete_remains(path.parent)
     permission_bits = paths.file_mode(path)
@@ -225,6 +229,7 @@ def _write_once(path: Path, file_content: bytes | Callable[[BinaryIO], object]) 
             os.fsync(file.fileno())
             if os.name == "posix":
                 os.replace(temporary, path)  # still locked
+        # Windows cannot rename a file that is open.
         if os.name != "posix":
             os.replace(temporary, path)
     except BaseException:
@@ -256,7 +261,7 @@ def _is_temporary(path: Path) -> bool:
 
 
 def check_name(entry_name: str) -> str:
-    """Return the name of a section or an entry if it is valid.
+    """Return the name of a section or an entry of the cache if it is valid.
 
     Raises FrontierError if the name could lead out of the cache.
     """
@@ -275,7 +280,7 @@ def _compute_seal(section_name: str, entry_key: str, entry_payload: bytes | memo
 
 
 def list_sections() -> list[Path]:
-    """List the folders of all existing sections."""
+    """List the folders of all sections of the cache that exist; a section holds entries of one kind."""
     try:
         # Links lead outside the cache, and other programs tag their caches too.
         return sorted(folder for folder in home().iterdir() if not folder.is_symlink() and _is_tagged(folder))
@@ -284,7 +289,7 @@ def list_sections() -> list[Path]:
 
 
 def _is_tagged(folder: Path) -> bool:
-    """Return True if Frontier tagged the folder."""
+    """Return True if Frontier has tagged a folder as a cache, so that its files may be deleted."""
     try:
         return _TAG_SIGNATURE in (folder / _TAG_NAME).read_bytes()
     except OSError:

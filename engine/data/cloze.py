@@ -165,22 +165,27 @@ def _build_notices(shortest: int, short: list[str], repeated: list[str], missing
 
 
 class _JudgedCorpusBuilder:
-    """Queries and distractors made from a corpus's documents, in order."""
+    """Collector of a judged task: a span of words of a document as a query, and distractors.
+
+    A distractor is a copy of the query's document in which words of that span are replaced, so that it is not relevant.
+    """
 
     def __init__(self, corpus: Corpus, word_spans: list[list[WordSpan]]) -> None:
         """Start without queries; word_spans: start and end of each word, for each document."""
         self._corpus, self._word_spans, self._ids = corpus, word_spans, set(corpus.ids)
-        self.queries: list[str] = []
-        self.spans: list[str] = []
+        self.queries: list[str] = []  # ids
+        self.spans: list[str] = []  # texts of the queries
+        # Id, text and title of each.
         self._distractors: list[tuple[str, str, str]] = []
 
     def add_query(self, row_index: int, query_span: list[WordSpan]) -> None:
         """Add the text of a document's words `query_span` as a query."""
         self.queries.append(f"{self._corpus.ids[row_index]}?")
+        # Line breaks inside the span become spaces.
         self.spans.append(" ".join(self._corpus.texts[row_index][query_span[0][0] : query_span[-1][1]].split()))
 
     def add_distractor(self, row_index: int, copy_number: int, document_text: str) -> None:
-        """Add a changed copy of a document, under an id that no other document has."""
+        """Add a changed copy of a document to the task, under an id that no other document has."""
         distractor_id = f"{self._corpus.ids[row_index]}~{copy_number + 1}"
         while distractor_id in self._ids:
             distractor_id += "~"
@@ -201,6 +206,7 @@ class _JudgedCorpusBuilder:
             text_pieces, previous_end, replacements = [], 0, {}
             for word_span in generator.sample(query_span, n_changed):
                 replacements[word_span] = self._draw_other_word(document_text[slice(*word_span)], generator)
+            # In the order of the text, so that the pieces between replaced words can be copied one after the other.
             for word_span, other_word in sorted(replacements.items(), key=itemgetter(0)):
                 if other_word is None:
                     return None
@@ -212,7 +218,7 @@ class _JudgedCorpusBuilder:
         return None
 
     def _draw_other_word(self, span_word: str, generator: Random) -> str | None:
-        """Draw another word from a document drawn at random; None after MAX_DRAWS failures."""
+        """Draw a word other than `span_word` from a document drawn at random; None after MAX_DRAWS failures."""
         for _draw in range(MAX_DRAWS):
             row_index = generator.randrange(len(self._corpus))
             if word_spans := self._word_spans[row_index]:
@@ -245,9 +251,9 @@ def _sample_rows(corpus: Corpus, word_spans: list[list[WordSpan]], count: int, s
 
 
 def find_containing_rows(texts: Iterable[str], spans: Iterable[str]) -> list[list[int]]:
-    """Find for each span of words the rows of the texts that contain them consecutively.
+    """Find for each span of words the row indices of the texts that contain it, word for word.
 
-    Case and punctuation are ignored.
+    Case and punctuation are ignored. A span without words is in no text.
     """
     normalized_texts = list(map(_normalize_words, texts))
     rows_by_word: defaultdict[str, set[int]] = defaultdict(set)
@@ -271,5 +277,8 @@ def _report_items(items: Sequence[ItemT], progress_label: str, progress: Progres
 
 
 def _normalize_words(document_text: str) -> str:
-    """Return the words in lower case between spaces, so that only full words match."""
+    """Return the words of a text in lower case between spaces, for a search of full words.
+
+    In this form a span is contained in a text only where its words begin and end as words do.
+    """
     return f" {' '.join(WORD_PATTERN.findall(document_text.lower()))} "

@@ -35,7 +35,10 @@ Codes = tuple[Tensor, Tensor, Tensor]
 
 
 def compute_codes(vectors: Tensor) -> Codes:
-    """Compute the codes of (n, d) rows on the CPU, in memory."""
+    """Round (n, d) vectors on the CPU to 8-bit codes, a step size and a slack per row, in memory.
+
+    A row is its step size times its code, up to an error whose length is its slack.
+    """
     codes = np.empty(vectors.shape, np.int8)
     step_sizes, slack_lengths = np.empty(len(vectors)), np.empty(len(vectors))
     for row_slice, block_codes, block_steps, block_slacks in _quantize_blocks(vectors):
@@ -44,9 +47,10 @@ def compute_codes(vectors: Tensor) -> Codes:
 
 
 def load_cached_codes(vectors_path: Path, vectors: Tensor, row_lengths: Tensor) -> Codes:
-    """Load the codes of a file's (n, d) rows on the CPU, mapped from the cache; compute them if absent.
+    """Load the 8-bit codes of a file's (n, d) vectors from the cache, mapped; compute them if absent.
 
-    row_lengths: (n,) of the rows. The codes are in memory if the cache cannot be written.
+    See `Codes` for what they are. row_lengths: (n,) lengths of the vectors, which help to identify them. The codes are
+    in memory if the cache cannot be written.
     """
     try:
         identity = _compute_identity(vectors_path, vectors, row_lengths)
@@ -79,9 +83,11 @@ def _quantize_blocks(vectors: Tensor) -> Iterator[tuple[slice, np.ndarray, np.nd
         n_rows = min(block_rows, n - start_row)
         exact_block, rounded_block, block_codes = exact_buffer[:n_rows], rounded_buffer[:n_rows], code_buffer[:n_rows]
         exact_block[:] = all_rows[start_row : start_row + n_rows]
+        # A row's largest number becomes 127 or −127; the minimum keeps the step of a row of zeros above 0.
         block_steps = np.maximum(np.maximum(exact_block.max(1), -exact_block.min(1)) / 127, np.finfo(np.float32).tiny)
         np.rint(np.divide(exact_block, block_steps[:, None], out=rounded_block), out=rounded_block)
         block_codes[:] = rounded_block
+        # The block now receives the error of rounding: exact rows minus steps times codes.
         np.subtract(exact_block, np.multiply(rounded_block, block_steps[:, None], out=rounded_block), out=exact_block)
         # The factor, one part in a million, exceeds the rounding errors of these few operations.
         slack_lengths = np.sqrt(np.einsum("ij,ij->i", exact_block, exact_block)) * (1 + 1e-6)
@@ -89,9 +95,10 @@ def _quantize_blocks(vectors: Tensor) -> Iterator[tuple[slice, np.ndarray, np.nd
 
 
 def _compute_identity(vectors_path: Path, vectors: Tensor, row_lengths: Tensor) -> bytes:
-    """Return the 32 bytes that identify a file's vectors: facts of the file, row lengths, some rows.
+    """Return 32 bytes that identify a file's vectors: a digest of file facts, row lengths and some rows.
 
-    Raises OSError if the file was deleted.
+    Cached codes of other vectors, as after a change of the file, have other bytes. Raises OSError if the file was
+    deleted.
     """
     stat, shape = vectors_path.stat(), tuple(vectors.shape)
     sampled_rows = vectors[torch.linspace(0, len(vectors) - 1, N_SAMPLED_ROWS).long()]
@@ -129,6 +136,7 @@ def _write_codes(codes_file: BinaryIO, identity: bytes, vectors: Tensor) -> None
         step_sizes[row_slice], slack_lengths[row_slice] = block_steps, block_slacks
         codes_file.write(block_codes.data)
         pending_bytes += block_codes.tobytes()
+        # The checksum takes whole blocks of words; what is left over waits for the bytes of the next rows.
         n_whole_bytes = len(pending_bytes) // (_WORD_BYTES * CHECKSUM_BLOCK_WORDS) * _WORD_BYTES * CHECKSUM_BLOCK_WORDS
         checksum.add_words(np.frombuffer(pending_bytes, np.uint64, n_whole_bytes // _WORD_BYTES))
         pending_bytes = pending_bytes[n_whole_bytes:]
@@ -146,6 +154,7 @@ def _map_codes(entry_path: Path, identity: bytes, matrix_shape: torch.Size) -> C
     identity: that of the vectors wanted; matrix_shape: (n, d).
     """
     n, d = matrix_shape
+    # The codes are padded to whole words, and the floats follow.
     floats_offset = n * d + -n * d % _WORD_BYTES
     entry_bytes = floats_offset + 2 * n * _WORD_BYTES + len(identity) + _WORD_BYTES
     if not entry_path.is_file() or entry_path.stat().st_size != entry_bytes:

@@ -55,7 +55,7 @@ _import_lock = threading.Lock()
 
 
 def demo_folder() -> Path:
-    """Return the folder of the demos' queries, judgements and vectors, in a checkout outside the engine."""
+    """Return the folder of the demos' queries, judgements and vectors: installed, or in a checkout."""
     installed = Path(str(resources.files("engine.data") / "demo"))
     return installed if installed.is_dir() else Path(__file__).resolve().parents[2] / "assets" / "demo"
 
@@ -72,6 +72,7 @@ def numpy_api_documents() -> list[Document]:
 @cache
 def _index_numpy_ids() -> dict[str, str]:
     """Map every public name of a NumPy function to the id of its document."""
+    # The best name of a function is the id of its document.
     return {name: names[0] for names, _ in _group_names(_list_numpy_names()) for name in names}
 
 
@@ -81,10 +82,10 @@ def find_canonical_id(name: str) -> str:
 
 
 def python_api_documents(progress: Progress | None = None, stop: Stop | None = None) -> list[Document]:
-    """Document public modules, functions, classes and methods of PACKAGES, about 15,000, sorted by id.
+    """Document modules, functions, classes and methods of five packages, about 15,000, sorted by id.
 
-    Packages that are not installed or cannot be imported are left out. Raises Cancelled when stopped, DataError under
-    python -OO.
+    The packages are numpy, pandas, scipy, sklearn and torch. Packages that are not installed or cannot be imported are
+    left out. Raises Cancelled when stopped, DataError under python -OO.
     """
     _check_docstrings()
     module_names = list(chain.from_iterable(map(_list_module_names, PACKAGES)))
@@ -97,13 +98,13 @@ def python_api_documents(progress: Progress | None = None, stop: Stop | None = N
 
 
 def _check_docstrings() -> None:
-    """Raise a DataError if this Python has no docstrings."""
+    """Raise a DataError if this Python runs without docstrings, of which the built-in corpora are made."""
     if sys.flags.optimize > 1:
         raise DataError("the built-in corpora are made of docstrings, which python -OO strips: run without -OO")
 
 
 def _list_numpy_names() -> Iterator[NamedObject]:
-    """Yield every public function of NumPy, aliases included."""
+    """Yield every public function of NumPy, and methods of two classes, with each name it has."""
     for module_name in _NUMPY_MODULES:
         module = importlib.import_module(module_name)
         for name in sorted(getattr(module, "__all__", _STRIDE_TRICKS)):
@@ -120,7 +121,10 @@ def _list_numpy_names() -> Iterator[NamedObject]:
 
 
 def _list_methods(class_name: str, cls: type) -> Iterator[NamedObject]:
-    """Yield the public methods of a class, also those inherited from a class of PACKAGES."""
+    """Yield the public methods of a class, also those inherited from a class of a documented package.
+
+    class_name: the path under which the class is imported. Methods inherited from Python itself are left out.
+    """
     for name in sorted(set(dir(cls))):
         owner = next((base for base in cls.__mro__ if name in vars(base)), None)
         if name.startswith("_") or owner is None or str(owner.__module__).partition(".")[0] not in PACKAGES:
@@ -146,6 +150,7 @@ def _list_module_names(package: str) -> list[str]:
                 continue
             names.append(name)
             if info.ispkg:
+                # A package's folder has its name, in one of the folders that were searched.
                 walk([f"{path}/{info.name}" for path in paths], name + ".")
 
     walk(list(spec.submodule_search_locations), package + ".")
@@ -165,6 +170,7 @@ def _list_module_members(module_name: str) -> list[NamedObject]:
             return members
         members.append((module_name, module))
         listed = getattr(module, "__all__", None)  # without it, what a module merely imports is not its own
+        # With it, an object counts if it was defined anywhere in the package; without, only if in this module.
         home = module_name if listed is None else module_name.partition(".")[0]
         for name in sorted(set(dir(module) if listed is None else listed)):
             if name.startswith("_"):
@@ -184,7 +190,7 @@ def _list_module_members(module_name: str) -> list[NamedObject]:
 
 
 def _group_names(named_objects: Iterable[NamedObject]) -> list[tuple[list[str], Any]]:
-    """Group the names of each object: pairs of names, the best first, and the object.
+    """Group the names of each object; return pairs of its names, the best first, and the object.
 
     The best name ends as the object's own name, and has the shortest path.
     """
@@ -207,7 +213,10 @@ def _group_names(named_objects: Iterable[NamedObject]) -> list[tuple[list[str], 
 
 
 def _build_documents(named_objects: Iterable[NamedObject]) -> list[Document]:
-    """Build a document for each object, sorted by id."""
+    """Build a document, (id, title, text), for each object, sorted by id.
+
+    Its id is the best of the object's names; up to four others are in its title.
+    """
     documents: dict[str, Document] = {}
     for names, thing in _group_names(named_objects):
         aliases = names[1:5]  # a method inherited by 200 classes would list them all
@@ -218,7 +227,10 @@ def _build_documents(named_objects: Iterable[NamedObject]) -> list[Document]:
 
 
 def _describe_object(name: str, thing: Any) -> str:
-    """Return name and signature, then the first paragraph of the docstring."""
+    """Return the text of an object's document: name and signature, then its docstring's beginning.
+
+    name: the path under which it is imported, as "numpy.sort". Of the docstring the first paragraph is taken.
+    """
     short_name = name.rpartition(".")[2]
     paragraphs = re.split(r"\n\s*\n", inspect.getdoc(thing) or "")
     written_signature = None

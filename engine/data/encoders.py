@@ -172,6 +172,7 @@ def _store_chunk(key: str, vectors: np.ndarray, is_typed: bool) -> None:
     if not is_typed:
         return store.put_array(EMBEDDING_SECTION, key, vectors)
     _TYPED_VECTORS[key] = vectors.copy()
+    # Dictionaries keep the order of insertion, so the first keys beyond the limit are the oldest.
     for oldest_key in list(_TYPED_VECTORS)[:-_MAX_TYPED_TEXTS]:
         _TYPED_VECTORS.pop(oldest_key, None)
 
@@ -189,7 +190,9 @@ class TextEncoder:
         self.reference = EncoderRef(encoder, model_source.digest, self._model.dtype)
 
     def __call__(self, texts: Sequence[str], role: Role) -> Tensor:
+        """Return (n, d) float32 unit vectors of n texts; role: "document" or "query", which choose the prompt."""
         _check_texts(texts)
+        # A run without listeners: it reports no progress and cannot be stopped.
         run, prompt = _EmbeddingRun(texts, None, None, on_disk=False), self._model.source.prompt(role)
         return _encode_texts(self._model, texts, role, prompt, BATCH_SIZE.check(32), run)
 
@@ -203,6 +206,7 @@ def _complete_span(
     missing_indices: positions in the span without such a vector, which `encode` computes; encode: None if nothing is
     missing anywhere.
     """
+    # `torch` slices are views; the rows of texts without a shipped vector are zeros, which are filled in below.
     span_vectors = shipped_matrix[span.start : span.stop]
     if len(missing_indices) < len(span):
         run.report(READING, len(span) - len(missing_indices))
@@ -224,6 +228,8 @@ def read_embedded_texts(
     """
     ids, texts, role = _resolve_inputs(text_source, None)
     model_source = encoder_model.find_source(encoder)
+    # The key of a chunk holds the arithmetic that `embed` would choose: that of shipped vectors where it would use
+    # them.
     arithmetic = shipped.SHIPPED_ARITHMETIC
     if not _find_shipped(texts, role, model_source, dtype):
         arithmetic = precision.choose_dtype(model_source, encoder_model.device_of(None), dtype)
@@ -237,10 +243,11 @@ def read_embedded_texts(
 
 
 def _find_shipped(texts: Sequence[str], role: Role, source: ModelSource, dtype: str) -> tuple[Tensor, Tensor] | None:
-    """Find the vectors shipped with Frontier for some texts: a mask of the texts that have one, and rows.
+    """Find the vectors that are shipped with Frontier for a demo's texts, which need no encoding.
 
-    Returns None if bfloat16 is requested, because the shipped ones are float32; and if bfloat16 vectors of these texts
-    are cached already, which are never replaced. With them the demo needs no check of the precision.
+    Returns a mask of the texts that have one, (n,), and rows, (n, d). Returns None if bfloat16 is requested, because
+    the shipped ones are float32; and if bfloat16 vectors of these texts are cached already, which are never replaced.
+    Where shipped vectors are used, nobody waits for a test of whether bfloat16 is accurate.
     """
     prompt, rounded_arithmetic = source.prompt(role), "bfloat16"
     chunk_keys = (key for _span, key in _key_chunks(texts, source.digest, rounded_arithmetic, role, prompt))
@@ -366,8 +373,10 @@ def _encode_texts(
     encoded_rows = torch.empty(0, 0)
     for batch_indices in _split_batches(texts, batch_size, model.device):
         batch_vectors = model.encode([texts[index] for index in batch_indices], role, prompt)
+        # The dimension is known only after the first batch.
         encoded_rows = encoded_rows if len(encoded_rows) else torch.empty(len(texts), batch_vectors.shape[1])
         encoded_rows[batch_indices] = batch_vectors
+        # `retreat` is empty, or says that the device had no room, so that batches are smaller or on the CPU.
         run.report(f"{EMBEDDING} {model.retreat}".rstrip(), len(batch_indices))
     return encoded_rows
 
@@ -380,6 +389,7 @@ def _split_batches(texts: Sequence[str], batch_size: int, device: str) -> Iterat
     token_counts = [_estimate_tokens(text.encode("utf-8", "replace")) for text in texts]
     remaining = sorted(range(len(texts)), key=lambda index: -token_counts[index])
     while remaining:
+        # On a CPU the longest text, to which all are padded, also limits the batch, so that a stop soon takes effect.
         max_texts = min(batch_size, _MAX_BATCH_TOKENS // token_counts[remaining[0]]) if device == "cpu" else batch_size
         batch_indices, remaining = remaining[: max(1, max_texts)], remaining[max(1, max_texts) :]
         yield batch_indices
@@ -392,6 +402,7 @@ def _label_chunks(source: object, label: str | None, role: Role, encoder: Encode
     """
     if not isinstance(source, Corpus | Queries):
         return
+    # A single query without a name was most likely typed by a person, and is no query set worth a line in the list.
     if len(source) < 2 and label is None and isinstance(source, Queries):
         return
     label_facts: inventory.Facts = {
@@ -435,6 +446,7 @@ def _resolve_inputs(text_source: object, role: Role | None) -> tuple[tuple[str, 
         case Iterable() if not isinstance(text_source, (bytes, dict)):
             texts = tuple(text_source)
             _check_texts(texts)
+            # Plain texts are numbered as ids, and count as queries unless `role` says otherwise.
             return _resolve_inputs(Queries.of(texts), role)
     raise DataError(f"embed takes a Corpus, Queries or a list of strings; got {type(text_source).__name__}")
 

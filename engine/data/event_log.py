@@ -39,6 +39,7 @@ UNUSABLE_CODES = {
     sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_PERM, sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_READONLY,
 }  # fmt: skip
 """SQLite's codes for a file that cannot be opened or written but is not damaged."""
+# Beginning of a line of an export, of 13 characters, and the index behind the 16 digits that follow it.
 LINE_START, CHECKSUM_END = '{"checksum":"', 13 + 16
 Position = tuple[str, int, str]
 """Id of a log, the number of one of its events (0: before the first), and that event's checksum."""
@@ -62,6 +63,7 @@ class EventLog:
         """Follow the log at a path, which need not exist; nothing is read yet."""
         self.path = Path(path)
         self._mutex = threading.Lock()
+        # The last event that was processed, and the file's times then; None if it must be read again in any case.
         self._position = NO_POSITION
         self._stamp: tuple[Any, ...] | None = None
 
@@ -78,7 +80,10 @@ class EventLog:
         raise NotImplementedError
 
     def _follow(self) -> None:
-        """Read what is new in the file and pass it to `_fold`; a file with the same times is not opened."""
+        """Read the events added to the file since the last call, and pass them to `_fold`.
+
+        A file with the same size and times is not opened. Without a file, all state is discarded by `_forget`.
+        """
         if not log_exists(self.path):
             self._position, self._stamp = NO_POSITION, None
             self._forget()
@@ -88,17 +93,18 @@ class EventLog:
             try:
                 with open_log(self.path, self.kind) as log_rows:
                     self._take_in(log_rows)
-            except _NoTablesError:  # somebody is just making it
+            except _NoTablesError:  # another process is just making the log, which has no events yet
                 self._position, file_stamp = NO_POSITION, None
                 self._forget()
             self._stamp = file_stamp
 
     @contextmanager
     def _writing(self, new_header: Mapping[str, Any] | None = None) -> "Iterator[LogRows]":
-        """Lock the file for writing, with all its events processed; appended events are durable on exit.
+        """Lock the log for writing, with all its events processed; appended events are durable on exit.
 
         new_header: header of the log to create if there is none.
         """
+        # Without a log to write into, a subclass may raise here.
         if new_header is None and not log_exists(self.path):
             self._forget()
         with open_log(self.path, self.kind, write=True, create=new_header is not None) as log_rows:
@@ -107,10 +113,11 @@ class EventLog:
             self._take_in(log_rows)
             yield log_rows
             position = log_rows.position()
+        # Stored only after the commit: events that were rolled back do not count as processed.
         self._position = position
 
     def _take_in(self, log_rows: "LogRows") -> None:
-        """Pass the events that are not yet processed to `_fold`; all of them if the log is another one.
+        """Pass the log's events that are not yet processed to `_fold`; all of them if the log is another one.
 
         The log continues the one read before if id and checksum at the last position are the same.
         """
@@ -193,7 +200,10 @@ class LogRows:
             self._db.execute("INSERT INTO events VALUES (?, ?, ?)", event_row)
 
     def replace(self, header: Mapping[str, Any], events: Iterable[Mapping[str, Any]] = ()) -> None:
-        """Restart the log with a new header and new events."""
+        """Replace all that the log holds by a new header and new events, under a new random id.
+
+        By the id, other processes notice that it is another log.
+        """
         header_body = _format_json(header)
         self.id, self.count = secrets.token_hex(8), 0
         self._db.execute("DELETE FROM meta")
@@ -233,7 +243,7 @@ def open_log(path: Path, kind: str, *, write: bool = False, create: bool = False
 
 
 def log_exists(path: Path) -> bool:
-    """Return True if the path exists and is not an empty file."""
+    """Return True if the path exists and is not an empty file, which counts as no log yet."""
     try:
         file_stat = os.stat(path)
     except OSError:
@@ -263,8 +273,10 @@ def read_jsonl(path: Path, kind: str) -> tuple[dict[str, Any], list[dict[str, An
         log_lines = log_file.read().decode("ascii", "replace").removesuffix("\n").split("\n")
     bodies: list[dict[str, Any]] = []
     for number, log_line in enumerate(log_lines):
+        # The export is complete only if its last line is an end line with the right number of events.
         if log_line == _end_line(number - 1) and number == len(log_lines) - 1 > 0:
             return bodies[0], bodies[1:]
+        # Behind the checksum a quote and a comma stand in place of the opening brace.
         event_text = "{" + log_line[CHECKSUM_END + 2 :]
         if log_line[:CHECKSUM_END] != f"{LINE_START}{_checksum(number, event_text)}":
             if not number:
@@ -287,7 +299,10 @@ def _end_line(n_events: int) -> str:
 
 
 def _damaged(location: str, n_intact: int, keep_command: str) -> DataError:
-    """Return the error for a damaged event; keep_command: a command that keeps the intact ones."""
+    """Return the error for a damaged event of a log, which advises how to go on.
+
+    n_intact: number of events before it; keep_command: a shell command that keeps only those.
+    """
     return DataError(
         f"{location} is not as it was written; the {n_intact:,} before it are whole. Copy the file back from a backup, "
         f"or keep those only: {keep_command}"
@@ -328,7 +343,10 @@ def _has_tables(connection: sqlite3.Connection, path: Path, kind: str) -> bool:
 
 @contextmanager
 def _translated_errors(path: Path, kind: str) -> Iterator[None]:
-    """Translate SQLite's errors into those of the package."""
+    """Translate SQLite's errors into those of the package.
+
+    Raises DataError for a damaged file or one that is no log, FrontierError if it cannot be opened or written.
+    """
     try:
         yield
     except UnicodeDecodeError:  # of SQLite's message about damage
@@ -338,5 +356,6 @@ def _translated_errors(path: Path, kind: str) -> Iterator[None]:
             raise DataError(f"{path} is no log of {kind}; choose another file") from None
         if primary_code(error) not in UNUSABLE_CODES:
             raise DataError(f"{path} is damaged ({error}); {RESTORE_ADVICE}") from None
+        # The file is not damaged: raised as an OSError here, the error becomes that of a file that cannot be written.
         with translate_write_errors(path):
             raise OSError(primary_code(error), str(error)) from None

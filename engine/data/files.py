@@ -60,6 +60,7 @@ def open_regular(path: str | Path | HeldFile) -> BinaryIO:
     with translate_read_errors(path):
         # Checked before opening, which may wait or act on a device, and again afterwards, in case it was replaced.
         check_regular(path, os.stat(path).st_mode)
+        # Without the flag, opening a FIFO that has just replaced the file would wait for ever.
         nonblocking_flag = getattr(os, "O_NONBLOCK", 0)
         opened_file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | nonblocking_flag))  # noqa: SIM115
         try:
@@ -71,7 +72,10 @@ def open_regular(path: str | Path | HeldFile) -> BinaryIO:
 
 
 def is_present(path: str | Path) -> bool:
-    """Return True if the path exists, even as a broken link. Raises DataError if that cannot be known."""
+    """Return True if a path exists, even as a broken link, which is an error once it is read.
+
+    Raises DataError if that cannot be known, as in a folder that may not be searched.
+    """
     with translate_read_errors(path):
         try:
             os.lstat(path)
@@ -83,7 +87,7 @@ def is_present(path: str | Path) -> bool:
 def check_growth(path: Path, disk_bytes: int, memory_bytes: int, suggested_fix: str) -> None:
     """Raise a DataError for a file that would take far more memory than it has bytes on the disk.
 
-    suggested_fix: the end of the message.
+    Such a file is most likely made to exhaust the memory. suggested_fix: the end of the message.
     """
     if memory_bytes > max(FREE_GROWTH_BYTES, MAX_GROWTH_RATIO * disk_bytes):
         raise DataError(
@@ -96,5 +100,6 @@ def check_growth(path: Path, disk_bytes: int, memory_bytes: int, suggested_fix: 
 def check_regular(path: str | Path, stat_mode: int) -> None:
     """Raise DataError unless `stat_mode`, from the file's stat, is that of a regular file."""
     if not stat.S_ISREG(stat_mode):
+        # The last entry of the table fits every mode.
         kind_name = next(irregular_name for is_kind, irregular_name in _IRREGULAR_KINDS if is_kind(stat_mode))
         raise DataError(f"cannot read {path}: it is {kind_name}; expected a regular file, or a link to one")

@@ -79,7 +79,7 @@ def label_entries(section_name: str, label_name: str, entry_keys: Sequence[str],
 
 
 def list_items() -> list[Item]:
-    """List all items of the cache by section, the last used first."""
+    """List all items of the cache, parts that a person can delete as a unit, by section, last used first."""
     labels = list(_read_labels())
     section_items: list[Item] = []
     for section_folder in cache.list_sections():
@@ -111,6 +111,7 @@ def remove_items(chosen_items: Iterable[Item]) -> int:
         with suppress(OSError):
             (home() / LABEL_SECTION / f"{item.section}.{item.name}").unlink()
         for item_folder in sorted({path.parent for path in item.files}, key=lambda path: -len(path.parts)):
+            # Empty folders inside a section are removed up to the section's own folder, which stays.
             while item_folder.parent != home() and item_folder != home():
                 try:
                     item_folder.rmdir()
@@ -121,7 +122,8 @@ def remove_items(chosen_items: Iterable[Item]) -> int:
 
 
 def count_bytes(chosen_items: Iterable[Item]) -> int:
-    """Return the total bytes of items; files that several of them share count once."""
+    """Return the total bytes of items of the cache; files that several of them share count once."""
+    # Without further items, none of their files is spared.
     return count_freed_bytes(list(chosen_items), ())
 
 
@@ -142,7 +144,10 @@ def _collect_other_files(chosen_items: Collection[Item], all_items: Iterable[Ite
 
 
 def find_obstacle(item: Item) -> str | None:
-    """Return the reason why a store cannot be deleted now; None for other items and stores not in use."""
+    """Return the reason why an item of the cache cannot be deleted now; None if nothing is in the way.
+
+    Only a store, a SQLite database that holds the results of sweeps, may be in use by another program.
+    """
     database_path = next(filter(_is_store, item.files), None)
     if database_path is None:
         return None
@@ -151,6 +156,7 @@ def find_obstacle(item: Item) -> str | None:
     try:
         database_uri = f"{database_path.as_uri()}?mode=rw"
         with closing(sqlite3.connect(database_uri, uri=True, timeout=0, isolation_level=None)) as connection:
+            # This fails while another program is writing.
             connection.execute("BEGIN EXCLUSIVE")
             connection.execute("ROLLBACK")
     except sqlite3.OperationalError as error:
@@ -165,6 +171,7 @@ def find_obstacle(item: Item) -> str | None:
 def count_free_bytes() -> int | None:
     """Return the free bytes of the cache's disk; None if the system cannot tell."""
     existing_folder = home()
+    # The cache need not exist yet; the folder above it is on the same disk.
     while not existing_folder.exists() and existing_folder != existing_folder.parent:
         existing_folder = existing_folder.parent
     try:
@@ -175,11 +182,13 @@ def count_free_bytes() -> int | None:
 
 @dataclass(frozen=True)
 class _Label:
+    """Description of some entries of a section, as `label_entries` wrote it into the cache."""
+
     section: str
     name: str
     facts: Facts
-    keys: tuple[str, ...]
-    path: Path
+    keys: tuple[str, ...]  # names of the entries
+    path: Path  # of the label itself
 
 
 def _read_labels() -> Iterator[_Label]:
@@ -195,7 +204,10 @@ def _read_labels() -> Iterator[_Label]:
 
 
 def _list_section_items(section_folder: Path, labels: Collection[_Label]) -> list[Item]:
-    """List a section's labelled entries, then those without a label, by folder or database."""
+    """List the items of a cache section: labelled entries, folders and databases, last used first.
+
+    All other entries are one item at the end. Labels whose entries are all gone are deleted.
+    """
     bytes_by_path = {path: _read_stat(path)[0] for path in cache.list_files(section_folder)}
     claimed_paths: set[Path] = set()
     section_items = []
@@ -226,7 +238,7 @@ def _list_section_items(section_folder: Path, labels: Collection[_Label]) -> lis
 
 
 def _list_stores() -> list[Item]:
-    """List the databases in the cache's top folder, the last used first."""
+    """List the stores, databases of sweeps in the cache's top folder, as items; the last used first."""
     try:
         # A link leads to a file that is not part of the cache.
         candidates = [path for path in home().iterdir() if path.is_file() and not path.is_symlink()]
@@ -251,7 +263,7 @@ def _list_compiled_code() -> list[Item]:
 
 
 def _build_item(section_name: str, item_name: str, facts: Facts, item_files: Collection[Path]) -> Item:
-    """Build an item from files; it was used when the newest of them last changed."""
+    """Build an item of the cache from its files; it was used when the newest of them last changed."""
     paths = sorted(item_files)
     file_sizes, change_times = zip(*map(_read_stat, paths), strict=True)
     return Item(section_name, item_name, facts, dict(zip(paths, file_sizes, strict=True)), max(change_times))

@@ -24,7 +24,9 @@ def file_facts(path: Path) -> str:
 
 
 class LineTexts(TextSource):
-    """Field of some lines of a JSON Lines file; null and a missing field are "", numbers are in decimal.
+    """Sequence of texts, one field of some lines of a JSON Lines file, read from the disk when asked for.
+
+    Null and a missing field are "", numbers are in decimal.
 
     spans: (n, 2) int64, offsets of the first byte of each line and of the one after its last; facts: of `file_facts`
     before it was read. Pickled, it is the path, the facts and the spans. Reading raises DataError if the file has

@@ -29,13 +29,16 @@ _GROWTH_FIX = "write it without compression and dictionaries, or as JSON Lines"
 class ParquetTable:
     """Columns and rows of a file; a process decodes it until `close`, or until the last row was read.
 
-    columns: those to read, None for all; rows: the first ones alone. names: of all columns; total: declared number of
-    rows. Raises DataError, also while rows are read; before any row if the file declares far more memory than
-    its size.
+    column_names: the columns to read, None for all; max_rows: number of first rows to read, None for all. Attributes:
+    names, of all columns; total, the declared number of rows. Raises DataError, also while rows are read; before any
+    row if the file declares far more memory than its size.
     """
 
     def __init__(self, path: Path, column_names: list[str] | None = None, max_rows: int | None = None) -> None:
-        """Start the decoder and read the table's schema; see the class for the arguments."""
+        """Start a process that decodes the file, and read what it declares; see the class for the arguments.
+
+        The process sends the names of the columns, the numbers of rows and bytes ("facts"), and then the rows.
+        """
         self.path, self._first = path, max_rows
         with open_regular(path) as parquet_file:
             self._size = os.fstat(parquet_file.fileno()).st_size
@@ -60,6 +63,7 @@ class ParquetTable:
         """End the process; rows that were not read are lost."""
         if (process := getattr(self, "_process", None)) is not None:
             process.kill()
+            # Leaving the context closes the pipes and waits for the process.
             with process:
                 pass
 
@@ -73,6 +77,7 @@ class ParquetTable:
                     columns = [arrow_column.to_pylist() for arrow_column in record_batch.columns]
                 except _CONVERSION_ERRORS as error:  # bytes that are no text, a year beyond 9999, an unknown time zone
                     raise DataError(f"{self.path.name}, in the rows after row {n_done}: {error}") from None
+                # Estimated from the objects themselves, in case the file declares too little.
                 used_memory += _ROW_BYTES * len(record_batch) + sum(map(getsizeof, chain.from_iterable(columns)))
                 self._check(used_memory)
                 for row_values in zip(*columns, strict=True):
@@ -94,7 +99,7 @@ class ParquetTable:
             raise DataError(f"{self.path.name} is not readable to its end: {cause}")
 
     def _end(self) -> tuple[int, str]:
-        """Stop reading; return the decoder's status and its last message."""
+        """Stop reading and wait for the decoder; return its exit status, 0 for success, and its last message."""
         output_stream, error_stream = self._process.stdout, self._process.stderr
         if output_stream:
             output_stream.close()
@@ -110,14 +115,15 @@ class ParquetTable:
 
 
 def _start_decoder(script: str, decoder_options: str, parquet_file: int) -> subprocess.Popen[bytes]:
-    """Start a decoder process on one thread, with this process's packages.
+    """Start a process that decodes a Parquet file on one thread, with this process's packages.
 
-    script: its file in this folder; parquet_file: descriptor of the file that it reads as stdin. The environment keeps
-    malloc from reserving memory that would count against its limit.
+    script: its file in this folder; decoder_options: its arguments as JSON; parquet_file: descriptor of the file, which
+    it reads as stdin. The environment keeps malloc from reserving memory that would count against its limit.
     """
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        # Else the script's folder would come first, and its modules would hide packages of the same name.
         "PYTHONSAFEPATH": "1",
         "ARROW_DEFAULT_MEMORY_POOL": "system",
         **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MALLOC_ARENA_MAX"), "1"),

@@ -47,11 +47,13 @@ def main(columns: list[str] | None, rows: int | None, longest: int) -> None:
                 for batch_piece in _split_batch(_cast_batch(record_batch, sent_schema), longest):
                     output_stream.write_batch(batch_piece)
                 sys.stdout.buffer.flush()
+                # None stays None: there is no limit.
                 rows = rows and rows - len(record_batch)
                 if rows is not None and rows <= 0:
                     break
     # The reader has read enough and closed the pipe.
     except BrokenPipeError:
+        # Not sys.exit: it would flush stdout into the closed pipe.
         os._exit(0)
     except MemoryError:
         limit = f"{MAX_MEMORY_BYTES >> 20} MB of memory"
@@ -66,9 +68,11 @@ def _limit_memory(extra_bytes: int) -> None:
         import resource
 
         with open("/proc/self/statm") as statm_file:
+            # The sixth number is the size of data and stack in pages.
             n_pages = int(statm_file.read().split()[5])
         max_bytes = n_pages * os.sysconf("SC_PAGE_SIZE") + extra_bytes
         resource.setrlimit(resource.RLIMIT_DATA, (max_bytes, max_bytes))
+        # A decoder that dies writes no core dump.
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 

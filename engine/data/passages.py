@@ -91,11 +91,15 @@ def cut_passages(
 def count_passages(corpus: Corpus, words: int, overlap: float) -> int:
     """Return the number of passages that `cut_passages` makes."""
     step_words = max(1, round(words * (1 - overlap)))
+    # A document has one window, and one more for each step, rounded up, that its words go beyond it.
     return sum(1 + max(0, -(-(len(text.split()) - words) // step_words)) for text in corpus.texts)
 
 
 def _split_windows(document_text: str, words: int, step_words: int) -> list[str]:
-    """Cut a text into windows of `words` words; each begins `step_words` words after the one before."""
+    """Cut a text into windows of `words` words; each begins `step_words` words after the one before.
+
+    The text between its words stays as it is; the last window may be shorter.
+    """
     spans = [word_match.span() for word_match in re.finditer(r"\S+", document_text)]
     if len(spans) <= words:
         return [document_text]

@@ -37,7 +37,7 @@ class PlannedDataset:
 
 
 def has_plans(beir_folder: str | Path) -> bool:
-    """Return True if any of the first questions of a BEIR folder has a plan."""
+    """Return True if any of a BEIR folder's first questions has a plan, a list of steps and tools."""
     try:
         numbered_lines = islice(read_json_rows(Path(beir_folder) / QUESTIONS_FILE), MAX_INSPECTED_QUESTIONS)
         return any(_read_steps(question_line) for _line_number, question_line in numbered_lines)
@@ -46,9 +46,11 @@ def has_plans(beir_folder: str | Path) -> bool:
 
 
 def expand_plans(dataset: Dataset, beir_folder: str | Path) -> PlannedDataset:
-    """Replace a data set's questions by the hops of their plans. Raises DataError.
+    """Replace a data set's questions by the hops of their plans, and return both.
 
-    beir_folder: the folder of the data set.
+    A question's plan is a list of steps, each with the tool that does it. A hop is a step asked as a query of its own;
+    its tool, a document of the corpus, is the one right answer. beir_folder: the folder of the data set. Raises
+    DataError.
     """
     questions_path = Path(beir_folder) / QUESTIONS_FILE
     if not questions_path.is_file():
@@ -60,6 +62,7 @@ def expand_plans(dataset: Dataset, beir_folder: str | Path) -> PlannedDataset:
     hop_ids: dict[str, tuple[str, ...]] = {}
     question_texts = dict(zip(dataset.queries.ids, dataset.queries.texts, strict=True))
     for line_number, question_line in read_json_rows(questions_path):
+        # The file may have more questions than the data set.
         if (question_id := str(question_line.get("_id"))) not in question_texts:
             continue
         for hop_number, (step_text, tool_name) in enumerate(_read_steps(question_line, line_number)):

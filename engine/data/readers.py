@@ -140,7 +140,11 @@ def load_dataset(
 
 
 def _find_judged_folder(source_path: Path, qrels: str) -> Path | None:
-    """Return the folder of queries and judgements that `qrels` names outside the source, None for none."""
+    """Return the folder outside a data set that `qrels` names; None if there is no such folder.
+
+    `qrels` may also be the name of a folder inside the data set, source_path. A folder outside counts only if it has a
+    queries.jsonl of its own.
+    """
     judged_folder = Path(os.path.expanduser(qrels))
     is_inside = not judged_folder.is_absolute() and (source_path / qrels).is_dir()
     return judged_folder if not is_inside and is_present(judged_folder / "queries.jsonl") else None
@@ -185,7 +189,7 @@ def _take_rows(values: Sequence[str], row_ids: Sequence[int]) -> Sequence[str]:
 def _omit_judgements(qrels_by_split: Mapping[str, Qrels], omitted_ids: Collection[str]) -> UsableSplits:
     """Return the judgements by split, without those of some documents.
 
-    A split that has no others is listed as refused.
+    A split that has no others is listed as refused: `UsableSplits` holds the reason beside the splits that remain.
     """
     usable_splits: dict[str, Qrels] = {}
     refused_splits = dict(qrels_by_split.refusals) if isinstance(qrels_by_split, UsableSplits) else {}
@@ -239,6 +243,7 @@ def _load_file(source: TableFile, columns: Columns | None, read_table: TableRead
     dataset = _load_corpus(source, source.stem, columns, read_table)
     if columns is None or columns.title is None or any(dataset.corpus.titles):
         return dataset
+    # A title column that the caller named, but that is empty throughout, is most likely a mistake.
     title_notice = Notice(f"rows have nothing in the title column {columns.title!r}", len(dataset.corpus))
     return replace(dataset, notices=(*dataset.notices, title_notice))
 
@@ -252,7 +257,8 @@ def _describe_sources() -> str:
 def _load_folder(folder_path: Path, qrels: str, read_table: TableReader, progress: Progress) -> Dataset:
     """Load a folder in BEIR layout, with all that belongs to its corpus.
 
-    qrels: name of its judgement folder; read_table: `read_documents` with its options bound.
+    That is corpus.jsonl, and if they exist queries.jsonl, judgements, aspects.tsv and vectors. qrels: name of its
+    judgement folder; read_table: `read_documents` with its options bound.
     """
     if not is_present(folder_path / "corpus.jsonl"):
         raise DataError(f"{folder_path} has no corpus.jsonl; expected a folder with {_LAYOUT}")
@@ -336,7 +342,11 @@ def _merge_names(judgements: JudgementTable, canonical_id: Callable[[str], str])
 
 
 def _load_corpus(table_file: TableFile, corpus_name: str, columns: Columns | None, read_table: TableReader) -> Dataset:
-    """Load the documents of a table as a data set without queries."""
+    """Load the documents of a table as a data set without queries.
+
+    columns: roles of its columns, None to guess them; read_table: `read_documents` with its options bound. Raises
+    DataError for a table without documents.
+    """
     ids, texts, titles, notices, metadata = read_table(table_file, columns)
     if not ids:
         raise DataError(f"{table_file.name} holds no documents; at least one is needed")
@@ -362,7 +372,10 @@ def _check_texts(corpus: Corpus) -> Notices:
 
 
 def _load_queries(queries_path: Path, read_table: TableReader) -> tuple[Queries, Notices]:
-    """Load the queries of a file, with notices; none if the file does not exist."""
+    """Load the queries of a queries.jsonl, with notices of odd ones; none if there is no file.
+
+    read_table: `read_documents` with its options bound.
+    """
     if not is_present(queries_path):
         return Queries((), ()), ()
     query_table = read_table(queries_path, Columns(id="_id", text="text"))
@@ -408,10 +421,12 @@ def _read_judgements(path: Path, key_columns: tuple[str, ...], progress: Progres
         if not line_text.strip():
             continue
         # Files in TREC's own format are separated by any number of spaces.
+        # Tabs separate the fields of BEIR's format, which may hold spaces.
         fields = line_text.split("\t") if "\t" in line_text else list(filter(None, line_text.split(" ")))
         if not column_names:
             is_trec = len(key_columns) == 1 and len(fields) == 4
             column_names = ("query", "0", "document", "grade") if is_trec else (*key_columns, "corpus-id", "score")
+            # A first line whose last field is the name of a grade is a header, which a file need not have.
             if fields[-1].strip().lower() in _GRADE_NAMES:
                 continue
         if len(fields) != len(column_names):
@@ -493,7 +508,7 @@ def _add_vectors(dataset: Dataset, folder_path: Path, progress: Progress) -> Dat
 
 
 def _check_ids(file_label: str, judgements: JudgementTable, dataset: Dataset) -> Notices:
-    """Return notices of judged documents and queries that the data set does not have; they stay judged."""
+    """Return notices of judged documents and queries that a data set lacks; their judgements stay."""
     judged_documents = dict.fromkeys(chain.from_iterable(judgements.values()))
     judged_queries = dict.fromkeys(map(itemgetter(0), judgements))
     unknown_documents = filterfalse(dataset.corpus.position.__contains__, judged_documents)

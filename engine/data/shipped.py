@@ -32,13 +32,16 @@ def text_digest(role: str, prompt: str, text: str) -> bytes:
 
 
 def shipped_vectors(weights: str, role: str, prompt: str, texts: Sequence[str]) -> tuple[Tensor, Tensor] | None:
-    """Return a mask of the texts with a vector, (n,), and unit rows, (n, d) float32, zero for the others.
+    """Look up the vectors that are shipped with Frontier, by the digests of n texts.
 
-    None if the encoder's weights differ, or fewer than half of the texts have a vector.
+    Returns a mask of the texts that have one, (n,), and unit rows, (n, d) float32, zero for the others. weights: digest
+    of the encoder's files; prompt: text that precedes each text. Returns None if the vectors are of another encoder, or
+    fewer than half of the texts have one.
     """
     row_of_digest = _index_rows(shipped_file(), weights)
     if not row_of_digest:
         return None
+    # −1 stands for a text without a shipped vector.
     row_indices = torch.tensor([row_of_digest.get(text_digest(role, prompt, text), -1) for text in texts])
     has_vector = row_indices >= 0
     if 2 * int(has_vector.sum()) < len(texts):

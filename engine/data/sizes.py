@@ -52,9 +52,10 @@ class DataSizes:
 
 
 def measure_sizes(dataset: Dataset) -> DataSizes:
-    """Count documents, queries, their words, and for each split the relevant documents per query.
+    """Count a data set's documents, queries and words, and for each split the relevant documents.
 
-    Shared relevant sets are counted because a model trained on one split has then seen the answer of another.
+    A query whose set of relevant documents is also that of a query in another split is counted as shared. Shared sets
+    are counted because a model trained on one split has then seen the answer of another.
     """
     relevant_sets: dict[str, list[frozenset[str]]] = {}
     for split, qrels in dataset.qrels.items():

@@ -96,7 +96,10 @@ class Preview:
 
 
 def parse_columns(column_names: Mapping[str, str]) -> Columns:
-    """Return the columns of a mapping with "text" and, optionally, "id" and "title". Raises DataError."""
+    """Build the roles of a table's columns from a mapping of role to column name.
+
+    The role "text" is required; "id" and "title" are optional. Raises DataError for any other role.
+    """
     if "text" not in column_names or not column_names.keys() <= {"text", "id", "title"}:
         listed_names = ", ".join(column_names) or "nothing"
         raise DataError(f"columns must name text, and may name id and title; got {listed_names}")
@@ -122,6 +125,7 @@ def preview_table(table_file: str | TableFile, max_rows: int = _MAX_HEAD_ROWS, s
     column_names, records, total_rows = _open_table(table_file, separator=separator, max_rows=max_rows + 1)
     if not column_names:
         raise DataError(f"{table_file.name} is empty")
+    # One row more than is shown is read: it tells whether the table ends with the preview.
     first_rows: list[dict[str, str]] = []
     nested: dict[str, None] = {}
     with closing(records):
@@ -132,6 +136,7 @@ def preview_table(table_file: str | TableFile, max_rows: int = _MAX_HEAD_ROWS, s
                 cell_text = _format_value(record.get(column_name))[:_MAX_CELL_CHARS]
                 preview_row[column_name] = replace_surrogates(cell_text)
             first_rows.append(preview_row)
+            # BEIR puts further fields of a document into one object, whose keys can be loaded as columns.
             if type(metadata_object := record.get("metadata")) is dict:
                 nested |= dict.fromkeys(islice(metadata_object, _MAX_COLUMNS))
     if total_rows is None and len(first_rows) <= max_rows:
@@ -221,7 +226,10 @@ class _Passages:
         self._titled = False
 
     def add_passage(self, document_text: str, title: str) -> None:
-        """Add text and title of the next row; if texts stay on the disk, only note if any row has a title."""
+        """Add text and title of the next row of the table, in memory.
+
+        If texts stay on the disk, only note whether any row has a title.
+        """
         self._titled = self._titled or bool(title)
         if self.line_ends is None:
             self.texts.append(document_text)
@@ -257,12 +265,14 @@ def _read_metadata_value(record: Mapping[str, Any], column_name: str) -> str | N
 def _resolve_repeated_ids(
     table_file: TableFile, ids: list[str], row_numbers: Sequence[int], repeated_rule: str
 ) -> tuple[list[str], Sequence[int], tuple[Notice, ...]]:
-    """Treat repeated ids by a rule of REPEATED_ID_RULES.
+    """Make the ids of a table's rows distinct by a rule: "refuse", "first" or "number".
 
-    Returns distinct ids, the row of each in the file (from 0), and notices of the repeated ones. Raises RepeatedIdError
-    if the rule is to refuse them.
+    "first" leaves out later rows with the id, "number" renames them. row_numbers: the line of each row in the file, for
+    the error. Returns distinct ids, the row of each in the file (from 0), and notices of the repeated ones. Raises
+    RepeatedIdError if the rule is to refuse them.
     """
     first_rows: dict[str, int] = {}
+    # `setdefault` returns the first row that has the id; a row that differs from it is a repeat.
     repeated_rows = [row_id for row_id, doc_id in enumerate(ids) if first_rows.setdefault(doc_id, row_id) != row_id]
     if not repeated_rows:
         return ids, range(len(ids)), ()
@@ -279,6 +289,7 @@ def _resolve_repeated_ids(
         remark = "rows were left out: an earlier one has their id"
         omission_notice = Notice.for_ids(remark, map(ids.__getitem__, repeated_rows))
         return list(first_rows), list(first_rows.values()), omission_notice
+    # The first row with an id keeps it and counts as number 1, so that repeats are numbered from 2.
     renamed_ids, last_suffixes = list(ids), dict.fromkeys(first_rows, 1)
     for row_id in repeated_rows:
         doc_id = ids[row_id]
@@ -292,9 +303,9 @@ def _resolve_repeated_ids(
 
 
 def parse_id(id_value: Any, location: str, column_name: str = "id") -> str:
-    """Return an id as text, a whole number in decimal.
+    """Check the id of a document or row as it was read, and return it as text.
 
-    location: file and row, for the error. Raises DataError for any other type.
+    A whole number is written in decimal. location: file and row, for the error. Raises DataError for any other type.
     """
     if isinstance(id_value, str | int) and not isinstance(id_value, bool) and id_value != "":
         return str(id_value)
@@ -303,8 +314,9 @@ def parse_id(id_value: Any, location: str, column_name: str = "id") -> str:
 
 
 def _parse_text(value: Any, column_name: str, table_file: TableFile, row_number: int, record: Mapping[str, Any]) -> str:
-    """Return a cell as text, null as an empty one. Raises DataError for missing cells and other types.
+    """Return a cell of a table as text, for a text or title that is no string already.
 
+    A null is an empty text, a whole number is written in decimal. Raises DataError for missing cells and other types.
     column_name, table_file, row_number, record: locate the cell in the error.
     """
     if value is None:
@@ -319,7 +331,7 @@ def _parse_text(value: Any, column_name: str, table_file: TableFile, row_number:
 
 
 def _describe_value(value: Any) -> str:
-    """Describe a value in an error message."""
+    """Describe a value that a cell must not have, with its type, for an error message."""
     return "an empty text" if value == "" else f"{_format_value(value)[:80]} ({type(value).__name__})"
 
 
@@ -398,9 +410,13 @@ def _open_table(
 
 
 def _read_csv_rows(table_file: TableFile, progress: Progress, separator: str | None) -> NumberedFields:
-    """Yield line number and fields of each row of a CSV file; separator: None to guess it."""
+    """Yield line number and fields of each row of a CSV file; separator: None to guess it.
+
+    A row may span several lines, if a quoted field holds line breaks. Raises DataError that names the row's first line.
+    """
     # The default limit of the csv module is 131,072 characters; a book chapter is longer.
     csv.field_size_limit(2**31 - 1)
+    # Where the row in progress begins, and its characters and separators so far; the loop resets them for each row.
     first_line, n_characters, n_parts = 1, 0, 0
     line_texts_: Iterable[str] = map(itemgetter(1), read_lines(table_file, progress))
     if separator is None:
@@ -411,6 +427,7 @@ def _read_csv_rows(table_file: TableFile, progress: Progress, separator: str | N
         """Yield the lines and limit the size of a row: an unclosed quote joins all lines that follow it."""
         nonlocal n_characters, n_parts
         for line_text in line_texts_:
+            # Separators are counted in long rows only: short ones cannot become many values.
             n_characters += len(line_text)
             if n_characters > _LONG_LINE_CHARS:
                 n_parts += line_text.count(separator)
@@ -460,7 +477,11 @@ def _check_line_parts(table_file: TableFile, row_number: int, line_text: str, co
 
 
 def _split_header(table_file: TableFile, numbered_rows: NumberedFields) -> tuple[list[str], NumberedRows]:
-    """Take the column names from the first row; return them, and the other rows as mappings."""
+    """Take a table's column names from its first row; return them, and the other rows as mappings.
+
+    numbered_rows: line number and fields of each row of a CSV or TSV file. Raises DataError for an empty file.
+    """
+    # A file without rows gives None.
     _, column_names = next(numbered_rows, (0, None))
     if column_names is None:
         raise DataError(f"{table_file.name} is empty; its first line must name the columns")
@@ -509,12 +530,13 @@ def read_json_rows(
 
 
 def _build_json_object(key_value_pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Build an object from its keys and values.
+    """Build an object of a JSON file from its keys and values, for the decoder.
 
     Raises ValueError for a repeated key, as it is unknown which of the values is meant.
     """
     record = dict(key_value_pairs)
     if len(record) < len(key_value_pairs):
+        # The most common key is one that stands twice.
         ((object_key, _),) = Counter(map(itemgetter(0), key_value_pairs)).most_common(1)
         raise ValueError(f"the key {object_key[:80]!r} stands twice in one object; keep one of them")
     return record
@@ -558,7 +580,7 @@ def _is_quoted(text: str) -> bool:
 
 
 def _locate_row(table_file: TableFile, row_number: int) -> str:
-    """Return file and row, for an error message."""
+    """Return the file's name and the row's number as text, for an error message."""
     return f"{table_file.name} {'row' if _lower_suffix(table_file) == '.parquet' else 'line'} {row_number}"
 
 

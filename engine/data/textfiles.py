@@ -86,4 +86,5 @@ def read_lines(
 def _raw_lines(file_path: Path | HeldFile, text_file: BinaryIO, max_bytes: int) -> Iterator[bytes]:
     """Yield the lines of a file as bytes, each cut off one byte after `max_bytes`."""
     with translate_read_errors(file_path):
+        # `readline` returns an empty line at the end of the file, where this form of `iter` stops.
         yield from iter(partial(text_file.readline, max_bytes + 1), b"")

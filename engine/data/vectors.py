@@ -93,9 +93,13 @@ def read_vectors(
     normalize: bool = False,
     progress: Progress = SILENT_PROGRESS,
 ) -> tuple[Embeddings, tuple[Notice, ...]]:
-    """Load vectors as `load_vectors` does; return them, and a notice if no ids came with them."""
+    """Load the matrix of a .npy or .npz file; return embeddings, and a notice if they have no ids.
+
+    The arguments and errors are those of `load_vectors`.
+    """
     path = Path(path)
     raw_matrix, archived_ids = _open_arrays(path)
+    # The caller's ids come first, then those inside the archive, then those of a text file beside it.
     if ids is None:
         ids_candidates = (path.with_name(f"{path.stem}.ids.txt"), path.with_name("ids.txt"))
         ids = archived_ids if archived_ids is not None else next(filter(is_present, ids_candidates), None)
@@ -110,6 +114,7 @@ def read_vectors(
             parse_id(line_text.removesuffix("\n").removesuffix("\r"), f"{ids_file.name} line {line_number}")
             for line_number, line_text in islice(numbered_lines, len(raw_matrix))
         )
+        # Only as many lines were read as there are rows, so that a further one means too many ids.
         if next(numbered_lines, None):
             raise DataError(_describe_mismatch(path, len(raw_matrix), f"more than {len(raw_matrix)}"))
     else:
@@ -145,15 +150,16 @@ def align_vectors(embeddings: Embeddings, ids: tuple[str, ...], path: Path) -> E
 
 @dataclass(frozen=True)
 class _ArrayHeader:
-    """Header of an array: what is known of it before its numbers are read."""
+    """Header of a NumPy array: what is known of it before its numbers are read."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
-    is_column_major: bool
-    data_offset: int
+    is_column_major: bool  # True if columns, not rows, are contiguous
+    data_offset: int  # bytes before the numbers
 
     @property
     def n_numbers(self) -> int:
+        # As objects these are integers of Python, which a forged shape cannot make overflow.
         return int(np.prod(np.array((1, *self.shape), dtype=object)))
 
     @property
@@ -223,11 +229,13 @@ def _read_header(path: Path, array_file: IO[bytes], description: str) -> _ArrayH
     headers, and the errors in `_READ_ERRORS`.
     """
     magic_bytes = array_file.read(8)
+    # A bare pickle begins with this byte and the version of its protocol.
     if magic_bytes[:1] == b"\x80" and magic_bytes[1:2] in b"\x02\x03\x04\x05":
         raise DataError(f"{path.name} {_PICKLE_REFUSAL}")
     if magic_bytes[:6] != b"\x93NUMPY":
         cause = f"begins with {magic_bytes!r} and not with b'\\x93NUMPY'; np.save and np.savez write such files"
         raise _unreadable_error(path, f"{description} {cause}")
+    # Version 2 of the format has a longer field for the length of its header.
     is_version_2 = magic_bytes[6:7] == b"\x02"
     length_field = array_file.read(4 if is_version_2 else 2)
     header_bytes = int.from_bytes(length_field, "little")

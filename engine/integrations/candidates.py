@@ -28,7 +28,10 @@ MAX_CACHED_VECTORS = 20_000
 
 
 def encode_with(documents: Callable[[list[str]], Any], query: Callable[[str], Any]) -> Encode:
-    """Combine a framework's two embedding functions into one function of texts and their role."""
+    """Combine a framework's two embedding functions into one function of texts and their role.
+
+    documents: function from texts to vectors; query: function from one text to its vector.
+    """
     return lambda texts, role: documents(list(texts)) if role == "document" else list(map(query, texts))
 
 
@@ -74,7 +77,10 @@ class Selection:
 
 
 def build_selections(ranking: Ranking, ids: Sequence[str]) -> list[Selection]:
-    """Return the selection of each query of a ranking; ids: of the documents it ranks."""
+    """Convert a ranking of several queries into one Selection each, with ids, scores and certificate.
+
+    ids: of the documents that it ranks, by row.
+    """
     selections = []
     for query_index, info in enumerate(ranking.info):
         rows = ranking.rows(query_index)
@@ -85,7 +91,7 @@ def build_selections(ranking: Ranking, ids: Sequence[str]) -> list[Selection]:
 
 
 def require_values(values: Sequence[Any], field_name: str) -> list[Any] | None:
-    """Return one value a candidate as a list; None if no candidate has one.
+    """Return a field of all candidates, such as the score, as a list; None if no candidate has one.
 
     Raises DataError if only some are missing: to ignore the others, or to invent values, would change the answer
     unnoticed.
@@ -134,10 +140,11 @@ class Answerer:
         k: int | None = None,
         encoder: str | Encode | None = None,
     ) -> None:
-        """Read the decoder; see the class for the arguments."""
+        """Read the decoder, and what it was exported with; see the class for the arguments."""
         self.decoder, context = read_setting(decoder)
         self.context = ExportContext(encoder=None) if context is None else context
         self.k = self.context.k if k is None else SET_SIZE.check(k)
+        # An encoder's name alone does not give the vectors of a trained checkpoint: for those the caller must name one.
         self.encoder = self.context.encoder if encoder is None and self.context.trained is None else encoder
         self._embedding: tuple[Encode, EncoderRef | None] | None = None
         self._cached_vectors: dict[str, Tensor] = {}
@@ -287,7 +294,10 @@ def answer(
 
 
 def _as_tensor(raw_vectors: Any, argument_name: str) -> Tensor:
-    """Convert vectors to a tensor: lists of numbers, which stores make of float32, become float32 again."""
+    """Convert vectors, an (n, d) array or a list of n vectors, to a tensor; argument_name: for errors.
+
+    Lists of numbers, which stores make of float32, become float32 again; arrays and tensors keep their type.
+    """
     if not isinstance(raw_vectors, Tensor | np.ndarray):
         raw_vectors = list(raw_vectors)
         if isinstance(raw_vectors[0], Tensor | np.ndarray):

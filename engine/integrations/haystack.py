@@ -41,7 +41,10 @@ class FrontierRanker:
         query_embedding: list[float] | None = None,
         top_k: int | None = None,
     ) -> dict[str, Any]:
-        """Return the selected documents, best first, and the certificate of the answer; top_k: in place of k."""
+        """Select from the documents that a retriever fetched; return the selected ones, best first.
+
+        top_k: number to select, None for k. Beside "documents" the result has "certificate", the answer's evidence.
+        """
         # Haystack passes None for what a retriever did not return.
         selection = self._answerer(
             query,

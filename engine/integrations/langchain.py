@@ -39,9 +39,9 @@ class FrontierCompressor(BaseDocumentCompressor):
         self._answerer = Answerer(self.decoder, self.k, encoder)
 
     def answer(self, documents: Sequence[Document], query: str) -> Selection:
-        """Return the selected rows of the documents, with scores and certificate."""
+        """Select from the documents that a retriever fetched; return their rows, scores and certificate."""
         metadata = [document.metadata for document in documents]
-        # Vectors and scores count only if every document has them.
+        # Either all documents must have them in their metadata, or none.
         vectors, scores = ([entry.get(key) for entry in metadata] for key in (self.vector_key, self.score_key))
         return self._answerer(
             query,
@@ -53,7 +53,10 @@ class FrontierCompressor(BaseDocumentCompressor):
     def compress_documents(
         self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
     ) -> list[Document]:
-        """Return the selected documents, best first."""
+        """Select from the documents that a retriever fetched; return copies of the selected ones, best first.
+
+        Each copy has its score, by which the selector ranks, in its metadata.
+        """
         selection = self.answer(documents, query)
         return [
             documents[row].model_copy(update={"metadata": {**documents[row].metadata, "frontier_score": score}})

@@ -37,7 +37,7 @@ class FrontierPostprocessor(BaseNodePostprocessor):
         return "FrontierPostprocessor"
 
     def answer(self, nodes: Sequence[NodeWithScore], query: QueryBundle) -> Selection:
-        """Return the selected rows of the nodes, with scores and certificate."""
+        """Select from the nodes that a retriever fetched; return their rows, scores and certificate."""
         # The text is the one that the index embedded, metadata included.
         return self._answerer(
             query.query_str,

@@ -30,6 +30,7 @@ class FrontierRetriever(BaseEstimator):
 
     def fit(self, X: Any, y: Sequence[Any] | None = None) -> "FrontierRetriever":
         """Take the documents, texts or an array (n, d); y: their ids, by default row numbers."""
+        # scikit-learn marks what fitting has made by a final underscore.
         self.decoder_, _ = read_setting(self.decoder)
         documents = X.toarray() if hasattr(X, "toarray") else X
         # Vectors come without texts; empty ones keep the corpus as long as the array.
@@ -44,12 +45,16 @@ class FrontierRetriever(BaseEstimator):
         return self._ranking(X).index.cpu().numpy()
 
     def answers(self, X: Any) -> list[Selection]:
-        """Return the selections with ids, scores and certificate."""
+        """Return the documents that the decoder selects for each query, with ids, scores and certificate.
+
+        X: texts or an array (B, d).
+        """
         return build_selections(self._ranking(X), self.space_.corpus.ids)
 
     def _ranking(self, X: Any) -> Ranking:
-        """Decode queries, texts or an array (B, d). Raises DataError."""
+        """Rank the fitted documents for queries X, texts or an array (B, d). Raises DataError."""
         check_is_fitted(self)
+        # Sparse matrices of SciPy become arrays.
         query_rows = X.toarray() if hasattr(X, "toarray") else X
         queries: QueryLike
         if _is_text(query_rows):
@@ -63,5 +68,8 @@ class FrontierRetriever(BaseEstimator):
 
 
 def _is_text(rows: Any) -> bool:
-    """Return True if the rows are texts; a single string passes too, and `Corpus` refuses it."""
+    """Return True if documents or queries are texts and not vectors, by the first of them.
+
+    A single string passes too; `Corpus` refuses it.
+    """
     return len(rows) > 0 and isinstance(rows[0], str)

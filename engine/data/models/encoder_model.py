@@ -48,7 +48,7 @@ _encoders: "OrderedDict[tuple[str, str, str], Encoder]" = OrderedDict()
 
 @dataclass(frozen=True)
 class ModelSource:
-    """A model on disk."""
+    """A model on disk: its files and settings, read without loading it."""
 
     name: str  # as the user wrote it
     folder: Path  # its files
@@ -78,13 +78,13 @@ class ModelSource:
         tokenizer = Tokenizer.from_file(str(tokenizer_path))
         tokenizer.no_truncation()
         tokenizer.no_padding()
-        # A token has at least one byte, so shorter texts need no counting.
+        # A token has at least one byte, so shorter texts need no counting; two tokens are special ones, at the ends.
         long_texts = [replace_surrogates(text) for text in texts if len(text.encode("utf-8", "replace")) > tokens - 2]
         blocks = (long_texts[start : start + 1024] for start in range(0, len(long_texts), 1024))
         return sum(len(encoding.ids) > tokens for block in blocks for encoding in tokenizer.encode_batch_fast(block))
 
     def _setting(self, file_name: str) -> dict[str, Any]:
-        """Return a settings file of the model, {} if it is missing or no object. Raises FrontierError."""
+        """Read a JSON settings file of the model; {} if it is missing or no object. Raises FrontierError."""
         path = self.folder / file_name
         if not path.is_file():
             return {}
@@ -121,7 +121,9 @@ class OnDevice:
         """
         results: list[Tensor] = []
         with self._turn:
+            # The encoder is called even for no texts: it gives a matrix without rows, but of the right width.
             while len(texts) or not results:
+                # None as the limit takes all texts.
                 batch = texts[: self._max_batch]
                 try:
                     results.append(encode_batch(batch).to("cpu"))
@@ -165,7 +167,7 @@ def say_retreat(label: str, retreat: str) -> None:
 
 
 class Encoder(OnDevice):
-    """An encoder in memory."""
+    """An encoder of texts in memory; threads that share it take turns."""
 
     def __init__(self, model: Any, source: ModelSource, device: str, dtype: Dtype) -> None:
         super().__init__(model, device, f"encoder {source.name!r}")
@@ -200,7 +202,7 @@ class Encoder(OnDevice):
         return torch.nn.functional.normalize(vectors, dim=1, eps=1e-30)
 
     def warm_up(self) -> "Encoder":
-        """Encode a text: the first encoding takes several times as long as the next ones."""
+        """Encode a text, as the first encoding is several times slower than the next; return the encoder."""
         self.encode(["a first query"])
         return self
 
@@ -320,6 +322,7 @@ def _check_settings(folder: Path) -> None:
         if PurePosixPath(file_name).name != "config.json" or not size:
             continue
         settings = json.loads((folder / file_name).read_text("utf-8"))
+        # Parts such as a dense layer have a config.json too, but no model that could be large.
         if "model_type" not in settings:
             continue
         for keys, setting in model_folder.iterate_leaves(settings):
@@ -327,6 +330,7 @@ def _check_settings(folder: Path) -> None:
                 raise FrontierError(f"{file_name} declares {setting:,} {keys[-1]}; {_MAX_LAYERS:,} are the most")
         with torch.device("meta"):
             empty = AutoModel.from_config(AutoConfig.from_pretrained(part, **OFFLINE_SETTINGS), dtype=torch.float32)
+        # Four numbers a byte, as weights of two bits have, and a constant are allowed.
         if (n_declared := empty.num_parameters()) > _PARAMETER_SLACK + 4 * size:
             raise FrontierError(f"{file_name} declares {n_declared:,} numbers, and its weights have {size:,} bytes")
 
@@ -354,6 +358,7 @@ def silence_libraries() -> Iterator[None]:
     from huggingface_hub.utils.tqdm import are_progress_bars_disabled
     from transformers.utils import logging as transformers_logging
 
+    # Progress bars are enabled again only if neither library had them disabled before.
     had_progress_bars = transformers_logging.is_progress_bar_enabled() and not are_progress_bars_disabled()
     loggers = [logging.getLogger(name) for name in ("transformers", "sentence_transformers")]
     log_levels = [named_logger.level for named_logger in loggers]

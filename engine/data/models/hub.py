@@ -88,7 +88,10 @@ def list_local_encoders() -> tuple[str, ...]:
 
 
 def _find_folder(name: str) -> Path | None:
-    """Return the folder of a model that is on this machine; None for a hub name that is not."""
+    """Return the folder of a model on this machine; None for a hub name that must be downloaded.
+
+    name: a path, or a name whose download lies in the model cache. Raises FrontierError for a path without a model.
+    """
     if name.startswith(("\\\\", "//")):
         raise FrontierError(f"the encoder {name!r} lies on another machine: give a folder of this one, or a model name")
     path = Path(name).expanduser()
@@ -123,11 +126,16 @@ def _find_folder(name: str) -> Path | None:
 
 
 def _download_model(name: str, on_download: Callable[[], None]) -> Path:
-    """Download a model from the hub and return its folder. Raises FrontierError."""
+    """Download a model from the hub, under the names that `name` may mean, and return its folder.
+
+    on_download: called before. Raises FrontierError if no name leads to a model with safe weights.
+    """
     from huggingface_hub import snapshot_download
     from huggingface_hub.utils.tqdm import tqdm
 
     class Silent(tqdm):
+        """Progress bar that shows nothing."""
+
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             super().__init__(*args, **{**kwargs, "disable": True})
 
@@ -145,6 +153,7 @@ def _download_model(name: str, on_download: Callable[[], None]) -> Path:
             problem = FrontierError(f"the hub did not answer within {HUB_TIMEOUT_SECONDS} seconds")
             break
         except Exception as error:  # a missing name, no network, no room, no permission: all end alike for the person
+            # Of several names, the error of the first is reported.
             problem = problem or error
             continue
         if model_folder.is_complete(Path(snapshot)):
@@ -154,7 +163,7 @@ def _download_model(name: str, on_download: Callable[[], None]) -> Path:
 
 
 def _list_hub_files(candidate: str) -> list[str]:
-    """Return the names of a model's files on the hub.
+    """Return the names of a model's files on the Hugging Face hub; candidate: its name there.
 
     Raises TimeoutError in time whatever hangs, also the look-up of the hub's address, which no timeout of a request
     covers.
@@ -164,7 +173,7 @@ def _list_hub_files(candidate: str) -> list[str]:
     file_future: Future[list[str]] = Future()
 
     def ask() -> None:
-        """Ask the hub, and hand the names or the error to the waiting thread."""
+        """Ask the hub for the file names, and hand them, or the error, to the thread that waits."""
         try:
             # Not list_repo_files, which tries for half a minute where there is no network.
             model_info = HfApi().model_info(candidate, timeout=2 * HUB_TIMEOUT_SECONDS)
@@ -183,7 +192,7 @@ def first_line(problem: Exception | None) -> str:
 
 
 def _unknown_encoder_error(name: str, problem: Exception | None) -> FrontierError:
-    """Return the error for a name under which no model was found; problem: the last failure."""
+    """Return the error for a name under which no model was found; problem: the failure that it quotes."""
     return FrontierError(
         f"the encoder {name!r} is neither a folder, nor in the model cache of this machine as safetensors, nor could "
         f"it be downloaded ({first_line(problem).rstrip('.')}). Check the spelling; without a network, give the path "

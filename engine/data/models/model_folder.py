@@ -41,7 +41,7 @@ _LENGTH_KEYS = {"max_seq_length", "model_max_length"}
 
 
 def walk_files(folder: Path, max_depth: int = MAX_DEPTH) -> Iterator[Path]:
-    """List a folder and its subfolders up to a depth; links to folders are not followed."""
+    """Yield all files in a folder and its subfolders up to a depth; links to folders are not followed."""
     for path in folder.iterdir():
         if not path.is_dir():
             yield path
@@ -73,7 +73,10 @@ def has_pickles(folder: Path) -> bool:
 
 
 def explain_pickle(pickle: str, model_name: str) -> str:
-    """Return the reason why these weights are refused, and how to convert them."""
+    """Return the reason why a model with pickled weights is refused, and the command that converts them.
+
+    pickle: the file of these weights.
+    """
     convert_code = (
         "from sentence_transformers import SentenceTransformer; "
         f"SentenceTransformer({model_name!r}).save_pretrained({PurePosixPath(model_name).name + '-safe'!r})"
@@ -106,7 +109,10 @@ def is_complete(folder: Path) -> bool:
 
 
 def find_refusals(folder: Path) -> Iterator[str]:
-    """Yield the reasons why a folder is not loaded, as clauses; none for a harmless one."""
+    """Yield the reasons why a model's folder must not be loaded, as clauses; none for a harmless one.
+
+    Refused are huge files, pickled weights, which can run code, and settings that name code or files elsewhere.
+    """
     path_by_name = {path.relative_to(folder).as_posix(): path for path in walk_files(folder) if path.exists()}
     for name, path in path_by_name.items():
         if not path.is_file():
@@ -122,7 +128,11 @@ def find_refusals(folder: Path) -> Iterator[str]:
 
 
 def _find_setting_refusals(folder: Path, file: PurePosixPath) -> Iterator[str]:
-    """Yield the reasons to refuse a settings file: code of its own, foreign loaders, or folders outside."""
+    """Yield the reasons to refuse a settings file of a model; none for a harmless one.
+
+    Refused are code of its own, settings that choose how or from where a model is loaded, wrong lengths, and folders
+    outside the model's. file: path inside the folder.
+    """
     settings_path = folder / file
     if settings_path.stat().st_size > CONFIG_BYTES:
         yield f"{file} has more than {CONFIG_BYTES >> 20} MiB, which no settings have"
@@ -131,6 +141,7 @@ def _find_setting_refusals(folder: Path, file: PurePosixPath) -> Iterator[str]:
         content = json.loads(settings_path.read_text("utf-8"))
         for key_path, value in iterate_leaves(content):
             text = value if isinstance(value, str) else ""
+            # A model names its own Python classes under this key.
             if "auto_map" in key_path:
                 yield f"{file} names code of its own ({value!r:.80}, in auto_map), and it must need none"
             elif _CLASS_KEYS.intersection(key_path) and ("." in text or file.name == "modules.json"):
@@ -141,6 +152,7 @@ def _find_setting_refusals(folder: Path, file: PurePosixPath) -> Iterator[str]:
                     )
             elif value not in (None, "") and (loader_keys := _LOADER_SETTINGS.intersection(key_path)):
                 yield f"{file} sets {loader_keys.pop()}: how a model is loaded is not its own to choose"
+            # A document that is a bare value has no keys.
             elif value is not None and key_path[-1:] and key_path[-1] in _LENGTH_KEYS and not _is_length(value):
                 yield f"{file} sets {key_path[-1]} to {value!r:.80}; it must be a number of tokens, at least 1"
             elif "/" in text and any(key.endswith("_implementation") for key in key_path):
@@ -162,7 +174,10 @@ def _is_length(value: object) -> bool:
 
 
 def iterate_leaves(value: object, key_path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], object]]:
-    """Yield the values of a JSON document that are no containers, each with the keys that lead to it."""
+    """Yield the plain values inside a JSON document, each with the keys of the objects that lead to it.
+
+    Positions in lists are no keys: all values of a list have the keys of the list.
+    """
     if isinstance(value, dict):
         for key, child in value.items():
             yield from iterate_leaves(child, (*key_path, key))
@@ -174,7 +189,7 @@ def iterate_leaves(value: object, key_path: tuple[str, ...] = ()) -> Iterator[tu
 
 
 def _module_places(file_path: PurePosixPath, content: object) -> list[object]:
-    """List the folders of a model's parts that a settings file names.
+    """List the folders that a settings file of a model names for its parts; content: the parsed file.
 
     They stand in modules.json, or as types in the settings of a Router, which chooses a part by the role of a text.
     """
@@ -185,10 +200,15 @@ def _module_places(file_path: PurePosixPath, content: object) -> list[object]:
 
 
 def _is_inside(folder: Path, module_place: object) -> bool:
-    """Return True if a module's folder is inside the model's folder and not behind a link."""
+    """Return True if a part of a model is inside the model's folder, and not behind a link.
+
+    module_place: the folder that the settings name for it.
+    """
+    # A backslash, a colon or a NUL could lead elsewhere on some systems.
     if not isinstance(module_place, str) or re.search(r"[\\:\0]", module_place):
         return False
     path = PurePosixPath(module_place)
+    # A file in the folder must be one that counts as the model's, or its fingerprint would not cover it.
     if path.is_absolute() or ".." in path.parts or len(path.parts) > MAX_DEPTH or not relevant([str(path / "x")]):
         return False
     # Comparing resolved paths also refuses a link on the way.
@@ -196,7 +216,7 @@ def _is_inside(folder: Path, module_place: object) -> bool:
 
 
 def _list_visible(file_names: Iterable[str]) -> list[PurePosixPath]:
-    """List the files that loaders look at, sorted: no hidden ones, and none of another backend."""
+    """List a model's files that loaders of torch look at, sorted: no hidden ones or other backends'."""
     return [
         path
         for path in sorted(map(PurePosixPath, file_names))

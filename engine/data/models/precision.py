@@ -42,6 +42,7 @@ def choose_dtype(
     remember the result of the probe on disk; on_probe: called before it. Raises FrontierError for any other dtype.
     """
     if dtype in (_FULL_DTYPE, _HALF_DTYPE):
+        # Written out, because `dtype` may be any text to a type checker, and the constants are the two literals.
         return _FULL_DTYPE if dtype == _FULL_DTYPE else _HALF_DTYPE
     if dtype != "auto":
         raise FrontierError(f"dtype must be one of 'auto', 'float32', 'bfloat16'; got {dtype!r}")
@@ -52,6 +53,7 @@ def choose_dtype(
     probe_key = digest_of([source.digest, torch.__version__, hardware, *PROBE_TEXTS])
     cosine = _measured.get(probe_key)
     if use_cache:
+        # Without an entry the text is empty, which is no number: the model is then probed.
         with suppress(ValueError):
             cosine = float(cache.get(_PROBE_SECTION, probe_key) or "")
     if cosine is None:
@@ -63,7 +65,9 @@ def choose_dtype(
 
 
 def measure_fidelity(source: ModelSource, device: str) -> float:
-    """Return the least cosine between the bfloat16 and float32 vectors of the probe; -1 if bfloat16 fails.
+    """Encode probe texts in bfloat16 and float32; return the least cosine of the two vectors of a text.
+
+    −1 if bfloat16 fails. Only the model in the arithmetic that this cosine suggests stays in memory.
 
     Raises FrontierError when the model cannot be loaded or the device has no room for it.
     """

@@ -57,9 +57,8 @@ class CrossEncoderModel(encoder_model.OnDevice):
 def load(name: str, device: str | None = None) -> CrossEncoderModel:
     """Load a cross-encoder by folder or Hugging Face name, shared by all callers.
 
-    Device: None for a GPU if there is one.
-
-    Raises FrontierError for a model that is not there or pickled, needs its own code, or gives several numbers a pair.
+    device: None for a GPU if there is one. Raises FrontierError for a model that is not there or pickled, needs its own
+    code, or gives several numbers a pair.
     """
     device = encoder_model.device_of(device)
     folder = _find_folder(name)
@@ -73,9 +72,10 @@ def load(name: str, device: str | None = None) -> CrossEncoderModel:
 
 
 def load_unshared(name: str, device: str) -> Any:
-    """Build a CrossEncoder for training.
+    """Build a cross-encoder for training, which no other caller shares, on a device.
 
-    A missing head is drawn from torch's global generator. Raises as `load`.
+    A missing head, the last layer that turns a pair into a relevance, is drawn from torch's global generator. Raises
+    FrontierError as `load` does.
     """
     return _build_model(name, _find_folder(name), device)
 
@@ -96,6 +96,7 @@ def _as_cross_encoder() -> Iterator[None]:
         yield
     except FrontierError as error:
         message = str(error).replace("the encoder ", "the cross-encoder ", 1).replace(" or use 'bundled'", "")
+        # The advice on pickled weights has code that converts a model, which needs the class of a cross-encoder.
         load_call = "import {0}; {0}("
         message = message.replace(load_call.format("SentenceTransformer"), load_call.format("CrossEncoder"))
         raise FrontierError(message.replace("encoder must be 'bundled', a folder", "model must be a folder")) from error
@@ -113,7 +114,10 @@ def _find_folder(name: str) -> Path:
 
 
 def _build_model(name: str, folder: Path, device: str) -> Any:
-    """Build a cross-encoder on a device. Raises FrontierError for one that gives no single relevance."""
+    """Build a cross-encoder, which scores pairs of query and text, on a device.
+
+    name: for errors. Raises FrontierError for a folder that holds none, or one that gives several numbers a pair.
+    """
     from sentence_transformers import CrossEncoder
 
     with encoder_model.loading(f"cross-encoder {name!r}", folder, "CrossEncoder in safetensors that"):

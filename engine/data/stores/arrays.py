@@ -32,13 +32,14 @@ class ArrayStore(VectorStore):
         name: str = "arrays/corpus",
         columns: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
-        """Take ids and (n, d) vectors; columns: metadata for filters. Raises DataError."""
+        """Take ids and (n, d) vectors; columns: metadata for filters. Raises DataError if they do not fit."""
         if vectors.ndim != 2 or len(ids) != len(vectors) or 0 in vectors.shape:
             raise DataError(f"vectors must have one row per id: {len(ids)} ids, shape {vectors.shape}")
         self.ids, self.vectors, self.name = ids, vectors, name
         self.dimension = vectors.shape[1]
         self._texts, self._columns = texts, columns or {}
         self.version = ""
+        # By array, version and filter: the largest length, and True if all have length 1 (None if undecided).
         self._measured: dict[tuple[int, str, str], tuple[float, bool | None]] = {}
 
     @cached_property
@@ -101,7 +102,10 @@ class ArrayStore(VectorStore):
         return len(self.vectors) if matching is None else int(matching.sum())
 
     def _search(self, points: np.ndarray, sizes: Sequence[int], exact: bool, where: Where | None) -> RawResult:
-        """Score all documents for each point, and return the best; always exact."""
+        """Score all documents for each query point by inner products, and return the best ones; always exact.
+
+        sizes: number of documents for each point; exact: ignored. See `VectorStore._search`.
+        """
         scores = np.concatenate([points @ block.T for block in self._iterate_blocks()], axis=1)
         matching = self._find_matching(where)
         if matching is not None:

@@ -135,6 +135,7 @@ def _refuse_secrets(store: str, settings: Mapping[str, Any]) -> None:
     for key, value in settings.items():
         with_password = isinstance(value, str) and re.search(r"://.*@|password\s*=", value, re.IGNORECASE | re.DOTALL)
         if key in SECRET_KEYS or with_password:
+            # Milvus has a token, perhaps inside its uri; PostgreSQL a password, perhaps inside its connection string.
             variable = f"{store.upper()}_{'TOKEN' if key in ('token', 'uri') else 'PASSWORD'}"
             variable_key = f"{'token' if key in ('token', 'uri') else 'dsn' if key == 'dsn' else 'password'}_env"
             raise DataError(
@@ -144,7 +145,7 @@ def _refuse_secrets(store: str, settings: Mapping[str, Any]) -> None:
 
 
 def _build_entry(settings_class: Any, entry_name: str, name: str, settings: Mapping[str, Any]) -> Any:
-    """Build a dataclass of settings from a table of the file.
+    """Build a dataclass of settings, of a store or of a collection, from a table of stores.toml.
 
     entry_name: heading of the table, for errors; name: value of the class's field `name`. Raises DataError for unknown
     settings, wrong types and impossible values.
@@ -178,9 +179,14 @@ def _build_entry(settings_class: Any, entry_name: str, name: str, settings: Mapp
 
 
 def _open_vectors(name: str, entry: StoreEntry) -> VectorStore:
-    """Open a file of vectors as a store: its matrix is mapped, so that only what is searched is in memory."""
+    """Open a .npy file of vectors, listed in stores.toml, as a store that is searched exactly.
+
+    Its matrix is mapped, so that only what is searched is in memory. name: "store/collection"; entry: its settings,
+    path and perhaps ids. Raises DataError.
+    """
     location = f"{config_path()}: [{name.replace('/', '.')}]"
     remaining_settings = dict(entry.settings)
+    # A missing setting becomes Path("."), which has an empty name and is no file.
     path, ids_path = (Path(str(remaining_settings.pop(setting, ""))).expanduser() for setting in ("path", "ids"))
     if remaining_settings or not path.name:
         raise DataError(f"{location} needs path, of a .npy file, and may have ids, of a file with one id a line")

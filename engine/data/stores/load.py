@@ -58,7 +58,7 @@ class _Rows:
         return len(self.corpus)
 
     def batch(self, start: int, size: int) -> Iterator[tuple[str, np.ndarray, str, int, tuple[str, ...]]]:
-        """Yield id, vector, text, place and metadata of up to `size` rows from `start` on."""
+        """Yield id, vector, text, place (row number) and metadata of up to `size` documents from `start` on."""
         metadata_columns = list(self.corpus.metadata.values())
         for row_index in range(start, min(start + size, len(self))):
             yield (
@@ -167,10 +167,16 @@ def _clean_text(text: str) -> str:
 
 
 class _PgWriter:
-    """Batches into a table of PostgreSQL, each in a transaction of its own."""
+    """Writer of a corpus into a table of PostgreSQL, batch by batch, each in a transaction of its own.
+
+    Rows that are there already are skipped, so that an interrupted load can be repeated.
+    """
 
     def __init__(self, access: PgAccess, table: PgTable, rows: _Rows, target: str, index: HnswIndex | None) -> None:
-        """Take rows and target. Raises DataError if the columns clash, or the index cannot hold the vectors."""
+        """Prepare to write rows into a table; target: its name, for errors; index: None for none.
+
+        Raises DataError if the columns clash, or the index cannot hold the vectors.
+        """
         self.connections, self.rows, self.target, self.index = Connections(access), rows, target, index
         self.table = replace(table, text=table.text or "text", place=table.place or "place")
         self.columns = [self.table.id, self.table.vector, self.table.text, self.table.place, *rows.corpus.metadata]
@@ -188,6 +194,7 @@ class _PgWriter:
 
         columns = sql.SQL(", ").join(map(sql.Identifier, self.columns))
         table = sql.Identifier(*self.table.table.split(".", 1))
+        # The first four columns are these; columns of metadata follow.
         parts = {key: sql.Identifier(c) for key, c in zip(("id", "v", "text", "place"), self.columns, strict=False)}
         return sql.SQL(text).format(table=table, columns=columns, **parts, **fragments)
 
@@ -200,8 +207,10 @@ class _PgWriter:
         from psycopg import sql
 
         kinds = ["text PRIMARY KEY", f"vector({self.rows.vectors.shape[1]})", "text", "bigint"]
+        # Each column of metadata is text.
         kinds += ["text"] * len(self.rows.corpus.metadata)
         self._wait_for_writers(connection)
+        # The comment on the table, its note; and True if the table exists.
         table_row = connection.execute(
             "SELECT obj_description(to_regclass(%s), 'pg_class'), to_regclass(%s) IS NOT NULL",
             [self.table.quote_name(connection)] * 2,
@@ -217,7 +226,7 @@ class _PgWriter:
         return 0
 
     def _wait_for_writers(self, connection: Any) -> None:
-        """Lock the table against other loads until the transaction ends.
+        """Wait until no other load begins or finishes; lock the table against them in this transaction.
 
         Two that begin or finish at once could each hold what the other needs.
         """
@@ -239,6 +248,8 @@ class _PgWriter:
             connection.execute(self._sql("CREATE TEMP TABLE frontier_batch (LIKE {table}) ON COMMIT DROP"))
             # COPY knows no conflicts, so rows go through a temporary table and only new ones are inserted.
             with connection.cursor().copy(self._sql("COPY frontier_batch ({columns}) FROM STDIN (FORMAT binary)")) as c:
+                # Signature of the binary format, then its flags and the length of an extension, both 0; at the end a
+                # count of −1.
                 c.write(b"PGCOPY\n\xff\r\n\0" + bytes(8))
                 c.write(packed_rows)
                 c.write(b"\xff\xff")
@@ -257,11 +268,12 @@ class _PgWriter:
     def finish(self) -> None:
         """Build the missing indexes and note that the load is complete.
 
-        One index is of places, for scans in order, and one is that requested for the vectors.
+        One index is of places, the row numbers, for scans in order, and one is that requested for the vectors.
         """
 
         def work(connection: Any) -> None:
             """Build the missing indexes and mark the load as complete, in one transaction."""
+            # Building an index may take hours.
             connection.execute("SET LOCAL statement_timeout = 0")
             self._wait_for_writers(connection)
             if not indexes_of(connection, self.table, self.table.place, ["btree"]):
@@ -286,18 +298,25 @@ def _pack_row(row: tuple[str, np.ndarray, str, int, tuple[str, ...]]) -> bytes:
     This is the number of fields, and then the length and the bytes of each.
     """
     name, vector, text, order, extra = row
+    # pgvector sends the dimension, an unused number, and the numbers.
     numbers = struct.pack(">hh", len(vector), 0) + vector.astype(">f4").tobytes()
     values = [name.encode(), numbers, text.encode(), struct.pack(">q", order), *(value.encode() for value in extra)]
     return struct.pack(">h", len(values)) + b"".join(struct.pack(">i", len(value)) + value for value in values)
 
 
 class _MilvusWriter:
-    """Batches into a collection of Milvus; a document that is there is written over with itself."""
+    """Writer of a corpus into a collection of Milvus, batch by batch.
+
+    A document that is there already is written over with itself, so that an interrupted load can be repeated.
+    """
 
     def __init__(
         self, access: MilvusAccess, table: MilvusTable, rows: _Rows, target: str, index: HnswIndex | None
     ) -> None:
-        """Take rows and target. Raises DataError for names or ids that Milvus cannot store."""
+        """Prepare to write rows into a collection; target: its name, for errors; index: None for FLAT.
+
+        Raises DataError for names or ids that Milvus cannot store.
+        """
         self.caller, self.rows, self.target, self.index = MilvusCaller(access, table.collection), rows, target, index
         self.table = replace(table, text=table.text or "text", place=table.place or "place")
         if columns := [name for name in rows.corpus.metadata if not name.isidentifier() or not name.isascii()]:
@@ -359,6 +378,7 @@ class _MilvusWriter:
             for row in self.rows.batch(start, n_rows)
         ]
         for entity in entities:
+            # A text longer than Milvus takes is cut after a full character.
             entity[self.table.text] = entity[self.table.text].encode()[:MAX_TEXT_BYTES].decode(errors="ignore")
         self.caller.call("upsert", WRITING_SECONDS, data=entities)
 

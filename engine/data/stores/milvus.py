@@ -47,7 +47,7 @@ class MilvusStore(VectorStore):
         return MilvusStore, (self.access, self.table, self.where, self.encoder)
 
     def with_ef(self, ef: int) -> MilvusStore:
-        """Return the same documents, searched with another ef."""
+        """Return a store of the same documents with another search effort; ef: candidates that it keeps."""
         return MilvusStore(self.access, replace(self.table, ef=ef), self.where, self.encoder)
 
     @property
@@ -64,7 +64,11 @@ class MilvusStore(VectorStore):
         return self.rows.count(where)
 
     def _search(self, points: np.ndarray, sizes: Sequence[int], exact: bool, where: Where | None) -> RawResult:
-        """Ask Milvus for the documents of each point; see `VectorStore._search`."""
+        """Ask Milvus for the best documents of each query point; see `VectorStore._search`.
+
+        All points get as many documents as the one that needs most. Raises DataError for `exact` with an approximate
+        index, and for more documents than Milvus returns.
+        """
         n = max(sizes)
         is_flat = self.rows.index in FLAT
         if exact and not is_flat:

@@ -87,7 +87,7 @@ class MilvusTable:
     text: str = ""
     place: str = ""
     name: str = ""
-    ef: int = 40
+    ef: int = 40  # search effort: candidates that a search of the index keeps
 
 
 class MilvusGoneError(DataError):
@@ -111,6 +111,7 @@ def translate_errors(access: MilvusAccess, timeout: float | None = None) -> Iter
     except MilvusException as error:
         raise _client_error(access, error.message or type(error).__name__, timeout_s) from None
     except (grpc.RpcError, grpc.FutureTimeoutError) as error:
+        # An error without a code is a channel that did not become ready in time.
         client_message = f"{error.code()}: {error.details()}" if hasattr(error, "code") else "timeout"
         raise _client_error(access, client_message, timeout_s) from None
     except (OSError, ValueError) as error:
@@ -132,7 +133,10 @@ def _client_error(access: MilvusAccess, message: str, timeout_s: float) -> DataE
 
 
 class MilvusCaller:
-    """One client for all threads and one collection, created on first use and again after Milvus was gone."""
+    """Calls to one collection of Milvus through one client, which all threads share.
+
+    The client is created on first use, and again after Milvus could not be reached.
+    """
 
     def __init__(self, access: MilvusAccess, collection: str) -> None:
         self.access, self.collection = access, collection
@@ -181,13 +185,17 @@ class MilvusCollection(MilvusCaller):
     """A collection of Milvus as it is when attached. Raises DataError for fields that do not fit."""
 
     def __init__(self, access: MilvusAccess, table: MilvusTable, name: str) -> None:
-        """Read the collection's fields, index and note, and check that they fit; name: for errors."""
+        """Read the collection's fields, index and note, and check that they fit.
+
+        The note says what `frontier store load` has loaded. name: "store/collection", for errors.
+        """
         super().__init__(access, table.collection)
         self.table, self.name = table, name
         if access.is_file and not Path(access.uri).exists():
             raise DataError(f"store {access.name!r}: there is no file {access.uri}; frontier store load makes one")
         description = self.call("describe_collection")
         self.fields = {field["name"]: field for field in description["fields"]}
+        # Fields of these names are used where no others are named; place holds row numbers, by which ties are broken.
         self.text = table.text or ("text" if "text" in self.fields else "")
         self.place = table.place or ("place" if "place" in self.fields else "")
         used_fields = [field for field in (table.id, table.vector, self.text, self.place) if field]
@@ -236,11 +244,14 @@ class MilvusCollection(MilvusCaller):
 
         Raises DataError at the end if the number of rows has changed meanwhile.
         """
+        # An iterator by id: each page asks for ids behind the last one that was read.
         # The client's own iterator pastes ids into its expressions as they are, quotes and all.
         id_field, n_matching, n_read, last = self.table.id, self.count(where), 0, None
         while True:
             after_filter: list[str] = [] if last is None else [f"{id_field} > {json.dumps(last, ensure_ascii=False)}"]
+            # An empty filter adds no condition.
             expression = " and ".join([*filter(None, [self.filter(where)]), *after_filter])
+            # The id may be among the requested fields.
             fetched = {id_field, *fields}
             rows = self.call("query", filter=expression, output_fields=[*fetched], limit=size, **BY_ID, **STRONG)
             if not rows:

@@ -32,10 +32,11 @@ PLANNER_SETTINGS = (
 
 
 class PgVectorStore(VectorStore):
-    """Rows of a table whose vectors are of pgvector's types vector or halfvec; rows without one are left out.
+    """Table of PostgreSQL as a vector store, searched with pgvector; rows without a vector are left out.
 
-    where: the filter whose documents `ref`, `sample` and `scan` are about. Raises DataError for a server that is gone,
-    a table or columns that are not there, and an index that does not rank by inner products.
+    Vectors are of pgvector's types vector or halfvec. where: the filter whose documents `ref`, `sample` and `scan` are
+    about. Raises DataError for a server that is gone, a table or columns that are not there, and an index that does not
+    rank by inner products.
     """
 
     kind: ClassVar[str] = "pgvector"
@@ -67,13 +68,17 @@ class PgVectorStore(VectorStore):
         # A standby names its snapshots alike whatever it replays.
         standby_row: Any = self.connections.ask(lambda c: c.execute("SELECT pg_is_in_recovery()").fetchone())
         self.snapshots = not standby_row[0]
+        # The result is not needed; a store whose rows do not fit is thus refused here, not at its first search.
         self.connections.ask(self._read_ref)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return PgVectorStore, (self.access, self.table, self.where, self.encoder)
 
     def with_ef(self, ef: int, force_index: bool | None = None) -> PgVectorStore:
-        """Return the same documents, searched with another ef; force_index: None leaves it as it is."""
+        """Return a store of the same documents that searches its index with another effort.
+
+        ef: candidates that a search keeps; force_index: True if the index must be used, None leaves that as it is.
+        """
         forced = self.table.force_index if force_index is None else force_index
         table = replace(self.table, ef=ef, force_index=forced)
         return PgVectorStore(self.access, table, self.where, self.encoder, self.connections)
@@ -128,6 +133,7 @@ class PgVectorStore(VectorStore):
         # The planner looks at the limit, and each plan is read back: so there are few limits, and more may come.
         limits = [max(MIN_LIMIT, 1 << (n_wanted - 1).bit_length()) for n_wanted in sizes]
         parameters = [[text, *values_of(where), limit] for text, limit in zip(point_texts, limits, strict=True)]
+        # One statement for each limit is explained.
         examples = list({limit: values for limit, values in zip(limits, parameters, strict=True)}.values())
 
         def work(connection: Any) -> tuple[list[list[tuple[Any, ...]]], RowFacts, str, bool]:
@@ -166,6 +172,7 @@ class PgVectorStore(VectorStore):
 
     def texts(self, ids: Sequence[str]) -> list[str]:
         """Return the documents' texts, "" for null. Raises DataError for an unknown id."""
+        # Ids arrive as text; PostgreSQL casts them to the column's type, so that its index is used.
         id_type = self.rows.types[self.table.id]
         statement = self.rows.sql(
             "SELECT {id}::text, {text}::text FROM {table} WHERE {id} = ANY(%s::text[]::" + id_type + "[])"
@@ -196,19 +203,24 @@ class PgVectorStore(VectorStore):
 
 
 def _planner_settings(exact: bool, table: PgTable, indexed: bool) -> Any:
-    """Return the statement that tells the planner what it may use, for this transaction only.
+    """Return the SQL that tells PostgreSQL's planner what it may use, for this transaction only.
 
-    exact: no index may be used; indexed: the table has one, which `force_index` then requires.
+    It also returns the name of the snapshot. exact: no index may be used; indexed: the table has one, which
+    `force_index` then requires.
     """
     from psycopg import sql
 
+    # "other" are sequential scans and sorts, which are forbidden only to force the planner to use the index.
     values = {"index": not exact, "other": exact or not (table.force_index and indexed)}
     switches = {switch_name: sql.Literal("on" if value else "off") for switch_name, value in values.items()}
     return sql.SQL(PLANNER_SETTINGS).format(**switches, ef=sql.Literal(str(table.ef)))
 
 
 def _read_cluster_id(connection: Any) -> str:
-    """Return the identifier of the database cluster, "" if this user may not read it."""
+    """Return the database cluster's identifier, which tells equal snapshot names of two servers apart.
+
+    "" if this user may not read it.
+    """
     is_allowed = connection.execute("SELECT has_function_privilege('pg_control_system()', 'execute')").fetchone()[0]
     if not is_allowed:
         return ""

@@ -38,7 +38,7 @@ class PgTable:
     text: str = ""
     place: str = ""
     name: str = ""
-    ef: int = DEFAULT_EF
+    ef: int = DEFAULT_EF  # search effort: candidates that a search of the index keeps
     force_index: bool = False  # whatever the planner thinks of it
 
     def quote_name(self, connection: Any) -> str:
@@ -64,10 +64,16 @@ class RowFacts:
 
 
 class PgRows:
-    """A table as the catalogue describes it when it is attached. Raises DataError for what is not there."""
+    """A table of vectors as PostgreSQL's catalogue describes it, and the SQL that reads it.
+
+    Raises DataError for a table or columns that are not there.
+    """
 
     def __init__(self, connection: Any, table: PgTable, name: str) -> None:
-        """Read the table's columns, indexes and note, and check that they fit; name: for errors."""
+        """Read the table's columns, indexes and note from PostgreSQL's catalogue, and check that they fit.
+
+        The note is the table's comment, which `frontier store load` writes. name: "store/collection", for errors.
+        """
         self.table, self.name = table, name
         self.last_facts: RowFacts | None = None
         table_row = connection.execute(
@@ -88,7 +94,9 @@ class PgRows:
             "WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped",
             [self.oid],
         ).fetchall()
+        # A type outside the search path is named with its schema, as in "public.vector".
         self.types = {column: type_name.rpartition(".")[2] for column, type_name, _ in columns}
+        # Columns of these names are used where no others are named; place holds row numbers, by which ties are broken.
         self.text = table.text or ("text" if "text" in self.types else "")
         self.place = table.place or ("place" if "place" in self.types else "")
         used_columns = [column for column in (table.id, table.vector, self.text, self.place) if column]
@@ -167,6 +175,7 @@ class PgRows:
         facts = self.last_facts
         if facts is None or facts.snapshot != snapshot:
             facts = self._scan_rows(connection, where)
+            # Only for rows of length 1 do cosines and distances rank as inner products do.
             has_unit_rows = max(abs(facts.shortest - 1), abs(facts.longest - 1)) <= UNIT_TOLERANCE
             if facts.count and self.indexes and "ip" not in self.indexes.values() and not has_unit_rows:
                 indexes = ", ".join(f"{index} ({measure})" for index, measure in self.indexes.items())
@@ -183,6 +192,7 @@ class PgRows:
         if not wire_rows:
             return np.empty((0, self.dimension), np.float32)
         number_type = np.dtype(NUMBER_TYPES[self.types[self.table.vector]])
+        # Each vector begins with its dimension and an unused number, of two bytes each.
         record_type = np.dtype([("head", ">u2", 2), ("numbers", number_type, self.dimension)])
         return np.frombuffer(b"".join(wire_rows), record_type)["numbers"].astype(np.float32)
 
@@ -236,9 +246,10 @@ class PgRows:
 def indexes_of(
     connection: Any, table: PgTable, column: str, methods: Sequence[str] = ("hnsw", "ivfflat")
 ) -> dict[str, str]:
-    """Map the name of each valid index on a column to its measure: ip, cosine or l2.
+    """Map the name of each valid index on a column of a table to the measure by which it ranks.
 
-    methods: kinds of index that count; the column must be the index's first.
+    Measures are ip (inner product), cosine and l2 (distance); an index of another kind has another word. methods: kinds
+    of index that count; the column must be the index's first.
     """
     index_rows = connection.execute(
         "SELECT c.relname, split_part(o.opcname, '_', 2) FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid "

@@ -51,7 +51,7 @@ class PgAccess:
         return value
 
     def connect(self) -> Connection[Any]:
-        """Open a new connection. Raises DataError within five seconds."""
+        """Open a new connection to the database. Raises DataError, within five seconds if the server is gone."""
         psycopg = import_psycopg()
         settings = {field: getattr(self, field) for field in ("host", "port", "dbname", "user", "sslmode")}
         chosen = {field: value for field, value in settings.items() if value is not None}
@@ -86,6 +86,7 @@ class PgAccess:
         variable_name = self.password_env or self.dsn_env
         password_source = f"the one in {variable_name}" if variable_name else "none, as no password_env is named"
         tls = f"offers no TLS, and sslmode={self.sslmode or '…'} asks for it: turn it on there, or set another sslmode"
+        # Patterns are tried in this order; the last one, empty, fits every message.
         reasons = {
             "does not support SSL": tls,
             "certificate": f"was refused: its certificate does not hold for sslmode {self.sslmode}",
@@ -133,6 +134,7 @@ class Connections:
         """Return a connection, and True if it was idle, so that it may have died since."""
         with self._lock:
             if self._process != os.getpid():
+                # The list is kept, because connections that nothing refers to are closed.
                 # A forked child must not speak on its parent's sockets, nor say goodbye on them.
                 self._abandoned, self._idle, self._process = self._idle, [], os.getpid()
             if self._idle:
@@ -156,14 +158,15 @@ class Connections:
             connection.close()
 
     def ask(self, work: Callable[[Connection[Any]], ResultType]) -> ResultType:
-        """Return what `work` reads in one snapshot: this thread's, else one of its own.
+        """Call `work` with a connection in one snapshot of the database, and return its result.
 
-        Raises DataError. A connection that has died since it was last used is replaced once.
+        The snapshot is the one that this thread holds, or a new one that ends with the call. Raises DataError.
+        Connections that have died since they were last used are replaced.
         """
         return self._run(work, BEGIN_SNAPSHOT)
 
     def write(self, work: Callable[[Connection[Any]], ResultType]) -> ResultType:
-        """Run `work` in a transaction of its own, twice if the connection had died."""
+        """Call `work` with a connection in a transaction of its own; again if the connection had died."""
         return self._run(work, "BEGIN")
 
     def _run(self, work: Callable[[Connection[Any]], ResultType], begin_statement: str) -> ResultType:
@@ -191,7 +194,7 @@ class Connections:
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Hold one snapshot for all that this thread asks inside."""
+        """Hold one snapshot, one state of the database, for all that this thread asks inside."""
         if self.snapshot_open:
             yield
             return
@@ -221,6 +224,7 @@ class Connections:
             stack.enter_context(translate_errors(self.access))
             if is_borrowed:
                 connection.execute(BEGIN_SNAPSHOT)
+                # The stack ends the transaction before it gives the connection back.
                 stack.callback(_end_transaction, connection)
             with connection.cursor("frontier_rows", binary=True) as cursor:
                 cursor.execute(statement, parameters)
@@ -252,6 +256,7 @@ def translate_errors(access: PgAccess, reraise_lost: bool = False) -> Iterator[N
         raise DataError(f"store {store!r} did not answer within {access.timeout:g} s: raise its `timeout`") from None
     except psycopg.Error as error:
         sql_state = error.sqlstate or "08"  # a client that says none has lost its connection
+        # Class 57 is a server that is shut down, class 08 a lost connection.
         if isinstance(error, psycopg.OperationalError) and sql_state[:2] in ("57", "08"):
             if reraise_lost:
                 raise

@@ -42,7 +42,10 @@ def measured_path() -> Path:
 
 
 def save_recall(measured_rows: Sequence[MeasuredRecall]) -> None:
-    """Save a collection's measurements in place of the earlier ones; a failure is noted, not raised."""
+    """Save the measured recall of a collection's index; a failure is noted, not raised.
+
+    measured_rows: one for each search effort (ef), all of one collection.
+    """
     if not measured_rows:
         return
     rows = {**_read_measured(), measured_rows[0].collection: [asdict(measured_row) for measured_row in measured_rows]}
@@ -55,7 +58,8 @@ def save_recall(measured_rows: Sequence[MeasuredRecall]) -> None:
 
 
 def measured_recall(store: VectorStore) -> MeasuredRecall | None:
-    """Return the newest measurement of a store at its own ef; None if there is none."""
+    """Return the newest measured recall of a store's index at its own search effort; None for none."""
+    # A store without an index has no table with an ef, the search effort, and so no measurement.
     ef = getattr(getattr(store, "table", None), "ef", None)
     measured_rows = [MeasuredRecall(**row) for row in _read_measured().get(store.ref.collection, ()) if row["ef"] == ef]
     return measured_rows[-1] if measured_rows else None
@@ -67,7 +71,7 @@ def _read_measured() -> dict[str, list[dict[str, Any]]]:
     try:
         content = json.loads(file_path.read_text(encoding="utf-8"))
         if content.pop(_SEAL_KEY) != _compute_seal(content):
-            raise ValueError
+            raise ValueError  # reported below, like a damaged file
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):

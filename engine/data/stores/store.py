@@ -113,7 +113,7 @@ class SearchResult:
     places: tuple[np.ndarray | None, ...] = ()
 
     def only(self, point_index: int) -> SearchResult:
-        """Return the results of one of the points."""
+        """Return the results of one of the query points alone, by its index."""
         point_slice = slice(point_index, point_index + 1)
         fields = {name: getattr(self, name)[point_slice] for name in ("ids", "scores", "vectors", "floor", "places")}
         return SearchResult(**fields, plan=self.plan, exact=self.exact)
@@ -147,6 +147,7 @@ class VectorStore(ABC):
         if not where or where_text(where) == full_ref.where:
             return full_ref
         # Of some of the documents only what holds of all is known.
+        # If all vectors have length 1, so have these; if not all have, some of them still may.
         inherited = {"longest": full_ref.longest, "unit": True} if full_ref.unit else {"longest": None, "unit": None}
         return replace(full_ref, count=self.count(where), where=where_text(where), **inherited)
 
@@ -217,6 +218,7 @@ class VectorStore(ABC):
         unit_points = (point_rows / np.where(point_lengths > 0, point_lengths, 1)[:, None]).astype(np.float32)
         sizes = [n] * len(point_rows) if isinstance(n, int) else list(n)
         hits, plan, looked_at_all = self._search(unit_points, sizes, exact, where)
+        # One entry for each point that got fewer documents than wanted.
         short = [(len(h.ids), size) for h, size in zip(hits, sizes, strict=True) if len(h.ids) < size]
         # Fewer documents than wanted are an error unless no more match.
         if short:
@@ -273,7 +275,7 @@ class VectorStore(ABC):
 
 
 def note_in(comment: str | None) -> dict[str, Any]:
-    """Parse the note of `frontier store load` from a comment; empty for a comment of another program."""
+    """Parse the note of `frontier store load` in a collection's comment; {} for any other comment."""
     try:
         content = json.loads(comment or "{}")
     except ValueError:
@@ -283,18 +285,21 @@ def note_in(comment: str | None) -> dict[str, Any]:
 
 
 def comment_of(encoder: EncoderRef | None, digest: str, complete: bool) -> str:
-    """Return the note that a load leaves at a collection, as JSON: encoder, digest, completeness."""
+    """Return the note that a load leaves at a collection, as JSON: encoder, digest, completeness.
+
+    digest: of the documents and vectors; complete: False while loading.
+    """
     store_note = {"encoder": asdict(encoder) if encoder else None, "digest": digest, "complete": complete}
     return json.dumps({NOTE_KEY: store_note}, sort_keys=True)
 
 
 def encoder_of(note: Mapping[str, Any]) -> EncoderRef | None:
-    """Return the encoder that a note names."""
+    """Return the encoder of a collection's vectors, as the note of its load names it; None if it does not."""
     encoder_fields = note.get("encoder")
     return EncoderRef(**encoder_fields) if encoder_fields else None
 
 
 def check_loaded(note: Mapping[str, Any], name: str) -> None:
-    """Raise a DataError if loading has begun and not ended."""
+    """Raise a DataError if the note of a collection says that its load has begun and not ended."""
     if note.get("complete") is False:
         raise DataError(f"{name} is not loaded to its end: run `frontier store load {name} …` again, it goes on")
