@@ -32,7 +32,10 @@ _array_cache_lock = Lock()
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Judgements:
-    """The judged documents of B queries over a corpus of n that have a grade above 0."""
+    """The documents with a grade above 0 of B queries over a corpus of n, as arrays that metrics look up at once.
+
+    A key is the number query·n + row: one sorted array of keys serves all queries.
+    """
 
     n_documents: int  # n
     keys: np.ndarray  # (m,) int64 query·n + row, rising, of those in the corpus
@@ -58,6 +61,7 @@ class Judgements:
         sorted_source, sorted_query = _expand_segments(query_starts, query_index)
         return Judgements(
             n_documents=self.n_documents,
+            # A key is query·n + row: the query's number is replaced, and the row stays.
             keys=key_query * self.n_documents + self.keys[key_source] % self.n_documents,
             grades=self.grades[key_source],
             n_relevant=self.n_relevant[query_index],
@@ -78,7 +82,10 @@ class Judgements:
 
 @dataclass(frozen=True, eq=False)
 class Coverage:
-    """The documents that cover each aspect of B queries, over a corpus of n."""
+    """The documents that cover each aspect of B queries, over a corpus of n; an aspect is a subtopic of a query.
+
+    A key is the number query·n + row: one sorted array of keys serves all queries.
+    """
 
     n_documents: int  # n
     keys: np.ndarray  # (m,) int64, rising, query·n + row of the documents that cover something
@@ -102,7 +109,9 @@ class Coverage:
         return Coverage(self.n_documents, document_keys, aspect_starts, aspect_ids, n_aspects, ideal_gain)
 
     def list_covered_aspects(self, row_index: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """List each aspect of each listed document: query, rank from 0, and times covered above.
+        """List the aspects that ranked documents cover: of each its query, rank from 0, and times covered above.
+
+        "Above" counts the documents of the same list that are ranked higher and cover the same aspect.
 
         row_index: (B, k), −1 pads; the three arrays are (e,), in no particular order.
         """
@@ -137,7 +146,7 @@ class Coverage:
 
 
 def load_judgements(space: Space, query_ids: Sequence[str], qrels: Qrels) -> Judgements:
-    """Build the judgements of queries as arrays; cached by corpus, ids and judgements."""
+    """Return the judgements of queries as arrays, built or from the cache; its key: corpus, ids, judgements."""
     query_ids = tuple(query_ids)
     cache_key = ("judgements", space.corpus.digest, query_ids, qrels.digest)
     return _get_or_build(cache_key, lambda: _build_judgements(space, query_ids, qrels))
@@ -176,7 +185,7 @@ def _get_or_build(cache_key: Hashable, build_arrays: Callable[[], CachedT]) -> C
 
 
 def _build_judgements(space: Space, query_ids: Sequence[str], qrels: Qrels) -> Judgements:
-    """Build the arrays of the relevant documents of queries, numbered as the query ids come."""
+    """Build the arrays of the documents with a grade above 0; queries are numbered in the order of `query_ids`."""
     row_of, n_documents = space.corpus.position, len(space)
     counts: list[int] = []
     sorted_queries: list[int] = []
@@ -208,7 +217,10 @@ def _build_judgements(space: Space, query_ids: Sequence[str], qrels: Qrels) -> J
 
 
 def _build_coverage(space: Space, content: Sequence[Sequence[tuple[str, frozenset[str]]]], k: int) -> Coverage:
-    """Build the arrays of which documents cover which aspects; content: of each query (aspect, ids)."""
+    """Build the arrays of the documents that cover each query's aspects, and the best α-nDCG gain at k.
+
+    content: for each query its pairs of an aspect and the ids of the documents that cover it
+    """
     row_of, n_documents = space.corpus.position, len(space)
     n_aspects, ideal_gain = np.zeros((2, len(content)))
     pairs: list[tuple[int, int]] = []
@@ -236,7 +248,10 @@ def _build_coverage(space: Space, content: Sequence[Sequence[tuple[str, frozense
 
 
 def _greedy_gain(covers: np.ndarray, k: int) -> float:
-    """Return the α-nDCG gain of the greedy list of k documents; covers: (documents, aspects), 0 or 1."""
+    """Return the α-nDCG gain of the list that takes the document with most gain at each of k ranks.
+
+    covers: (documents, aspects), 0 or 1; it is changed. An aspect's gain falls each time that it is covered again.
+    """
     aspect_worth, total_gain = np.ones(covers.shape[1]), 0.0
     for rank in range(min(k, len(covers))):
         document_gains = covers @ aspect_worth
@@ -249,7 +264,10 @@ def _greedy_gain(covers: np.ndarray, k: int) -> float:
 
 
 def _match_keys(keys: np.ndarray, row_index: np.ndarray, n_documents: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return a (B, k) mask of the rows that have a key, and the positions of those keys."""
+    """Look up ranked rows in sorted keys query·n + row: return a (B, k) mask of matches, and their positions.
+
+    row_index: (B, k) corpus rows, −1 pads, which match nothing
+    """
     if not len(keys):
         return np.zeros(row_index.shape, dtype=bool), np.zeros(0, dtype=np.int64)
     # A key is query·n + row, so one search serves all queries.
@@ -260,9 +278,10 @@ def _match_keys(keys: np.ndarray, row_index: np.ndarray, n_documents: int) -> tu
 
 
 def _expand_segments(segment_starts: np.ndarray, segment_index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return all positions in the (M,) chosen segments of an array, and each one's segment number.
+    """List the positions in an array that M chosen segments of it cover, and the number of each one's choice.
 
-    segment_starts: (B + 1,) where segments begin
+    A segment is the run of entries that belong to one query or document. segment_starts: (B + 1,) where segments begin
+    and the last ends; segment_index: (M,) the chosen ones, which may repeat
     """
     lengths = np.diff(segment_starts)[segment_index]
     segment_of = np.repeat(np.arange(len(segment_index)), lengths)

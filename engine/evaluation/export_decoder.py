@@ -164,6 +164,7 @@ def read_setting(setting: Decoder | Mapping[str, Any] | str | Path) -> tuple[Dec
         context_fields = {name: content[name] for name in field_names if name in content}
         if unknown_arguments := context_fields.get("reading", {}).keys() - READING_ARGUMENTS:
             raise KeyError(min(unknown_arguments))
+        # A file without an encoder is of a corpus with its own vectors; the class would default to an encoder.
         return decoder, ExportContext(**{"encoder": None, **context_fields})
     except OSError as error:
         raise DataError(f"{setting_name} cannot be read: {error.strerror or error}") from None
@@ -175,7 +176,7 @@ def read_setting(setting: Decoder | Mapping[str, Any] | str | Path) -> tuple[Dec
 
 
 def _select_params(stage: Stage, with_defaults: bool = False) -> list[tuple[Param, Any]]:
-    """Select the parameters to write out: advanced ones at their default only if `with_defaults`."""
+    """List a stage's parameters to write out, with their values; advanced ones at their default only if asked."""
     param_values = []
     for param in stage.spec.params:
         value = getattr(stage, param.name)
@@ -195,6 +196,7 @@ def write_short_code(decoder: Decoder, use: ExportContext | None = None) -> tupl
     return (
         *_write_space_lines(use),
         f"decoder = engine.Decoder({', '.join(arguments)})",
+        # Without its first line, a comment.
         *(_write_query_lines(use)[1:] if has_own_vectors else ()),
         f"ranking = engine.decode(decoder, space, {'queries' if has_own_vectors else 'dataset.queries'}, k={use.k})",
     )
@@ -248,7 +250,7 @@ def format_source_flags(use: ExportContext) -> list[str]:
 
 
 def _write_query_lines(use: ExportContext) -> list[str]:
-    """Write the lines that make the queries."""
+    """Write the Python lines that make the queries; vectors from a file where the corpus has no encoder."""
     if use.encoder is not None:
         return [f"queries = [{_format_literal(use.query)}]"]
     return ["# Vectors of the encoder that made those of the corpus.", 'queries = engine.load_vectors("queries.npy")']
@@ -369,12 +371,15 @@ def _write_service(decoder: Decoder, use: ExportContext) -> str:
 
 
 def _write_imports(module: str, imported_name: str) -> list[str]:
-    """Return the lines that import the engine and one name of an integration."""
+    """Return Python lines that import the engine and one name of an integration, and an empty line."""
     return ["import engine", f"from {module} import {imported_name}", ""]
 
 
 def _write_constructor(variable_name: str, adapter: str, decoder: Decoder, use: ExportContext, *more: str) -> list[str]:
-    """Write the Python lines that construct an adapter, or call a function, with a decoder."""
+    """Write Python lines that call an adapter of an integration with a decoder, and name the result.
+
+    adapter: name of the class or function; more: its further arguments as source
+    """
     decoder_argument = f"decoder=engine.Decoder({', '.join(_format_arguments(decoder))})"
     arguments = [f"    {argument}," for argument in (decoder_argument, f"k={use.k}", *more)]
     return [f"{variable_name} = {adapter}(", *arguments, ")"]
@@ -382,6 +387,7 @@ def _write_constructor(variable_name: str, adapter: str, decoder: Decoder, use: 
 
 def _has_store_search(decoder: Decoder) -> bool:
     """Return True if vector stores have a built-in search that returns the decoder's answers."""
+    # The resolver raises where no store search equals the decoder; its result is not needed here.
     try:
         return bool(_resolve_store_search(decoder, ExportContext()))
     except _NotExpressible:
@@ -389,7 +395,11 @@ def _has_store_search(decoder: Decoder) -> bool:
 
 
 def _resolve_n_fetched(decoder: Decoder, use: ExportContext) -> tuple[int, list[str]]:
-    """Return how many candidates an integration fetches, and notes on it. Raises _NotExpressible."""
+    """Return the number of candidates that an integration fetches from its store, and notes for the snippet.
+
+    It is the decoder's own depth, else a measured number, else a default. Raises _NotExpressible if no store can give
+    the candidates.
+    """
     reranker = decoder.rerank
     if not decoder.retrieve.inner_product:
         raise _NotExpressible(f"a store ranks by vectors, not by {decoder.retrieve.label}; {SERVE_HINT}")
@@ -497,7 +507,10 @@ def _write_opensearch(decoder: Decoder, use: ExportContext) -> str:
 
 
 def _resolve_store_search(decoder: Decoder, use: ExportContext) -> tuple[str, float, list[str]]:
-    """Return the name of a store's equal search, its relevance weight, and notes. Raises _NotExpressible."""
+    """Find the built-in search of vector stores that equals a decoder: its name, weight of relevance, notes.
+
+    Raises _NotExpressible, with the reason, if none does.
+    """
     selector: Selector = decoder.select
     store_search = STORE_SEARCHES.get(selector.spec.name)
     if store_search is None:
@@ -516,12 +529,15 @@ def _resolve_store_search(decoder: Decoder, use: ExportContext) -> tuple[str, fl
 
 
 def _resolve_set_size(decoder: Decoder, use: ExportContext) -> int:
-    """Return how many documents a query gets: k, but no more than the pool holds."""
+    """Return the number of documents that a query gets: k, or the decoder's depth if that is smaller."""
     return min(use.k, decoder.depth or use.k)
 
 
 def _resolve_store_pool(decoder: Decoder, use: ExportContext, max_pool: int | None = None) -> tuple[int, list[str]]:
-    """Return how many documents a store's MMR considers, and notes on it. Raises _NotExpressible."""
+    """Return the number of documents among which a store's MMR chooses, and notes for the snippet.
+
+    max_pool: the store's own limit. Raises _NotExpressible if the decoder's depth exceeds it.
+    """
     if decoder.depth is not None:
         if max_pool is not None and decoder.depth > max_pool:
             reason = f"its MMR looks at {max_pool:,} documents at most"
@@ -554,7 +570,7 @@ def _wrap_comments(*notes: str) -> list[str]:
 
 
 def _format_literal(value: Any) -> str:
-    """Format a value as a Python literal, strings in double quotes."""
+    """Format a value as Python source, with strings, also those in a dict, in double quotes."""
     match value:
         case str():
             return in_json(json.dumps(value, ensure_ascii=False))

@@ -198,7 +198,11 @@ def _axis_direction(axis: str) -> int:
 def _compute_means_and_bands(
     aligned: paired.AlignedCells, x: str, y: str, resamples: int, seed: int
 ) -> tuple[np.ndarray, list[tuple[Any, ...]]]:
-    """Return (m, 2) means of x and y, and (m, 4) ends of their intervals; x may be a time."""
+    """Return each cell's means of x and y, (m, 2), and the four ends of their intervals.
+
+    x may be the time of a query, which is one number a cell and has no interval.
+    """
+    # Both axes in one table, so that the bootstrap draws the same queries for both.
     measured = np.concatenate([aligned.values[metric] for metric in _list_metrics(x, y)], axis=1)
     axis_means, n_cells = measured.mean(0), len(aligned.cells)
     interval_ends = [*bootstrap_intervals(measured, resamples, seed)]
@@ -212,7 +216,10 @@ def _compute_means_and_bands(
 def _build_curve_points(
     members: "_CurveMembers", cells: Sequence[Any], scorers: bool, means: np.ndarray, bands: Any, dominated: np.ndarray
 ) -> tuple[FrontierPoint, ...]:
-    """Build a curve's points from (m, 2) means, (m, 4) interval ends and the (m,) mask of dominated ones."""
+    """Build the points of one curve: settings that differ in a single swept number.
+
+    means: (m, 2) of all cells; bands: their four interval ends; dominated: (m,) mask; scorers: mention them in names
+    """
     frontier_points, parameter = [], members.swept[1] if members.swept else ""
     for index, value in zip(members.members, members.values, strict=True):
         name, (x, y) = paired.format_decoder(cells[index].decoder, scorers), means[index].tolist()
@@ -250,12 +257,16 @@ def select_best_per_method(frontier: Frontier, baseline: str, share: float) -> t
 
 
 def compute_floor(base: FrontierPoint, share: float) -> float:
-    """Return the smallest y that keeps a share of the baseline's, within rounding."""
+    """Return the smallest y that counts as keeping a share of the baseline's y; a little lower, for rounding."""
     return base.y - (1 - share) * abs(base.y) - paired.TIE_TOLERANCE
 
 
 def _is_better(candidate: FrontierPoint, incumbent: FrontierPoint, y_floor: float, direction: int) -> bool:
-    """Return True if the candidate beats the incumbent: above the floor of y by x, below it by y."""
+    """Return True if a candidate represents its method better than the incumbent.
+
+    y_floor: the y that a setting must keep. Reaching it comes first; among settings that do, more x wins, and among
+    those that do not, more y. direction: 1 if more x is better, −1 if less is.
+    """
     reaches_floor = candidate.y >= y_floor
     if reaches_floor != (incumbent.y >= y_floor):
         return reaches_floor
@@ -306,7 +317,10 @@ def compute_hypervolume(means: np.ndarray, reference: tuple[float, float]) -> fl
 def _resolve_reference(
     reference: tuple[float, float] | None, signed_means: np.ndarray, axis_signs: np.ndarray
 ) -> tuple[float, float]:
-    """Return the reference point as given, checked, or by default the worst x and the worst y."""
+    """Return the point from which the hypervolume is measured: the given one, or the worst x and worst y.
+
+    signed_means: (m, 2) means times `axis_signs`, so that more is better. Raises ParamError for an invalid point.
+    """
     if reference is None:
         x, y = (axis_signs * signed_means.min(0)).tolist()
         return x, y
@@ -317,13 +331,19 @@ def _resolve_reference(
 
 
 class _CurveMembers(NamedTuple):
+    """The cells of one curve of the chart: they differ in one swept parameter only."""
+
     members: list[int]  # positions of points
     swept: tuple[str, str] | None  # (stage, name) of the parameter that they sweep
     values: list[Any]  # of that parameter
 
 
 def _group_into_curves(cells: Sequence[Any]) -> list[_CurveMembers]:
-    """Group cells that differ in one number into curves, in an order that does not depend on theirs."""
+    """Group cells into curves: the cells of a curve share everything but one swept number.
+
+    Of the numbers that vary within a method the first declared is swept. The order of curves and members depends on
+    the settings only, not on the order of the cells.
+    """
     method_order, cell_settings = list(methods()), list(map(_collect_settings, cells))
 
     def kind(index: int) -> tuple[Any, ...]:
@@ -335,6 +355,7 @@ def _group_into_curves(cells: Sequence[Any]) -> list[_CurveMembers]:
         return rank, method, fixed
 
     def sort_key(index: int, keys: Sequence[Any]) -> list[Any]:
+        """Return the values of some settings of a cell, comparable even where one is None."""
         return [paired.none_last_key(cell_settings[index].get(key)) for key in keys]
 
     curves: list[_CurveMembers] = []

@@ -57,7 +57,7 @@ def select_cells(points: Iterable[Any], k: int) -> list[Any]:
 
 
 def select_distinct(points: Iterable[Any], k: int) -> list[Any]:
-    """Select the cells at k, one for each label; of several the last one measured."""
+    """Select the cells at k, one for each decoder's label; of several the last in the order given."""
     cells = select_cells(points, k)
     return list(dict(zip(map(attrgetter("label"), cells), cells, strict=True)).values())
 
@@ -148,21 +148,26 @@ def rank_query_differences(
 
 
 def needs_scorer_names(points: Iterable[Any]) -> bool:
-    """Return True if names must mention scorers: they differ, or a cell reranks."""
+    """Return True if the cells' names must mention scorers: these differ between cells, or a cell reranks."""
     scorer_chains = {scorer_chain(cell.decoder) for cell in points if cell.decoder.get("retrieve")}
+    # The second of each pair is the reranker, an empty set without one.
     return len(scorer_chains) > 1 or any(map(itemgetter(1), scorer_chains))
 
 
 def scorer_chain(decoder: Mapping[str, Any]) -> tuple[frozenset[Any], frozenset[Any]]:
-    """Return a decoder's retrieve and rerank stages in a form that can be compared and hashed."""
+    """Return a decoder's retrieve and rerank stages as sets of their fields, to compare and hash them."""
     return frozenset((decoder.get("retrieve") or {}).items()), frozenset((decoder.get("rerank") or {}).items())
 
 
 def format_stage(name: str, texts: Mapping[str, str]) -> str:
-    """Format a stage for people as title, symbols with numbers, words: "MMR · λ 0.8"."""
+    """Format a stage for people as title, symbols with numbers, words: "MMR · λ 0.8".
+
+    name: of the registered stage, or of another system's run, which stays as it is; texts: parameter → value as text
+    """
     declared, spec = declared_parameters(name), methods().get(name)
     number_parts, word_parts = [], []
     for param, value_text in texts.items():
+        # The form is the declaration that applies beside the other values; form_of returns it second.
         form = form_of(declared[param], texts)[1] if param in declared else None
         match form:
             case Flag() as flag:
@@ -177,7 +182,10 @@ def format_stage(name: str, texts: Mapping[str, str]) -> str:
 
 
 def describe_guarantee(stage: Mapping[str, Any]) -> str:
-    """Return the words that a stage's name must always carry, such as "fills up to k"."""
+    """Return the words for a stage's choices that change what it promises, such as "fills up to k"; "" for none.
+
+    stage: name and parameters as plain values
+    """
     phrases = []
     for param, form in declared_parameters(stage["name"]).items():
         if param in stage and _has_wording(form):
@@ -250,7 +258,10 @@ def find_varying(settings: Sequence[Mapping[Any, Any]]) -> list[Any]:
 
 
 def common_form(param: Param, cells: Iterable[Any]) -> Param:
-    """Return the variant of a parameter that all cells use, or its declaration if they differ."""
+    """Return the form of a parameter that all cells use, or its plain declaration if they use several.
+
+    A parameter's symbol and range may depend on the other parameters' values; each such case is a form.
+    """
     param_forms = {form_of(param, cell.decoder["select"])[1] for cell in cells}
     return param_forms.pop() if len(param_forms) == 1 else param
 

@@ -64,7 +64,7 @@ class RankedRun:
         return f"run {self.name}"
 
     def build_ranking(self, space: Space, queries: Sequence[str], k: int = 10) -> Ranking:
-        """Return each query's first k documents as corpus rows; all −1 if the run lacks the query."""
+        """Return each query's first k documents of the corpus as rows, −1 pads; all −1 if the run lacks the query."""
         row_of = space.corpus.position
         row_index = torch.full((len(queries), k), -1)
         for query_index, query_id in enumerate(queries):
@@ -93,6 +93,7 @@ class RankedRun:
         values, data_digests = measures.values, {**collect_digests(space, queries, qrels, aspects), "run": self.digest}
         digest_texts = map(" ".join, sorted(data_digests.items()))
         cell_key = digest_of([label, str(k), split, *sorted(values), *digest_texts])
+        # A file says nothing of the time that its system took, so the milliseconds are NaN.
         return Cell(
             decoder={"select": {"name": label}, "retrieve": None, "rerank": None, "depth": None}, label=label,
             method=label, k=k, split=split, queries=queries.ids, values=values, mean=compute_means(values),
@@ -103,9 +104,13 @@ class RankedRun:
 
 
 def decode_runs(decoders: Sequence[Decoder], space: Space, queries: Embeddings, k: int = 10) -> tuple[RankedRun, ...]:
-    """Decode queries by each decoder into a run, named as in charts. Raises ParamError or DataError."""
+    """Decode queries by each decoder into ranked lists of ids, as another system's file has them.
+
+    Each run is named as in charts. Raises ParamError or DataError.
+    """
     document_ids = space.corpus.ids
     ranked_runs = []
+    # short_names reads nothing of a cell but its decoder.
     run_names = short_names([SimpleNamespace(decoder=decoder_to_json(decoder)) for decoder in decoders])
     for decoder, run_name in zip(decoders, run_names, strict=True):
         row_index = decode(decoder, space, queries, k).index.tolist()
@@ -176,7 +181,7 @@ _EXPECTED_FORMAT = f"expected lines of {' '.join(TREC_FIELDS)}, or .jsonl with q
 
 
 def _order_lines(lines_read: list[RunLine]) -> list[RunLine]:
-    """Sort lines of one query by rank, then by falling score, then by position."""
+    """Sort the lines of one query by rank, those without a rank last and by falling score; ties keep the order."""
     return sorted(lines_read, key=lambda line: (line.rank is None, line.rank or 0, -(line.score or 0.0)))
 
 
@@ -190,6 +195,7 @@ def _find_oddities(
         # Scores matter only where a line has no rank.
         line_ranks = [(line.rank, None if line.rank is not None else line.score) for line in ordered_lines]
         scores = [line.score for line in ordered_lines if line.score is not None]
+        # A list times a bool is the list or empty.
         queries_with_repeats += [query_id] * (len(document_lists[query_id]) < len(lines_read))
         queries_with_ties += [query_id] * (len(set(line_ranks)) < len(line_ranks))
         queries_out_of_order += [query_id] * any(upper < lower for upper, lower in pairwise(scores))

@@ -64,8 +64,9 @@ def count_relevant_lengths(corpus: Corpus, qrels: Qrels) -> dict[str, int]:
 def measure_relevant_correlations(space: Space, qrels: Qrels) -> dict[str, int]:
     """Return query → its largest cosine of a relevant to an irrelevant document, in hundredths.
 
-    Queries that lack either kind in the corpus are left out. NNN paper, §2.3: inner products
-    cannot separate strongly correlated documents, so there its decoder's gap should be the largest.
+    Queries that lack either kind in the corpus are left out. Where a relevant and an irrelevant document point almost
+    the same way, ranking by inner products cannot tell them apart, so there another decoder should gain most (NNN
+    paper, §2.3).
     """
     n_documents, max_cosines = len(space), {}
     vector_lengths = space.matrix.lengths.double().clamp_min(torch.finfo(torch.float64).tiny)
@@ -222,12 +223,16 @@ _QueryGroup = tuple[str, int | None, int | None, list[int]]
 
 
 def _group_queries(values: Sequence[int | str | None], max_groups: int) -> list[_QueryGroup]:
-    """Group the positions of queries by equal text, or by number ranges; None is left out."""
+    """Group queries by equal text, or by ranges of numbers, into at most `max_groups`; None is left out.
+
+    values: of each query. The most frequent texts get groups, and the remaining ones share one.
+    """
     indices: dict[int | str, list[int]] = {}
     for query_index, value in enumerate(values):
         if value is not None:
             indices.setdefault(value, []).append(query_index)
     texts = [value for value in indices if isinstance(value, str)]
+    # Texts that are all whole numbers, such as years, are grouped by range if they are many.
     if len(texts) > max_groups and all(map(WHOLE_NUMBER_PATTERN.fullmatch, texts)):
         return _group_queries([None if value is None else int(value) for value in values], max_groups)
     groups: list[_QueryGroup] = []

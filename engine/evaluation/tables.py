@@ -59,7 +59,7 @@ def build_frame(cells: Iterable[Cell]) -> DataFrame:
 
 
 def _build_row_sections(cell: Cell, name: str) -> tuple[dict[str, Any], ...]:
-    """Build a cell's row as sections, each a dict of columns that stand together."""
+    """Build the row of a cell as sections: dicts from column to value, whose columns stand together."""
     chain_sections = []
     for stage_role in ("select", "retrieve", "rerank"):
         stage = dict(cell.decoder.get(stage_role) or {})
@@ -179,9 +179,14 @@ def _is_text_column(name: str) -> bool:
 
 
 def _parse_cells(name: str, cells: Sequence[str]) -> list[Any]:
-    """Parse a CSV column as switches or numbers if all its cells are, else as texts; "" is missing."""
+    """Parse the cells of a CSV column as bools, whole numbers or floats if all are; else keep them as text.
+
+    An empty cell is missing, None, except in a column of text, where it is an empty text; retrieve and rerank are text
+    columns that may be missing.
+    """
     if _is_text_column(name) and name not in ("retrieve", "rerank"):
         return list(cells)
+    # A column of text is not converted, even if its cells look like numbers.
     for convert in () if _is_text_column(name) else ({"True": True, "False": False}.__getitem__, int, float):
         try:
             return [convert(cell) if cell else None for cell in cells]
@@ -286,13 +291,18 @@ def build_results(
 
 
 def find_default_baseline(cells: Sequence[Cell]) -> Cell | str:
-    """Return the simplest cell of the first selector, or its method's name if that is ambiguous."""
+    """Return the cell of the first selector without reranking and with the first scorer, as the baseline.
+
+    If no cell is as simple, the simplest one; if several are, the selector's name, for the caller to resolve or refuse.
+    """
     first_selector, first_scorer = next(iter(methods("selector"))), next(iter(methods("scorer")))
     by_chain: dict[tuple[bool, bool], list[Cell]] = {}
     for cell in cells:
         if cell.method == first_selector:
+            # The chain of scorers as two bools: it reranks, it retrieves by another scorer than the first.
             scorers = bool(cell.decoder["rerank"]), cell.decoder["retrieve"]["name"] != first_scorer
             by_chain.setdefault(scorers, []).append(cell)
+    # False sorts before True: no reranker first, then the first scorer.
     simplest = by_chain[min(by_chain)] if by_chain else []
     return simplest[0] if len(simplest) == 1 else first_selector
 

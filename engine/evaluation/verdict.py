@@ -57,6 +57,7 @@ def find_verdict(frontier: Frontier, baseline: str, share: float, comparisons: C
     best = max(feasible, key=lambda point: (frontier.direction * point.x, point.y))
     gain, cost = (comparisons.get(metric, {}).get(best.point.label) for metric in (frontier.x, frontier.y))
     if frontier.x != TIME_AXIS and best.x <= base.x + TIE_TOLERANCE:
+        # One letter of "No setting …" is part of the subject, as its case depends on it.
         subject = "On this query n" if frontier.queries == 1 else "N"
         sentence = f"{subject}o setting that keeps {budget} {_verb_of(frontier.x)} {_more_of(frontier.x)}."
         return Verdict(base=base, best=None, share=share, gain=None, cost=None, text=sentence)
@@ -96,7 +97,7 @@ def _describe_gain(
 
 
 def _describe_cost(gain: Comparison, cost: Comparison | None) -> str:
-    """Return the end of a sentence on what a gain costs in the other metric; "" if there is none."""
+    """Return the end of a sentence on what a gain costs in the other metric; "" if no other was compared."""
     if cost is None or cost.metric == gain.metric:
         return ""
     title = title_of(cost.metric)

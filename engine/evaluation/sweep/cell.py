@@ -25,7 +25,7 @@ TIMING_ENTRY = "timed"
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Cell:
-    """Metrics of one decoder at one k."""
+    """Metrics of one decoder at one k over the queries of a split, with all that identifies the measurement."""
 
     decoder: Mapping[str, Any]  # its stages as plain values
     label: str  # the same as text
@@ -50,6 +50,7 @@ class Cell:
 
 def decoder_to_json(decoder: Decoder) -> dict[str, Any]:
     """Return a decoder as plain JSON values; `decoder_from_json` reads them back."""
+    # `stage and …` leaves an absent reranker None.
     stages = {"select": decoder.select, "retrieve": decoder.retrieve, "rerank": decoder.rerank}
     return {**{stage_name: stage and stage.as_json() for stage_name, stage in stages.items()}, "depth": decoder.depth}
 

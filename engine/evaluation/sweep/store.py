@@ -49,7 +49,9 @@ SEALED_KEYS = "SELECT key FROM cells UNION SELECT key FROM curves UNION SELECT k
 
 
 class Store:
-    """A file of finished cells; created where there is none.
+    """A file of finished cells, curves and studies; created where there is none.
+
+    Each row has a seal, a digest of its values, by which later damage is noticed.
 
     path: of the file. Raises DataError for a file of another kind.
     """
@@ -179,7 +181,7 @@ class Store:
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
-        """Open a connection for the block; errors of SQLite become DataErrors."""
+        """Open a connection to the file for a with-block; errors of SQLite become DataErrors."""
         try:
             with closing(connect_database(self.path)) as db:
                 # Bytes that are not text are damage; the seals reveal it.
@@ -224,7 +226,7 @@ def _check_seal(row_seals: Mapping[str, str], row_key: str, values: Sequence[Any
 
 
 def cached_file(section: str, name: str) -> Path:
-    """Return the path of a store in the cache; where that is read-only, of a temporary copy."""
+    """Return the path of a store's file in the cache; of a copy in a temporary folder if that is read-only."""
     cache_path, store_path = cache.entry_path(section, name), cache.open_section(section) / name
     if cache_path != store_path and not store_path.exists():
         # What cannot be read there is left out of the copy and computed again.
@@ -238,7 +240,10 @@ def cached_file(section: str, name: str) -> Path:
 
 
 def _cell_from_row(cell_row: Mapping[str, Any], query_lists: Mapping[str, str]) -> Cell:
-    """Build a Cell from a table row. Raises ValueError, KeyError or TypeError if it is damaged."""
+    """Build a Cell from a stored row; query_lists: digest → JSON list of query ids, which many cells share.
+
+    Raises ValueError, KeyError or TypeError if it is damaged.
+    """
     metrics, queries = json.loads(cell_row["metrics"]), tuple(json.loads(query_lists[cell_row["queries"]]))
     value_table = np.frombuffer(cell_row["values"], dtype="<f8").reshape(len(metrics), len(queries))
     columns = dict(zip(metrics, value_table, strict=True))
@@ -251,8 +256,12 @@ def _cell_from_row(cell_row: Mapping[str, Any], query_lists: Mapping[str, str]) 
 
 
 def _curve_from_row(curve_key: str, curve_facts: dict[str, Any], packed_numbers: np.ndarray) -> Curve:
-    """Build a Curve from a table row. Raises ValueError, KeyError or TypeError if it is damaged."""
+    """Build a Curve from a stored row: its facts as JSON values, and all its numbers in one array.
+
+    Raises ValueError, KeyError or TypeError if it is damaged.
+    """
     metrics = curve_facts.pop("metrics")
+    # With m metrics and p pieces there are p − 1 breakpoints, m·p means and 2·N_BANDS·m band ends: solve for p.
     n_intervals, remainder = divmod(len(packed_numbers) + 1 - 2 * N_BANDS * len(metrics), 1 + len(metrics))
     if remainder or n_intervals < 1:
         raise ValueError

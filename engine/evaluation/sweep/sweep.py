@@ -32,7 +32,7 @@ DECODER_GROUP_SIZE = 12
 
 @dataclass(frozen=True, eq=False)
 class _SweepRequest:
-    """The checked arguments of `sweep`."""
+    """The checked arguments of `sweep`; every decoder is measured at every k."""
 
     task: Task
     decoders: tuple[Decoder, ...]
@@ -198,7 +198,7 @@ def stored_cells(
     aspects: Aspects | None = None,
     store: Store | str | Path,
 ) -> tuple[list[Cell], int]:
-    """Return a sweep's stored cells and the number of missing ones, not computing any. Raises as `sweep`."""
+    """Read a sweep's stored cells; return them and the number of missing ones. Raises as `sweep` does."""
     request = _check_request(decoders, space, queries, qrels, k, metrics, split, aspects, store)
     cell_keys = set(request.compute_keys().values())
     stored = list(request.store.read_cells(cell_keys)) if request.store else []
@@ -209,7 +209,10 @@ def _check_request(
     decoders: Any, space: Any, queries: Any, qrels: Any, k: Any, metrics: Any, split: Any, aspects: Any, store: Any,
     answers: Any = None,
 ) -> _SweepRequest:  # fmt: skip
-    """Check the arguments of `sweep`, embed its queries, and digest its data."""
+    """Check the arguments of `sweep` and embed its queries; return what the sweep and its store need.
+
+    Raises ParamError or DataError, also for metrics that these inputs do not allow.
+    """
     distinct_decoders = tuple(dict.fromkeys(check_list(decoders, "decoders", "a list of engine.Decoder", Decoder)))
     set_sizes = [cast(int, k)] if isinstance(k, Number) else check_list(k, "k", "a whole number or a list of them")
     ks = tuple(sorted(set(map(SET_SIZE.check, set_sizes))))
@@ -266,7 +269,7 @@ def check_list(values: Any, argument: str, expected: str, item_type: type = obje
 def _iterate_cells(
     request: _SweepRequest, workers: int | None, cluster: str | None, progress: Progress, stop: Stop | None
 ) -> Iterator[Cell]:
-    """Yield stored cells first, then the missing ones as they are computed and stored."""
+    """Yield a sweep's cells: the stored ones first, then the missing ones as they are computed and stored."""
     task, store, cell_keys = request.task, request.store, request.compute_keys()
     stored_keys = store.find_stored_keys(cell_keys.values()) if store else set()
     n_cells, n_done = len(cell_keys), 0
@@ -294,7 +297,10 @@ def _iterate_cells(
 
 
 def _iterate_units(decoders: Sequence[Decoder], ks: Sequence[int], missing: set[tuple[Decoder, int]]) -> Iterator[Unit]:
-    """Group the missing cells into units, whose decoders or k share work; in the decoders' order."""
+    """Group missing cells, (decoder, k), into units of work: decoders and k that are computed together.
+
+    Neighbours of one family, whose settings can be decoded at once, share a unit. The order is the decoders'.
+    """
     pending = []
     for decoder in decoders:
         if missing_ks := tuple(k for k in ks if (decoder, k) in missing):
