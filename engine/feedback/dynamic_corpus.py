@@ -71,6 +71,7 @@ def build_change(
 def compute_warm_drifts(session: Session, rows: Iterable[int], existing_rows: np.ndarray) -> dict[int, np.ndarray]:
     """Map the row of each new document to the (d,) drift with which it starts: that of its neighbours.
 
+    A document's drift is its current vector less its first, what feedback has moved it by.
     existing_rows: rows among which neighbours are sought. Documents that start at their own vector are left out.
     """
     drifts = ((row, _compute_warm_drift(session, row, existing_rows)) for row in rows)
@@ -78,7 +79,7 @@ def compute_warm_drifts(session: Session, rows: Iterable[int], existing_rows: np
 
 
 def _compute_warm_drift(session: Session, row_index: int, existing_rows: np.ndarray) -> np.ndarray | None:
-    """Compute the (d,) mean drift of the documents nearest to a new one.
+    """Compute the mean drift, (d,), of the documents nearest to a new one: how far feedback has moved them.
 
     Returns None if it is 0, or if the document has moved already and so needs no other start.
     """

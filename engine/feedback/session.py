@@ -105,7 +105,7 @@ class Session:
         return freeze(vectors)
 
     def row(self, item: int) -> np.ndarray:
-        """Return the current vector of one document, (d,) float64, read-only."""
+        """Return the current vector of the document in row `item`, (d,) float64, read-only."""
         # A view, so that the array of the state itself keeps its flag.
         return freeze(self.state.row(self.start, item).view())
 
@@ -259,7 +259,11 @@ def session(
 
 
 def empty_session(start: StartVectors, preset: Preset, temperature: float, writer: str = "") -> Session:
-    """Create a session without records, of the form of state that the preset allows."""
+    """Create a session without records, whose documents are at their first vectors.
+
+    If the preset moves few documents a round, the session stores only those that moved, else the full matrix. writer:
+    distinguishes the processes that write to one log.
+    """
     # A sparse state recomputes rows one by one, for which the journal indexes its records by row.
     state, journal = SparseState() if preset.by_rows else MatrixState(start.exact), Journal(preset.by_rows)
     return Session(start, preset, temperature, journal, position=0, round=0, state=state, writer=writer)
@@ -499,7 +503,9 @@ def restore(session: Session, t: int | str) -> Session:
 
 
 def append_records(session: Session, *records: Record) -> Session:
-    """Return the session after several more records; every operation on sessions ends here.
+    """Return the session after several more records: feedback, undo, corpus changes or snapshots.
+
+    Every operation on sessions ends here. The vectors are recomputed as far as the records change the past.
 
     Raises DataError if a record undoes an unknown event.
     """
@@ -543,16 +549,18 @@ def append_records(session: Session, *records: Record) -> Session:
 
 
 def _only_adds(record: Record, journal: Journal, end: int) -> TypeGuard[Event]:
-    """Return True for an event that replaces no earlier vote, so that the past need not be folded again.
+    """Return True for an event without an earlier vote that it replaces: then only one step is to be added.
 
+    Otherwise the effect of the earlier vote would have to be taken out.
     end: number of records of the session, the event among them.
     """
     return isinstance(record, Event) and len(journal.rival_votes(record, end)) == 1
 
 
 def _find_first_change(journal: Journal, end: int, record: Record) -> int:
-    """Return the position of the earliest event whose effect a record changes; `end` if there is none.
+    """Find the earliest event whose effect on the vectors a record changes; return its position, else `end`.
 
+    A record changes the past if it undoes or redoes events, or replaces a vote.
     States cached before this position stay valid. end: number of records of the session, the record among them.
     """
     if isinstance(record, Undone) and record.is_reset:
@@ -562,7 +570,7 @@ def _find_first_change(journal: Journal, end: int, record: Record) -> int:
 
 
 def _find_touched_rows(journal: Journal, end: int, records: Sequence[Record]) -> list[int]:
-    """Return the rows whose vectors some new records may change, in rising order.
+    """List the rows of documents whose vectors some new records may change, in rising order.
 
     end: number of records of the session, the new ones among them.
     """
@@ -586,6 +594,7 @@ def _find_affected_events(journal: Journal, end: int, record: Record) -> list[Ev
     for event_id in (*record.ids, *record.back) if isinstance(record, Undone) else ():
         if entry := journal.find_event(event_id, end):
             events.append(entry[1])
+    # `rival_votes` includes the event itself.
     return [rival_vote for event in events for rival_vote in journal.rival_votes(event, end)]
 
 
@@ -605,7 +614,7 @@ def _resolve_position(session: Session, t: int | str) -> int:
 
 
 def _check_event(session: Session, event: Event) -> None:
-    """Raise an error if an event is about other or unavailable documents."""
+    """Raise DataError if an event is not about the session's documents, ParamError if it moves unavailable ones."""
     if len(event.query.vector) != session.start.dimension or event.item >= len(session):
         raise DataError(
             f"event must be about this session's {len(session)} documents of dimension {session.start.dimension}; got "

@@ -42,7 +42,11 @@ def limit_to_one_thread() -> Iterator[Any]:
 
 
 class Index(Declared, ABC):
-    """A frozen dataclass whose fields are its declared parameters; the score is the inner product."""
+    """Settings of an index for nearest-vector search by inner product; subclasses are frozen dataclasses.
+
+    The fields are the declared parameters. One of them may be the effort: the breadth of a search, which trades time
+    for recall and can be changed after the index is built.
+    """
 
     kind: ClassVar[str]
     title: ClassVar[str]
@@ -169,6 +173,7 @@ class Ivf(Index):
         for name, maximum, unit in (("cells", n_vectors, "vectors"), ("probes", n_cells, "cells")):
             if (getattr(self, name) or 0) > maximum:
                 param = next(p for p in params_of(self) if isinstance(p, Whole) and p.name == name)
+                # A copy of the declaration with the corpus's own limit words the error.
                 refusal = replace(param, high=maximum).refuse(getattr(self, name))
                 raise ParamError(f"{refusal}: the index has {maximum:,} {unit}")
 

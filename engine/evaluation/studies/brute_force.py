@@ -42,7 +42,7 @@ SetValue = Callable[[Tensor, Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Optimum:
-    """Best of all sets."""
+    """The best of all sets of k documents by an objective, found by enumeration."""
 
     index: tuple[int, ...]  # its rows, ascending
     value: float  # its objective
@@ -52,7 +52,7 @@ class Optimum:
 
 @dataclass(frozen=True)
 class OptimumGap:
-    """A selector's set and the best one."""
+    """A selector's set beside the best one by the same objective."""
 
     index: tuple[int, ...]  # its rows, ascending
     value: float  # its objective
@@ -145,6 +145,7 @@ def optimum_gap(
     or DataError.
     """
     selector = make_selector(SET_OBJECTIVE.check(name), **params)
+    # Only the weight of relevance enters the objective; the selector's other parameters steer its search.
     settings = {name: evaluate for name, evaluate in values_of(selector).items() if name == OBJECTIVE_WEIGHT.name}
     if name == "vrsd" or fix_first:
         settings["fix_first"] = fix_first
@@ -171,7 +172,11 @@ def iterate_pools(
 def _enumerate_sets(
     relevance: Tensor, gram: Tensor, row_groups: tuple[list[int], list[int]], k: int, evaluate: SetValue
 ) -> Optimum:
-    """Find the best set by trying all; row_groups: rows in every set, and rows to choose from."""
+    """Find the best set of k documents by trying all, block by block.
+
+    relevance: (n,); gram: (n, n) inner products; row_groups: rows that are in every set, and rows to choose from;
+    evaluate: the objective, as `_make_set_value` returns it.
+    """
     fixed_rows, free_rows = row_groups
     n_free = k - len(fixed_rows)
     free_sets, n_sets = combinations(free_rows, n_free), math.comb(len(free_rows), n_free)
@@ -194,7 +199,11 @@ def _enumerate_sets(
 
 
 def _make_set_value(objective: str, weight: float, k: int, query: Tensor) -> SetValue:
-    """Return a function that values sets, given relevances and inner products; weight: θ."""
+    """Return the objective as a function from m sets' relevances and inner products to their (m,) values.
+
+    weight: θ, the weight of relevance beside diversity; k: documents in a set; query: its vector, whose length counts
+    for cosines
+    """
     query_norm = float(query.norm())
 
     def compute_cosine(relevance: Tensor, gram: Tensor) -> Tensor:

@@ -25,7 +25,7 @@ DUPLICATE_THRESHOLD = Real(
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CheckUp:
-    """Near-duplicates in the sets of B queries."""
+    """Near-duplicates, documents with a cosine of a threshold or more, in the sets of B queries."""
 
     queries: tuple[str, ...]  # ids
     rows: np.ndarray  # (B, k) positions in the corpus, best first, −1 pads
@@ -71,7 +71,7 @@ def check_up(
 
 
 def _iterate_cosines(space: Space, rows: torch.Tensor) -> Iterator[np.ndarray]:
-    """Yield (b, k, k) cosines in float64 block by block, NaN beside pads."""
+    """Yield the cosines within each query's set, (b, k, k) float64 for blocks of b queries, NaN beside pads."""
     k = rows.shape[1]
     for block in rows.to(space.device).split(max(1, CHUNK_NUMBERS // (k * max(k, space.vectors.shape[1])))):
         # A pad, −1, reads row 0 until its cosines are masked.
@@ -115,6 +115,7 @@ def rank_by_gain(
     metrics = ("ilad",) if judgements is None else ("recall", "ilad")
 
     def measure_decoder(decoder: Decoder) -> dict[str, np.ndarray]:
+        """Return metric → (B,) values of a decoder on the queries."""
         return dict(measure(decode(decoder, space, queries, k), space, queries, judgements, k, metrics).values)
 
     decoder_values, baseline_values = measure_decoder(decoder), measure_decoder(baseline)

@@ -13,7 +13,7 @@ STABLE_SHARE = Real(0.99, "share", 0.0, 1.0, name="share", help="Of the queries,
 
 @dataclass(frozen=True, slots=True)
 class PoolDepth:
-    """A depth, the share of queries that get the decoder's own answers there, and the number of queries."""
+    """A number of candidates, the share of queries that get the full answer from as many, and all queries."""
 
     depth: int
     share: float

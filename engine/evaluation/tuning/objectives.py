@@ -201,9 +201,10 @@ def _choose_maximum(goal: Objective, means: Any, baseline: Any, order: Any, k: i
 
 
 def _choose_diverse(goal: Objective, means: Any, base: Any, order: Any, k: int, rival: str, gap: Any) -> TunedChoice:
-    """Choose the most diverse setting (ILAD) among those that surely keep enough Recall, else the most Recall.
+    """Choose the most diverse setting (ILAD) that surely keeps enough Recall, else the nearest to it.
 
-    base: the baseline's means; gap: (m,) how far below its mean a setting's true Recall may lie.
+    base: the baseline's means; gap: (m,) margins, how far below its mean a setting's true Recall may lie. The nearest
+    is the setting with most Recall less its margin.
     """
     recall, ilad = means[RELEVANT], means[DIVERSE]
     # The mean less its gap is what a setting keeps with confidence.

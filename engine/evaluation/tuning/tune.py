@@ -369,8 +369,8 @@ class _Study:
     ) -> Tuned:  # fmt: skip
         """Measure the settings on dev, choose, and compare the choice with the baseline on test.
 
-        reference: the baseline; several: choose among the families, each at its best setting, and not among one family's
-        settings; n_trials: of a search; every_value: use a path where there is one.
+        reference: the baseline; several: choose among the families, each at its best setting, and not among one
+        family's settings; n_trials: of a search; every_value: use a path where there is one.
         """
         k, objective = self.options["k"], self.objective
         # The splits are dev and, unless nothing is to be reported, test.
@@ -531,7 +531,8 @@ def _answers_enough(cell: Cell, base: Cell, objective: Objective) -> bool:
 def _compute_margin(cell: Cell, base: Cell, objective: Objective) -> float:
     """Return the margin of one setting: how far its true mean slack may lie below the measured one.
 
-    Slack is a query's Recall less the share of the baseline's that must be kept; 0 without such a constraint.
+    Slack is a query's Recall less the share of the baseline's that must be kept. The margin is 0 without such a
+    constraint.
     """
     slack = objective.compute_slack(cell.values, base.values[objective.metrics[0]])
     slack = slack[np.isfinite(slack)]

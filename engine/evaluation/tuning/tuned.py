@@ -330,7 +330,7 @@ def _suggest_for_confirmation(tuned: Tuned) -> list[str]:
     own_means, base_means = average_outcome(tuned)
     falls_short = tuned.constraint_holds_on_test is False
     if falls_short and base_means[RELEVANT]:
-        # Rounded down to whole percents, as it was not more; the 1e-9 makes up for rounding.
+        # Rounded down, as a larger share was not kept; the 1e-9 saves a whole percent that lies a rounding below.
         kept_share = np.floor(100 * own_means[RELEVANT] / base_means[RELEVANT] + 1e-9) / 100
         suggestions.append(f"ask for a share of {percent(kept_share, 0)}, which it kept on {tuned.test}")
     metric = RELEVANT if falls_short else tuned.objective.metrics[-1]
