@@ -188,8 +188,8 @@ def draw_row(p: np.ndarray, u: float) -> int:
 def draw_rows(p: np.ndarray, gumbel_noise: np.ndarray, k: int) -> tuple[tuple[int, ...], tuple[float, ...]]:
     """Draw k rows without replacement with probabilities p; return them, and the divisors of their feedback.
 
-    The rows with the largest keys log p + noise are such a draw; gumbel_noise: (n,) Gumbel numbers. The divisors, called
-    weights, are inclusion probabilities: with κ the next largest key, π_i = 1 −
+    The rows with the largest keys log p + noise are such a draw; gumbel_noise: (n,) Gumbel numbers. The divisors,
+    called weights, are inclusion probabilities: with κ the next largest key, π_i = 1 −
     exp(−exp(log p_i − κ)) is, given the other keys, the probability that i's key exceeds κ. So E[1{i drawn}/π_i] = 1
     for every i (Vieira 2017; Kool et al. 2019). The weights are 1 if all documents are drawn.
     """

@@ -17,7 +17,7 @@ QUERY_COLUMN_NAMES = ("query", "text", "search", "question", "q", "keywords", "s
 
 @dataclass(frozen=True, eq=False)
 class AskedQueries:
-    """Distinct queries of a list.
+    """Distinct queries of a list that people typed or a log holds, with their counts.
 
     queries: in the order of their first lines
     counts: map from query id to its number of lines
@@ -90,7 +90,7 @@ def collect_queries(
 
 
 def _find_column(usual_names: Iterable[str], column_by_name: Mapping[str, str]) -> str | None:
-    """Return the column of the first usual name that occurs; None if none does.
+    """Return the table's column with the most likely usual name; None if none of the names occurs.
 
     column_by_name: the table's columns by their names in lower case.
     """

@@ -27,7 +27,7 @@ class VotesToTake:
 def convert_votes(
     session: Session, judged: Judged, dataset_queries: Queries | None = None, grade: int = 1
 ) -> VotesToTake:
-    """Convert the votes that count: a thumb up or "the right one" becomes `grade`, a thumb down 0.
+    """Convert the votes of a session to judgements: a thumb up or "right one" becomes `grade`, a thumb down 0.
 
     dataset_queries: queries of the data set, matched by text. Votes without a query's text, and votes on pairs that the
     same person has judged, are left out and counted in notices. Writes nothing. Raises ParamError.
@@ -53,6 +53,7 @@ def convert_votes(
         if (person, query, document) in judged_keys:
             already_judged.append(document)
             continue
+        # A thumb down is not good, False, so its grade is 0.
         vote_grade, vote_time = grade * event.good, event.time or 0.0
         judgements.append(Judgement(query=query, document=document, grade=vote_grade, person=person, time=vote_time))
         if query not in all_queries.position:
