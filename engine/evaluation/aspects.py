@@ -54,7 +54,10 @@ class Judgements:
         return grades
 
     def select_queries(self, query_index: np.ndarray) -> "Judgements":
-        """Return the judgements of the (M,) queries in `query_index`, which may repeat."""
+        """Return the judgements of M chosen queries, numbered from 0 in the order of `query_index`.
+
+        A query may be chosen several times, as when several sets belong to it.
+        """
         key_starts = np.searchsorted(self.keys, self.n_documents * np.arange(len(self.n_relevant) + 1))
         key_source, key_query = _expand_segments(key_starts, query_index)
         query_starts = np.searchsorted(self.sorted_query, np.arange(len(self.n_relevant) + 1))
@@ -72,7 +75,7 @@ class Judgements:
         )
 
     def compute_ideal_grades(self, k: int) -> np.ndarray:
-        """Return the (B, k) grades of the best possible list."""
+        """Return the (B, k) grades of each query's best possible list, highest first, padded with 0."""
         # Ranks beyond k, and queries with fewer than k relevant documents, leave zeros.
         ideal_grades = np.zeros((len(self.n_relevant), k))
         is_ranked = self.sorted_rank < k
@@ -95,7 +98,10 @@ class Coverage:
     ideal_gain: np.ndarray  # (B,) discounted gain of the greedy best list at k
 
     def select_queries(self, query_index: np.ndarray) -> "Coverage":
-        """Return the coverage of the (M,) queries in `query_index`, which may repeat."""
+        """Return the aspects of M chosen queries, numbered from 0 in the order of `query_index`.
+
+        A query may be chosen several times, as when several sets belong to it.
+        """
         key_starts = np.searchsorted(self.keys, self.n_documents * np.arange(len(self.n_aspects) + 1))
         key_source, key_query = _expand_segments(key_starts, query_index)
         aspect_source, aspect_key = _expand_segments(self.aspect_starts, key_source)
@@ -172,9 +178,14 @@ def load_coverage(space: Space, query_ids: Sequence[str], aspects: Aspects, k: i
 
 
 def _get_or_build(cache_key: Hashable, build_arrays: Callable[[], CachedT]) -> CachedT:
-    """Return arrays from the cache, or build and cache them; the least recently used are dropped."""
+    """Return arrays from the cache, or build and cache them.
+
+    At most MAX_CACHED_ARRAYS are cached, without those that were used least recently; build_arrays: function that is
+    called only if the arrays are not there.
+    """
     # The lock is not held while arrays are built: two threads may build the same ones, and none waits.
     with _array_cache_lock:
+        # Popped and put in again below, so that the last entries are those used last.
         arrays = _array_cache.pop(cache_key, None)
     arrays = build_arrays() if arrays is None else arrays
     with _array_cache_lock:

@@ -335,6 +335,7 @@ def _build_options(
 ) -> tuple[Option, ...]:
     """Build the report of each setting but the baseline: measured and estimated shares, chance; by rising gain."""
     values = aligned.values[metric]
+    # The baseline is column 0 of the values.
     shares = values[:, 1:].mean(axis=0) / values[:, 0].mean()
     chances, (lows, highs) = estimate.find_chances(keep), estimate.find_ends(CONFIDENCE_LEVEL)
     options = []

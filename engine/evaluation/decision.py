@@ -85,7 +85,7 @@ def _describe(decision: Decision) -> Iterator[str]:
 
 
 def _describe_origin(decision: Decision) -> Iterator[str]:
-    """Yield where the settings were chosen, and what the other split says of them."""
+    """Yield sentences on the queries behind a decision, and on what another split says of its settings."""
     split_text = f" of {decision.split}" if decision.split else ""
     yield f"Chosen on {counted(decision.queries, 'query', 'queries')}{split_text}."
     for option in (decision.sure, decision.bet):

@@ -181,7 +181,7 @@ def load_stored_curve(
     aspects: Aspects | None = None,
     store: Store,
 ) -> Curve | None:
-    """Return the curve of `exact_frontier` if the store has it, else None; computes nothing."""
+    """Look up in a store the curve that `exact_frontier` would compute; None if it is not there."""
     arguments = (stage, space, queries, qrels, metrics, (0.0, 1.0), split, aspects, DEFAULT_FACTS)
     request = _CurveRequest.from_arguments(*arguments)
     return next(store.read_curves([request.make_key(k)]), None)
@@ -282,7 +282,10 @@ class _CurveRequest:
         return query_index[is_kept], step_starts[is_kept], map_values(itemgetter(is_kept), values)
 
     def _build_curve(self, k: int, steps: Steps) -> Curve:
-        """Average the queries' step functions into the curve at k, with confidence bands at N_BANDS values of λ."""
+        """Average the queries' metrics at every λ into the curve at k, with confidence bands at N_BANDS values of λ.
+
+        steps: each query's metrics as step functions of λ
+        """
         metric_means = {}
         for name in self.metrics:
             # The starts depend on the steps alone, so they are equal for all metrics.

@@ -214,7 +214,7 @@ def _format_arguments(decoder: Decoder) -> list[str]:
 
 
 def _write_space_lines(use: ExportContext) -> list[str]:
-    """Write the Python lines that load and embed the corpus."""
+    """Write the Python lines that load the corpus and make its space: from an encoder, or its own vectors."""
     is_default = use.encoder in (None, ExportContext().encoder)
     embed_options = "" if is_default else f", encoder={_format_literal(use.encoder)}"
     embed_options += "" if use.dtype == ExportContext().dtype else f", dtype={_format_literal(use.dtype)}"
@@ -298,7 +298,11 @@ def _write_command(decoder: Decoder, use: ExportContext) -> str:
 
 
 def _write_langchain(decoder: Decoder, use: ExportContext) -> str:
-    """Write LangChain code: the store's own search if it equals the decoder, else a compressor over it."""
+    """Write Python code that answers a query as the decoder does, from a LangChain vector store.
+
+    The store's own search is used if it equals the decoder; else more documents are fetched, and a compressor, which is
+    LangChain's word for a filter of results, chooses among them. Raises _NotExpressible.
+    """
     embedding_notes = []
     if use.encoder is not None and use.trained is None:
         keywords = {} if use.dtype == "auto" else {"dtype": use.dtype}
@@ -332,7 +336,7 @@ def _write_langchain(decoder: Decoder, use: ExportContext) -> str:
 
 
 def _write_llama_index(decoder: Decoder, use: ExportContext) -> str:
-    """Write LlamaIndex code: fetch candidates from an index, then postprocess them by the decoder."""
+    """Write LlamaIndex code that fetches candidates from an index and lets the decoder choose among them."""
     count, notes = _resolve_n_fetched(decoder, use)
     return _join_lines(
         *_write_imports("engine.integrations.llama_index", "FrontierPostprocessor"),
@@ -345,7 +349,7 @@ def _write_llama_index(decoder: Decoder, use: ExportContext) -> str:
 
 
 def _write_haystack(decoder: Decoder, use: ExportContext) -> str:
-    """Write Haystack code: retrieve candidates, then rank them by the decoder."""
+    """Write Haystack code that retrieves candidates and lets the decoder choose and rank among them."""
     count, notes = _resolve_n_fetched(decoder, use)
     note = "retriever: your store's embedding retriever, with return_embedding=True; vector: the query's embedding."
     return _join_lines(
@@ -427,7 +431,7 @@ def _describe_pool(pool: PoolDepth) -> str:
 
 
 def _describe_vectors(use: ExportContext) -> list[str]:
-    """Return notes on the vectors that a store must hold."""
+    """Return notes for a snippet on the vectors that the store must hold to give the same answers."""
     notes = ["The same answers need the same vectors, of length 1."]
     if use.trained is not None:
         notes.append(
@@ -441,7 +445,11 @@ MAX_QDRANT_POOL = 16_384
 
 
 def _write_qdrant(decoder: Decoder, use: ExportContext) -> str:
-    """Write Qdrant code: its own search if it equals the decoder, else decoding of fetched points."""
+    """Write Python code that answers a query as the decoder does, from documents in a Qdrant collection.
+
+    Qdrant's own search is used if it equals the decoder; else more points are fetched, and the decoder chooses among
+    them. Raises _NotExpressible.
+    """
     if not _has_store_search(decoder):
         count, notes = _resolve_n_fetched(decoder, use)
         if decoder.rerank is not None and decoder.rerank.words:
@@ -483,7 +491,10 @@ OPENSEARCH_FACTORIES = ("mmr_over_sample_factory", "mmr_rerank_factory")
 
 
 def _write_opensearch(decoder: Decoder, use: ExportContext) -> str:
-    """Write an OpenSearch request. Raises _NotExpressible if no search of its own equals the decoder."""
+    """Write an HTTP request to OpenSearch whose answer is the decoder's.
+
+    Raises _NotExpressible if no search of OpenSearch's own equals the decoder: there is no integration to fall back on.
+    """
     # https://docs.opensearch.org/latest/vector-search/specialized-operations/vector-search-mmr
     search, weight, notes = _resolve_store_search(decoder, use)
     set_size = _resolve_set_size(decoder, use)

@@ -373,7 +373,10 @@ def _group_into_curves(cells: Sequence[Any]) -> list[_CurveMembers]:
 
 
 def _collect_settings(cell: Any) -> dict[tuple[str, str], Any]:
-    """Return (stage, parameter) → value of a cell's decoder, in declared order, the selector's first."""
+    """List all settings of a cell's decoder: (stage, parameter) → value, the selector's first, in declared order.
+
+    A stage's name counts as a parameter, its first; the depth has the stage "", as it belongs to none.
+    """
     settings: dict[tuple[str, str], Any] = {}
     for role in ("select", "retrieve", "rerank"):
         stage = cell.decoder.get(role) or {}

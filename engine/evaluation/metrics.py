@@ -282,7 +282,10 @@ def mean_of_defined(values: np.ndarray) -> float:
 def available_metrics(
     qrels: Qrels | None = None, aspects: Aspects | None = None, vectors: Queries | Embeddings | None = None
 ) -> tuple[str, ...]:
-    """List the metrics that these inputs allow by default; vectors: the queries, used if Embeddings."""
+    """List the names of the metrics that can be measured with these inputs, without those on request.
+
+    vectors: the queries; cos(sum, query) needs them as Embeddings.
+    """
     is_given = {"qrels": bool(qrels), "aspects": bool(aspects), "vectors": isinstance(vectors, Embeddings)}
     names = []
     for metric in METRICS.values():

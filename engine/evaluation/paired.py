@@ -45,7 +45,10 @@ class AlignedCells:
 
 
 def select_cells(points: Iterable[Any], k: int) -> list[Any]:
-    """Select the cells at k. Raises ParamError or DataError if there are none, or of several splits."""
+    """Select the cells at k; a cell is the measurement of one decoder at one k.
+
+    Raises ParamError for an invalid k, DataError if there is no cell, or cells of several splits.
+    """
     k, all_cells = SET_SIZE.check(k), list(points)
     cells = [cell for cell in all_cells if cell.k == k]
     if not cells:

@@ -188,7 +188,11 @@ def _order_lines(lines_read: list[RunLine]) -> list[RunLine]:
 def _find_oddities(
     path: Path, by_query: Mapping[str, list[RunLine]], document_lists: Mapping[str, tuple[str, ...]]
 ) -> Iterator[Notice]:
-    """Yield notices of ambiguous lists: repeated documents, ties, scores that contradict the ranks."""
+    """Yield notices of ambiguous lists in a run's file, with how they were read.
+
+    These are lists with repeated documents, ties, or scores that contradict the ranks. by_query: the lines of each
+    query; document_lists: its documents, each once.
+    """
     queries_with_repeats, queries_with_ties, queries_out_of_order = [], [], []
     for query_id, lines_read in by_query.items():
         ordered_lines = _order_lines(lines_read)
@@ -208,7 +212,10 @@ def _find_oddities(
 
 
 def _read_trec(path: Path, tags: dict[str, None]) -> Iterator[RunLine]:
-    """Yield the lines of a TREC run, and collect their tags. Raises DataError for a malformed line."""
+    """Yield the lines of a run in TREC's format: query, Q0, document, rank, score and tag, separated by spaces.
+
+    tags: the tags are added to it, as keys in the order of the lines. Raises DataError for a malformed line.
+    """
     for line_number, line_text in read_lines(path, max_bytes=MAX_SHORT_LINE_BYTES):
         fields = line_text.split()
         if not fields:
@@ -242,7 +249,7 @@ def _read_json(path: Path) -> Iterator[RunLine]:
 
 
 def _parse_number(value: Any, field_name: str, location: str) -> Any:
-    """Parse a rank, whole and from 0, or a finite score. Raises DataError."""
+    """Parse a rank, a whole number from 0, or a score, any finite one; DataError names `location` otherwise."""
     try:
         number = int(str(value)) if field_name == "rank" else float(value)
         if isinstance(value, bool) or not math.isfinite(number) or (field_name == "rank" and number < 0):

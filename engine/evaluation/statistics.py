@@ -305,7 +305,7 @@ def describe_comparison(row: Comparison) -> str:
 
 
 def summarize_comparisons(rows: Sequence[Comparison]) -> str:
-    """Return one line with the numbers of decoders that are significantly better or worse."""
+    """Summarise comparisons with one baseline in a line: how many are better, worse, or not distinguishable."""
     if not rows:
         return "Nothing was compared."
     first_row = rows[0]

@@ -129,7 +129,7 @@ def write_table(data_frame: DataFrame, path: str | Path) -> Path:
 
 
 def format_csv(data_frame: DataFrame) -> str:
-    """Return a frame as the text of a CSV file, as `write_table` writes it."""
+    """Format a frame as CSV text that is safe in spreadsheets: texts are quoted, and formulas disarmed."""
     text_stream = io.StringIO(newline="")
     writer = csv.writer(text_stream, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\r\n")
     writer.writerow(map(guard_formula, map(str, data_frame.columns)))
@@ -308,7 +308,10 @@ def find_default_baseline(cells: Sequence[Cell]) -> Cell | str:
 
 
 def _write_caption(baseline: Cell, baseline_name: str, counts: dict[str, int], n_tests: int, resamples: int) -> str:
-    """Write the caption: k, split, the numbers of queries, and what the arrows mean."""
+    """Write the caption of a table of results: k, split, numbers of queries, and what the arrows mean.
+
+    counts: metric → number of queries behind its means; n_tests: comparisons that Holm's correction is over
+    """
     if len(set(counts.values())) == 1:
         count_text = f"{next(iter(counts.values())):,}"
     else:
@@ -327,7 +330,7 @@ SIGNIFICANCE_ARROWS = {0: "", 1: " ↑", -1: " ↓"}
 
 
 def format_markdown(table: ResultsTable) -> str:
-    """Format the table in Markdown, with its caption above."""
+    """Format a table of results in Markdown, with its caption above and marks of significance."""
     lines = ["| " + " | ".join(map(_escape_markdown, table.head)) + " |", "| --- |" + " ---: |" * (len(table.head) - 1)]
     for texts, marks in zip(table.rows, table.marks, strict=True):
         marked_texts = map(add, texts, map(SIGNIFICANCE_ARROWS.__getitem__, marks))
@@ -336,7 +339,7 @@ def format_markdown(table: ResultsTable) -> str:
 
 
 def format_latex(table: ResultsTable, label: str = "tab:frontier") -> str:
-    """Format the table in LaTeX, for the package booktabs."""
+    """Format a table of results in LaTeX (package booktabs), with caption and marks of significance."""
     lines = [
         r"\begin{table}",
         r"  \centering",

@@ -102,7 +102,10 @@ class SparseState:
     n_computed: int = 0  # number of row updates computed so far
 
     def with_record(self, start: StartVectors, preset: Preset, record: MovingRecord) -> SparseState:
-        """Return the state after one more record, which moves only the rows that it names."""
+        """Return the state after one more record, an event or a corpus change; only rows that it names move.
+
+        start: the first vectors; preset: the parameters by which documents move
+        """
         moved_vectors = self.moved_vectors
         row_indices: Sequence[int] = tuple(record.drift) if isinstance(record, CorpusChange) else record.items
         for row_index in row_indices:
@@ -388,7 +391,7 @@ class _MatrixFold:
             self.current[block_rows] = new_vectors
 
     def freeze(self) -> MatrixState:
-        """Return the state, whose arrays are read-only from now on."""
+        """Return the built MatrixState; its arrays become read-only."""
         for array in (self.current, self.first_moment, self.second_moment, self.is_unavailable):
             if array is not None:
                 freeze(array)

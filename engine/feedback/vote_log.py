@@ -416,7 +416,7 @@ def _log_contents(session: Session) -> tuple[dict[str, Any], list[dict[str, Any]
 
 
 def _check_log_path(path: str | Path) -> Path:
-    """Return the path of a log. Raises DataError for the path of an export."""
+    """Return a log's path as Path. Raises DataError for one that ends as an export does, .jsonl."""
     path = Path(path)
     if path.suffix == EXPORT_SUFFIX:
         raise DataError(

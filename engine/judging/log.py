@@ -54,7 +54,7 @@ class Judged:
 
     @cached_property
     def grades(self) -> Mapping[Pair, Mapping[str, int]]:
-        """Map from pair to person to grade, without skipped pairs."""
+        """Grades that count: (query, document) → person → grade, without pairs that people skipped."""
         grades: dict[Pair, dict[str, int]] = defaultdict(dict)
         for judgement in self.judgements:
             if judgement.grade is not None:
@@ -141,7 +141,7 @@ class JudgingLog(EventLog):
         """
 
         def new_queries() -> list[dict[str, Any]]:
-            """Return an event for each query that the log lacks."""
+            """Return an event to write for each query that the log lacks; DataError for an id with another text."""
             texts, new = self._judged.texts, []
             for query, text in zip(queries.ids, queries.texts, strict=True):
                 if texts.get(query, text) != text:

@@ -395,7 +395,10 @@ def merge_hits(hit_rows: np.ndarray, hit_scores: np.ndarray, vector_documents: n
 
 
 def _make_result(task: _Task, exact: _ExactAnswers, index: Index, found_rows: np.ndarray, **costs: float) -> AnnResult:
-    """Measure the found rows and build the result; costs: milliseconds, build and megabytes."""
+    """Measure what an index found, and build the result.
+
+    found_rows: (B, k) documents, −1 pads; costs: milliseconds of a query, seconds of the build, megabytes.
+    """
     is_exact = isinstance(index, Exact)
     # The time is of faiss's exact search, the answer of this package's, which resolves near ties in float64.
     found_rows = exact.rows if is_exact else found_rows

@@ -167,7 +167,7 @@ class Ivf(Index):
     )
 
     def check(self, n_vectors: int) -> None:
-        """Raise a ParamError for more cells than vectors, or more probes than cells."""
+        """Raise a ParamError for more cells than there are vectors, or more cells to search than the index has."""
         # The declared ranges do not know the corpus: here they end at its vectors, and at the cells of the index.
         n_cells = self.cells or _default_cells(n_vectors)
         for name, maximum, unit in (("cells", n_vectors, "vectors"), ("probes", n_cells, "cells")):

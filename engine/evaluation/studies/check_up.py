@@ -82,7 +82,10 @@ def _iterate_cosines(space: Space, rows: torch.Tensor) -> Iterator[np.ndarray]:
 
 
 def _count_groups(is_duplicate: np.ndarray) -> np.ndarray:
-    """Count each query's groups of near-duplicates, (B,), from (B, k, k) pairs that are duplicates."""
+    """Count the groups of near-duplicates in each query's set; return (B,).
+
+    is_duplicate: (B, k, k), True for pairs of ranks that are duplicates. A group is documents that such pairs connect.
+    """
     # All sets are one graph of B · k nodes without edges between queries, so one call finds the components of all.
     n_queries, k, _components = is_duplicate.shape
     query_index, first_rank, second_rank = is_duplicate.nonzero()

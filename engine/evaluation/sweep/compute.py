@@ -51,7 +51,7 @@ class Task:
     answers: Aspects | None = None
 
     def collect_dependencies(self, decoder: Decoder) -> dict[str, str]:
-        """Return the digests of everything that a decoder's cell depends on, by name."""
+        """Return name → digest of all data that a decoder's cell depends on: shared data, texts, scorers' own."""
         digests = dict(self.data_digests)
         for scorer in filter(None, (decoder.retrieve, decoder.rerank)):
             if scorer.words:
@@ -95,7 +95,7 @@ def describe_judgements(qrels: Qrels | None) -> dict[str, str]:
 
 
 def embed_for_space(space: Space | Elsewhere, queries: Queries | Embeddings) -> Embeddings:
-    """Embed queries as the space does for a search; the vectors are on the CPU."""
+    """Embed queries by the encoder of a space, ready to search it; the vectors are on the CPU."""
     embedded_batch = query_batch(space, queries)
     query_vectors = embedded_batch.vectors.cpu()
     if query_vectors.untyped_storage().nbytes() > query_vectors.nbytes:
@@ -111,7 +111,10 @@ def collect_digests(
     aspects: Aspects | None = None,
     answers: Aspects | None = None,
 ) -> dict[str, str]:
-    """Return the digests of queries, corpus and judgements, by name."""
+    """Return name → digest of the data that a measurement depends on, for its provenance and its key.
+
+    The data are queries, corpus and vectors, or the store that has them, and, where given, qrels, aspects and answers.
+    """
     digests = {"queries": queries.digest}
     if isinstance(space, Elsewhere):
         digests["store"] = space.digest

@@ -112,7 +112,7 @@ def _run_pool(
 
 @contextmanager
 def _defer_interrupts() -> Iterator[None]:
-    """Delay Ctrl-C to the end of the block: starting a worker must not be cut in two."""
+    """Delay Ctrl-C to the end of a with-block, as the start of a worker process must not be interrupted."""
     # Only the main thread may set handlers, and only a Python handler can be called later.
     handler = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(handler):
@@ -133,7 +133,10 @@ _WORKER_HALT: Any = None
 
 
 def _init_worker(task: Task, halt_flag: Any, parent_pid: int) -> None:
-    """Prepare a worker process: store the data, use one thread, and exit when the parent does."""
+    """Prepare a worker process: store its task, use one thread, and exit when the parent does.
+
+    task: data that all units share, sent once a worker; halt_flag: shared number, not 0 once the sweep is stopped
+    """
     global _WORKER_TASK, _WORKER_HALT
     import torch
 

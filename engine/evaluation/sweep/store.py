@@ -72,7 +72,10 @@ class Store:
         return cls(store) if isinstance(store, str | Path) else store
 
     def put_cell(self, cell: Cell) -> bool:
-        """Store a cell with a seal; return False if its key was stored already."""
+        """Store a cell with a seal, a digest of its row that later damage would break.
+
+        Returns False if a cell with its key was stored already, which stays as it is.
+        """
         ids_json = json.dumps(cell.queries)
         metrics = sorted(cell.values)
         value_table = np.stack([np.asarray(cell.values[metric], dtype="<f8") for metric in metrics])
@@ -118,11 +121,12 @@ class Store:
                     cell_name = f"the cell {cell_row['label']} at k = {cell_row['k']}"
                     raise DataError(f"{self.path}: {cell_name} is damaged; delete the file, sweep again") from None
                 yield cell
+            # A seal without its row means that the row was lost.
             if keys is None and (n_lost := len(row_seals.keys() - set(map(itemgetter(0), db.execute(SEALED_KEYS))))):
                 raise DataError(f"{self.path}: {counted(n_lost, 'row')} missing; delete the file, sweep again")
 
     def put_curve(self, curve: Curve) -> None:
-        """Store an exact frontier's curve with a seal, unless its key is stored already."""
+        """Store an exact frontier's curve with a seal, a digest of its row, unless its key is stored already."""
         # All numbers in one compressed array, in an order that `_curve_from_row` undoes.
         metrics = sorted(curve.means)
         plain_fields = dict(zip(CURVE_FIELDS, attrgetter(*CURVE_FIELDS)(curve), strict=True))
@@ -151,7 +155,7 @@ class Store:
                 raise DataError(f"{self.path}: a curve is damaged; delete the file, sweep again") from None
 
     def put_study(self, study_facts: Mapping[str, Any]) -> None:
-        """Store a study, which has its question under "asked"; an earlier one of that question is replaced."""
+        """Store a tuning study as plain values; an earlier one with an equal question, "asked", is replaced."""
         study_row = digest_of([json.dumps(study_facts["asked"], sort_keys=True)]), json.dumps(study_facts)
         with self._open() as db, db:
             db.execute("BEGIN IMMEDIATE")
@@ -196,7 +200,7 @@ class Store:
 
 
 def _decompress_numbers(packed_numbers: bytes) -> bytes:
-    """Decompress a curve's numbers. Raises ValueError for more than a compressed curve can hold."""
+    """Decompress a curve's numbers. Raises ValueError for far more than they can be, as a damaged row might be."""
     unpacker = zlib.decompressobj()
     numbers = unpacker.decompress(packed_numbers, max(1 << 20, MAX_GROWTH_RATIO * len(packed_numbers)))
     if not unpacker.eof:

@@ -40,7 +40,7 @@ class _SweepRequest:
     store: Store | None
 
     def compute_keys(self) -> dict[tuple[Decoder, int], str]:
-        """Return (decoder, k) → key of the cell, by which the store knows it."""
+        """Compute the key of each cell, a digest of all that it depends on; return (decoder, k) → key."""
         task, cell_keys = self.task, {}
         for decoder in self.decoders:
             digests = task.collect_dependencies(decoder)
@@ -269,7 +269,11 @@ def check_list(values: Any, argument: str, expected: str, item_type: type = obje
 def _iterate_cells(
     request: _SweepRequest, workers: int | None, cluster: str | None, progress: Progress, stop: Stop | None
 ) -> Iterator[Cell]:
-    """Yield a sweep's cells: the stored ones first, then the missing ones as they are computed and stored."""
+    """Yield the cells of a sweep: the stored ones first, then the missing ones as they are computed and stored.
+
+    A cell is the measurement of one decoder at one k. workers: processes on this machine, None for this one; cluster:
+    address of a Dask scheduler, None for none. Raises Cancelled when stopped.
+    """
     task, store, cell_keys = request.task, request.store, request.compute_keys()
     stored_keys = store.find_stored_keys(cell_keys.values()) if store else set()
     n_cells, n_done = len(cell_keys), 0

@@ -246,7 +246,7 @@ def compute_chord_distances(x_values: np.ndarray, y_values: np.ndarray) -> np.nd
 
 
 def find_knee(frontier: Frontier) -> FrontierPoint | None:
-    """Return the point where a frontier bends most; None if it hardly bends, or has two points."""
+    """Return the point where a frontier bends most; None if it hardly bends, or has fewer than three points."""
     points = frontier.points
     x_values = np.array([frontier.direction * point.x for point in points])
     distances = compute_chord_distances(x_values, np.array([point.y for point in points]))

@@ -462,16 +462,24 @@ class _Study:
     def _measure(
         self, decoders: Sequence[Decoder], split: str, progress: Progress | None = None, is_reported: bool = False
     ) -> dict[str, Cell]:
-        """Return label → measured cell of decoders on a split; is_reported: pass each cell to `on_cell`."""
+        """Measure decoders on a split, or read their cells from the store; return the cells by decoder's label.
+
+        is_reported: pass each cell to `on_cell` as it is finished
+        """
         by_label, options = {}, {**self.splits[split], **self.options, **self.sweep_options}
         for cell in sweep(list(decoders), progress=progress, **options):
             by_label[cell.label] = cell
             if is_reported and self.on_cell is not None:
                 self.on_cell(cell)
+        # In the decoders' order, while cells come as they are finished.
         return {decoder.label: by_label[decoder.label] for decoder in decoders}
 
     def _measure_all(self, families: Sequence[Family], reference: Decoder, several: bool) -> TriedCells:
-        """Measure every setting of each family, and the baseline, on dev; return cells by family, baseline."""
+        """Measure every setting of each family on dev; return the cells by setting for each family, and the baseline's.
+
+        several: the families are compared with each other, and measured in one sweep. A single one is measured in
+        rounds if a caller watches, so that it sees results sooner.
+        """
         # The baseline first, as settings that are finished before it have nothing to be compared with.
         decoders = [reference, *chain.from_iterable(families)]
         is_local = self.sweep_options["workers"] is None and self.sweep_options["cluster"] is None
@@ -492,7 +500,10 @@ class _Study:
         return tried_cells, by_label[reference.label]
 
     def _measure_searched(self, family: Family, reference: Decoder, n_trials: int) -> TriedCells:
-        """Measure on dev the baseline, and the settings that a search tries one round after another; return both."""
+        """Let a search try `n_trials` of a family's settings on dev; return their cells by setting, and the baseline's.
+
+        A round of settings is measured before the search suggests the next one. Cells are measurements of one decoder.
+        """
         base = self._measure([reference], self.dev, is_reported=True)[reference.label]
         cells: dict[Stage, Cell] = {}
 

@@ -46,7 +46,7 @@ class Gap:
 
     @property
     def text(self) -> str:
-        """The gap in one sentence."""
+        """The gain on dev beside the gain on test, and if they differ significantly, in one sentence."""
         metric_title = f"{METRICS[self.metric].title}@{self.k}"
         gains_text = f"{metric_title}: {signed(self.gained_dev)} vs the baseline on dev"
         gains_text += f", {signed(self.gained_test)} on test"
@@ -126,6 +126,7 @@ class Tuned:
         if self.test is None or self.stays or self.objective.aim == "knee":
             return None
         row = self.winner_gain
+        # Without a constraint the gain must be significant. With one, it must hold on test; decoders must gain too.
         has_gained = row is not None and row.significant and row.difference > 0
         is_kept = self.constraint_holds_on_test
         return has_gained if is_kept is None else is_kept and (has_gained or not self.several)
@@ -154,7 +155,7 @@ class Tuned:
 
     @property
     def chosen_because(self) -> tuple[str, ...]:
-        """The sentences on the choice and its confirmation."""
+        """The sentences on what was chosen, from what and why, how stable that is, and if test confirms it."""
         status_text = f"{self.status[0].upper()}{self.status[1:]}"
         if self.several:
             settings_text = counted(sum(candidate.settings for candidate in self.candidates), "setting")
@@ -336,6 +337,7 @@ def _suggest_for_confirmation(tuned: Tuned) -> list[str]:
     metric = RELEVANT if falls_short else tuned.objective.metrics[-1]
     paired_values = np.stack([test_cell.values[metric], base.values[metric]])
     paired_values = paired_values[:, np.isfinite(paired_values).all(0)]
+    # The difference to detect: the loss that is allowed, or the gain that dev showed.
     if falls_short:
         difference = (1 - tuned.objective.share) * base_means[RELEVANT]
     else:
