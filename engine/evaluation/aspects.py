@@ -32,7 +32,7 @@ _array_cache_lock = Lock()
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Judgements:
-    """The documents with a grade above 0 of B queries over a corpus of n, as arrays that metrics look up at once.
+    """The documents with a grade above 0 of B queries over a corpus of n, as arrays for fast look-up.
 
     A key is the number query·n + row: one sorted array of keys serves all queries.
     """
@@ -85,7 +85,7 @@ class Judgements:
 
 @dataclass(frozen=True, eq=False)
 class Coverage:
-    """The documents that cover each aspect of B queries, over a corpus of n; an aspect is a subtopic of a query.
+    """The documents that cover each aspect, a subtopic, of B queries over a corpus of n.
 
     A key is the number query·n + row: one sorted array of keys serves all queries.
     """
@@ -115,7 +115,7 @@ class Coverage:
         return Coverage(self.n_documents, document_keys, aspect_starts, aspect_ids, n_aspects, ideal_gain)
 
     def list_covered_aspects(self, row_index: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """List the aspects that ranked documents cover: of each its query, rank from 0, and times covered above.
+        """List the aspects that ranked documents cover, with query, rank from 0, and times covered above.
 
         "Above" counts the documents of the same list that are ranked higher and cover the same aspect.
 
@@ -152,7 +152,7 @@ class Coverage:
 
 
 def load_judgements(space: Space, query_ids: Sequence[str], qrels: Qrels) -> Judgements:
-    """Return the judgements of queries as arrays, built or from the cache; its key: corpus, ids, judgements."""
+    """Return the judgements of queries as arrays, cached by corpus, ids and judgements."""
     query_ids = tuple(query_ids)
     cache_key = ("judgements", space.corpus.digest, query_ids, qrels.digest)
     return _get_or_build(cache_key, lambda: _build_judgements(space, query_ids, qrels))
@@ -196,7 +196,7 @@ def _get_or_build(cache_key: Hashable, build_arrays: Callable[[], CachedT]) -> C
 
 
 def _build_judgements(space: Space, query_ids: Sequence[str], qrels: Qrels) -> Judgements:
-    """Build the arrays of the documents with a grade above 0; queries are numbered in the order of `query_ids`."""
+    """Build the arrays of the documents with a grade above 0; queries are numbered as `query_ids` come."""
     row_of, n_documents = space.corpus.position, len(space)
     counts: list[int] = []
     sorted_queries: list[int] = []
@@ -275,7 +275,7 @@ def _greedy_gain(covers: np.ndarray, k: int) -> float:
 
 
 def _match_keys(keys: np.ndarray, row_index: np.ndarray, n_documents: int) -> tuple[np.ndarray, np.ndarray]:
-    """Look up ranked rows in sorted keys query·n + row: return a (B, k) mask of matches, and their positions.
+    """Look up ranked rows in sorted keys query·n + row; return a (B, k) mask of matches, and positions.
 
     row_index: (B, k) corpus rows, −1 pads, which match nothing
     """
@@ -289,7 +289,7 @@ def _match_keys(keys: np.ndarray, row_index: np.ndarray, n_documents: int) -> tu
 
 
 def _expand_segments(segment_starts: np.ndarray, segment_index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """List the positions in an array that M chosen segments of it cover, and the number of each one's choice.
+    """List the positions in an array that M chosen segments cover, and the choice that each belongs to.
 
     A segment is the run of entries that belong to one query or document. segment_starts: (B + 1,) where segments begin
     and the last ends; segment_index: (M,) the chosen ones, which may repeat

@@ -54,7 +54,7 @@ class Steps:
         return map_values(itemgetter(step_index), self.values)
 
     def mean_pieces(self, metric: str, tolerance: float) -> tuple[np.ndarray, np.ndarray]:
-        """Return a metric's mean over queries as a step function of λ: the starts of its p pieces, and their means.
+        """Return a metric's mean over queries as a step function of λ: starts and means of its p pieces.
 
         tolerance: starts closer than this are merged. A piece in which no query has the metric is NaN.
         """
@@ -132,7 +132,7 @@ class Curve:
         return map_values(float, map_values(itemgetter(piece_index), self.means))
 
     def find_best_interval(self, metric: str) -> tuple[float, float]:
-        """Return the ends of the widest interval of λ on which a metric's mean is best; NaN if it is undefined."""
+        """Return the ends of the widest interval of λ on which a metric's mean is best; NaN if undefined."""
         signed_means = np.round(self.means[metric], MEAN_DECIMALS) * (-1 if metric in LESS_IS_BETTER else 1)
         if not np.isfinite(signed_means).any():
             return np.nan, np.nan

@@ -45,7 +45,7 @@ HOLES = "holes"
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _CurvePoint:
-    """One setting on an exact curve, with the fields of a sweep's cell, so that both can be compared alike.
+    """One setting on an exact curve, with the fields of a sweep's cell so that both compare alike.
 
     An exact curve has the values of every query at every value of one parameter.
     """
@@ -249,7 +249,7 @@ class _Problem:
 
 
 def _read_provenance(cell: Any, fact: str) -> str | None:
-    """Return a fact of a cell's provenance; None for objects without provenance, such as stand-ins for cells."""
+    """Return a fact of a cell's provenance; None for stand-ins for cells, which have no provenance."""
     return getattr(cell, "provenance", {}).get(fact)
 
 
@@ -271,7 +271,7 @@ def _divide(points: Sequence[Any], k: int) -> tuple[list[Any], list[Curve]]:
 
 
 def _name_first_selector(cells: Sequence[Any], k: int) -> str:
-    """Return the name of the first registered selector, the default baseline; ParamError if no cell has it."""
+    """Return the first registered selector's name, the default baseline; ParamError if no cell has it."""
     # Stages are registered in the order of the lists that people see, and plain top-k comes first.
     first_name = next(iter(methods("selector")))
     if all(cell.method != first_name for cell in cells):
@@ -280,7 +280,7 @@ def _name_first_selector(cells: Sequence[Any], k: int) -> str:
 
 
 def _to_values(curve: Curve, positions: np.ndarray) -> list[float]:
-    """Convert positions on a curve to values of its parameter, rounded to six digits so that labels are short.
+    """Convert positions on a curve to values of its parameter, rounded to six digits for short labels.
 
     positions: numbers of steps from the interval's lower end, of POSITION_STEPS in all.
     """
@@ -289,7 +289,7 @@ def _to_values(curve: Curve, positions: np.ndarray) -> list[float]:
 
 
 def _evaluate_curve(curve: Curve, positions: np.ndarray, metrics: Sequence[str]) -> Iterator[_CurvePoint]:
-    """Yield the setting of a curve at each position, with its metrics; positions: as `_to_values` takes them."""
+    """Yield the setting of a curve, with its metrics, at each of the positions that `_to_values` takes."""
     parameter_values = _to_values(curve, positions)
     values = curve.steps.evaluate_at(np.array(parameter_values)) if curve.steps is not None else {}
     for column, value in enumerate(parameter_values):
@@ -333,7 +333,7 @@ def _by_gain(option: Option) -> tuple[float, float]:
 def _build_options(
     aligned: AlignedCells, estimate: LossEstimate, gains: np.ndarray, metric: str, keep: float
 ) -> tuple[Option, ...]:
-    """Build the report of each setting but the baseline: measured and estimated shares, chance; by rising gain."""
+    """Build the report of each setting but the baseline: gain, kept share, chance; ordered by rising gain."""
     values = aligned.values[metric]
     # The baseline is column 0 of the values.
     shares = values[:, 1:].mean(axis=0) / values[:, 0].mean()
@@ -363,7 +363,7 @@ def _build_options(
 def _confirm(
     option: Option | None, points: Sequence[Any], base_cell: Any, metric: str, k: int, keep: float
 ) -> Option | None:
-    """Return a chosen setting with its share kept on another split; unchanged if it was not measured there.
+    """Add to a chosen setting its kept share on another split; return it as it is if not measured there.
 
     On the split where it was chosen, the best of many looks better than it is. Here nothing is chosen, so a one-sided
     Student interval is right: its lower end must keep the budget for the setting to be confirmed.

@@ -149,7 +149,7 @@ def compute_exact_frontiers(
     progress: Progress | None = None,
     stop: Stop | None = None,
 ) -> list[Curve]:
-    """Compute a selector's mean metrics at every λ, one curve for each k; read from a store or added to it.
+    """Compute a selector's mean metrics at every λ, a curve for each k; curves in the store are read.
 
     Work is shared among those k whose sets are the beginning of a larger set.
 
@@ -282,7 +282,7 @@ class _CurveRequest:
         return query_index[is_kept], step_starts[is_kept], map_values(itemgetter(is_kept), values)
 
     def _build_curve(self, k: int, steps: Steps) -> Curve:
-        """Average the queries' metrics at every λ into the curve at k, with confidence bands at N_BANDS values of λ.
+        """Average the queries' metrics at every λ into the curve at k, with confidence bands at some λ.
 
         steps: each query's metrics as step functions of λ
         """
@@ -317,7 +317,7 @@ class _CurveRequest:
 
 
 def _compute_bands(values: np.ndarray, resamples: int, seed: int) -> np.ndarray:
-    """Return bootstrap interval ends, (p, 2), of the means over n queries at p values of λ; values: (n, p)."""
+    """Return (p, 2) bootstrap interval ends of the means over n queries at p values of λ; values: (n, p)."""
     # A query without a value somewhere would change the sample along the curve.
     values = values[~np.isnan(values).any(1)]
     if len(values) < 2:

@@ -176,7 +176,7 @@ def read_setting(setting: Decoder | Mapping[str, Any] | str | Path) -> tuple[Dec
 
 
 def _select_params(stage: Stage, with_defaults: bool = False) -> list[tuple[Param, Any]]:
-    """List a stage's parameters to write out, with their values; advanced ones at their default only if asked."""
+    """List a stage's parameters to write out, with values; advanced ones at their default only if asked."""
     param_values = []
     for param in stage.spec.params:
         value = getattr(stage, param.name)
@@ -399,7 +399,7 @@ def _has_store_search(decoder: Decoder) -> bool:
 
 
 def _resolve_n_fetched(decoder: Decoder, use: ExportContext) -> tuple[int, list[str]]:
-    """Return the number of candidates that an integration fetches from its store, and notes for the snippet.
+    """Return the number of candidates that an integration fetches, and notes for the snippet.
 
     It is the decoder's own depth, else a measured number, else a default. Raises _NotExpressible if no store can give
     the candidates.
@@ -518,7 +518,7 @@ def _write_opensearch(decoder: Decoder, use: ExportContext) -> str:
 
 
 def _resolve_store_search(decoder: Decoder, use: ExportContext) -> tuple[str, float, list[str]]:
-    """Find the built-in search of vector stores that equals a decoder: its name, weight of relevance, notes.
+    """Find the stores' built-in search that equals a decoder: its name, weight of relevance, notes.
 
     Raises _NotExpressible, with the reason, if none does.
     """

@@ -232,7 +232,7 @@ def _build_curve_points(
 
 
 def select_best_per_method(frontier: Frontier, baseline: str, share: float) -> tuple[FrontierPoint, ...]:
-    """Select each method's setting with the best x that keeps `share` of the baseline's y; the baseline is first.
+    """Select each method's setting with the best x that keeps a share of the baseline's y; baseline first.
 
     A method behind other scorers is another one. baseline: the label of one of the points; share: in [0, 1]. If none of
     a method's settings keeps that much, the one with the most y represents it. Ties go to more of the other metric,
@@ -257,7 +257,7 @@ def select_best_per_method(frontier: Frontier, baseline: str, share: float) -> t
 
 
 def compute_floor(base: FrontierPoint, share: float) -> float:
-    """Return the smallest y that counts as keeping a share of the baseline's y; a little lower, for rounding."""
+    """Return the smallest y that counts as keeping a share of the baseline's y, allowing for rounding."""
     return base.y - (1 - share) * abs(base.y) - paired.TIE_TOLERANCE
 
 
@@ -280,7 +280,7 @@ def _is_better(candidate: FrontierPoint, incumbent: FrontierPoint, y_floor: floa
 
 
 def find_dominated(means: np.ndarray) -> np.ndarray:
-    """Return the (m,) mask of (m, 2) points dominated by one at least as good in both numbers and better in one.
+    """Return the (m,) mask of points that another dominates: as good in both means, better in one.
 
     Equal points do not dominate one another, and numbers within rounding are equal: two methods that return one set in
     two orders tie.
@@ -300,7 +300,7 @@ def find_dominated(means: np.ndarray) -> np.ndarray:
 
 
 def compute_hypervolume(means: np.ndarray, reference: tuple[float, float]) -> float:
-    """Compute the area that (m, 2) points dominate above and right of the reference (Zitzler & Thiele 1998).
+    """Compute the area that (m, 2) points dominate above and right of the reference (Zitzler & Thiele).
 
     A point that is not better than the reference in both numbers adds nothing.
     """
@@ -373,7 +373,7 @@ def _group_into_curves(cells: Sequence[Any]) -> list[_CurveMembers]:
 
 
 def _collect_settings(cell: Any) -> dict[tuple[str, str], Any]:
-    """List all settings of a cell's decoder: (stage, parameter) → value, the selector's first, in declared order.
+    """Map (stage, parameter) of a cell's decoder to its value, as declared, the selector's first.
 
     A stage's name counts as a parameter, its first; the depth has the stage "", as it belongs to none.
     """

@@ -218,7 +218,7 @@ def build_slices(
 
 
 def _build_slice(name: str, cells: Sequence[Any], chosen: Mapping[str, Any] | None, metrics: Sequence[str]) -> Slice:
-    """Build the slice along one parameter: all cells by its value, and which differ from `chosen` in it alone.
+    """Build the slice along one parameter: cells by its value, and which differ from `chosen` in it alone.
 
     chosen: the parameters of the setting that the slice runs through; None if it must be the only varying one
     """

@@ -58,7 +58,7 @@ class LossEstimate:
         return chances
 
     def _find_chances(self, mean: np.ndarray, std_error: np.ndarray, required_share: float) -> np.ndarray:
-        """Return the (m,) chances that a Student distribution with this mean and error keeps the required share."""
+        """Return the (m,) chances of keeping the required share by Student's t with this mean and error."""
         excess = mean + (1 - required_share)
         # Without any spread the estimate is certain; what only rounding takes away counts as kept.
         is_exact = std_error <= CHANGE_TOLERANCE
@@ -67,7 +67,7 @@ class LossEstimate:
         return chances
 
     def find_ends(self, confidence: float) -> tuple[np.ndarray, np.ndarray]:
-        """Return the (m,) lower and upper ends of the interval of each setting's kept share at this confidence."""
+        """Return the (m,) lower and upper ends of each setting's kept share at this confidence."""
         margin = stdtrit(self.degrees, (1 + confidence) / 2) * self.std_error
         return 1 + self.mean - margin, 1 + self.mean + margin
 

@@ -185,7 +185,7 @@ def format_stage(name: str, texts: Mapping[str, str]) -> str:
 
 
 def describe_guarantee(stage: Mapping[str, Any]) -> str:
-    """Return the words for a stage's choices that change what it promises, such as "fills up to k"; "" for none.
+    """Return the words for choices that change what a stage promises, such as "fills up to k", else "".
 
     stage: name and parameters as plain values
     """

@@ -244,7 +244,7 @@ def compute_weight_path(
     pool: int | None = None,
     pool_rows: Tensor | None = None,
 ) -> WeightPath | None:
-    """Compute the weights that a selector gives the documents at every λ₁; None if its answer has no weights.
+    """Compute a selector's weights of documents at every λ₁; None if its answer has no weights.
 
     λ₁ is the penalty that keeps documents out: the larger, the fewer have a weight. lowest: the λ₁ where the path ends;
     pool: number of most relevant documents to weigh, None for all.

@@ -64,7 +64,7 @@ class RankedRun:
         return f"run {self.name}"
 
     def build_ranking(self, space: Space, queries: Sequence[str], k: int = 10) -> Ranking:
-        """Return each query's first k documents of the corpus as rows, −1 pads; all −1 if the run lacks the query."""
+        """Return each query's first k documents in the corpus as rows, −1 pads; all −1 for a missing query."""
         row_of = space.corpus.position
         row_index = torch.full((len(queries), k), -1)
         for query_index, query_id in enumerate(queries):
@@ -84,7 +84,7 @@ class RankedRun:
         split: str = "",
         aspects: Aspects | None = None,
     ) -> Cell:
-        """Measure the run as a cell of a sweep, which `frontier` and `compare` accept beside those of decoders.
+        """Measure the run as a cell of a sweep, which `frontier` and `compare` accept beside decoders'.
 
         A query that the run lacks has an empty list. Raises ParamError or DataError as `measure` does.
         """
@@ -181,7 +181,7 @@ _EXPECTED_FORMAT = f"expected lines of {' '.join(TREC_FIELDS)}, or .jsonl with q
 
 
 def _order_lines(lines_read: list[RunLine]) -> list[RunLine]:
-    """Sort the lines of one query by rank, those without a rank last and by falling score; ties keep the order."""
+    """Sort the lines of one query by rank, then falling score, those without a rank last; stable."""
     return sorted(lines_read, key=lambda line: (line.rank is None, line.rank or 0, -(line.score or 0.0)))
 
 
@@ -212,7 +212,7 @@ def _find_oddities(
 
 
 def _read_trec(path: Path, tags: dict[str, None]) -> Iterator[RunLine]:
-    """Yield the lines of a run in TREC's format: query, Q0, document, rank, score and tag, separated by spaces.
+    """Yield the lines of a run in TREC's format: query, Q0, document, rank, score and tag in each.
 
     tags: the tags are added to it, as keys in the order of the lines. Raises DataError for a malformed line.
     """
@@ -249,7 +249,7 @@ def _read_json(path: Path) -> Iterator[RunLine]:
 
 
 def _parse_number(value: Any, field_name: str, location: str) -> Any:
-    """Parse a rank, a whole number from 0, or a score, any finite one; DataError names `location` otherwise."""
+    """Parse a rank, a whole number from 0, or a finite score; DataError names `location` otherwise."""
     try:
         number = int(str(value)) if field_name == "rank" else float(value)
         if isinstance(value, bool) or not math.isfinite(number) or (field_name == "rank" and number < 0):

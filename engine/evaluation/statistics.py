@@ -125,7 +125,7 @@ def bootstrap_intervals(values: np.ndarray, resamples: int, seed: int) -> Sequen
 
 
 def compute_sign_flip_p_values(differences: np.ndarray, resamples: int, seed: int) -> np.ndarray:
-    """Return (m,) p-values of the two-sided paired randomisation test on the columns of (n, m) differences.
+    """Return (m,) p-values of the two-sided paired randomisation test on columns of (n, m) differences.
 
     If it made no difference which decoder answered a query, swapping the two would change the sign of the query's
     difference and nothing else (Smucker, Allan & Carterette 2007). All sign patterns where there are no more than
@@ -305,7 +305,7 @@ def describe_comparison(row: Comparison) -> str:
 
 
 def summarize_comparisons(rows: Sequence[Comparison]) -> str:
-    """Summarise comparisons with one baseline in a line: how many are better, worse, or not distinguishable."""
+    """Summarise comparisons with one baseline in a line: numbers of better, worse and undecided ones."""
     if not rows:
         return "Nothing was compared."
     first_row = rows[0]
@@ -318,7 +318,7 @@ def summarize_comparisons(rows: Sequence[Comparison]) -> str:
 
 
 def resolve_baseline(all_cells: Sequence[Any], baseline: Any, k: int) -> Any:
-    """Return the cell at k that `baseline` identifies: a cell, or its label, name or method; or raise ParamError."""
+    """Return the cell at k that `baseline`, a cell, label, name or method, identifies, or raise ParamError."""
     if not isinstance(baseline, str):
         # A cell of another k would be compared with sets of another size.
         if getattr(baseline, "k", None) != k:

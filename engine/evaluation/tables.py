@@ -179,7 +179,7 @@ def _is_text_column(name: str) -> bool:
 
 
 def _parse_cells(name: str, cells: Sequence[str]) -> list[Any]:
-    """Parse the cells of a CSV column as bools, whole numbers or floats if all are; else keep them as text.
+    """Parse the cells of a CSV column as bools, whole numbers or floats if all are; else as text.
 
     An empty cell is missing, None, except in a column of text, where it is an empty text; retrieve and rerank are text
     columns that may be missing.

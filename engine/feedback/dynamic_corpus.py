@@ -79,7 +79,7 @@ def compute_warm_drifts(session: Session, rows: Iterable[int], existing_rows: np
 
 
 def _compute_warm_drift(session: Session, row_index: int, existing_rows: np.ndarray) -> np.ndarray | None:
-    """Compute the mean drift, (d,), of the documents nearest to a new one: how far feedback has moved them.
+    """Compute the (d,) mean drift, by which feedback has moved the documents nearest to a new one.
 
     Returns None if it is 0, or if the document has moved already and so needs no other start.
     """

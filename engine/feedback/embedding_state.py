@@ -121,7 +121,7 @@ class SparseState:
     def refold_rows(
         self, start: StartVectors, preset: Preset, journal: Journal, length: int, row_indices: Iterable[int]
     ) -> SparseState:
-        """Return the state with some rows recomputed: from their first vectors through all records that move them.
+        """Return the state with some rows recomputed from their first vectors, by all records that move them.
 
         length: number of records of the journal to apply. An undo needs this: no step can be reversed exactly.
         """

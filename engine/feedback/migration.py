@@ -26,7 +26,7 @@ from engine.values import EncoderRef, Notice, digest_of
 
 
 def header_to_json(session: Session) -> dict[str, Any]:
-    """Return the header of a session's log, plain JSON values: corpus, encoder, preset, temperature, texts."""
+    """Return the header of a session's log as plain JSON values: corpus, encoder, preset, temperature."""
     space = session.space
     encoder = space.embeddings.encoder
     return {

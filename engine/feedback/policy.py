@@ -186,7 +186,7 @@ def draw_row(p: np.ndarray, u: float) -> int:
 
 
 def draw_rows(p: np.ndarray, gumbel_noise: np.ndarray, k: int) -> tuple[tuple[int, ...], tuple[float, ...]]:
-    """Draw k rows without replacement with probabilities p; return them, and the divisors of their feedback.
+    """Draw k rows without replacement with probabilities p; return them and their feedback's divisors.
 
     The rows with the largest keys log p + noise are such a draw; gumbel_noise: (n,) Gumbel numbers. The divisors,
     called weights, are inclusion probabilities: with κ the next largest key, π_i = 1 −

@@ -253,7 +253,7 @@ class Journal:
             self._append(record)
 
     def with_records(self, length: int, records: Iterable[Record]) -> "Journal":
-        """Return a journal of the first `length` records of this one and then `records`; this one if it can grow.
+        """Return a journal of the first `length` records of this one, then `records`; itself if possible.
 
         This journal itself is extended if it ends there; a copy is made if another session has already continued it.
         """

@@ -549,7 +549,7 @@ def append_records(session: Session, *records: Record) -> Session:
 
 
 def _only_adds(record: Record, journal: Journal, end: int) -> TypeGuard[Event]:
-    """Return True for an event without an earlier vote that it replaces: then only one step is to be added.
+    """Return True for an event that replaces no earlier vote: then its step alone is to be added.
 
     Otherwise the effect of the earlier vote would have to be taken out.
     end: number of records of the session, the event among them.
@@ -558,7 +558,7 @@ def _only_adds(record: Record, journal: Journal, end: int) -> TypeGuard[Event]:
 
 
 def _find_first_change(journal: Journal, end: int, record: Record) -> int:
-    """Find the earliest event whose effect on the vectors a record changes; return its position, else `end`.
+    """Return the position of the earliest event whose effect on the vectors a record changes, else `end`.
 
     A record changes the past if it undoes or redoes events, or replaces a vote.
     States cached before this position stay valid. end: number of records of the session, the record among them.
@@ -614,7 +614,7 @@ def _resolve_position(session: Session, t: int | str) -> int:
 
 
 def _check_event(session: Session, event: Event) -> None:
-    """Raise DataError if an event is not about the session's documents, ParamError if it moves unavailable ones."""
+    """Raise DataError for an event about other documents, ParamError if it moves unavailable ones."""
     if len(event.query.vector) != session.start.dimension or event.item >= len(session):
         raise DataError(
             f"event must be about this session's {len(session)} documents of dimension {session.start.dimension}; got "

@@ -16,7 +16,7 @@ from engine.values import Corpus, Dataset, Qrels, Queries
 
 
 def merge_grades(judged: Judged) -> Qrels:
-    """Merge the grades of several people into qrels: for each pair the median, of two middle grades the lower.
+    """Merge several people's grades into qrels: each pair's median, the lower of two middle grades.
 
     A skipped pair is not judged.
     """

@@ -103,7 +103,7 @@ def compute_standing(
         raise DataError("qrels must judge one of the queries at least; nothing is judged yet")
 
     def score(ranking: Ranking, qrels: Qrels = qrels) -> np.ndarray:
-        """Return the metric of a ranking for each judged query, by these or other judgements; NaN if undefined."""
+        """Return a ranking's metric for each judged query, by these or other judgements; NaN if undefined."""
         return measure(ranking, space, judged_queries, qrels, k, (metric,)).values[metric]
 
     rankings = [ranked_run.build_ranking(space, judged_queries.ids, k) for ranked_run in runs]

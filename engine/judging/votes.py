@@ -27,7 +27,7 @@ class VotesToTake:
 def convert_votes(
     session: Session, judged: Judged, dataset_queries: Queries | None = None, grade: int = 1
 ) -> VotesToTake:
-    """Convert the votes of a session to judgements: a thumb up or "right one" becomes `grade`, a thumb down 0.
+    """Convert a session's votes to judgements: a thumb up or "right one" is `grade`, a thumb down 0.
 
     dataset_queries: queries of the data set, matched by text. Votes without a query's text, and votes on pairs that the
     same person has judged, are left out and counted in notices. Writes nothing. Raises ParamError.

@@ -42,7 +42,7 @@ EXACT_SHARE = Real(
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class AnnResult:
-    """Result of an approximate index at one search effort: how much of the exact answer it finds, how fast."""
+    """Result of an approximate index at one search effort: its share of the exact answer, and its time."""
 
     scorer: str  # whose vectors are searched, as label
     title: str  # the same for people
@@ -335,7 +335,7 @@ def _answer_exactly(task: _Task, scorer: Scorer, parts: Parts) -> _ExactAnswers:
 def _time_search(
     task: _Task, built: Any, exact: _ExactAnswers, n_done: int, n_total: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Search each query on one thread; return the (B, k) documents found, −1 pads, and each query's seconds.
+    """Search each query on one thread; return (B, k) documents, −1 pads, and each query's seconds.
 
     built: faiss's index; n_done, n_total: steps of the progress before this search, and of all
     """
@@ -382,7 +382,7 @@ def _fetch_documents(
 
 
 def merge_hits(hit_rows: np.ndarray, hit_scores: np.ndarray, vector_documents: np.ndarray, k: int) -> np.ndarray:
-    """Merge a query's hits, vectors, into at most k documents, best score first; of equals the lower row first.
+    """Merge a query's hits, vectors, into at most k documents, best score first, then lower row first.
 
     hit_rows: (f,) rows of vectors, −1 pads; hit_scores: (f,); vector_documents: (r,) the document of each vector.
     """

@@ -82,7 +82,7 @@ class Index(Declared, ABC):
 
     @classmethod
     def usual_settings(cls, n_vectors: int, **fixed: Any) -> tuple[Self, ...]:
-        """Return the settings to try on that many vectors, from quick to thorough; fixed: parameters that stay."""
+        """Return settings to try on that many vectors, from quick to thorough; fixed: parameters that stay."""
         return (cls(**fixed),)
 
 
@@ -167,7 +167,7 @@ class Ivf(Index):
     )
 
     def check(self, n_vectors: int) -> None:
-        """Raise a ParamError for more cells than there are vectors, or more cells to search than the index has."""
+        """Raise a ParamError for more cells than vectors, or more cells to search than the index has."""
         # The declared ranges do not know the corpus: here they end at its vectors, and at the cells of the index.
         n_cells = self.cells or _default_cells(n_vectors)
         for name, maximum, unit in (("cells", n_vectors, "vectors"), ("probes", n_cells, "cells")):

@@ -71,7 +71,7 @@ def check_up(
 
 
 def _iterate_cosines(space: Space, rows: torch.Tensor) -> Iterator[np.ndarray]:
-    """Yield the cosines within each query's set, (b, k, k) float64 for blocks of b queries, NaN beside pads."""
+    """Yield (b, k, k) cosines within each query's set for blocks of b queries, float64, NaN beside pads."""
     k = rows.shape[1]
     for block in rows.to(space.device).split(max(1, CHUNK_NUMBERS // (k * max(k, space.vectors.shape[1])))):
         # A pad, −1, reads row 0 until its cosines are masked.

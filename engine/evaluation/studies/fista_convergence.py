@@ -111,7 +111,7 @@ def _iterate_rows(
     best_scores = np.maximum(c.relevance.amax(1).double().cpu().numpy(), 1e-12)
 
     def make_row(n_steps: int | None, ranking: Ranking, residual: np.ndarray, supports: np.ndarray) -> ConvergenceRow:
-        """Compare a ranking with the exact minimiser's, and build the row of results; n_steps: None for the exact."""
+        """Compare a ranking with the exact minimiser's in a row of results; n_steps: None for the exact."""
         comp = None
         if ids is not None:
             comp = measure(ranking, space, ids, qrels, k, ("comp",)).mean["comp"]

@@ -187,7 +187,7 @@ def _time_queries(answer_query: Callable[[Embeddings], Tensor], queries: Sequenc
 
 
 def greedy_mmr(rows: Tensor, query: Tensor, k: int, weight: float) -> Tensor:
-    """Select k rows by MMR: each pick is relevant and unlike its nearest earlier pick; return them in order.
+    """Select k rows by MMR, in order: each pick is relevant and unlike its nearest earlier pick.
 
     weight: λ of relevance. A running maximum needs time k·n, where the VRSD paper counts k·n² (§3.3). Carbonell &
     Goldstein 1998.

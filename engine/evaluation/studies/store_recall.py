@@ -36,7 +36,7 @@ def measure_store_recall(
     progress: Progress | None = None,
     stop: Stop | None = None,
 ) -> list[MeasuredRecall]:
-    """Measure the recall of a vector store's index at rising search effort (ef) until its recall at n suffices.
+    """Measure the recall of a vector store's index at rising search effort (ef) until it suffices.
 
     Recall is measured for queries, and for certificate queries: products with the residual of an elastic net, which
     prove that no unseen document belongs to an answer.
@@ -76,7 +76,7 @@ def measure_store_recall(
 
 
 def find_exact_best(store: IndexedStore, points: np.ndarray, n: int) -> tuple[list[set[str]], list[np.ndarray]]:
-    """Find the n documents with the largest inner product with each point, exactly; return ids and vectors.
+    """Find exactly the n documents with the largest inner product with each point: ids and vectors.
 
     Ids come as sets, one a point; vectors as (n, d) arrays.
     """

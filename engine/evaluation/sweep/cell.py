@@ -25,7 +25,7 @@ TIMING_ENTRY = "timed"
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Cell:
-    """Metrics of one decoder at one k over the queries of a split, with all that identifies the measurement."""
+    """Metrics of one decoder at one k over a split's queries, with all that identifies the measurement."""
 
     decoder: Mapping[str, Any]  # its stages as plain values
     label: str  # the same as text

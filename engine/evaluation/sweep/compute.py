@@ -84,7 +84,7 @@ def describe_provenance(space: Space | Elsewhere) -> dict[str, str]:
 
 
 def describe_judgements(qrels: Qrels | None) -> dict[str, str]:
-    """Return facts on judgements for a cell's provenance: relevance grade if not 1, a note if they are pooled.
+    """Return facts on judgements for a cell's provenance: relevance grade if not 1, note if pooled.
 
     Pooled judgements cover only documents that some systems returned.
     """
@@ -222,7 +222,7 @@ def measure_latency(
 
 
 def _decode_in_blocks(task: Task, unit: Unit, is_stopped: Callable[[], bool]) -> tuple[list[Ranking], float]:
-    """Decode all queries in blocks; return each decoder's ranking at the unit's largest k, and total seconds.
+    """Decode all queries in blocks; return each decoder's ranking at the largest k, and total seconds.
 
     Rankings are on the CPU. A block is small enough that a stop is noticed soon. Raises Cancelled.
     """

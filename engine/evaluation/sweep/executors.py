@@ -69,7 +69,7 @@ def run_on_processes(task: Task, units: Sequence[Unit], n_workers: int, stop: St
 def _run_pool(
     task: Task, waiting_units: deque[Unit], n_workers: int, stop: Stop | None
 ) -> Generator[Cell, None, tuple[int, list[Unit]]]:
-    """Yield cells from one pool of processes until no unit is left or a worker dies, which breaks the pool.
+    """Yield cells from a pool of processes until no unit is left or a worker dies, which breaks it.
 
     waiting_units: taken from the left as they are submitted. Returns, as a generator does, the number of finished units
     and the units that were lost with the worker. Raises Cancelled when stopped.

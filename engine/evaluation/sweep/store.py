@@ -200,7 +200,7 @@ class Store:
 
 
 def _decompress_numbers(packed_numbers: bytes) -> bytes:
-    """Decompress a curve's numbers. Raises ValueError for far more than they can be, as a damaged row might be."""
+    """Decompress a curve's numbers. Raises ValueError for more than such a row can hold, or cut data."""
     unpacker = zlib.decompressobj()
     numbers = unpacker.decompress(packed_numbers, max(1 << 20, MAX_GROWTH_RATIO * len(packed_numbers)))
     if not unpacker.eof:
@@ -230,7 +230,7 @@ def _check_seal(row_seals: Mapping[str, str], row_key: str, values: Sequence[Any
 
 
 def cached_file(section: str, name: str) -> Path:
-    """Return the path of a store's file in the cache; of a copy in a temporary folder if that is read-only."""
+    """Return the path of a store in the cache; of a copy in a temporary folder if that is read-only."""
     cache_path, store_path = cache.entry_path(section, name), cache.open_section(section) / name
     if cache_path != store_path and not store_path.exists():
         # What cannot be read there is left out of the copy and computed again.
@@ -244,7 +244,7 @@ def cached_file(section: str, name: str) -> Path:
 
 
 def _cell_from_row(cell_row: Mapping[str, Any], query_lists: Mapping[str, str]) -> Cell:
-    """Build a Cell from a stored row; query_lists: digest → JSON list of query ids, which many cells share.
+    """Build a Cell from a stored row; query_lists: digest → JSON list of query ids, shared by cells.
 
     Raises ValueError, KeyError or TypeError if it is damaged.
     """

@@ -269,7 +269,7 @@ def check_list(values: Any, argument: str, expected: str, item_type: type = obje
 def _iterate_cells(
     request: _SweepRequest, workers: int | None, cluster: str | None, progress: Progress, stop: Stop | None
 ) -> Iterator[Cell]:
-    """Yield the cells of a sweep: the stored ones first, then the missing ones as they are computed and stored.
+    """Yield a sweep's cells: the stored ones, then the missing ones as they are computed and stored.
 
     A cell is the measurement of one decoder at one k. workers: processes on this machine, None for this one; cluster:
     address of a Dask scheduler, None for none. Raises Cancelled when stopped.

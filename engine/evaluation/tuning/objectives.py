@@ -179,7 +179,7 @@ def format_change(new_value: float, baseline: float) -> str:
 
 
 def _pick_best(sort_keys: Sequence[np.ndarray], order: Sequence[Any], is_candidate: np.ndarray) -> int:
-    """Return the position of the best candidate: the largest first key; ties go to the next key, then `order`.
+    """Return the best candidate's position: the largest first key, then the next key, then `order`.
 
     sort_keys: arrays of (m,) numbers; order: m values, of which the smallest wins the last ties
     """
@@ -246,7 +246,7 @@ def compute_chord_distances(x_values: np.ndarray, y_values: np.ndarray) -> np.nd
 
 
 def find_knee(frontier: Frontier) -> FrontierPoint | None:
-    """Return the point where a frontier bends most; None if it hardly bends, or has fewer than three points."""
+    """Return the point where a frontier bends most; None if it hardly bends or has fewer than 3 points."""
     points = frontier.points
     x_values = np.array([frontier.direction * point.x for point in points])
     distances = compute_chord_distances(x_values, np.array([point.y for point in points]))

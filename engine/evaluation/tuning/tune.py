@@ -308,7 +308,7 @@ class Family:
         return len(list(self.settings))
 
     def find_path_selector(self, stage: Stage) -> Selector | None:
-        """Return the selector if all values of its free parameter can be solved at once, along a path; else None.
+        """Return the selector if all values of its free parameter can be solved at once; else None.
 
         stage: one of the family's settings
         """
@@ -442,7 +442,7 @@ class _Study:
         return Candidate(decoder=decoder, dev=cell, test=None, **details), choice
 
     def _move_best_first(self, candidates: list[Candidate], base: Cell) -> TunedChoice:
-        """Move the best of the families' candidates to the front of the list; return the choice with its reason."""
+        """Move the best family's candidate to the front of the list; return the choice with its reason."""
         objective, k = self.objective, self.options["k"]
         dev_cells = [candidate.dev for candidate in candidates]
         common_cells = paired.align_on_common_queries([base, *dev_cells], objective.metrics, k)
@@ -462,7 +462,7 @@ class _Study:
     def _measure(
         self, decoders: Sequence[Decoder], split: str, progress: Progress | None = None, is_reported: bool = False
     ) -> dict[str, Cell]:
-        """Measure decoders on a split, or read their cells from the store; return the cells by decoder's label.
+        """Measure decoders on a split, or read their cells from the store; return label → cell.
 
         is_reported: pass each cell to `on_cell` as it is finished
         """
@@ -475,7 +475,7 @@ class _Study:
         return {decoder.label: by_label[decoder.label] for decoder in decoders}
 
     def _measure_all(self, families: Sequence[Family], reference: Decoder, several: bool) -> TriedCells:
-        """Measure every setting of each family on dev; return the cells by setting for each family, and the baseline's.
+        """Measure each family's settings on dev; return its cells by setting, and the baseline's cell.
 
         several: the families are compared with each other, and measured in one sweep. A single one is measured in
         rounds if a caller watches, so that it sees results sooner.
@@ -500,7 +500,7 @@ class _Study:
         return tried_cells, by_label[reference.label]
 
     def _measure_searched(self, family: Family, reference: Decoder, n_trials: int) -> TriedCells:
-        """Let a search try `n_trials` of a family's settings on dev; return their cells by setting, and the baseline's.
+        """Let a search try some of a family's settings on dev; return cells by setting, and the baseline's.
 
         A round of settings is measured before the search suggests the next one. Cells are measurements of one decoder.
         """
@@ -508,7 +508,7 @@ class _Study:
         cells: dict[Stage, Cell] = {}
 
         def measure_goals(stages: Iterable[Stage]) -> dict[Stage, tuple[float, ...] | None]:
-            """Measure suggested settings; return each one's numbers to maximise, None if it answers too few queries."""
+            """Measure settings; return each one's numbers to maximise, None if it answers too few queries."""
             goals: dict[Stage, tuple[float, ...] | None] = dict.fromkeys(stages)
             # A search may suggest a setting again, which is measured once.
             new_decoders = list(map(family.make_decoder, filterfalse(cells.__contains__, goals)))
@@ -585,7 +585,7 @@ def _split_off_baseline(means: Mapping[str, np.ndarray]) -> tuple[dict[str, np.n
 
 
 def compute_margins(objective: Objective, metric_values: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Compute the (m,) margins of settings: mean Recall less the margin is what each keeps with confidence.
+    """Compute (m,) margins: a setting's mean Recall less its margin is what it keeps with confidence.
 
     metric_values: metric → (n, 1 + m) values of n queries, the baseline's first. 0 without a constraint on Recall.
     """

@@ -307,7 +307,7 @@ def suggest_next_step(tuned: Tuned) -> str:
 
 
 def _suggest_for_certainty(tuned: Tuned) -> list[str]:
-    """Suggest what to do where no decoder surely keeps the required Recall: a lower share, more dev queries.
+    """Suggest steps where no decoder surely keeps the required Recall: a lower share, more dev queries.
 
     A query's slack is its Recall less the required share of the baseline's; the number of queries needed is that which
     would show a mean slack like the nearest candidate's.
