@@ -124,7 +124,7 @@ class Curve:
         return middles
 
     def at(self, value: float) -> dict[str, float]:
-        """Return metric → mean at a value. Raises ParamError outside the interval."""
+        """Return metric → mean over queries at one value of the parameter; ParamError outside the interval."""
         low, high = self.interval
         if not low <= value <= high:
             raise ParamError(f"value must be in [{low:g}, {high:g}]; got {value!r}")

@@ -206,7 +206,10 @@ class _CurveRequest:
         cls, stage: Selector, space: Space, queries: Queries | Embeddings, qrels: Qrels | None, metrics: Sequence[str],
         interval: Sequence[float], split: str, aspects: Aspects | None, facts: Mapping[str, Any],
     ) -> "_CurveRequest":  # fmt: skip
-        """Check the arguments and embed the queries; facts: tolerance, resamples and seed."""
+        """Check the arguments of an exact frontier and embed its queries. Raises ParamError or DataError.
+
+        interval: of λ; facts: tolerance, resamples and seed of the curves
+        """
         names = tuple(dict.fromkeys((metrics,) if isinstance(metrics, str) else metrics))
         check_metrics(names)
         if unsupported := [name for name in names if METRICS[name].needs == "answers"]:

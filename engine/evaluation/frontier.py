@@ -241,7 +241,7 @@ def select_best_per_method(frontier: Frontier, baseline: str, share: float) -> t
     share = KEPT_SHARE.check(share)
 
     def kind(point: FrontierPoint) -> tuple[str | None, ...]:
-        """Return what identifies a method here: the selector with its scorers."""
+        """Return what identifies a point's method here: the names of its selector, scorer and reranker."""
         decoder = point.point.decoder
         return point.point.method, *((decoder.get(role) or {}).get("name") for role in ("retrieve", "rerank"))
 
@@ -347,7 +347,7 @@ def _group_into_curves(cells: Sequence[Any]) -> list[_CurveMembers]:
     method_order, cell_settings = list(methods()), list(map(_collect_settings, cells))
 
     def kind(index: int) -> tuple[Any, ...]:
-        """Return what all cells of a curve share: method, and every setting that is no number."""
+        """Return a cell's key, equal for all cells of a curve: method, and settings that are no numbers."""
         # What is not a number is never swept: stages, choices and switches keep curves apart.
         settings, method = cell_settings[index].items(), cells[index].method
         fixed = tuple((key, str(value)) for key, value in settings if value is not None and not _is_number(value))
@@ -381,6 +381,7 @@ def _collect_settings(cell: Any) -> dict[tuple[str, str], Any]:
     for role in ("select", "retrieve", "rerank"):
         stage = cell.decoder.get(role) or {}
         declared_names = list(paired.declared_parameters(stage.get("name", "")))
+        # What is not declared, such as the name, goes first.
         for name in sorted(stage, key=lambda name: declared_names.index(name) if name in declared_names else -1):
             settings[role, name] = stage[name]
     settings["", "depth"] = cell.decoder.get("depth")

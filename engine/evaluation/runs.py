@@ -230,7 +230,7 @@ def _read_trec(path: Path, tags: dict[str, None]) -> Iterator[RunLine]:
 
 
 def _read_json(path: Path) -> Iterator[RunLine]:
-    """Yield the lines of a JSONL run. Raises DataError for a record without ids, or rank and score."""
+    """Yield the lines of a run in JSONL. Raises DataError if ids, or both rank and score, are missing."""
     for line_number, record in read_json_rows(path):
         location = f"{path} line {line_number}"
         line_ids = []

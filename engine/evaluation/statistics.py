@@ -318,7 +318,7 @@ def summarize_comparisons(rows: Sequence[Comparison]) -> str:
 
 
 def resolve_baseline(all_cells: Sequence[Any], baseline: Any, k: int) -> Any:
-    """Return the cell at k that `baseline`, a cell, label, name or method, identifies, or raise ParamError."""
+    """Return the cell at k that `baseline`, a cell, label, name or method, means, or raise ParamError."""
     if not isinstance(baseline, str):
         # A cell of another k would be compared with sets of another size.
         if getattr(baseline, "k", None) != k:

@@ -126,6 +126,7 @@ def collect_query_values(corpus: Corpus, queries: Queries, qrels: Qrels) -> dict
     values_by_column: dict[str, dict[str, str]] = {}
     for column in (*queries.metadata, *corpus.metadata):
         query_values = values_by_column.setdefault(column, {})
+        # Without the column zip ends at once, and no query has a value of its own.
         own_values = dict(zip(queries.ids, queries.metadata.get(column, ()), strict=False))
         document_values = corpus.metadata.get(column)
         for query_id in queries.ids:

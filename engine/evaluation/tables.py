@@ -83,7 +83,7 @@ def _prefix_keys(prefix: str, mapping: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def build_per_query_frame(cells: Iterable[Cell]) -> DataFrame:
-    """Build a frame with one row per cell, metric and query, with the columns PER_QUERY_COLUMNS.
+    """Build a frame with one row per cell (a decoder at one k), metric and query: PER_QUERY_COLUMNS.
 
     value is missing where the metric is undefined for the query. Columns of text are categories, as it repeats.
     """
@@ -101,6 +101,7 @@ def build_per_query_frame(cells: Iterable[Cell]) -> DataFrame:
     table: dict[str, Any] = {}
     for name in set(PER_QUERY_COLUMNS) - {"query", "value"}:
         block_texts = np.array([replace_surrogates(str(block[name])) for block in blocks], dtype=object)
+        # Each text is stored once and its code repeated, as it is the same for all queries of a cell.
         codes, distinct_texts = pd.factorize(block_texts)
         table[name] = pd.Categorical.from_codes(np.repeat(codes, list_sizes), pd.Index(distinct_texts))
     table["k"] = np.repeat(np.array(list(map(itemgetter("k"), blocks)), dtype=np.int64), list_sizes)

@@ -82,7 +82,10 @@ def _verb_of(metric: str) -> str:
 def _describe_gain(
     best: FrontierPoint, base: FrontierPoint, gain: Comparison | None, cost: Comparison | None, budget: str
 ) -> str:
-    """Describe in a sentence what the best setting gains over the baseline, and at what cost."""
+    """Describe in a sentence what the best setting gains over the baseline, and at what cost.
+
+    gain, cost: the comparison in the metric to gain and in that of the budget; n.s. marks what is not significant
+    """
     if gain is None:
         return f"{best.name} has the most among the settings that keep {budget}."
     is_single, size_text = gain.queries == 1, _format_difference_size(gain)

@@ -333,7 +333,10 @@ class _MatrixFold:
             yield slice(block_start, block_start + block_size)
 
     def _add_to_batch(self, event: Event) -> None:
-        """Collect an event for the next step of several rounds, and take the step if the batch is complete."""
+        """Collect an event for a step that several rounds share, and take the step if their batch is complete.
+
+        Batches are consecutive rounds, `preset.batch` of them.
+        """
         # A batch ends with its last round, or when an event of another batch arrives.
         if self.pending_events and self._batch_index(event) != self._batch_index(self.pending_events[0]):
             self._step_batch()
@@ -354,6 +357,7 @@ class _MatrixFold:
         for column, event in enumerate(batch_events):
             # The cap limits a single event, so it is applied before the batch is summed.
             event_factors = _compute_factors(event, step_rate, preset.cap) if is_sgd else np.asarray(event.coefficients)
+            # The mean over the batch, and not over the events that it has.
             factors[np.asarray(event.items), column] = event_factors / preset.batch
         query_vectors = np.stack([event.query.exact for event in batch_events])
         self.n_steps += 1

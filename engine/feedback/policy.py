@@ -320,7 +320,10 @@ def oracle(right: Callable[[Query], Collection[int]], noise: float = 0.0, seed: 
         raise ParamError(f"noise must be a number in [0, 1]; got {noise!r}")
 
     def pick(session: Session, query: Query, items: tuple[int, ...]) -> tuple[int, float]:
-        """Pick a right row, or with probability `noise` any; return it and the probability of this pick."""
+        """Pick a right row, or with probability `noise` any drawn one; return it and its probability.
+
+        Without a right row among those drawn, each is equally likely.
+        """
         right_items = [item for item in items if item in right(query)]
         # A separate stream of random numbers, as the draw uses those of the round.
         generator = np.random.default_rng([seed, session.round, 1])

@@ -79,7 +79,7 @@ class Session:
 
     @property
     def origin(self) -> np.ndarray:
-        """First vectors Θ₁, (n, d), read-only."""
+        """First vectors Θ₁, those before any feedback, (n, d), read-only."""
         return self.start.vectors
 
     @cached_property
@@ -90,7 +90,7 @@ class Session:
 
     @cached_property
     def vectors(self) -> np.ndarray:
-        """Current vectors Θ_t in the precision of Θ₁, (n, d), read-only; Θ₁ itself if nothing moved."""
+        """Current vectors, (n, d), in the first ones' precision, read-only; the first ones if nothing moved."""
         moved_rows: slice | list[int] = slice(None)
         if isinstance(self.state, MatrixState):
             vectors = self.state.current.astype(self.origin.dtype)
@@ -115,7 +115,7 @@ class Session:
 
     @cached_property
     def _embeddings(self) -> Embeddings:
-        """Current vectors as embeddings, computed once; those of the space itself if nothing moved."""
+        """Current vectors as embeddings, computed once a session; those of its space if nothing moved."""
         start_embeddings = self.space.embeddings
         if self.vectors is self.origin:
             return start_embeddings
@@ -173,11 +173,11 @@ class Session:
         return scores
 
     def resolve_items(self, items: Iterable[int | str]) -> tuple[int, ...]:
-        """Return the rows of documents given by row or id. Raises ParamError for an unavailable one."""
+        """Return the rows of documents given by row or id. Raises ParamError if one is not available."""
         return tuple(self.row_of(item) for item in items)
 
     def row_of(self, item: int | str) -> int:
-        """Return the row of a document given by row or id. Raises ParamError if it is not available."""
+        """Return the row of a document given by row or id. Raises ParamError if it is unknown or unavailable."""
         if isinstance(item, str):
             if (row_index := self.space.corpus.position.get(item)) is None:
                 raise ParamError(f"item must be an id of the corpus or a row; got {item!r}")

@@ -40,7 +40,7 @@ def _log_method(step: Callable[Concatenate[Session, Params], Session]) -> Callab
 
     @wraps(step)
     def method(log: Log, /, *args: Params.args, **kwargs: Params.kwargs) -> Session:
-        """Apply the operation to the log's session within a transaction, and return the session after it."""
+        """Apply `step` to the log's session within a transaction, and return the session after it."""
         return log.write(lambda now: step(now, *args, **kwargs))
 
     return method
@@ -316,7 +316,10 @@ def toggle_vote(
     """
 
     def step(new_session: Session) -> Session:
-        """Return the session with the person's vote, or without it if the vote counts already."""
+        """Return the log's newest session with the person's vote, or without it if the vote counts already.
+
+        The vote is that of the enclosing `toggle_vote`, whose transaction calls this.
+        """
         vote_query, item_row = new_session.resolve_query(query), new_session.row_of(item)
         votes = find_votes(new_session.effective_events, vote_query, person)
         if (item_row, kind) not in votes:

@@ -127,7 +127,10 @@ class JudgingLog(EventLog):
         newest: list[Judgement] = []
 
         def take_back() -> list[dict[str, Any]]:
-            """Return a list of the event that undoes the person's newest judgement; empty if there is none."""
+            """Return a list of the event that undoes the person's newest judgement; empty if there is none.
+
+            Called within the transaction, when the events of all writers are known; adds the judgement to `newest`.
+            """
             newest.extend(self._judged.newest_judgement(person))
             return [{"undo": person, "time": time.time()}] if newest else []
 

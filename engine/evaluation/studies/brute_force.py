@@ -161,7 +161,10 @@ def optimum_gap(
 def iterate_pools(
     space: Space, queries: QueryLike, pool_size: int = ENUMERATED_POOL_SIZE
 ) -> Iterator[tuple[str, Tensor, Tensor]]:
-    """Yield each query's id, its most relevant documents as (pool_size, d) float64, and its vector."""
+    """Yield each query's id, the vectors of its most relevant documents, and its own, for `optimum`.
+
+    The documents are (pool_size, d) float64: few enough that all sets of them can be tried.
+    """
     batch = query_batch(space, queries)
     depth = min(POOL.check(pool_size) or ENUMERATED_POOL_SIZE, len(space))
     pool_rows = select("top_k", space.matrix.vectors, batch.vectors, depth).index

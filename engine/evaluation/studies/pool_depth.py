@@ -64,7 +64,7 @@ def pool_depth(
     full_rows = decode(decoder, space, vectors, k).index
 
     def measure_share(depth: int) -> float:
-        """Return the share of queries whose answer from a pool of that depth is the full one."""
+        """Return the share of queries with the same answer, in order, from so many candidates as from all."""
         rows = decode(replace(decoder, depth=depth), space, vectors, k).index
         return float((rows == full_rows).all(1).double().mean())
 

@@ -62,7 +62,10 @@ def decoder_from_json(json_values: Mapping[str, Any]) -> Decoder:
 
 
 def compute_cell_key(decoder: Decoder, k: int, split: str, metrics: Sequence[str], digests: Mapping[str, str]) -> str:
-    """Compute a cell's key from all that it depends on: decoder, k, split, metrics, data, version."""
+    """Compute the key by which a store knows a cell: a digest of all that its values depend on.
+
+    digests: name → digest of the data. The version of this package is included, as a newer one may compute otherwise.
+    """
     key_parts = [decoder_to_json(decoder), k, split, sorted(metrics), sorted(digests.items()), read_versions()[PACKAGE]]
     return digest_of([json.dumps(key_parts, sort_keys=True)])
 
@@ -102,7 +105,10 @@ def compute_means(metric_values: Mapping[str, np.ndarray]) -> dict[str, float]:
 
 
 def compute_result_digest(cell_key: str, metric_values: Mapping[str, np.ndarray]) -> str:
-    """Compute a digest of the rounded values, so that equal results have equal digests."""
+    """Compute a digest of a cell's key and its rounded values, so that equal results have equal digests.
+
+    metric_values: metric → (B,) values, NaN where undefined
+    """
     digest_parts: list[Any] = [cell_key]
     for metric in sorted(metric_values):
         # Adding 0.0 turns −0.0 into 0.0, and one NaN stands for all, so that equal values have equal bytes.

@@ -188,7 +188,7 @@ def compute_unit(task: Task, unit: Unit, is_stopped: Callable[[], bool]) -> list
 
 
 def prepare_decoder(decoder: Decoder, space: Space | Elsewhere) -> None:
-    """Compile and index in advance, so that a first call's preparation is not timed."""
+    """Compile the selector and index the corpus for the scorers in advance, so that this is not timed."""
     type(decoder.select).warm()
     for scorer in filter(None, (decoder.retrieve, decoder.rerank)):
         if isinstance(space, Space):

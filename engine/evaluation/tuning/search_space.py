@@ -80,7 +80,7 @@ class Settings:
         return len(self.free) <= MAX_GRID_DIMS
 
     def count_trials(self, n_trials: int) -> int:
-        """Return the number of settings that are measured at most."""
+        """Return the number of settings measured at most: all of a grid, or those that a search may try."""
         return len(list(self)) if self.is_exhaustive else n_trials
 
     def __iter__(self) -> Iterator[Stage]:

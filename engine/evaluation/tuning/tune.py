@@ -375,7 +375,7 @@ class _Study:
         k, objective = self.options["k"], self.objective
         # The splits are dev and, unless nothing is to be reported, test.
         test_split = next(iter([*self.splits][1:]), None)
-        # Only `tune`, with a single family, can have too many parameters for a grid.
+        # Beyond two free parameters a grid is too large; that happens only to the single family of `tune`.
         if all(family.settings.is_exhaustive for family in families):
             tried_cells, base = self._measure_all(families, reference, several)
         else:
@@ -508,7 +508,10 @@ class _Study:
         cells: dict[Stage, Cell] = {}
 
         def measure_goals(stages: Iterable[Stage]) -> dict[Stage, tuple[float, ...] | None]:
-            """Measure settings; return each one's numbers to maximise, None if it answers too few queries."""
+            """Measure settings; return each one's numbers to maximise, None if it answers too few queries.
+
+            The cells are added to those of the search, and a setting that was measured before is not measured again.
+            """
             goals: dict[Stage, tuple[float, ...] | None] = dict.fromkeys(stages)
             # A search may suggest a setting again, which is measured once.
             new_decoders = list(map(family.make_decoder, filterfalse(cells.__contains__, goals)))
@@ -567,7 +570,7 @@ def choose_setting(objective: Objective, cells: Mapping[Stage, Cell], base: Cell
     margin = compute_margins(objective, common_cells.values)
 
     def choose_by(means: Mapping[str, np.ndarray]) -> TunedChoice:
-        """Choose among the settings by mean metrics, each (1 + m,) with the baseline's first."""
+        """Choose among m settings by means: metric → (1 + m,), the baseline's first."""
         return objective.choose(*_split_off_baseline(means), tie_order, k, _format_cell(base, base), margin)
 
     choice = choose_by(common_cells.means)
@@ -618,7 +621,11 @@ def choose_value(objective: Objective, curve: Curve, base: Cell, seed: int) -> S
     interval_edges = np.append(piece_starts, curve.interval[1])
 
     def choose_piece(means: Any, base_means: Any, values: np.ndarray, margin: np.ndarray) -> TunedChoice:
-        """Choose among parameter values by mean metrics; ties go to the value nearest to the default."""
+        """Choose among p values of the curve's parameter; ties go to the one nearest to the default.
+
+        means: metric → (p,); base_means: the baseline's; values: (p,); margin: (p,) how far below its mean a value's
+        true Recall may lie
+        """
         distances = np.abs(values - curve.declared.default).round(9)
         tie_order = list(zip(distances.tolist(), values.tolist(), strict=True))
         return objective.choose(means, base_means, tie_order, k, _format_cell(base, base), margin)

@@ -209,7 +209,7 @@ class Tuned:
 
 
 def average_outcome(tuned: Tuned) -> tuple[dict[str, float], dict[str, float]]:
-    """Return the choice's and the baseline's means over common queries, on test or else on dev."""
+    """Return metric → mean of the choice, and of the baseline, over common queries: on test, else on dev."""
     return _average_on_common(tuned.chosen_test or tuned.chosen, tuned.base_test or tuned.base, tuned.objective)
 
 
