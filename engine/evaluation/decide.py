@@ -173,9 +173,9 @@ class _Problem:
     POSITION_STEPS steps; a position is the number of steps from its lower end.
     """
 
-    base_cell: Any
-    cells: Sequence[Any]
-    curves: Sequence[Curve]
+    base_cell: Any  # the baseline's
+    cells: Sequence[Any]  # all measured ones
+    curves: Sequence[Curve]  # exact ones, each with one free parameter
     metric: str  # of which a share is to be kept
     objective: str  # the metric to gain
     k: int

@@ -49,7 +49,7 @@ class FrontierPoint:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Frontier:
-    """Every decoder's mean x and y, over the queries on which all of them have both."""
+    """Every decoder's mean x and y, two metrics or a metric and a time, over the queries that have both."""
 
     curves: Mapping[str, tuple[FrontierPoint, ...]]  # label → points in the order of the parameter that is swept
     front: tuple[FrontierPoint, ...]  # those that no other dominates, by x

@@ -120,7 +120,7 @@ def decode_runs(decoders: Sequence[Decoder], space: Space, queries: Embeddings, 
 
 
 class RunLine(NamedTuple):
-    """One line of a run."""
+    """One line of a run: a document that another system returned for a query."""
 
     query: str
     document: str

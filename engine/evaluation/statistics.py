@@ -42,7 +42,7 @@ class WinCounts(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """One decoder against a baseline."""
+    """One decoder compared with a baseline in a metric at k, query by query."""
 
     name: str  # as charts write it
     label: str  # the decoder in full

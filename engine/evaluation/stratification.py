@@ -31,7 +31,7 @@ OTHER_GROUP = "other"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stratum:
-    """One cell in one group of queries."""
+    """Mean of a metric for one cell (a decoder at one k) over one group of similar queries."""
 
     group: str  # as charts write it, "3", "5–7" or "sales"
     lowest: int | None  # of the group's numbers, None for words

@@ -171,7 +171,8 @@ class JudgingLog(EventLog):
     def _fold(self, header: dict[str, Any] | None, events: Sequence[dict[str, Any]], n_folded: int) -> None:
         """Bring the log's contents up to date with events that were read from its file; `EventLog` calls it.
 
-        header: the log's header if the file was read from its start; n_folded: number of events before these.
+        header: the log's header if the file was read from its start, None if events were only added; n_folded: number
+        of events before these. Raises DataError for a damaged event.
         """
         if header is not None:
             self._forget()

@@ -221,12 +221,12 @@ class _Task:
     """The checked arguments of `approximate`, and what every index's measurement needs."""
 
     space: Space
-    vectors: Embeddings
+    vectors: Embeddings  # of the queries
     qrels: Qrels | None
     metrics: tuple[str, ...]
-    k: int
-    seed: int
-    repeats: int
+    k: int  # size of the retrieved sets
+    seed: int  # of the indexes' random numbers
+    repeats: int  # timings of each query
     report: Progress
     stop: Stop | None
 

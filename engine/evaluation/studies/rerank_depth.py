@@ -135,7 +135,7 @@ def rerank_mixed(
 
 @dataclass(frozen=True, slots=True)
 class DepthResult:
-    """One metric at one depth."""
+    """Mean of one metric at one rerank depth, the number of retrieved documents that are reranked."""
 
     depth: int | None  # None for no reranking
     mean: float  # over the queries that have it everywhere

@@ -34,10 +34,10 @@ DECODER_GROUP_SIZE = 12
 class _SweepRequest:
     """The checked arguments of `sweep`; every decoder is measured at every k."""
 
-    task: Task
-    decoders: tuple[Decoder, ...]
-    ks: tuple[int, ...]
-    store: Store | None
+    task: Task  # space, queries, judgements and metrics
+    decoders: tuple[Decoder, ...]  # each once
+    ks: tuple[int, ...]  # sizes of the retrieved sets, rising
+    store: Store | None  # file of finished cells
 
     def compute_keys(self) -> dict[tuple[Decoder, int], str]:
         """Compute the key of each cell, a digest of all that it depends on; return (decoder, k) → key."""

@@ -101,8 +101,8 @@ class Objective(Declared):
         """Return how far the true mean slack may lie below the measured one, with confidence.
 
         Slack is a query's Recall less the required share of the baseline's. The margin is that of Student's one-sided
-        interval, for one setting or an array of them. mean_slack, mean_square: over `n_queries` queries; 0 without a
-        constraint
+        interval, for one setting or an array of them; 0 without a constraint, infinite for a single query. mean_slack,
+        mean_square: means of the slack and of its square over `n_queries` queries.
         """
         if not self.constrained:
             return np.zeros(np.shape(mean_slack))

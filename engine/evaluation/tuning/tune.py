@@ -536,7 +536,10 @@ class _Study:
 
 
 def _answers_enough(cell: Cell, base: Cell, objective: Objective) -> bool:
-    """Return True if a setting has the objective's metrics on enough of the baseline's queries."""
+    """Return True if a setting has the objective's metrics on enough of the baseline's queries to be compared.
+
+    A setting that returns nothing for most queries has no metrics there; see MIN_ANSWERED_SHARE.
+    """
     base_has_metrics = paired.find_complete_queries(base, objective.metrics)
     n_common = int((paired.find_complete_queries(cell, objective.metrics) & base_has_metrics).sum())
     return n_common > 0 and n_common >= MIN_ANSWERED_SHARE * int(base_has_metrics.sum())
@@ -626,6 +629,7 @@ def choose_value(objective: Objective, curve: Curve, base: Cell, seed: int) -> S
         means: metric → (p,); base_means: the baseline's; values: (p,); margin: (p,) how far below its mean a value's
         true Recall may lie
         """
+        # Rounded, so that values equally far on both sides of the default tie.
         distances = np.abs(values - curve.declared.default).round(9)
         tie_order = list(zip(distances.tolist(), values.tolist(), strict=True))
         return objective.choose(means, base_means, tie_order, k, _format_cell(base, base), margin)
