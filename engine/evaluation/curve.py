@@ -23,8 +23,8 @@ N_BANDS = 101
 class Steps:
     """Every query's metrics as step functions of λ, all queries' steps one after another.
 
-    A step is an interval of λ on which a query's retrieved set, and so its metrics, stay the same.
-    query_index, step_starts: (T,) query and start of each step, query by query, ascending; values: metric → (T,)
+    A step is an interval of λ on which a query's retrieved set, and so its metrics, stay the same. query_index,
+    step_starts: (T,) query and start of each step, query by query, ascending; values: metric → (T,)
     """
 
     query_index: np.ndarray

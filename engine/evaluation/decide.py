@@ -291,6 +291,7 @@ def _to_values(curve: Curve, positions: np.ndarray) -> list[float]:
 def _evaluate_curve(curve: Curve, positions: np.ndarray, metrics: Sequence[str]) -> Iterator[_CurvePoint]:
     """Yield the setting of a curve, with its metrics, at each of the positions that `_to_values` takes."""
     parameter_values = _to_values(curve, positions)
+    # `_divide` has refused curves without steps, so the values are never empty; the types do not know it.
     values = curve.steps.evaluate_at(np.array(parameter_values)) if curve.steps is not None else {}
     for column, value in enumerate(parameter_values):
         decoder = Decoder(curve.make_stage(value))

@@ -273,7 +273,7 @@ def _write_python(decoder: Decoder, use: ExportContext) -> str:
 
 
 def _write_json(decoder: Decoder, use: ExportContext) -> str:
-    """Write the JSON that `read_setting` reads."""
+    """Write a decoder and its context, such as corpus and encoder, as the JSON that `read_setting` reads."""
     content = {"decoder": decoder_to_json(decoder), "k": use.k, "corpus": use.corpus, "encoder": use.encoder}
     content |= {"reading": dict(use.reading)} if use.reading else {}
     content |= {} if use.trained is None else {"trained": use.trained}

@@ -341,8 +341,8 @@ class _CurveMembers(NamedTuple):
 def _group_into_curves(cells: Sequence[Any]) -> list[_CurveMembers]:
     """Group cells into curves: the cells of a curve share everything but one swept number.
 
-    Of the numbers that vary within a method the first declared is swept. The order of curves and members depends on
-    the settings only, not on the order of the cells.
+    Of the numbers that vary within a method the first declared is swept. The order of curves and members depends on the
+    settings only, not on the order of the cells.
     """
     method_order, cell_settings = list(methods()), list(map(_collect_settings, cells))
 

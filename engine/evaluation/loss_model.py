@@ -105,9 +105,9 @@ def _estimate_noise(
 ) -> np.ndarray:
     """Estimate the (m, m) sampling covariance of the settings' mean changes; shrunk, as queries are few.
 
-    positions: (m,) gains in units of expected variance; families: (m,) integers, equal for one selector.
-    Moving along a curve exchanges one document after the other, so changes behave like a random walk: the variance
-    grows with the position, and the correlation of two settings is the root of the ratio of theirs.
+    positions: (m,) gains in units of expected variance; families: (m,) integers, equal for one selector. Moving along a
+    curve exchanges one document after the other, so changes behave like a random walk: the variance grows with the
+    position, and the correlation of two settings is the root of the ratio of theirs.
     """
     n_queries, n_settings = changes.shape
     expected_variances = np.abs(positions) + TINY_GAIN * np.abs(positions).max()

@@ -151,6 +151,7 @@ def find_documents_read(sets: RetrievedSets, budget: int) -> np.ndarray:
     Reading ends at the first document that does not fit; the best one is always read.
     """
     passages = sets.space.corpus.passages
+    # Computed once for a space, which keeps the result.
     word_counts = sets.space.derived("words a document", lambda: np.array([len(text.split()) for text in passages]))
     returned: np.ndarray = sets.index >= 0
     is_read = returned & (np.where(returned, word_counts[sets.index], 0).cumsum(1) <= budget)

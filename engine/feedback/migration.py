@@ -51,8 +51,8 @@ def _digest_texts(space: Space) -> dict[str, str]:
 def _compare_documents(old_digests: Mapping[str, str], space: Space) -> dict[str, tuple[str, ...]]:
     """Find the documents in which a log and a corpus differ; map the kinds of difference to their ids.
 
-    The kinds, always in this order, are: with another text, gone, new.
-    old_digests: digest of each document's text by id, as the log's header has them.
+    The kinds, always in this order, are: with another text, gone, new. old_digests: digest of each document's text by
+    id, as the log's header has them.
     """
     new_digests = _digest_texts(space)
     common_ids = [doc_id for doc_id in old_digests if doc_id in new_digests]

@@ -189,9 +189,9 @@ def draw_rows(p: np.ndarray, gumbel_noise: np.ndarray, k: int) -> tuple[tuple[in
     """Draw k rows without replacement with probabilities p; return them and their feedback's divisors.
 
     The rows with the largest keys log p + noise are such a draw; gumbel_noise: (n,) Gumbel numbers. The divisors,
-    called weights, are inclusion probabilities: with κ the next largest key, π_i = 1 −
-    exp(−exp(log p_i − κ)) is, given the other keys, the probability that i's key exceeds κ. So E[1{i drawn}/π_i] = 1
-    for every i (Vieira 2017; Kool et al. 2019). The weights are 1 if all documents are drawn.
+    called weights, are inclusion probabilities: with κ the next largest key, π_i = 1 − exp(−exp(log p_i − κ)) is, given
+    the other keys, the probability that i's key exceeds κ. So E[1{i drawn}/π_i] = 1 for every i (Vieira 2017; Kool et
+    al. 2019). The weights are 1 if all documents are drawn.
     """
     with np.errstate(divide="ignore"):
         log_probabilities = np.log(p)
@@ -516,8 +516,7 @@ def right_one(
 def find_votes(events: Iterable[Event], query: Query, person: str) -> dict[tuple[int, VoteKind], str]:
     """Find the votes of a person on a query; map (row, kind) of each vote to the id of its event.
 
-    A kind is "up", "down" or "right".
-    events: those that count, so that undone and replaced votes are left out.
+    A kind is "up", "down" or "right". events: those that count, so that undone and replaced votes are left out.
     """
     vote_ids: dict[tuple[int, VoteKind], str] = {}
     for event in events:

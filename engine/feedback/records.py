@@ -315,9 +315,8 @@ class Journal:
     def rival_votes(self, event: Event, length: int) -> tuple[Event, ...]:
         """Return all votes of the event's person that are rivals of the event, itself among them.
 
-        Rivals are thumbs on one document for one query, or choices of the right document for one query.
-        Only the newest of them counts. Only the first `length` records are searched. An event that is no vote has no
-        rivals but itself.
+        Rivals are thumbs on one document for one query, or choices of the right document for one query. Only the newest
+        of them counts. Only the first `length` records are searched. An event that is no vote has no rivals but itself.
         """
         if (vote_key := event.vote) is None:
             return (event,)

@@ -44,8 +44,8 @@ def decode_array(encoded: str) -> np.ndarray:
 def record_to_json(record: Record, corpus: Corpus) -> dict[str, Any]:
     """Convert a record of a session to plain JSON values, with documents by their ids.
 
-    An event that moves every document, in order, has "all" in place of their ids.
-    Raises DataError for an event that could not be read back.
+    An event that moves every document, in order, has "all" in place of their ids. Raises DataError for an event that
+    could not be read back.
     """
     doc_ids = corpus.ids
 

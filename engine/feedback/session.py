@@ -551,8 +551,8 @@ def append_records(session: Session, *records: Record) -> Session:
 def _only_adds(record: Record, journal: Journal, end: int) -> TypeGuard[Event]:
     """Return True for an event that replaces no earlier vote: then its step alone is to be added.
 
-    Otherwise the effect of the earlier vote would have to be taken out.
-    end: number of records of the session, the event among them.
+    Otherwise the effect of the earlier vote would have to be taken out. end: number of records of the session, the
+    event among them.
     """
     return isinstance(record, Event) and len(journal.rival_votes(record, end)) == 1
 
@@ -560,8 +560,8 @@ def _only_adds(record: Record, journal: Journal, end: int) -> TypeGuard[Event]:
 def _find_first_change(journal: Journal, end: int, record: Record) -> int:
     """Return the position of the earliest event whose effect on the vectors a record changes, else `end`.
 
-    A record changes the past if it undoes or redoes events, or replaces a vote.
-    States cached before this position stay valid. end: number of records of the session, the record among them.
+    A record changes the past if it undoes or redoes events, or replaces a vote. States cached before this position stay
+    valid. end: number of records of the session, the record among them.
     """
     if isinstance(record, Undone) and record.is_reset:
         return 0

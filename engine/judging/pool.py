@@ -36,8 +36,8 @@ class JudgingPool:
 def build_pool(runs: Sequence[RankedRun], queries: Iterable[str], depth: int = 10) -> JudgingPool:
     """Collect the documents to judge: all that some run returns for a query down to a depth.
 
-    This is TREC's pooling (Spärck Jones & van Rijsbergen 1975).
-    queries: ids, in the order in which they are to be judged. Raises ParamError or DataError.
+    This is TREC's pooling (Spärck Jones & van Rijsbergen 1975). queries: ids, in the order in which they are to be
+    judged. Raises ParamError or DataError.
     """
     depth = SET_SIZE.check(depth)
     system_names = tuple(run.name for run in runs)

@@ -160,9 +160,9 @@ def _judged_share(returned_ids: RankedLists, queries: Sequence[str], qrels: Qrel
 def _with_unjudged(qrels: Qrels, queries: Sequence[str], favoured: RankedLists, compared: RankedLists) -> Qrels:
     """Complete judgements in favour of one system: unjudged documents that help it become relevant.
 
-    queries: ids; favoured, compared: the ranked ids of the favoured system and of the other, by query.
-    These are the documents that `favoured` ranks above `compared`, or that only it returns. They get the best grade so
-    far. With them the difference of the two systems reaches its bound.
+    A document helps if the favoured system ranks it above the other, or alone returns it. It gets the best grade so
+    far, so that the difference of the two systems is as large as unjudged documents can make it. queries: ids;
+    favoured, compared: the ranked ids of the favoured system and of the other, by query.
     """
     best_grade = 1
     for doc_grades in qrels.grades.values():

@@ -65,7 +65,7 @@ class AnnResult:
 
     @property
     def curve(self) -> str:
-        """The name of the curve that the result lies on: its index without the search effort."""
+        """Name of the curve, in a chart of quality by time, that the result lies on: index without effort."""
         index_class = Exact if self.exact else INDEXES[self.index["kind"]]
         fixed = [f"{name} {value}" for name, value in self.index.items() if name not in ("kind", index_class.effort)]
         return ", ".join([index_class.title, *fixed])
@@ -366,7 +366,7 @@ def _time_search(
 def _fetch_documents(
     built: Any, point: np.ndarray, vector_documents: np.ndarray, k: int, n_first: int, max_hits: int
 ) -> np.ndarray:
-    """Return up to k documents for one query; twice as many vectors are fetched until they belong to k.
+    """Find up to k documents for one query; more and more vectors are fetched until they belong to k.
 
     built: faiss's index; vector_documents: the document of each vector; n_first, max_hits: vectors fetched first, and
     at most

@@ -216,7 +216,7 @@ def _make_set_value(objective: str, weight: float, k: int, query: Tensor) -> Set
         return torch.where(lengths > 0, relevance.sum(1) / lengths, 0.0)
 
     def compute_mean(relevance: Tensor, gram: Tensor) -> Tensor:
-        """Return θ times the mean relevance less 1 − θ times the mean pairwise product."""
+        """Return (m,) values: θ times the mean relevance less 1 − θ times the mean product of pairs."""
         # One document has no pairs: the second term would divide by 0.
         if k == 1:
             return relevance[:, 0]
@@ -224,7 +224,7 @@ def _make_set_value(objective: str, weight: float, k: int, query: Tensor) -> Set
         return weight / k * relevance.sum(1) - (1 - weight) / (k * (k - 1)) * pair_sums
 
     def compute_volume(relevance: Tensor, gram: Tensor) -> Tensor:
-        """Return DPP's objective: θ times the relevance plus 1 − θ times the log-determinant."""
+        """Return DPP's objective: θ times the relevance plus 1 − θ times the Gram matrix's log-determinant."""
         # At θ = 1 a singular Gram matrix would make the second term 0 · (−∞).
         if weight == 1:
             return relevance.sum(1)

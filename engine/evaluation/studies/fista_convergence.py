@@ -111,7 +111,10 @@ def _iterate_rows(
     best_scores = np.maximum(c.relevance.amax(1).double().cpu().numpy(), 1e-12)
 
     def make_row(n_steps: int | None, ranking: Ranking, residual: np.ndarray, supports: np.ndarray) -> ConvergenceRow:
-        """Compare a ranking with the exact minimiser's in a row of results; n_steps: None for the exact."""
+        """Compare a ranking with the exact minimiser's in a row of results; n_steps: None for the exact.
+
+        residual: (B,) largest violation of the optimality conditions; supports: documents with a weight, by query
+        """
         comp = None
         if ids is not None:
             comp = measure(ranking, space, ids, qrels, k, ("comp",)).mean["comp"]

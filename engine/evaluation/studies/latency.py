@@ -171,7 +171,7 @@ def _make_answerer(selector: Selector, space: Space, k: int, is_plain: bool) -> 
 
 
 def _time_queries(answer_query: Callable[[Embeddings], Tensor], queries: Sequence[Embeddings]) -> np.ndarray:
-    """Return (calls,) seconds of single queries on one thread, after one warm-up call."""
+    """Time a function on each query, on one thread, after a warm-up call; return the (calls,) seconds."""
     n_threads, call_seconds = torch.get_num_threads(), []
     torch.set_num_threads(1)
     try:

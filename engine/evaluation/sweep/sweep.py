@@ -95,6 +95,7 @@ def grid(name: str, points: int = 11, **fixed: Any) -> list[Decoder]:
     stages = [make(name, **dict(zip(choices, chosen, strict=True))) for chosen in product(*choices.values())]
     if spec.kind == "selector":
         return list(map(Decoder, stages))
+    # A scorer is measured behind the first selector, which is plain top-k.
     return list(map(partial(Decoder, make(next(iter(methods("selector"))))), stages))
 
 

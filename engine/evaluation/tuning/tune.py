@@ -536,9 +536,9 @@ class _Study:
 
 
 def _answers_enough(cell: Cell, base: Cell, objective: Objective) -> bool:
-    """Return True if a setting has the objective's metrics on enough of the baseline's queries to be compared.
+    """Return True if a setting has the objective's metrics on enough queries to be compared.
 
-    A setting that returns nothing for most queries has no metrics there; see MIN_ANSWERED_SHARE.
+    Enough is MIN_ANSWERED_SHARE of the baseline's: a setting has no metrics where it returns nothing.
     """
     base_has_metrics = paired.find_complete_queries(base, objective.metrics)
     n_common = int((paired.find_complete_queries(cell, objective.metrics) & base_has_metrics).sum())
