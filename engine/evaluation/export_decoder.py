@@ -176,7 +176,10 @@ def read_setting(setting: Decoder | Mapping[str, Any] | str | Path) -> tuple[Dec
 
 
 def _select_params(stage: Stage, with_defaults: bool = False) -> list[tuple[Param, Any]]:
-    """List a stage's parameters to write out, with values; advanced ones at their default only if asked."""
+    """List a selector's or scorer's parameters to write out, with values.
+
+    Advanced parameters at their default are left out, unless `with_defaults`.
+    """
     param_values = []
     for param in stage.spec.params:
         value = getattr(stage, param.name)

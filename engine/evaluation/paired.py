@@ -163,7 +163,7 @@ def scorer_chain(decoder: Mapping[str, Any]) -> tuple[frozenset[Any], frozenset[
 
 
 def format_stage(name: str, texts: Mapping[str, str]) -> str:
-    """Format a stage for people as title, symbols with numbers, words: "MMR · λ 0.8".
+    """Format a stage, a selector or scorer, for people: title, numbers, words, as in "MMR · λ 0.8".
 
     name: of the registered stage, or of another system's run, which stays as it is; texts: parameter → value as text
     """
@@ -185,7 +185,7 @@ def format_stage(name: str, texts: Mapping[str, str]) -> str:
 
 
 def describe_guarantee(stage: Mapping[str, Any]) -> str:
-    """Return the words for choices that change what a stage promises, such as "fills up to k", else "".
+    """Return the words for choices that change what a selector or scorer promises: "fills up to k"; or "".
 
     stage: name and parameters as plain values
     """
@@ -246,7 +246,7 @@ def format_decoder(
 
 
 def none_last_key(value: Any) -> tuple[bool, Any]:
-    """Return a sort key by which numbers ascend and None comes last."""
+    """Return a sort key of a number or None, by which numbers ascend and None comes last."""
     return (value is None, 0 if value is None else value)
 
 
@@ -265,12 +265,14 @@ def common_form(param: Param, cells: Iterable[Any]) -> Param:
 
     A parameter's symbol and range may depend on the other parameters' values; each such case is a form.
     """
+    # form_of returns the form second.
     param_forms = {form_of(param, cell.decoder["select"])[1] for cell in cells}
+    # Exactly one form is that of all cells.
     return param_forms.pop() if len(param_forms) == 1 else param
 
 
 def declared_parameters(name: str) -> Mapping[str, Any]:
-    """Return the declared parameters of a stage by name; empty for a stage that is not registered."""
+    """Return name → declared parameter of a selector or scorer; empty if no such stage is registered."""
     spec = methods().get(name)
     params = spec.params if spec else ()
     return dict(zip(map(attrgetter("name"), params), params, strict=True))

@@ -174,6 +174,7 @@ def read_run(path: str | Path, documents: Iterable[str], queries: Iterable[str],
     for query_id, query_lines in by_query.items():
         document_lists[query_id] = tuple(dict.fromkeys(line.document for line in _order_lines(query_lines)))
     notices += _find_oddities(path, by_query, document_lists)
+    # By default the first tag of a TREC run; JSON has none.
     return RankedRun(name or next(iter(tags), path.stem), document_lists, tuple(notices))
 
 

@@ -330,6 +330,7 @@ def resolve_baseline(all_cells: Sequence[Any], baseline: Any, k: int) -> Any:
     for cell_names in (labels, paired.short_names(cells), paired.short_names(cells, paired.format_stage_call), methods):
         matching = {cell.label: cell for cell, name in zip(cells, cell_names, strict=True) if name == baseline}
         if len(matching) == 1:
+            # Exactly one cell has the name.
             return next(iter(matching.values()))
         if matching:
             examples = ", ".join(list(matching)[:3])

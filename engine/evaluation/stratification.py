@@ -135,6 +135,7 @@ def collect_query_values(corpus: Corpus, queries: Queries, qrels: Qrels) -> dict
                 # In the order of the corpus, as Counter puts the first of equally frequent values first.
                 rows = sorted(_find_relevant_rows(corpus, qrels, query_id))
                 value_counts = Counter(filter(None, map(str.strip, map(document_values.__getitem__, rows))))
+                # The most frequent value, or "" if none of the documents has one.
                 query_value = next(iter(value_counts.most_common(1)), ("", 0))[0]
             if query_value:
                 query_values[query_id] = query_value

@@ -117,6 +117,7 @@ def _describe_cost(gain: Comparison, cost: Comparison | None) -> str:
 def change(comparison: Comparison) -> str:
     """Format a difference to the baseline, such as "−4% Recall (n.s.)"."""
     sign = "−" if comparison.difference < 0 else "+"
+    # The second wording is the name beside a figure.
     title = GAIN_WORDINGS.get(comparison.metric, ("", title_of(comparison.metric)))[1]
     note = "" if comparison.measurable or comparison.queries == 1 else " (n.s.)"
     return f"{sign}{_format_difference_size(comparison)} {title}{note}"

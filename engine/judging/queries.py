@@ -41,6 +41,7 @@ def read_queries(path: str | Path, column: str | None = None, dataset_queries: Q
     if path.suffix.lower() in (".txt", ".log", ""):
         return collect_queries((text for _, text in read_lines(path)), dataset_queries, source_name=str(path))
     table_preview = preview_table(path)
+    # Reversed, so that of columns with one name in lower case the first one stays.
     column_by_name = {column_name.strip().lower(): column_name for column_name in reversed(table_preview.columns)}
     text_column = column or _find_column(QUERY_COLUMN_NAMES, column_by_name) or table_preview.guessed_columns.text
     if text_column not in table_preview.columns:

@@ -48,6 +48,7 @@ def convert_votes(
     judgements: list[Judgement] = []
     already_judged, new_query_ids = [], set()
     for event, query_id in zip(text_events, vote_queries.lines if vote_queries else (), strict=True):
+        # An unknown person is "" in a log of judgements; the id is there for every vote with a text.
         person, document, query = event.person or "", session.space.corpus.ids[event.item], query_id or ""
         # A deliberate judgement is worth more than a vote in passing, so it stays.
         if (person, query, document) in judged_keys:

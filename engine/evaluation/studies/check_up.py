@@ -87,10 +87,12 @@ def _count_groups(is_duplicate: np.ndarray) -> np.ndarray:
     is_duplicate: (B, k, k), True for pairs of ranks that are duplicates. A group is documents that such pairs connect.
     """
     # All sets are one graph of B · k nodes without edges between queries, so one call finds the components of all.
+    # The last two axes are both k ranks.
     n_queries, k, _components = is_duplicate.shape
     query_index, first_rank, second_rank = is_duplicate.nonzero()
     edge_nodes = query_index * k + first_rank, query_index * k + second_rank
     edge_matrix = coo_array((np.ones(len(query_index), dtype=bool), edge_nodes), shape=(n_queries * k, n_queries * k))
+    # The second result numbers the component of each node.
     components = connected_components(edge_matrix, directed=False)[1]
     # A component's first node tells the query that it belongs to.
     _components, first_nodes, component_sizes = np.unique(components, return_index=True, return_counts=True)

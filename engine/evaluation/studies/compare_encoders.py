@@ -206,6 +206,7 @@ def _compare_metric(
     """
     metric_table = {pair: np.asarray(columns[metric], dtype=np.float64) for pair, columns in values.items()}
     # A decoder that never has the metric must not take it from the others.
+    # d is a decoder's name here, and e an encoder's.
     measured_decoders = [d for d in decoders if all(np.isfinite(metric_table[d, e]).any() for e in encoders)]
     is_common = np.all([np.isfinite(metric_table[d, e]) for d in measured_decoders for e in encoders], axis=0)
     if not measured_decoders or not is_common.any():

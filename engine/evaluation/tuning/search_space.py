@@ -24,7 +24,7 @@ SEARCH_DIGITS = 4
 
 @dataclass(frozen=True)
 class Settings:
-    """A grid over the free parameters of a stage, those that others depend on first.
+    """A grid over the free parameters of a selector or scorer, those that others depend on first.
 
     A parameter's form is its declaration beside the other values, which can change its range and its symbol.
     """
@@ -84,14 +84,15 @@ class Settings:
         return len(list(self)) if self.is_exhaustive else n_trials
 
     def __iter__(self) -> Iterator[Stage]:
-        """Iterate over the distinct stages of the grid."""
+        """Iterate over the distinct settings of the grid, as selectors or scorers."""
         stages: dict[Stage, None] = {}
         for values in product(*self.free.values()):
+            # Values of an ineffective parameter make equal stages, of which the dict keeps one.
             stages[self.make_stage(dict(zip(self.free, values, strict=True)).__getitem__)] = None
         return iter(stages)
 
     def make_stage(self, get_value: Callable[[Param], Any]) -> Stage:
-        """Make a stage from values of the free parameters; get_value: function from a parameter to its value.
+        """Make the selector or scorer with given free parameters; get_value: function from parameter to value.
 
         A parameter that another one's value makes ineffective stays at its default.
         """
@@ -178,6 +179,7 @@ def measure_distance_from_default(stage: Stage) -> float:
     differs.
     """
     param_values = values_of(stage)
+    # A parameter is measured by the form, range and scale, that it has beside the other values.
     forms = [(form_of(param, param_values)[1], param_values[param.name]) for param in stage.spec.params]
     return sum(starmap(_measure_param_distance, forms))
 

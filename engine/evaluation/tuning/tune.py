@@ -422,6 +422,7 @@ class _Study:
         cells: the measured settings, to which a value from a path is added; every_value: compare all values of the
         parameter if they can be solved at once; is_reported: pass the new cell to `on_cell`.
         """
+        # Any setting tells what can be solved along a path: they differ in free parameters only.
         n_settings, stage = len(cells), next(iter(cells))
         # With a path every value of the parameter is compared, else the measured settings only.
         path_selector = family.find_path_selector(stage) if every_value else None
