@@ -79,7 +79,10 @@ class Session:
 
     @property
     def origin(self) -> np.ndarray:
-        """First vectors Θ₁, those before any feedback, (n, d), read-only."""
+        """First vectors Θ₁, (n, d), read-only.
+
+        They are those before any feedback.
+        """
         return self.start.vectors
 
     @cached_property
@@ -105,7 +108,10 @@ class Session:
         return freeze(vectors)
 
     def row(self, item: int) -> np.ndarray:
-        """Return the current vector of the document in row `item`, (d,) float64, read-only."""
+        """Return the current vector of one document, (d,) float64, read-only.
+
+        item: its row
+        """
         # A view, so that the array of the state itself keeps its flag.
         return freeze(self.state.row(self.start, item).view())
 
@@ -173,11 +179,11 @@ class Session:
         return scores
 
     def resolve_items(self, items: Iterable[int | str]) -> tuple[int, ...]:
-        """Return the rows of documents given by row or id. Raises ParamError if one is not available."""
+        """Return the rows of documents given by row or id. Raises ParamError for an unavailable one."""
         return tuple(self.row_of(item) for item in items)
 
     def row_of(self, item: int | str) -> int:
-        """Return the row of a document given by row or id. Raises ParamError if it is unknown or unavailable."""
+        """Return the row of a document given by row or id. Raises ParamError if it is not available."""
         if isinstance(item, str):
             if (row_index := self.space.corpus.position.get(item)) is None:
                 raise ParamError(f"item must be an id of the corpus or a row; got {item!r}")

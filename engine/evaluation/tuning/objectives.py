@@ -90,10 +90,10 @@ class Objective(Declared):
         return goal_values - margin >= self.share * baseline[RELEVANT] - TIE_TOLERANCE
 
     def compute_slack(self, metric_values: Mapping[str, np.ndarray], baseline: np.ndarray) -> np.ndarray:
-        """Compute each query's slack: its Recall less the share of the baseline's that must be kept.
+        """Return each query's Recall less the required share of the baseline's, in the values' shape.
 
-        metric_values: metric → values of any shape; baseline: its Recall, which broadcasts to it. Without a constraint
-        it is the first metric itself.
+        This is the slack: what a query has to spare. metric_values: metric → values of any shape; baseline: its Recall,
+        which broadcasts to it. Without a constraint it is the first metric itself.
         """
         return metric_values[self.metrics[0]] - (self.share if self.constrained else 0.0) * baseline
 
