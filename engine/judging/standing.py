@@ -161,8 +161,8 @@ def _with_unjudged(qrels: Qrels, queries: Sequence[str], favoured: RankedLists, 
     """Complete judgements in favour of one system: unjudged documents that help it become relevant.
 
     A document helps if the favoured system ranks it above the other, or alone returns it. It gets the best grade so
-    far, so that the difference of the two systems is as large as unjudged documents can make it. queries: ids;
-    favoured, compared: the ranked ids of the favoured system and of the other, by query.
+    far. queries: ids; favoured, compared: the ranked ids of the favoured system and of the other, by query. The
+    difference need not be the largest possible: in Recall a document that both return only dilutes it.
     """
     best_grade = 1
     for doc_grades in qrels.grades.values():
