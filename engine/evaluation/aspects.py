@@ -32,7 +32,10 @@ _array_cache_lock = Lock()
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Judgements:
-    """The judged documents of B queries over a corpus of n that have a grade above 0."""
+    """The documents with a grade above 0 of B queries over a corpus of n, as arrays for fast look-up.
+
+    A key is the number query·n + row: one sorted array of keys serves all queries.
+    """
 
     n_documents: int  # n
     keys: np.ndarray  # (m,) int64 query·n + row, rising, of those in the corpus
@@ -51,13 +54,17 @@ class Judgements:
         return grades
 
     def select_queries(self, query_index: np.ndarray) -> "Judgements":
-        """Return the judgements of the (M,) queries in `query_index`, which may repeat."""
+        """Return the judgements of M chosen queries, numbered from 0 in the order of `query_index`.
+
+        A query may be chosen several times, as when several sets belong to it.
+        """
         key_starts = np.searchsorted(self.keys, self.n_documents * np.arange(len(self.n_relevant) + 1))
         key_source, key_query = _expand_segments(key_starts, query_index)
         query_starts = np.searchsorted(self.sorted_query, np.arange(len(self.n_relevant) + 1))
         sorted_source, sorted_query = _expand_segments(query_starts, query_index)
         return Judgements(
             n_documents=self.n_documents,
+            # A key is query·n + row: the query's number is replaced, and the row stays.
             keys=key_query * self.n_documents + self.keys[key_source] % self.n_documents,
             grades=self.grades[key_source],
             n_relevant=self.n_relevant[query_index],
@@ -68,7 +75,7 @@ class Judgements:
         )
 
     def compute_ideal_grades(self, k: int) -> np.ndarray:
-        """Return the (B, k) grades of the best possible list."""
+        """Return the (B, k) grades of each query's best possible list, highest first, padded with 0."""
         # Ranks beyond k, and queries with fewer than k relevant documents, leave zeros.
         ideal_grades = np.zeros((len(self.n_relevant), k))
         is_ranked = self.sorted_rank < k
@@ -78,7 +85,10 @@ class Judgements:
 
 @dataclass(frozen=True, eq=False)
 class Coverage:
-    """The documents that cover each aspect of B queries, over a corpus of n."""
+    """The documents that cover each aspect, a subtopic, of B queries over a corpus of n.
+
+    A key is the number query·n + row: one sorted array of keys serves all queries.
+    """
 
     n_documents: int  # n
     keys: np.ndarray  # (m,) int64, rising, query·n + row of the documents that cover something
@@ -88,7 +98,10 @@ class Coverage:
     ideal_gain: np.ndarray  # (B,) discounted gain of the greedy best list at k
 
     def select_queries(self, query_index: np.ndarray) -> "Coverage":
-        """Return the coverage of the (M,) queries in `query_index`, which may repeat."""
+        """Return the aspects of M chosen queries, numbered from 0 in the order of `query_index`.
+
+        A query may be chosen several times, as when several sets belong to it.
+        """
         key_starts = np.searchsorted(self.keys, self.n_documents * np.arange(len(self.n_aspects) + 1))
         key_source, key_query = _expand_segments(key_starts, query_index)
         aspect_source, aspect_key = _expand_segments(self.aspect_starts, key_source)
@@ -102,7 +115,9 @@ class Coverage:
         return Coverage(self.n_documents, document_keys, aspect_starts, aspect_ids, n_aspects, ideal_gain)
 
     def list_covered_aspects(self, row_index: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """List each aspect of each listed document: query, rank from 0, and times covered above.
+        """List the aspects that ranked documents cover, with query, rank from 0, and times covered above.
+
+        "Above" counts the documents of the same list that are ranked higher and cover the same aspect.
 
         row_index: (B, k), −1 pads; the three arrays are (e,), in no particular order.
         """
@@ -137,7 +152,7 @@ class Coverage:
 
 
 def load_judgements(space: Space, query_ids: Sequence[str], qrels: Qrels) -> Judgements:
-    """Build the judgements of queries as arrays; cached by corpus, ids and judgements."""
+    """Return the judgements of queries as arrays, cached by corpus, ids and judgements."""
     query_ids = tuple(query_ids)
     cache_key = ("judgements", space.corpus.digest, query_ids, qrels.digest)
     return _get_or_build(cache_key, lambda: _build_judgements(space, query_ids, qrels))
@@ -163,9 +178,14 @@ def load_coverage(space: Space, query_ids: Sequence[str], aspects: Aspects, k: i
 
 
 def _get_or_build(cache_key: Hashable, build_arrays: Callable[[], CachedT]) -> CachedT:
-    """Return arrays from the cache, or build and cache them; the least recently used are dropped."""
+    """Return arrays from the cache, or build and cache them.
+
+    At most MAX_CACHED_ARRAYS are cached, without those that were used least recently; build_arrays: function that is
+    called only if the arrays are not there.
+    """
     # The lock is not held while arrays are built: two threads may build the same ones, and none waits.
     with _array_cache_lock:
+        # Popped and put in again below, so that the last entries are those used last.
         arrays = _array_cache.pop(cache_key, None)
     arrays = build_arrays() if arrays is None else arrays
     with _array_cache_lock:
@@ -176,7 +196,7 @@ def _get_or_build(cache_key: Hashable, build_arrays: Callable[[], CachedT]) -> C
 
 
 def _build_judgements(space: Space, query_ids: Sequence[str], qrels: Qrels) -> Judgements:
-    """Build the arrays of the relevant documents of queries, numbered as the query ids come."""
+    """Build the arrays of the documents with a grade above 0; queries are numbered as `query_ids` come."""
     row_of, n_documents = space.corpus.position, len(space)
     counts: list[int] = []
     sorted_queries: list[int] = []
@@ -208,7 +228,10 @@ def _build_judgements(space: Space, query_ids: Sequence[str], qrels: Qrels) -> J
 
 
 def _build_coverage(space: Space, content: Sequence[Sequence[tuple[str, frozenset[str]]]], k: int) -> Coverage:
-    """Build the arrays of which documents cover which aspects; content: of each query (aspect, ids)."""
+    """Build the arrays of the documents that cover each query's aspects, and the best α-nDCG gain at k.
+
+    content: for each query its pairs of an aspect and the ids of the documents that cover it
+    """
     row_of, n_documents = space.corpus.position, len(space)
     n_aspects, ideal_gain = np.zeros((2, len(content)))
     pairs: list[tuple[int, int]] = []
@@ -236,7 +259,10 @@ def _build_coverage(space: Space, content: Sequence[Sequence[tuple[str, frozense
 
 
 def _greedy_gain(covers: np.ndarray, k: int) -> float:
-    """Return the α-nDCG gain of the greedy list of k documents; covers: (documents, aspects), 0 or 1."""
+    """Return the α-nDCG gain of the list that takes the document with most gain at each of k ranks.
+
+    covers: (documents, aspects), 0 or 1; it is changed. An aspect's gain falls each time that it is covered again.
+    """
     aspect_worth, total_gain = np.ones(covers.shape[1]), 0.0
     for rank in range(min(k, len(covers))):
         document_gains = covers @ aspect_worth
@@ -249,7 +275,10 @@ def _greedy_gain(covers: np.ndarray, k: int) -> float:
 
 
 def _match_keys(keys: np.ndarray, row_index: np.ndarray, n_documents: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return a (B, k) mask of the rows that have a key, and the positions of those keys."""
+    """Look up ranked rows in sorted keys query·n + row; return a (B, k) mask of matches, and positions.
+
+    row_index: (B, k) corpus rows, −1 pads, which match nothing
+    """
     if not len(keys):
         return np.zeros(row_index.shape, dtype=bool), np.zeros(0, dtype=np.int64)
     # A key is query·n + row, so one search serves all queries.
@@ -260,9 +289,10 @@ def _match_keys(keys: np.ndarray, row_index: np.ndarray, n_documents: int) -> tu
 
 
 def _expand_segments(segment_starts: np.ndarray, segment_index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return all positions in the (M,) chosen segments of an array, and each one's segment number.
+    """List the positions in an array that M chosen segments cover, and the choice that each belongs to.
 
-    segment_starts: (B + 1,) where segments begin
+    A segment is the run of entries that belong to one query or document. segment_starts: (B + 1,) where segments begin
+    and the last ends; segment_index: (M,) the chosen ones, which may repeat
     """
     lengths = np.diff(segment_starts)[segment_index]
     segment_of = np.repeat(np.arange(len(segment_index)), lengths)

@@ -23,7 +23,8 @@ N_BANDS = 101
 class Steps:
     """Every query's metrics as step functions of λ, all queries' steps one after another.
 
-    query_index, step_starts: (T,) query and start of each step, query by query, ascending; values: metric → (T,)
+    A step is an interval of λ on which a query's retrieved set, and so its metrics, stay the same. query_index,
+    step_starts: (T,) query and start of each step, query by query, ascending; values: metric → (T,)
     """
 
     query_index: np.ndarray
@@ -36,14 +37,14 @@ class Steps:
         return np.flatnonzero(np.diff(self.query_index, prepend=-1))
 
     def select_queries(self, is_selected: np.ndarray) -> "Steps":
-        """Return the steps of some queries; is_selected: (B,) bool."""
+        """Return the steps of the selected queries alone; is_selected: (B,) bool. Queries keep their numbers."""
         is_kept_step = is_selected[self.query_index]
         values = map_values(itemgetter(is_kept_step), self.values)
         query_index, step_starts = self.query_index[is_kept_step], self.step_starts[is_kept_step]
         return Steps(query_index=query_index, step_starts=step_starts, values=values)
 
     def evaluate_at(self, positions: np.ndarray) -> dict[str, np.ndarray]:
-        """Return metric → (B, p) values at (p,) positions; a step's start belongs to that step."""
+        """Return metric → (B, p) values of each query at p values of λ; a step's start belongs to that step."""
         query_ends = np.append(self.first_steps[1:], len(self.query_index))
         steps_by_query = []
         for first, end in zip(self.first_steps.tolist(), query_ends.tolist(), strict=True):
@@ -53,9 +54,13 @@ class Steps:
         return map_values(itemgetter(step_index), self.values)
 
     def mean_pieces(self, metric: str, tolerance: float) -> tuple[np.ndarray, np.ndarray]:
-        """Return the mean over queries as pieces of λ: their (p,) starts and (p,) means."""
+        """Return a metric's mean over queries as a step function of λ: starts and means of its p pieces.
+
+        tolerance: starts closer than this are merged. A piece in which no query has the metric is NaN.
+        """
         column = self.values[metric]
         is_defined = ~np.isnan(column)
+        # The value that a query had on the step before; NaN where the step before is another query's.
         previous_values = np.where(self.query_index == np.roll(self.query_index, 1), np.roll(column, 1), np.nan)
         # With one query only, np.roll would make its first step follow its last.
         previous_values[self.first_steps] = np.nan
@@ -119,7 +124,7 @@ class Curve:
         return middles
 
     def at(self, value: float) -> dict[str, float]:
-        """Return metric → mean at a value. Raises ParamError outside the interval."""
+        """Return metric → mean over queries at one value of the parameter; ParamError outside the interval."""
         low, high = self.interval
         if not low <= value <= high:
             raise ParamError(f"value must be in [{low:g}, {high:g}]; got {value!r}")
@@ -127,12 +132,13 @@ class Curve:
         return map_values(float, map_values(itemgetter(piece_index), self.means))
 
     def find_best_interval(self, metric: str) -> tuple[float, float]:
-        """Return the widest interval of λ where the mean is best; NaN ends if it is defined nowhere."""
+        """Return the ends of the widest interval of λ on which a metric's mean is best; NaN if undefined."""
         signed_means = np.round(self.means[metric], MEAN_DECIMALS) * (-1 if metric in LESS_IS_BETTER else 1)
         if not np.isfinite(signed_means).any():
             return np.nan, np.nan
         # Neighbouring pieces with equal means count as one interval.
         edges = np.concatenate([self.interval[:1], self.breakpoints, self.interval[1:]])
+        # +1 where a run of best pieces begins, −1 behind its end; the zeros close runs at both ends.
         is_best_change = np.diff(np.concatenate([[0], signed_means == np.nanmax(signed_means), [0]]).astype(int))
         lows, highs = edges[np.flatnonzero(is_best_change > 0)], edges[np.flatnonzero(is_best_change < 0)]
         best_runs = zip(lows.tolist(), highs.tolist(), strict=True)

@@ -45,15 +45,18 @@ HOLES = "holes"
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _CurvePoint:
-    """A curve at one value of its parameter, in the form of a cell."""
+    """One setting on an exact curve, with the fields of a sweep's cell so that both compare alike.
 
-    decoder: Mapping[str, Any]
+    An exact curve has the values of every query at every value of one parameter.
+    """
+
+    decoder: Mapping[str, Any]  # its stages as plain values
     label: str
     method: str
     k: int
     split: str
     queries: tuple[str, ...]
-    values: Mapping[str, np.ndarray]
+    values: Mapping[str, np.ndarray]  # metric → (queries,) values
     provenance: Mapping[str, str]
 
 
@@ -127,6 +130,7 @@ def decide(
     aligned, estimate = problem.solve()
     gains = _compute_gains(aligned.values[objective], objective)
     options = _build_options(aligned, estimate, gains, metric, keep)
+    # Pooled judgements cover only what some systems returned, so unjudged documents may be relevant.
     is_pooled = _read_provenance(base_cell, "judgements") == "pooled"
     candidates = [
         option
@@ -135,6 +139,7 @@ def decide(
     ]
     sure = max((option for option in candidates if option.chance >= SURE_CHANCE), key=_by_gain, default=None)
     bet = max((option for option in candidates if option.chance >= BET_CHANCE), key=_by_gain, default=None)
+    # A bet that gains no more than the sure setting is not worth its risk.
     if bet is not None and sure is not None and bet.gain <= sure.gain + TIE_TOLERANCE:
         bet = None
     confirm_points = [] if confirm is None else list(confirm)
@@ -162,18 +167,25 @@ def decide(
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Problem:
-    """The arguments of a decision; curves are evaluated where it needs them."""
+    """The checked arguments of `decide`, and the estimate of what every setting loses to the baseline.
 
-    base_cell: Any
-    cells: Sequence[Any]
-    curves: Sequence[Curve]
-    metric: str
-    objective: str
+    The settings are the measured cells, and values of each curve's parameter. A curve's interval is divided into
+    POSITION_STEPS steps; a position is the number of steps from its lower end.
+    """
+
+    base_cell: Any  # the baseline's
+    cells: Sequence[Any]  # all measured ones
+    curves: Sequence[Curve]  # exact ones, each with one free parameter
+    metric: str  # of which a share is to be kept
+    objective: str  # the metric to gain
     k: int
-    keep: float
+    keep: float  # share of the baseline's mean to keep
 
     def solve(self) -> tuple[AlignedCells, LossEstimate]:
-        """Return all settings on their common queries, the baseline first, and the estimate of the others."""
+        """Evaluate cells and curves on common queries; return them, baseline first, and the others' losses.
+
+        Curves are evaluated coarsely first, then more finely around their best settings.
+        """
         positions = [np.linspace(0, POSITION_STEPS, COARSE_POSITIONS).round() for _ in self.curves]
         aligned, estimate = self._estimate(positions)
         for _ in range(REFINEMENTS if self.curves else 0):
@@ -182,7 +194,10 @@ class _Problem:
         return aligned, estimate
 
     def _estimate(self, positions: Sequence[np.ndarray]) -> tuple[AlignedCells, LossEstimate]:
-        """Estimate the losses of the cells, and of the curves at these steps of their intervals."""
+        """Estimate the losses of the cells, and of each curve's settings at these positions.
+
+        Raises DataError if the settings have fewer than two queries in common, or the baseline has nothing to keep.
+        """
         settings = [self.base_cell, *self.cells]
         for curve, curve_positions in zip(self.curves, positions, strict=True):
             settings += _evaluate_curve(curve, curve_positions, (self.metric, self.objective))
@@ -206,7 +221,10 @@ class _Problem:
     def _refine(
         self, positions: Sequence[np.ndarray], aligned: AlignedCells, estimate: LossEstimate
     ) -> list[np.ndarray]:
-        """Add values to each curve around its largest gain that is sure, and its largest that is a bet."""
+        """Add positions to each curve around its largest gain that is sure, and its largest that is a bet.
+
+        Sure and bet are settings that keep the budget with a chance of SURE_CHANCE and BET_CHANCE or more.
+        """
         chances = estimate.find_chances(self.keep)
         gains = _compute_gains(aligned.values[self.objective], self.objective)
         index_of = {cell.label: index for index, cell in enumerate(aligned.cells[1:])}
@@ -219,6 +237,7 @@ class _Problem:
             curve_chances = np.where(setting_index >= 0, chances[setting_index], 0.0)
             extra_positions = [curve_positions]
             for threshold in (SURE_CHANCE, BET_CHANCE):
+                # A setting below the threshold must not be the best, so its gain counts as −∞.
                 passing_gains = np.where(curve_chances >= threshold, curve_gains, -np.inf)
                 best = int(passing_gains.argmax())
                 if np.isfinite(passing_gains[best]):
@@ -230,12 +249,15 @@ class _Problem:
 
 
 def _read_provenance(cell: Any, fact: str) -> str | None:
-    """Return a fact of a cell's provenance; None where it has none, as objects that only look like cells."""
+    """Return a fact of a cell's provenance; None for stand-ins for cells, which have no provenance."""
     return getattr(cell, "provenance", {}).get(fact)
 
 
 def _divide(points: Sequence[Any], k: int) -> tuple[list[Any], list[Curve]]:
-    """Divide points at k into cells and curves."""
+    """Separate the points at k into measured cells and exact curves.
+
+    Raises ParamError for a curve without the values of single queries, or of another split than the cells.
+    """
     cells = select_cells([point for point in points if not isinstance(point, Curve)], k)
     curves = [point for point in points if isinstance(point, Curve) and point.k == k]
     for curve in curves:
@@ -249,7 +271,8 @@ def _divide(points: Sequence[Any], k: int) -> tuple[list[Any], list[Curve]]:
 
 
 def _name_first_selector(cells: Sequence[Any], k: int) -> str:
-    """Return the first registered selector, the baseline of every comparison; raise ParamError without its cell."""
+    """Return the first registered selector's name, the default baseline; ParamError if no cell has it."""
+    # Stages are registered in the order of the lists that people see, and plain top-k comes first.
     first_name = next(iter(methods("selector")))
     if all(cell.method != first_name for cell in cells):
         raise ParamError(f"baseline must be one of the points at k = {k}; none is of {first_name}: name another")
@@ -257,14 +280,18 @@ def _name_first_selector(cells: Sequence[Any], k: int) -> str:
 
 
 def _to_values(curve: Curve, positions: np.ndarray) -> list[float]:
-    """Return the parameter's values at steps of the curve's interval, as people write them."""
+    """Convert positions on a curve to values of its parameter, rounded to six digits for short labels.
+
+    positions: numbers of steps from the interval's lower end, of POSITION_STEPS in all.
+    """
     low, high = curve.interval
     return [float(f"{low + (high - low) * step / POSITION_STEPS:.6g}") for step in positions.tolist()]
 
 
 def _evaluate_curve(curve: Curve, positions: np.ndarray, metrics: Sequence[str]) -> Iterator[_CurvePoint]:
-    """Yield the curve at steps of its interval."""
+    """Yield the setting of a curve, with its metrics, at each of the positions that `_to_values` takes."""
     parameter_values = _to_values(curve, positions)
+    # `_divide` has refused curves without steps, so the values are never empty; the types do not know it.
     values = curve.steps.evaluate_at(np.array(parameter_values)) if curve.steps is not None else {}
     for column, value in enumerate(parameter_values):
         decoder = Decoder(curve.make_stage(value))
@@ -281,14 +308,19 @@ def _evaluate_curve(curve: Curve, positions: np.ndarray, metrics: Sequence[str])
 
 
 def _number_families(cells: Sequence[Any]) -> np.ndarray:
-    """Return the (m,) numbers of the families: a method behind its scorers."""
+    """Number the families of (m,) settings from 0; a family is one selector behind the same scorers."""
     family_keys = [(cell.method, scorer_chain(cell.decoder)) for cell in cells]
+    # dict.fromkeys keeps the first of equal keys, in order.
     numbers = {key: number for number, key in enumerate(dict.fromkeys(family_keys))}
     return np.array([numbers[key] for key in family_keys], dtype=int)
 
 
 def _compute_gains(values: np.ndarray, objective: str) -> np.ndarray:
-    """Return the (m,) gains of the settings over the baseline, column 0; more is better whatever the metric."""
+    """Return the (m,) mean gains of settings over the baseline; positive is better whatever the metric.
+
+    values: (queries, 1 + m) of the objective, the baseline in column 0. Gains are shares of the baseline's mean, or
+    plain differences if that is 0.
+    """
     means = values.mean(axis=0)
     differences = (means[1:] - means[0]) * (-1 if objective in LESS_IS_BETTER else 1)
     gains: np.ndarray = differences / abs(means[0]) if abs(means[0]) > TIE_TOLERANCE else differences
@@ -302,12 +334,14 @@ def _by_gain(option: Option) -> tuple[float, float]:
 def _build_options(
     aligned: AlignedCells, estimate: LossEstimate, gains: np.ndarray, metric: str, keep: float
 ) -> tuple[Option, ...]:
-    """Return the settings without the baseline, by gain."""
+    """Build the report of each setting but the baseline: gain, kept share, chance; ordered by rising gain."""
     values = aligned.values[metric]
+    # The baseline is column 0 of the values.
     shares = values[:, 1:].mean(axis=0) / values[:, 0].mean()
     chances, (lows, highs) = estimate.find_chances(keep), estimate.find_ends(CONFIDENCE_LEVEL)
     options = []
     for index, cell in enumerate(aligned.cells[1:]):
+        # Runs of other systems are compared too, but name no stage that could be built again.
         is_own = "name" in cell.decoder["select"] and cell.decoder["select"]["name"] in methods("selector")
         holes = cell.values.get(HOLES)
         option = Option(
@@ -330,9 +364,10 @@ def _build_options(
 def _confirm(
     option: Option | None, points: Sequence[Any], base_cell: Any, metric: str, k: int, keep: float
 ) -> Option | None:
-    """Return an option with what another split says of it alone, where the split has it.
+    """Add to a chosen setting its kept share on another split; return it as it is if not measured there.
 
-    Nothing is chosen there, so the bound is Student's.
+    On the split where it was chosen, the best of many looks better than it is. Here nothing is chosen, so a one-sided
+    Student interval is right: its lower end must keep the budget for the setting to be confirmed.
     """
     if option is None or not points:
         return option
@@ -351,6 +386,7 @@ def _confirm(
     if n_queries < MIN_QUERIES or base_mean <= 0:
         return option
     changes = (values[:, 1] - values[:, 0]) / base_mean
+    # The margin is how far below the measured mean the true one may lie.
     margin = float(stdtrit(n_queries - 1, SURE_CHANCE)) * changes.std(ddof=1) / np.sqrt(n_queries)
     share = 1 + float(changes.mean())
     is_confirmed = bool(share - margin >= keep - TIE_TOLERANCE)
@@ -358,7 +394,7 @@ def _confirm(
 
 
 def _evaluate_at_setting(curve: Curve, decoder: Decoder, metric: str) -> _CurvePoint:
-    """Return the curve at a decoder's value of its parameter."""
+    """Return the setting of a curve that has a decoder's value of the curve's parameter."""
     low, high = curve.interval
     step = (getattr(decoder.select, curve.parameter) - low) / (high - low) * POSITION_STEPS
     return next(_evaluate_curve(curve, np.array([step]), (metric,)))

@@ -65,7 +65,7 @@ class Decision:
 
 
 def _describe(decision: Decision) -> Iterator[str]:
-    """Yield the sentences of a decision."""
+    """Yield the sentences that tell a person what to use: the sure setting, the bet, and their origin."""
     title = f"{title_of(decision.metric)}@{decision.k}"
     budget = f"{percent(decision.keep)} of {decision.baseline}'s {title}"
     sure, bet, is_diversity = decision.sure, decision.bet, decision.objective in GAIN_WORDINGS
@@ -85,7 +85,7 @@ def _describe(decision: Decision) -> Iterator[str]:
 
 
 def _describe_origin(decision: Decision) -> Iterator[str]:
-    """Yield where the settings were chosen, and what the other split says of them."""
+    """Yield sentences on the queries behind a decision, and on what another split says of its settings."""
     split_text = f" of {decision.split}" if decision.split else ""
     yield f"Chosen on {counted(decision.queries, 'query', 'queries')}{split_text}."
     for option in (decision.sure, decision.bet):
@@ -99,7 +99,7 @@ def _describe_origin(decision: Decision) -> Iterator[str]:
 
 
 def _find_nearest(decision: Decision) -> Option | None:
-    """Return the setting with more of the objective that most likely keeps the budget."""
+    """Return the setting with a gain that most likely keeps the budget; None if no setting has a gain."""
     better = [option for option in decision.options if option.gain > TIE_TOLERANCE]
     return max(better, key=lambda option: (option.chance, option.gain), default=None)
 

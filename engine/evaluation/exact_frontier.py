@@ -149,7 +149,9 @@ def compute_exact_frontiers(
     progress: Progress | None = None,
     stop: Stop | None = None,
 ) -> list[Curve]:
-    """Compute exact frontiers at several k at once, sharing work where sets of different k are nested.
+    """Compute a selector's mean metrics at every λ, a curve for each k; curves in the store are read.
+
+    Work is shared among those k whose sets are the beginning of a larger set.
 
     stage: one with a path; facts: tolerance, resamples and seed; keep_steps: return the values of single queries with
     the curves, none of which is then read from the store.
@@ -179,7 +181,7 @@ def load_stored_curve(
     aspects: Aspects | None = None,
     store: Store,
 ) -> Curve | None:
-    """Return the curve of `exact_frontier` if the store has it, else None; computes nothing."""
+    """Look up in a store the curve that `exact_frontier` would compute; None if it is not there."""
     arguments = (stage, space, queries, qrels, metrics, (0.0, 1.0), split, aspects, DEFAULT_FACTS)
     request = _CurveRequest.from_arguments(*arguments)
     return next(store.read_curves([request.make_key(k)]), None)
@@ -187,24 +189,27 @@ def load_stored_curve(
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class _CurveRequest:
-    """The checked arguments of `compute_exact_frontiers`."""
+    """The checked arguments of `compute_exact_frontiers`: a curve at each k has a key and can be computed."""
 
-    stage: Selector
+    stage: Selector  # whose own λ is ignored
     space: Space
-    vectors: Embeddings
+    vectors: Embeddings  # of the queries
     qrels: Qrels | None
     aspects: Aspects | None
     metrics: tuple[str, ...]
-    interval: tuple[float, float]
-    split: str
-    facts: Mapping[str, Any]
+    interval: tuple[float, float]  # of λ
+    split: str  # its name
+    facts: Mapping[str, Any]  # tolerance, resamples and seed, as DEFAULT_FACTS has them
 
     @classmethod
     def from_arguments(
         cls, stage: Selector, space: Space, queries: Queries | Embeddings, qrels: Qrels | None, metrics: Sequence[str],
         interval: Sequence[float], split: str, aspects: Aspects | None, facts: Mapping[str, Any],
     ) -> "_CurveRequest":  # fmt: skip
-        """Check the arguments and embed the queries; facts: tolerance, resamples and seed."""
+        """Check the arguments of an exact frontier and embed its queries. Raises ParamError or DataError.
+
+        interval: of λ; facts: tolerance, resamples and seed of the curves
+        """
         names = tuple(dict.fromkeys((metrics,) if isinstance(metrics, str) else metrics))
         check_metrics(names)
         if unsupported := [name for name in names if METRICS[name].needs == "answers"]:
@@ -232,7 +237,10 @@ class _CurveRequest:
         return digest_of([json.dumps([*key_parts, self.facts, sorted(self.data.items()), read_versions()[PACKAGE]])])
 
     def compute_curves(self, set_sizes: Sequence[int], report: Progress, stop: Stop | None) -> Iterator[Curve]:
-        """Follow each query's path once, and yield the mean curve at every k."""
+        """Compute each query's rankings at every λ once, and yield the curve of the means at each k.
+
+        set_sizes: k whose sets are the beginnings of the largest one's. Raises Cancelled when stopped.
+        """
         step_blocks: dict[int, list[StepArrays]] = defaultdict(list)
         n_queries = len(self.vectors)
         progress_label = f"every {self.stage.path_parameter.replace('_', ' ')} of {self.stage.spec.name}"
@@ -254,7 +262,11 @@ class _CurveRequest:
             yield self._build_curve(k, Steps(query_index=query_index, step_starts=step_starts, values=values))
 
     def _measure_steps(self, paths: Sequence[Path], block_start: int, k: int) -> StepArrays:
-        """Return query index, λ and metrics where a set begins on the paths; equal neighbours are merged."""
+        """Measure every set that some λ gives a query; return each one's query, first λ, and metrics.
+
+        paths: rankings of consecutive queries over λ, the first of which is query `block_start`. Neighbours on a path
+        with equal metrics become one step.
+        """
         path_index = np.repeat(np.arange(len(paths)), list(map(len, paths)))
         step_starts = np.concatenate([np.append(self.interval[0], query_path.breakpoints) for query_path in paths])
         ranking_rows = np.concatenate([query_path.rankings[:, :k] for query_path in paths])
@@ -273,13 +285,17 @@ class _CurveRequest:
         return query_index[is_kept], step_starts[is_kept], map_values(itemgetter(is_kept), values)
 
     def _build_curve(self, k: int, steps: Steps) -> Curve:
-        """Build the curve at k of the means over queries, with intervals at some positions."""
+        """Average the queries' metrics at every λ into the curve at k, with confidence bands at some λ.
+
+        steps: each query's metrics as step functions of λ
+        """
         metric_means = {}
         for name in self.metrics:
             # The starts depend on the steps alone, so they are equal for all metrics.
             piece_starts, metric_means[name] = steps.mean_pieces(name, self.facts["tolerance"])
         # Where no mean changes there is no breakpoint.
         mean_table = np.nan_to_num(np.stack(list(metric_means.values())), nan=np.inf)
+        # NaN differs from itself, so undefined means were replaced by infinity to be comparable.
         is_kept = np.append(True, (mean_table[:, 1:] != mean_table[:, :-1]).any(0))
         low, high = self.interval
         positions = np.linspace(low, high, N_BANDS)
@@ -304,7 +320,7 @@ class _CurveRequest:
 
 
 def _compute_bands(values: np.ndarray, resamples: int, seed: int) -> np.ndarray:
-    """Return (p, 2) interval ends of (n, p) columns' means, over queries that have every value."""
+    """Return (p, 2) bootstrap interval ends of the means over n queries at p values of λ; values: (n, p)."""
     # A query without a value somewhere would change the sample along the curve.
     values = values[~np.isnan(values).any(1)]
     if len(values) < 2:

@@ -164,6 +164,7 @@ def read_setting(setting: Decoder | Mapping[str, Any] | str | Path) -> tuple[Dec
         context_fields = {name: content[name] for name in field_names if name in content}
         if unknown_arguments := context_fields.get("reading", {}).keys() - READING_ARGUMENTS:
             raise KeyError(min(unknown_arguments))
+        # A file without an encoder is of a corpus with its own vectors; the class would default to an encoder.
         return decoder, ExportContext(**{"encoder": None, **context_fields})
     except OSError as error:
         raise DataError(f"{setting_name} cannot be read: {error.strerror or error}") from None
@@ -175,7 +176,10 @@ def read_setting(setting: Decoder | Mapping[str, Any] | str | Path) -> tuple[Dec
 
 
 def _select_params(stage: Stage, with_defaults: bool = False) -> list[tuple[Param, Any]]:
-    """Select the parameters to write out: advanced ones at their default only if `with_defaults`."""
+    """List a selector's or scorer's parameters to write out, with values.
+
+    Advanced parameters at their default are left out, unless `with_defaults`.
+    """
     param_values = []
     for param in stage.spec.params:
         value = getattr(stage, param.name)
@@ -195,6 +199,7 @@ def write_short_code(decoder: Decoder, use: ExportContext | None = None) -> tupl
     return (
         *_write_space_lines(use),
         f"decoder = engine.Decoder({', '.join(arguments)})",
+        # Without its first line, a comment.
         *(_write_query_lines(use)[1:] if has_own_vectors else ()),
         f"ranking = engine.decode(decoder, space, {'queries' if has_own_vectors else 'dataset.queries'}, k={use.k})",
     )
@@ -212,7 +217,7 @@ def _format_arguments(decoder: Decoder) -> list[str]:
 
 
 def _write_space_lines(use: ExportContext) -> list[str]:
-    """Write the Python lines that load and embed the corpus."""
+    """Write the Python lines that load the corpus and make its space: from an encoder, or its own vectors."""
     is_default = use.encoder in (None, ExportContext().encoder)
     embed_options = "" if is_default else f", encoder={_format_literal(use.encoder)}"
     embed_options += "" if use.dtype == ExportContext().dtype else f", dtype={_format_literal(use.dtype)}"
@@ -248,7 +253,7 @@ def format_source_flags(use: ExportContext) -> list[str]:
 
 
 def _write_query_lines(use: ExportContext) -> list[str]:
-    """Write the lines that make the queries."""
+    """Write the Python lines that make the queries; vectors from a file where the corpus has no encoder."""
     if use.encoder is not None:
         return [f"queries = [{_format_literal(use.query)}]"]
     return ["# Vectors of the encoder that made those of the corpus.", 'queries = engine.load_vectors("queries.npy")']
@@ -271,7 +276,7 @@ def _write_python(decoder: Decoder, use: ExportContext) -> str:
 
 
 def _write_json(decoder: Decoder, use: ExportContext) -> str:
-    """Write the JSON that `read_setting` reads."""
+    """Write a decoder and its context, such as corpus and encoder, as the JSON that `read_setting` reads."""
     content = {"decoder": decoder_to_json(decoder), "k": use.k, "corpus": use.corpus, "encoder": use.encoder}
     content |= {"reading": dict(use.reading)} if use.reading else {}
     content |= {} if use.trained is None else {"trained": use.trained}
@@ -296,7 +301,11 @@ def _write_command(decoder: Decoder, use: ExportContext) -> str:
 
 
 def _write_langchain(decoder: Decoder, use: ExportContext) -> str:
-    """Write LangChain code: the store's own search if it equals the decoder, else a compressor over it."""
+    """Write Python code that answers a query as the decoder does, from a LangChain vector store.
+
+    The store's own search is used if it equals the decoder; else more documents are fetched, and a compressor, which is
+    LangChain's word for a filter of results, chooses among them. Raises _NotExpressible.
+    """
     embedding_notes = []
     if use.encoder is not None and use.trained is None:
         keywords = {} if use.dtype == "auto" else {"dtype": use.dtype}
@@ -330,7 +339,7 @@ def _write_langchain(decoder: Decoder, use: ExportContext) -> str:
 
 
 def _write_llama_index(decoder: Decoder, use: ExportContext) -> str:
-    """Write LlamaIndex code: fetch candidates from an index, then postprocess them by the decoder."""
+    """Write LlamaIndex code that fetches candidates from an index and lets the decoder choose among them."""
     count, notes = _resolve_n_fetched(decoder, use)
     return _join_lines(
         *_write_imports("engine.integrations.llama_index", "FrontierPostprocessor"),
@@ -343,7 +352,7 @@ def _write_llama_index(decoder: Decoder, use: ExportContext) -> str:
 
 
 def _write_haystack(decoder: Decoder, use: ExportContext) -> str:
-    """Write Haystack code: retrieve candidates, then rank them by the decoder."""
+    """Write Haystack code that retrieves candidates and lets the decoder choose and rank among them."""
     count, notes = _resolve_n_fetched(decoder, use)
     note = "retriever: your store's embedding retriever, with return_embedding=True; vector: the query's embedding."
     return _join_lines(
@@ -369,12 +378,15 @@ def _write_service(decoder: Decoder, use: ExportContext) -> str:
 
 
 def _write_imports(module: str, imported_name: str) -> list[str]:
-    """Return the lines that import the engine and one name of an integration."""
+    """Return Python lines that import the engine and one name of an integration, and an empty line."""
     return ["import engine", f"from {module} import {imported_name}", ""]
 
 
 def _write_constructor(variable_name: str, adapter: str, decoder: Decoder, use: ExportContext, *more: str) -> list[str]:
-    """Write the Python lines that construct an adapter, or call a function, with a decoder."""
+    """Write Python lines that call an adapter of an integration with a decoder, and name the result.
+
+    adapter: name of the class or function; more: its further arguments as source
+    """
     decoder_argument = f"decoder=engine.Decoder({', '.join(_format_arguments(decoder))})"
     arguments = [f"    {argument}," for argument in (decoder_argument, f"k={use.k}", *more)]
     return [f"{variable_name} = {adapter}(", *arguments, ")"]
@@ -382,6 +394,7 @@ def _write_constructor(variable_name: str, adapter: str, decoder: Decoder, use: 
 
 def _has_store_search(decoder: Decoder) -> bool:
     """Return True if vector stores have a built-in search that returns the decoder's answers."""
+    # The resolver raises where no store search equals the decoder; its result is not needed here.
     try:
         return bool(_resolve_store_search(decoder, ExportContext()))
     except _NotExpressible:
@@ -389,7 +402,11 @@ def _has_store_search(decoder: Decoder) -> bool:
 
 
 def _resolve_n_fetched(decoder: Decoder, use: ExportContext) -> tuple[int, list[str]]:
-    """Return how many candidates an integration fetches, and notes on it. Raises _NotExpressible."""
+    """Return the number of candidates that an integration fetches, and notes for the snippet.
+
+    It is the decoder's own depth, else a measured number, else a default. Raises _NotExpressible if no store can give
+    the candidates.
+    """
     reranker = decoder.rerank
     if not decoder.retrieve.inner_product:
         raise _NotExpressible(f"a store ranks by vectors, not by {decoder.retrieve.label}; {SERVE_HINT}")
@@ -417,7 +434,7 @@ def _describe_pool(pool: PoolDepth) -> str:
 
 
 def _describe_vectors(use: ExportContext) -> list[str]:
-    """Return notes on the vectors that a store must hold."""
+    """Return notes for a snippet on the vectors that the store must hold to give the same answers."""
     notes = ["The same answers need the same vectors, of length 1."]
     if use.trained is not None:
         notes.append(
@@ -431,7 +448,11 @@ MAX_QDRANT_POOL = 16_384
 
 
 def _write_qdrant(decoder: Decoder, use: ExportContext) -> str:
-    """Write Qdrant code: its own search if it equals the decoder, else decoding of fetched points."""
+    """Write Python code that answers a query as the decoder does, from documents in a Qdrant collection.
+
+    Qdrant's own search is used if it equals the decoder; else more points are fetched, and the decoder chooses among
+    them. Raises _NotExpressible.
+    """
     if not _has_store_search(decoder):
         count, notes = _resolve_n_fetched(decoder, use)
         if decoder.rerank is not None and decoder.rerank.words:
@@ -473,7 +494,10 @@ OPENSEARCH_FACTORIES = ("mmr_over_sample_factory", "mmr_rerank_factory")
 
 
 def _write_opensearch(decoder: Decoder, use: ExportContext) -> str:
-    """Write an OpenSearch request. Raises _NotExpressible if no search of its own equals the decoder."""
+    """Write an HTTP request to OpenSearch whose answer is the decoder's.
+
+    Raises _NotExpressible if no search of OpenSearch's own equals the decoder: there is no integration to fall back on.
+    """
     # https://docs.opensearch.org/latest/vector-search/specialized-operations/vector-search-mmr
     search, weight, notes = _resolve_store_search(decoder, use)
     set_size = _resolve_set_size(decoder, use)
@@ -497,7 +521,10 @@ def _write_opensearch(decoder: Decoder, use: ExportContext) -> str:
 
 
 def _resolve_store_search(decoder: Decoder, use: ExportContext) -> tuple[str, float, list[str]]:
-    """Return the name of a store's equal search, its relevance weight, and notes. Raises _NotExpressible."""
+    """Find the stores' built-in search that equals a decoder: its name, weight of relevance, notes.
+
+    Raises _NotExpressible, with the reason, if none does.
+    """
     selector: Selector = decoder.select
     store_search = STORE_SEARCHES.get(selector.spec.name)
     if store_search is None:
@@ -516,12 +543,15 @@ def _resolve_store_search(decoder: Decoder, use: ExportContext) -> tuple[str, fl
 
 
 def _resolve_set_size(decoder: Decoder, use: ExportContext) -> int:
-    """Return how many documents a query gets: k, but no more than the pool holds."""
+    """Return the number of documents that a query gets: k, or the decoder's depth if that is smaller."""
     return min(use.k, decoder.depth or use.k)
 
 
 def _resolve_store_pool(decoder: Decoder, use: ExportContext, max_pool: int | None = None) -> tuple[int, list[str]]:
-    """Return how many documents a store's MMR considers, and notes on it. Raises _NotExpressible."""
+    """Return the number of documents among which a store's MMR chooses, and notes for the snippet.
+
+    max_pool: the store's own limit. Raises _NotExpressible if the decoder's depth exceeds it.
+    """
     if decoder.depth is not None:
         if max_pool is not None and decoder.depth > max_pool:
             reason = f"its MMR looks at {max_pool:,} documents at most"
@@ -554,7 +584,7 @@ def _wrap_comments(*notes: str) -> list[str]:
 
 
 def _format_literal(value: Any) -> str:
-    """Format a value as a Python literal, strings in double quotes."""
+    """Format a value as Python source, with strings, also those in a dict, in double quotes."""
     match value:
         case str():
             return in_json(json.dumps(value, ensure_ascii=False))

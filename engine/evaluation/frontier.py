@@ -49,7 +49,7 @@ class FrontierPoint:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Frontier:
-    """Every decoder's mean x and y, over the queries on which all of them have both."""
+    """Every decoder's mean x and y, two metrics or a metric and a time, over the queries that have both."""
 
     curves: Mapping[str, tuple[FrontierPoint, ...]]  # label → points in the order of the parameter that is swept
     front: tuple[FrontierPoint, ...]  # those that no other dominates, by x
@@ -198,7 +198,11 @@ def _axis_direction(axis: str) -> int:
 def _compute_means_and_bands(
     aligned: paired.AlignedCells, x: str, y: str, resamples: int, seed: int
 ) -> tuple[np.ndarray, list[tuple[Any, ...]]]:
-    """Return (m, 2) means of x and y, and (m, 4) ends of their intervals; x may be a time."""
+    """Return each cell's means of x and y, (m, 2), and the four ends of their intervals.
+
+    x may be the time of a query, which is one number a cell and has no interval.
+    """
+    # Both axes in one table, so that the bootstrap draws the same queries for both.
     measured = np.concatenate([aligned.values[metric] for metric in _list_metrics(x, y)], axis=1)
     axis_means, n_cells = measured.mean(0), len(aligned.cells)
     interval_ends = [*bootstrap_intervals(measured, resamples, seed)]
@@ -212,7 +216,10 @@ def _compute_means_and_bands(
 def _build_curve_points(
     members: "_CurveMembers", cells: Sequence[Any], scorers: bool, means: np.ndarray, bands: Any, dominated: np.ndarray
 ) -> tuple[FrontierPoint, ...]:
-    """Build a curve's points from (m, 2) means, (m, 4) interval ends and the (m,) mask of dominated ones."""
+    """Build the points of one curve: settings that differ in a single swept number.
+
+    means: (m, 2) of all cells; bands: their four interval ends; dominated: (m,) mask; scorers: mention them in names
+    """
     frontier_points, parameter = [], members.swept[1] if members.swept else ""
     for index, value in zip(members.members, members.values, strict=True):
         name, (x, y) = paired.format_decoder(cells[index].decoder, scorers), means[index].tolist()
@@ -225,7 +232,7 @@ def _build_curve_points(
 
 
 def select_best_per_method(frontier: Frontier, baseline: str, share: float) -> tuple[FrontierPoint, ...]:
-    """Select each method's setting with the best x that keeps `share` of the baseline's y; the baseline is first.
+    """Select each method's setting with the best x that keeps a share of the baseline's y; baseline first.
 
     A method behind other scorers is another one. baseline: the label of one of the points; share: in [0, 1]. If none of
     a method's settings keeps that much, the one with the most y represents it. Ties go to more of the other metric,
@@ -234,7 +241,7 @@ def select_best_per_method(frontier: Frontier, baseline: str, share: float) -> t
     share = KEPT_SHARE.check(share)
 
     def kind(point: FrontierPoint) -> tuple[str | None, ...]:
-        """Return what identifies a method here: the selector with its scorers."""
+        """Return what identifies a point's method here: the names of its selector, scorer and reranker."""
         decoder = point.point.decoder
         return point.point.method, *((decoder.get(role) or {}).get("name") for role in ("retrieve", "rerank"))
 
@@ -250,12 +257,16 @@ def select_best_per_method(frontier: Frontier, baseline: str, share: float) -> t
 
 
 def compute_floor(base: FrontierPoint, share: float) -> float:
-    """Return the smallest y that keeps a share of the baseline's, within rounding."""
+    """Return the smallest y that counts as keeping a share of the baseline's y, allowing for rounding."""
     return base.y - (1 - share) * abs(base.y) - paired.TIE_TOLERANCE
 
 
 def _is_better(candidate: FrontierPoint, incumbent: FrontierPoint, y_floor: float, direction: int) -> bool:
-    """Return True if the candidate beats the incumbent: above the floor of y by x, below it by y."""
+    """Return True if a candidate represents its method better than the incumbent.
+
+    y_floor: the y that a setting must keep. Reaching it comes first; among settings that do, more x wins, and among
+    those that do not, more y. direction: 1 if more x is better, −1 if less is.
+    """
     reaches_floor = candidate.y >= y_floor
     if reaches_floor != (incumbent.y >= y_floor):
         return reaches_floor
@@ -269,7 +280,7 @@ def _is_better(candidate: FrontierPoint, incumbent: FrontierPoint, y_floor: floa
 
 
 def find_dominated(means: np.ndarray) -> np.ndarray:
-    """Return the (m,) mask of (m, 2) points dominated by one at least as good in both numbers and better in one.
+    """Return the (m,) mask of points that another dominates: as good in both means, better in one.
 
     Equal points do not dominate one another, and numbers within rounding are equal: two methods that return one set in
     two orders tie.
@@ -289,7 +300,7 @@ def find_dominated(means: np.ndarray) -> np.ndarray:
 
 
 def compute_hypervolume(means: np.ndarray, reference: tuple[float, float]) -> float:
-    """Compute the area that (m, 2) points dominate above and right of the reference (Zitzler & Thiele 1998).
+    """Compute the area that (m, 2) points dominate above and right of the reference (Zitzler & Thiele).
 
     A point that is not better than the reference in both numbers adds nothing.
     """
@@ -306,7 +317,10 @@ def compute_hypervolume(means: np.ndarray, reference: tuple[float, float]) -> fl
 def _resolve_reference(
     reference: tuple[float, float] | None, signed_means: np.ndarray, axis_signs: np.ndarray
 ) -> tuple[float, float]:
-    """Return the reference point as given, checked, or by default the worst x and the worst y."""
+    """Return the point from which the hypervolume is measured: the given one, or the worst x and worst y.
+
+    signed_means: (m, 2) means times `axis_signs`, so that more is better. Raises ParamError for an invalid point.
+    """
     if reference is None:
         x, y = (axis_signs * signed_means.min(0)).tolist()
         return x, y
@@ -317,17 +331,23 @@ def _resolve_reference(
 
 
 class _CurveMembers(NamedTuple):
+    """The cells of one curve of the chart: they differ in one swept parameter only."""
+
     members: list[int]  # positions of points
     swept: tuple[str, str] | None  # (stage, name) of the parameter that they sweep
     values: list[Any]  # of that parameter
 
 
 def _group_into_curves(cells: Sequence[Any]) -> list[_CurveMembers]:
-    """Group cells that differ in one number into curves, in an order that does not depend on theirs."""
+    """Group cells into curves: the cells of a curve share everything but one swept number.
+
+    Of the numbers that vary within a method the first declared is swept. The order of curves and members depends on the
+    settings only, not on the order of the cells.
+    """
     method_order, cell_settings = list(methods()), list(map(_collect_settings, cells))
 
     def kind(index: int) -> tuple[Any, ...]:
-        """Return what all cells of a curve share: method, and every setting that is no number."""
+        """Return a cell's key, equal for all cells of a curve: method, and settings that are no numbers."""
         # What is not a number is never swept: stages, choices and switches keep curves apart.
         settings, method = cell_settings[index].items(), cells[index].method
         fixed = tuple((key, str(value)) for key, value in settings if value is not None and not _is_number(value))
@@ -335,6 +355,7 @@ def _group_into_curves(cells: Sequence[Any]) -> list[_CurveMembers]:
         return rank, method, fixed
 
     def sort_key(index: int, keys: Sequence[Any]) -> list[Any]:
+        """Return the values of some settings of a cell, comparable even where one is None."""
         return [paired.none_last_key(cell_settings[index].get(key)) for key in keys]
 
     curves: list[_CurveMembers] = []
@@ -352,11 +373,15 @@ def _group_into_curves(cells: Sequence[Any]) -> list[_CurveMembers]:
 
 
 def _collect_settings(cell: Any) -> dict[tuple[str, str], Any]:
-    """Return (stage, parameter) → value of a cell's decoder, in declared order, the selector's first."""
+    """Map (stage, parameter) of a cell's decoder to its value, as declared, the selector's first.
+
+    A stage's name counts as a parameter, its first; the depth has the stage "", as it belongs to none.
+    """
     settings: dict[tuple[str, str], Any] = {}
     for role in ("select", "retrieve", "rerank"):
         stage = cell.decoder.get(role) or {}
         declared_names = list(paired.declared_parameters(stage.get("name", "")))
+        # What is not declared, such as the name, goes first.
         for name in sorted(stage, key=lambda name: declared_names.index(name) if name in declared_names else -1):
             settings[role, name] = stage[name]
     settings["", "depth"] = cell.decoder.get("depth")

@@ -121,22 +121,23 @@ def heat_map(points: Iterable[Any], metric: str, k: int = 10, method: str | None
 
 
 def _build_axes(cells: list[Any]) -> list[HeatMapAxis]:
-    """Return one axis for each parameter that varies: its name, symbol and sorted values."""
+    """Build an axis for each parameter that varies among the cells: name, symbol, and values, None last."""
     axes, declared = [], paired.declared_parameters(cells[0].method)
     for name in paired.varying_parameters(cells):
         values = sorted({cell.decoder["select"][name] for cell in cells}, key=paired.none_last_key)
+        # A parameter may have another symbol beside certain values of others; it is used if all cells agree.
         symbol = paired.common_form(declared[name], cells).symbol if name in declared else name
         axes.append(HeatMapAxis(name, symbol, tuple(values)))
     return axes
 
 
 def _find_position(cell: Any, axes: Iterable[HeatMapAxis]) -> tuple[int, ...]:
-    """Return a cell's index along each axis."""
+    """Return the position of a cell in the table: the index of its value on each axis."""
     return tuple(axis.values.index(cell.decoder["select"][axis.name]) for axis in axes)
 
 
 def _format_value(value: Any, format_exact: Callable[[Any], str]) -> str:
-    """Format a parameter's value as people read it; format_exact: for values that are no floats."""
+    """Format a parameter's value for people; format_exact: function for values that are no floats."""
     return f"{value:g}" if isinstance(value, float) else format_exact(value)
 
 
@@ -194,7 +195,9 @@ class Slices:
 def build_slices(
     points: Iterable[Any], baseline_cell: Any, metrics: Sequence[str], k: int = 10, *, chosen_cell: Any | None = None
 ) -> Slices:
-    """Arrange one selector's settings along each parameter that varies, the others fixed.
+    """Arrange one selector's settings along each parameter that varies, for a chart per parameter.
+
+    A slice through the chosen setting holds the settings that differ from it in one parameter alone.
 
     points: of one split and selector; chosen_cell: one of them; without it a setting lies on a slice if no other
     parameter varies. Raises ParamError or DataError.
@@ -215,7 +218,11 @@ def build_slices(
 
 
 def _build_slice(name: str, cells: Sequence[Any], chosen: Mapping[str, Any] | None, metrics: Sequence[str]) -> Slice:
-    """Build one parameter's slice; chosen: the parameters of the setting that it runs through."""
+    """Build the slice along one parameter: cells by its value, and which differ from `chosen` in it alone.
+
+    chosen: the parameters of the setting that the slice runs through; None if it must be the only varying one
+    """
+    # The form is the parameter's declaration beside the other values, which may have its own symbol and scale.
     form = paired.common_form(paired.declared_parameters(cells[0].method)[name], cells)
     ordered = sorted(cells, key=lambda cell: paired.none_last_key(cell.decoder["select"][name]))
     params = [cell.decoder["select"] for cell in ordered]

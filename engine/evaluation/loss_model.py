@@ -48,14 +48,17 @@ class LossEstimate:
     degrees: int  # of freedom, of Student's t
 
     def find_chances(self, required_share: float) -> np.ndarray:
-        """Return the (m,) chances that a setting keeps this share of the baseline's mean on all queries of the kind."""
+        """Return the (m,) chances that each setting keeps a share of the baseline's mean on queries to come.
+
+        The smaller of two chances counts: by the joint estimate, and by the setting's own queries, which have a veto.
+        """
         shrunk = self._find_chances(self.mean, self.std_error, required_share)
         own = self._find_chances(self.own_mean, self.own_error / VETO_WEIGHT, required_share)
         chances: np.ndarray = np.minimum(shrunk, own)
         return chances
 
     def _find_chances(self, mean: np.ndarray, std_error: np.ndarray, required_share: float) -> np.ndarray:
-        """Return the (m,) chances of one estimate."""
+        """Return the (m,) chances of keeping the required share by Student's t with this mean and error."""
         excess = mean + (1 - required_share)
         # Without any spread the estimate is certain; what only rounding takes away counts as kept.
         is_exact = std_error <= CHANGE_TOLERANCE
@@ -64,7 +67,7 @@ class LossEstimate:
         return chances
 
     def find_ends(self, confidence: float) -> tuple[np.ndarray, np.ndarray]:
-        """Return the (m,) lower and upper ends of the intervals of the kept share."""
+        """Return the (m,) lower and upper ends of each setting's kept share at this confidence."""
         margin = stdtrit(self.degrees, (1 + confidence) / 2) * self.std_error
         return 1 + self.mean - margin, 1 + self.mean + margin
 
@@ -73,7 +76,9 @@ def estimate_losses(changes: np.ndarray, gains: np.ndarray, families: np.ndarray
     """Estimate the mean changes of m settings on all queries of the kind from n of them.
 
     changes: (n, m) of each query to the baseline, as shares of the baseline's mean; gains: (m,) of the objective over
-    the baseline, in any unit; families: (m,) integers, equal for settings of one method. n must be 2 or more.
+    the baseline, in any unit; families: (m,) integers, equal for settings of one selector behind the same scorers. n
+    must be 2 or more. Settings are the points of a Gaussian process: those with similar gains are expected to lose
+    similarly, so each one's measured mean is shrunk towards its neighbours'.
     """
     n_queries, n_settings = changes.shape
     means, variances = changes.mean(axis=0), changes.var(axis=0, ddof=1)
@@ -84,6 +89,7 @@ def estimate_losses(changes: np.ndarray, gains: np.ndarray, families: np.ndarray
     # In units of the expected variance the prior needs no unit of the gain, and holds for every objective.
     positions = scale * gains
     noise = _estimate_noise(changes, variances, positions, families)
+    # Every s-th setting by gain, so that at most MAX_FITTED_SETTINGS remain; −(−a // b) is a / b rounded up.
     fitted = np.argsort(gains, kind="stable")[:: -(-n_settings // MAX_FITTED_SETTINGS)]
     parameters = _fit_prior(means[fitted], positions[fitted], families[fitted], noise[np.ix_(fitted, fitted)])
     prior = _compute_prior(parameters, positions, families)
@@ -97,13 +103,15 @@ def estimate_losses(changes: np.ndarray, gains: np.ndarray, families: np.ndarray
 def _estimate_noise(
     changes: np.ndarray, variances: np.ndarray, positions: np.ndarray, families: np.ndarray
 ) -> np.ndarray:
-    """Estimate the (m, m) covariance of the sample means, shrunk towards what is expected at these positions.
+    """Estimate the (m, m) sampling covariance of the settings' mean changes; shrunk, as queries are few.
 
-    Moving along a curve exchanges one document after the other, so changes behave like a random walk: the variance
-    grows with the position, and the correlation of two settings is the root of the ratio of theirs.
+    positions: (m,) gains in units of expected variance; families: (m,) integers, equal for one selector. Moving along a
+    curve exchanges one document after the other, so changes behave like a random walk: the variance grows with the
+    position, and the correlation of two settings is the root of the ratio of theirs.
     """
     n_queries, n_settings = changes.shape
     expected_variances = np.abs(positions) + TINY_GAIN * np.abs(positions).max()
+    # Queries on which a setting returns what the baseline does say nothing about its variance.
     n_changed = (np.abs(changes) > CHANGE_TOLERANCE).sum(axis=0)
     shrunk_variances = (PRIOR_QUERIES * expected_variances + n_changed * variances) / (PRIOR_QUERIES + n_changed)
     ratio = np.minimum.outer(expected_variances, expected_variances)
@@ -115,6 +123,7 @@ def _estimate_noise(
     n_common = np.sqrt(np.outer(n_changed, n_changed))
     data_weight = n_common / (n_common + PRIOR_QUERIES)
     shrunk = data_weight * correlations + (1 - data_weight) * expected_correlations
+    # Every setting keeps some noise of its own, or the covariance could be singular.
     shrunk *= 1 - INDEPENDENT_SHARE
     np.fill_diagonal(shrunk, 1.0)
     covariance: np.ndarray = shrunk * np.sqrt(np.outer(shrunk_variances, shrunk_variances)) / n_queries
@@ -122,7 +131,10 @@ def _estimate_noise(
 
 
 def _compute_prior(parameters: np.ndarray, positions: np.ndarray, families: np.ndarray) -> np.ndarray:
-    """Return the (m, m) prior covariance of the true changes: smooth curves from 0, alike, each its own.
+    """Return the (m, m) covariance expected between settings' true changes before any query is seen.
+
+    The change is a smooth function of the position (the gain in units of variance), 0 at the baseline: one common
+    curve, a deviation for each family of settings, and one for each single setting. parameters: as in PRIOR_MEDIANS.
 
     A curve is a line and a cubic spline (an integrated Wiener process, Wahba 1990), both 0 for the baseline's sets.
     """
@@ -138,11 +150,16 @@ def _compute_prior(parameters: np.ndarray, positions: np.ndarray, families: np.n
 
 
 def _fit_prior(means: np.ndarray, positions: np.ndarray, families: np.ndarray, noise: np.ndarray) -> np.ndarray:
-    """Return the parameters of the prior with the largest marginal likelihood, times that of their own priors."""
+    """Fit the four parameters of the prior to the measured mean changes; return them.
+
+    They maximise the likelihood of the means times the prior density of the parameters, which are log-normal around
+    PRIOR_MEDIANS. noise: (m, m) sampling covariance of the means.
+    """
     start = np.log(PRIOR_MEDIANS)
     noise = noise + JITTER * np.eye(len(means))
 
     def compute_loss(log_parameters: np.ndarray) -> float:
+        """Return the negative log posterior, up to a constant; infinite if the covariance is singular."""
         covariance = _compute_prior(np.exp(log_parameters), positions, families) + noise
         try:
             factor = cho_factor(covariance, lower=True)

@@ -135,7 +135,7 @@ class Measures:
 
 
 def _compute_ndcg(sets: RetrievedSets) -> np.ndarray:
-    """Return the (B,) nDCG of the sets; NaN without a relevant document."""
+    """Return the (B,) nDCG: discounted gain over that of the best list; NaN without a grade above 0."""
     ideal_gain = _discount_grades(sets.judgements.compute_ideal_grades(sets.rows.shape[1]))
     return _discount_grades(sets.grades) / np.where(ideal_gain > 0, ideal_gain, np.nan)
 
@@ -151,6 +151,7 @@ def find_documents_read(sets: RetrievedSets, budget: int) -> np.ndarray:
     Reading ends at the first document that does not fit; the best one is always read.
     """
     passages = sets.space.corpus.passages
+    # Computed once for a space, which keeps the result.
     word_counts = sets.space.derived("words a document", lambda: np.array([len(text.split()) for text in passages]))
     returned: np.ndarray = sets.index >= 0
     is_read = returned & (np.where(returned, word_counts[sets.index], 0).cumsum(1) <= budget)
@@ -282,7 +283,10 @@ def mean_of_defined(values: np.ndarray) -> float:
 def available_metrics(
     qrels: Qrels | None = None, aspects: Aspects | None = None, vectors: Queries | Embeddings | None = None
 ) -> tuple[str, ...]:
-    """List the metrics that these inputs allow by default; vectors: the queries, used if Embeddings."""
+    """List the names of the metrics that can be measured with these inputs, without those on request.
+
+    vectors: the queries; cos(sum, query) needs them as Embeddings.
+    """
     is_given = {"qrels": bool(qrels), "aspects": bool(aspects), "vectors": isinstance(vectors, Embeddings)}
     names = []
     for metric in METRICS.values():
@@ -392,7 +396,7 @@ def _count_undefined(values: np.ndarray) -> int:
 
 
 def _map_query_values(query_ids: Sequence[str], values: np.ndarray) -> dict[str, float]:
-    """Return query id → value, for the queries whose value is not NaN."""
+    """Map the ids of the queries that have a metric to its values; NaN is left out."""
     is_defined = ~np.isnan(values)
     defined_ids = query_ids if is_defined.all() else compress(query_ids, is_defined)
     return dict(zip(defined_ids, values[is_defined].tolist(), strict=True))
@@ -419,6 +423,7 @@ def compute_ilad(vectors: Tensor, row_index: Tensor) -> Tensor:
     block_sums = []
     if len(vectors) ** 2 <= row_index.numel():
         # With very many sets over few documents it is cheaper to compute every pair once and look it up.
+        # A row of zeros at the end, which the pads, −1, index: its cosines are 0.
         padded_vectors = torch.nn.functional.pad(_normalize_rows(vectors.double()), (0, 0, 0, 1))
         cosines = padded_vectors @ padded_vectors.T
         for block in row_index.split(max(1, CHUNK_NUMBERS // row_index.shape[1] ** 2)):
@@ -484,7 +489,9 @@ def compute_redundancy(vectors: Tensor, row_index: Tensor) -> Tensor:
 
 
 def _iterate_vector_blocks(vectors: Tensor, row_index: Tensor) -> Iterator[tuple[Tensor, Sequence[Tensor]]]:
-    """Yield blocks of distinct vectors, and parts of the (B, k) rows as positions in them.
+    """Yield the distinct vectors of a block of sets in float64, and the block's sets as positions in them.
+
+    row_index: (B, k) rows of `vectors`, −1 pads, which become a vector of zeros.
 
     The positions come in parts (b, k) of so few queries that their sums stay in the cache.
     """
@@ -498,7 +505,7 @@ def _iterate_vector_blocks(vectors: Tensor, row_index: Tensor) -> Iterator[tuple
 
 
 def _sum_sets(unique_vectors: Tensor, position_index: Tensor) -> Tensor:
-    """Return (b, d) sums: for each row of (b, k) positions the vectors there."""
+    """Return the (b, d) sums of the vectors of b sets, given as (b, k) positions in `unique_vectors`."""
     # embedding_bag sums rows without building the (b, k, d) tensor.
     return embedding_bag(position_index, unique_vectors, mode="sum")
 

@@ -45,7 +45,10 @@ class AlignedCells:
 
 
 def select_cells(points: Iterable[Any], k: int) -> list[Any]:
-    """Select the cells at k. Raises ParamError or DataError if there are none, or of several splits."""
+    """Select the cells at k; a cell is the measurement of one decoder at one k.
+
+    Raises ParamError for an invalid k, DataError if there is no cell, or cells of several splits.
+    """
     k, all_cells = SET_SIZE.check(k), list(points)
     cells = [cell for cell in all_cells if cell.k == k]
     if not cells:
@@ -57,7 +60,7 @@ def select_cells(points: Iterable[Any], k: int) -> list[Any]:
 
 
 def select_distinct(points: Iterable[Any], k: int) -> list[Any]:
-    """Select the cells at k, one for each label; of several the last one measured."""
+    """Select the cells at k, one for each decoder's label; of several the last in the order given."""
     cells = select_cells(points, k)
     return list(dict(zip(map(attrgetter("label"), cells), cells, strict=True)).values())
 
@@ -148,21 +151,26 @@ def rank_query_differences(
 
 
 def needs_scorer_names(points: Iterable[Any]) -> bool:
-    """Return True if names must mention scorers: they differ, or a cell reranks."""
+    """Return True if the cells' names must mention scorers: these differ between cells, or a cell reranks."""
     scorer_chains = {scorer_chain(cell.decoder) for cell in points if cell.decoder.get("retrieve")}
+    # The second of each pair is the reranker, an empty set without one.
     return len(scorer_chains) > 1 or any(map(itemgetter(1), scorer_chains))
 
 
 def scorer_chain(decoder: Mapping[str, Any]) -> tuple[frozenset[Any], frozenset[Any]]:
-    """Return a decoder's retrieve and rerank stages in a form that can be compared and hashed."""
+    """Return a decoder's retrieve and rerank stages as sets of their fields, to compare and hash them."""
     return frozenset((decoder.get("retrieve") or {}).items()), frozenset((decoder.get("rerank") or {}).items())
 
 
 def format_stage(name: str, texts: Mapping[str, str]) -> str:
-    """Format a stage for people as title, symbols with numbers, words: "MMR · λ 0.8"."""
+    """Format a stage, a selector or scorer, for people: title, numbers, words, as in "MMR · λ 0.8".
+
+    name: of the registered stage, or of another system's run, which stays as it is; texts: parameter → value as text
+    """
     declared, spec = declared_parameters(name), methods().get(name)
     number_parts, word_parts = [], []
     for param, value_text in texts.items():
+        # The form is the declaration that applies beside the other values; form_of returns it second.
         form = form_of(declared[param], texts)[1] if param in declared else None
         match form:
             case Flag() as flag:
@@ -177,7 +185,10 @@ def format_stage(name: str, texts: Mapping[str, str]) -> str:
 
 
 def describe_guarantee(stage: Mapping[str, Any]) -> str:
-    """Return the words that a stage's name must always carry, such as "fills up to k"."""
+    """Return the words for choices that change what a selector or scorer promises: "fills up to k"; or "".
+
+    stage: name and parameters as plain values
+    """
     phrases = []
     for param, form in declared_parameters(stage["name"]).items():
         if param in stage and _has_wording(form):
@@ -235,7 +246,7 @@ def format_decoder(
 
 
 def none_last_key(value: Any) -> tuple[bool, Any]:
-    """Return a sort key by which numbers ascend and None comes last."""
+    """Return a sort key of a number or None, by which numbers ascend and None comes last."""
     return (value is None, 0 if value is None else value)
 
 
@@ -250,13 +261,18 @@ def find_varying(settings: Sequence[Mapping[Any, Any]]) -> list[Any]:
 
 
 def common_form(param: Param, cells: Iterable[Any]) -> Param:
-    """Return the variant of a parameter that all cells use, or its declaration if they differ."""
+    """Return the form of a parameter that all cells use, or its plain declaration if they use several.
+
+    A parameter's symbol and range may depend on the other parameters' values; each such case is a form.
+    """
+    # form_of returns the form second.
     param_forms = {form_of(param, cell.decoder["select"])[1] for cell in cells}
+    # Exactly one form is that of all cells.
     return param_forms.pop() if len(param_forms) == 1 else param
 
 
 def declared_parameters(name: str) -> Mapping[str, Any]:
-    """Return the declared parameters of a stage by name; empty for a stage that is not registered."""
+    """Return name → declared parameter of a selector or scorer; empty if no such stage is registered."""
     spec = methods().get(name)
     params = spec.params if spec else ()
     return dict(zip(map(attrgetter("name"), params), params, strict=True))

@@ -30,7 +30,8 @@ class Path:
     """One query's rankings at every value of a selector's parameter in an interval.
 
     selector: with its other parameters; k: the size of the rankings; parameter: λ, with the interval as its range;
-    candidates: the documents to choose from; lines: the pieces of the path
+    candidates: the documents to choose from; lines: the path in pieces, intervals of λ on which the picks stay the same
+    and every pick's gain is a straight line in λ (`last`: the pieces behind which the ranking changes)
     """
 
     selector: Selector
@@ -84,7 +85,7 @@ class Path:
         return Ranking(row_index, pick_gains, ({"candidates": self.candidates.count},))
 
     def _pad_rows(self, picks: np.ndarray) -> np.ndarray:
-        """Convert (m, ·) picks to corpus rows, and pad them with −1 to k columns."""
+        """Convert (m, ·) picks, positions among the candidates, to (m, k) corpus rows, padded with −1."""
         pool_rows = self.candidates.pool
         corpus_rows = picks if pool_rows is None else np.where(picks < 0, -1, pool_rows[0].cpu().numpy()[picks])
         return np.pad(corpus_rows, ((0, 0), (0, self.k - picks.shape[1])), constant_values=-1)
@@ -154,7 +155,11 @@ def path(
 
 
 def make_path_stage(selector: str | Selector, fixed_params: Mapping[str, Any]) -> Selector:
-    """Make a selector for which every value of a parameter can be solved at once. Raises ParamError."""
+    """Make a selector for which all values of its path parameter, such as λ, can be solved at once.
+
+    selector: its name, or a stage; fixed_params: its other parameters, for a name only. Raises ParamError if the
+    selector has no path, or a parameter does not fit.
+    """
     stage = selector if isinstance(selector, Selector) else None
     stage_class = type(stage) if stage else spec_of(cast(str, selector), "selector").cls
     if stage_class.path_parameter in fixed_params:
@@ -175,9 +180,10 @@ def check_path_interval(stage: Selector, interval: Sequence[float]) -> tuple[flo
 
 
 def _restrict_parameter(stage: Selector, interval: Sequence[float]) -> Real:
-    """Return the declared parameter that the path varies, its range cut to the interval."""
+    """Return the parameter that the path varies, its range cut to the interval. Raises ParamError."""
     param = next((param for param in stage.spec.params if param.name == stage.path_parameter), None)
     if not isinstance(param, Real):
+        # The selector declares no such number: a weight in [0, 1] stands in for it.
         param = Real(0.5, "λ", 0.0, 1.0, name=stage.path_parameter)
     is_sequence = isinstance(interval, Sequence | np.ndarray) and not isinstance(interval, str)
     if not is_sequence or len(interval) != 2:
@@ -238,7 +244,10 @@ def compute_weight_path(
     pool: int | None = None,
     pool_rows: Tensor | None = None,
 ) -> WeightPath | None:
-    """Compute any selector's weights at every λ₁; None if its answer is not made of weights.
+    """Compute a selector's weights of documents at every λ₁; None if its answer has no weights.
+
+    λ₁ is the penalty that keeps documents out: the larger, the fewer have a weight. lowest: the λ₁ where the path ends;
+    pool: number of most relevant documents to weigh, None for all.
 
     pool_rows: the pool itself, ascending, where another scorer than the inner product chose it.
     """
@@ -253,6 +262,7 @@ def compute_weight_path(
     if pool_rows is None:
         if pool is None or pool >= candidates.count:
             return selector.weights_path(candidates, lowest)
+        # The most relevant documents, with near ties decided exactly, in the order of the corpus.
         scores = candidates.relevance, pool, candidates.relevance_error, candidates.exact_relevance
         pool_rows = rank_exactly(*scores, rescore_all=False)[0][0].sort().values
     # The path over the pool alone is exact for the pool, so its members are mapped back to corpus rows.

@@ -64,7 +64,7 @@ class RankedRun:
         return f"run {self.name}"
 
     def build_ranking(self, space: Space, queries: Sequence[str], k: int = 10) -> Ranking:
-        """Return each query's first k documents as corpus rows; all −1 if the run lacks the query."""
+        """Return each query's first k documents in the corpus as rows, −1 pads; all −1 for a missing query."""
         row_of = space.corpus.position
         row_index = torch.full((len(queries), k), -1)
         for query_index, query_id in enumerate(queries):
@@ -84,7 +84,7 @@ class RankedRun:
         split: str = "",
         aspects: Aspects | None = None,
     ) -> Cell:
-        """Measure the run as a cell of a sweep, which `frontier` and `compare` accept beside those of decoders.
+        """Measure the run as a cell of a sweep, which `frontier` and `compare` accept beside decoders'.
 
         A query that the run lacks has an empty list. Raises ParamError or DataError as `measure` does.
         """
@@ -93,6 +93,7 @@ class RankedRun:
         values, data_digests = measures.values, {**collect_digests(space, queries, qrels, aspects), "run": self.digest}
         digest_texts = map(" ".join, sorted(data_digests.items()))
         cell_key = digest_of([label, str(k), split, *sorted(values), *digest_texts])
+        # A file says nothing of the time that its system took, so the milliseconds are NaN.
         return Cell(
             decoder={"select": {"name": label}, "retrieve": None, "rerank": None, "depth": None}, label=label,
             method=label, k=k, split=split, queries=queries.ids, values=values, mean=compute_means(values),
@@ -103,9 +104,13 @@ class RankedRun:
 
 
 def decode_runs(decoders: Sequence[Decoder], space: Space, queries: Embeddings, k: int = 10) -> tuple[RankedRun, ...]:
-    """Decode queries by each decoder into a run, named as in charts. Raises ParamError or DataError."""
+    """Decode queries by each decoder into ranked lists of ids, as another system's file has them.
+
+    Each run is named as in charts. Raises ParamError or DataError.
+    """
     document_ids = space.corpus.ids
     ranked_runs = []
+    # short_names reads nothing of a cell but its decoder.
     run_names = short_names([SimpleNamespace(decoder=decoder_to_json(decoder)) for decoder in decoders])
     for decoder, run_name in zip(decoders, run_names, strict=True):
         row_index = decode(decoder, space, queries, k).index.tolist()
@@ -115,7 +120,7 @@ def decode_runs(decoders: Sequence[Decoder], space: Space, queries: Embeddings, 
 
 
 class RunLine(NamedTuple):
-    """One line of a run."""
+    """One line of a run: a document that another system returned for a query."""
 
     query: str
     document: str
@@ -169,6 +174,7 @@ def read_run(path: str | Path, documents: Iterable[str], queries: Iterable[str],
     for query_id, query_lines in by_query.items():
         document_lists[query_id] = tuple(dict.fromkeys(line.document for line in _order_lines(query_lines)))
     notices += _find_oddities(path, by_query, document_lists)
+    # By default the first tag of a TREC run; JSON has none.
     return RankedRun(name or next(iter(tags), path.stem), document_lists, tuple(notices))
 
 
@@ -176,20 +182,25 @@ _EXPECTED_FORMAT = f"expected lines of {' '.join(TREC_FIELDS)}, or .jsonl with q
 
 
 def _order_lines(lines_read: list[RunLine]) -> list[RunLine]:
-    """Sort lines of one query by rank, then by falling score, then by position."""
+    """Sort the lines of one query by rank, then falling score, those without a rank last; stable."""
     return sorted(lines_read, key=lambda line: (line.rank is None, line.rank or 0, -(line.score or 0.0)))
 
 
 def _find_oddities(
     path: Path, by_query: Mapping[str, list[RunLine]], document_lists: Mapping[str, tuple[str, ...]]
 ) -> Iterator[Notice]:
-    """Yield notices of ambiguous lists: repeated documents, ties, scores that contradict the ranks."""
+    """Yield notices of ambiguous lists in a run's file, with how they were read.
+
+    These are lists with repeated documents, ties, or scores that contradict the ranks. by_query: the lines of each
+    query; document_lists: its documents, each once.
+    """
     queries_with_repeats, queries_with_ties, queries_out_of_order = [], [], []
     for query_id, lines_read in by_query.items():
         ordered_lines = _order_lines(lines_read)
         # Scores matter only where a line has no rank.
         line_ranks = [(line.rank, None if line.rank is not None else line.score) for line in ordered_lines]
         scores = [line.score for line in ordered_lines if line.score is not None]
+        # A list times a bool is the list or empty.
         queries_with_repeats += [query_id] * (len(document_lists[query_id]) < len(lines_read))
         queries_with_ties += [query_id] * (len(set(line_ranks)) < len(line_ranks))
         queries_out_of_order += [query_id] * any(upper < lower for upper, lower in pairwise(scores))
@@ -202,7 +213,10 @@ def _find_oddities(
 
 
 def _read_trec(path: Path, tags: dict[str, None]) -> Iterator[RunLine]:
-    """Yield the lines of a TREC run, and collect their tags. Raises DataError for a malformed line."""
+    """Yield the lines of a run in TREC's format: query, Q0, document, rank, score and tag in each.
+
+    tags: the tags are added to it, as keys in the order of the lines. Raises DataError for a malformed line.
+    """
     for line_number, line_text in read_lines(path, max_bytes=MAX_SHORT_LINE_BYTES):
         fields = line_text.split()
         if not fields:
@@ -217,7 +231,7 @@ def _read_trec(path: Path, tags: dict[str, None]) -> Iterator[RunLine]:
 
 
 def _read_json(path: Path) -> Iterator[RunLine]:
-    """Yield the lines of a JSONL run. Raises DataError for a record without ids, or rank and score."""
+    """Yield the lines of a run in JSONL. Raises DataError if ids, or both rank and score, are missing."""
     for line_number, record in read_json_rows(path):
         location = f"{path} line {line_number}"
         line_ids = []
@@ -236,7 +250,7 @@ def _read_json(path: Path) -> Iterator[RunLine]:
 
 
 def _parse_number(value: Any, field_name: str, location: str) -> Any:
-    """Parse a rank, whole and from 0, or a finite score. Raises DataError."""
+    """Parse a rank, a whole number from 0, or a finite score; DataError names `location` otherwise."""
     try:
         number = int(str(value)) if field_name == "rank" else float(value)
         if isinstance(value, bool) or not math.isfinite(number) or (field_name == "rank" and number < 0):

@@ -74,7 +74,10 @@ def _restrict_qrels(qrels: Qrels, query_ids: Iterable[str]) -> Qrels:
 def select_judged_queries(
     queries: Queries | Embeddings, qrels: Mapping[str, Qrels], dev: str, test: str | None
 ) -> dict[str, Queries | Embeddings]:
-    """Return split → its judged queries in order. Raises DataError if the splits share a query."""
+    """Return the judged queries of the dev and the test split, by the split's name, in the given order.
+
+    qrels: judgements by split; test: None for dev alone. Raises DataError if the splits share a query.
+    """
     if not isinstance(queries, Queries | Embeddings):
         raise DataError(f"queries must be engine.Queries or engine.Embeddings; got {type(queries).__name__}")
     if not isinstance(qrels, Mapping) or not all(isinstance(judgements, Qrels) for judgements in qrels.values()):

@@ -42,7 +42,7 @@ class WinCounts(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """One decoder against a baseline."""
+    """One decoder compared with a baseline in a metric at k, query by query."""
 
     name: str  # as charts write it
     label: str  # the decoder in full
@@ -125,7 +125,7 @@ def bootstrap_intervals(values: np.ndarray, resamples: int, seed: int) -> Sequen
 
 
 def compute_sign_flip_p_values(differences: np.ndarray, resamples: int, seed: int) -> np.ndarray:
-    """Return (m,) p-values of the two-sided paired randomisation test on the columns of (n, m) differences.
+    """Return (m,) p-values of the two-sided paired randomisation test on columns of (n, m) differences.
 
     If it made no difference which decoder answered a query, swapping the two would change the sign of the query's
     difference and nothing else (Smucker, Allan & Carterette 2007). All sign patterns where there are no more than
@@ -229,6 +229,7 @@ def compare(
         label = baseline_cell.label
         raise DataError(f"the baseline, {label}, has {metric} on no query: nothing can be compared with it")
     values, (baseline_name, *names) = aligned.values[metric], aligned.names
+    # The baseline is the first of the aligned cells.
     row_labels = [(name, cell.label, baseline_name) for name, cell in zip(names, aligned.cells[1:], strict=True)]
     return build_comparisons(row_labels, metric, baseline_cell.k, values[:, 1:], values[:, :1], resamples, seed)
 
@@ -242,7 +243,9 @@ def build_comparisons(
     resamples: int,
     seed: int,
 ) -> tuple[Comparison, ...]:
-    """Compare m columns with their baselines on the same queries, with Holm's correction over all.
+    """Compare m decoders' values with their baselines' on the same queries; return a Comparison for each.
+
+    Holm's correction of the p-values is over all m.
 
     row_labels: (name, label, baseline) of each row
     values, baselines: (n, m) over the same queries, or (n, 1) for all rows
@@ -288,6 +291,7 @@ def describe_comparison(row: Comparison) -> str:
         query_text = f"all {counted(row.queries, 'query', 'queries')}" if row.queries > 1 else "the one query asked"
         return f"{name} and {baseline} have the same {metric_text} on {query_text}."
     # Differences of float sums end in noise, which would turn an exact 0 into a sign.
+    # `interval_end and …` leaves a missing end None.
     low, high = (interval_end and round(interval_end, 9) for interval_end in (row.low, row.high))
     gain_text = f"{gain(round(row.difference, 9))} {metric_text} vs {baseline}"
     if low is None or high is None:
@@ -301,7 +305,7 @@ def describe_comparison(row: Comparison) -> str:
 
 
 def summarize_comparisons(rows: Sequence[Comparison]) -> str:
-    """Return one line with the numbers of decoders that are significantly better or worse."""
+    """Summarise comparisons with one baseline in a line: numbers of better, worse and undecided ones."""
     if not rows:
         return "Nothing was compared."
     first_row = rows[0]
@@ -314,7 +318,7 @@ def summarize_comparisons(rows: Sequence[Comparison]) -> str:
 
 
 def resolve_baseline(all_cells: Sequence[Any], baseline: Any, k: int) -> Any:
-    """Return the cell at k that `baseline` identifies: a cell, or its label, name or method; or raise ParamError."""
+    """Return the cell at k that `baseline`, a cell, label, name or method, means, or raise ParamError."""
     if not isinstance(baseline, str):
         # A cell of another k would be compared with sets of another size.
         if getattr(baseline, "k", None) != k:
@@ -322,9 +326,11 @@ def resolve_baseline(all_cells: Sequence[Any], baseline: Any, k: int) -> Any:
         return baseline
     cells = paired.select_cells(all_cells, k)
     labels, methods = [cell.label for cell in cells], [cell.method for cell in cells]
+    # The most specific kind of name first: a method may have many cells.
     for cell_names in (labels, paired.short_names(cells), paired.short_names(cells, paired.format_stage_call), methods):
         matching = {cell.label: cell for cell, name in zip(cells, cell_names, strict=True) if name == baseline}
         if len(matching) == 1:
+            # Exactly one cell has the name.
             return next(iter(matching.values()))
         if matching:
             examples = ", ".join(list(matching)[:3])
@@ -336,8 +342,12 @@ def resolve_baseline(all_cells: Sequence[Any], baseline: Any, k: int) -> Any:
 
 
 def _count_extreme(sign_patterns: np.ndarray, differences: np.ndarray) -> np.ndarray:
-    """Count for each of m columns the (r, n) sign patterns that give sums as extreme as the observed."""
+    """Count the sign patterns that give a sum at least as far from 0 as the observed one, for each column.
+
+    sign_patterns: (r, n), 1 where a query's difference changes its sign; differences: (n, m). Returns (m,).
+    """
     observed_sums, rounding_room = differences.sum(0), 1e-12 * np.abs(differences).sum(0)
+    # Changing a sign takes the difference from the sum twice.
     flipped_sums = observed_sums - 2 * (sign_patterns.astype(np.float64) @ differences)
     n_extreme: np.ndarray = (np.abs(flipped_sums) >= np.abs(observed_sums) - rounding_room).sum(0)
     return n_extreme
@@ -373,6 +383,9 @@ def estimate_queries_needed(
 
 
 def _compute_power(n_queries: int, effect_size: float, alpha: float) -> float:
-    """Return the chance that the t-test rejects; effect_size: mean over standard deviation."""
+    """Return the chance that a paired two-sided t-test finds a true difference with this many queries.
+
+    effect_size: mean difference over the standard deviation of the queries' differences; alpha: significance level
+    """
     critical_value, shift = stdtrit(n_queries - 1, 1 - alpha / 2), effect_size * math.sqrt(n_queries)
     return float(1 - nctdtr(n_queries - 1, shift, critical_value) + nctdtr(n_queries - 1, shift, -critical_value))

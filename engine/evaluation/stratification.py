@@ -31,7 +31,7 @@ OTHER_GROUP = "other"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stratum:
-    """One cell in one group of queries."""
+    """Mean of a metric for one cell (a decoder at one k) over one group of similar queries."""
 
     group: str  # as charts write it, "3", "5–7" or "sales"
     lowest: int | None  # of the group's numbers, None for words
@@ -64,8 +64,9 @@ def count_relevant_lengths(corpus: Corpus, qrels: Qrels) -> dict[str, int]:
 def measure_relevant_correlations(space: Space, qrels: Qrels) -> dict[str, int]:
     """Return query → its largest cosine of a relevant to an irrelevant document, in hundredths.
 
-    Queries that lack either kind in the corpus are left out. NNN paper, §2.3: inner products
-    cannot separate strongly correlated documents, so there its decoder's gap should be the largest.
+    Queries that lack either kind in the corpus are left out. Where a relevant and an irrelevant document point almost
+    the same way, ranking by inner products cannot tell them apart, so there another decoder should gain most (NNN
+    paper, §2.3).
     """
     n_documents, max_cosines = len(space), {}
     vector_lengths = space.matrix.lengths.double().clamp_min(torch.finfo(torch.float64).tiny)
@@ -125,6 +126,7 @@ def collect_query_values(corpus: Corpus, queries: Queries, qrels: Qrels) -> dict
     values_by_column: dict[str, dict[str, str]] = {}
     for column in (*queries.metadata, *corpus.metadata):
         query_values = values_by_column.setdefault(column, {})
+        # Without the column zip ends at once, and no query has a value of its own.
         own_values = dict(zip(queries.ids, queries.metadata.get(column, ()), strict=False))
         document_values = corpus.metadata.get(column)
         for query_id in queries.ids:
@@ -133,6 +135,7 @@ def collect_query_values(corpus: Corpus, queries: Queries, qrels: Qrels) -> dict
                 # In the order of the corpus, as Counter puts the first of equally frequent values first.
                 rows = sorted(_find_relevant_rows(corpus, qrels, query_id))
                 value_counts = Counter(filter(None, map(str.strip, map(document_values.__getitem__, rows))))
+                # The most frequent value, or "" if none of the documents has one.
                 query_value = next(iter(value_counts.most_common(1)), ("", 0))[0]
             if query_value:
                 query_values[query_id] = query_value
@@ -222,12 +225,16 @@ _QueryGroup = tuple[str, int | None, int | None, list[int]]
 
 
 def _group_queries(values: Sequence[int | str | None], max_groups: int) -> list[_QueryGroup]:
-    """Group the positions of queries by equal text, or by number ranges; None is left out."""
+    """Group queries by equal text, or by ranges of numbers, into at most `max_groups`; None is left out.
+
+    values: of each query. The most frequent texts get groups, and the remaining ones share one.
+    """
     indices: dict[int | str, list[int]] = {}
     for query_index, value in enumerate(values):
         if value is not None:
             indices.setdefault(value, []).append(query_index)
     texts = [value for value in indices if isinstance(value, str)]
+    # Texts that are all whole numbers, such as years, are grouped by range if they are many.
     if len(texts) > max_groups and all(map(WHOLE_NUMBER_PATTERN.fullmatch, texts)):
         return _group_queries([None if value is None else int(value) for value in values], max_groups)
     groups: list[_QueryGroup] = []

@@ -59,7 +59,7 @@ def build_frame(cells: Iterable[Cell]) -> DataFrame:
 
 
 def _build_row_sections(cell: Cell, name: str) -> tuple[dict[str, Any], ...]:
-    """Build a cell's row as sections, each a dict of columns that stand together."""
+    """Build the row of a cell as sections: dicts from column to value, whose columns stand together."""
     chain_sections = []
     for stage_role in ("select", "retrieve", "rerank"):
         stage = dict(cell.decoder.get(stage_role) or {})
@@ -83,7 +83,7 @@ def _prefix_keys(prefix: str, mapping: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def build_per_query_frame(cells: Iterable[Cell]) -> DataFrame:
-    """Build a frame with one row per cell, metric and query, with the columns PER_QUERY_COLUMNS.
+    """Build a frame with one row per cell (a decoder at one k), metric and query: PER_QUERY_COLUMNS.
 
     value is missing where the metric is undefined for the query. Columns of text are categories, as it repeats.
     """
@@ -101,6 +101,7 @@ def build_per_query_frame(cells: Iterable[Cell]) -> DataFrame:
     table: dict[str, Any] = {}
     for name in set(PER_QUERY_COLUMNS) - {"query", "value"}:
         block_texts = np.array([replace_surrogates(str(block[name])) for block in blocks], dtype=object)
+        # Each text is stored once and its code repeated, as it is the same for all queries of a cell.
         codes, distinct_texts = pd.factorize(block_texts)
         table[name] = pd.Categorical.from_codes(np.repeat(codes, list_sizes), pd.Index(distinct_texts))
     table["k"] = np.repeat(np.array(list(map(itemgetter("k"), blocks)), dtype=np.int64), list_sizes)
@@ -129,7 +130,7 @@ def write_table(data_frame: DataFrame, path: str | Path) -> Path:
 
 
 def format_csv(data_frame: DataFrame) -> str:
-    """Return a frame as the text of a CSV file, as `write_table` writes it."""
+    """Format a frame as CSV text that is safe in spreadsheets: texts are quoted, and formulas disarmed."""
     text_stream = io.StringIO(newline="")
     writer = csv.writer(text_stream, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\r\n")
     writer.writerow(map(guard_formula, map(str, data_frame.columns)))
@@ -179,9 +180,14 @@ def _is_text_column(name: str) -> bool:
 
 
 def _parse_cells(name: str, cells: Sequence[str]) -> list[Any]:
-    """Parse a CSV column as switches or numbers if all its cells are, else as texts; "" is missing."""
+    """Parse the cells of a CSV column as bools, whole numbers or floats if all are; else as text.
+
+    An empty cell is missing, None, except in a column of text, where it is an empty text; retrieve and rerank are text
+    columns that may be missing.
+    """
     if _is_text_column(name) and name not in ("retrieve", "rerank"):
         return list(cells)
+    # A column of text is not converted, even if its cells look like numbers.
     for convert in () if _is_text_column(name) else ({"True": True, "False": False}.__getitem__, int, float):
         try:
             return [convert(cell) if cell else None for cell in cells]
@@ -286,19 +292,27 @@ def build_results(
 
 
 def find_default_baseline(cells: Sequence[Cell]) -> Cell | str:
-    """Return the simplest cell of the first selector, or its method's name if that is ambiguous."""
+    """Return the cell of the first selector without reranking and with the first scorer, as the baseline.
+
+    If no cell is as simple, the simplest one; if several are, the selector's name, for the caller to resolve or refuse.
+    """
     first_selector, first_scorer = next(iter(methods("selector"))), next(iter(methods("scorer")))
     by_chain: dict[tuple[bool, bool], list[Cell]] = {}
     for cell in cells:
         if cell.method == first_selector:
+            # The chain of scorers as two bools: it reranks, it retrieves by another scorer than the first.
             scorers = bool(cell.decoder["rerank"]), cell.decoder["retrieve"]["name"] != first_scorer
             by_chain.setdefault(scorers, []).append(cell)
+    # False sorts before True: no reranker first, then the first scorer.
     simplest = by_chain[min(by_chain)] if by_chain else []
     return simplest[0] if len(simplest) == 1 else first_selector
 
 
 def _write_caption(baseline: Cell, baseline_name: str, counts: dict[str, int], n_tests: int, resamples: int) -> str:
-    """Write the caption: k, split, the numbers of queries, and what the arrows mean."""
+    """Write the caption of a table of results: k, split, numbers of queries, and what the arrows mean.
+
+    counts: metric → number of queries behind its means; n_tests: comparisons that Holm's correction is over
+    """
     if len(set(counts.values())) == 1:
         count_text = f"{next(iter(counts.values())):,}"
     else:
@@ -317,7 +331,7 @@ SIGNIFICANCE_ARROWS = {0: "", 1: " ↑", -1: " ↓"}
 
 
 def format_markdown(table: ResultsTable) -> str:
-    """Format the table in Markdown, with its caption above."""
+    """Format a table of results in Markdown, with its caption above and marks of significance."""
     lines = ["| " + " | ".join(map(_escape_markdown, table.head)) + " |", "| --- |" + " ---: |" * (len(table.head) - 1)]
     for texts, marks in zip(table.rows, table.marks, strict=True):
         marked_texts = map(add, texts, map(SIGNIFICANCE_ARROWS.__getitem__, marks))
@@ -326,7 +340,7 @@ def format_markdown(table: ResultsTable) -> str:
 
 
 def format_latex(table: ResultsTable, label: str = "tab:frontier") -> str:
-    """Format the table in LaTeX, for the package booktabs."""
+    """Format a table of results in LaTeX (package booktabs), with caption and marks of significance."""
     lines = [
         r"\begin{table}",
         r"  \centering",

@@ -29,7 +29,7 @@ class Trace:
     score: Tensor  # the ranking's gain, by which the method ranks
 
     def rows(self, query: int = 0) -> list[Mapping[str, TraceValue]]:
-        """Return one record a pick of a query, best first; the first has no nearest earlier document."""
+        """Return a record of each pick of a query, best first: rank, row, relevance, nearest earlier, score."""
         tensors = (self.index, self.relevance, self.nearest, self.similarity, self.score)
         columns = [tensor[query].tolist() for tensor in tensors]
         pick_rows: list[Mapping[str, TraceValue]] = []

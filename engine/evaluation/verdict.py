@@ -57,6 +57,7 @@ def find_verdict(frontier: Frontier, baseline: str, share: float, comparisons: C
     best = max(feasible, key=lambda point: (frontier.direction * point.x, point.y))
     gain, cost = (comparisons.get(metric, {}).get(best.point.label) for metric in (frontier.x, frontier.y))
     if frontier.x != TIME_AXIS and best.x <= base.x + TIE_TOLERANCE:
+        # One letter of "No setting …" is part of the subject, as its case depends on it.
         subject = "On this query n" if frontier.queries == 1 else "N"
         sentence = f"{subject}o setting that keeps {budget} {_verb_of(frontier.x)} {_more_of(frontier.x)}."
         return Verdict(base=base, best=None, share=share, gain=None, cost=None, text=sentence)
@@ -81,7 +82,10 @@ def _verb_of(metric: str) -> str:
 def _describe_gain(
     best: FrontierPoint, base: FrontierPoint, gain: Comparison | None, cost: Comparison | None, budget: str
 ) -> str:
-    """Describe in a sentence what the best setting gains over the baseline, and at what cost."""
+    """Describe in a sentence what the best setting gains over the baseline, and at what cost.
+
+    gain, cost: the comparison in the metric to gain and in that of the budget; n.s. marks what is not significant
+    """
     if gain is None:
         return f"{best.name} has the most among the settings that keep {budget}."
     is_single, size_text = gain.queries == 1, _format_difference_size(gain)
@@ -96,7 +100,7 @@ def _describe_gain(
 
 
 def _describe_cost(gain: Comparison, cost: Comparison | None) -> str:
-    """Return the end of a sentence on what a gain costs in the other metric; "" if there is none."""
+    """Return the end of a sentence on what a gain costs in the other metric; "" if no other was compared."""
     if cost is None or cost.metric == gain.metric:
         return ""
     title = title_of(cost.metric)
@@ -113,6 +117,7 @@ def _describe_cost(gain: Comparison, cost: Comparison | None) -> str:
 def change(comparison: Comparison) -> str:
     """Format a difference to the baseline, such as "−4% Recall (n.s.)"."""
     sign = "−" if comparison.difference < 0 else "+"
+    # The second wording is the name beside a figure.
     title = GAIN_WORDINGS.get(comparison.metric, ("", title_of(comparison.metric)))[1]
     note = "" if comparison.measurable or comparison.queries == 1 else " (n.s.)"
     return f"{sign}{_format_difference_size(comparison)} {title}{note}"

@@ -96,13 +96,16 @@ class StartVectors:
 
 @dataclass(frozen=True, eq=False)
 class SparseState:
-    """State that stores only the moved documents; its map is never changed once it is built."""
+    """Vectors of a session as the moved documents alone; immutable, so each record gives another state."""
 
     moved_vectors: MovedVectors = field(default_factory=dict)
     n_computed: int = 0  # number of row updates computed so far
 
     def with_record(self, start: StartVectors, preset: Preset, record: MovingRecord) -> SparseState:
-        """Return the state after one more record, which moves only the rows that it names."""
+        """Return the state after one more record, an event or a corpus change; only rows that it names move.
+
+        start: the first vectors; preset: the parameters by which documents move
+        """
         moved_vectors = self.moved_vectors
         row_indices: Sequence[int] = tuple(record.drift) if isinstance(record, CorpusChange) else record.items
         for row_index in row_indices:
@@ -118,7 +121,7 @@ class SparseState:
     def refold_rows(
         self, start: StartVectors, preset: Preset, journal: Journal, length: int, row_indices: Iterable[int]
     ) -> SparseState:
-        """Return the state with some rows recomputed from their first vectors.
+        """Return the state with some rows recomputed from their first vectors, by all records that move them.
 
         length: number of records of the journal to apply. An undo needs this: no step can be reversed exactly.
         """
@@ -128,6 +131,7 @@ class SparseState:
             for record in journal.iter_row_moves(row_index, length):
                 current_vector = _apply_record(current_vector, first_vector, row_index, preset, record)
                 n_computed += 1
+            # No record has moved it: a step of 0 returns the same array.
             if current_vector is first_vector:
                 moved_vectors.pop(row_index, None)
             else:
@@ -151,7 +155,7 @@ class SparseState:
 
 
 def _apply_record(vector: np.ndarray, origin: np.ndarray, row: int, preset: Preset, record: MovingRecord) -> np.ndarray:
-    """Return the vector of a document after a record that moves it.
+    """Return the vector of a document after one more record, an event or a corpus change, that moves it.
 
     vector, origin: (d,) current and first vector; row: row of the document, which must be among those of the record.
     """
@@ -168,7 +172,9 @@ def _apply_record(vector: np.ndarray, origin: np.ndarray, row: int, preset: Pres
 
 @dataclass(frozen=True, eq=False)
 class MatrixState:
-    """State that stores all vectors Θ_t, with the optimizer's state for the next step.
+    """Vectors of a session as one matrix Θ_t, with the optimizer's state for the next step; immutable.
+
+    Moments are AdamW's running means of the gradient and of its square, by which it scales each step.
 
     current: (n, d) float64 vectors.
     first_moment, second_moment: (n, d) moments of AdamW, None before the first step.
@@ -185,7 +191,7 @@ class MatrixState:
     is_unavailable: np.ndarray | None = None
 
     def fold_records(self, start: StartVectors, preset: Preset, records: Iterable[MovingRecord]) -> MatrixState:
-        """Return the state after more records."""
+        """Return the state after more records, each of which moves documents or changes their availability."""
         matrix_fold = _MatrixFold(self, start, preset)
         for record in records:
             matrix_fold.add_record(record)
@@ -205,7 +211,9 @@ class MatrixState:
         end: int,
         cached_states: CachedStates,
     ) -> tuple[MatrixState, CachedStates]:
-        """Return the state after the first `end` records, and the states cached on the way.
+        """Return the state after the first `end` records of a journal, and the states cached on the way.
+
+        Records are applied again from the latest state that the change leaves valid.
 
         position: number of records folded into this state; first_change: position of the earliest record whose effect
         has changed; cached_states: earlier states, of which those up to the change are still valid.
@@ -215,6 +223,7 @@ class MatrixState:
         begin_state = (position, self) if position <= first_change else (0, MatrixState(start.exact))
         position, state = max([begin_state, *valid_states], key=itemgetter(0))
         while position < end:
+            # The next multiple of the stride, where a state is cached, or the end.
             stop = min(end, position - position % CACHED_STATE_STRIDE + CACHED_STATE_STRIDE)
             state = state.fold_records(start, preset, journal.iter_moves(stop, position, end))
             position = stop
@@ -247,7 +256,7 @@ CachedStates = tuple[tuple[int, MatrixState], ...]
 
 
 class _MatrixFold:
-    """Mutable builder of a MatrixState; copies read-only arrays before it writes to them."""
+    """Mutable builder that applies records to a MatrixState; read-only arrays are copied before a change."""
 
     def __init__(self, state: MatrixState, start: StartVectors, preset: Preset) -> None:
         """Start from a state; its arrays are copied only when a record first changes them."""
@@ -257,7 +266,7 @@ class _MatrixFold:
         self.start, self.preset = start, preset
 
     def add_record(self, record: MovingRecord) -> None:
-        """Apply a record at once, or add it to the batch of rounds that one step updates together."""
+        """Apply a record: move its documents, or add it to the batch of rounds that one step updates together."""
         if isinstance(record, CorpusChange):
             old = self.is_unavailable
             self.is_unavailable = np.zeros(len(self.current), dtype=bool) if old is None else old.copy()
@@ -285,7 +294,7 @@ class _MatrixFold:
         self.current[row_index] = _move_vector(self.current[row_index], origin, direction, factor, self.preset)
 
     def _step_sgd(self, event: Event) -> None:
-        """Apply θ_{t+1,i} = θ_{t,i} − η g_{t,i} for one event (Algorithm 1, line 6).
+        """Move the documents of one event by a plain gradient step, θ ← θ − η·g (Algorithm 1, line 6).
 
         Three ways with one result, chosen for speed: row by row for a few rows, at once for some, in blocks for all.
         """
@@ -313,7 +322,7 @@ class _MatrixFold:
         self.current[still_rows] = still_vectors
 
     def _set_rows(self, row_indices: np.ndarray, vectors: np.ndarray) -> None:
-        """Write new vectors of some rows, projected into their bounds; `vectors` is changed in place."""
+        """Set some rows to new vectors, projected into their bounds; `vectors` itself is changed too."""
         _bound_vectors(vectors, self.start.exact[row_indices], self.preset)
         self.current[row_indices] = vectors
 
@@ -324,7 +333,10 @@ class _MatrixFold:
             yield slice(block_start, block_start + block_size)
 
     def _add_to_batch(self, event: Event) -> None:
-        """Collect an event for the next step of several rounds, and take the step if the batch is complete."""
+        """Collect an event for a step that several rounds share, and take the step if their batch is complete.
+
+        Batches are consecutive rounds, `preset.batch` of them.
+        """
         # A batch ends with its last round, or when an event of another batch arrives.
         if self.pending_events and self._batch_index(event) != self._batch_index(self.pending_events[0]):
             self._step_batch()
@@ -337,7 +349,7 @@ class _MatrixFold:
         return (event.round - 1) // self.preset.batch
 
     def _step_batch(self) -> None:
-        """Apply one optimizer step for the pending events, and clear them."""
+        """Move the documents by one optimizer step for all pending events together, and clear these."""
         preset, step_rate = self.preset, self.preset.step(self._batch_index(self.pending_events[0]) + 1)
         batch_events, self.pending_events = self.pending_events, []
         factors = np.zeros((len(self.current), len(batch_events)))
@@ -345,6 +357,7 @@ class _MatrixFold:
         for column, event in enumerate(batch_events):
             # The cap limits a single event, so it is applied before the batch is summed.
             event_factors = _compute_factors(event, step_rate, preset.cap) if is_sgd else np.asarray(event.coefficients)
+            # The mean over the batch, and not over the events that it has.
             factors[np.asarray(event.items), column] = event_factors / preset.batch
         query_vectors = np.stack([event.query.exact for event in batch_events])
         self.n_steps += 1
@@ -358,7 +371,7 @@ class _MatrixFold:
             self._step_adamw(step_rate, factors, query_vectors)
 
     def _step_adamw(self, step_rate: float, factors: np.ndarray, query_vectors: np.ndarray) -> None:
-        """Apply an AdamW step to all vectors (Loshchilov & Hutter 2019).
+        """Move all available documents by one AdamW step (Loshchilov & Hutter 2019), within their bounds.
 
         The gradient is `factors @ query_vectors`: factors, (n, m), has the coefficient of each document in each of m
         events.
@@ -382,7 +395,7 @@ class _MatrixFold:
             self.current[block_rows] = new_vectors
 
     def freeze(self) -> MatrixState:
-        """Return the state, whose arrays are read-only from now on."""
+        """Return the built MatrixState; its arrays become read-only."""
         for array in (self.current, self.first_moment, self.second_moment, self.is_unavailable):
             if array is not None:
                 freeze(array)
@@ -391,7 +404,7 @@ class _MatrixFold:
 
 
 def _compute_factors(event: Event, rate: float, cap: float | None) -> np.ndarray:
-    """Return the multiple of the query by which each item moves, float64.
+    """Return the multiples of the query's vector by which an event moves its documents, float64.
 
     It is −rate · coefficient, clipped to ± cap, None for no cap.
     """

@@ -26,7 +26,7 @@ from engine.values import EncoderRef, Notice, digest_of
 
 
 def header_to_json(session: Session) -> dict[str, Any]:
-    """Return the header of a session's log as plain JSON values."""
+    """Return the header of a session's log as plain JSON values: corpus, encoder, preset, temperature."""
     space = session.space
     encoder = space.embeddings.encoder
     return {
@@ -49,9 +49,10 @@ def _digest_texts(space: Space) -> dict[str, str]:
 
 
 def _compare_documents(old_digests: Mapping[str, str], space: Space) -> dict[str, tuple[str, ...]]:
-    """Find the documents in which a log and a corpus differ: map each kind of difference to the ids.
+    """Find the documents in which a log and a corpus differ; map the kinds of difference to their ids.
 
-    old_digests: digest of each document's text by id, as the log's header has them.
+    The kinds, always in this order, are: with another text, gone, new. old_digests: digest of each document's text by
+    id, as the log's header has them.
     """
     new_digests = _digest_texts(space)
     common_ids = [doc_id for doc_id in old_digests if doc_id in new_digests]
@@ -78,6 +79,7 @@ def check_same_encoder(header: Mapping[str, Any], space: Space) -> None:
     """Raise a DataError unless the space holds vectors of the encoder that the log began with."""
     old_encoder = EncoderRef(**header["encoder"]) if header["encoder"] else None
     new_encoder = space.embeddings.encoder
+    # `encoder and …` leaves a missing encoder None.
     old_digest, new_digest = (encoder and encoder.digest for encoder in (old_encoder, new_encoder))
     if old_digest != new_digest:
         raise DataError(
@@ -114,7 +116,7 @@ def check_same_corpus(header: Mapping[str, Any], space: Space) -> tuple[Notice, 
 
 
 def header_rows(header: Mapping[str, Any], space: Space) -> Sequence[int]:
-    """Return the rows of the documents that the log began with, in its order.
+    """Return the rows, in this space, of the documents that the log began with, in the log's order.
 
     An event of the log that moves "all" documents lists its coefficients in this order.
     """
@@ -185,7 +187,6 @@ def carry_records(
                     continue
             remaining_body = _drop_documents(body, original_ids, dropped_ids, lost_ids)
             # No row stands for "all" any more: the remaining documents are listed one by one.
-            # No row stands for "all" any more: the remaining documents are listed one by one.
             records.append(parse_record(remaining_body, space.corpus, space.vectors.shape[1], ()))
         except PARSE_ERRORS as error:
             raise DataError(f"record {record_number}: {error}") from None
@@ -209,14 +210,14 @@ def carry_records(
 def _drop_documents(
     body: Mapping[str, Any], original_ids: Sequence[str], dropped_ids: set[str], lost_ids: Sequence[str]
 ) -> dict[str, Any]:
-    """Return a record's JSON values without the dropped documents and the lost events.
+    """Return a log record, JSON values, without the documents that a changed corpus no longer has.
 
     original_ids: documents of the log, which "all" stands for; dropped_ids: documents that are gone or have another
     text; lost_ids: events about them.
     """
 
     def remaining(key: str, dropped: Collection[str], field_name: str = "documents") -> list[str]:
-        """Return the texts of a field that are not among `dropped`; field_name: its name in an error."""
+        """Return the ids in the record's field `key` that are not among `dropped`; field_name: for errors."""
         return [text for text in parse_text_list(body[key], field_name) if text not in dropped]
 
     match body["op"]:

@@ -176,18 +176,22 @@ def ask(session: Session, query: Any, k: int = 1, reranker: Reranker | None = No
 
 
 def draw_row(p: np.ndarray, u: float) -> int:
-    """Draw one row with probabilities p: the inverse of their cumulative sum at u, uniform in [0, 1)."""
+    """Draw one row with probabilities p: the first whose cumulative sum exceeds u.
+
+    u: a uniform random number in [0, 1), as a share of the sum of p
+    """
     cumulative = np.cumsum(p)
     # The first sum beyond u is taken: a document of probability 0 is never drawn, and as u < 1 such a sum exists.
     return int(np.searchsorted(cumulative, u * cumulative[-1], side="right"))
 
 
 def draw_rows(p: np.ndarray, gumbel_noise: np.ndarray, k: int) -> tuple[tuple[int, ...], tuple[float, ...]]:
-    """Draw k rows without replacement: those with the largest keys log p + noise; return them and weights.
+    """Draw k rows without replacement with probabilities p; return them and their feedback's divisors.
 
-    gumbel_noise: (n,) Gumbel numbers. The weights are inclusion probabilities: with κ the next largest key, π_i = 1 −
-    exp(−exp(log p_i − κ)) is, given the other keys, the probability that i's key exceeds κ. So E[1{i drawn}/π_i] = 1
-    for every i (Vieira 2017; Kool et al. 2019). The weights are 1 if all documents are drawn.
+    The rows with the largest keys log p + noise are such a draw; gumbel_noise: (n,) Gumbel numbers. The divisors,
+    called weights, are inclusion probabilities: with κ the next largest key, π_i = 1 − exp(−exp(log p_i − κ)) is, given
+    the other keys, the probability that i's key exceeds κ. So E[1{i drawn}/π_i] = 1 for every i (Vieira 2017; Kool et
+    al. 2019). The weights are 1 if all documents are drawn.
     """
     with np.errstate(divide="ignore"):
         log_probabilities = np.log(p)
@@ -198,6 +202,7 @@ def draw_rows(p: np.ndarray, gumbel_noise: np.ndarray, k: int) -> tuple[tuple[in
     items = tuple(drawn_order.tolist())
     if k >= n_possible:
         return items, (1.0,) * len(items)
+    # The largest key of those that are not drawn: κ of the docstring.
     threshold = np.partition(keys, len(keys) - k - 1)[len(keys) - k - 1]
     return items, tuple((-np.expm1(-np.exp(log_probabilities[drawn_order] - threshold))).tolist())
 
@@ -213,9 +218,10 @@ def draw_gumbel(seed: int, round_number: int, n_rows: int) -> np.ndarray:
 
 
 def _round_generator(seed: int, round_number: int) -> np.random.Generator:
-    """Return the random generator of a round; it depends on seed and round alone, not on earlier rounds."""
+    """Return the random generator of a round, which depends on seed and round alone. Raises ParamError."""
     if not is_whole(round_number) or not 0 <= round_number < 2**63:
         raise ParamError(f"round must be a whole number in [0, 2⁶³); got {round_number!r}")
+    # A round has 2⁶⁴ numbers of the counter to itself, so that rounds never share random numbers.
     return np.random.Generator(np.random.Philox(key=seed, counter=round_number << 64))
 
 
@@ -314,7 +320,10 @@ def oracle(right: Callable[[Query], Collection[int]], noise: float = 0.0, seed: 
         raise ParamError(f"noise must be a number in [0, 1]; got {noise!r}")
 
     def pick(session: Session, query: Query, items: tuple[int, ...]) -> tuple[int, float]:
-        """Pick a right row, or with probability `noise` any; return it and the probability of this pick."""
+        """Pick a right row, or with probability `noise` any drawn one; return it and its probability.
+
+        Without a right row among those drawn, each is equally likely.
+        """
         right_items = [item for item in items if item in right(query)]
         # A separate stream of random numbers, as the draw uses those of the round.
         generator = np.random.default_rng([seed, session.round, 1])
@@ -505,9 +514,9 @@ def right_one(
 
 
 def find_votes(events: Iterable[Event], query: Query, person: str) -> dict[tuple[int, VoteKind], str]:
-    """Find the votes of a person on a query: map row and kind of each vote to its event id.
+    """Find the votes of a person on a query; map (row, kind) of each vote to the id of its event.
 
-    events: those that count, so that undone and replaced votes are left out.
+    A kind is "up", "down" or "right". events: those that count, so that undone and replaced votes are left out.
     """
     vote_ids: dict[tuple[int, VoteKind], str] = {}
     for event in events:
@@ -616,5 +625,5 @@ def multi_hop(
 
 
 def _available_rows(session: Session) -> Sequence[int]:
-    """Return the available rows in rising order."""
+    """Return the rows of the documents that may be drawn and moved, in rising order."""
     return range(len(session)) if session.available is None else tuple(np.flatnonzero(session.available).tolist())

@@ -144,6 +144,7 @@ class Event:
         lengths = len(self.items), len(self.shown)
         text_fields = f"{self.kind}\n{self.query.digest}\n{self.mode}\n{self.writer}\n{self.person!r}\n{lengths}"
         hasher = blake2b(text_fields.encode("utf-8", "surrogatepass"), digest_size=8)
+        # Fixed little-endian fields: two int64, a bool and a float64, equal on every machine.
         hasher.update(pack("<qq?d", self.round, self.item, self.good, known_propensity))
         # Most events move a few rows, for which packing is faster than building arrays.
         if lengths[0] <= MAX_SMALL_ARRAY_SIZE:
@@ -252,7 +253,7 @@ class Journal:
             self._append(record)
 
     def with_records(self, length: int, records: Iterable[Record]) -> "Journal":
-        """Return a journal that holds the first `length` records of this one, followed by `records`.
+        """Return a journal of the first `length` records of this one, then `records`; itself if possible.
 
         This journal itself is extended if it ends there; a copy is made if another session has already continued it.
         """
@@ -264,7 +265,7 @@ class Journal:
         return Journal(self._index_rows, [*self.records[:length], *records])
 
     def _append(self, record: Record) -> None:
-        """Add a record to the list and to the indexes that answer questions about it without a scan."""
+        """Add a record to the list and to the indexes by event, vote, row and snapshot."""
         position = len(self.records)
         match record:
             case Event():
@@ -312,17 +313,17 @@ class Journal:
         return "counts"
 
     def rival_votes(self, event: Event, length: int) -> tuple[Event, ...]:
-        """Return all votes for the same choice of the same person, the event among them.
+        """Return all votes of the event's person that are rivals of the event, itself among them.
 
-        Only the newest of them counts. Only the first `length` records are searched. An event that is no vote has no
-        rivals but itself.
+        Rivals are thumbs on one document for one query, or choices of the right document for one query. Only the newest
+        of them counts. Only the first `length` records are searched. An event that is no vote has no rivals but itself.
         """
         if (vote_key := event.vote) is None:
             return (event,)
         return tuple(rival_vote for position, rival_vote in self._vote_entries.get(vote_key, ()) if position < length)
 
     def iter_row_moves(self, row_index: int, length: int) -> Iterator[MovingRecord]:
-        """Yield the records among the first `length` that still move a row, in order.
+        """Yield the records among the first `length` that still move a document, in order.
 
         These are events that count, and changes of the corpus after the last reset.
         """
@@ -330,6 +331,7 @@ class Journal:
         for position, record in self._row_moves.get(row_index, ()):
             if position >= length:
                 return
+            # An event counts by its own status; a corpus change only if no later reset undid it.
             if self.event_status(record, length) == "counts" if isinstance(record, Event) else position >= reset_end:
                 yield record
 

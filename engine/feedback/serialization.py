@@ -42,9 +42,10 @@ def decode_array(encoded: str) -> np.ndarray:
 
 
 def record_to_json(record: Record, corpus: Corpus) -> dict[str, Any]:
-    """Return a record as plain JSON values, in which documents are named by their ids.
+    """Convert a record of a session to plain JSON values, with documents by their ids.
 
-    Raises DataError for an event that could not be read back.
+    An event that moves every document, in order, has "all" in place of their ids. Raises DataError for an event that
+    could not be read back.
     """
     doc_ids = corpus.ids
 
@@ -99,7 +100,7 @@ def parse_record(body: Mapping[str, Any], corpus: Corpus, dimension: int, all_ro
 
 
 def _parse_body(body: Mapping[str, Any], corpus: Corpus, dimension: int, all_rows: Sequence[int]) -> Record:
-    """Build a record from plain JSON values, without a check of their types.
+    """Build a record of a log from plain JSON values, whose types are not checked.
 
     all_rows: the rows that "all" stands for. Raises DataError for an unknown document or kind of record, and any of
     PARSE_ERRORS, which `parse_record` translates, for values of the wrong type.

@@ -79,7 +79,10 @@ class Session:
 
     @property
     def origin(self) -> np.ndarray:
-        """First vectors Θ₁, (n, d), read-only."""
+        """First vectors Θ₁, (n, d), read-only.
+
+        They are those before any feedback.
+        """
         return self.start.vectors
 
     @cached_property
@@ -90,7 +93,7 @@ class Session:
 
     @cached_property
     def vectors(self) -> np.ndarray:
-        """Current vectors Θ_t in the precision of Θ₁, (n, d), read-only; Θ₁ itself if nothing moved."""
+        """Current vectors, (n, d), in the first ones' precision, read-only; the first ones if nothing moved."""
         moved_rows: slice | list[int] = slice(None)
         if isinstance(self.state, MatrixState):
             vectors = self.state.current.astype(self.origin.dtype)
@@ -105,7 +108,10 @@ class Session:
         return freeze(vectors)
 
     def row(self, item: int) -> np.ndarray:
-        """Return the current vector of one document, (d,) float64, read-only."""
+        """Return the current vector of one document, (d,) float64, read-only.
+
+        item: its row
+        """
         # A view, so that the array of the state itself keeps its flag.
         return freeze(self.state.row(self.start, item).view())
 
@@ -115,7 +121,7 @@ class Session:
 
     @cached_property
     def _embeddings(self) -> Embeddings:
-        """Current vectors as embeddings, computed once; those of the space itself if nothing moved."""
+        """Current vectors as embeddings, computed once a session; those of its space if nothing moved."""
         start_embeddings = self.space.embeddings
         if self.vectors is self.origin:
             return start_embeddings
@@ -259,7 +265,11 @@ def session(
 
 
 def empty_session(start: StartVectors, preset: Preset, temperature: float, writer: str = "") -> Session:
-    """Create a session without records, of the form of state that the preset allows."""
+    """Create a session without records, whose documents are at their first vectors.
+
+    If the preset moves few documents a round, the session stores only those that moved, else the full matrix. writer:
+    distinguishes the processes that write to one log.
+    """
     # A sparse state recomputes rows one by one, for which the journal indexes its records by row.
     state, journal = SparseState() if preset.by_rows else MatrixState(start.exact), Journal(preset.by_rows)
     return Session(start, preset, temperature, journal, position=0, round=0, state=state, writer=writer)
@@ -499,7 +509,9 @@ def restore(session: Session, t: int | str) -> Session:
 
 
 def append_records(session: Session, *records: Record) -> Session:
-    """Return the session after several more records; every operation on sessions ends here.
+    """Return the session after several more records: feedback, undo, corpus changes or snapshots.
+
+    Every operation on sessions ends here. The vectors are recomputed as far as the records change the past.
 
     Raises DataError if a record undoes an unknown event.
     """
@@ -543,17 +555,19 @@ def append_records(session: Session, *records: Record) -> Session:
 
 
 def _only_adds(record: Record, journal: Journal, end: int) -> TypeGuard[Event]:
-    """Return True for an event that replaces no earlier vote, so that the past need not be folded again.
+    """Return True for an event that replaces no earlier vote: then its step alone is to be added.
 
-    end: number of records of the session, the event among them.
+    Otherwise the effect of the earlier vote would have to be taken out. end: number of records of the session, the
+    event among them.
     """
     return isinstance(record, Event) and len(journal.rival_votes(record, end)) == 1
 
 
 def _find_first_change(journal: Journal, end: int, record: Record) -> int:
-    """Return the position of the earliest event whose effect a record changes; `end` if there is none.
+    """Return the position of the earliest event whose effect on the vectors a record changes, else `end`.
 
-    States cached before this position stay valid. end: number of records of the session, the record among them.
+    A record changes the past if it undoes or redoes events, or replaces a vote. States cached before this position stay
+    valid. end: number of records of the session, the record among them.
     """
     if isinstance(record, Undone) and record.is_reset:
         return 0
@@ -562,7 +576,7 @@ def _find_first_change(journal: Journal, end: int, record: Record) -> int:
 
 
 def _find_touched_rows(journal: Journal, end: int, records: Sequence[Record]) -> list[int]:
-    """Return the rows whose vectors some new records may change, in rising order.
+    """List the rows of documents whose vectors some new records may change, in rising order.
 
     end: number of records of the session, the new ones among them.
     """
@@ -586,6 +600,7 @@ def _find_affected_events(journal: Journal, end: int, record: Record) -> list[Ev
     for event_id in (*record.ids, *record.back) if isinstance(record, Undone) else ():
         if entry := journal.find_event(event_id, end):
             events.append(entry[1])
+    # `rival_votes` includes the event itself.
     return [rival_vote for event in events for rival_vote in journal.rival_votes(event, end)]
 
 
@@ -605,7 +620,7 @@ def _resolve_position(session: Session, t: int | str) -> int:
 
 
 def _check_event(session: Session, event: Event) -> None:
-    """Raise an error if an event is about other or unavailable documents."""
+    """Raise DataError for an event about other documents, ParamError if it moves unavailable ones."""
     if len(event.query.vector) != session.start.dimension or event.item >= len(session):
         raise DataError(
             f"event must be about this session's {len(session)} documents of dimension {session.start.dimension}; got "

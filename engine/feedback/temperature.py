@@ -76,7 +76,7 @@ def by_perplexity(scores: np.ndarray, target: float) -> float:
         return 1.0
 
     def excess(log_temperature: float) -> float:
-        """Return the median entropy of the queries minus that of the target perplexity; 0 at the solution."""
+        """Return the median entropy of the queries' softmax less the target's, 0 at the temperature sought."""
         entropies = [_softmax_entropy(gaps, np.exp(log_temperature)) for gaps in score_gaps]
         return float(np.median(entropies) - np.log(target))
 
@@ -91,9 +91,10 @@ def by_perplexity(scores: np.ndarray, target: float) -> float:
 
 
 def fit_temperature(start_vectors: StartVectors, queries: QueryLike | None, target: float) -> float:
-    """Fit the temperature that gives a sample of queries the target perplexity.
+    """Fit the softmax temperature at which a typical draw decides among `target` documents (perplexity).
 
-    queries: None for documents in place of queries. A single document has no spread, so its temperature is 1.
+    A sample of the queries is used, and the median over them. queries: None for documents in place of queries. A single
+    document has no spread, so its temperature is 1.
     """
     if queries is None and len(start_vectors) == 1:
         return 1.0

@@ -33,11 +33,14 @@ Params = ParamSpec("Params")
 
 
 def _log_method(step: Callable[Concatenate[Session, Params], Session]) -> Callable[Concatenate[Log, Params], Session]:
-    """Turn an operation on sessions into a method of Log that applies it and writes its records."""
+    """Turn an operation on sessions into a method of Log that applies it and writes its records.
+
+    step: function from a session and further arguments to the next session, such as `undo`
+    """
 
     @wraps(step)
     def method(log: Log, /, *args: Params.args, **kwargs: Params.kwargs) -> Session:
-        """Apply the operation to the log's session within a transaction, and return the session after it."""
+        """Apply `step` to the log's session within a transaction, and return the session after it."""
         return log.write(lambda now: step(now, *args, **kwargs))
 
     return method
@@ -123,7 +126,7 @@ class Log(EventLog):
     snapshot, restore, change = _log_method(snapshot), _log_method(restore), _log_method(change)
 
     def _fold(self, header: dict[str, Any] | None, events: Sequence[dict[str, Any]], n_folded: int) -> None:
-        """Take the records that were read from the file into the session; `EventLog` calls it.
+        """Bring the log's session up to date with records that were read from its file; `EventLog` calls it.
 
         header: the log's header if the file was read from its start, None if records were only added; events: the new
         records as JSON values; n_folded: number of records that the session already has.
@@ -137,7 +140,7 @@ class Log(EventLog):
         self._header_rows = header_rows_
 
     def _forget(self) -> None:
-        """Raise an error: the file of the log is gone."""
+        """Raise the error that the file of the log is gone; `EventLog` calls it when the file has disappeared."""
         raise _missing_log_error(self.path)
 
 
@@ -313,7 +316,10 @@ def toggle_vote(
     """
 
     def step(new_session: Session) -> Session:
-        """Return the session with the vote, or without it if it counts already."""
+        """Return the log's newest session with the person's vote, or without it if the vote counts already.
+
+        The vote is that of the enclosing `toggle_vote`, whose transaction calls this.
+        """
         vote_query, item_row = new_session.resolve_query(query), new_session.row_of(item)
         votes = find_votes(new_session.effective_events, vote_query, person)
         if (item_row, kind) not in votes:
@@ -361,7 +367,7 @@ def place(space: Space) -> Path:
 
 
 def begin_log(make_session: Callable[[], Session], path: Path) -> bool:
-    """Create a log with a session, unless there is one already; return True if it was created.
+    """Create a log file with a session, unless there is a log already; return True if it was created.
 
     make_session: function that creates the session; it is called only if needed.
     """
@@ -369,6 +375,7 @@ def begin_log(make_session: Callable[[], Session], path: Path) -> bool:
     prepared = None if log_exists(path) else make_session()
     # An existing file may be under creation by another process, so it is locked before it is checked.
     with open_log(path, LOG_KIND, write=True, create=True) as log_rows:
+        # A file that was just created has no id yet.
         is_new = not log_rows.id
         if is_new:
             log_rows.replace(*_log_contents(prepared or make_session()))
@@ -376,7 +383,10 @@ def begin_log(make_session: Callable[[], Session], path: Path) -> bool:
 
 
 def replace_log(session: Session, path: Path) -> Path | None:
-    """Replace the contents of a log by a session; return the backup of its contents, None if it had none."""
+    """Replace the contents of a log file by a session's records; the file is created if need be.
+
+    Returns the path of a backup of the earlier contents, None if there were none.
+    """
     with open_log(path, LOG_KIND, write=True, create=True) as log_rows:
         backup_path = _back_up_log(log_rows) if log_rows.id else None
         log_rows.replace(*_log_contents(session))
@@ -398,7 +408,7 @@ def move_aside(path: Path) -> Path:
 
 
 def _back_up_log(log_rows: LogRows) -> Path:
-    """Export a log beside itself as `<stem>.<random>.jsonl`."""
+    """Export a log to a file beside it, `<stem>.<random>.jsonl`; return its path."""
     backup_path = log_rows.path.with_name(f"{log_rows.path.stem}.{uuid.uuid4().hex[:12]}{EXPORT_SUFFIX}")
     return write_jsonl(backup_path, log_rows.header(), log_rows.read())
 
@@ -409,7 +419,7 @@ def _log_contents(session: Session) -> tuple[dict[str, Any], list[dict[str, Any]
 
 
 def _check_log_path(path: str | Path) -> Path:
-    """Return the path of a log. Raises DataError for the path of an export."""
+    """Return a log's path as Path. Raises DataError for one that ends as an export does, .jsonl."""
     path = Path(path)
     if path.suffix == EXPORT_SUFFIX:
         raise DataError(
@@ -426,7 +436,7 @@ def _missing_log_error(path: Path) -> DataError:
 
 @contextmanager
 def _prefix_errors(location: str | Path) -> Iterator[None]:
-    """Put the file, or the record, before the message of any error that the block raises."""
+    """Turn any FrontierError of a with-block into a DataError whose message begins with the location."""
     try:
         yield
     except FrontierError as error:
@@ -436,7 +446,7 @@ def _prefix_errors(location: str | Path) -> Iterator[None]:
 def _begin_from_header(
     path: Path, header: dict[str, Any], space: Space, writer: str
 ) -> tuple[Session, tuple[Notice, ...], Any]:
-    """Create the empty session that a log's header describes.
+    """Create the empty session that a log's header describes, over a space that must be of its corpus.
 
     Returns the session, notices of small differences of the corpus, and the rows that "all" stands for in an event.
     """
@@ -447,7 +457,7 @@ def _begin_from_header(
 
 
 def _add_bodies(path: Path, session: Session, bodies: Sequence[dict[str, Any]], rows: Any, offset: int = 0) -> Session:
-    """Append records of a log, given as JSON values, to a session; return the session after them.
+    """Parse records of a log, JSON values, and return the session after them.
 
     rows: those that "all" stands for; offset: number of records before these, for error messages. Raises DataError for
     an invalid record, or an event that is there already.
@@ -474,6 +484,7 @@ def _carry_in_place(path: Path, space: Space) -> tuple[Notice, ...]:
     """
     with open_log(path, LOG_KIND, write=True) as log_rows:
         with suppress(*PARSE_ERRORS):
+            # If this raises, the corpus has changed: the error is dropped, and the block below the `with` runs.
             check_same_corpus(log_rows.header(), space)
             return ()
         with _prefix_errors(path):

@@ -32,7 +32,7 @@ class Judgement:
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """Contents of a log.
+    """Contents of a log of judgements: the grades that count, and the queries added to it.
 
     judgements: those that count, oldest first: the newest of each person, query and document that was not undone
     texts: map from id to text of the queries added to the log
@@ -54,7 +54,7 @@ class Judged:
 
     @cached_property
     def grades(self) -> Mapping[Pair, Mapping[str, int]]:
-        """Map from pair to person to grade, without skipped pairs."""
+        """Grades that count: (query, document) → person → grade, without pairs that people skipped."""
         grades: dict[Pair, dict[str, int]] = defaultdict(dict)
         for judgement in self.judgements:
             if judgement.grade is not None:
@@ -62,7 +62,7 @@ class Judged:
         return dict(grades)
 
     def remaining(self, pairs: Iterable[Pair], person: str = "", n_shared: int = 0) -> tuple[Pair, ...]:
-        """Return the pairs that a person has yet to judge.
+        """Return the pairs of a query and a document that a person has yet to judge, in the given order.
 
         These are the pairs that nobody graded; and those among the first `n_shared` that this person did not, because
         everybody judges them, to measure agreement. pairs: from `order_pairs`.
@@ -123,10 +123,14 @@ class JudgingLog(EventLog):
 
         An earlier judgement of the pair by the person counts again.
         """
+        # Filled within the transaction, so that the judgement is the newest of all writers'.
         newest: list[Judgement] = []
 
         def take_back() -> list[dict[str, Any]]:
-            """Return the event that undoes the person's newest judgement; none if there is no judgement."""
+            """Return a list of the event that undoes the person's newest judgement; empty if there is none.
+
+            Called within the transaction, when the events of all writers are known; adds the judgement to `newest`.
+            """
             newest.extend(self._judged.newest_judgement(person))
             return [{"undo": person, "time": time.time()}] if newest else []
 
@@ -140,7 +144,7 @@ class JudgingLog(EventLog):
         """
 
         def new_queries() -> list[dict[str, Any]]:
-            """Return an event for each query that the log lacks."""
+            """Return an event to write for each query that the log lacks; DataError for an id with another text."""
             texts, new = self._judged.texts, []
             for query, text in zip(queries.ids, queries.texts, strict=True):
                 if texts.get(query, text) != text:
@@ -152,7 +156,7 @@ class JudgingLog(EventLog):
         return self._write(new_queries)
 
     def _write(self, make_events: Callable[[], Sequence[dict[str, Any]]]) -> Judged:
-        """Append the events of `make_events` in one transaction, and return the contents of the log.
+        """Write the events that `make_events` returns in one transaction, and return the contents of the log.
 
         The function is called after all events of other writers are read, so that it can depend on them.
         """
@@ -165,9 +169,10 @@ class JudgingLog(EventLog):
             return self._judged.value
 
     def _fold(self, header: dict[str, Any] | None, events: Sequence[dict[str, Any]], n_folded: int) -> None:
-        """Take events that were read from the file into the contents; `EventLog` calls it.
+        """Bring the log's contents up to date with events that were read from its file; `EventLog` calls it.
 
-        header: the log's header if the file was read from its start; n_folded: number of events before these.
+        header: the log's header if the file was read from its start, None if events were only added; n_folded: number
+        of events before these. Raises DataError for a damaged event.
         """
         if header is not None:
             self._forget()
@@ -178,12 +183,15 @@ class JudgingLog(EventLog):
                 raise DataError(f"{self.path} event {event_number} is no judgement ({error})") from None
 
     def _forget(self) -> None:
-        """Start again from no contents."""
+        """Drop all contents: there is no file, or it is about to be read from its start; `EventLog` calls it."""
         self._judged = _Fold()
 
 
 class _Fold:
-    """Fold of a log's events into its contents."""
+    """Builder of a log's contents from its events, one after another.
+
+    The contents are computed when they are asked for, and cached until the next event.
+    """
 
     def __init__(self) -> None:
         """Start without events."""
@@ -215,9 +223,11 @@ class _Fold:
         Raises ValueError, TypeError or KeyError for an invalid one.
         """
         if "undo" in event:
+            # An undo by a person without a judgement left changes nothing.
             if own_numbers := self._numbers_by_person[event["undo"]]:
                 del self._judgements[own_numbers.pop()]
         elif "text" in event:
+            # Built for its checks alone: an id or text that is not valid raises.
             Queries((event["query"],), (event["text"],))
             self.texts[event["query"]] = event["text"]
         else:

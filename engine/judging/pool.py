@@ -34,9 +34,10 @@ class JudgingPool:
 
 
 def build_pool(runs: Sequence[RankedRun], queries: Iterable[str], depth: int = 10) -> JudgingPool:
-    """Collect the documents that runs return down to a depth (Spärck Jones & van Rijsbergen 1975; TREC).
+    """Collect the documents to judge: all that some run returns for a query down to a depth.
 
-    queries: ids, in the order in which they are to be judged. Raises ParamError or DataError.
+    This is TREC's pooling (Spärck Jones & van Rijsbergen 1975). queries: ids, in the order in which they are to be
+    judged. Raises ParamError or DataError.
     """
     depth = SET_SIZE.check(depth)
     system_names = tuple(run.name for run in runs)
@@ -48,6 +49,7 @@ def build_pool(runs: Sequence[RankedRun], queries: Iterable[str], depth: int = 1
         run_lists = [run.documents.get(query_id, ())[:depth] for run in runs]
         # Ranks are walked across all systems, so that documents are in the order of their best rank.
         pooled_ids = dict.fromkeys(chain.from_iterable(zip_longest(*run_lists)))
+        # zip_longest has filled shorter lists with None.
         pooled_ids.pop(None, None)
         row_by_id = dict(zip(pooled_ids, count()))
         rank_table = np.zeros((len(pooled_ids), len(runs)), dtype=np.int64)
@@ -61,7 +63,7 @@ def build_pool(runs: Sequence[RankedRun], queries: Iterable[str], depth: int = 1
 def order_pairs(
     judging: JudgingPool, by: Order = "separation", run_length: int | None = QUERY_RUN_LENGTH
 ) -> tuple[Pair, ...]:
-    """Order the pairs of a pool so that the most informative judgements come first.
+    """Order the pairs of query and document of a pool so that the most informative judgements come first.
 
     by: "depth", the highest ranked first; or "separation", the largest effect on differences between systems first.
     With w(s) = 1 / log2(rank + 1) in system s, 0 if it did not return the document, this is Σ over pairs of systems of
@@ -84,7 +86,7 @@ def order_pairs(
 
 
 def separation_scores(ranks: np.ndarray) -> np.ndarray:
-    """Return how much a judgement of each document could separate the systems, (documents,).
+    """Return, for each document, how much a judgement of it could tell the systems apart, (documents,).
 
     ranks: (documents, systems), from 1, 0 if not returned. The formula is in `order_pairs`.
     """

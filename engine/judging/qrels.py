@@ -16,7 +16,7 @@ from engine.values import Corpus, Dataset, Qrels, Queries
 
 
 def merge_grades(judged: Judged) -> Qrels:
-    """Return one grade for every judged pair: the median over people, and the lower of two middle grades.
+    """Merge several people's grades into qrels: each pair's median, the lower of two middle grades.
 
     A skipped pair is not judged.
     """
@@ -39,7 +39,7 @@ class Agreement:
 
 
 def compute_agreement(judged: Judged) -> tuple[Agreement, ...]:
-    """Compute the agreement of every two people who graded a common pair: equal grades, and Cohen's κ."""
+    """Compute how far each two people agree on the pairs that both graded: equal grades, and Cohen's κ."""
     from sklearn.metrics import cohen_kappa_score
 
     results = []

@@ -17,7 +17,7 @@ QUERY_COLUMN_NAMES = ("query", "text", "search", "question", "q", "keywords", "s
 
 @dataclass(frozen=True, eq=False)
 class AskedQueries:
-    """Distinct queries of a list.
+    """Distinct queries of a list that people typed or a log holds, with their counts.
 
     queries: in the order of their first lines
     counts: map from query id to its number of lines
@@ -41,6 +41,7 @@ def read_queries(path: str | Path, column: str | None = None, dataset_queries: Q
     if path.suffix.lower() in (".txt", ".log", ""):
         return collect_queries((text for _, text in read_lines(path)), dataset_queries, source_name=str(path))
     table_preview = preview_table(path)
+    # Reversed, so that of columns with one name in lower case the first one stays.
     column_by_name = {column_name.strip().lower(): column_name for column_name in reversed(table_preview.columns)}
     text_column = column or _find_column(QUERY_COLUMN_NAMES, column_by_name) or table_preview.guessed_columns.text
     if text_column not in table_preview.columns:
@@ -90,7 +91,7 @@ def collect_queries(
 
 
 def _find_column(usual_names: Iterable[str], column_by_name: Mapping[str, str]) -> str | None:
-    """Return the column of the first usual name that occurs; None if none does.
+    """Return the table's column with the most likely usual name; None if none of the names occurs.
 
     column_by_name: the table's columns by their names in lower case.
     """

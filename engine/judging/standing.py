@@ -103,7 +103,7 @@ def compute_standing(
         raise DataError("qrels must judge one of the queries at least; nothing is judged yet")
 
     def score(ranking: Ranking, qrels: Qrels = qrels) -> np.ndarray:
-        """Return the metric of each judged query for a ranking."""
+        """Return a ranking's metric for each judged query, by these or other judgements; NaN if undefined."""
         return measure(ranking, space, judged_queries, qrels, k, (metric,)).values[metric]
 
     rankings = [ranked_run.build_ranking(space, judged_queries.ids, k) for ranked_run in runs]
@@ -160,8 +160,9 @@ def _judged_share(returned_ids: RankedLists, queries: Sequence[str], qrels: Qrel
 def _with_unjudged(qrels: Qrels, queries: Sequence[str], favoured: RankedLists, compared: RankedLists) -> Qrels:
     """Complete judgements in favour of one system: unjudged documents that help it become relevant.
 
-    These are the documents that `favoured` ranks above `compared`, or that only it returns. They get the best grade so
-    far. With them the difference of the two systems reaches its bound.
+    A document helps if the favoured system ranks it above the other, or alone returns it. It gets the best grade so
+    far. queries: ids; favoured, compared: the ranked ids of the favoured system and of the other, by query. The
+    difference need not be the largest possible: in Recall a document that both return only dilutes it.
     """
     best_grade = 1
     for doc_grades in qrels.grades.values():
@@ -171,6 +172,7 @@ def _with_unjudged(qrels: Qrels, queries: Sequence[str], favoured: RankedLists, 
         compared_rank = dict(zip(compared_ids, range(len(compared_ids)), strict=True))
         completed: dict[str, int] = {}
         for rank, doc_id in enumerate(favoured_ids):
+            # A document that only the favoured system returned counts as ranked behind all by the other.
             if rank < compared_rank.get(doc_id, len(favoured_ids)):
                 completed[doc_id] = best_grade
         # A grade that a person gave replaces the assumed one.

@@ -27,7 +27,7 @@ class VotesToTake:
 def convert_votes(
     session: Session, judged: Judged, dataset_queries: Queries | None = None, grade: int = 1
 ) -> VotesToTake:
-    """Convert the votes that count: a thumb up or "the right one" becomes `grade`, a thumb down 0.
+    """Convert a session's votes to judgements: a thumb up or "right one" is `grade`, a thumb down 0.
 
     dataset_queries: queries of the data set, matched by text. Votes without a query's text, and votes on pairs that the
     same person has judged, are left out and counted in notices. Writes nothing. Raises ParamError.
@@ -48,11 +48,13 @@ def convert_votes(
     judgements: list[Judgement] = []
     already_judged, new_query_ids = [], set()
     for event, query_id in zip(text_events, vote_queries.lines if vote_queries else (), strict=True):
+        # An unknown person is "" in a log of judgements; the id is there for every vote with a text.
         person, document, query = event.person or "", session.space.corpus.ids[event.item], query_id or ""
         # A deliberate judgement is worth more than a vote in passing, so it stays.
         if (person, query, document) in judged_keys:
             already_judged.append(document)
             continue
+        # A thumb down is not good, False, so its grade is 0.
         vote_grade, vote_time = grade * event.good, event.time or 0.0
         judgements.append(Judgement(query=query, document=document, grade=vote_grade, person=person, time=vote_time))
         if query not in all_queries.position:

@@ -42,7 +42,7 @@ EXACT_SHARE = Real(
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class AnnResult:
-    """Result of one index at one search effort."""
+    """Result of an approximate index at one search effort: its share of the exact answer, and its time."""
 
     scorer: str  # whose vectors are searched, as label
     title: str  # the same for people
@@ -65,7 +65,7 @@ class AnnResult:
 
     @property
     def curve(self) -> str:
-        """The name of the curve that the result lies on: its index without the search effort."""
+        """Name of the curve, in a chart of quality by time, that the result lies on: index without effort."""
         index_class = Exact if self.exact else INDEXES[self.index["kind"]]
         fixed = [f"{name} {value}" for name, value in self.index.items() if name not in ("kind", index_class.effort)]
         return ", ".join([index_class.title, *fixed])
@@ -175,7 +175,10 @@ def approximate(
 
 
 def list_searchable() -> dict[str, Any]:
-    """Return the scorers, by name, whose best documents can be found by nearest vectors."""
+    """Return name → registration of the scorers whose best documents can be found by nearest vectors.
+
+    These are the scorers that override `Scorer.document_vectors`.
+    """
     specs = methods("scorer").items()
     return {name: spec for name, spec in specs if spec.cls.document_vectors is not Scorer.document_vectors}
 
@@ -188,6 +191,7 @@ def find_quickest(results: Iterable[AnnResult], share: float = EXACT_SHARE.defau
     share = EXACT_SHARE.check(share)
     quickest: dict[str, AnnResult] = {}
     for result in results:
+        # setdefault puts the first sufficient search there, which is then not quicker than itself.
         is_sufficient = not result.exact and result.share >= share
         if is_sufficient and result.milliseconds < quickest.setdefault(result.scorer, result).milliseconds:
             quickest[result.scorer] = result
@@ -214,15 +218,15 @@ def write_conclusions(results: Sequence[AnnResult], share: float = EXACT_SHARE.d
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class _Task:
-    """Checked arguments of `approximate`."""
+    """The checked arguments of `approximate`, and what every index's measurement needs."""
 
     space: Space
-    vectors: Embeddings
+    vectors: Embeddings  # of the queries
     qrels: Qrels | None
     metrics: tuple[str, ...]
-    k: int
-    seed: int
-    repeats: int
+    k: int  # size of the retrieved sets
+    seed: int  # of the indexes' random numbers
+    repeats: int  # timings of each query
     report: Progress
     stop: Stop | None
 
@@ -240,30 +244,36 @@ class _Task:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class _ExactAnswers:
-    """A scorer's vectors with the exact answers over them, to which indexes are compared."""
+    """A scorer's vectors with the exact answers over them, to which indexes are compared.
+
+    A document may have several vectors, its parts; its score is its best part's.
+    """
 
     scorer: Scorer
-    parts: Parts
-    title: str
-    rows: np.ndarray  # (B, k)
-    min_scores: np.ndarray  # (B,) score that is as good as the last one's
-    score_rows: Callable[[np.ndarray], np.ndarray]  # those of other rows, (B, k)
+    parts: Parts  # all vectors, with the document of each
+    title: str  # the scorer for people
+    rows: np.ndarray  # (B, k) documents
+    min_scores: np.ndarray  # (B,) the last one's score, less what rounding may take
+    score_rows: Callable[[np.ndarray], np.ndarray]  # function from (B, k) documents to their exact scores
 
     def measure_agreement(self, rows: np.ndarray) -> np.ndarray:
-        """Return the (B,) share of k documents that score as well as the exact answer's last one."""
+        """Return the (B,) shares of (B, k) found documents that score as well as the exact answer's last one."""
         row_scores = np.where(rows >= 0, self.score_rows(np.maximum(rows, 0)), -np.inf)
         exact_shares: np.ndarray = (row_scores >= self.min_scores[:, None]).sum(1) / rows.shape[1]
         return exact_shares
 
     def count_sufficient_hits(self, k: int) -> int:
-        """Return how many vectors surely belong to k documents or more."""
+        """Return the number of best vectors that surely belong to k documents or more, whatever the query."""
         # At worst the k − 1 documents with the most vectors come first, with all of them.
         vector_counts = self.parts.counts.sort(descending=True).values
         return int(vector_counts[: k - 1].sum()) + 1
 
 
 def _iterate_results(task: _Task, scorers: Sequence[Scorer], indexes: Indexes) -> Iterator[AnnResult]:
-    """Build, time and measure every index of every scorer; yield the results one by one."""
+    """Build, time and measure every index over every scorer's vectors; yield the results one by one.
+
+    The exact search of each scorer comes first. Raises Cancelled when stopped.
+    """
     for scorer in scorers:
         task.check_stop()
         with report_to(task.report, task.stop):
@@ -297,7 +307,8 @@ def _iterate_results(task: _Task, scorers: Sequence[Scorer], indexes: Indexes) -
 
 @without_autocast
 def _answer_exactly(task: _Task, scorer: Scorer, parts: Parts) -> _ExactAnswers:
-    """Find the k best documents by exact search, with the score that any of the k must reach."""
+    """Find each query's k best documents by exact search, and the score that any of the k must reach."""
+    # The first registered selector is plain top-k.
     top_k_stage = next(iter(methods("selector").values())).cls()
     row_blocks = []
     for block_start in range(0, len(task.vectors), 64):
@@ -324,7 +335,10 @@ def _answer_exactly(task: _Task, scorer: Scorer, parts: Parts) -> _ExactAnswers:
 def _time_search(
     task: _Task, built: Any, exact: _ExactAnswers, n_done: int, n_total: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return (B, k) documents found, −1 pads, and each query's seconds; n_done, n_total: progress."""
+    """Search each query on one thread; return (B, k) documents, −1 pads, and each query's seconds.
+
+    built: faiss's index; n_done, n_total: steps of the progress before this search, and of all
+    """
     points = np.ascontiguousarray(task.vectors.vectors.numpy(), dtype=np.float32)
     documents = exact.parts.documents.cpu().numpy()
     max_hits = exact.count_sufficient_hits(task.k)
@@ -352,7 +366,11 @@ def _time_search(
 def _fetch_documents(
     built: Any, point: np.ndarray, vector_documents: np.ndarray, k: int, n_first: int, max_hits: int
 ) -> np.ndarray:
-    """Return up to k documents for one query, fetching more vectors until they are enough."""
+    """Find up to k documents for one query; more and more vectors are fetched until they belong to k.
+
+    built: faiss's index; vector_documents: the document of each vector; n_first, max_hits: vectors fetched first, and
+    at most
+    """
     n_fetched = n_first
     while True:
         hit_scores, hit_rows = built.search(point, n_fetched)
@@ -364,7 +382,7 @@ def _fetch_documents(
 
 
 def merge_hits(hit_rows: np.ndarray, hit_scores: np.ndarray, vector_documents: np.ndarray, k: int) -> np.ndarray:
-    """Merge hits into at most k documents, each once, best score first, the lower row first among equals.
+    """Merge a query's hits, vectors, into at most k documents, best score first, then lower row first.
 
     hit_rows: (f,) rows of vectors, −1 pads; hit_scores: (f,); vector_documents: (r,) the document of each vector.
     """
@@ -377,7 +395,10 @@ def merge_hits(hit_rows: np.ndarray, hit_scores: np.ndarray, vector_documents: n
 
 
 def _make_result(task: _Task, exact: _ExactAnswers, index: Index, found_rows: np.ndarray, **costs: float) -> AnnResult:
-    """Measure the found rows and build the result; costs: milliseconds, build and megabytes."""
+    """Measure what an index found, and build the result.
+
+    found_rows: (B, k) documents, −1 pads; costs: milliseconds of a query, seconds of the build, megabytes.
+    """
     is_exact = isinstance(index, Exact)
     # The time is of faiss's exact search, the answer of this package's, which resolves near ties in float64.
     found_rows = exact.rows if is_exact else found_rows

@@ -42,7 +42,11 @@ def limit_to_one_thread() -> Iterator[Any]:
 
 
 class Index(Declared, ABC):
-    """A frozen dataclass whose fields are its declared parameters; the score is the inner product."""
+    """Settings of an index for nearest-vector search by inner product; subclasses are frozen dataclasses.
+
+    The fields are the declared parameters. One of them may be the effort: the breadth of a search, which trades time
+    for recall and can be changed after the index is built.
+    """
 
     kind: ClassVar[str]
     title: ClassVar[str]
@@ -78,7 +82,7 @@ class Index(Declared, ABC):
 
     @classmethod
     def usual_settings(cls, n_vectors: int, **fixed: Any) -> tuple[Self, ...]:
-        """Return the settings to try on that many vectors, from quick to thorough; fixed: parameters that stay."""
+        """Return settings to try on that many vectors, from quick to thorough; fixed: parameters that stay."""
         return (cls(**fixed),)
 
 
@@ -163,12 +167,13 @@ class Ivf(Index):
     )
 
     def check(self, n_vectors: int) -> None:
-        """Raise a ParamError for more cells than vectors, or more probes than cells."""
+        """Raise a ParamError for more cells than vectors, or more cells to search than the index has."""
         # The declared ranges do not know the corpus: here they end at its vectors, and at the cells of the index.
         n_cells = self.cells or _default_cells(n_vectors)
         for name, maximum, unit in (("cells", n_vectors, "vectors"), ("probes", n_cells, "cells")):
             if (getattr(self, name) or 0) > maximum:
                 param = next(p for p in params_of(self) if isinstance(p, Whole) and p.name == name)
+                # A copy of the declaration with the corpus's own limit words the error.
                 refusal = replace(param, high=maximum).refuse(getattr(self, name))
                 raise ParamError(f"{refusal}: the index has {maximum:,} {unit}")
 

@@ -42,7 +42,7 @@ SetValue = Callable[[Tensor, Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Optimum:
-    """Best of all sets."""
+    """The best of all sets of k documents by an objective, found by enumeration."""
 
     index: tuple[int, ...]  # its rows, ascending
     value: float  # its objective
@@ -52,7 +52,7 @@ class Optimum:
 
 @dataclass(frozen=True)
 class OptimumGap:
-    """A selector's set and the best one."""
+    """A selector's set beside the best one by the same objective."""
 
     index: tuple[int, ...]  # its rows, ascending
     value: float  # its objective
@@ -145,6 +145,7 @@ def optimum_gap(
     or DataError.
     """
     selector = make_selector(SET_OBJECTIVE.check(name), **params)
+    # Only the weight of relevance enters the objective; the selector's other parameters steer its search.
     settings = {name: evaluate for name, evaluate in values_of(selector).items() if name == OBJECTIVE_WEIGHT.name}
     if name == "vrsd" or fix_first:
         settings["fix_first"] = fix_first
@@ -160,7 +161,10 @@ def optimum_gap(
 def iterate_pools(
     space: Space, queries: QueryLike, pool_size: int = ENUMERATED_POOL_SIZE
 ) -> Iterator[tuple[str, Tensor, Tensor]]:
-    """Yield each query's id, its most relevant documents as (pool_size, d) float64, and its vector."""
+    """Yield each query's id, the vectors of its most relevant documents, and its own, for `optimum`.
+
+    The documents are (pool_size, d) float64: few enough that all sets of them can be tried.
+    """
     batch = query_batch(space, queries)
     depth = min(POOL.check(pool_size) or ENUMERATED_POOL_SIZE, len(space))
     pool_rows = select("top_k", space.matrix.vectors, batch.vectors, depth).index
@@ -171,7 +175,11 @@ def iterate_pools(
 def _enumerate_sets(
     relevance: Tensor, gram: Tensor, row_groups: tuple[list[int], list[int]], k: int, evaluate: SetValue
 ) -> Optimum:
-    """Find the best set by trying all; row_groups: rows in every set, and rows to choose from."""
+    """Find the best set of k documents by trying all, block by block.
+
+    relevance: (n,); gram: (n, n) inner products; row_groups: rows that are in every set, and rows to choose from;
+    evaluate: the objective, as `_make_set_value` returns it.
+    """
     fixed_rows, free_rows = row_groups
     n_free = k - len(fixed_rows)
     free_sets, n_sets = combinations(free_rows, n_free), math.comb(len(free_rows), n_free)
@@ -194,7 +202,11 @@ def _enumerate_sets(
 
 
 def _make_set_value(objective: str, weight: float, k: int, query: Tensor) -> SetValue:
-    """Return a function that values sets, given relevances and inner products; weight: θ."""
+    """Return the objective as a function from m sets' relevances and inner products to their (m,) values.
+
+    weight: θ, the weight of relevance beside diversity; k: documents in a set; query: its vector, whose length counts
+    for cosines
+    """
     query_norm = float(query.norm())
 
     def compute_cosine(relevance: Tensor, gram: Tensor) -> Tensor:
@@ -204,7 +216,7 @@ def _make_set_value(objective: str, weight: float, k: int, query: Tensor) -> Set
         return torch.where(lengths > 0, relevance.sum(1) / lengths, 0.0)
 
     def compute_mean(relevance: Tensor, gram: Tensor) -> Tensor:
-        """Return θ times the mean relevance less 1 − θ times the mean pairwise product."""
+        """Return (m,) values: θ times the mean relevance less 1 − θ times the mean product of pairs."""
         # One document has no pairs: the second term would divide by 0.
         if k == 1:
             return relevance[:, 0]
@@ -212,7 +224,7 @@ def _make_set_value(objective: str, weight: float, k: int, query: Tensor) -> Set
         return weight / k * relevance.sum(1) - (1 - weight) / (k * (k - 1)) * pair_sums
 
     def compute_volume(relevance: Tensor, gram: Tensor) -> Tensor:
-        """Return DPP's objective: θ times the relevance plus 1 − θ times the log-determinant."""
+        """Return DPP's objective: θ times the relevance plus 1 − θ times the Gram matrix's log-determinant."""
         # At θ = 1 a singular Gram matrix would make the second term 0 · (−∞).
         if weight == 1:
             return relevance.sum(1)

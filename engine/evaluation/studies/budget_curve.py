@@ -27,7 +27,7 @@ BUDGET_WORDS = Whole(
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetResult:
-    """One decoder and one budget."""
+    """Result of one decoder at one reading budget: a reader takes so many words, best document first."""
 
     label: str
     metric: str  # budget_recall or answer_coverage

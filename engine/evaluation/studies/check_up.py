@@ -25,7 +25,7 @@ DUPLICATE_THRESHOLD = Real(
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CheckUp:
-    """Near-duplicates in the sets of B queries."""
+    """Near-duplicates, documents with a cosine of a threshold or more, in the sets of B queries."""
 
     queries: tuple[str, ...]  # ids
     rows: np.ndarray  # (B, k) positions in the corpus, best first, −1 pads
@@ -71,7 +71,7 @@ def check_up(
 
 
 def _iterate_cosines(space: Space, rows: torch.Tensor) -> Iterator[np.ndarray]:
-    """Yield (b, k, k) cosines in float64 block by block, NaN beside pads."""
+    """Yield (b, k, k) cosines within each query's set for blocks of b queries, float64, NaN beside pads."""
     k = rows.shape[1]
     for block in rows.to(space.device).split(max(1, CHUNK_NUMBERS // (k * max(k, space.vectors.shape[1])))):
         # A pad, −1, reads row 0 until its cosines are masked.
@@ -82,12 +82,17 @@ def _iterate_cosines(space: Space, rows: torch.Tensor) -> Iterator[np.ndarray]:
 
 
 def _count_groups(is_duplicate: np.ndarray) -> np.ndarray:
-    """Count each query's groups of near-duplicates, (B,), from (B, k, k) pairs that are duplicates."""
+    """Count the groups of near-duplicates in each query's set; return (B,).
+
+    is_duplicate: (B, k, k), True for pairs of ranks that are duplicates. A group is documents that such pairs connect.
+    """
     # All sets are one graph of B · k nodes without edges between queries, so one call finds the components of all.
+    # The last two axes are both k ranks.
     n_queries, k, _components = is_duplicate.shape
     query_index, first_rank, second_rank = is_duplicate.nonzero()
     edge_nodes = query_index * k + first_rank, query_index * k + second_rank
     edge_matrix = coo_array((np.ones(len(query_index), dtype=bool), edge_nodes), shape=(n_queries * k, n_queries * k))
+    # The second result numbers the component of each node.
     components = connected_components(edge_matrix, directed=False)[1]
     # A component's first node tells the query that it belongs to.
     _components, first_nodes, component_sizes = np.unique(components, return_index=True, return_counts=True)
@@ -115,6 +120,7 @@ def rank_by_gain(
     metrics = ("ilad",) if judgements is None else ("recall", "ilad")
 
     def measure_decoder(decoder: Decoder) -> dict[str, np.ndarray]:
+        """Return metric → (B,) values of a decoder on the queries."""
         return dict(measure(decode(decoder, space, queries, k), space, queries, judgements, k, metrics).values)
 
     decoder_values, baseline_values = measure_decoder(decoder), measure_decoder(baseline)

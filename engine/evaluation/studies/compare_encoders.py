@@ -155,7 +155,9 @@ def compare_encoders(
 
 
 def build_document_variants(spaces: Sequence[Space], max_queries: int = 200, seed: int = 0) -> list[Variant]:
-    """Build variants whose queries are the same random documents, for comparing neighbourhoods.
+    """Build variants of one corpus whose queries are random documents, the same ones in every space.
+
+    Comparing them compares the documents' neighbourhoods.
 
     For a corpus without queries, or with vectors of no available encoder.
     """
@@ -198,9 +200,13 @@ def _compare_metric(
     metric: str, values: Mapping[tuple[str, str], Mapping[str, np.ndarray]], decoders: Sequence[str],
     encoders: Sequence[str], k: int, resamples: int, seed: int,
 ) -> dict[str, tuple[Comparison, ...]]:  # fmt: skip
-    """Compare the other encoders with the first in one metric, by decoder; {} without common queries."""
+    """Compare each decoder with the other encoders to the same decoder with the first, in one metric.
+
+    values: (decoder, encoder) → metric → (n,). Only queries count on which all have the metric; {} if there are none.
+    """
     metric_table = {pair: np.asarray(columns[metric], dtype=np.float64) for pair, columns in values.items()}
     # A decoder that never has the metric must not take it from the others.
+    # d is a decoder's name here, and e an encoder's.
     measured_decoders = [d for d in decoders if all(np.isfinite(metric_table[d, e]).any() for e in encoders)]
     is_common = np.all([np.isfinite(metric_table[d, e]) for d in measured_decoders for e in encoders], axis=0)
     if not measured_decoders or not is_common.any():

@@ -102,12 +102,19 @@ def _iterate_rows(
     space: Space, c: Candidates, l1: float, l2: float, k: int, steps: list[int],
     ids: Sequence[str] | None, qrels: Qrels | None,
 ) -> Iterator[ConvergenceRow]:  # fmt: skip
-    """Yield the row of the exact minimiser, then FISTA's after each number of steps."""
+    """Yield the row of the exact minimiser, then FISTA's after each number of steps.
+
+    FISTA is the paper's iterative solver of document weights; c: all documents with their scores; l1, l2: penalties of
+    the objective; steps: ascending; ids: of the queries, None without judgements.
+    """
     # Residuals are given in units of the best score, the λ₁ from which on no document has a weight.
     best_scores = np.maximum(c.relevance.amax(1).double().cpu().numpy(), 1e-12)
 
     def make_row(n_steps: int | None, ranking: Ranking, residual: np.ndarray, supports: np.ndarray) -> ConvergenceRow:
-        """Compare a ranking with the exact one and build its row; comp: None without judgements."""
+        """Compare a ranking with the exact minimiser's in a row of results; n_steps: None for the exact.
+
+        residual: (B,) largest violation of the optimality conditions; supports: documents with a weight, by query
+        """
         comp = None
         if ids is not None:
             comp = measure(ranking, space, ids, qrels, k, ("comp",)).mean["comp"]
@@ -133,6 +140,10 @@ def _iterate_rows(
 
 @without_autocast
 def _take_steps(c: Candidates, weights: Iterator[torch.Tensor], n_steps: int, l1: torch.Tensor, l2: float) -> Solutions:
-    """Take further FISTA steps, and measure how far their weights are from the minimiser."""
+    """Take n_steps further FISTA steps, and certify the weights: how far they are from the minimiser.
+
+    weights: iterator that takes one step whenever it is advanced
+    """
+    # islice skips all but the last of these steps.
     last_weights = next(islice(weights, n_steps - 1, None))
     return certify_iterate(c, last_weights, l1.cpu().numpy(), l2, 0)

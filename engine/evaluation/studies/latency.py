@@ -114,6 +114,7 @@ def fit_slope(rows: Sequence[Latency], resamples: int = 2_000, seed: int = 0) ->
     log_sizes -= log_sizes.mean()
 
     def fit_slopes(medians: np.ndarray) -> np.ndarray:
+        """Return the least-squares slopes of log time over log k; medians: (…, sizes)."""
         slopes: np.ndarray = np.log(medians) @ log_sizes / (log_sizes @ log_sizes)
         return slopes
 
@@ -126,7 +127,10 @@ def fit_slope(rows: Sequence[Latency], resamples: int = 2_000, seed: int = 0) ->
 
 
 def _list_contenders(selectors: Sequence[Selector], weights: Sequence[float], plain: bool) -> Iterator[Contender]:
-    """Yield (selector, weight, is_plain): at each weight, and as the papers print it where asked for."""
+    """Yield what is to be timed: each selector at each weight of relevance, and as its paper prints it.
+
+    A selector without a weight comes once; plain: include the papers' algorithms.
+    """
     for selector in selectors:
         params = values_of(selector)
         if WEIGHT_NAME not in params:
@@ -144,7 +148,7 @@ def _list_contenders(selectors: Sequence[Selector], weights: Sequence[float], pl
 def _time_contenders(
     contenders: Sequence[Contender], space: Space, queries: Sequence[Embeddings], sizes: Sequence[int], report: Progress
 ) -> Iterator[Latency]:
-    """Yield the latencies of each contender at each k."""
+    """Time each contender, a selector at a weight, at each k; yield its latencies one by one."""
     for n_done, (selector, weight, is_plain) in enumerate(contenders):
         prepare_decoder(Decoder(selector), space)
         for size_index, k in enumerate(sizes):
@@ -156,7 +160,10 @@ def _time_contenders(
 
 
 def _make_answerer(selector: Selector, space: Space, k: int, is_plain: bool) -> Callable[[Embeddings], Tensor]:
-    """Return a function from one query to its selected rows; is_plain: by the paper's algorithm."""
+    """Return the function to time: from one query to its selected rows.
+
+    is_plain: by the algorithm as its paper prints it, in place of the engine's
+    """
     if not is_plain:
         return lambda query: decode(Decoder(selector), space, query, k).index
     select_greedily, weight = PLAIN_SELECTORS[selector.spec.name], values_of(selector)[WEIGHT_NAME]
@@ -164,7 +171,7 @@ def _make_answerer(selector: Selector, space: Space, k: int, is_plain: bool) -> 
 
 
 def _time_queries(answer_query: Callable[[Embeddings], Tensor], queries: Sequence[Embeddings]) -> np.ndarray:
-    """Return (calls,) seconds of single queries on one thread, after one warm-up call."""
+    """Time a function on each query, on one thread, after a warm-up call; return the (calls,) seconds."""
     n_threads, call_seconds = torch.get_num_threads(), []
     torch.set_num_threads(1)
     try:
@@ -180,9 +187,10 @@ def _time_queries(answer_query: Callable[[Embeddings], Tensor], queries: Sequenc
 
 
 def greedy_mmr(rows: Tensor, query: Tensor, k: int, weight: float) -> Tensor:
-    """Select by MMR with a running maximum, in time k·n (Carbonell & Goldstein 1998).
+    """Select k rows by MMR, in order: each pick is relevant and unlike its nearest earlier pick.
 
-    The VRSD paper counts k·n² for MMR (§3.3).
+    weight: λ of relevance. A running maximum needs time k·n, where the VRSD paper counts k·n² (§3.3). Carbonell &
+    Goldstein 1998.
     """
     relevance = rows @ query
     picks = torch.empty(k, dtype=torch.int64, device=rows.device)
@@ -199,14 +207,18 @@ def greedy_mmr(rows: Tensor, query: Tensor, k: int, weight: float) -> Tensor:
 
 
 def greedy_dpp(rows: Tensor, query: Tensor, k: int, weight: float) -> Tensor:
-    """Select by greedy DPP with incremental Cholesky rows (Chen et al. 2018, Algorithm 1).
+    """Select k rows by greedy DPP: each pick adds most to the determinant of the picks' kernel.
+
+    The determinant is kept by incremental Cholesky rows (Chen et al. 2018, Algorithm 1). Returns them in order.
 
     Quality is divided by its largest value, which changes no pick and keeps it from overflowing near weight 1.
     """
     relevance = rows @ query
+    # At weight 1 only relevance counts, and the exponent of the quality would divide by 0.
     if weight == 1:
         return relevance.topk(k).indices
     quality = torch.exp((relevance - relevance.max()) * (weight / (2 * (1 - weight))))
+    # What each document would add to the determinant, as a factor; picks themselves are ruled out by −∞.
     residual = quality * quality * rows.square().sum(1)
     factor = torch.empty(k, len(rows), device=rows.device, dtype=rows.dtype)
     picks = torch.empty(k, dtype=torch.int64, device=rows.device)
@@ -225,7 +237,10 @@ def greedy_dpp(rows: Tensor, query: Tensor, k: int, weight: float) -> Tensor:
 
 
 def greedy_max_sum(rows: Tensor, query: Tensor, k: int, weight: float) -> Tensor:
-    """Select greedily by max-sum dispersion, without swaps (Gollapudi & Sharma 2009; CCBQP paper, eq. 2)."""
+    """Select k rows greedily so that they are relevant and, over all pairs, unlike; return them in order.
+
+    Max-sum dispersion without swaps (Gollapudi & Sharma 2009; CCBQP paper, eq. 2); weight: θ of relevance.
+    """
     # k(k − 1) times eq. 2: a document adds θ(k − 1)r, less 2(1 − θ) times its product with each pick.
     linear = weight * max(k - 1, 1) * (rows @ query)
     picks = torch.empty(k, dtype=torch.int64, device=rows.device)

@@ -34,7 +34,9 @@ class Headroom:
 def compute_headroom(
     points: Iterable[Any], metric: str, k: int = 10, *, resamples: int = RESAMPLES.default, seed: int = 0
 ) -> tuple[Headroom, ...]:
-    """Compare each method's best setting for all queries with the best setting for each query.
+    """Compute what a method could gain by choosing its setting query by query, over one setting for all.
+
+    The mean of each query's best value, called the oracle, is compared with the best setting's mean.
 
     points: cells of a sweep, those of other k are ignored. The oracle sees the judgements of the query that it
     chooses for, and of many settings one is best by chance: it bounds what a rule could reach. Intervals resample the

@@ -13,7 +13,7 @@ STABLE_SHARE = Real(0.99, "share", 0.0, 1.0, name="share", help="Of the queries,
 
 @dataclass(frozen=True, slots=True)
 class PoolDepth:
-    """A depth, the share of queries that get the decoder's own answers there, and the number of queries."""
+    """A number of candidates, the share of queries that get the full answer from as many, and all queries."""
 
     depth: int
     share: float
@@ -64,7 +64,7 @@ def pool_depth(
     full_rows = decode(decoder, space, vectors, k).index
 
     def measure_share(depth: int) -> float:
-        """Return the share of queries whose answer from a pool of that depth is the full one."""
+        """Return the share of queries with the same answer, in order, from so many candidates as from all."""
         rows = decode(replace(decoder, depth=depth), space, vectors, k).index
         return float((rows == full_rows).all(1).double().mean())
 

@@ -127,6 +127,7 @@ def rerank_mixed(
         drawn = rng.sample(remaining.tolist(), min(n_random, len(remaining)))
         pool = torch.tensor(sorted([*first_rows[query].tolist(), *drawn]), device=space.device)[None]
         scores = decoder.rerank.score(space, block, pool)
+        # The pool takes the place of the corpus, and the reranker's scores that of the inner products.
         c = Candidates(space.vectors[pool], scores, block.vectors, space.matrix, decoder.rerank.inner_product, pool)
         rankings.append(select_from(decoder.select, ScoredCandidates(c, scores[0], True), k))
     return measure(Ranking.joined(rankings), space, batch.ids, qrels, k, metrics)
@@ -134,7 +135,7 @@ def rerank_mixed(
 
 @dataclass(frozen=True, slots=True)
 class DepthResult:
-    """One metric at one depth."""
+    """Mean of one metric at one rerank depth, the number of retrieved documents that are reranked."""
 
     depth: int | None  # None for no reranking
     mean: float  # over the queries that have it everywhere
@@ -178,6 +179,7 @@ def compare_depths(cells: Sequence[Cell], metric: str, k: int = 10) -> DepthComp
     # A difference that is not significant has no sign: such a depth counts as no worse than the best.
     signs = dict.fromkeys((row.label for row in comparisons), 0) | {best_label: 0}
     signs |= {row.label: int(np.sign(row.difference)) for row in comparisons if row.significant}
+    # The first row is the one without reranking, if any; its sign is against the best, so the best's is the opposite.
     return DepthComparison(
         metric=metric, k=k, rows=tuple(depth_row for depth_row, _label in depth_rows), best=best,
         shallowest=next(depth_row for depth_row, label in reranked if signs[label] >= 0),

@@ -36,7 +36,10 @@ def measure_store_recall(
     progress: Progress | None = None,
     stop: Stop | None = None,
 ) -> list[MeasuredRecall]:
-    """Measure a store's index at rising search effort (ef) until its recall at n suffices.
+    """Measure the recall of a vector store's index at rising search effort (ef) until it suffices.
+
+    Recall is measured for queries, and for certificate queries: products with the residual of an elastic net, which
+    prove that no unseen document belongs to an answer.
 
     points: (B, d) queries. Truth is an exact search, or all vectors read where the engine has none. Raises DataError
     for a store without an index, and ParamError.
@@ -73,7 +76,10 @@ def measure_store_recall(
 
 
 def find_exact_best(store: IndexedStore, points: np.ndarray, n: int) -> tuple[list[set[str]], list[np.ndarray]]:
-    """Find the n best documents of each point among all; return their ids and vectors."""
+    """Find exactly the n documents with the largest inner product with each point: ids and vectors.
+
+    Ids come as sets, one a point; vectors as (n, d) arrays.
+    """
     if isinstance(store, PgVectorStore):
         search_result = store.search(points, n, exact=True)
         return list(map(set, search_result.ids)), list(search_result.vectors)
@@ -92,7 +98,10 @@ def find_exact_best(store: IndexedStore, points: np.ndarray, n: int) -> tuple[li
 
 
 def _compute_residuals(query: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-    """Return (nets, d) residuals v − Uᵀw of elastic nets over the query's best documents."""
+    """Return the (nets, d) residuals v − Uᵀw of a query v by elastic nets, used as certificate queries.
+
+    An elastic net approximates the query by weights w of its best documents U; `vectors` holds these.
+    """
     document_vectors = torch.from_numpy(np.ascontiguousarray(vectors))
     query_point = torch.from_numpy(query).unsqueeze(0).to(document_vectors)
     matrix = Matrix(document_vectors, cached=True)

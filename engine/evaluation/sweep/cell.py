@@ -25,7 +25,7 @@ TIMING_ENTRY = "timed"
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Cell:
-    """Metrics of one decoder at one k."""
+    """Metrics of one decoder at one k over a split's queries, with all that identifies the measurement."""
 
     decoder: Mapping[str, Any]  # its stages as plain values
     label: str  # the same as text
@@ -50,6 +50,7 @@ class Cell:
 
 def decoder_to_json(decoder: Decoder) -> dict[str, Any]:
     """Return a decoder as plain JSON values; `decoder_from_json` reads them back."""
+    # `stage and …` leaves an absent reranker None.
     stages = {"select": decoder.select, "retrieve": decoder.retrieve, "rerank": decoder.rerank}
     return {**{stage_name: stage and stage.as_json() for stage_name, stage in stages.items()}, "depth": decoder.depth}
 
@@ -61,7 +62,10 @@ def decoder_from_json(json_values: Mapping[str, Any]) -> Decoder:
 
 
 def compute_cell_key(decoder: Decoder, k: int, split: str, metrics: Sequence[str], digests: Mapping[str, str]) -> str:
-    """Compute a cell's key from all that it depends on: decoder, k, split, metrics, data, version."""
+    """Compute the key by which a store knows a cell: a digest of all that its values depend on.
+
+    digests: name → digest of the data. The version of this package is included, as a newer one may compute otherwise.
+    """
     key_parts = [decoder_to_json(decoder), k, split, sorted(metrics), sorted(digests.items()), read_versions()[PACKAGE]]
     return digest_of([json.dumps(key_parts, sort_keys=True)])
 
@@ -101,7 +105,10 @@ def compute_means(metric_values: Mapping[str, np.ndarray]) -> dict[str, float]:
 
 
 def compute_result_digest(cell_key: str, metric_values: Mapping[str, np.ndarray]) -> str:
-    """Compute a digest of the rounded values, so that equal results have equal digests."""
+    """Compute a digest of a cell's key and its rounded values, so that equal results have equal digests.
+
+    metric_values: metric → (B,) values, NaN where undefined
+    """
     digest_parts: list[Any] = [cell_key]
     for metric in sorted(metric_values):
         # Adding 0.0 turns −0.0 into 0.0, and one NaN stands for all, so that equal values have equal bytes.

@@ -38,7 +38,7 @@ TIMING_FRACTION, MIN_TIMING_SECONDS = 0.02, 0.01
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Task:
-    """Inputs that all units of a sweep share."""
+    """Inputs that all units of a sweep share; a unit is a group of decoders that are computed together."""
 
     space: Space | Elsewhere
     vectors: Embeddings  # the queries' embeddings
@@ -51,7 +51,7 @@ class Task:
     answers: Aspects | None = None
 
     def collect_dependencies(self, decoder: Decoder) -> dict[str, str]:
-        """Return the digests of everything that a decoder's cell depends on, by name."""
+        """Return name → digest of all data that a decoder's cell depends on: shared data, texts, scorers' own."""
         digests = dict(self.data_digests)
         for scorer in filter(None, (decoder.retrieve, decoder.rerank)):
             if scorer.words:
@@ -84,7 +84,10 @@ def describe_provenance(space: Space | Elsewhere) -> dict[str, str]:
 
 
 def describe_judgements(qrels: Qrels | None) -> dict[str, str]:
-    """Return the grade from which documents count as relevant, where not 1, and a note of pooled judgements."""
+    """Return facts on judgements for a cell's provenance: relevance grade if not 1, note if pooled.
+
+    Pooled judgements cover only documents that some systems returned.
+    """
     if qrels is None:
         return {}
     level = {} if qrels.relevant_from == 1 else {"relevant_from": str(qrels.relevant_from)}
@@ -92,7 +95,7 @@ def describe_judgements(qrels: Qrels | None) -> dict[str, str]:
 
 
 def embed_for_space(space: Space | Elsewhere, queries: Queries | Embeddings) -> Embeddings:
-    """Embed queries as the space does for a search; the vectors are on the CPU."""
+    """Embed queries by the encoder of a space, ready to search it; the vectors are on the CPU."""
     embedded_batch = query_batch(space, queries)
     query_vectors = embedded_batch.vectors.cpu()
     if query_vectors.untyped_storage().nbytes() > query_vectors.nbytes:
@@ -108,7 +111,10 @@ def collect_digests(
     aspects: Aspects | None = None,
     answers: Aspects | None = None,
 ) -> dict[str, str]:
-    """Return the digests of queries, corpus and judgements, by name."""
+    """Return name → digest of the data that a measurement depends on, for its provenance and its key.
+
+    The data are queries, corpus and vectors, or the store that has them, and, where given, qrels, aspects and answers.
+    """
     digests = {"queries": queries.digest}
     if isinstance(space, Elsewhere):
         digests["store"] = space.digest
@@ -132,7 +138,7 @@ class Unit:
 
 
 def group_nested_sizes(selector: type[Selector], set_sizes: Sequence[int]) -> list[tuple[int, ...]]:
-    """Group the sizes k that one decoding at the largest of them answers."""
+    """Group set sizes k so that one decoding at the largest k of a group gives the sets of all of them."""
     # A nested selector's set at a smaller k starts its larger one, except at k = 1, where some take the best score.
     nested_sizes = tuple(k for k in set_sizes if selector.nested and k > 1)
     return [nested_sizes] * bool(nested_sizes) + [(k,) for k in set_sizes if k not in nested_sizes]
@@ -149,7 +155,11 @@ def unpack_unit(unit_values: Mapping[str, Any]) -> Unit:
 
 
 def compute_unit(task: Task, unit: Unit, is_stopped: Callable[[], bool]) -> list[Cell]:
-    """Compute a unit's cells. Raises Cancelled when stopped, between blocks or inside a slow stage."""
+    """Decode, measure and time the decoders of a unit at each of its k; return a cell for each.
+
+    Raises Cancelled when stopped, between blocks of queries or inside a slow stage.
+    """
+    # Slow stages look for a stop object of their own, which asks `is_stopped`; progress is reported as before.
     with report_to(current_reporter()[0], cast(Stop, SimpleNamespace(is_set=is_stopped))):
         rankings, decode_seconds = _decode_in_blocks(task, unit, is_stopped)
         budget = max(MIN_TIMING_SECONDS, TIMING_FRACTION * decode_seconds / (len(unit.decoders) * len(unit.ks)))
@@ -178,7 +188,7 @@ def compute_unit(task: Task, unit: Unit, is_stopped: Callable[[], bool]) -> list
 
 
 def prepare_decoder(decoder: Decoder, space: Space | Elsewhere) -> None:
-    """Compile and index in advance, so that a first call's preparation is not timed."""
+    """Compile the selector and index the corpus for the scorers in advance, so that this is not timed."""
     type(decoder.select).warm()
     for scorer in filter(None, (decoder.retrieve, decoder.rerank)):
         if isinstance(space, Space):
@@ -212,7 +222,10 @@ def measure_latency(
 
 
 def _decode_in_blocks(task: Task, unit: Unit, is_stopped: Callable[[], bool]) -> tuple[list[Ranking], float]:
-    """Return each decoder's ranking at the largest k, on the CPU, and the seconds for all of them."""
+    """Decode all queries in blocks; return each decoder's ranking at the largest k, and total seconds.
+
+    Rankings are on the CPU. A block is small enough that a stop is noticed soon. Raises Cancelled.
+    """
     n_queries, max_k = len(task.vectors), max(unit.ks)
     decoded_blocks: list[list[Ranking]] = []
     prepare_decoder(unit.decoders[0], task.space)

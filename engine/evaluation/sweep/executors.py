@@ -53,6 +53,7 @@ def run_on_processes(task: Task, units: Sequence[Unit], n_workers: int, stop: St
     waiting_units, n_deaths = deque(units), 0
     lost_units: deque[Unit] = deque()
     while waiting_units or lost_units:
+        # Lost units come again, one at a time, as one of them may have killed the worker.
         if not waiting_units or n_deaths:
             waiting_units, lost_units, n_workers = waiting_units + lost_units, deque(), 1
         n_finished, in_flight = yield from _run_pool(task, waiting_units, n_workers, stop)
@@ -68,9 +69,10 @@ def run_on_processes(task: Task, units: Sequence[Unit], n_workers: int, stop: St
 def _run_pool(
     task: Task, waiting_units: deque[Unit], n_workers: int, stop: Stop | None
 ) -> Generator[Cell, None, tuple[int, list[Unit]]]:
-    """Yield cells from one pool of processes until no unit is left or a worker dies.
+    """Yield cells from a pool of processes until no unit is left or a worker dies, which breaks it.
 
-    Returns the number of finished units, and the lost units.
+    waiting_units: taken from the left as they are submitted. Returns, as a generator does, the number of finished units
+    and the units that were lost with the worker. Raises Cancelled when stopped.
     """
     spawn = multiprocessing.get_context("spawn")
     # Shared without a lock: a killed worker would never release it.
@@ -103,13 +105,15 @@ def _run_pool(
                 n_finished += 1
     finally:
         halt_flag.value = 1
+        # A stopped sweep does not wait for its workers, which see the flag; a finished one does.
         pool.shutdown(wait=not (stop is not None and stop.is_set()), cancel_futures=True)
     return n_finished, lost_units
 
 
 @contextmanager
 def _defer_interrupts() -> Iterator[None]:
-    """Delay Ctrl-C to the end of the block: starting a worker must not be cut in two."""
+    """Delay Ctrl-C to the end of a with-block, as the start of a worker process must not be interrupted."""
+    # Only the main thread may set handlers, and only a Python handler can be called later.
     handler = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(handler):
         yield
@@ -129,7 +133,10 @@ _WORKER_HALT: Any = None
 
 
 def _init_worker(task: Task, halt_flag: Any, parent_pid: int) -> None:
-    """Prepare a worker process: store the data, use one thread, and exit when the parent does."""
+    """Prepare a worker process: store its task, use one thread, and exit when the parent does.
+
+    task: data that all units share, sent once a worker; halt_flag: shared number, not 0 once the sweep is stopped
+    """
     global _WORKER_TASK, _WORKER_HALT
     import torch
 
@@ -193,7 +200,7 @@ def run_on_cluster(task: Task, units: Sequence[Unit], address: str, stop: Stop |
 def _run_scattered(
     client: Any, address: str, task: Task, units: Sequence[Unit], stop: Stop | None
 ) -> Generator[Cell, None, list[Unit]]:
-    """Yield cells computed on a Dask client's workers; return the units that the cluster lost.
+    """Send the task once and the units one by one to a Dask cluster; yield cells, return the lost units.
 
     Dask keeps scattered data on few workers (its memory manager drops copies), cannot rebuild them when those die, and
     then cancels all that needs them.
@@ -216,11 +223,13 @@ def _run_scattered(
             try:
                 future = done_queue.get(timeout=STOP_POLL_SECONDS)
                 unit_cells = future.result()
+            # Nothing finished within the poll interval: look for a stop again.
             except queue.Empty:
                 continue
             except KilledWorker as error:
                 label = futures[future].decoders[0].label
                 raise FrontierError(f"workers keep dying at {label}, perhaps for want of memory: {error}") from None
+            # The cluster has lost the task's data: what is not finished is returned, and sent again.
             except CancelledError:
                 break
             except OSError:
@@ -233,6 +242,7 @@ def _run_scattered(
             yield from unit_cells
         return list(futures.values())
     finally:
+        # What remains is cancelled in any case; a cluster that is gone cannot be told.
         with suppress(Exception):
             client.cancel(list(futures), force=True)
 

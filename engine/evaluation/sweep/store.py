@@ -49,7 +49,9 @@ SEALED_KEYS = "SELECT key FROM cells UNION SELECT key FROM curves UNION SELECT k
 
 
 class Store:
-    """A file of finished cells; created where there is none.
+    """A file of finished cells, curves and studies; created where there is none.
+
+    Each row has a seal, a digest of its values, by which later damage is noticed.
 
     path: of the file. Raises DataError for a file of another kind.
     """
@@ -70,7 +72,10 @@ class Store:
         return cls(store) if isinstance(store, str | Path) else store
 
     def put_cell(self, cell: Cell) -> bool:
-        """Store a cell with a seal; return False if its key was stored already."""
+        """Store a cell with a seal, a digest of its row that later damage would break.
+
+        Returns False if a cell with its key was stored already, which stays as it is.
+        """
         ids_json = json.dumps(cell.queries)
         metrics = sorted(cell.values)
         value_table = np.stack([np.asarray(cell.values[metric], dtype="<f8") for metric in metrics])
@@ -116,11 +121,12 @@ class Store:
                     cell_name = f"the cell {cell_row['label']} at k = {cell_row['k']}"
                     raise DataError(f"{self.path}: {cell_name} is damaged; delete the file, sweep again") from None
                 yield cell
+            # A seal without its row means that the row was lost.
             if keys is None and (n_lost := len(row_seals.keys() - set(map(itemgetter(0), db.execute(SEALED_KEYS))))):
                 raise DataError(f"{self.path}: {counted(n_lost, 'row')} missing; delete the file, sweep again")
 
     def put_curve(self, curve: Curve) -> None:
-        """Store an exact frontier's curve with a seal, unless its key is stored already."""
+        """Store an exact frontier's curve with a seal, a digest of its row, unless its key is stored already."""
         # All numbers in one compressed array, in an order that `_curve_from_row` undoes.
         metrics = sorted(curve.means)
         plain_fields = dict(zip(CURVE_FIELDS, attrgetter(*CURVE_FIELDS)(curve), strict=True))
@@ -149,7 +155,7 @@ class Store:
                 raise DataError(f"{self.path}: a curve is damaged; delete the file, sweep again") from None
 
     def put_study(self, study_facts: Mapping[str, Any]) -> None:
-        """Store a study, which has its question under "asked"; an earlier one of that question is replaced."""
+        """Store a tuning study as plain values; an earlier one with an equal question, "asked", is replaced."""
         study_row = digest_of([json.dumps(study_facts["asked"], sort_keys=True)]), json.dumps(study_facts)
         with self._open() as db, db:
             db.execute("BEGIN IMMEDIATE")
@@ -179,7 +185,7 @@ class Store:
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
-        """Open a connection for the block; errors of SQLite become DataErrors."""
+        """Open a connection to the file for a with-block; errors of SQLite become DataErrors."""
         try:
             with closing(connect_database(self.path)) as db:
                 # Bytes that are not text are damage; the seals reveal it.
@@ -194,7 +200,7 @@ class Store:
 
 
 def _decompress_numbers(packed_numbers: bytes) -> bytes:
-    """Decompress a curve's numbers. Raises ValueError for more than a compressed curve can hold."""
+    """Decompress a curve's numbers. Raises ValueError for more than such a row can hold, or cut data."""
     unpacker = zlib.decompressobj()
     numbers = unpacker.decompress(packed_numbers, max(1 << 20, MAX_GROWTH_RATIO * len(packed_numbers)))
     if not unpacker.eof:
@@ -224,7 +230,7 @@ def _check_seal(row_seals: Mapping[str, str], row_key: str, values: Sequence[Any
 
 
 def cached_file(section: str, name: str) -> Path:
-    """Return the path of a store in the cache; where that is read-only, of a temporary copy."""
+    """Return the path of a store in the cache; of a copy in a temporary folder if that is read-only."""
     cache_path, store_path = cache.entry_path(section, name), cache.open_section(section) / name
     if cache_path != store_path and not store_path.exists():
         # What cannot be read there is left out of the copy and computed again.
@@ -238,7 +244,10 @@ def cached_file(section: str, name: str) -> Path:
 
 
 def _cell_from_row(cell_row: Mapping[str, Any], query_lists: Mapping[str, str]) -> Cell:
-    """Build a Cell from a table row. Raises ValueError, KeyError or TypeError if it is damaged."""
+    """Build a Cell from a stored row; query_lists: digest → JSON list of query ids, shared by cells.
+
+    Raises ValueError, KeyError or TypeError if it is damaged.
+    """
     metrics, queries = json.loads(cell_row["metrics"]), tuple(json.loads(query_lists[cell_row["queries"]]))
     value_table = np.frombuffer(cell_row["values"], dtype="<f8").reshape(len(metrics), len(queries))
     columns = dict(zip(metrics, value_table, strict=True))
@@ -251,8 +260,12 @@ def _cell_from_row(cell_row: Mapping[str, Any], query_lists: Mapping[str, str]) 
 
 
 def _curve_from_row(curve_key: str, curve_facts: dict[str, Any], packed_numbers: np.ndarray) -> Curve:
-    """Build a Curve from a table row. Raises ValueError, KeyError or TypeError if it is damaged."""
+    """Build a Curve from a stored row: its facts as JSON values, and all its numbers in one array.
+
+    Raises ValueError, KeyError or TypeError if it is damaged.
+    """
     metrics = curve_facts.pop("metrics")
+    # With m metrics and p pieces there are p − 1 breakpoints, m·p means and 2·N_BANDS·m band ends: solve for p.
     n_intervals, remainder = divmod(len(packed_numbers) + 1 - 2 * N_BANDS * len(metrics), 1 + len(metrics))
     if remainder or n_intervals < 1:
         raise ValueError

@@ -32,15 +32,15 @@ DECODER_GROUP_SIZE = 12
 
 @dataclass(frozen=True, eq=False)
 class _SweepRequest:
-    """The checked arguments of `sweep`."""
+    """The checked arguments of `sweep`; every decoder is measured at every k."""
 
-    task: Task
-    decoders: tuple[Decoder, ...]
-    ks: tuple[int, ...]
-    store: Store | None
+    task: Task  # space, queries, judgements and metrics
+    decoders: tuple[Decoder, ...]  # each once
+    ks: tuple[int, ...]  # sizes of the retrieved sets, rising
+    store: Store | None  # file of finished cells
 
     def compute_keys(self) -> dict[tuple[Decoder, int], str]:
-        """Return (decoder, k) → key of the cell, by which the store knows it."""
+        """Compute the key of each cell, a digest of all that it depends on; return (decoder, k) → key."""
         task, cell_keys = self.task, {}
         for decoder in self.decoders:
             digests = task.collect_dependencies(decoder)
@@ -95,6 +95,7 @@ def grid(name: str, points: int = 11, **fixed: Any) -> list[Decoder]:
     stages = [make(name, **dict(zip(choices, chosen, strict=True))) for chosen in product(*choices.values())]
     if spec.kind == "selector":
         return list(map(Decoder, stages))
+    # A scorer is measured behind the first selector, which is plain top-k.
     return list(map(partial(Decoder, make(next(iter(methods("selector"))))), stages))
 
 
@@ -198,7 +199,7 @@ def stored_cells(
     aspects: Aspects | None = None,
     store: Store | str | Path,
 ) -> tuple[list[Cell], int]:
-    """Return a sweep's stored cells and the number of missing ones, not computing any. Raises as `sweep`."""
+    """Read a sweep's stored cells; return them and the number of missing ones. Raises as `sweep` does."""
     request = _check_request(decoders, space, queries, qrels, k, metrics, split, aspects, store)
     cell_keys = set(request.compute_keys().values())
     stored = list(request.store.read_cells(cell_keys)) if request.store else []
@@ -209,7 +210,10 @@ def _check_request(
     decoders: Any, space: Any, queries: Any, qrels: Any, k: Any, metrics: Any, split: Any, aspects: Any, store: Any,
     answers: Any = None,
 ) -> _SweepRequest:  # fmt: skip
-    """Check the arguments of `sweep`, embed its queries, and digest its data."""
+    """Check the arguments of `sweep` and embed its queries; return what the sweep and its store need.
+
+    Raises ParamError or DataError, also for metrics that these inputs do not allow.
+    """
     distinct_decoders = tuple(dict.fromkeys(check_list(decoders, "decoders", "a list of engine.Decoder", Decoder)))
     set_sizes = [cast(int, k)] if isinstance(k, Number) else check_list(k, "k", "a whole number or a list of them")
     ks = tuple(sorted(set(map(SET_SIZE.check, set_sizes))))
@@ -266,7 +270,11 @@ def check_list(values: Any, argument: str, expected: str, item_type: type = obje
 def _iterate_cells(
     request: _SweepRequest, workers: int | None, cluster: str | None, progress: Progress, stop: Stop | None
 ) -> Iterator[Cell]:
-    """Yield stored cells first, then the missing ones as they are computed and stored."""
+    """Yield a sweep's cells: the stored ones, then the missing ones as they are computed and stored.
+
+    A cell is the measurement of one decoder at one k. workers: processes on this machine, None for this one; cluster:
+    address of a Dask scheduler, None for none. Raises Cancelled when stopped.
+    """
     task, store, cell_keys = request.task, request.store, request.compute_keys()
     stored_keys = store.find_stored_keys(cell_keys.values()) if store else set()
     n_cells, n_done = len(cell_keys), 0
@@ -294,7 +302,10 @@ def _iterate_cells(
 
 
 def _iterate_units(decoders: Sequence[Decoder], ks: Sequence[int], missing: set[tuple[Decoder, int]]) -> Iterator[Unit]:
-    """Group the missing cells into units, whose decoders or k share work; in the decoders' order."""
+    """Group missing cells, (decoder, k), into units of work: decoders and k that are computed together.
+
+    Neighbours of one family, whose settings can be decoded at once, share a unit. The order is the decoders'.
+    """
     pending = []
     for decoder in decoders:
         if missing_ks := tuple(k for k in ks if (decoder, k) in missing):

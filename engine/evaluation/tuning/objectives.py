@@ -90,15 +90,19 @@ class Objective(Declared):
         return goal_values - margin >= self.share * baseline[RELEVANT] - TIE_TOLERANCE
 
     def compute_slack(self, metric_values: Mapping[str, np.ndarray], baseline: np.ndarray) -> np.ndarray:
-        """Return each query's Recall less the required share of the baseline's, in the values' shape."""
+        """Return each query's Recall less the required share of the baseline's, in the values' shape.
+
+        This is the slack: what a query has to spare. metric_values: metric → values of any shape; baseline: its Recall,
+        which broadcasts to it. Without a constraint it is the first metric itself.
+        """
         return metric_values[self.metrics[0]] - (self.share if self.constrained else 0.0) * baseline
 
     def compute_margin(self, mean_slack: Any, mean_square: Any, n_queries: int) -> Any:
         """Return how far the true mean slack may lie below the measured one, with confidence.
 
         Slack is a query's Recall less the required share of the baseline's. The margin is that of Student's one-sided
-        interval, for one setting or an array of them. mean_slack, mean_square: over `n_queries` queries; 0 without a
-        constraint
+        interval, for one setting or an array of them; 0 without a constraint, infinite for a single query. mean_slack,
+        mean_square: means of the slack and of its square over `n_queries` queries.
         """
         if not self.constrained:
             return np.zeros(np.shape(mean_slack))
@@ -175,7 +179,10 @@ def format_change(new_value: float, baseline: float) -> str:
 
 
 def _pick_best(sort_keys: Sequence[np.ndarray], order: Sequence[Any], is_candidate: np.ndarray) -> int:
-    """Return the candidate with the largest first key; ties go to the next key, then the smallest order."""
+    """Return the best candidate's position: the largest first key, then the next key, then `order`.
+
+    sort_keys: arrays of (m,) numbers; order: m values, of which the smallest wins the last ties
+    """
     remaining = np.flatnonzero(is_candidate)
     # Values within the tolerance tie, so the next key decides among them.
     for sort_key in sort_keys:
@@ -184,7 +191,7 @@ def _pick_best(sort_keys: Sequence[np.ndarray], order: Sequence[Any], is_candida
 
 
 def _choose_maximum(goal: Objective, means: Any, baseline: Any, order: Any, k: int, rival: str, *_: Any) -> TunedChoice:
-    """Choose the largest mean of the metric; of equal ones the first in `order`."""
+    """Choose the setting with the largest mean of the goal's metric; of equal ones the first in `order`."""
     goal_values = means[goal.metric]
     best = _pick_best([goal_values], order, np.ones(len(goal_values), dtype=bool))
     n_equal = int((goal_values >= goal_values[best] - TIE_TOLERANCE).sum())
@@ -194,7 +201,11 @@ def _choose_maximum(goal: Objective, means: Any, baseline: Any, order: Any, k: i
 
 
 def _choose_diverse(goal: Objective, means: Any, base: Any, order: Any, k: int, rival: str, gap: Any) -> TunedChoice:
-    """Choose the largest ILAD among settings that keep enough Recall, else the most Recall."""
+    """Choose the most diverse setting (ILAD) that surely keeps enough Recall, else the nearest to it.
+
+    base: the baseline's means; gap: (m,) margins, how far below its mean a setting's true Recall may lie. The nearest
+    is the setting with most Recall less its margin.
+    """
     recall, ilad = means[RELEVANT], means[DIVERSE]
     # The mean less its gap is what a setting keeps with confidence.
     is_kept, sure_recall = goal.kept(means, base, gap), recall - gap
@@ -216,7 +227,9 @@ def _choose_diverse(goal: Objective, means: Any, base: Any, order: Any, k: int, 
 
 
 def compute_chord_distances(x_values: np.ndarray, y_values: np.ndarray) -> np.ndarray:
-    """Return (m,) distances beyond the chord between a frontier's ends, axes scaled to [0, 1].
+    """Return how far each of m points lies beyond the straight line between a frontier's two ends.
+
+    A frontier's knee, its best compromise, is the point furthest beyond this chord. Axes are scaled to [0, 1].
 
     The ends are the non-dominated points with most x and with most y; the chord goes from (0, 1) to (1, 0). Dominated
     points get −∞; below the chord it is negative; 0 for all of a frontier that is one point.
@@ -233,7 +246,7 @@ def compute_chord_distances(x_values: np.ndarray, y_values: np.ndarray) -> np.nd
 
 
 def find_knee(frontier: Frontier) -> FrontierPoint | None:
-    """Return the point where a frontier bends most; None if it hardly bends, or has two points."""
+    """Return the point where a frontier bends most; None if it hardly bends or has fewer than 3 points."""
     points = frontier.points
     x_values = np.array([frontier.direction * point.x for point in points])
     distances = compute_chord_distances(x_values, np.array([point.y for point in points]))
@@ -242,7 +255,7 @@ def find_knee(frontier: Frontier) -> FrontierPoint | None:
 
 
 def _choose_knee(goal: Objective, means: Any, baseline: Any, order: Any, k: int, *_: Any) -> TunedChoice:
-    """Choose the setting furthest beyond the line between the frontier's ends."""
+    """Choose the knee: the setting furthest beyond the line between the ends of the Recall–ILAD frontier."""
     distances = compute_chord_distances(means[DIVERSE], means[RELEVANT])
     best = _pick_best([distances], order, np.isfinite(distances))
     n_front = int(np.isfinite(distances).sum())

@@ -24,7 +24,10 @@ SEARCH_DIGITS = 4
 
 @dataclass(frozen=True)
 class Settings:
-    """A grid over some of a stage's parameters, those that others depend on first."""
+    """A grid over the free parameters of a selector or scorer, those that others depend on first.
+
+    A parameter's form is its declaration beside the other values, which can change its range and its symbol.
+    """
 
     spec: Spec
     free: Mapping[Param, tuple[Any, ...]]  # in the form that counts beside the fixed values → its values
@@ -61,6 +64,7 @@ class Settings:
         for param in free_params:
             # The parameter's form that is active beside the fixed values.
             form = form_of(param, fixed_values)[1]
+            # The values that the paper names, if several; else evenly spaced ones.
             free_values[form] = form.swept if form.swept and len(form.swept) > 1 else form.grid(points)
         return cls(spec, free_values, fixed_values)
 
@@ -76,18 +80,22 @@ class Settings:
         return len(self.free) <= MAX_GRID_DIMS
 
     def count_trials(self, n_trials: int) -> int:
-        """Return the number of settings that are measured at most."""
+        """Return the number of settings measured at most: all of a grid, or those that a search may try."""
         return len(list(self)) if self.is_exhaustive else n_trials
 
     def __iter__(self) -> Iterator[Stage]:
-        """Iterate over the distinct stages of the grid."""
+        """Iterate over the distinct settings of the grid, as selectors or scorers."""
         stages: dict[Stage, None] = {}
         for values in product(*self.free.values()):
+            # Values of an ineffective parameter make equal stages, of which the dict keeps one.
             stages[self.make_stage(dict(zip(self.free, values, strict=True)).__getitem__)] = None
         return iter(stages)
 
     def make_stage(self, get_value: Callable[[Param], Any]) -> Stage:
-        """Make a stage from values of the free parameters; inactive ones stay at their default."""
+        """Make the selector or scorer with given free parameters; get_value: function from parameter to value.
+
+        A parameter that another one's value makes ineffective stays at its default.
+        """
         param_values = dict(self.fixed_values)
         for param in self.free:
             is_active = param.requires is None or param_values.get(param.requires[0]) == param.requires[1]
@@ -138,6 +146,7 @@ def search(
             stages = [settings.make_stage(partial(_suggest_value, settings, trial)) for trial in trial_batch]
             goal_values = measure_goals(dict.fromkeys(stages))
             for trial, stage in zip(trial_batch, stages, strict=True):
+                # A failed trial tells the sampler that the setting is no candidate; None means by its values.
                 state = optuna.trial.TrialState.FAIL if goal_values[stage] is None else None
                 study.tell(trial, goal_values[stage], state=state)
             n_done += len(trial_batch)
@@ -145,7 +154,7 @@ def search(
 
 
 def _suggest_value(settings: Settings, trial: Any, param: Param) -> Any:
-    """Suggest a value for a parameter: a number of its usual range, else a value of its grid."""
+    """Let an Optuna trial suggest a parameter's value: a number of its usual range, else one of its grid."""
     match param:
         case Real():
             value = trial.suggest_float(param.name, *param.comfortable_range, log=param.scale == "log")
@@ -156,7 +165,7 @@ def _suggest_value(settings: Settings, trial: Any, param: Param) -> Any:
 
 
 def _can_start_at_default(param: Param, grid_values: Sequence[Any]) -> bool:
-    """Return True if the search can include the parameter's default."""
+    """Return True if the parameter's default lies among the values that a search can suggest."""
     if isinstance(param, Choice | Flag | Text) or (isinstance(param, Whole) and param.unset):
         return param.default in grid_values
     minimum, maximum = param.comfortable_range
@@ -170,6 +179,7 @@ def measure_distance_from_default(stage: Stage) -> float:
     differs.
     """
     param_values = values_of(stage)
+    # A parameter is measured by the form, range and scale, that it has beside the other values.
     forms = [(form_of(param, param_values)[1], param_values[param.name]) for param in stage.spec.params]
     return sum(starmap(_measure_param_distance, forms))
 
@@ -182,5 +192,6 @@ def _measure_param_distance(param: Param, value: Any) -> float:
         return 1.0
     minimum, maximum = param.comfortable_range
     if isinstance(param, Real) and param.scale == "log":
+        # On a logarithmic scale 0 lies infinitely far away, which counts as 1.
         return abs(math.log(value / param.default) / math.log(maximum / minimum)) if value and param.default else 1.0
     return float(abs(value - param.default) / (maximum - minimum))

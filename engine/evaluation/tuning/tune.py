@@ -253,7 +253,7 @@ def choose(
 
 
 def _check_names(argument: str, names: Sequence[str] | None, kind: Literal["selector", "scorer"]) -> list[str]:
-    """Return the names without repetitions, an empty list for None. Raises ParamError for unknown ones."""
+    """Check names of stages of a kind; return them once each, an empty list for None. Raises ParamError."""
     available = list(methods(kind))
     if unknown := list(filterfalse(available.__contains__, names or ())):
         raise ParamError(f"{argument} must be among {', '.join(available)}; got {unknown[0]!r}")
@@ -262,6 +262,7 @@ def _check_names(argument: str, names: Sequence[str] | None, kind: Literal["sele
 
 def make_baseline() -> Decoder:
     """Make the decoder that others are compared with: the first selector behind the first scorer."""
+    # Stages are registered in the order of their lists; the first of each kind is the plainest.
     return Decoder(make(next(iter(methods("selector")))), make(next(iter(methods("scorer")))))
 
 
@@ -278,6 +279,7 @@ def build_families(
     tuned_families = []
     for scorer, name in product(scorer_names, selector_names):
         family = Family(Settings.build_grid(selector_specs[name], points), replace(reference, retrieve=make(scorer)))
+        # A family that holds nothing but the baseline has nothing to tune.
         if list(family) != [reference]:
             tuned_families.append(family)
     if not tuned_families:
@@ -288,13 +290,13 @@ def build_families(
 
 @dataclass(frozen=True, eq=False)
 class Family:
-    """The settings of one selector or scorer, each placed in a template decoder."""
+    """The settings of one selector or scorer, as decoders: each takes its place in a template decoder."""
 
     settings: Settings
     template: Decoder  # whose other stages and depth they have
 
     def make_decoder(self, stage: Stage) -> Decoder:
-        """Return the template decoder with a stage in the place of its own."""
+        """Return the template decoder with a setting, a selector or scorer, in the place of its own."""
         if isinstance(stage, Selector):
             return replace(self.template, select=stage)
         return replace(self.template, retrieve=cast(Scorer, stage))
@@ -306,7 +308,10 @@ class Family:
         return len(list(self.settings))
 
     def find_path_selector(self, stage: Stage) -> Selector | None:
-        """Return the selector if its free parameter can be solved for all values at once, else None."""
+        """Return the selector if all values of its free parameter can be solved at once; else None.
+
+        stage: one of the family's settings
+        """
         if not isinstance(stage, Selector) or stage.path_range is None or len(self.settings.free) != 1:
             return None
         (param,) = self.settings.free
@@ -320,13 +325,13 @@ class _Study:
     """The checked arguments of one call of `tune` or `choose`, and the steps that answer it."""
 
     objective: Objective
-    splits: Mapping[str, Mapping[str, Any]]  # dev first → options of `sweep`
-    options: Mapping[str, Any]  # of whatever measures, for all splits
-    sweep_options: Mapping[str, Any]  # of `sweep` besides
+    splits: Mapping[str, Mapping[str, Any]]  # name, dev first → its queries and qrels, as options of `sweep`
+    options: Mapping[str, Any]  # space, aspects, stop and k, for `sweep` and for exact frontiers
+    sweep_options: Mapping[str, Any]  # metrics, store, workers and cluster, for `sweep` only
     seed: int
     resamples: int
     report: Progress
-    on_cell: Callable[[Cell], None] | None
+    on_cell: Callable[[Cell], None] | None  # called with each cell of dev
 
     @classmethod
     def build(
@@ -362,9 +367,15 @@ class _Study:
         self, families: Sequence[Family], reference: Decoder, *,
         several: bool = False, n_trials: int = 0, every_value: bool = True,
     ) -> Tuned:  # fmt: skip
-        """Measure the settings on dev, choose, and compare the choice with the baseline on test."""
+        """Measure the settings on dev, choose, and compare the choice with the baseline on test.
+
+        reference: the baseline; several: choose among the families, each at its best setting, and not among one
+        family's settings; n_trials: of a search; every_value: use a path where there is one.
+        """
         k, objective = self.options["k"], self.objective
+        # The splits are dev and, unless nothing is to be reported, test.
         test_split = next(iter([*self.splits][1:]), None)
+        # Beyond two free parameters a grid is too large; that happens only to the single family of `tune`.
         if all(family.settings.is_exhaustive for family in families):
             tried_cells, base = self._measure_all(families, reference, several)
         else:
@@ -406,7 +417,12 @@ class _Study:
     def _find_best(
         self, family: Family, cells: dict[Stage, Cell], base: Cell, every_value: bool, is_reported: bool
     ) -> tuple[Candidate, TunedChoice]:
-        """Choose a family's best setting; return it as a candidate, with the reason. Adds to `cells`."""
+        """Choose a family's best setting on dev; return it as a candidate, and the choice with its reason.
+
+        cells: the measured settings, to which a value from a path is added; every_value: compare all values of the
+        parameter if they can be solved at once; is_reported: pass the new cell to `on_cell`.
+        """
+        # Any setting tells what can be solved along a path: they differ in free parameters only.
         n_settings, stage = len(cells), next(iter(cells))
         # With a path every value of the parameter is compared, else the measured settings only.
         path_selector = family.find_path_selector(stage) if every_value else None
@@ -427,7 +443,7 @@ class _Study:
         return Candidate(decoder=decoder, dev=cell, test=None, **details), choice
 
     def _move_best_first(self, candidates: list[Candidate], base: Cell) -> TunedChoice:
-        """Move the best candidate to the front of the list; return the choice with its reason."""
+        """Move the best family's candidate to the front of the list; return the choice with its reason."""
         objective, k = self.objective, self.options["k"]
         dev_cells = [candidate.dev for candidate in candidates]
         common_cells = paired.align_on_common_queries([base, *dev_cells], objective.metrics, k)
@@ -438,22 +454,33 @@ class _Study:
         return choice
 
     def _relabel_progress(self, label: str, n_before: int = 0, n_total: int | None = None) -> Progress:
-        """Return a progress callback for a part of the work, under another label."""
+        """Return a progress callback that reports a part of the work under another label.
+
+        n_before, n_total: steps before this part, and of the work in all; by default the part stands for all.
+        """
         return lambda n_done, n_part, _: self.report(n_before + n_done, n_total or n_part, label)
 
     def _measure(
         self, decoders: Sequence[Decoder], split: str, progress: Progress | None = None, is_reported: bool = False
     ) -> dict[str, Cell]:
-        """Return label → measured cell of decoders on a split; is_reported: pass each cell to `on_cell`."""
+        """Measure decoders on a split, or read their cells from the store; return label → cell.
+
+        is_reported: pass each cell to `on_cell` as it is finished
+        """
         by_label, options = {}, {**self.splits[split], **self.options, **self.sweep_options}
         for cell in sweep(list(decoders), progress=progress, **options):
             by_label[cell.label] = cell
             if is_reported and self.on_cell is not None:
                 self.on_cell(cell)
+        # In the decoders' order, while cells come as they are finished.
         return {decoder.label: by_label[decoder.label] for decoder in decoders}
 
     def _measure_all(self, families: Sequence[Family], reference: Decoder, several: bool) -> TriedCells:
-        """Measure every setting of each family, and the baseline, on dev; return cells by family, baseline."""
+        """Measure each family's settings on dev; return its cells by setting, and the baseline's cell.
+
+        several: the families are compared with each other, and measured in one sweep. A single one is measured in
+        rounds if a caller watches, so that it sees results sooner.
+        """
         # The baseline first, as settings that are finished before it have nothing to be compared with.
         decoders = [reference, *chain.from_iterable(families)]
         is_local = self.sweep_options["workers"] is None and self.sweep_options["cluster"] is None
@@ -474,12 +501,18 @@ class _Study:
         return tried_cells, by_label[reference.label]
 
     def _measure_searched(self, family: Family, reference: Decoder, n_trials: int) -> TriedCells:
-        """Measure on dev the settings that a search tries, and the baseline; return both."""
+        """Let a search try some of a family's settings on dev; return cells by setting, and the baseline's.
+
+        A round of settings is measured before the search suggests the next one. Cells are measurements of one decoder.
+        """
         base = self._measure([reference], self.dev, is_reported=True)[reference.label]
         cells: dict[Stage, Cell] = {}
 
         def measure_goals(stages: Iterable[Stage]) -> dict[Stage, tuple[float, ...] | None]:
-            """Return each setting's numbers to maximise, None if it answers too few queries."""
+            """Measure settings; return each one's numbers to maximise, None if it answers too few queries.
+
+            The cells are added to those of the search, and a setting that was measured before is not measured again.
+            """
             goals: dict[Stage, tuple[float, ...] | None] = dict.fromkeys(stages)
             # A search may suggest a setting again, which is measured once.
             new_decoders = list(map(family.make_decoder, filterfalse(cells.__contains__, goals)))
@@ -494,22 +527,31 @@ class _Study:
             return goals
 
         def report_trials(n_done: int, n_total: int) -> None:
+            """Report the search's progress under the label of the tuning."""
             self.report(n_done, n_total, f"tuning on {self.dev}")
 
+        # The baseline's numbers tell how many there are: two for a frontier, else one.
         n_goals = len(self.objective.guide(base.mean, base.mean))
         search(family.settings, measure_goals, n_goals, n_trials, self.seed, report_trials, self.options["stop"])
         return [cells], base
 
 
 def _answers_enough(cell: Cell, base: Cell, objective: Objective) -> bool:
-    """Return True if a setting has the objective's metrics on enough of the baseline's queries."""
+    """Return True if a setting has the objective's metrics on enough queries to be compared.
+
+    Enough is MIN_ANSWERED_SHARE of the baseline's: a setting has no metrics where it returns nothing.
+    """
     base_has_metrics = paired.find_complete_queries(base, objective.metrics)
     n_common = int((paired.find_complete_queries(cell, objective.metrics) & base_has_metrics).sum())
     return n_common > 0 and n_common >= MIN_ANSWERED_SHARE * int(base_has_metrics.sum())
 
 
 def _compute_margin(cell: Cell, base: Cell, objective: Objective) -> float:
-    """Return how far below its mean one setting's slack may truly lie, with confidence."""
+    """Return the margin of one setting: how far its true mean slack may lie below the measured one.
+
+    Slack is a query's Recall less the share of the baseline's that must be kept. The margin is 0 without such a
+    constraint.
+    """
     slack = objective.compute_slack(cell.values, base.values[objective.metrics[0]])
     slack = slack[np.isfinite(slack)]
     return float(objective.compute_margin(slack.mean(), np.square(slack).mean(), len(slack)))
@@ -526,17 +568,19 @@ def choose_setting(objective: Objective, cells: Mapping[Stage, Cell], base: Cell
         metric_titles = " and ".join(map(title_of, objective.metrics))
         raise DataError(f"no setting has {metric_titles} on enough of the queries of {base.split} to be compared")
     common_cells = paired.align_on_common_queries([base, *map(cells.__getitem__, stages)], objective.metrics, k)
+    # Of equally good settings the one nearest to the default is chosen, then the first by label.
     tie_order = [(round(measure_distance_from_default(stage), 9), stage.label) for stage in stages]
 
     margin = compute_margins(objective, common_cells.values)
 
     def choose_by(means: Mapping[str, np.ndarray]) -> TunedChoice:
-        """Choose from means by metric, the baseline's first."""
+        """Choose among m settings by means: metric → (1 + m,), the baseline's first."""
         return objective.choose(*_split_off_baseline(means), tie_order, k, _format_cell(base, base), margin)
 
     choice = choose_by(common_cells.means)
     # One seed, so that every metric is averaged over the same resampled queries.
     means = map_values(partial(bootstrap_means, resamples=N_DRAWS, seed=seed), common_cells.values)
+    # The stability: how often other samples of the queries lead to the same choice.
     n_same = sum(choose_by(map_values(itemgetter(draw), means)).best == choice.best for draw in range(N_DRAWS))
     details = {"stability": n_same / N_DRAWS, "queries": len(common_cells.queries), "left_out": left_out}
     return stages[choice.best], choice, details
@@ -548,9 +592,9 @@ def _split_off_baseline(means: Mapping[str, np.ndarray]) -> tuple[dict[str, np.n
 
 
 def compute_margins(objective: Objective, metric_values: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Return (m,) margins: a setting's mean Recall less its margin is what it keeps with confidence.
+    """Compute (m,) margins: a setting's mean Recall less its margin is what it keeps with confidence.
 
-    metric_values: (n, 1 + m), the baseline first
+    metric_values: metric → (n, 1 + m) values of n queries, the baseline's first. 0 without a constraint on Recall.
     """
     candidate_values = {metric: values[:, 1:] for metric, values in metric_values.items()}
     slack = objective.compute_slack(candidate_values, metric_values[objective.metrics[0]][:, :1])
@@ -559,7 +603,9 @@ def compute_margins(objective: Objective, metric_values: Mapping[str, np.ndarray
 
 
 def choose_value(objective: Objective, curve: Curve, base: Cell, seed: int) -> StageChoice:
-    """Choose a parameter's value from a curve: near the middle of the interval that is best.
+    """Choose a parameter's value from an exact curve: a short number near the middle of the best interval.
+
+    The curve has each query's metrics at every value, as pieces on which nothing changes. base: the baseline's cell.
 
     Return the selector, the choice with its reason, and details for its `Candidate`.
     """
@@ -568,6 +614,7 @@ def choose_value(objective: Objective, curve: Curve, base: Cell, seed: int) -> S
     is_common = paired.find_complete_queries(base, metrics)
     is_common &= paired.find_complete_queries(curve.steps, metrics)[curve.steps.first_steps]
     if not is_common.any():
+        # No query has the metrics in both the curve and the baseline.
         metric_titles = " and ".join(map(title_of, metrics))
         raise DataError(f"no query of {base.split} has {metric_titles}, by which a value could be chosen")
     base_means = average_over(base, metrics, is_common)
@@ -578,12 +625,18 @@ def choose_value(objective: Objective, curve: Curve, base: Cell, seed: int) -> S
     interval_edges = np.append(piece_starts, curve.interval[1])
 
     def choose_piece(means: Any, base_means: Any, values: np.ndarray, margin: np.ndarray) -> TunedChoice:
-        """Choose among values by their means; ties go to the value nearest to the default."""
+        """Choose among p values of the curve's parameter; ties go to the one nearest to the default.
+
+        means: metric → (p,); base_means: the baseline's; values: (p,); margin: (p,) how far below its mean a value's
+        true Recall may lie
+        """
+        # Rounded, so that values equally far on both sides of the default tie.
         distances = np.abs(values - curve.declared.default).round(9)
         tie_order = list(zip(distances.tolist(), values.tolist(), strict=True))
         return objective.choose(means, base_means, tie_order, k, _format_cell(base, base), margin)
 
     slack = objective.compute_slack(steps.values, base.values[metrics[0]][steps.query_index])
+    # The means of the slack and of its square over queries, piece by piece, give its variance.
     moments = replace(steps, values={"mean": slack, "square": np.square(slack)})
     mean_slack, mean_square = (moments.mean_pieces(name, curve.tolerance)[1] for name in moments.values)
     margin = objective.compute_margin(mean_slack, mean_square, int(is_common.sum()))
@@ -621,7 +674,10 @@ def choose_value(objective: Objective, curve: Curve, base: Cell, seed: int) -> S
 
 
 def _measure_gap(metric: str, dev_cells: Sequence[Cell], test_cells: Sequence[Cell], resamples: int, seed: int) -> Gap:
-    """Compare what the chosen setting gains over the baseline on dev with its gain on test."""
+    """Compare what the chosen setting gains over the baseline on dev with its gain on test, in one metric.
+
+    dev_cells, test_cells: the chosen setting's cell and the baseline's on each split
+    """
     split_means, split_gains = [], []
     for cell, base in (dev_cells, test_cells):
         paired_values = np.stack([cell.values[metric], base.values[metric]], axis=1)

@@ -46,7 +46,7 @@ class Gap:
 
     @property
     def text(self) -> str:
-        """The gap in one sentence."""
+        """The gain on dev beside the gain on test, and if they differ significantly, in one sentence."""
         metric_title = f"{METRICS[self.metric].title}@{self.k}"
         gains_text = f"{metric_title}: {signed(self.gained_dev)} vs the baseline on dev"
         gains_text += f", {signed(self.gained_test)} on test"
@@ -65,7 +65,7 @@ class Candidate:
     settings: int  # number that were measured on dev
     dev: Cell
     test: Cell | None
-    stability: float = 1.0  # the share of DRAWS resampled sets of dev's queries that lead to the same choice
+    stability: float = 1.0  # the share of N_DRAWS resampled sets of dev's queries that lead to the same choice
     queries: int = 0  # number of dev's that the settings were compared on
     left_out: tuple[str, ...] = ()  # names of settings that were no candidates
     searched: str = ""  # what was chosen from, in words
@@ -126,6 +126,7 @@ class Tuned:
         if self.test is None or self.stays or self.objective.aim == "knee":
             return None
         row = self.winner_gain
+        # Without a constraint the gain must be significant. With one, it must hold on test; decoders must gain too.
         has_gained = row is not None and row.significant and row.difference > 0
         is_kept = self.constraint_holds_on_test
         return has_gained if is_kept is None else is_kept and (has_gained or not self.several)
@@ -154,7 +155,7 @@ class Tuned:
 
     @property
     def chosen_because(self) -> tuple[str, ...]:
-        """The sentences on the choice and its confirmation."""
+        """The sentences on what was chosen, from what and why, how stable that is, and if test confirms it."""
         status_text = f"{self.status[0].upper()}{self.status[1:]}"
         if self.several:
             settings_text = counted(sum(candidate.settings for candidate in self.candidates), "setting")
@@ -208,18 +209,18 @@ class Tuned:
 
 
 def average_outcome(tuned: Tuned) -> tuple[dict[str, float], dict[str, float]]:
-    """Return the choice's and the baseline's means over common queries, on test or else on dev."""
+    """Return metric → mean of the choice, and of the baseline, over common queries: on test, else on dev."""
     return _average_on_common(tuned.chosen_test or tuned.chosen, tuned.base_test or tuned.base, tuned.objective)
 
 
 def _select_winner_rows(tuned: Tuned) -> list[Comparison]:
-    """Return the comparisons of the chosen decoder."""
+    """Return the chosen decoder's comparisons with the baseline on test, one a metric."""
     winner_label = tuned.chosen.label
     return [row for row in tuned.comparisons if row.label == winner_label]
 
 
 def _decoders_as_json(tuned: Tuned) -> dict[str, Any]:
-    """Return the JSON fields that only a choice among decoders has."""
+    """Return the JSON fields of a choice among decoders, which a choice among one stage's settings lacks."""
     candidates = []
     for candidate in (*tuned.candidates, tuned.reference):
         facts = {"decoder": decoder_to_json(candidate.decoder), "settings": candidate.settings}
@@ -234,7 +235,7 @@ def _comparison_as_json(row: Comparison) -> dict[str, Any]:
 
 
 def _settings_as_json(tuned: Tuned) -> dict[str, Any]:
-    """Return the JSON fields that only a choice among settings has."""
+    """Return the JSON fields of a choice among one stage's settings, which a choice among decoders lacks."""
     means = {tuned.dev: {"chosen": tuned.chosen.mean, "baseline": tuned.base.mean}}
     names = {}
     if tuned.test is not None and tuned.chosen_test is not None and tuned.base_test is not None:
@@ -256,7 +257,7 @@ def _settings_as_json(tuned: Tuned) -> dict[str, Any]:
 
 
 def _to_plain_values(value: Any) -> Any:
-    """Convert tuples to lists, and NaN to None, as JSON has neither."""
+    """Convert tuples to lists, and NaN and infinities to None, throughout nested values, as JSON has none."""
     match value:
         case Mapping():
             return map_values(_to_plain_values, value)
@@ -270,7 +271,11 @@ def _to_plain_values(value: Any) -> Any:
 def compare_cells(
     cells: Sequence[Cell], base: Cell, metrics: Sequence[str], is_choice: bool, resamples: int, seed: int
 ) -> tuple[Comparison, ...]:
-    """Compare cells with the baseline by metric; Holm's correction is over cells, or one cell's metrics."""
+    """Compare cells with the baseline in each metric, on the queries that have it.
+
+    is_choice: the cells are candidates to choose from, and Holm's correction is over them, metric by metric; else there
+    is one cell, and the correction is over its metrics.
+    """
     if is_choice:
         options = {"resamples": resamples, "seed": seed}
         return tuple(row for metric in metrics for row in compare([base, *cells], metric, base, base.k, **options))
@@ -302,7 +307,11 @@ def suggest_next_step(tuned: Tuned) -> str:
 
 
 def _suggest_for_certainty(tuned: Tuned) -> list[str]:
-    """Suggest steps where no decoder surely keeps the required Recall: a lower share, more queries."""
+    """Suggest steps where no decoder surely keeps the required Recall: a lower share, more dev queries.
+
+    A query's slack is its Recall less the required share of the baseline's; the number of queries needed is that which
+    would show a mean slack like the nearest candidate's.
+    """
     nearest, suggestions, sure_share = tuned.candidates[0], [], tuned.choosing.surest
     if sure_share is not None and sure_share >= 0.01:
         # Rounded down, as a larger share is not sure; the 1e-9 saves a whole percent that lies a rounding below.
@@ -317,16 +326,18 @@ def _suggest_for_certainty(tuned: Tuned) -> list[str]:
 
 
 def _suggest_for_confirmation(tuned: Tuned) -> list[str]:
-    """Suggest steps where test does not confirm the choice: a lower share, more test queries."""
+    """Suggest what to do where test does not confirm the choice: a lower share, more test queries."""
     test_cell, base, suggestions = tuned.chosen_test, tuned.base_test, []
     own_means, base_means = average_outcome(tuned)
     falls_short = tuned.constraint_holds_on_test is False
     if falls_short and base_means[RELEVANT]:
+        # Rounded down, as a larger share was not kept; the 1e-9 saves a whole percent that lies a rounding below.
         kept_share = np.floor(100 * own_means[RELEVANT] / base_means[RELEVANT] + 1e-9) / 100
         suggestions.append(f"ask for a share of {percent(kept_share, 0)}, which it kept on {tuned.test}")
     metric = RELEVANT if falls_short else tuned.objective.metrics[-1]
     paired_values = np.stack([test_cell.values[metric], base.values[metric]])
     paired_values = paired_values[:, np.isfinite(paired_values).all(0)]
+    # The difference to detect: the loss that is allowed, or the gain that dev showed.
     if falls_short:
         difference = (1 - tuned.objective.share) * base_means[RELEVANT]
     else:
