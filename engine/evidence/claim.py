@@ -74,7 +74,6 @@ class PaperClaims:
     def __call__(self, id: str, place: str, sentence: str, *, version: int = 1, **fields: Any) -> Callable[[Fn], Fn]:
         """Register a claim; without `measure` and `missing` the decorated function becomes its measure.
 
-
         id: such as N21; place: where the paper says it; version: of the measure; fields: further fields of `Claim`
         """
         claim = Claim(id=id, paper=self.paper, place=place, sentence=sentence, **fields)

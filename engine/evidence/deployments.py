@@ -40,7 +40,6 @@ CellValues = TypeVar("CellValues")
 class JudgedDeployment:
     """A retrieval deployment to simulate: documents, and queries that are learned from or only measured.
 
-
     stream: judgements of the queries that come and whose feedback is learned from; held_out: of those that never come;
     hops: question → its queries in order, where questions have plans of several steps
     """
@@ -179,7 +178,6 @@ def measure_deployments(
 
 def ndcg_gains(deployment: JudgedDeployment, seed: int, **how: Any) -> dict[str, np.ndarray]:
     """Simulate a deployment with all seeds; return part → (n,) points of nDCG gained, mean over the runs.
-
 
     how: arguments of `simulate`
     """

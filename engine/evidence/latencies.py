@@ -69,7 +69,6 @@ def draw_clusters(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Draw clustered unit vectors; return (documents, queries near some of them, each document's cluster).
 
-
     A document is the weighted sum of a direction that all have in common, its cluster's and one of its own: see
     COMMON_SHARE. Shapes: (count, dimensions), (queries, dimensions), (count,).
     """

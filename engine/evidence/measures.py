@@ -39,7 +39,6 @@ def tuned_differences(
 ) -> Measurement:
     """Measure by how many points a decoder beats each rival, both tuned on dev and reported on test.
 
-
     claimed, others: the settings that dev chooses from, of the claimed method and by a rival's name. Return
     "set: points of metric@k over rival" → paired differences, query by query.
     """
@@ -85,7 +84,6 @@ def choose_on_dev(judged_set: JudgedSet, decoders: Sequence[Decoder], metric: st
 
 def measure_tuned(judged_set: JudgedSet, decoders: Sequence[Decoder], metric_name: str, k: int) -> np.ndarray:
     """Tune a decoder on dev, and return its (n,) values on the test queries, in points of a hundred.
-
 
     decoders: the settings to choose from; a single one is taken without a choice
     """

@@ -134,7 +134,6 @@ def rule_untestable(missing: str) -> Ruling:
 def theorem(excess: Sequence[float], min_cases: int) -> Ruling:
     """Judge a statement about every case: a single case that breaks it by more than rounding refutes it.
 
-
     excess: for each case that can tell, by how much the claimed bound was passed, ≤ 0 where it holds; min_cases: the
     number of cases from which on none that breaks it means that it holds, below which the claim is untestable
     """
@@ -164,7 +163,6 @@ def difference(cell_values: Mapping[str, Sequence[float]], margin: float, seed: 
 
 def equivalence(cell_values: Mapping[str, Sequence[float]], margin: float, seed: int = 0) -> Ruling:
     """Judge a claim that two things are equal to within a margin, in every cell, from values by query.
-
 
     An interval within the margin is for the claim, one entirely beyond it against; one that crosses the margin is open.
     """
@@ -214,7 +212,6 @@ def curve_of(
     curve_name: str, axes: tuple[str, str], x: Sequence[float], y: Sequence[float] | np.ndarray, *, log: bool = False
 ) -> EffectCurve:
     """Build a curve of numbers to six digits, without the points that its axes cannot show.
-
 
     Left out are NaN and infinite coordinates, and on logarithmic axes those of 0 or less.
     """
@@ -266,7 +263,6 @@ def compare_frontiers(
 ) -> tuple[Effect, Effect]:
     """Compare two methods' frontiers of two metrics: difference of hyper-volumes, and the share dominated.
 
-
     The hyper-volume is the area between a frontier and the corner of the worst means of all settings. claimed_axes,
     other_axes: x and y, each (n, m) by query and setting. The second effect is the share of the other's frontier points
     that a point of the claimed method is at least as good as on both axes, and better on one.
@@ -307,7 +303,7 @@ def judge_areas(effect_pairs: Sequence[tuple[Effect, Effect]]) -> Ruling:
 
 
 def share(effect_name: str, n_hits: int, n_total: int) -> Effect:
-    """Return the share of hits in all cases as an effect, with its exact (Clopper–Pearson) interval."""
+    """Return the share of hits in all cases as an effect, with its exact binomial interval."""
     if not n_total:
         # Without a case nothing is known: the interval is the whole range.
         return Effect(name=effect_name, value=math.nan, low=0.0, high=1.0)

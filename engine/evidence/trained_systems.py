@@ -45,7 +45,6 @@ BuiltSystem = tuple[engine.Space, engine.Decoder, Trained | None]
 class TrainedSystems:
     """The systems that are trained on one set, with their checkpoints in a folder.
 
-
     say: called with a line of text after each training and each system
     """
 
