@@ -40,7 +40,7 @@ Table = Mapping[str, Mapping[str, np.ndarray]]
 
 @define_measure("frontiers")
 def measure_frontiers(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Measure, by method, the frontier of Recall over diversity (ILAD) that its settings reach, on each set.
+    """Measure each method's frontier of Recall over diversity (ILAD), reached by its settings, by set.
 
     Return part → "set, k size" → numbers. means: method → ILAD, Recall and cos(sum, query) of each setting; small,
     practical: query by query the points of Recall by which MMR leads Frank–Wolfe at small weights of relevance, and
@@ -114,7 +114,7 @@ def compare_areas(table: Table) -> dict[str, list[list[float | None]]]:
 
 
 def step_ratio(claimed_ilad: np.ndarray, other_ilad: np.ndarray) -> list[float | None]:
-    """Return how far a method's mean ILAD moves over small weights, as a share of another's, with its ends.
+    """Return how far a method's mean ILAD moves over small weights, as a share of another's, and ends.
 
     claimed_ilad, other_ilad: (queries, settings); the interval is a bootstrap over queries
     """
@@ -175,7 +175,7 @@ def correlate_measures(method_table: Table) -> dict[str, list[float | None]]:
 
 
 def compute_spread(by_size: Mapping[int, Table], method: str) -> np.ndarray:
-    """Return (n,) standard deviations of a method's ILAD over the set sizes k, by query, mean over weights."""
+    """Return (n,) standard deviations of a method's ILAD over set sizes, by query, mean over weights."""
     ilad_by_size = np.stack([method_table[method]["ilad"] for method_table in by_size.values()])
     deviations: np.ndarray = ilad_by_size.std(0).mean(1)
     return deviations

@@ -217,7 +217,7 @@ def _measure_in_worker(name: str, seed: int) -> Measurement:
 
 
 def _measure(claim: Claim, judged_sets: JudgedSets, seed: int) -> Measurement:
-    """Measure a claim; return "numbers", or "missing": the reason why there are none, and the seconds taken."""
+    """Measure a claim; return "numbers", or "missing": why there are none, and the seconds taken."""
     start_time = time.monotonic()
     try:
         if claim.sets and not judged_sets.names:
@@ -259,7 +259,7 @@ def measure_key(measure: ClaimMeasure) -> str:
 
 
 def _build_cache_key(claim: Claim, sets: JudgedSets, seed: int) -> str:
-    """Build the key of a claim's measurement from its measure, sets, encoder and seed; code has no part in it."""
+    """Build the key of a claim's measurement: measure, sets, encoder and seed; code has no part in it."""
     if claim.measure is None:
         return claim.id
     key_parts = [measure_key(claim.measure)]
@@ -330,7 +330,7 @@ def load_shipped() -> Report:
 
 
 def _load_report(cache_key: str) -> Report | None:
-    """Load a report from the cache by its key; None if there is none, or it cannot be read by this version."""
+    """Load a report from the cache by its key; None if there is none, or this version cannot read it."""
     payload = cache.get(CACHE_SECTION, cache_key)
     try:
         return None if payload is None else parse_report(payload.decode())
@@ -339,7 +339,7 @@ def _load_report(cache_key: str) -> Report | None:
 
 
 def _parse_row(row: Mapping[str, Any]) -> JudgedClaim:
-    """Build a judged claim from a row of a report's JSON. Raises KeyError, TypeError or ValueError if invalid."""
+    """Build a judged claim from a report's JSON row. Raises KeyError, TypeError, ValueError if invalid."""
     parsed_effects = []
     for effect in row["effects"]:
         # JSON has lists where the frozen values have tuples.

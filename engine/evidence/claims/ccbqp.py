@@ -86,7 +86,7 @@ claim(
 
 
 def judge_c2(measured: Measurement) -> Ruling:
-    """Judge C2: every stationary point between sets can be left upwards, and a larger loading δ loses no maximum."""
+    """Judge C2: all stationary points between sets can be left upwards, a larger δ loses no maximum."""
     # Only informative cases count: points that are no set, and maxima that the loading changes.
     n_stuck, n_between, n_lost, n_gained = map(np.array, itemgetter("stuck", "between", "lost", "gained")(measured))
     counts = n_lost[(n_lost > 0) | (n_gained > 0)]
@@ -142,7 +142,7 @@ def measure_c3(_: Sequence[JudgedSet], seed: int) -> Measurement:
 
 
 def take_step(linear: np.ndarray, hessian: np.ndarray, x: np.ndarray, k: int) -> np.ndarray:
-    """Take one step of Algorithm 1, Frank–Wolfe: from weights x towards the best set, by exact line search.
+    """Take one step of Algorithm 1, Frank–Wolfe: from weights x towards the best set, exact line search.
 
     The best set are the k documents with the largest derivatives; the step's length is the best one along the way (eq.
     6).
@@ -158,7 +158,7 @@ def take_step(linear: np.ndarray, hessian: np.ndarray, x: np.ndarray, k: int) ->
 
 
 def judge_c4(measured: Measurement) -> Ruling:
-    """Judge C4: at most one run of Frank–Wolfe in a hundred must be rounded to a set, or reaches the step limit."""
+    """Judge C4: at most one Frank–Wolfe run in a hundred must be rounded or reaches the step limit."""
     counts = {f"{set_name}, rounded or capped": set_counts[:2] for set_name, set_counts in measured.items()}
     return rules.thresholds(rules.compute_shares(counts), holds=0.01, limit=0.1)
 
@@ -174,12 +174,12 @@ def judge_c4(measured: Measurement) -> Ruling:
     cost=60,
 )
 def measure_c4(judged_sets: Sequence[JudgedSet], _: int) -> Measurement:
-    """Measure C4: set → runs that ended at no set or at the step limit, all runs, and the most steps of one."""
+    """Measure C4: set → runs that ended at no set or at the step limit, all runs, and the most steps."""
     return compute_by_set(_count_ends, judged_sets)
 
 
 def _count_ends(judged_set: JudgedSet) -> list[int]:
-    """Count the runs of Frank–Wolfe that ended at no set or at the step limit, all runs, and the most steps."""
+    """Count the Frank–Wolfe runs that ended at no set or at the step limit, all runs, and the most steps."""
     columns = attrgetter("fractional", "capped", "runs", "most")
     n_fractional, n_capped, n_runs, max_steps = np.transpose(
         list(map(columns, measure_ends(judged_set.space, judged_set.queries("test", 40))))
@@ -188,7 +188,7 @@ def _count_ends(judged_set: JudgedSet) -> list[int]:
 
 
 def judge_c5(measured: Measurement) -> Ruling:
-    """Judge C5: no two documents are opposite, and the Gram matrix's largest eigenvalue grows about linearly.
+    """Judge C5: no documents are opposite, and the Gram matrix's largest eigenvalue grows linearly.
 
     The Gram matrix holds the documents' inner products; the exponent in their number must be in [.9, 1.1].
     """
@@ -211,7 +211,7 @@ def judge_c5(measured: Measurement) -> Ruling:
     cost=30,
 )
 def measure_c5(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Measure C5: set → the least cosine of two documents, and the Gram matrix's largest eigenvalue by size.
+    """Measure C5: set → the least cosine of two documents, and the Gram matrix's largest eigenvalues.
 
     "sizes": documents of random parts of the set; "largest": 20 repetitions by size
     """
@@ -229,7 +229,7 @@ def measure_c5(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
 
 
 def judge_c6(measured: Measurement) -> Ruling:
-    """Judge C6 by the areas below Frank–Wolfe's frontier and those below MMR's and DPP's; attach the curves."""
+    """Judge C6 by the areas below Frank–Wolfe's frontier and those below MMR's and DPP's; attach curves."""
     ruling = rules.combine([rules.judge_areas(read_pairs(measured, FW, method)) for method in (MMR, DPP)])
     curves = {f"{cell}, to {MMR}: area": draw_frontiers(measured, cell) for cell in measured["means"]}
     return rules.add_curves(ruling, curves)
@@ -246,7 +246,7 @@ frontier_claim(
 
 
 def draw_frontiers(measured: Measurement, cell_name: str) -> list[EffectCurve]:
-    """Build the curves of Recall over diversity (ILAD) of three methods, for a figure; none but at the least k.
+    """Build the curves of Recall over diversity (ILAD) of three methods; none but at the least k.
 
     cell_name: "set, k size"; a curve has a point for each weight θ of relevance
     """
@@ -282,7 +282,7 @@ frontier_claim(
 
 
 def judge_c8(measured: Measurement) -> Ruling:
-    """Judge C8: MMR leads in Recall at weights up to .2, and from .5 on Frank–Wolfe is at most a point behind."""
+    """Judge C8: MMR leads in Recall at weights up to .2, and hardly from .5 on: by a point at most."""
     small_weight_leads = rename_cells(measured["small"], suffix=", MMR's lead to θ .2")
     lead_ruling = rules.difference(rename_cells(measured["practical"], suffix=", its own lead from θ .5"), 1.0)
     small_weight_ruling = rules.difference(small_weight_leads, 1.0)
@@ -394,7 +394,7 @@ def judge_c13(measured: Measurement) -> Ruling:
     cost=60,
 )
 def measure_c13(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Measure C13: source and θ → what Frank–Wolfe's set lacks of the best of all sets, as a share of the range."""
+    """Measure C13: source and θ → what Frank–Wolfe's set lacks of the best one, as a share of the range."""
     rng, count = np.random.default_rng(seed), 150
     cases: dict[str, list[tuple[Any, Any]]] = {}
     for name, clusters in (("random", 0), ("clustered", 4)):
@@ -430,7 +430,7 @@ def _compute_gap(rows: Any, query: Any, weight: float) -> float:
 
 
 def judge_c14(measured: Measurement) -> Ruling:
-    """Judge C14: diversity at one weight differs at least 5 % more over k for MMR and DPP than for Frank–Wolfe."""
+    """Judge C14: diversity at one weight differs 5 % more over k for MMR and DPP than for Frank–Wolfe."""
     cells: dict[str, Any] = {}
     for name, spreads in measured["spreads"].items():
         cells |= rename_cells(spreads, prefix=f"{name}, to ")
@@ -505,7 +505,7 @@ def measure_c16(judged_sets: Sequence[JudgedSet], _: int) -> Measurement:
 
 
 def trace_objective(linear: np.ndarray, hessian: np.ndarray, k: int, constant: float | None = None) -> np.ndarray:
-    """Return (steps + 1, q) values of the relaxed objective (eq. 4) along Frank–Wolfe, all queries at once.
+    """Return (steps + 1, q) values of the relaxed objective (eq. 4) along Frank–Wolfe, for q queries.
 
     It starts at equal weights k/n. linear: (n, q), the relevance term of each query; hessian: (n, n); constant: the
     Lipschitz constant that bounds the length of steps, None for exact line search (eq. 6)

@@ -410,7 +410,7 @@ def measure_grid(judged_set: JudgedSet, system_name: str) -> np.ndarray:
 
 
 def spread_ratio(trained_grid: np.ndarray, frozen_grid: np.ndarray, seed: int) -> list[float]:
-    """Return the ratio of two grids' spreads over settings, trained to frozen, and its interval's two ends.
+    """Return the ratio of two grids' spreads over settings, trained to frozen, and its interval's ends.
 
     trained_grid, frozen_grid: (seeds, queries, settings) values; spread: the best setting's mean less the median one's;
     the interval is a bootstrap over queries
@@ -607,7 +607,7 @@ def measure_n23(sets: Sequence[JudgedSet], seed: int) -> Measurement:
 
 
 def time_solvers(spaces: Sequence[tuple[engine.Space, engine.Embeddings]]) -> Measurement:
-    """Time search, NNN by 50 steps and NNN exactly on each space; return sizes and (rounds, sizes) seconds.
+    """Time search, NNN by 50 steps and NNN exactly on each space: sizes and (rounds, sizes) seconds.
 
     spaces: each with its queries. A round times a pair of queries and keeps the second: what a space computes for the
     first query and remembers would otherwise count.
@@ -685,7 +685,7 @@ QUERY_RULES = tuned_differences.of(claimed=SHARE_GRID + COUNT_GRID, others={"one
 
 
 def judge_n25(measured: Measurement) -> Ruling:
-    """Judge N25 by what rules that choose λ₁ and λ₂ query by query gain; report what the best choice would."""
+    """Judge N25 by what rules that choose λ₁ and λ₂ by query gain; report what the best choice would."""
     ruling = rules.difference(measured["gains"], margin=1.0)
     headroom_text = ", ".join(f"{set_name} {headroom:.1f}" for set_name, headroom in measured["most"].items())
     why = f"{ruling.why} The best pair for each query, were it known, would gain: {headroom_text}."
@@ -703,7 +703,7 @@ def judge_n25(measured: Measurement) -> Ruling:
     cost=60,
 )
 def measure_n25(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Measure N25: points gained by rules that choose λ query by query, and the most that a choice could gain.
+    """Measure N25: points gained by rules that choose λ by query, and the most that a choice could gain.
 
     "most": set → mean gain of the pair that is best for each query, which no rule can know, over the pair that is best
     for all

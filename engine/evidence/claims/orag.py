@@ -99,7 +99,7 @@ def compute_gradient(session: Session, event: Event) -> np.ndarray:
 
 
 def compute_max_bias(session: Session, query: Query, right: int, n_drawn: int = 1) -> float:
-    """Return how far the mean step over all draws is from the loss's gradient: the largest entry's difference.
+    """Return the largest difference of an entry between the mean step over all draws and the gradient.
 
     The loss is −log of the right document's chance; automatic differentiation gives its true gradient. right: its row.
     """
@@ -148,7 +148,7 @@ def _order_chance(chances: np.ndarray, row_order: Sequence[int]) -> float:
     cost=5,
 )
 def measure_o1(_: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Measure O1: the bias of the mean step over all draws, the larger of both update modes, by random case."""
+    """Measure O1: the bias of the mean step over all draws, the larger of both update modes, by case."""
     rng = np.random.default_rng(seed)
     biases = []
     for _case in range(1000):
@@ -188,7 +188,7 @@ def measure_o2(_: Sequence[JudgedSet], seed: int) -> Measurement:
     cost=15,
 )
 def measure_o3(_: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Measure O3: by how much mean regret and mean squared step exceed the theorem's bounds, by random case."""
+    """Measure O3: by how much mean regret and mean squared step exceed the theorem's bounds, by case."""
     rng = np.random.default_rng(seed)
     # Cases where the bound says nothing give None, which the filter drops: further ones are drawn until enough do.
     regret_excesses = filter(None, (_regret_excess(rng) for _stream in count()))
@@ -196,7 +196,7 @@ def measure_o3(_: Sequence[JudgedSet], seed: int) -> Measurement:
 
 
 def _regret_excess(rng: np.random.Generator) -> float | None:
-    """Return expected regret less Theorem 5.1's bound for a random stream, None where the bound is vacuous.
+    """Return expected regret less Theorem 5.1's bound for a random stream, None if the bound is vacuous.
 
     Regret: the loss over a stream beyond that of the best fixed embeddings. The expectation is over all draws.
     """
@@ -304,7 +304,7 @@ def judge_o5(measured: Measurement) -> Ruling:
     cost=90,
 )
 def measure_o5(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Measure O5: set → the numbers of queries, and Algorithm 1's regret after them to the rule told all answers."""
+    """Measure O5: set → numbers of queries, and the regret after them to a rule told all answers."""
     return compute_by_set(_measure_regrets, judged_sets, seed)
 
 
@@ -325,7 +325,7 @@ def _measure_regrets(judged_set: JudgedSet, seed: int) -> dict[str, list[float] 
 
 @define_measure("paper gains")
 def measure_paper_gains(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Measure O6 and O7: points that the printed rule gains in 3,000 updates and in one pass, mean over seeds.
+    """Measure O6 and O7: points that the printed rule gains in 3,000 updates and in one pass.
 
     "set, run, part metric@k" → gains query by query; "set, settings": the rate and the batch size that the first half
     of the stream chose, from the largest of the paper's rates and a tenth of it, as below nothing moves, and two batch
@@ -380,7 +380,7 @@ claim(
 
 @define_measure("default gains")
 def measure_default_gains(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Measure O8 and O9: points that Frontier's default rule gains in one pass, also by rare and common documents.
+    """Measure O8 and O9: points that Frontier's default rule gains in one pass, also by rarity.
 
     "tail": held-out queries whose right documents are all rare; "head": the others. On rare documents the gain differs
     more from seed to seed, so that 40 runs are needed.
@@ -531,7 +531,7 @@ def judge_o14(measured: Measurement) -> Ruling:
     cost=30,
 )
 def measure_o14(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Measure O14: set → points of Recall that cutting documents to five words costs, and feedback regains."""
+    """Measure O14: set → Recall that cutting documents to five words costs, and feedback regains."""
     return compute_by_set(_measure_lost_recall, judged_sets, seed)
 
 
@@ -641,7 +641,7 @@ def _time_steps(n_documents: int, seed: int) -> list[float]:
     cost=15,
 )
 def measure_o18(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Measure O18: nats of loss by query that a worse start has beyond a better one; nats: natural log units.
+    """Measure O18: loss by query, in nats, that a worse start has beyond a better one.
 
     Starts are documents cut to 5 or 15 words, or whole, ordered by their nDCG before feedback.
     """

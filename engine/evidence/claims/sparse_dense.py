@@ -52,7 +52,7 @@ PASSAGE_SETS = ("cranfield", "multihop-rag-summ500")
 
 @define_measure("projection errors")
 def measure_projection_errors(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Measure L1 and L2: the pairs of documents that random projections reverse, and the dimensions needed.
+    """Measure L1 and L2: pairs of documents that random projections reverse, and dimensions needed.
 
     A margin ε is by how much one document's inner product with the query exceeds another's, as a share of the lengths;
     x = (ε²/2 − ε³/3)⁻¹. passed: by bin of pairs of like margin and dimension k, the lower end of the error share's
@@ -74,7 +74,7 @@ def measure_projection_errors(judged_sets: Sequence[JudgedSet], seed: int) -> Me
 
 
 def fit_growth(errors: PairErrors) -> list[float]:
-    """Fit how the needed dimension grows with x over bins of pairs; return exponent, R², factor to the bound.
+    """Fit how the needed dimension grows with x over bins of pairs: exponent, R², factor to the bound.
 
     x = (ε²/2 − ε³/3)⁻¹ of the bin's margin ε. Bins of fewer than 75 pairs, whose dimension is mostly chance, are left
     out.
@@ -138,7 +138,7 @@ claim(
 
 
 def judge_l3(measured: Measurement) -> Ruling:
-    """Judge L3: no bound exceeds its allowed error β, and no boolean margin is below Corollary 2's minimum."""
+    """Judge L3: no bound exceeds its allowed error β, no boolean margin is below Corollary 2's minimum."""
     cases = measured["drawn"]
     # Cases that hold were only counted when measured; an excess of 0 stands for each.
     drawn_excesses = [*cases["broken"], *[0.0] * (cases["cases"] - len(cases["broken"]))]
@@ -174,7 +174,7 @@ def measure_l3(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
 
 
 def _excesses(rng: np.random.Generator) -> Iterator[float]:
-    """Yield, for a random margin and error β, three bounds' excess over β as a share of it, ≤ 0 as claimed.
+    """Yield, for a random margin and error β, three bounds' excess over β as a share, ≤ 0 as claimed.
 
     The bounds are taken at the dimensions that equation 2, Corollary 1 and equation 3 ask for.
     """
@@ -192,7 +192,7 @@ def _excesses(rng: np.random.Generator) -> Iterator[float]:
 
 
 def _boolean_excesses(judged_set: JudgedSet, rng: np.random.Generator) -> Iterator[float]:
-    """Yield, by query, Corollary 2's minimum of a boolean margin less the least one measured, ≤ 0 as claimed.
+    """Yield, by query, Corollary 2's minimum of a boolean margin less the least measured, ≤ 0 as claimed.
 
     Boolean: documents and queries as sets of words. Queries without a margin above 0 are left out.
     """
@@ -239,7 +239,7 @@ def measure_l4(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
 
 
 def _generate_losses(rng: np.random.Generator, case_seed: int) -> Sequence[RecallLoss]:
-    """Draw a query with close rivals of its best document; measure how often projections lose that document.
+    """Draw a query and close rivals of its best document; measure how often projections lose that one.
 
     The dimension is such that the lemma's bound on the loss is about a random share.
     """
@@ -265,7 +265,7 @@ def _bound_excesses(bounded_rows: Iterable[Any]) -> list[float]:
 
 
 def judge_l5(measured: Measurement) -> Ruling:
-    """Judge L5: BM25's margins shrink with document length, so that their exponent in the mean length is below 0."""
+    """Judge L5: BM25's margins shrink with document length: their exponent in it is below 0."""
     exponents, axes = [], ("mean words", "margin")
     for name, values in measured.items():
         for rank, margins in values["ranks"].items():
@@ -294,7 +294,7 @@ def measure_l5(judged_sets: Sequence[JudgedSet], _: int) -> Measurement:
 
 
 def _measure_margins(judged_set: JudgedSet) -> Measurement:
-    """Return the mean words of four bins of documents by length, and each query's r-th smallest margins in each.
+    """Return four length bins' mean words, and each query's r-th smallest margins in each.
 
     r is 10 and 100. A margin is by how much the bin's best document outscores another, as a share of the lengths.
     """
@@ -320,7 +320,7 @@ BEYOND = 2 * TRIED_DIMENSIONS[-1]
 
 
 def judge_l6(measured: Measurement) -> Ruling:
-    """Judge L6: the dimension needed grows with document length, so that its exponent in the mean is above 0."""
+    """Judge L6: the dimension needed grows with document length: its exponent in it is above 0."""
     axes = "mean words", f"dimension needed ({BEYOND:,}: more than {TRIED_DIMENSIONS[-1]:,})"
     exponents = rules.fit_exponents(map_values(itemgetter("words", "needed"), measured), axes)
     return rules.judge_range(exponents, low=0.0)
@@ -570,7 +570,7 @@ def fit_doubling(lengths: Sequence[float], length_columns: Sequence[Sequence[flo
 
 
 def fit_per_query(lengths: Sequence[float], raw_values: Sequence[float]) -> list[float]:
-    """Return one number a query, whose mean is the slope of the queries' values over log₂ of their lengths."""
+    """Return one number a query, whose mean is the slope of all values over log₂ of their lengths."""
     log_lengths, y = np.log2(lengths) - np.log2(lengths).mean(), np.asarray(raw_values, dtype=np.float64)
     # The mean of these terms is the least-squares slope over all queries.
     slopes: list[float] = (len(log_lengths) * (y - y.mean()) * log_lengths / (log_lengths @ log_lengths)).tolist()
@@ -589,7 +589,7 @@ hybrid_claim = partial(claim, measure=measure_sparse_and_dense, sets=(*PASSAGE_S
 
 
 def judge_l10(measured: Measurement) -> Ruling:
-    """Judge L10: BM25's MRR exceeds dense retrieval's at the longest passages, and grows with each doubling."""
+    """Judge L10: BM25's MRR exceeds dense retrieval's at the longest passages, and grows per doubling."""
     gain_cells, cell_curves = {}, {}
     for name, set_values in measured.items():
         # A set without passages of every length has an empty mapping here, and gives no cells.
@@ -749,7 +749,7 @@ def measure_l13(sets: Sequence[JudgedSet], seed: int) -> Measurement:
 
 
 def _compare_vectors(judged: JudgedSet, count: int, seed: int) -> list[tuple[str, list[float]]]:
-    """Return (cell, differences): points of `count` short vectors a document less those of one long vector.
+    """Return (cell, differences): points of `count` short vectors a document less those of a long one.
 
     There is one cell for each metric; the differences are by query, means over three trainings. Both systems are learnt
     projections of the encoder's vector, and store equally many numbers.
@@ -825,7 +825,7 @@ hybrid_claim(
 
 
 def judge_l16(measured: Measurement) -> Ruling:
-    """Judge L16: BM25 finds more by words alone on questions, and by words and pairs on contained passages."""
+    """Judge L16: BM25 finds more by words alone on questions, by words and pairs on contained passages."""
     gain_cells, cell_curves = {}, {}
     for name, set_values in measured.items():
         question_values = set_values["questions"]["recall"]
@@ -859,7 +859,7 @@ claim(
 
 
 def judge_l18(measured: Measurement) -> Ruling:
-    """Judge L18: MRR of search among passage vectors less that of document search in the same time, by query."""
+    """Judge L18: MRR of search among passage vectors less document search in the same time, by query."""
     gap_cells = {}
     for cell_name, cell_values in measured["timed"].items():
         passage_ms, document_ms = cell_values["milliseconds"]

@@ -165,7 +165,7 @@ ORDERED_DECODERS = {"VRSD": Decoder(engine.make("vrsd")), "cosine": DENSE, "BM25
     cost=20,
 )
 def measure_v5(judged_sets: Sequence[JudgedSet], _: int) -> Measurement:
-    """Measure V5: differences in the cosine of the sum, in points, between neighbours of the claimed order.
+    """Measure V5: differences in the sum's cosine, in points, between neighbours of the claimed order.
 
     Cell (set, k, two neighbours of VRSD, cosine, BM25) → differences query by query.
     """
@@ -270,7 +270,7 @@ def measure_v8(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
 
 
 def judge_v9(measured: Measurement) -> Ruling:
-    """Judge V9: VRSD has one point on the frontier of Recall over diversity, MMR and Frank–Wolfe two or more."""
+    """Judge V9: VRSD has one point on the frontier of Recall over diversity, the others two or more."""
     counts: dict[str, dict[str, float]] = {VRSD: {}, MMR: {}, FW: {}}
     for name, (cell, method_counts) in product(counts, measured["points"].items()):
         counts[name][f"{cell}, {name}"] = method_counts[name]
@@ -352,7 +352,7 @@ def has_subset_sum(numbers: np.ndarray, target: int) -> bool:
     cost=3,
 )
 def measure_v12(_: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Measure V12 in the plane: MMR at λ ½ goes by the angle to the query on one side, and prefers the other.
+    """Measure V12 in the plane: MMR at λ ½ goes by the angle on one side, and prefers the other side.
 
     Angles are drawn in (0, π/2); the first document is the nearest. rise: the derivative of cos(x + θ) − cos(x) in x,
     by differences, below 0 as claimed; others: documents on one side that MMR picks in another order than by angle;
