@@ -131,7 +131,10 @@ def decoder_at(path: str | Path) -> Decoder:
 
 @contextmanager
 def _translate_damage(path: Path) -> Iterator[None]:
-    """Turn errors from unexpected values or weights in a checkpoint into a DataError, inside the block."""
+    """Turn errors from unexpected values or weights in a checkpoint into a DataError, inside the block.
+
+    Other errors of Frontier, but for wrong parameters, pass as they are.
+    """
     try:
         yield
     except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
@@ -149,7 +152,10 @@ def _stored_recipe(checkpoint: Checkpoint) -> Recipe:
 
 
 def _stored_decoder(recipe: Recipe, checkpoint: Checkpoint) -> Decoder:
-    """Return the decoder stored in a checkpoint. Raises TypeError if the recipe does not train for it."""
+    """Return a checkpoint's decoder: the one chosen on dev if its run is over, else the recipe's.
+
+    Raises TypeError if the recipe does not train for it.
+    """
     # Another scorer might be a model that a hostile file would have fetched and run.
     expected = recipe.dev_decoder()
     if not checkpoint.finished:
@@ -169,7 +175,7 @@ def restore(path: Path, checkpoint: Checkpoint, recipe: Recipe, space: Space) ->
 
 
 def trained_from(recipe: Recipe, space: Space, decoder: Decoder, run: LoopState, facts: Mapping[str, Any]) -> Trained:
-    """Apply a run's best weights to the space that it started from, and return the trained space."""
+    """Apply a run's best weights to the space that it started from, and return the trained embeddings."""
     # A space that was trained before holds the output of its adapters already, so only those after them are applied.
     previous = adapted_of(space)
     adapted = adapted_from(run.kept, space, facts["embeddings"], facts["sketch"], stored_hashes(facts))

@@ -304,7 +304,7 @@ def judge_o5(measured: Measurement) -> Ruling:
     cost=90,
 )
 def measure_o5(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Measure O5: set → numbers of queries, and the regret after them to a rule told all answers."""
+    """Measure O5: set → numbers of queries, and regrets after them to a rule told all answers."""
     return compute_by_set(_measure_regrets, judged_sets, seed)
 
 
