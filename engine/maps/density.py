@@ -21,7 +21,7 @@ class Density:
 
 
 def estimate_density(points: np.ndarray) -> Density:
-    """Estimate the density of (m, 2) points; the grid extends beyond the outermost ones to where it is 0."""
+    """Estimate the density of a map's (m, 2) points on a grid; it extends beyond them to where it is 0."""
     from scipy.ndimage import gaussian_filter
 
     minimum, maximum = points.min(0).astype(np.float64), points.max(0).astype(np.float64)

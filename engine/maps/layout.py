@@ -301,7 +301,7 @@ def measure_fidelity(layout: Layout, space: Space, k: int = 10) -> float:
 
 @dataclass(frozen=True)
 class _LayoutRequest:
-    """The checked settings of a map; `n_mapped` is at most the corpus's size."""
+    """The checked settings of a map; n_mapped: the documents to lay out, at most all."""
 
     method: str
     perplexity: float
@@ -384,7 +384,7 @@ _GROUNDS: WeakKeyDictionary[Space, _DistinctVectors] = WeakKeyDictionary()
 
 
 def _find_distinct(space: Space, rows: np.ndarray) -> _DistinctVectors:
-    """Find the distinct vectors among the documents `rows`; the space caches the last result.
+    """Find the distinct vectors among the documents at `rows`; the last result of each space is cached.
 
     A page that places query after query on one map finds them again at once.
     """
@@ -409,9 +409,9 @@ def _normalize(rows: Tensor) -> Tensor:
 
 
 def _extend_units(rows: Tensor) -> Tensor:
-    """Return (n, d + 1) float32 unit rows; the last column is 1 for zero rows and 0 for all others.
+    """Scale rows to unit length with one more column, which is 1 for zero rows and 0 for all others.
 
-    So a zero row is a direction of its own, at right angles to all others.
+    Returns (n, d + 1) float32. So a zero row is a direction of its own, at right angles to all others.
     """
     unit = rows.new_zeros(len(rows), rows.shape[1] + 1, dtype=torch.float32)
     for block in slices(len(rows), rows.shape[1]):

@@ -43,7 +43,11 @@ class History:
 
 @dataclass(frozen=True)
 class SimulationFile:
-    """The file of a simulation, None for none; settings: all that decides its results, as JSON values."""
+    """The file from which a stopped simulation resumes; without one, nothing is stored or loaded.
+
+    file: None for none; settings: all that decides the simulation's results, as JSON values, which a stored file must
+    match.
+    """
 
     file: Path | None
     settings: Mapping[str, Any]
@@ -54,7 +58,11 @@ class SimulationFile:
         return "" if self.file is None else f"; {self.file} holds them, and the same call goes on from there"
 
     def load(self, length: int) -> tuple[int, History, dict[str, dict[str, np.ndarray]] | None]:
-        """Return rounds done, results and state arrays. Raises DataError for another simulation's file."""
+        """Return from the file the number of rounds done, their results, and the learning states' arrays.
+
+        Without a stored file these are 0, empty results for `length` rounds, and None. Raises DataError for another
+        simulation's file, or none of a simulation.
+        """
         empty_history = History((), (), RoundLog.allocate(length))
         if self.file is None or not self.file.exists():
             return 0, empty_history, None
@@ -88,7 +96,7 @@ class SimulationFile:
         return header["done"], History(checkpoints, tuple(snapshots), empty_history.trail), states
 
     def save(self, n_done: int, history: History, arrays: Mapping[str, Mapping[str, np.ndarray]]) -> None:
-        """Write settings, state and results so far; nothing without a file. Raises FrontierError."""
+        """Write settings, learning states and results so far, if there is a file. Raises FrontierError."""
         if self.file is None:
             return
         header = {

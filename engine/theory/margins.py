@@ -205,8 +205,9 @@ def relevant_margins(
     progress: Progress | None = None,
     stop: Stop | None = None,
 ) -> tuple[RelevantMargins, ...]:
-    """Compute the smallest margin of each relevant document over the irrelevant ones, in bins by its length.
+    """Compute each relevant document's smallest margin over the irrelevant ones, in bins by its length.
 
+    That is its smallest margin, the lead in score as a share of the lengths, below 0 if an irrelevant one is ahead.
     `margins` takes the best-scoring document for the right one; here the judgements decide. space, vectors, bins: as in
     `margins`; queries: with texts, and ids that name the judgements. Irrelevant documents with the relevant one's
     vector are left out, as are queries without a vector (none of their words in the corpus). Raises ParamError,
@@ -244,7 +245,7 @@ def relevant_margins(
 def _summarize_spread(lengths: np.ndarray, values: np.ndarray) -> dict[str, Any]:
     """Return the fields of a MarginSpread: range of lengths, number of documents, margins and quantiles.
 
-    lengths: of the documents of one bin; values: their margins
+    lengths: of the documents of one bin, in words; values: their margins
     """
     quantiles = np.quantile(values, list(QUANTILES.values())).tolist() if len(values) else [None] * len(QUANTILES)
     length_range = {"least": int(lengths.min()), "most": int(lengths.max()), "documents": len(lengths)}

@@ -127,22 +127,23 @@ def simple_dimension(margin: float, error: float) -> int:
 
 
 def find_stable_dimension(ks: Sequence[int], is_kept: Sequence[bool] | np.ndarray) -> int | None:
-    """Find the smallest dimension from which on all keep the result; None if the largest does not.
+    """Find the smallest dimension from which on every one keeps the result; None if the largest does not.
 
     ks: ascending; is_kept: True for each of them that keeps it
     """
+    # The answer is the dimension after the last one that fails.
     lost_index = np.flatnonzero(~np.asarray(is_kept, dtype=bool))
     first_index = lost_index[-1] + 1 if len(lost_index) else 0
     return ks[first_index] if first_index < len(ks) else None
 
 
 def _compute_nats(error: float) -> float:
-    """Compute ln(4/β) as a difference, because 4/β overflows for a tiny β."""
+    """Compute ln(4/β), β being the allowed error, as a difference: 4/β overflows for a tiny β."""
     return math.log(4) - math.log(error)
 
 
 def _divide_finite(numerator: float, rate: float, margin: float) -> float:
-    """Compute numerator/rate; raise ParamError if the margin's square is too small for a double."""
+    """Compute numerator/rate, a dimension; raise ParamError if the margin is too small for a finite one."""
     quotient = numerator / rate if rate > 0 else math.inf
     if quotient == math.inf:
         raise ParamError(

@@ -48,10 +48,9 @@ class TextVectors:
 def tf_idf(
     space: Space | Corpus, queries: Queries | Sequence[str]
 ) -> tuple[sparse.csr_array, sparse.csr_array, dict[str, int]]:
-    """Return the documents' word counts, (n, v), the idf of each query's words, (B, v), and the columns.
+    """Return documents' word counts, (n, v), the idf of each query's words, (B, v), and word → column.
 
-    A document's and a query's rows have the inner product Σ tf·idf; the last value maps words to columns. Raises
-    DataError for an empty corpus.
+    A document's and a query's rows have the inner product Σ tf·idf. Raises DataError for an empty corpus.
     """
     corpus = space.corpus if isinstance(space, Space) else space
     if not isinstance(corpus, Corpus):
@@ -120,7 +119,7 @@ def inner_products(first_rows: Rows, second_rows: Rows) -> np.ndarray:
 
 
 def _squared_distances(rows: np.ndarray, documents: Rows, norms: np.ndarray) -> np.ndarray:
-    """Compute squared distances of some documents to all, (b, n); NaN where two vectors are equal.
+    """Compute squared distances of the documents at `rows` to all, (b, n); NaN for equal vectors.
 
     norms: (n,) squared lengths of the documents
     """
@@ -134,11 +133,11 @@ def _squared_distances(rows: np.ndarray, documents: Rows, norms: np.ndarray) -> 
 def compute_margins_over(
     rows: np.ndarray, scores: np.ndarray, top: np.ndarray, length: Any, documents: Rows, norms: np.ndarray
 ) -> np.ndarray:
-    """Compute how far some documents' scores exceed all others', as normalised margins, (b, n).
+    """Compute by how much some documents outscore all others for their queries, as margins, (b, n).
 
-    A margin is (score − other score) / (|query| |difference of vectors|), NaN for equal vectors. rows: (b,) the
-    documents; top: (b,) their scores; scores: (b, n) or (n,) of all; length: of the queries; norms: (n,) squared
-    lengths of the documents.
+    A margin is (score − other score) / (|query| |difference of vectors|), so that lengths do not matter; NaN for equal
+    vectors. rows: (b,) the documents; top: (b,) their scores; scores: (b, n) or (n,) of all; length: of the queries;
+    norms: (n,) squared lengths of the documents.
     """
     # A query of length 0 has NaN margins, without a warning. By Cauchy–Schwarz no margin exceeds 1; rounding may.
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -147,10 +146,11 @@ def compute_margins_over(
 
 
 def iterate_best_margins(documents: Rows, queries: Rows) -> Iterator[tuple[slice, np.ndarray, np.ndarray, np.ndarray]]:
-    """Yield (slice of b queries, best documents (b,), scores (b, n), margins below the best (b, n)).
+    """Yield, block by block of queries, each query's best document and its margins over all others.
 
-    A margin is NaN where the document has the best one's vector, and 0 where it ties. A query that scores all documents
-    0 has no best one, −1, and no margins.
+    As (slice of b queries, best documents (b,), scores (b, n), margins (b, n)). A margin is the lead in score as a
+    share of the lengths: NaN where the document has the best one's vector, 0 where it ties. A query that scores all
+    documents alike and none above 0 has no best one, −1, and no margins.
     """
     norms = compute_squared_norms(documents)
     for block_start in range(0, queries.shape[0], QUERY_BLOCK):

@@ -253,7 +253,7 @@ def _resolve_device(device: str | None) -> str:
 def _gather(
     settings: Reranking, corpus: Corpus | Space, queries: AnyQueries, qrels: Splits, train: str, dev: str
 ) -> _RerankingData:
-    """Check the inputs of a training; gather its queries with grades, dev queries, and the space to search."""
+    """Check a training's inputs; gather its queries with grades, dev queries and the space to search."""
     if not isinstance(corpus, Corpus | Space):
         raise DataError(f"corpus must be an engine.Corpus or an engine.Space; got {type(corpus).__name__}")
     splits = disjoint_splits(queries, qrels, train, dev)

@@ -153,7 +153,7 @@ def load_weights(encoder: nn.Module, weights: Mapping[str, Tensor]) -> None:
     full_state = {name: weights.get(name, weights.get(first_names[id(tensor)])) for name, tensor in state.items()}
     try:
         encoder.load_state_dict({name: tensor for name, tensor in full_state.items() if tensor is not None})
-        # The library ignores none of its own names, but names that it lacks never reach it: they are looked for here.
+        # `full_state` has this encoder's names alone: weights under other names would be dropped without an error.
         unknown_names = sorted(set(weights) - set(state))
         if unknown_names:
             raise RuntimeError(f"it has no {unknown_names[0]}")

@@ -318,7 +318,7 @@ def histories(folder: str | Path, method: str, begun: bool = False) -> dict[str,
 
 
 def is_course_finished(folder: str | Path, method: str) -> bool:
-    """Return True if the last stage in an experiment's folder is over. Raises DataError for a damaged file."""
+    """Return True if the last stage in an experiment's folder is over. Raises DataError for a bad file."""
     last_checkpoint = checkpoint(folder, list_planned_stages(method)[-1])
     return last_checkpoint.exists() and read(last_checkpoint).finished
 

@@ -28,7 +28,10 @@ class Numbers:
 
 
 def colouring(values: Sequence[str]) -> Groups | Numbers:
-    """Choose the colours of documents by a column: a quantity if all values are numbers and not few, else groups."""
+    """Choose how a column of metadata colours documents: as a quantity, or as groups of equal texts.
+
+    A quantity if all its distinct values are numbers, and more than eight; else groups, the largest first.
+    """
     texts = list(map(str.strip, values))
     counted = Counter(filter(None, texts))
     numbers = dict(zip(counted, map(_parse_number, counted), strict=True))

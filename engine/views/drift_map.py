@@ -94,7 +94,10 @@ def trajectories(
 
 
 def _find_moves(origin: np.ndarray, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rows that are not bit by bit unchanged, (m,), and their displacements in float64, (m, d)."""
+    """Return the rows of the documents that are not bit by bit where they were, and their moves, (m, d).
+
+    In float64. Raises DataError if the shapes differ.
+    """
     if vectors.shape != origin.shape:
         raise DataError(f"states must hold (step, vectors), the vectors of shape {origin.shape}; got {vectors.shape}")
     rows = np.flatnonzero((vectors != origin).any(1))
@@ -104,10 +107,11 @@ def _find_moves(origin: np.ndarray, vectors: np.ndarray) -> tuple[np.ndarray, np
 def _place_paths(
     layout: Layout, start: Space, rows: np.ndarray, origins: np.ndarray, paths: Sequence[np.ndarray], begin: np.ndarray
 ) -> list[np.ndarray]:
-    """Place documents on the map at every step: for each step (m, 2) points.
+    """Return the (m, 2) points of moving documents on the map, one array for each step.
 
     rows: (m,) the documents; origins: (m, d) their first vectors; paths: (m, d) their vectors at each step; begin: (m,
-    2) their first points. A map by PCA projects; on another, a document moves as its neighbours' mean does.
+    2) their first points. A map by PCA projects vectors; on another, a document moves as the mean of its neighbours
+    does.
     """
     # PCA is linear: a vector has a place of its own. Documents that stay keep their first one, to the bit.
     if layout.method == "pca":
@@ -163,10 +167,11 @@ class DriftComparison:
 
 
 def find_rotation(target: np.ndarray, source: np.ndarray) -> np.ndarray:
-    """Find the rotation, (d₂, d₁), of (n, d₂) documents to the same ones in (n, d₁): orthogonal Procrustes.
+    """Find the rotation, (d₂, d₁), that turns an encoder's documents best onto another's (Procrustes).
 
-    Two encoders share no axes, so a common map needs a common frame; a rotation is one that leaves every inner product
-    of an encoder as it is (Schönemann 1966). Where d₂ > d₁, what it keeps are the d₁ directions that agree best.
+    target: (n, d₁) the other's vectors; source: (n, d₂) those to turn. Two encoders share no axes, so a common map
+    needs a common frame; a rotation leaves every inner product of an encoder as it is (Schönemann 1966). Where d₂ > d₁,
+    what it keeps are the d₁ directions that agree best.
     """
     left_vectors, _values, right_vectors = np.linalg.svd(source.T @ target, full_matrices=False)
     rotation: np.ndarray = left_vectors @ right_vectors
@@ -216,5 +221,5 @@ def _subtract_mean(moves: np.ndarray) -> np.ndarray:
 
 
 def _compute_mean_cosine(first: np.ndarray, second: np.ndarray) -> float:
-    """Compute the mean cosine of corresponding rows."""
+    """Compute the mean cosine of corresponding rows of two matrices."""
     return float((_directions(first) * _directions(second)).sum(1).mean())

@@ -170,7 +170,7 @@ def find_hardest(samples: Samples, max_hard: int) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Negatives:
-    """Source of the negatives of an epoch: irrelevant documents, any or hard ones, that a query is to beat."""
+    """Source of an epoch's negatives: irrelevant documents, any or hard ones, that a query is to beat."""
 
     relevant: tuple[tuple[int, ...], ...]  # rows of each training query's relevant documents, ascending
     documents: int  # size of the corpus
