@@ -99,7 +99,7 @@ def right_counts(right_lists: Sequence[np.ndarray], n_rows: int) -> np.ndarray:
 
 
 def popular_rows(right_counts: np.ndarray) -> np.ndarray:
-    """Return (n,) True for the fewest documents that hold half of all right answers, ties to the lower row.
+    """Return (n,) True for the fewest rows that hold half of all right answers, ties to the lower row.
 
     right_counts: (n,) for how many queries each document is right
     """
@@ -146,7 +146,7 @@ def sampled(queries: Sequence[str], max_queries: int | None, seed: int) -> list[
 def cells(
     parts: Sequence[Part], decoders: Sequence[Decoder], start_space: Space, current_space: Space, k: int
 ) -> tuple[RoundCell, ...]:
-    """Measure every decoder on every part of the queries: all, those with rare right documents, the others.
+    """Measure every decoder on every part of the queries: all, those with rare right documents, others.
 
     Answers are decoded in the current space; k: their length. ILAD, diversity, is measured in the space of the start
     and in the current one.

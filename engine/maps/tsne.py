@@ -61,7 +61,7 @@ def find_principal_axes(rows: Tensor, weight: Tensor) -> tuple[np.ndarray, np.nd
 
 
 def _largest_two(gram: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Compute the two largest eigenvalues of a symmetric matrix, rising, and their eigenvectors as columns.
+    """Compute a symmetric matrix's two largest eigenvalues, rising, and their eigenvectors as columns.
 
     One of each for a matrix of size 1.
     """
@@ -78,7 +78,7 @@ def _largest_two(gram: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def project_rows(rows: Tensor, mean: np.ndarray, axes: np.ndarray) -> np.ndarray:
-    """Project rows (n, d) onto two axes, (n, 2) float32, row by row: a row's point is equal in every batch."""
+    """Project rows (n, d) onto two axes, (n, 2) float32, each row with the same result in any batch."""
     directions, centre = torch.tensor(axes.T), torch.tensor(mean)
     centred = (block.double() - centre for (block,) in blocks(rows.shape[1], rows))
     points = torch.cat([torch.stack([(b * axis).sum(1) for axis in directions], 1) for b in centred])

@@ -162,7 +162,7 @@ def list_doubts(
 
 
 def _evaluate(vectors: np.ndarray, rounds: Rounds) -> tuple[np.ndarray, float, np.ndarray]:
-    """Return each query's loss, (m,), their weighted sum, and its gradient by the vectors, (n, d)."""
+    """Return each query's loss, (m,), their weighted sum, and the latter's gradient, (n, d)."""
     losses = np.empty(len(rounds.points))
     gradient = np.zeros_like(vectors)
     # A block of queries has a score for every document; one array serves as scores, probabilities and gradient.

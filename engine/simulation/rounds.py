@@ -195,7 +195,7 @@ class Run:
         self._apply_record("run", session, outcome(session, draw, is_good, relevant=n_relevant))
 
     def _learn_all(self, name: str, round_index: int, query: Query, right_rows: np.ndarray) -> tuple[float, float]:
-        """Let a session learn a round from all right rows at once; return their chance before it, and the loss.
+        """Let a session learn a round from all right rows; return their chance before it, and the loss.
 
         name: "run" or "oracle"; chance: the total probability of the right rows. Nothing is learned where none has
         arrived.
@@ -246,7 +246,7 @@ def _select_available(session: Session, rows: np.ndarray) -> np.ndarray:
 
 
 def _find_unexplored(session: Session, draw: Draw, k: int, picker: Reranker | None) -> int:
-    """Return the row shown if nothing were explored: the top score, or the reranker's pick of the k best."""
+    """Return the row shown if nothing were explored: the top score, or the reranker's pick of k."""
     if picker is None:
         return int(np.argmax(draw.probabilities))
     # Documents that cannot be drawn have probability 0, and are no candidates without exploration either.

@@ -129,7 +129,7 @@ class _Setup:
         return RoundMetrics(t, metric_cells, stock.with_corpus_rows(measured_drift))
 
     def find_stock(self, t: int) -> Stock:
-        """Return the documents that have arrived after t rounds: their space, and the start that drift is from."""
+        """Return the documents that have arrived after t rounds: a space, and the start to measure from."""
         # A stock costs a space and a baseline, so those of each size are built once.
         is_available = self.inventory.find_available(t)
         available_rows = None if is_available is None or is_available.all() else np.flatnonzero(is_available)
@@ -204,7 +204,7 @@ class Simulated(_Setup):
         return tuple(iterate_events(self.begun, self.queries, self.right, self.trail, self.plan.sizes))
 
     def session(self) -> Session:
-        """Feed the simulation's feedback to a new session, whose documents then equal it bit by bit; return it."""
+        """Return a new session fed with the simulation's feedback: its documents are equal bit by bit."""
         # Feedback is replayed in pieces, as an event cannot move a document that has not arrived.
         session, n_replayed = self.begun, 0
         if (is_available := self.inventory.find_available(0)) is not None:

@@ -214,7 +214,7 @@ def find_kept_dimensions(errors: PairErrors, error: float) -> tuple[int | None, 
 
 @dataclass(frozen=True, eq=False)
 class _Triples:
-    """Pairs of documents to test, as columns: query, its best document, another one, their margin, its bin."""
+    """Pairs of documents to test, as columns: query, its best document, another, their margin and bin."""
 
     query: np.ndarray
     first: np.ndarray
@@ -293,7 +293,7 @@ def random_entries(rng: np.random.Generator, shape: tuple[int, int], projection:
 
 
 def _fit_line(margin_bins: list[MarginBin], min_dimension: int) -> ErrorLine | None:
-    """Fit a line of needed dimension over (ε²/2 − ε³/3)⁻¹ through the bins; None for fewer than three.
+    """Fit needed dimension against (ε²/2 − ε³/3)⁻¹ by a line over bins; None for fewer than three.
 
     ε is a bin's margin. Bins at the smallest dimension tried, or without one, are left out; None too if all are equal.
     """

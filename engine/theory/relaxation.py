@@ -136,7 +136,7 @@ def relaxation(
 def relax_pools(
     space: Space, queries: QueryLike, k: int = 3, pool: int = 8, *, relevance_weight: float = OBJECTIVE_WEIGHT.default
 ) -> Iterator[Relaxation]:
-    """Yield the relaxation on each query's `pool` most relevant documents. Raises ParamError, DataError."""
+    """Yield the relaxation on each query's `pool` best documents. Raises ParamError or DataError."""
     for _query_id, rows, point in iterate_pools(space, queries, pool):
         yield relaxation(rows, point, k, relevance_weight=relevance_weight)
 
@@ -186,7 +186,7 @@ class _Quadric:
 
 
 def _iterate_fractional(quadric: _Quadric, k: int) -> Iterator[Array]:
-    """Yield every point between sets that may be stationary: equal derivatives where it is fractional.
+    """Yield each point between sets that may be stationary: derivatives equal where it is fractional.
 
     Fractional coordinates are those strictly between 0 and 1; one linear system is solved for each choice of them. k:
     the sum of the weights.
@@ -243,7 +243,7 @@ def measure_ends(
 
 @without_autocast
 def measure_cone(space: Space) -> Cone:
-    """Compute the least cosine of two documents, and how the Gram matrix's largest eigenvalue grows with n.
+    """Compute the least cosine of two documents, and how the Gram matrix's top eigenvalue grows with n.
 
     The CCBQP paper takes both for granted: no two documents are opposite (Assumption 2.2), and the eigenvalue "scales
     almost linearly" (§3), which makes steps by a Lipschitz constant short. Raises DataError for fewer than two

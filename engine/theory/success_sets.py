@@ -158,7 +158,7 @@ def _test_grid(
 
 
 def _test_dense(space: Space, embedded: Embeddings, target_sets: Sequence[list[int]]) -> tuple[np.ndarray, np.ndarray]:
-    """Test by query if the relevant documents score above all others and 0; with Theorem 1's λ₂, (B,).
+    """Test by query if its relevant documents score above all others and 0; give Theorem 1's λ₂, (B,).
 
     Returns (B,) bool: they score above all others and above 0; and (B,) λ₂ at which, by Theorem 1, the elastic net
     recovers the set too, NaN where there is none. target_sets: ascending rows, −1 for a document that the corpus lacks

@@ -59,8 +59,8 @@ def extend_weights(graph: WeightGraph, l1: float, l2: float) -> Tensor:
     """Return (B, m) weights in which relevant documents of weight 0 have a number ≤ 0 with a gradient.
 
     It is (u·ρ − λ₁)/(|u|² + λ₂) with ρ = v − Uᵀw: what the weight would be if it alone changed, without the bound at 0.
-    The margin loss has no gradient at a weight of 0, and has one there. Irrelevant documents keep their 0: to push them
-    further below makes training collapse.
+    A weight of 0 has no gradient, so that the margin loss could not raise it; this number has one. Irrelevant documents
+    keep their 0: to push them further below makes training collapse.
     """
     # Optimum over w_j ∈ ℝ of the elastic net with all other weights fixed; tiny keeps rows of zeros from 0/0.
     residual = graph.queries - graph.weights @ graph.rows

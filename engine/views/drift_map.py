@@ -94,7 +94,7 @@ def trajectories(
 
 
 def _find_moves(origin: np.ndarray, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rows of the documents that are not bit by bit where they were, and their moves, (m, d).
+    """Return the rows of the documents that moved at all, (m,), and their displacements, (m, d).
 
     In float64. Raises DataError if the shapes differ.
     """

@@ -179,7 +179,7 @@ class Needed:
 
 
 def compute_needed(measured: Margins, error: float) -> tuple[Needed, ...]:
-    """Compute the dimensions that keep the best document ahead of its nearest rival, for shares of queries.
+    """Compute the dimensions that keep the best document ahead of its rivals, for shares of queries.
 
     By Lemma 1's and Corollary 1's bounds, with a chance of error β for each query. measured: margins of one bin, with
     rank 1 among the ranks; error: β, in (0, 1). Raises ParamError.

@@ -430,7 +430,10 @@ def _compute_gap(rows: Any, query: Any, weight: float) -> float:
 
 
 def judge_c14(measured: Measurement) -> Ruling:
-    """Judge C14: diversity at one weight differs 5 % more over k for MMR and DPP than for Frank–Wolfe."""
+    """Judge C14: diversity at one weight differs more over k for MMR and DPP than for Frank–Wolfe.
+
+    Effects: by how many percent more; 5 count as none.
+    """
     cells: dict[str, Any] = {}
     for name, spreads in measured["spreads"].items():
         cells |= rename_cells(spreads, prefix=f"{name}, to ")

@@ -750,7 +750,7 @@ def measure_n26(judged_sets: Sequence[JudgedSet], _: int) -> Measurement:
 def _count_sizes(judged_set: JudgedSet) -> dict[str, float]:
     """Return a set's sizes: documents, queries, queries a split, and relevant documents a test query.
 
-    The latter as "least", "most" and "mean", rounded as the paper prints it.
+    The latter as "least", "most" and "mean", to two digits as the paper prints it.
     """
     sizes = measure_sizes(judged_set.dataset)
     size_counts: dict[str, float] = {"documents": sizes.documents, "queries": sizes.queries}

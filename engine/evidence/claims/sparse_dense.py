@@ -161,8 +161,8 @@ def measure_l3(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
     """Measure L3: by how much bounds exceed the error β that the paper's dimensions are to ensure.
 
     drawn: over 10,000 random cases, the number of bounds, and the excesses above 0 as shares of β; boolean: by query,
-    how far its least margin in word sets falls below Corollary 2's minimum (2 |q|² L_D)^−½, L_D being the most words of
-    a document
+    how far its least margin in word sets falls below Corollary 2's minimum (2 |q|² L_D)^−½, L_D being the most distinct
+    words of a document
     """
     rng = np.random.default_rng(seed)
     drawn_excesses = list(chain.from_iterable(_excesses(rng) for _case in range(10_000)))

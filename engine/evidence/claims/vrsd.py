@@ -230,9 +230,10 @@ TIMED_SIZES = (16_000, 32_000, 64_000, 128_000)
 
 
 def judge_v8(measured: Measurement) -> Ruling:
-    """Judge V8: MMR takes more than 1.1 times VRSD's time, and plain MMR's time grows at least as n^1.8.
+    """Judge V8: MMR takes longer than VRSD, and plain MMR's time grows at least with n^1.8.
 
-    Effects: logarithms of the ratios of times, and the exponent of plain MMR's time in the number n of documents.
+    Effects: logarithms of the ratios of times, of which a tenth more counts as none, and the exponent of plain MMR's
+    time in the number n of documents.
     """
     log_ratios = {}
     for space_name, method_seconds in measured.items():
