@@ -86,6 +86,7 @@ def measured(
     part = Part(JUDGED, queries, qrels, np.array([is_rare[rows].all() for rows in right_lists], dtype=bool))
 
     def measure_step(step: int, session_then: Session) -> RoundMetrics:
+        """Measure decoders and drift on the session as it was at a position of its log."""
         space = adapted(session.space, session_then.vectors)
         return RoundMetrics(step, cells([part], decoders, session.space, space, k), standing(session_then, start))
 

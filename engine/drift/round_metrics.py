@@ -57,7 +57,10 @@ class RoundMetrics:
     drift: Drift
 
     def cell(self, label: str | None = None, part: str = HELD_OUT, group: str = ALL) -> RoundCell | None:
-        """Return the first cell of a part and group, None for none; label: a decoder, in full or short, or any."""
+        """Return the first cell of a part and a group of queries, None for none.
+
+        label: a decoder's name, in full or short, None for any
+        """
         cells = (cell for cell in self.cells if (cell.part, cell.group) == (part, group))
         return next((cell for cell in cells if label in (None, cell.label, cell.decoder)), None)
 

@@ -83,6 +83,7 @@ class PaperClaims:
             self.registered.append(claim)
 
         def register(compute: Fn) -> Fn:
+            """Register the claim with the decorated function as its measure; return the function unchanged."""
             measure = ClaimMeasure(name=id, compute=compute, version=version)
             self.registered.append(replace(claim, measure=measure))
             return compute

@@ -122,6 +122,7 @@ def step_ratio(claimed_ilad: np.ndarray, other_ilad: np.ndarray) -> list[float |
 
     # The path of the mean ILAD over consecutive weights; a method that hardly moves there has a small ratio.
     def ratio(ilad_means: np.ndarray) -> np.ndarray:
+        """Return the claimed path's length as a share of the other's, for means over queries in rows."""
         claimed_path, other_path = (np.abs(np.diff(half, axis=-1)).sum(-1) for half in np.split(ilad_means, 2, axis=-1))
         path_ratio: np.ndarray = claimed_path / np.maximum(other_path, 1e-12)
         return path_ratio

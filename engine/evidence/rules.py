@@ -494,7 +494,7 @@ def _dominated_share(x: np.ndarray, y: np.ndarray, other_x: np.ndarray, other_y:
 
 
 def _find_dominated(x: np.ndarray, y: np.ndarray, other_x: np.ndarray, other_y: np.ndarray) -> np.ndarray:
-    """Return the (n,) mask of points that any other one is at least as good as on both axes, and better on one."""
+    """Mark as an (n,) mask the points that another is as good as on both axes, and better than on one."""
     x, y = x[:, None], y[:, None]
     is_dominated = (other_x >= x) & (other_y >= y) & ((other_x > x) | (other_y > y))
     return np.asarray(is_dominated.any(1))

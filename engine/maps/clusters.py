@@ -42,7 +42,10 @@ class Clusters:
 
 
 def find_clusters(layout: Layout, corpus: Corpus, *, cache: bool = True) -> Clusters:
-    """Find and name the clusters of a map, deterministically. cache: False neither reads nor writes the disk."""
+    """Find and name the clusters of a map, deterministically, largest first.
+
+    cache: False neither reads nor writes the disk
+    """
     cache_key = digest_of([_FORMAT, "clusters", layout.digest, corpus.digest])
     if cache and (payload := store.get(MAPS_SECTION, cache_key)) is not None:
         with np.load(io.BytesIO(payload), allow_pickle=False) as cached:

@@ -13,7 +13,10 @@ _TRUNCATE = 4.0  # standard deviations beyond which the kernel is 0
 
 @dataclass(frozen=True, eq=False)
 class Density:
-    """Density over a grid: x (a,) and y (b,) the middles of its cells, height (b, a) in [0, 1], 1 at the highest."""
+    """Density of a map's documents over a grid.
+
+    x: (a,) and y: (b,) the middles of its cells; height: (b, a) in [0, 1], 1 at the highest.
+    """
 
     x: np.ndarray
     y: np.ndarray

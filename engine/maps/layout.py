@@ -243,7 +243,10 @@ def place(layout: Layout, space: Space, vectors: Any) -> np.ndarray:
 
 
 def find_positions(layout: Layout, space: Space, rows: Sequence[int]) -> np.ndarray:
-    """Return the points of documents, (len(rows), 2) float32: their own, or those of `place`. Raises DataError."""
+    """Return the (m, 2) points on a map of the documents at `rows`; those outside its sample are placed.
+
+    Raises DataError for rows that the corpus lacks, and for a map of other embeddings.
+    """
     _check_space(layout, space)
     row_array = np.asarray(rows)
     if not row_array.size:
@@ -260,7 +263,10 @@ def find_positions(layout: Layout, space: Space, rows: Sequence[int]) -> np.ndar
 
 @without_autocast
 def find_neighbours(space: Space, row: int, count: int = 10) -> list[tuple[int, float]]:
-    """Find the documents most similar to one, best first, ties by row: (row, float64 cosine). Raises ParamError."""
+    """Find the documents most similar to the one at `row`, as (row, float64 cosine), best first.
+
+    Ties go to the lower row; the document itself is left out. Raises ParamError.
+    """
     row = Whole(0, "row", 0, len(space) - 1, name="row", help="A document.").check(row)
     count = min(NEIGHBOUR_COUNT.check(count), len(space) - 1)
     unit_vector, rows = _normalize(space.vectors[row : row + 1]), blocks(space.vectors.shape[1], space.vectors)

@@ -29,7 +29,7 @@ class Success:
 
 
 def measure_success(trail: RoundLog, right_rows: Sequence[np.ndarray]) -> Success:
-    """Return each round's success: is the drawn document right, and the one shown without exploration?
+    """Return each round's success: of the document drawn, and of the one shown without exploration.
 
     trail: the simulation's log; right_rows: by query, the rows of its right documents; NaN where unknown
     """

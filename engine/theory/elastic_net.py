@@ -53,7 +53,10 @@ class Outlook:
     step: float  # 1 / (spectrum + λ₂), the step length
 
     def gap(self, weights: float, steps: int) -> float:
-        """Bound the objective's excess over its minimum after `steps`; weights: |w*| (Beck & Teboulle, Thm 4.4)."""
+        """Bound the objective's excess over its minimum after `steps` steps of FISTA.
+
+        weights: |w*|, the length of the minimiser (Beck & Teboulle, Thm 4.4)
+        """
         return 2 * weights**2 / (self.step * (steps + 1) ** 2)
 
     def steps(self, weights: float, gap: float) -> int:

@@ -47,7 +47,10 @@ class MarginSpread:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class LengthMargins(MarginSpread):
-    """The rank-th smallest margins of queries; rank: 1 is the smallest; queries: the number with `rank` margins."""
+    """The rank-th smallest margins of queries' best documents, over documents of like length.
+
+    rank: 1 is the smallest; queries: the number with `rank` margins
+    """
 
     rank: int
     queries: int
@@ -68,7 +71,10 @@ class Margins:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class RelevantMargins(MarginSpread):
-    """The smallest margin of each relevant document of a query over the irrelevant ones, below 0 for a lost pair."""
+    """The smallest margin of each relevant document over the irrelevant ones, by document length.
+
+    It is below 0 where an irrelevant document outscores the relevant one.
+    """
 
     first: float | None  # the share above 0, None without any
 

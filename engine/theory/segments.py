@@ -130,7 +130,7 @@ class Segments:
 
     @property
     def passages_gain(self) -> float:
-        """Share of pairs whose best passages have at least the documents' margin; of passages nothing is proved."""
+        """Share of pairs whose best passages have at least the documents' margin; nothing is proved of it."""
         return float((self.passages >= self.documents - MARGIN_TOLERANCE).mean()) if len(self) else float("nan")
 
 

@@ -38,7 +38,10 @@ Rows = sparse.csr_array | np.ndarray
 
 @dataclass(frozen=True, eq=False)
 class TextVectors:
-    """A corpus and queries as vectors; bags of words are over the words of the corpus, and count once in a query."""
+    """A corpus and queries as vectors with meaningful inner products.
+
+    Bags of words are over the words of the corpus, and a word counts once in a query.
+    """
 
     documents: Rows  # (n, v), CSR or dense float64
     queries: Rows  # (B, v), of the same kind; words that no document has are dropped

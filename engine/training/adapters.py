@@ -30,7 +30,7 @@ class TrainableEncoder(nn.Module):
         raise NotImplementedError
 
     def result(self) -> dict[str, Tensor]:
-        """The state of the Adapters that training has made."""
+        """Return the state of the Adapters that training has made, by name."""
         raise NotImplementedError
 
 
@@ -269,7 +269,7 @@ def weights_digest(weights: Mapping[str, Tensor], *parts: str) -> str:
 
 
 class OverVectors(TrainableEncoder):
-    """A query adapter and the last corpus adapter that learn over frozen vectors; earlier adapters are frozen.
+    """A query adapter and the last corpus adapter that learn over frozen vectors; others are frozen.
 
     queries: (Q, d) encoder vectors of all queries.
     rows: (n, d) document vectors as the last corpus adapter takes them.

@@ -446,15 +446,20 @@ def _trainer_parts(
     from transformers import TrainerCallback
 
     class RecordingTrainer(CrossEncoderTrainer):
+        """The library's trainer, which also records the loss of every step."""
+
         def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:
             """No card: it would ask the hub what it knows of the model."""
 
         def training_step(self, *args: Any, **more: Any) -> torch.Tensor:
+            """Take the library's step, and append its loss to `losses`."""
             loss: torch.Tensor = super().training_step(*args, **more)
             losses.append(float(loss))
             return loss
 
     class EpochCallback(TrainerCallback):
+        """Callback of the trainer: reports steps, measures dev after an epoch, and stops on request."""
+
         reason = ""
 
         def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:

@@ -31,7 +31,7 @@ _TOKENIZER_LOCK = threading.Lock()  # fast tokenizers refuse a second thread, "A
 
 
 class TextAdapters(Adapters):
-    """Adapters over a query encoder that was trained itself; documents come from the encoder before training.
+    """Adapters over a query encoder that was trained itself; documents come from the untrained one.
 
     encoder: a SentenceTransformer in float32.
     prompt: text that the encoder expects before every query.
@@ -98,7 +98,7 @@ def _require_texts(queries: Embeddings) -> tuple[str, ...]:
 
 
 class OverTexts(OverVectors):
-    """A query encoder and the last corpus adapter that learn over texts; the parts between and before are frozen.
+    """A query encoder and the last corpus adapter that learn over texts; all other parts are frozen.
 
     texts: Q texts of all queries.
     rows: (n, d) document vectors as the last corpus adapter takes them.

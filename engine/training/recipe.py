@@ -91,7 +91,7 @@ class Recipe(Declared):
 
     @classmethod
     def parameters(cls) -> tuple[Param, ...]:
-        """The declared parameters: the class's own, then those it inherits."""
+        """List the declared parameters: the class's own, then those it inherits."""
         # The order of annotations in the classes themselves: dataclass fields would list the inherited ones first.
         params = {param.name: param for param in params_of(cls)}
         annotations = dict.fromkeys(chain.from_iterable(map(inspect.get_annotations, cls.__mro__)))

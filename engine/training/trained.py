@@ -63,7 +63,7 @@ class Trained(ByDigest):
         return self.run.stopped
 
     def queries(self, queries: QueryLike) -> Embeddings:
-        """Return queries as the trained space searches for them. Raises DataError for those of another encoder."""
+        """Return queries as the trained space searches for them. Raises DataError for another encoder's."""
         batch = query_batch(self.space, queries)
         return Embeddings(batch.ids, batch.vectors.cpu(), self.space.embeddings.encoder, batch.texts)
 
@@ -73,10 +73,11 @@ class Trained(ByDigest):
         save_run(Path(path), self.facts, replace(self.run, last={}, optimizer={}), extra)
 
     def save_encoder(self, folder: str | Path) -> None:
-        """Write the query encoder that query_side='encoder' trained as a SentenceTransformer, for `embed` and others.
+        """Write the trained query encoder as a SentenceTransformer, for `embed` and other programs.
 
-        It embeds queries; the vectors of the documents that it was trained for are those of the space. Raises DataError
-        where there is no such encoder, or it is not all that queries go through, or the folder is not empty.
+        There is one after training with query_side='encoder'. It embeds queries; the vectors of the documents that it
+        was trained for are those of the space. Raises DataError where there is no such encoder, or it is not all that
+        queries go through, or the folder is not empty.
         """
         save_encoder(self.adapted.adapters, folder)
 

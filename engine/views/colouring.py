@@ -14,7 +14,10 @@ OTHERS_GROUP, ABSENT_GROUP = "other", "no value"
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """Categories: names, the largest first; of: (n,) index of each document's name, −1 for those without a value."""
+    """Groups of documents by their value in a column, the largest first.
+
+    of: (n,) index of each document's name, −1 for those without a value
+    """
 
     names: tuple[str, ...]
     of: np.ndarray

@@ -253,7 +253,10 @@ def relevances(space: Space, query: Tensor, rows: Sequence[int]) -> list[float]:
 
 @without_autocast
 def similarities(space: Space, rows: Sequence[int]) -> np.ndarray:
-    """Compute the float64 inner products of the documents at `rows`, (m, m); cosines where vectors are unit."""
+    """Compute the inner products of the documents at `rows` with one another, (m, m), in float64.
+
+    They are cosines where vectors have length 1.
+    """
     vectors = space.vectors[torch.as_tensor(rows, dtype=torch.int64, device=space.device)].double()
     return (vectors @ vectors.T).cpu().numpy()
 

@@ -24,7 +24,10 @@ class Trajectories:
     distance: np.ndarray  # (m,) distance that each moved beyond the common shift, at the last step
 
     def arrows(self, index: int = -1) -> dict[str, list[float]]:
-        """Return columns row, x0, y0, x1, y1 of the arrows from the start to a step; unmoved documents are left out."""
+        """Return columns row, x0, y0, x1, y1 of the arrows from the start to a step.
+
+        index: of the step, by default the last; documents that have not moved are left out
+        """
         begin_points, end_points = self.points[0], self.points[index]
         has_moved = (begin_points != end_points).any(1)
         columns = np.column_stack([begin_points[has_moved], end_points[has_moved]]).T.tolist()

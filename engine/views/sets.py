@@ -125,6 +125,7 @@ def card(space: Space, query_id: str, ranking: Ranking, baseline: Ranking, qrels
     base_values = measure(baseline, space, (query_id,), judgements, k, names).per_query
 
     def delta(metric: str) -> float | None:
+        """Return a metric's value less the baseline's, None where either has none."""
         value, base_value = values.get(metric, {}).get(query_id), base_values.get(metric, {}).get(query_id)
         return None if value is None or base_value is None else value - base_value
 
@@ -148,7 +149,7 @@ def find_missed(
     qrels: Qrels | None,
     relevance: Relevance | None = None,
 ) -> list[tuple[str, int | None]]:
-    """Find the relevant documents that a set lacks, with their rank by relevance in the corpus, nearest first.
+    """Find the relevant documents that a set lacks, with their rank by relevance, nearest first.
 
     ranking: one, or several whose sets all lack them. The rank is None for a judged document that the corpus does not
     have; relevance: of the selector if it is not the inner product.

@@ -419,6 +419,7 @@ def spread_ratio(trained_grid: np.ndarray, frozen_grid: np.ndarray, seed: int) -
 
     # The best setting less the median one, mean over seeds: a flat surface has a small spread.
     def compute_ratio(mean_values: np.ndarray) -> float:
+        """Return the ratio of spreads, trained to frozen, for means by seed and setting in one row."""
         surfaces = mean_values.reshape(2, -1, trained_grid.shape[2])
         spreads = (surfaces.max(2) - np.median(surfaces, axis=2)).mean(1)
         return float(spreads[0] / spreads[1])
@@ -652,6 +653,7 @@ def measure_n24(_: Sequence[JudgedSet], seed: int) -> Measurement:
     space, queries = draw_space(largest["N"], seed)
 
     def count_bytes(sizes: Mapping[str, int]) -> int:
+        """Count the gradient's bytes for these numbers of documents N, dimensions d and steps T."""
         row_vectors, query = space.vectors[: sizes["N"], : sizes["d"]], queries.vectors[:1, : sizes["d"]]
         return count_gradient_bytes(row_vectors.clone(), query.clone(), sizes["T"])
 
@@ -668,6 +670,7 @@ def count_gradient_bytes(row_vectors: Tensor, queries: Tensor, n_steps: int) -> 
     saved: dict[int, Tensor] = {}
 
     def keep(tensor: Tensor) -> Tensor:
+        """Note a tensor that the graph saves, by its memory's address, and pass it on unchanged."""
         saved[tensor.untyped_storage().data_ptr()] = tensor
         return tensor
 

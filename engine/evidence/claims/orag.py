@@ -387,6 +387,7 @@ def measure_default_gains(judged_sets: Sequence[JudgedSet], seed: int) -> Measur
     """
 
     def gain(deployment: JudgedDeployment) -> dict[str, np.ndarray]:
+        """Return "part metric@k" → points gained by query, with nDCG also for the tail and head of rarity."""
         part_gains = deployment.gains(deployment.run_all(run_seeds(seed, 40)))
         held_out = part_gains[f"held-out ndcg@{K}"]
         return {**part_gains, f"tail ndcg@{K}": held_out[deployment.tail], f"head ndcg@{K}": held_out[~deployment.tail]}
@@ -433,10 +434,12 @@ claim(
 def measure_o10(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
     """Measure O10: success of the document drawn less that of the top-scored one, in points by query.
 
-    Success: the document is relevant. Both temperatures: how evenly chances spread over documents.
+    Success: the document is relevant. There is a cell for each of two temperatures, by which chances spread more or
+    less evenly over the documents.
     """
 
     def lose(deployment: JudgedDeployment) -> dict[str, np.ndarray]:
+        """Return temperature → success lost by drawing, in points by query, on at most 1,000 queries."""
         sample = deployment.with_stream(subsample(deployment.stream, 1000))
         presets = {"τ = 1": "paper", "τ by perplexity 8": "default"}
         return map_values(partial(_measure_loss, sample, seed), presets)
@@ -467,6 +470,7 @@ def measure_o11(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
     """Measure O11: points of nDCG that one pass with a reranker gains beyond one without, by query."""
 
     def gain(deployment: JudgedDeployment) -> dict[str, np.ndarray]:
+        """Return "reranker, part" → points of nDCG gained with it beyond those gained without one."""
         baseline = ndcg_gains(deployment, seed)
         differences: dict[str, np.ndarray] = {}
         for label, reranker in {"one that never errs": JUDGEMENTS, "the start's cosine": COSINE}.items():
@@ -490,6 +494,7 @@ def measure_o12(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
     """Measure O12: points gained by query in one pass, half of the documents arriving in its middle."""
 
     def gain(deployment: JudgedDeployment) -> dict[str, np.ndarray]:
+        """Return part → points of nDCG gained by query, half of the documents arriving midway."""
         return ndcg_gains(deployment, seed, arrivals=[(0.5, len(deployment.stream) // 2)], newcomers="printed")
 
     return measure_deployments(judged_sets, gain)
@@ -564,6 +569,7 @@ def measure_o15(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
     """Measure O15: the first 64 dimensions after one pass less all of them before, in points by query."""
 
     def compare(deployment: JudgedDeployment) -> dict[str, np.ndarray]:
+        """Return metric → points by query of the short vectors after learning less the long ones before."""
         strong = deployment.values(deployment.held_out)
         return subtract_cells(deployment.truncate(64).mean_after(run_seeds(seed)), strong)
 
@@ -647,6 +653,7 @@ def measure_o18(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
     """
 
     def compare(deployment: JudgedDeployment) -> dict[str, np.ndarray]:
+        """Return "worse words to better" → nats by query that the worse start loses beyond the better."""
         # At one temperature the best in hindsight, in the ball, is the same for all: losses differ as regrets do.
         temperature = deployment.run(seed).begun.temperature
         starts = {str(max_words or "all"): deployment.shorten(max_words) for max_words in (5, 15, None)}

@@ -526,6 +526,7 @@ def _measure_contained(judged_set: JudgedSet, task: Dataset) -> Values:
     queries = engine.embed(task.queries, encoder=judged_set.encoder)
 
     def mrr(decoder: Decoder) -> np.ndarray:
+        """Return a decoder's MRR@10 in points, query by query."""
         ranking = engine.decode(decoder, space, queries, K)
         mrr_points: np.ndarray = POINTS * engine.measure(ranking, space, queries, qrels, K, ("mrr",)).values["mrr"]
         return mrr_points

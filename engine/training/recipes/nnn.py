@@ -68,6 +68,7 @@ class NnnRecipe(AdapterRecipe):
         return Decoder(make("nnn", l1=self.l1, l2=self.l2))
 
     def dev_decoder(self) -> Decoder:
+        """Return the decoder that measures dev: the exact one, or as many FISTA steps as training takes."""
         if self.gradient == "implicit":
             return self.decoder()
         return Decoder(make("nnn", l1=self.l1, l2=self.l2, solver="fista", iterations=self.iterations))
