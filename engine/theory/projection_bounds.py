@@ -96,7 +96,7 @@ def recall_loss_bound(k: int, margin: float, documents: int, rank: int = 1) -> f
 
 
 def recall_dimension(margin: float, error: float, documents: int, rank: int = 1) -> int:
-    """Find the dimension that keeps a query's best document in the first `rank` but for a chance β (eq. 3).
+    """Find the dimension that keeps a best document in the first `rank` but for a chance β (eq. 3).
 
     It is the smallest k with k ≥ 2 (ε²/2 − ε³/3)⁻¹ ln(4 (|D| − r₀ + 1)/β). error: β, in (0, 1); the others as in
     `recall_loss_bound`. Raises ParamError.
