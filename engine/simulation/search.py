@@ -118,7 +118,6 @@ def search(
     options = {**size_options, "k": k, "stop": stop, **how}
 
     def forecast_rounds(half: Qrels, held_out: Qrels | None = None) -> list[int]:
-        """Return how many rounds each setting of the grid plays on one half of the stream."""
         half_options = {**size_options, "held_out": held_out, "position": space.corpus.position}
         return [forecast(embedded.ids, qrels=half, preset=candidate, **half_options).rounds for candidate in grid]
 
@@ -127,7 +126,6 @@ def search(
     n_total, n_done = sum(lengths) + max(forecast_rounds(second_half, held_out)), 0
 
     def report_progress(n_now: int, _n_total: int, _label: str) -> None:
-        """Report the rounds of the present simulation on top of those of the settings before it."""
         if progress is not None:
             progress(n_done + n_now, n_total, SEARCH_LABEL)
 
