@@ -138,7 +138,7 @@ class Drift:
 
     @property
     def light(self) -> Literal["green", "amber", "red"]:
-        """Warning by the longest row: amber above 1 where no ball holds it, red above 2."""
+        """Return a warning colour by the longest vector: amber above 1 where no ball holds it, red above 2."""
         if self.longest > RED_LENGTH + LENGTH_TOLERANCE:
             return "red"
         return "amber" if not self.ball and self.longest > AMBER_LENGTH + LENGTH_TOLERANCE else "green"
@@ -156,7 +156,7 @@ class Drift:
 
 @dataclass(frozen=True, eq=False)
 class DriftBaseline:
-    """The start that drift is measured against, with what depends on the start alone."""
+    """The documents' vectors that drift is measured against, with what depends on them alone."""
 
     vectors: np.ndarray  # (n, d) float64 Θ₁
     probes: torch.Tensor | None  # (P, d) float64 queries whose answers are followed, or None
@@ -349,9 +349,9 @@ def compute_gini(numbers: np.ndarray) -> float:
 def compute_confidence(
     vectors: np.ndarray, probes: torch.Tensor, right: Sequence[np.ndarray], temperature: float
 ) -> float | None:
-    """Return the mean probability of the probes' right rows under softmax(Θq/τ); None without any.
+    """Return the mean chance that a document drawn for a probe query is right; None without right ones.
 
-    right: rows judged right for each probe; temperature: τ
+    The chances are softmax(Θq/τ). right: rows judged right for each probe; temperature: τ
     """
     judged_probes = [probe for probe, probe_rows in enumerate(right) if len(probe_rows)]
     if not judged_probes:

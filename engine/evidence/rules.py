@@ -382,9 +382,10 @@ def combine(rulings: Sequence[Ruling]) -> Ruling:
 
 
 def _sign_effects(cell_values: Mapping[str, Sequence[float]], margin: float, seed: int) -> tuple[Effect, ...]:
-    """Return each cell's mean with its interval and its sign, from paired differences query by query.
+    """Return each cell's mean difference with its interval, and a sign that says which side is better.
 
-    sign: 1 above and −1 below 0 with significance after Holm's correction, 0 within the margin, None undecided.
+    sign: 1 above and −1 below 0 with significance after Holm's correction for the number of cells, 0 within the margin,
+    None undecided. cell_values: paired differences query by query.
     """
     cell_columns = [np.asarray(column_values, dtype=np.float64)[:, None] for column_values in cell_values.values()]
     # More cells need more sign patterns: Holm's smallest threshold must be above the smallest possible p-value.

@@ -272,7 +272,7 @@ def _build_cache_key(claim: Claim, sets: JudgedSets, seed: int) -> str:
 
 
 def row_as_json(row: JudgedClaim) -> dict[str, object]:
-    """Return a row as JSON values."""
+    """Return a judged claim as JSON values by name, as report files have it."""
     claim = row.claim
     return {
         "id": claim.id, "paper": claim.paper, "place": claim.place, "sentence": claim.sentence,
@@ -283,7 +283,10 @@ def row_as_json(row: JudgedClaim) -> dict[str, object]:
 
 
 def parse_report(report_text: str) -> Report:
-    """Parse a report; rows of claims that no longer exist are left out. Raises DataError."""
+    """Build the report that a JSON text holds; claims that no longer exist are left out.
+
+    Raises DataError for a text that is no report.
+    """
     try:
         content = json.loads(report_text)
         judged_sets, encoder, seed, rows = itemgetter(*REPORT_FIELDS)(content)

@@ -140,7 +140,7 @@ class TrainedSystems:
 
 
 def trained_values(judged_set: JudgedSet, system: str, metric_name: str, k: int) -> np.ndarray:
-    """Return (seeds, n) values in points of a trained system on the queries to report on.
+    """Return (seeds, n) values, in points, of a trained system on the test queries of a set.
 
     Raises DataError where the set's work folder lacks it and nothing is to be trained.
     """

@@ -361,7 +361,7 @@ def _check_space(layout: Layout, space: Space) -> None:
 
 @dataclass(frozen=True, eq=False)
 class _DistinctVectors:
-    """The distinct directions of mapped documents: documents with equal vectors share a point.
+    """The distinct directions of a map's documents: documents with equal vectors share a point.
 
     mapped_rows: (m,) rows of the corpus; matrix: (u, d + 1) directions as unit rows, by `_extend_units`; first: (u,)
     the first mapped document of each direction; vector_ids: (m,) the direction of each document.

@@ -107,9 +107,10 @@ def mask_others(index: np.ndarray, own_rows: np.ndarray) -> np.ndarray:
 
 
 def arrange_points(matrix: Matrix, flat: np.ndarray, perplexity: float, seed: int, report: Progress) -> np.ndarray:
-    """Arrange distinct unit rows by t-SNE (openTSNE, one thread) from exact neighbours, (n, 2) float32.
+    """Arrange distinct unit rows on a plane by t-SNE, neighbours close together; return (n, 2) float32.
 
-    flat: (n, 2) points to start from, at any scale; report: called after every step; what it raises ends the work.
+    Neighbours are exact, the work is in one thread (openTSNE). flat: (n, 2) points to start from, at any scale; report:
+    called after every step; what it raises ends the work.
     """
     n_points = len(matrix)
     if n_points == 1:

@@ -14,9 +14,9 @@ from engine.simulation.rounds import NO_ROW, RoundLog
 
 @dataclass(frozen=True, eq=False)
 class Success:
-    """Success of each round, as drawn and without exploration; (m,) each, NaN where unknown.
+    """Success of each round, of the document drawn and of the one shown if nothing were explored.
 
-    The difference of their means is the price of exploration for the present users.
+    Each (m,), NaN where unknown. The difference of their means is the price of exploration for the present users.
     """
 
     drawn: np.ndarray

@@ -21,7 +21,10 @@ MAX_STORED_NUMBERS = 1 << 25
 
 @dataclass(frozen=True, eq=False)
 class History:
-    """The results of a simulation so far; its trail is filled in place."""
+    """The results of a simulation so far: measurements, stored embeddings, and the log of its rounds.
+
+    The log, `trail`, is filled in place.
+    """
 
     checkpoints: tuple[RoundMetrics, ...]
     snapshots: tuple[Snapshot, ...]
@@ -33,7 +36,7 @@ class History:
         return {checkpoint.step for checkpoint in self.checkpoints}
 
     def with_checkpoint(self, checkpoint: RoundMetrics, snapshot: Snapshot) -> "History":
-        """Return the history with one more checkpoint; old snapshots are thinned to bound the size."""
+        """Return the history with one more measurement and its embeddings; old ones are thinned out."""
         snapshots = (*self.snapshots, snapshot)
         # Snapshots grow with the run: dropping every second one keeps the file bounded and the times even.
         while len(snapshots) > 2 and sum(snapshot.moved.size for snapshot in snapshots) > MAX_STORED_NUMBERS:

@@ -96,7 +96,10 @@ def restore_state(session: Session, arrays: Mapping[str, np.ndarray], query_of: 
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """Θ_t at a checkpoint: the rows that differ from Θ₁, rising, and their vectors (m, d), as Θ₁'s."""
+    """The embeddings at a checkpoint, stored as the rows that differ from those at the start.
+
+    rows: rising; moved: (m, d) their vectors, in the start's precision
+    """
 
     step: int
     rows: np.ndarray
@@ -159,7 +162,10 @@ class Run:
         return self._live["run"].exact
 
     def play_round(self, t: int, trail: RoundLog) -> None:
-        """Play round t, from 1 on: show, learn, write the trail; then add the documents that arrive."""
+        """Play round t, from 1 on: show a document, learn from its feedback, write both to the log.
+
+        Then add the documents that arrive after it. trail: the log, filled in place
+        """
         round_index = t - 1
         query_index = int(self._arrivals.queries[round_index])
         query, right_rows = self._queries[query_index], self._right[query_index]
@@ -179,7 +185,10 @@ class Run:
                 self._apply_record(name, replace(session, available=self._inventory.find_available(t)), record)
 
     def _learn(self, round_index: int, query: Query, right_rows: np.ndarray, trail: RoundLog) -> None:
-        """Play a round of feedback: draw a document, take its feedback, learn, and fill the trail."""
+        """Play a round of feedback: draw a document, take its feedback, learn, and fill the log `trail`.
+
+        round_index: from 0; right_rows: of the documents that are right for the query
+        """
         session = replace(self._live["run"], round=round_index)
         # The judgements' reranker knows the right rows of this query alone, so it is made anew each round.
         picker = self._variant.make_picker(right_rows)

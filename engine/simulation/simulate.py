@@ -170,12 +170,10 @@ class _Setup:
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Simulated(_Setup):
-    """Results of a simulation.
+    """Results of a simulated deployment, with all that decided them.
 
-    checkpoints: from round 0 to the last.
-    trail: round by round.
-    final: (n, d) float64 Θ_T.
-    snapshots: Θ_t at the checkpoints, of every second one where they are too large to keep.
+    checkpoints: measurements from round 0 to the last. trail: the log, round by round. final: (n, d) float64 documents
+    after the last round. snapshots: documents at the checkpoints, of every second one where they are too large to keep.
     """
 
     checkpoints: tuple[RoundMetrics, ...]
@@ -195,7 +193,10 @@ class Simulated(_Setup):
 
     @cached_property
     def events(self) -> tuple[Event, ...]:
-        """The feedback as events of a session. Raises ParamError if events move more than one document."""
+        """The simulation's feedback as events of a session, where each moves the document shown alone.
+
+        Raises ParamError if events move more than one document.
+        """
         if not self.replayable:
             raise ParamError(
                 "events of a simulation are there for learner 'feedback' with mode 'chosen' and no reranker; this one "
@@ -227,7 +228,10 @@ class Simulated(_Setup):
 
     @cached_property
     def regret(self) -> Regret:
-        """The cumulative regrets by round in nats: to the oracle, to the best in hindsight, and its bound."""
+        """The cumulative regret by round in nats: the loss beyond an oracle's, beyond the best in hindsight's.
+
+        With theory's bound on the latter, where it applies, and the reasons where it does not.
+        """
         trail, preset = self.trail, self.begun.preset
         # Rounds in which no right document has arrived have no loss, and add nothing to the sum.
         oracle_regret = None if self.plan.regret == "none" else np.nancumsum(trail.loss - trail.oracle)
@@ -358,7 +362,7 @@ def _check_setup(
     space: Space, queries: QueryLike, qrels: Qrels, held_out: Qrels | None, preset: Preset, stream: Stream, plan: Plan,
     decoders: tuple[Decoder, ...], k: int, variant: Deployment, updates: int | None,
 ) -> _Setup:  # fmt: skip
-    """Check the arguments of `simulate`, divide the queries, and draw the order of their arrival."""
+    """Check the arguments of `simulate`, divide the queries, and draw the order in which they come."""
     for name, value, kind in (("qrels", qrels, Qrels), ("stream", stream, Stream), ("plan", plan, Plan)):
         if not isinstance(value, kind):
             raise ParamError(f"{name} must be a {kind.__name__}; got {value!r:.80}")

@@ -98,12 +98,13 @@ class Deployment:
         """
         if self.reranker == JUDGEMENTS:
             rows = set(right.tolist())
+            # The feedback module asks for the right rows of a query: here those of the round.
             return oracle(lambda query: rows)
         return self._picker
 
     @cached_property
     def _picker(self) -> Reranker | None:
-        """The reranker that is the same in every round; None without one."""
+        """The reranker that is the same in every round; None if there is none."""
         if isinstance(self.reranker, Scorer):
             return by_scorer(self.reranker)
         return None if self.reranker is None else cosine
@@ -148,7 +149,7 @@ class Deployment:
         return Inventory(n_documents, tuple(sorted(waves, key=lambda wave: wave[0])))
 
     def list_settings(self) -> dict[str, Any]:
-        """Return what differs from Algorithm 1, as plain JSON values."""
+        """Return the settings of a deployment that differ from Algorithm 1, as plain JSON values."""
         differences: dict[str, Any] = {}
         if self.reranker is not None:
             differences |= {"reranker": format_reranker(self.reranker), "candidates": self.candidates}

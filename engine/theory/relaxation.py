@@ -154,7 +154,7 @@ class _Quadric:
         return float(self.linear @ x + x @ self.hessian @ x / 2)
 
     def _split_gradient(self, x: Array) -> tuple[Array, Array, Array]:
-        """Return the gradient at x in three parts: at coordinates of 1, strictly between, and of 0."""
+        """Return the derivatives at weights x in three parts: of weights of 1, strictly between, and of 0."""
         slope = self.linear + self.hessian @ x
         is_one, is_zero = x > 1 - VALUE_TOLERANCE, x < VALUE_TOLERANCE
         return slope[is_one], slope[~is_one & ~is_zero], slope[is_zero]

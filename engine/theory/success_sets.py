@@ -40,8 +40,12 @@ class McNemar:
 
     @classmethod
     def compare(cls, first: np.ndarray, second: np.ndarray) -> "McNemar":
-        """Compare two ways to recover sets, each (B,) bool."""
+        """Count the queries whose set both, one or neither of two methods recovers, with the test's p-value.
+
+        first, second: (B,) bool by query
+        """
         first_only, second_only = int((first & ~second).sum()), int((second & ~first).sum())
+        # Without a query on which they differ nothing speaks against equal chances.
         p = float(binomtest(first_only, first_only + second_only).pvalue) if first_only + second_only else 1.0
         return cls(int((first & second).sum()), first_only, second_only, int((~first & ~second).sum()), p)
 

@@ -67,10 +67,10 @@ def tf_idf(
 
 
 def make_length_bins(lengths: np.ndarray, n_bins: int) -> list[np.ndarray]:
-    """Group rows by length into at most `n_bins` bins of equal size ± 1, the shortest documents first.
+    """Group documents by length into at most `n_bins` bins of equal size ± 1, the shortest first.
 
-    Returns each bin's rows, ascending; rows without words are left out. Sizes are equal because membership in the first
-    10, or the 10th smallest margin, depends on the number of competitors.
+    Returns each bin's rows, ascending; documents without words are left out. lengths: (n,) in words. Sizes are equal
+    because membership in the first 10, or the 10th smallest margin, depends on the number of competitors.
     """
     row_order = np.argsort(lengths, kind="stable")
     row_order = row_order[lengths[row_order] > 0]
@@ -102,7 +102,10 @@ def text_vectors(space: Space | Corpus, queries: Any, vectors: str) -> TextVecto
 
 
 def require_texts(queries: Any) -> Any:
-    """Return the texts of queries, or queries that are texts; raise DataError for vectors alone."""
+    """Return queries in a form that words can be counted in. Raises DataError for vectors without texts.
+
+    queries: Embeddings, or texts, which are returned as they are
+    """
     if not isinstance(queries, Embeddings):
         return queries
     if queries.texts is None:

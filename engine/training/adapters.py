@@ -35,7 +35,10 @@ class TrainableEncoder(nn.Module):
 
 
 class QueryAdapter(nn.Module):
-    """x + W₂ gelu(W₁ x), of unit length; the identity on unit vectors at first, as W₂ starts at 0."""
+    """A small network over query vectors: x + W₂ gelu(W₁ x), scaled to unit length.
+
+    It is the identity on unit vectors at first, as W₂ starts at 0.
+    """
 
     def __init__(self, d: int, hidden: int, generator: torch.Generator | None = None) -> None:
         """Draw two linear layers, d → hidden → d; without a generator they are left for a state to fill."""
@@ -51,7 +54,10 @@ class QueryAdapter(nn.Module):
 
 
 class CorpusAdapter(nn.Module):
-    """(1 − σ(α)) x + σ(α) W₂ gelu(W₁ x), of unit length: NNN paper, B.5."""
+    """A small network over document vectors, mixed with them: (1 − σ(α)) x + σ(α) W₂ gelu(W₁ x).
+
+    Scaled to unit length; the share σ(α) of the network is learnt too (NNN paper, B.5).
+    """
 
     def __init__(self, d: int, hidden: int, generator: torch.Generator | None = None) -> None:
         """Draw two linear layers, d → hidden → d, and start the share of their output low."""

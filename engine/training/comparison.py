@@ -48,7 +48,7 @@ class Group:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Systems side by side on the queries of a split."""
+    """Metrics of several systems on the queries of a split, side by side, the method in question last."""
 
     split: str  # its name
     queries: int  # count of its queries with a relevant document
@@ -185,7 +185,10 @@ def _judgement(name: str, by_baseline: Mapping[str, Comparison]) -> Iterator[str
 
 
 def _worth_of_training(name: str, row: Comparison, beats_control: bool) -> str:
-    """State if training for the decoder was worth it; beats_control: the method beats dense training too."""
+    """State if training for a decoder was worth it, against that decoder without the training.
+
+    row: the comparison of the two; beats_control: the method beats further dense training too
+    """
     baseline = f"{row.baseline}, the same decoder on the embeddings of its control"
     if not row.significant:
         return f"Training for the decoder makes no significant difference here: {name} vs {baseline}."

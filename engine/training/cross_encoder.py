@@ -220,7 +220,7 @@ class _Record:
             self.watch(look)
 
     def write(self, stopped: str) -> None:
-        """Write the history file; stopped: the reason why the run ended, "" while it goes on."""
+        """Write the history file; stopped: the reason why the training ended, "" while it goes on."""
         history = [asdict(look) for look in self.history]
         content = {**self.facts, "history": history, "best": self.best, "stopped": stopped}
         json_text = json.dumps(content, ensure_ascii=False, indent=1)
@@ -314,7 +314,7 @@ def _draw_negatives(
 
 @dataclass(frozen=True, eq=False)
 class _InMemory(CrossEncoder):
-    """A reranking scorer whose model is still in training, and not on the disk yet."""
+    """A scorer that reranks with a model that is still in training, so that it is on no disk yet."""
 
     model_in_training: rerankers.CrossEncoderModel | None = None
 

@@ -108,7 +108,7 @@ class _Experiment:
 
     @property
     def origin_name(self) -> str:
-        """The starting point's name: START for a dense training, else one with the start's method."""
+        """The starting point's name in tables: "dense" for a dense training, else "start (method)"."""
         if self.start is None or self.start.recipe.name == DenseRecipe.name:
             return START
         return f"start ({self.start.recipe.name})"
@@ -334,11 +334,11 @@ def list_planned_stages(method: str, begun: bool = False) -> list[str]:
 def _prepare_inputs(
     space: Space, queries: AnyQueries, qrels: Splits, names: Sequence[str], start: Trained | None, reporter: Reporter
 ) -> tuple[Embeddings, dict[str, Qrels], int]:
-    """Embed the queries, take out those that two splits share by text, and check the starting point.
+    """Embed an experiment's queries, take out those that splits share by text, check the starting point.
 
-    Return the queries' vectors, the judgements without the queries taken out, and the count of those: queries of train
-    whose text another split has too, and of dev whose text test has. Raises DataError where the start has learnt from
-    queries of dev or test.
+    names: the splits train, dev and test. Return the queries' vectors, the judgements without the queries taken out,
+    and the count of those: queries of train whose text another split has too, and of dev whose text test has. Raises
+    DataError where the start has learnt from queries of dev or test.
     """
     if space.adapt is not None:
         raise ParamError("space must be the encoder's own; what was trained before goes to start")

@@ -30,7 +30,7 @@ GRAPH_RIDGE = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Support:
-    """The solutions of B elastic nets: the members' rows, their weights, and a mask of padding."""
+    """The documents with a weight in B elastic nets: their rows, the weights, and a mask of padding."""
 
     members: Tensor  # (B, K) rows with a weight, the largest weight first; 0 where `mask` is False
     weights: Tensor  # (B, K) float64
@@ -146,7 +146,7 @@ def implicit_weights(rows: Tensor, queries: Tensor, l2: float, support: Support)
 
 @dataclass(frozen=True, eq=False)
 class WeightGraph:
-    """Weights of B queries with their graph, over the m rows that gradients can reach."""
+    """Elastic-net weights of B queries with their gradient graph, over the m rows that it can reach."""
 
     rows: Tensor  # (m, d) those rows
     queries: Tensor  # (B, d)

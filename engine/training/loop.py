@@ -35,7 +35,7 @@ class TrainingObjective(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class BuiltModel:
-    """The trained parameters of a recipe, and its optimiser's settings."""
+    """What a recipe trains: the model, its optimiser, and the loss of a batch."""
 
     model: TrainableEncoder  # encodes queries and documents by position
     optimizer: torch.optim.Optimizer  # over the parameters that learn
@@ -177,7 +177,11 @@ def _train_epoch(run: PreparedRun, epoch: int, reporter: Reporter) -> tuple[Tall
 
 
 def _end_reason(state: LoopState, schedule: Schedule) -> str:
-    """Return the reason why a run ends after its last epoch, "" if it goes on."""
+    """Return the reason why a run ends after its last epoch, in words, "" if it goes on.
+
+    It ends if no document has a weight for any query, if dev has not gained for `patience` epochs, or at the last
+    epoch.
+    """
     last_epoch = state.history[-1]
     if last_epoch.empty == 1:
         return f"in epoch {last_epoch.epoch} no document had a weight for any query"

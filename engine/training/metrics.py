@@ -48,7 +48,10 @@ class Dev:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Epoch:
-    """One pass over the training queries, and dev after it; None where a recipe has no such number."""
+    """One pass over the training queries: their loss, and quality on dev after it.
+
+    A number is None where a recipe has none such.
+    """
 
     epoch: int  # its number, −1 before the first step
     dev: Dev  # metrics on dev

@@ -103,7 +103,7 @@ def explain_document(
     known_rank: int | None = None,
     relevance: Relevance | None = None,
 ) -> Why:
-    """Collect the reasons for and against a document in one decoder's set for one query.
+    """Collect the facts that explain why a document is in one decoder's set for a query, or out of it.
 
     query: (d,) its vector; ranking: of this query alone; row: the document; stage: the selector, for the dual score
     where its sets are made of weights; depth: of the decoder's pool; known_rank: the row's rank as of `find_ranks` if
@@ -118,6 +118,7 @@ def explain_document(
         rank = known_rank or find_ranks(space, query, [row])[0]
         score, *scores = relevances(space, query, [row, *other_rows])
         # Equals are ordered by row, as everywhere.
+        # Pairs of (−score, row) sort by score, then by row: the smaller one is ahead.
         n_ahead = sum(pair < (-score, row) for pair in zip(map(neg, scores), other_rows, strict=True))
     else:
         rank, (score,) = int(relevance.ranks[row]), read_scores(relevance, [row])

@@ -43,7 +43,7 @@ NOISE_CHANGE = 0.01
 
 @dataclass(frozen=True)
 class Timeline:
-    """Drift over time."""
+    """Measures of drift over time, as columns for charts."""
 
     steps: tuple[int, ...]  # rising
     columns: Mapping[str, tuple[float | None, ...]]  # measure → one value a step, None where it could not be measured
@@ -81,7 +81,10 @@ class Sparkline:
     unexplored: tuple[float | None, ...] = ()  # the values if nothing were explored, () where nobody knows
 
     def value_and_change(self, position: int) -> tuple[str, str, bool]:
-        """Return a measure's value at a step and its change so far, as texts, and True for mere noise."""
+        """Return a measure's latest value up to a step, and its change since the start, as texts.
+
+        The third result is True for a change too small to tell from noise.
+        """
         measured_values = _drop_missing(self.values[: position + 1])
         if not measured_values:
             return "–", "", True
@@ -106,7 +109,7 @@ def sparklines(
 
 
 def _sparkline(drifts: Sequence[Drift], name: str, values: tuple[float | None, ...]) -> Sparkline:
-    """Build the line of one measure over time, on the fixed axis of its kind.
+    """Build the line of one drift measure over time, on the fixed axis of its kind.
 
     name: of the measure; values: one a step, None where it could not be measured
     """
@@ -170,7 +173,7 @@ def quality(
 
 @dataclass(frozen=True)
 class ThenNow:
-    """One decoder's answer to one query, before and after."""
+    """One decoder's answers to one query, before feedback and now, with their metrics."""
 
     decoder: str
     label: str

@@ -16,7 +16,7 @@ KERNEL_NEIGHBOUR = 3
 
 @dataclass(frozen=True, eq=False)
 class Trajectories:
-    """Paths of documents on the map of the start."""
+    """Paths of the documents that moved most, on the map of the start."""
 
     rows: np.ndarray  # (m,) those that moved most, farthest first
     steps: tuple[int, ...]  # (s,) rising
@@ -34,7 +34,7 @@ class Trajectories:
         return {"row": self.rows[has_moved].tolist(), **dict(zip(("x0", "y0", "x1", "y1"), columns, strict=True))}
 
     def lengthen(self, span: float, share: float = 0.1) -> "tuple[Trajectories, float]":
-        """Lengthen all arrows by one round factor, at least 1; return the new trajectories and that factor.
+        """Lengthen all arrows by one round factor, at least 1, so that small moves are seen; return it too.
 
         The longest arrow at the last step then takes up to `share` of the map's width, `span`.
         """
@@ -189,11 +189,11 @@ def compare_encoders_drift(
     other_now: np.ndarray,
     max_documents: int = 60,
 ) -> DriftComparison:
-    """Show two encoders' drift on one map (Online-Optimized RAG, Fig. 1b).
+    """Return two encoders' drift under feedback as points on one map (Online-Optimized RAG, Fig. 1b).
 
     layout: of `start`; now: (n, d₁) its documents after feedback; other_start, other_now: (n, d₂) the same documents of
-    another encoder. The frame is set by the vectors before feedback alone, so that nothing of the drift is turned
-    away. What all moved together is taken off. Raises DataError.
+    another encoder. The frame is set by the vectors before feedback alone, so that nothing of the drift is turned away.
+    What all moved together is taken off. Raises DataError.
     """
     if len(other_start) != len(start) or other_now.shape != other_start.shape:
         raise DataError(

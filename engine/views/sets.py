@@ -22,7 +22,7 @@ SAME_MARK, NEW_MARK, DROPPED_MARK, NOWHERE_MARK = "=", "NEW", "DROPPED", "–"
 
 @dataclass(frozen=True, kw_only=True)
 class Row(ShownDocument):
-    """One document of a retrieved set, against the baseline's."""
+    """One document of a retrieved set, with its change of rank against the baseline's set."""
 
     rank: int  # from 1
     change: int | None  # places gained (above 0) or lost, None where the baseline did not return it
@@ -86,7 +86,7 @@ def diff(
 
     def rows_of(documents: list[int], gains: list[float], left_out: set[int]) -> list[Row]:
         # The pads of a short answer are no documents: the trace is of a ranking without them.
-        """Return the Rows of a set but for `left_out`, each with its gain and nearest neighbour above it."""
+        """Return a set's documents but for `left_out`, each with its gain and nearest neighbour above it."""
         unpadded = Ranking(torch.tensor([documents]), torch.tensor([gains[: len(documents)]]), ({},))
         picks: list[Any] = trace(unpadded, space, queries, scores).rows() if documents else []
         rows = []
@@ -231,9 +231,9 @@ def merge_rankings(
 
 
 def _make_place(rank: int | None, base_rank: int | None, is_baseline: bool) -> Place:
-    """Return a decoder's rank of one document with its mark against the baseline's rank.
+    """Return a document's rank in a decoder's set, with its mark against the rank in the baseline's.
 
-    rank, base_rank: None where the document is not in the set
+    rank, base_rank: None where the document is not in the set; is_baseline: the decoder is the baseline itself
     """
     if rank is None:
         return Place(None, DROPPED_MARK if base_rank is not None else NOWHERE_MARK)

@@ -39,7 +39,7 @@ def has_slider(param: Param | None) -> TypeGuard[Real | Whole]:
 
 
 def stops(param: Real | Whole, current: float, exact: bool) -> list[float]:
-    """List the values of a slider's positions, in the comfortable range or as far as `current`.
+    """List the values of a parameter that its slider stops at, in the comfortable range or to `current`.
 
     exact: True where a path gives an answer at every value, so that steps may be fine
     """
@@ -105,9 +105,10 @@ def requests(
     candidates: ScoredCandidates | None = None,
     **details: Any,
 ) -> list[SliderRequest]:
-    """Build the requests for a slider's answers; where those take long, a part of them comes first.
+    """Build a browser's requests for a slider's answers; where those take long, a part comes first.
 
-    candidates: scored already, None where scoring takes no time; details: `relevant` and `scores` of `pack_sets`
+    source: the corpus, or an engine that holds it; candidates: scored already, None where scoring takes no time;
+    details: `relevant` and `scores` of `pack_sets`
     """
     stage, in_memory, size = decoder.select, isinstance(source, Space), len(source)
     is_exact = stage.no_path is None and param.name == stage.path_parameter

@@ -36,7 +36,7 @@ def find_weighing_selector() -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Weighed(ShownDocument):
-    """A document in a proof."""
+    """A document beside Theorem 1's set: its rank, score and weight."""
 
     place: int  # by score
     score: float
@@ -89,7 +89,10 @@ def proof(space: Space, query: Tensor, k: int) -> Proof:
 
 @dataclass(frozen=True, kw_only=True)
 class Turned:
-    """Proposition 1's documents with a query turned in the plane of documents 2 and 3."""
+    """Proposition 1's three documents, and the elastic net's choice for a query turned in a plane.
+
+    The plane is that of documents 2 and 3.
+    """
 
     angle: int
     l1: float

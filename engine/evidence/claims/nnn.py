@@ -263,7 +263,7 @@ trained_claim(
 
 
 def judge_n10(measured: Measurement) -> Ruling:
-    """Judge N10, that COLT beats dense retrieval on ToolLens and ties with it on ToolBank."""
+    """Judge N10: COLT beats dense retrieval on ToolLens, and is level with it on ToolBank."""
     # The paper claims a tie on ToolBank and a gain elsewhere.
     level_cells: dict[str, Any] = {}
     better_cells: dict[str, Any] = {}
@@ -453,7 +453,7 @@ class ExchangedSplits(JudgedSet):
 
 @define_measure("gains by query")
 def measure_query_gains(judged_sets: Sequence[JudgedSet], _: int) -> Measurement:
-    """Measure N20 and N29: each query's gain by NNN beside what might explain it.
+    """Measure N20 and N29: each query's gain by NNN over dense retrieval, beside what might explain it.
 
     Set → relevant: how many documents are relevant to each query; correlations: the largest cosine of a relevant to an
     irrelevant document, in hundredths; gains: points of Comp@5 over dense retrieval. Of all judged queries, each half
@@ -865,7 +865,10 @@ def measure_by_steps(judged_set: JudgedSet) -> dict[str, np.ndarray]:
 
 
 def _iterate_systems(judged_set: JudgedSet, seed: int) -> Iterator[tuple[str, engine.Space, list[Decoder]]]:
-    """Yield dense, NNN-Fix and trained systems: name, space, and a decoder for each number of steps."""
+    """Yield name, space and decoders of dense retrieval, NNN on frozen and NNN on trained embeddings.
+
+    There is a decoder for each number of FISTA steps.
+    """
     systems = TrainedSystems(judged_set, Path(judged_set.work or ""))
     start = systems.train(START, "dense", seed, None)
     system = systems.train(UNROLLED, "nnn", seed, start, **TRAINED_PARAMS[UNROLLED])

@@ -115,9 +115,10 @@ def compute_max_bias(session: Session, query: Query, right: int, n_drawn: int = 
 def enumerate_paths(
     session: Session, stream: Sequence[tuple[Query, int]], chance: float = 1.0, earlier_chances: tuple[float, ...] = ()
 ) -> Iterator[tuple[float, tuple[float, ...]]]:
-    """Yield every way in which a stream's draws can turn out: its chance, and the right chances by round.
+    """Yield each way in which a stream's draws can turn out: its chance, and the right chances by round.
 
-    stream: the query and the right row of each round; chance, earlier_chances: of the rounds so far, for the recursion
+    The right chance of a round is the probability with which the right document would be drawn. stream: the query and
+    the right row of each round; chance, earlier_chances: of the rounds so far, for the recursion
     """
     if not stream:
         yield chance, earlier_chances
@@ -706,7 +707,10 @@ def _law_excess(rng: np.random.Generator) -> float:
     excesses = [0.0]
 
     def risk(flat_vectors: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return the cross-entropy and its gradient at flat document vectors; record violations on the way."""
+        """Return the cross-entropy and its gradient, for the minimiser; record violations on the way.
+
+        flat_vectors: the documents' vectors as one row
+        """
         scores = query_vectors @ flat_vectors.reshape(n_documents, -1).T
         cross_entropy = -float(often @ (right_chances * log_softmax(scores, axis=1)).sum(1))
         divergence = float(often @ rel_entr(right_chances, softmax(scores, axis=1)).sum(1))

@@ -766,7 +766,10 @@ def _compare_vectors(judged: JudgedSet, count: int, seed: int) -> list[tuple[str
 
 
 def _train_values(judged_set: JudgedSet, method: str, seed: int, **params: int) -> np.ndarray:
-    """Train a projection by `method`; return its (metrics, queries) values on the test queries."""
+    """Train a learnt projection of the embeddings; return its (metrics, queries) values on test.
+
+    method: recipe of `engine.train`, of one vector a document or several; params: of the recipe
+    """
     queries = engine.embed(judged_set.dataset.queries, encoder=judged_set.encoder)
     trained = engine.train(method, judged_set.space, queries, judged_set.dataset.qrels, seed=seed, **params)
     test_queries = judged_set.queries("test")
