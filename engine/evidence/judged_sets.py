@@ -21,7 +21,7 @@ MIN_TEST_QUERIES = 100
 
 @dataclass(frozen=True, eq=False)
 class JudgedSet:
-    """A data set with judged queries to measure claims on; documents and queries are embedded once."""
+    """A data set with judged queries that claims are measured on, embedded by one encoder."""
 
     name: str
     dataset: Dataset

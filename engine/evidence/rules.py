@@ -122,7 +122,7 @@ def word_verdict(ruling: Ruling, scope: Scope, where: str) -> str:
 
 
 def shorten_verdict(verdict: Finding, scope: Scope) -> str:
-    """Return the verdict in up to five words, for lists that name the sets beside it."""
+    """Return the verdict in up to four words, for lists that name the sets beside it."""
     return FAILS_HERE if verdict is Finding.REFUTED and scope is not Scope.EXACT else str(verdict)
 
 

@@ -30,7 +30,7 @@ GRAPH_RIDGE = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Support:
-    """The documents with a weight in B elastic nets: their rows, the weights, and a mask of padding."""
+    """Documents with a weight in B elastic nets: their rows, the weights, and a mask of the padding."""
 
     members: Tensor  # (B, K) rows with a weight, the largest weight first; 0 where `mask` is False
     weights: Tensor  # (B, K) float64

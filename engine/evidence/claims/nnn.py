@@ -865,7 +865,7 @@ def measure_by_steps(judged_set: JudgedSet) -> dict[str, np.ndarray]:
 
 
 def _iterate_systems(judged_set: JudgedSet, seed: int) -> Iterator[tuple[str, engine.Space, list[Decoder]]]:
-    """Yield name, space and decoders of dense retrieval, NNN on frozen and NNN on trained embeddings.
+    """Yield name, space and decoders of dense retrieval, of NNN on its embeddings, and of trained NNN.
 
     There is a decoder for each number of FISTA steps.
     """
