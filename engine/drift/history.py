@@ -24,7 +24,7 @@ POINTS = Whole(20, "points", 1, 1000, name="points", help="At how many moments t
 def beginning(session: Session, probes: Embeddings | None = None, qrels: Qrels | None = None) -> DriftBaseline:
     """Build the baseline that a feedback session's drift is measured against: its first embeddings.
 
-    probes: queries whose answers are followed; qrels: their judgements, for the confidence.
+    probes: queries whose answers are followed; qrels: their judgements, for the measure of confidence.
     """
     right_lists = None
     if probes is not None and qrels is not None:
@@ -33,16 +33,16 @@ def beginning(session: Session, probes: Embeddings | None = None, qrels: Qrels |
 
 
 def standing(session: Session, start: DriftBaseline) -> Drift:
-    """Measure the drift of a feedback session now; its step is the position in the log.
+    """Measure the drift of a feedback session now, against `start`, its baseline.
 
-    start: the session's baseline
+    The drift's step is the session's position in its log, the number of entries so far.
     """
     success = smoothed([event.good for event in session.effective_events])
     return drift(start, session.vectors, session.position, success=success, ball=session.preset.ball)
 
 
 def moments(position: int, points: int = POINTS.default) -> tuple[int, ...]:
-    """Return at most points + 1 positions in a log, evenly spaced from 0 to `position`."""
+    """Return at most points + 1 positions in a session's log, evenly spaced from 0 to `position`, its end."""
     points = POINTS.check(points)
     return tuple(np.unique(np.rint(np.linspace(0, position, points + 1)).astype(int)).tolist())
 
@@ -86,6 +86,7 @@ def measured(
     part = Part(JUDGED, queries, qrels, np.array([is_rare[rows].all() for rows in right_lists], dtype=bool))
 
     def measure_step(step: int, session_then: Session) -> RoundMetrics:
+        """Measure decoders and drift on the session as it was at a position of its log."""
         space = adapted(session.space, session_then.vectors)
         return RoundMetrics(step, cells([part], decoders, session.space, space, k), standing(session_then, start))
 
@@ -101,10 +102,11 @@ def _at_steps(
     stop: Stop | None,
     seen: Callable[[StepResult], None] | None,
 ) -> tuple[StepResult, ...]:
-    """Measure a session at positions of its log, `moments` of it where steps is None.
+    """Apply a measurement to a session as it was at some positions of its log; return the results.
 
-    measure_step: called with a position and the session as it was there; seen: called with each result. Raises
-    Cancelled once stop is set.
+    steps: the positions, by default about 20 evenly spaced ones; measure_step: called with a position and the session
+    as it was there; label: names the work in progress reports; seen: called with each result. Raises Cancelled once
+    stop is set.
     """
     steps = moments(session.position) if steps is None else tuple(steps)
     results: list[StepResult] = []

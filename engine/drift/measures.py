@@ -138,7 +138,7 @@ class Drift:
 
     @property
     def light(self) -> Literal["green", "amber", "red"]:
-        """Warning by the longest row: amber above 1 where no ball holds it, red above 2."""
+        """Return a warning colour by the longest vector: amber above 1 where no ball holds it, red above 2."""
         if self.longest > RED_LENGTH + LENGTH_TOLERANCE:
             return "red"
         return "amber" if not self.ball and self.longest > AMBER_LENGTH + LENGTH_TOLERANCE else "green"
@@ -156,7 +156,7 @@ class Drift:
 
 @dataclass(frozen=True, eq=False)
 class DriftBaseline:
-    """The start that drift is measured against, with what depends on the start alone."""
+    """The documents' vectors that drift is measured against, with what depends on them alone."""
 
     vectors: np.ndarray  # (n, d) float64 Θ₁
     probes: torch.Tensor | None  # (P, d) float64 queries whose answers are followed, or None
@@ -281,7 +281,7 @@ def answers(vectors: np.ndarray, probes: torch.Tensor) -> np.ndarray:
 
 
 def find_nearest_rows(vectors: np.ndarray, watched_rows: np.ndarray) -> np.ndarray:
-    """Return each watched row's nearest other rows by Euclidean distance, (w, min(10, n − 1)).
+    """Return the nearest other rows of each watched document by Euclidean distance, (w, min(10, n − 1)).
 
     A shift common to all rows leaves the distances alone; on unit rows the nearest are those by cosine.
     """
@@ -305,7 +305,10 @@ def shared(then: np.ndarray, now: np.ndarray) -> np.ndarray:
 
 
 def compute_jaccard(then: np.ndarray, now: np.ndarray) -> np.ndarray:
-    """Return (m,) |common| / |either| of two sets of k rows each, (m, k); 1 for empty ones."""
+    """Return (m,) the Jaccard similarity of two sets of k rows each, (m, k): |common| / |either|.
+
+    1 for empty sets.
+    """
     if not then.shape[1]:
         return np.ones(len(then))
     n_common = (then[:, :, None] == now[:, None, :]).sum((1, 2))
@@ -313,10 +316,10 @@ def compute_jaccard(then: np.ndarray, now: np.ndarray) -> np.ndarray:
 
 
 def compute_rank_overlap(then: np.ndarray, now: np.ndarray, persistence: float = PERSISTENCE) -> np.ndarray:
-    """Return (P,) the rank-biased overlap of two lists of k distinct rows, (P, k): 1 for equal ones.
+    """Return (P,) how alike two rankings of k distinct rows are, (P, k) each, first ranks counting most.
 
-    It is extrapolated beyond k (Webber et al. 2010, eq. 23); persistence: weight of each rank, relative to the one
-    before
+    1 for equal ones: rank-biased overlap, extrapolated beyond k (Webber et al. 2010, eq. 23); persistence: weight of
+    each rank, relative to the one before
     """
     k = then.shape[1]
     # Entry (i, j) of a query's matrix: the i-th row then is the j-th row now.
@@ -336,7 +339,7 @@ def count_answers(answer_rows: np.ndarray, n_rows: int) -> np.ndarray:
 def compute_gini(numbers: np.ndarray) -> float:
     """Return the Gini coefficient of (n,) numbers ≥ 0: 0 if all are equal, near 1 if one has nearly all.
 
-    It is Σ_i Σ_j |x_i − x_j| / (2 n Σ x), and 0 where all are 0.
+    It is Σ_i Σ_j |x_i − x_j| / (2 n Σ x), computed from the sorted numbers, and 0 where all are 0.
     """
     sorted_numbers = np.sort(np.asarray(numbers, dtype=np.float64))
     count, total = len(sorted_numbers), sorted_numbers.sum()
@@ -346,9 +349,9 @@ def compute_gini(numbers: np.ndarray) -> float:
 def compute_confidence(
     vectors: np.ndarray, probes: torch.Tensor, right: Sequence[np.ndarray], temperature: float
 ) -> float | None:
-    """Return the mean probability of the probes' right rows under softmax(Θq/τ); None without any.
+    """Return the mean chance that a document drawn for a probe query is right; None without right ones.
 
-    right: rows judged right for each probe; temperature: τ
+    The chances are softmax(Θq/τ). right: rows judged right for each probe; temperature: τ
     """
     judged_probes = [probe for probe, probe_rows in enumerate(right) if len(probe_rows)]
     if not judged_probes:
@@ -378,7 +381,7 @@ def smoothed(outcomes: Sequence[float] | np.ndarray, weight: float = SMOOTHING_W
 
 
 def _read_rows(vectors: Any) -> np.ndarray:
-    """Return vectors as a float64 matrix, (n, d); raise DataError if it is empty or not finite.
+    """Return document vectors as a float64 matrix, (n, d); raise DataError if it is empty or not finite.
 
     vectors: Embeddings, an array or a tensor
     """

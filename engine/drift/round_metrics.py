@@ -33,15 +33,11 @@ MEASURED: dict[str, str] = {
 
 @dataclass(frozen=True)
 class RoundCell:
-    """One decoder on some queries.
+    """Metrics of one decoder on one group of queries after some rounds of feedback.
 
-    decoder: its short name, as charts write it.
-    label: its name in full.
-    part: "held-out" or "stream".
-    group: "all", "tail" (all right documents of the query are among the half of the documents that are right least
-        often in the stream) or "head" (the others).
-    queries: their number.
-    mean: metric → value, NaN where no query has it.
+    decoder: its short name, as charts write it. label: its name in full. part: "held-out" or "stream". group: "all",
+    "tail" (all right documents of the query are among the half of the documents that are right least often in the
+    stream) or "head" (the others). queries: their number. mean: metric → value, NaN where no query has it.
     """
 
     decoder: str
@@ -61,7 +57,10 @@ class RoundMetrics:
     drift: Drift
 
     def cell(self, label: str | None = None, part: str = HELD_OUT, group: str = ALL) -> RoundCell | None:
-        """Return the first cell of a part and group, None for none; label: a decoder, in full or short, or any."""
+        """Return the first cell of a part and a group of queries, None for none.
+
+        label: a decoder's name, in full or short, None for any
+        """
         cells = (cell for cell in self.cells if (cell.part, cell.group) == (part, group))
         return next((cell for cell in cells if label in (None, cell.label, cell.decoder)), None)
 
@@ -86,7 +85,10 @@ class RoundMetrics:
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Queries measured at every checkpoint. tail: (q,) bool, whether all their right rows are rare."""
+    """A named group of queries that is measured at every checkpoint of a simulation or session.
+
+    tail: (q,) bool, True for queries whose right documents are all rare.
+    """
 
     name: str
     queries: Embeddings
@@ -102,10 +104,11 @@ def right_counts(right_lists: Sequence[np.ndarray], n_rows: int) -> np.ndarray:
 def popular_rows(right_counts: np.ndarray) -> np.ndarray:
     """Return (n,) True for the fewest rows that hold half of all right answers, ties to the lower row.
 
-    right_counts: (n,) for how many queries each row is right
+    right_counts: (n,) for how many queries each document is right
     """
     # A stable sort puts the lower of equal rows first.
     row_order = np.argsort(-right_counts, kind="stable")
+    # The count of right answers of all more popular rows: a row belongs as long as these hold less than half.
     before_counts = np.cumsum(right_counts[row_order]) - right_counts[row_order]
     popular = np.zeros(len(right_counts), dtype=bool)
     popular[row_order[(before_counts < POPULAR_SHARE * right_counts.sum()) & (right_counts[row_order] > 0)]] = True
@@ -113,13 +116,12 @@ def popular_rows(right_counts: np.ndarray) -> np.ndarray:
 
 
 def rare_rows(right_counts: np.ndarray) -> np.ndarray:
-    """Return (n,) True for the half of the rows that are right least often, with ties.
+    """Return (n,) True for the half of the documents that are right least often, with ties.
 
-    None is where all are equal.
-
-    right_counts: (n,) for how many queries each row is right
+    If all are right equally often none is rare. right_counts: (n,) for how many queries each document is right
     """
     median_count = np.median(right_counts)
+    # Where the median is the largest count, "at most the median" would be all rows.
     is_rare: np.ndarray = (
         right_counts <= median_count if median_count < right_counts.max() else right_counts < median_count
     )
@@ -140,16 +142,17 @@ def right_rows(qrels: Qrels, ids: Sequence[str], position: Mapping[str, int]) ->
 
 
 def sampled(queries: Sequence[str], max_queries: int | None, seed: int) -> list[str]:
-    """Return all queries, or a seeded sample of at most so many, in their order."""
+    """Return the ids of all queries, or a seeded sample of at most `max_queries`, in their order."""
     return list(map(queries.__getitem__, sampled_rows(len(queries), max_queries, (seed, len(queries)))))
 
 
 def cells(
     parts: Sequence[Part], decoders: Sequence[Decoder], start_space: Space, current_space: Space, k: int
 ) -> tuple[RoundCell, ...]:
-    """Measure every decoder on every part: all queries, those with rare right documents, and the others.
+    """Measure every decoder on every part of the queries: all, those with rare right documents, others.
 
-    Answers are decoded in the current space; k: their length. ILAD is measured in both spaces.
+    Answers are decoded in the current space; k: their length. ILAD, diversity, is measured in the space of the start
+    and in the current one.
     """
     round_cells = []
     for decoder, short_name in zip(decoders, called(decoders, format_stage_call), strict=True):
@@ -168,12 +171,13 @@ def cells(
 
 
 def called(decoders: Sequence[Decoder], style: StageFormat = format_stage) -> list[str]:
-    """Return short names of decoders, long enough to tell them apart."""
+    """Return short names of decoders for charts, as long as it takes to tell them apart."""
+    # `short_names` reads the decoder of sweep cells: these stand in for them.
     return list(short_names([SimpleNamespace(decoder=decoder_to_json(decoder)) for decoder in decoders], style))
 
 
 def adapted(start: Space, vectors: np.ndarray) -> Space:
-    """Return the start's corpus with other vectors, (n, d); the very same space if nothing moved."""
+    """Return the start's corpus with the vectors (n, d) that feedback has moved; the start if none moved."""
     start_embeddings = start.embeddings
     rows = torch.from_numpy(np.array(vectors))
     if torch.equal(rows, start_embeddings.vectors.cpu()):

@@ -20,7 +20,7 @@ def rename_cells(cells: Mapping[str, CellValue], prefix: str = "", suffix: str =
 
 
 def subtract_cells(claimed: Mapping[str, np.ndarray], other: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Return claimed less other values, cell by cell, in the order of the other's names."""
+    """Return claimed less other values, cell by cell, for the names that the other has, in its order."""
     return {name: claimed[name] - other_values for name, other_values in other.items()}
 
 

@@ -40,7 +40,7 @@ class ClaimMeasure:
 
 
 def define_measure(name: str, version: int = 1) -> Callable[[Callable[..., Measurement]], ClaimMeasure]:
-    """Make a decorator that turns a function into a measure, for several claims to share."""
+    """Make a decorator that turns a function into a named measure, whose numbers several claims share."""
     return lambda compute: ClaimMeasure(name=name, compute=compute, version=version)
 
 
@@ -64,7 +64,7 @@ class Claim:
 
 
 class PaperClaims:
-    """The claims of one paper; called, it registers one."""
+    """Register of one paper's claims; a call registers one, as a statement or decorating its measure."""
 
     def __init__(self, paper: str) -> None:
         """Begin an empty register of a paper's claims; paper: a key of PAPERS."""
@@ -72,7 +72,10 @@ class PaperClaims:
         self.registered: list[Claim] = []
 
     def __call__(self, id: str, place: str, sentence: str, *, version: int = 1, **fields: Any) -> Callable[[Fn], Fn]:
-        """Register a claim; without `measure` and `missing` the decorated function measures it."""
+        """Register a claim; without `measure` and `missing` the decorated function becomes its measure.
+
+        id: such as N21; place: where the paper says it; version: of the measure; fields: further fields of `Claim`
+        """
         claim = Claim(id=id, paper=self.paper, place=place, sentence=sentence, **fields)
         # A claim that shares a measure, or that nothing here can measure, is complete; any other one waits for the
         # decorated function.
@@ -80,6 +83,7 @@ class PaperClaims:
             self.registered.append(claim)
 
         def register(compute: Fn) -> Fn:
+            """Register the claim with the decorated function as its measure; return the function unchanged."""
             measure = ClaimMeasure(name=id, compute=compute, version=version)
             self.registered.append(replace(claim, measure=measure))
             return compute

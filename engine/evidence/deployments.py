@@ -38,9 +38,10 @@ CellValues = TypeVar("CellValues")
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class JudgedDeployment:
-    """A space, queries, and their judgements: of the stream, and of those that are only measured.
+    """A retrieval deployment to simulate: documents, and queries that are learned from or only measured.
 
-    hops: question → its queries in order, where questions have plans
+    stream: judgements of the queries that come and whose feedback is learned from; held_out: of those that never come;
+    hops: question → its queries in order, where questions have plans of several steps
     """
 
     name: str
@@ -52,7 +53,11 @@ class JudgedDeployment:
     hops: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def run(self, seed: int, **changes: Any) -> Simulated:
-        """Simulate the deployment once; seed: of order and draws, changes: arguments of `simulate`."""
+        """Simulate the deployment once, from feedback on its stream, and return the finished run.
+
+        seed: of the order of queries and of random draws; changes: arguments of `simulate` that replace the defaults
+        here
+        """
         options: dict[str, Any] = {"plan": QUIET_PLAN, "k": K, "held_out": self.held_out, **changes}
         return simulate(self.space, self.queries, self.stream, seed=seed, **options)
 
@@ -68,17 +73,17 @@ class JudgedDeployment:
         return [self.run(seed, **changes) for seed in seeds]
 
     def mean_after(self, seeds: Iterable[int]) -> dict[str, np.ndarray]:
-        """Return metric → (n,) points on held-out queries after deployments, mean over the seeds."""
+        """Return metric → (n,) points on held-out queries after learning, mean over a simulation a seed."""
         return self._mean_points(self.run_all(seeds), self.held_out)
 
     def _mean_points(self, finished_runs: Sequence[Simulated], part_qrels: Qrels) -> dict[str, np.ndarray]:
-        """Return metric → (n,) points in the spaces that finished runs left, mean over the runs."""
+        """Return metric → (n,) points on a part's queries in the spaces that runs left, mean over them."""
         spaces = (self.space.with_embeddings(run.embeddings()) for run in finished_runs)
         run_points = [self.values(part_qrels, space) for space in spaces]
         return {metric: np.mean([points[metric] for points in run_points], axis=0) for metric in GAIN_METRICS}
 
     def gains(self, finished_runs: Sequence[Simulated]) -> dict[str, np.ndarray]:
-        """Return "part metric@k" → (n,) points gained over the start, mean over the runs."""
+        """Return "part metric@k" → (n,) points gained over the start, mean over runs; parts: held-out, stream."""
         gains: dict[str, np.ndarray] = {}
         # The stream is subsampled for measuring alone; all of it is learned from.
         for name, part_qrels in (("held-out", self.held_out), ("stream", subsample(self.stream, MAX_LEARNED))):
@@ -92,7 +97,7 @@ class JudgedDeployment:
 
     @cached_property
     def tail(self) -> np.ndarray:
-        """Return an (n,) mask of held-out queries whose right documents are all among the rarer half."""
+        """Mark the held-out queries whose right documents are all rare, as an (n,) mask: the long tail."""
         positions = self.space.corpus.position
         # Rare: among the half of the documents that are least often right in the stream.
         rare = rare_rows(right_counts(right_rows(self.stream, list(self.stream.grades), positions), len(self.space)))
@@ -119,7 +124,11 @@ class JudgedDeployment:
 
 
 def deploy_set(judged_set: JudgedSet) -> JudgedDeployment:
-    """Build a deployment: learn from train, measure on dev and test. Raises DataError if they lack."""
+    """Build a judged set's deployment: train comes as the stream, dev and test are held out.
+
+    Only queries with a relevant document in the corpus take part, at most MAX_STREAM and MAX_HELD_OUT of them. Raises
+    DataError if the set has no train split, or neither of the others.
+    """
     dataset, hops = judged_set.dataset, {}
     # Questions with plans are split into their steps, which are the queries of the deployment.
     if judged_set.folder is not None and has_plans(judged_set.folder):
@@ -127,6 +136,7 @@ def deploy_set(judged_set: JudgedSet) -> JudgedDeployment:
         dataset, hops = plans.dataset, dict(plans.hops)
     report_splits = [split for split in REPORT_SPLITS.get(judged_set.name, ("dev", "test")) if split in dataset.qrels]
     if "train" not in dataset.qrels or not report_splits:
+        # The message completes "Missing: …", the sentence in which the report says why a claim was not tested.
         raise DataError(f"judgements of {judged_set.name} to learn from, train, and to report on, dev or test")
     corpus = dataset.corpus.position.keys()
     # Queries without a right document in the corpus can neither be learned from nor measured.
@@ -156,7 +166,10 @@ def run_seeds(seed: int, n_seeds: int = N_SEEDS) -> range:
 def measure_deployments(
     sets: Sequence[JudgedSet], measure: Callable[[JudgedDeployment], Mapping[str, np.ndarray]]
 ) -> Measurement:
-    """Apply `measure` to each set's deployment; return set and part → numbers query by query."""
+    """Apply `measure` to each set's deployment; return "set, part" → numbers query by query.
+
+    measure: takes a deployment and returns part → (n,) numbers
+    """
     cells: dict[str, Any] = {}
     for judged in sets:
         cells |= rename_cells(map_values(as_list, measure(deploy_set(judged))), prefix=f"{judged.name}, ")
@@ -164,7 +177,10 @@ def measure_deployments(
 
 
 def ndcg_gains(deployment: JudgedDeployment, seed: int, **how: Any) -> dict[str, np.ndarray]:
-    """Return points of nDCG gained by part, mean over runs; how: arguments of `simulate`."""
+    """Simulate a deployment with all seeds; return part → (n,) points of nDCG gained, mean over the runs.
+
+    how: arguments of `simulate`
+    """
     return pick_cells(deployment.gains(deployment.run_all(run_seeds(seed), **how)), "ndcg")
 
 
@@ -176,5 +192,5 @@ def as_list(raw_values: np.ndarray) -> list[float]:
 
 
 def pick_cells(measured: Mapping[str, CellValues], *name_parts: str) -> dict[str, CellValues]:
-    """Return the cells whose name contains any of the words."""
+    """Return the cells whose name contains any of the given texts."""
     return {name: values for name, values in measured.items() if any(name_part in name for name_part in name_parts)}

@@ -40,12 +40,12 @@ Table = Mapping[str, Mapping[str, np.ndarray]]
 
 @define_measure("frontiers")
 def measure_frontiers(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Measure frontiers of Recall over ILAD: part → set and k → numbers.
+    """Measure each method's frontier of Recall over diversity (ILAD), reached by its settings, by set.
 
-    means: method → ILAD, Recall and cos(sum, query) of each setting; small, practical: query by query the points of
-    Recall by which MMR leads Frank–Wolfe at small weights, and Frank–Wolfe leads MMR at practical ones; spreads: by how
-    many percent MMR's and DPP's spread of ILAD over k exceeds Frank–Wolfe's; other parts: see the function that
-    computes each
+    Return part → "set, k size" → numbers. means: method → ILAD, Recall and cos(sum, query) of each setting; small,
+    practical: query by query the points of Recall by which MMR leads Frank–Wolfe at small weights of relevance, and
+    Frank–Wolfe leads MMR at practical ones; spreads: by how many percent MMR's and DPP's spread of ILAD over k exceeds
+    Frank–Wolfe's; other parts: see the function that computes each
     """
     parts: dict[str, dict[str, Any]] = {part_name: {} for part_name in FRONTIER_PARTS}
     for judged in judged_sets:
@@ -73,7 +73,7 @@ def measure_frontiers(judged_sets: Sequence[JudgedSet], seed: int) -> Measuremen
 
 
 def measure_tables(judged_set: JudgedSet, seed: int) -> Mapping[int, Table]:
-    """Return k → method → metric → (queries, settings) values, on some of the test queries."""
+    """Return k → method → metric → (queries, settings) values, on at most 300 of the test queries."""
     all_queries, space = judged_set.queries("test"), judged_set.space
     # All methods, settings and sizes are swept, so that the number of scored pairs is bounded by fewer queries in a
     # large corpus.
@@ -101,7 +101,10 @@ def compute_means(metric_columns: Mapping[str, np.ndarray]) -> list[np.ndarray]:
 
 
 def compare_areas(table: Table) -> dict[str, list[list[float | None]]]:
-    """Return pair of methods → difference of their areas below Recall over ILAD, and share dominated."""
+    """Return "method, other" → the difference of the areas below their frontiers, and the share dominated.
+
+    Each as value and interval ends; table: method → metric → (queries, settings) values
+    """
     get_axes, areas = itemgetter("ilad", "recall"), {}
     for method, other_method in AREA_PAIRS:
         if method in table and other_method in table:
@@ -111,11 +114,15 @@ def compare_areas(table: Table) -> dict[str, list[list[float | None]]]:
 
 
 def step_ratio(claimed_ilad: np.ndarray, other_ilad: np.ndarray) -> list[float | None]:
-    """Return how far one mean ILAD moves over small weights, as a share of the other's path, and its ends."""
+    """Return how far a method's mean ILAD moves over small weights, as a share of another's, and ends.
+
+    claimed_ilad, other_ilad: (queries, settings); the interval is a bootstrap over queries
+    """
     weight_columns = np.concatenate([claimed_ilad[:, SMALL_WEIGHTS], other_ilad[:, SMALL_WEIGHTS]], axis=1)
 
     # The path of the mean ILAD over consecutive weights; a method that hardly moves there has a small ratio.
     def ratio(ilad_means: np.ndarray) -> np.ndarray:
+        """Return the claimed path's length as a share of the other's, for means over queries in rows."""
         claimed_path, other_path = (np.abs(np.diff(half, axis=-1)).sum(-1) for half in np.split(ilad_means, 2, axis=-1))
         path_ratio: np.ndarray = claimed_path / np.maximum(other_path, 1e-12)
         return path_ratio
@@ -127,7 +134,10 @@ def step_ratio(claimed_ilad: np.ndarray, other_ilad: np.ndarray) -> list[float |
 
 
 def count_undominated(metric_columns: Mapping[str, np.ndarray]) -> int:
-    """Count a method's settings on the frontier of Recall over ILAD, equal ones once."""
+    """Count the settings of a method on its frontier of Recall over ILAD; equal settings count once.
+
+    metric_columns: metric → (queries, settings) values
+    """
     # Rounded before comparison: equal settings must not count as points of their own by rounding errors.
     frontier_points = np.unique(np.round(np.stack(compute_means(metric_columns)[:2], axis=1), 9), axis=0)
     return int((~find_dominated(frontier_points)).sum())
@@ -166,7 +176,7 @@ def correlate_measures(method_table: Table) -> dict[str, list[float | None]]:
 
 
 def compute_spread(by_size: Mapping[int, Table], method: str) -> np.ndarray:
-    """Return each query's standard deviation of a method's ILAD over k, (n,), mean over weights."""
+    """Return (n,) standard deviations of a method's ILAD over set sizes, by query, mean over weights."""
     ilad_by_size = np.stack([method_table[method]["ilad"] for method_table in by_size.values()])
     deviations: np.ndarray = ilad_by_size.std(0).mean(1)
     return deviations
@@ -179,7 +189,10 @@ def read_effect(effect_name: str, stored_effect: Sequence[float | None]) -> Effe
 
 
 def read_pairs(measured: Measurement, method: str, other_method: str) -> list[tuple[Effect, Effect]]:
-    """Return, cell by cell, area and dominated share of two methods, as `rules.judge_areas` takes them."""
+    """Return, cell by cell, the difference of areas and the dominated share of two methods' frontiers.
+
+    As `rules.judge_areas` takes them; cells without the pair are left out.
+    """
     pair = f"{method}, {other_method}"
     effect_pairs = []
     for cell, areas in measured["areas"].items():

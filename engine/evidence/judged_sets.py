@@ -21,7 +21,7 @@ MIN_TEST_QUERIES = 100
 
 @dataclass(frozen=True, eq=False)
 class JudgedSet:
-    """A data set with its documents and queries embedded."""
+    """A data set with judged queries that claims are measured on, embedded by one encoder."""
 
     name: str
     dataset: Dataset
@@ -59,12 +59,12 @@ class JudgedSet:
 
     @property
     def is_trained(self) -> bool:
-        """True if there are trained systems, or will be."""
+        """True if trained systems are stored for the set, or are to be trained on demand."""
         return self.train or bool(self._answer_files)
 
     @property
     def trained_digest(self) -> str:
-        """The digest of the trained systems' values, "train" included, for cache keys."""
+        """Digest of the stored values of the set's trained systems and of `train`: a part of cache keys."""
         return digest_of([f"{self.train}", *(path.read_text(encoding="utf-8") for path in self._answer_files)])
 
     def queries(self, split_name: str, max_queries: int | None = None) -> Embeddings:
@@ -76,10 +76,10 @@ class JudgedSet:
 
 
 class JudgedSets:
-    """The sets of a folder by name; a folder that is itself a set has that one.
+    """The judged sets of a folder by name, loaded on first use; a folder that is a set has only itself.
 
-    encoder: a model's name or path; work: the folder of trained systems, a folder a set; train: whether those that are
-    not there are trained
+    encoder: a model's name or path; work: the folder of trained systems, with a folder for each set; train: True to
+    train the systems that it lacks
     """
 
     def __init__(
@@ -97,6 +97,7 @@ class JudgedSets:
         if folder is not None:
             sets_folder = Path(folder)
             is_set = (sets_folder / "corpus.jsonl").is_file()
+            # Either the set's own folder, or the corpus files of the folders in it: the next line takes their parents.
             paths = [sets_folder] if is_set else sorted(sets_folder.glob("*/corpus.jsonl"))
             self._folders = {p.resolve().name: p for p in (path if path.is_dir() else path.parent for path in paths)}
             # An empty folder would otherwise silently leave every claim without its sets.
@@ -125,6 +126,7 @@ class JudgedSets:
         # Embedding takes minutes: every set is loaded once and shared by all claims.
         if set_name not in self._sets:
             set_folder = self._folders[set_name]
+            # Sets that were published with a single split have judgements that were divided anew: they come first.
             qrels_folder = RESPLIT_FOLDER if (set_folder / RESPLIT_FOLDER).is_dir() else "qrels"
             dataset = engine.load_dataset(str(set_folder), qrels=qrels_folder)
             *_, work, train = self.arguments

@@ -25,7 +25,10 @@ FW, MMR, PLAIN_MMR, PLAIN_DPP = "frank_wolfe", "mmr", "mmr, plain", "dpp, plain"
 
 @define_measure("latencies")
 def measure_latencies(sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Return "set, documents" → {sizes, seconds}: time of every method, weight and k, in one thread."""
+    """Time Frank–Wolfe, MMR and DPP query by query, in one thread, on each set and on drawn documents.
+
+    Return "name, number of documents" → what `time_methods` returns for that space.
+    """
     measured_sets = {}
     for judged in sets:
         name = f"{judged.name}, {len(judged.space):,}"
@@ -35,7 +38,12 @@ def measure_latencies(sets: Sequence[JudgedSet], seed: int) -> Measurement:
 
 
 def time_methods(space: engine.Space, queries: engine.Embeddings, n_calls: int) -> Measurement:
-    """Return sizes, and "method, θ weight" → seconds as (calls, sizes)."""
+    """Time the selection of k documents by Frank–Wolfe, MMR and DPP, one query a call.
+
+    Return "sizes": the values of k that the space has documents for; "seconds": "method, θ weight" → one row a call,
+    one column a k. θ is the weight of relevance against diversity. "Plain" methods run as their papers print them;
+    without the word it is the engine's own code, which skips work that cannot change the picks.
+    """
     ks = [set_size for set_size in LATENCY_SIZES if set_size <= len(space)]
     columns: dict[str, list[list[float]]] = {}
     for stages, weights in (
@@ -49,7 +57,7 @@ def time_methods(space: engine.Space, queries: engine.Embeddings, n_calls: int) 
 
 
 def draw_space(n_documents: int, seed: int) -> tuple[engine.Space, engine.Embeddings]:
-    """Draw clustered documents without texts, and queries."""
+    """Draw a space of clustered random documents, whose texts are empty, and query vectors near some."""
     doc_vectors, points, _ = draw_clusters(n_documents, N_DIMENSIONS, N_DRAWN_QUERIES, seed)
     doc_ids, query_ids = tuple(map(str, range(n_documents))), tuple(f"q{row_index}" for row_index in range(len(points)))
     space = engine.Space(engine.Corpus(doc_ids, ("",) * n_documents), engine.Embeddings(doc_ids, doc_vectors))
@@ -59,7 +67,11 @@ def draw_space(n_documents: int, seed: int) -> tuple[engine.Space, engine.Embedd
 def draw_clusters(
     count: int, dimensions: int, queries: int, seed: int
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Draw clustered unit rows, queries near some of them, and each row's cluster."""
+    """Draw clustered unit vectors; return (documents, queries near some of them, each document's cluster).
+
+    A document is the weighted sum of a direction that all have in common, its cluster's and one of its own: see
+    COMMON_SHARE. Shapes: (count, dimensions), (queries, dimensions), (count,).
+    """
     generator = torch.Generator().manual_seed(seed)
 
     def units(n_rows: int) -> torch.Tensor:
@@ -67,6 +79,7 @@ def draw_clusters(
 
     n_topics = max(2, count // CLUSTER_SIZE)
     cluster_index = torch.randint(n_topics, (count,), generator=generator)
+    # Shares are of squared length, so that the vectors enter with their square roots.
     cluster_vectors = COMMON_SHARE**0.5 * units(1) + TOPIC_SHARE**0.5 * units(n_topics)
     doc_vectors = units(count).mul_((1 - COMMON_SHARE - TOPIC_SHARE) ** 0.5)
     # Rows are filled block by block in place: the whole sum would need a second matrix of that size.
@@ -78,15 +91,16 @@ def draw_clusters(
 
 
 def iterate_seconds(measured_sets: Measurement, method: str) -> Iterator[tuple[str, float, Sequence[int], np.ndarray]]:
-    """Yield documents, weight, sizes and (calls, sizes) seconds of a method from measured sets."""
+    """Yield (set title, weight θ, values of k, (calls, k) seconds) of one method from measurements."""
     for set_name, set_values in measured_sets.items():
         for cell_name, cell_seconds in set_values["seconds"].items():
+            # Cells are named "method, θ weight" by `time_methods`.
             if cell_name.rpartition(", θ ")[0] == method:
                 yield set_name, float(cell_name.rpartition(" ")[2]), set_values["sizes"], np.array(cell_seconds)
 
 
 def fit_slopes(measured: Measurement, method: str) -> list[Effect]:
-    """Fit the exponent with which a method's time grows with k, for every set and weight."""
+    """Fit the exponent with which a method's time grows with k, by set and weight; 1 is proportional."""
     return [
         slope(set_sizes, cell_seconds, f"{set_name}, {method}, θ {weight:g}", ("k", "seconds of a query"))
         for set_name, weight, set_sizes, cell_seconds in iterate_seconds(measured, method)
@@ -94,7 +108,7 @@ def fit_slopes(measured: Measurement, method: str) -> list[Effect]:
 
 
 def compute_ratios(measured: Measurement, method: str) -> Mapping[tuple[str, float], tuple[Sequence[int], np.ndarray]]:
-    """Return (set, weight) → sizes and a method's times divided by Frank–Wolfe's, (calls, sizes)."""
+    """Return (set, weight θ) → (values of k, (calls, k) times of a method divided by Frank–Wolfe's)."""
     own_seconds = {(set_name, weight): values for set_name, weight, _, values in iterate_seconds(measured, FW)}
     ratios = {}
     for set_name, weight, set_sizes, values in iterate_seconds(measured, method):

@@ -37,9 +37,10 @@ def tuned_differences(
     metrics: tuple[str, ...] = ("comp",),
     k: tuple[int, ...] = (5,),
 ) -> Measurement:
-    """Return paired differences in points between a decoder and others, tuned on dev and reported on test.
+    """Measure by how many points a decoder beats each rival, both tuned on dev and reported on test.
 
-    The cells of the measurement: set, metric, k and the other's name → differences query by query.
+    claimed, others: the settings that dev chooses from, of the claimed method and by a rival's name. Return
+    "set: points of metric@k over rival" → paired differences, query by query.
     """
     cells = {}
     for judged_set, metric, size, (other_name, other_decoders) in product(sets, metrics, k, others.items()):
@@ -57,9 +58,9 @@ def get_cells(
     k: int,
     space: engine.Space | None = None,
 ) -> list[Cell]:
-    """Return the measured cells of decoders on a split, in the order given; those in the store are read.
+    """Return the measurements of decoders on a split at k, one cell each in their order, cached.
 
-    space: of other embeddings than the set's own
+    A cell holds one decoder's values by metric and query. space: other embeddings to use in place of the set's own.
     """
     queries, qrels, store = judged_set.queries(split), judged_set.splits[split], cached_file(CACHE_SECTION, "cells.db")
     swept_cells = sweep(decoders, space or judged_set.space, queries, qrels, k, metrics, split=split, store=store)
@@ -74,7 +75,7 @@ def stack_values(cells: Iterable[Cell], metric: str) -> np.ndarray:
 
 
 def choose_on_dev(judged_set: JudgedSet, decoders: Sequence[Decoder], metric: str, k: int) -> Decoder:
-    """Return the decoder with the best mean on dev, of equal ones the best Recall, then the first."""
+    """Return the decoder with the best mean metric on dev; ties go to better Recall, then the first."""
     dev_cells = get_cells(judged_set, decoders, "dev", (metric, "recall"), k)
     # Ties go to the better Recall, and then to the earlier setting, so that the choice is reproducible.
     best_index = max(range(len(decoders)), key=lambda i: (dev_cells[i].mean[metric], dev_cells[i].mean["recall"], -i))
@@ -82,7 +83,10 @@ def choose_on_dev(judged_set: JudgedSet, decoders: Sequence[Decoder], metric: st
 
 
 def measure_tuned(judged_set: JudgedSet, decoders: Sequence[Decoder], metric_name: str, k: int) -> np.ndarray:
-    """Return (n,) values, in points, on test of the decoder that is best on dev."""
+    """Tune a decoder on dev, and return its (n,) values on the test queries, in points of a hundred.
+
+    decoders: the settings to choose from; a single one is taken without a choice
+    """
     best_decoder = decoders[0] if len(decoders) == 1 else choose_on_dev(judged_set, decoders, metric_name, k)
     (cell,) = get_cells(judged_set, [best_decoder], "test", (metric_name,), k)
     return POINTS * cell.values[metric_name]

@@ -65,7 +65,7 @@ class Scope(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class EffectCurve:
-    """A line of (x, y) points for a figure, with the names of its axes."""
+    """A line of (x, y) points for a figure beside an effect, with the names of its axes."""
 
     name: str
     x: str  # what the axes have, with units; curves of the same axes are drawn together
@@ -108,7 +108,10 @@ class Ruling:
 
 
 def word_verdict(ruling: Ruling, scope: Scope, where: str) -> str:
-    """Return the verdict in words; only exact evidence refutes flatly. where: the sets and the encoder."""
+    """Return a ruling's verdict in words; without exact evidence it says only where a claim fails.
+
+    where: the sets and the encoder that it was measured with
+    """
     if ruling.verdict is Finding.REFUTED and scope is not Scope.EXACT:
         return FAILS_HERE.replace("here", f"on {where}")
     if ruling.verdict is Finding.HOLDS and ruling.open:
@@ -119,7 +122,7 @@ def word_verdict(ruling: Ruling, scope: Scope, where: str) -> str:
 
 
 def shorten_verdict(verdict: Finding, scope: Scope) -> str:
-    """Return the verdict in up to three words, for lists that name the sets beside it."""
+    """Return the verdict in up to four words, for lists that name the sets beside it."""
     return FAILS_HERE if verdict is Finding.REFUTED and scope is not Scope.EXACT else str(verdict)
 
 
@@ -129,10 +132,10 @@ def rule_untestable(missing: str) -> Ruling:
 
 
 def theorem(excess: Sequence[float], min_cases: int) -> Ruling:
-    """Judge a statement about every case: one that breaks it by more than rounding refutes it.
+    """Judge a statement about every case: a single case that breaks it by more than rounding refutes it.
 
-    excess: of each informative case, by how much the claimed bound was passed, ≤ 0 where it holds; min_cases: the
-    number of cases from which no violation means that it holds
+    excess: for each case that can tell, by how much the claimed bound was passed, ≤ 0 where it holds; min_cases: the
+    number of cases from which on none that breaks it means that it holds, below which the claim is untestable
     """
     values = np.asarray(excess, dtype=np.float64)
     # Written as a negation, so that NaN counts as a violation.
@@ -148,25 +151,28 @@ def theorem(excess: Sequence[float], min_cases: int) -> Ruling:
 
 
 def difference(cell_values: Mapping[str, Sequence[float]], margin: float, seed: int = 0) -> Ruling:
-    """Judge a claim that one thing is better than another, in every cell.
+    """Judge a claim that one thing is better than another in every cell, such as a data set at one k.
 
-    cell_values: paired differences query by query, as claimed minus other; margin: the largest difference that is none.
-    Interval: paired bootstrap; test: sign flips, Holm over the cells.
+    cell_values: paired differences query by query, as claimed minus other; margin: the largest difference that counts
+    as none. Interval: paired bootstrap; test: random sign flips, corrected for the number of cells by Holm's method.
     """
     effects = _sign_effects(cell_values, margin, seed)
+    # The lambda says how far an effect of this size is from 0, or at least the margin: what more queries must resolve.
     return _rule_cells(cell_values, effects, lambda size: max(size, margin))
 
 
 def equivalence(cell_values: Mapping[str, Sequence[float]], margin: float, seed: int = 0) -> Ruling:
     """Judge a claim that two things are equal to within a margin, in every cell, from values by query.
 
-    An interval within the margin is for it, one beyond against it; one across it is open, whether it has 0 or not.
+    An interval within the margin is for the claim, one entirely beyond it against; one that crosses the margin is open.
     """
     effects = []
     for effect in _sign_effects(cell_values, margin, seed):
         # Signs here: 1 within the margin, −1 entirely beyond it, None undecided.
+        # Beyond: the interval's end that is nearer to 0 lies farther from 0 than the margin.
         is_beyond = effect.sign and max(effect.low or 0, -(effect.high or 0)) > margin
         effects.append(replace(effect, sign=1 if effect.sign == 0 else -1 if is_beyond else None))
+    # Here the value to be told apart from is the margin, not 0.
     return _rule_cells(cell_values, effects, lambda size: abs(margin - size))
 
 
@@ -180,8 +186,9 @@ def judge_range(effects: Sequence[Effect], low: float = -math.inf, high: float =
 def slope(sizes: Sequence[float], values: np.ndarray, curve_name: str, axes: tuple[str, str], seed: int = 0) -> Effect:
     """Fit the exponent of a cost's growth with size: log-log least squares, bootstrap over repetitions.
 
-    sizes: (s,), at least four; values: (n, s) positive, one row for each query or run; axes: what sizes and values are,
-    with units. Its curve is of geometric means.
+    sizes: (s,), at least four; values: (n, s) positive, one row for each query or run; axes: titles of sizes and
+    values, with units. The effect's curve has the geometric mean of the values at each size. Raises ValueError for
+    fewer sizes.
     """
     log_sizes = np.log(np.asarray(sizes, dtype=np.float64))
     # With centred logarithms the least-squares slope of every row is one product: no intercept is needed.
@@ -204,8 +211,12 @@ def fit_exponents(cells: Mapping[str, tuple[Sequence[float], Any]], axes: tuple[
 def curve_of(
     curve_name: str, axes: tuple[str, str], x: Sequence[float], y: Sequence[float] | np.ndarray, *, log: bool = False
 ) -> EffectCurve:
-    """Build a curve of numbers to six digits, without those that its axes cannot show."""
+    """Build a curve of numbers to six digits, without the points that its axes cannot show.
+
+    Left out are NaN and infinite coordinates, and on logarithmic axes those of 0 or less.
+    """
     all_points = zip(round_significant(x), round_significant(y), strict=True)
+    # A sum is finite only if both coordinates are.
     visible_points = tuple(point for point in all_points if math.isfinite(sum(point)) and (min(point) > 0 or not log))
     return EffectCurve(name=curve_name, x=axes[0], y=axes[1], points=visible_points, log=log)
 
@@ -216,7 +227,7 @@ def build_curves(axes: tuple[str, str], x: Sequence[float], lines: Mapping[str, 
 
 
 def add_curves(ruling: Ruling, curves_by_name: Mapping[str, Sequence[EffectCurve]]) -> Ruling:
-    """Return the ruling with curves added to effects by name. Raises ValueError for unknown names."""
+    """Return the ruling with curves attached to its effects by name. Raises ValueError for unknown names."""
     if unknown_names := curves_by_name.keys() - {effect.name for effect in ruling.effects}:
         raise ValueError(f"curves must be of effects; got {', '.join(sorted(unknown_names))}")
     effects = tuple(replace(each, curves=tuple(curves_by_name.get(each.name, each.curves))) for each in ruling.effects)
@@ -226,13 +237,15 @@ def add_curves(ruling: Ruling, curves_by_name: Mapping[str, Sequence[EffectCurve
 def correlate_ranks(
     a: np.ndarray, b: np.ndarray, name: str, held_values: np.ndarray | None = None, resamples: int = 1000, seed: int = 0
 ) -> Effect:
-    """Compute Spearman's correlation of two measures over settings, bootstrap over queries.
+    """Return Spearman's correlation of two metrics over settings, with a bootstrap interval over queries.
 
-    a, b: (n, m), a row for each query, a column for each setting; held_values: a third measure, which is held fixed:
-    where two exclude one another, as relevance and diversity do, nothing goes with both but at one value of the other
+    a, b: (n, m), a row for each query, a column for each setting; held_values: a third metric, which is held fixed
+    (partial correlation): where two metrics exclude one another, as relevance and diversity do, nothing goes with both
+    unless one of them is held at equal values
     """
     table = np.concatenate([a, b] if held_values is None else [a, b, held_values], axis=1)
     means = bootstrap_means(table, resamples, seed)
+    # The first value is of all queries, the others of resamples; a row splits back into the metrics that it joins.
     values = [_partial_correlation(*np.split(row, table.shape[1] // a.shape[1])) for row in (table.mean(0), *means)]
     # Ranks of a constant are undefined, and so is their correlation.
     if np.isnan(values).all():
@@ -248,9 +261,11 @@ def compare_frontiers(
     n_resamples: int = 1000,
     seed: int = 0,
 ) -> tuple[Effect, Effect]:
-    """Compare two frontiers: the hyper-volume of one less the other's, and the share that it dominates.
+    """Compare two methods' frontiers of two metrics: difference of hyper-volumes, and the share dominated.
 
-    claimed_axes, other_axes: x and y, each (n, m) by query and setting. The corner is the worst mean of all settings.
+    The hyper-volume is the area between a frontier and the corner of the worst means of all settings. claimed_axes,
+    other_axes: x and y, each (n, m) by query and setting. The second effect is the share of the other's frontier points
+    that a point of the claimed method is at least as good as on both axes, and better on one.
     """
     n_claimed = claimed_axes[0].shape[1]
     all_values = np.concatenate([claimed_axes[0], other_axes[0], claimed_axes[1], other_axes[1]], axis=1)
@@ -272,7 +287,10 @@ def compare_frontiers(
 
 
 def judge_areas(effect_pairs: Sequence[tuple[Effect, Effect]]) -> Ruling:
-    """Judge a claim that a frontier dominates another on every set: more area, and half of its points beaten."""
+    """Judge a claim that one frontier dominates another on all sets: more area, half of its points beaten.
+
+    effect_pairs: for each set the two effects of `compare_frontiers`
+    """
     marked, share_texts = [], []
     for area, beaten_share in effect_pairs:
         range_sign = _compare_to_range(area, 0.0, math.inf)
@@ -285,8 +303,9 @@ def judge_areas(effect_pairs: Sequence[tuple[Effect, Effect]]) -> Ruling:
 
 
 def share(effect_name: str, n_hits: int, n_total: int) -> Effect:
-    """Return a share with its Clopper–Pearson interval."""
+    """Return the share of hits in all cases as an effect, with its exact binomial interval."""
     if not n_total:
+        # Without a case nothing is known: the interval is the whole range.
         return Effect(name=effect_name, value=math.nan, low=0.0, high=1.0)
     low, high = binomtest(n_hits, n_total).proportion_ci(CONFIDENCE_LEVEL)
     return Effect(name=effect_name, value=n_hits / n_total, low=float(low), high=float(high))
@@ -303,9 +322,9 @@ def build_effects(values: Mapping[str, float]) -> list[Effect]:
 
 
 def proportion(part_values: np.ndarray, whole_values: np.ndarray, effect: str, seed: int = 0) -> Effect:
-    """Return one mean as a share of another, bootstrap over queries; wide if the whole may be nothing.
+    """Return a part's mean as a share of its whole's mean, with a bootstrap interval over queries.
 
-    part_values, whole_values: (n,) paired
+    part_values, whole_values: (n,) paired; the interval is wide where the whole's mean may be 0
     """
     drawn_means = bootstrap_means(np.stack([part_values, whole_values], axis=1), N_RESAMPLES, seed)
     # A resample whose whole is 0 gives an infinite ratio, which widens the interval as it should.
@@ -315,9 +334,10 @@ def proportion(part_values: np.ndarray, whole_values: np.ndarray, effect: str, s
 
 
 def thresholds(effects: Sequence[Effect], holds: float, limit: float) -> Ruling:
-    """Judge by two thresholds how often something happens: the claim holds, is refuted, or holds partly.
+    """Judge by two thresholds how often something happens: the claim holds, is refuted, or is partly true.
 
-    holds, limit: the claim holds of a share on the first's side, is refuted on the second's, partly between
+    If holds ≥ limit, the claim holds from `holds` on and is refuted below `limit`; else it holds up to `holds` and is
+    refuted above `limit`. Effects that are all surely between the two make it partly true.
     """
     is_rising = holds >= limit
 
@@ -326,6 +346,7 @@ def thresholds(effects: Sequence[Effect], holds: float, limit: float) -> Ruling:
         low, high = effect.low or 0.0, 1.0 if effect.high is None else effect.high
         is_for, is_against = (low >= holds, high < limit) if is_rising else (high <= holds, low > limit)
         is_between = limit <= low and high < holds if is_rising else holds < low and high <= limit
+        # A chain of three outcomes: beyond the first threshold, beyond the second, and surely between them.
         return 1 if is_for else -1 if is_against else 0 if is_between else None
 
     signed_effects = [replace(effect, sign=sign(effect)) for effect in effects]
@@ -337,7 +358,10 @@ def thresholds(effects: Sequence[Effect], holds: float, limit: float) -> Ruling:
 
 
 def combine(rulings: Sequence[Ruling]) -> Ruling:
-    """Combine the verdicts of parts of a claim, all of which it needs."""
+    """Combine the rulings of parts of a claim into one: it holds only if every decided part does.
+
+    Parts of different decided verdicts make it partly true; parts that cannot be tested or are open do not count.
+    """
     columns = attrgetter("verdict", "why", "effects", "needed", "open")
     verdicts, reasons, effects, needed_queries, open_counts = zip(*map(columns, rulings), strict=True)
     testable_verdicts = {*verdicts} - {Finding.UNTESTABLE}
@@ -358,9 +382,10 @@ def combine(rulings: Sequence[Ruling]) -> Ruling:
 
 
 def _sign_effects(cell_values: Mapping[str, Sequence[float]], margin: float, seed: int) -> tuple[Effect, ...]:
-    """Return each cell's mean with its interval and its sign, from paired differences query by query.
+    """Return each cell's mean difference with its interval, and a sign that says which side is better.
 
-    sign: 1 above and −1 below 0 with significance after Holm's correction, 0 within the margin, None undecided.
+    sign: 1 above and −1 below 0 with significance after Holm's correction for the number of cells, 0 within the margin,
+    None undecided. cell_values: paired differences query by query.
     """
     cell_columns = [np.asarray(column_values, dtype=np.float64)[:, None] for column_values in cell_values.values()]
     # More cells need more sign patterns: Holm's smallest threshold must be above the smallest possible p-value.
@@ -383,7 +408,10 @@ def _sign_effects(cell_values: Mapping[str, Sequence[float]], margin: float, see
 
 
 def _rule_effects(effects: Sequence[Effect], claimed: str = "") -> Ruling:
-    """Build the ruling that the effects' signs decide; claimed: text that ends its sentence."""
+    """Build the ruling that the effects' signs decide; its reason is a sentence that lists the effects.
+
+    claimed: text that ends the sentence
+    """
     signs = [effect.sign for effect in effects]
     why = f"{_describe(effects, signs)}{claimed}"
     return Ruling(verdict=_decide(signs), why=why, effects=tuple(effects), open=signs.count(None))
@@ -392,9 +420,10 @@ def _rule_effects(effects: Sequence[Effect], claimed: str = "") -> Ruling:
 def _rule_cells(
     cells: Mapping[str, Sequence[float]], effects: Sequence[Effect], get_distance: Callable[[float], float]
 ) -> Ruling:
-    """Judge effects of cells; if none is decided, estimate how many queries would decide the first one.
+    """Build the ruling of effects; if it is undecided, estimate the queries that would decide every cell.
 
-    get_distance: from the size of an effect to its distance from the value that it must be told from
+    cells: paired differences query by query, in the order of effects; get_distance: from an effect's size to its
+    distance from the value that it must be told apart from, such as 0 or a margin
     """
     ruling, needed_queries = _rule_effects(effects), []
     if ruling.verdict is not Finding.UNDECIDED:
@@ -407,7 +436,7 @@ def _rule_cells(
 
 
 def _decide(effect_signs: Sequence[int | None]) -> Finding:
-    """Return the verdict of signs: 1 is as claimed, −1 against, 0 level, None undecided."""
+    """Return the verdict of cells' signs together: 1 is as claimed, −1 against, 0 level, None undecided."""
     decided_signs = {*effect_signs} - {None}
     if not decided_signs:
         return Finding.UNDECIDED
@@ -428,7 +457,7 @@ def _compare_to_range(effect: Effect, low: float, high: float) -> int | None:
 
 
 def _describe(effects: Sequence[Effect], signs: Sequence[int | None]) -> str:
-    """Describe the effects in one sentence: the first few, and of more also how many have each sign."""
+    """List effects with their intervals in one sentence: the first six, and if more, counts by sign."""
     named = []
     for effect in effects[:MAX_NAMED]:
         named.append(f"{effect.name} {decimal(effect.value)}")
@@ -446,25 +475,27 @@ def _partial_correlation(a: np.ndarray, values: np.ndarray, held_values: np.ndar
     if held_values is None:
         return _spearman(a, values)
     correlation, first_held, two = _spearman(a, values), _spearman(a, held_values), _spearman(values, held_values)
+    # Partial correlation of a and b given c: (r_ab − r_ac r_bc) / √((1 − r_ac²)(1 − r_bc²)).
     remaining_scale = math.sqrt(max(0.0, (1 - first_held**2) * (1 - two**2)))
     return (correlation - first_held * two) / remaining_scale if remaining_scale > TOLERANCE else math.nan
 
 
 def _spearman(first_values: np.ndarray, second_values: np.ndarray) -> float:
     """Return Spearman's correlation of two columns; NaN if one is constant."""
+    # Rounding errors must not order values that are equal.
     first_rounded, rounded = np.round((first_values, second_values), 12)
     # scipy warns of a constant, which has no correlation.
     return float(spearmanr(first_rounded, rounded).statistic) if np.ptp(first_rounded) and np.ptp(rounded) else math.nan
 
 
 def _dominated_share(x: np.ndarray, y: np.ndarray, other_x: np.ndarray, other_y: np.ndarray) -> float:
-    """Return the share of a frontier's undominated points that points of another dominate."""
+    """Return the share of a frontier's undominated points (x, y) that another method's points dominate."""
     undominated = ~_find_dominated(x, y, x, y)
     return float(_find_dominated(x[undominated], y[undominated], other_x, other_y).mean())
 
 
 def _find_dominated(x: np.ndarray, y: np.ndarray, other_x: np.ndarray, other_y: np.ndarray) -> np.ndarray:
-    """Return the (n,) mask of points that any other one is at least as good as on both axes, and better on one."""
+    """Mark as an (n,) mask the points that another is as good as on both axes, and better than on one."""
     x, y = x[:, None], y[:, None]
     is_dominated = (other_x >= x) & (other_y >= y) & ((other_x > x) | (other_y > y))
     return np.asarray(is_dominated.any(1))

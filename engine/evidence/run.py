@@ -104,21 +104,22 @@ class Report:
         return dict.fromkeys(SHORT_VERDICTS, 0) | counter
 
     def table(self) -> list[tuple[str, ...]]:
-        """Return rows of texts: papers by counts of verdicts, below a head, the last row for all papers."""
+        """Return rows of texts: the number of claims by paper and verdict, below a head, all papers last."""
         table_rows = [("", *map(str, SHORT_VERDICTS))]
         for paper, name in (*PAPERS.items(), (None, "all")):
             table_rows.append((name, *(f"{n_claims or '–'}" for n_claims in self.counts(paper).values())))
         return table_rows
 
     def as_json(self) -> str:
-        """Return the report as the text of a file."""
+        """Return the report as the text of a JSON file with one claim a line."""
         row_lines = ",\n".join(json.dumps(row_as_json(judged_row), ensure_ascii=False) for judged_row in self.rows)
         head_fields = json.dumps({"sets": self.sets, "encoder": self.encoder, "seed": self.seed}, ensure_ascii=False)
+        # The head's closing brace gives way to the rows, one a line, so that files can be compared.
         return f'{head_fields[:-1]}, "rows": [\n{row_lines}\n]}}\n'
 
 
 def select_claims(name: str) -> tuple[Claim, ...]:
-    """Return the claims of an id, a paper, or "all". Raises ParamError."""
+    """Return the claims of an id such as N21, of a paper, or of "all". Raises ParamError for other names."""
     if name == "all":
         return tuple(CLAIMS.values())
     if name.upper() in CLAIMS:
@@ -175,8 +176,12 @@ def reproduce(
 def _measure_claims(
     claims_by_key: Mapping[str, Sequence[Claim]], judged_sets: JudgedSets, seed: int, workers: int
 ) -> Iterator[tuple[str, Measurement]]:
-    """Yield (key, measurement) for each cache key, which several claims may share."""
+    """Measure one claim for each cache key, in this process or in workers; yield (key, measurement).
+
+    claims_by_key: claims under one key share their measurement
+    """
     if workers == 1 or len(claims_by_key) < 2:
+        # Any of the claims will do, as all under one key have the same measure and sets.
         for key, (claim, *_) in claims_by_key.items():
             yield key, _measure(claim, judged_sets, seed)
         return
@@ -189,6 +194,7 @@ def _measure_claims(
             for future in as_completed(key_by_future):
                 yield key_by_future[future], future.result()
         finally:
+            # Also if the caller stops iterating: measurements that have not begun are dropped.
             pool.shutdown(wait=True, cancel_futures=True)
 
 
@@ -211,7 +217,7 @@ def _measure_in_worker(name: str, seed: int) -> Measurement:
 
 
 def _measure(claim: Claim, judged_sets: JudgedSets, seed: int) -> Measurement:
-    """Measure a claim; return its numbers, or the reason why there are none, and the seconds that it took."""
+    """Measure a claim; return "numbers", or "missing": why there are none, and the seconds taken."""
     start_time = time.monotonic()
     try:
         if claim.sets and not judged_sets.names:
@@ -239,18 +245,21 @@ def _judge_claim(claim: Claim, judged_sets: JudgedSets, measurement: Measurement
 
 
 def _select_sets(claim: Claim, judged_sets: JudgedSets) -> list[JudgedSet]:
-    """Return the sets to measure a claim on: those it names or all, with trained systems if needed."""
+    """Return the sets to measure a claim on: those that it names, or all if the folder has none of them.
+
+    Claims on trained systems take the sets with such systems, if there are any.
+    """
     sets = list(judged_sets.select(claim.sets)) if claim.sets and judged_sets.names else []
     return [judged_set for judged_set in sets if judged_set.is_trained] or sets if claim.trained else sets
 
 
 def measure_key(measure: ClaimMeasure) -> str:
-    """Return the text that identifies a measurement: name, version and parameters, decoders by label."""
+    """Return the text that identifies a measurement in cache keys: name, version and parameters."""
     return json.dumps([measure.name, measure.version, measure.parameters], default=attrgetter("label"))
 
 
 def _build_cache_key(claim: Claim, sets: JudgedSets, seed: int) -> str:
-    """Build the key of a measurement from its measure, sets, encoder and seed; code does not enter it."""
+    """Build the key of a claim's measurement: measure, sets, encoder and seed; code has no part in it."""
     if claim.measure is None:
         return claim.id
     key_parts = [measure_key(claim.measure)]
@@ -263,7 +272,7 @@ def _build_cache_key(claim: Claim, sets: JudgedSets, seed: int) -> str:
 
 
 def row_as_json(row: JudgedClaim) -> dict[str, object]:
-    """Return a row as JSON values."""
+    """Return a judged claim as JSON values by name, as report files have it."""
     claim = row.claim
     return {
         "id": claim.id, "paper": claim.paper, "place": claim.place, "sentence": claim.sentence,
@@ -274,7 +283,10 @@ def row_as_json(row: JudgedClaim) -> dict[str, object]:
 
 
 def parse_report(report_text: str) -> Report:
-    """Parse a report; rows of claims that no longer exist are left out. Raises DataError."""
+    """Build the report that a JSON text holds; claims that no longer exist are left out.
+
+    Raises DataError for a text that is no report.
+    """
     try:
         content = json.loads(report_text)
         judged_sets, encoder, seed, rows = itemgetter(*REPORT_FIELDS)(content)
@@ -305,7 +317,7 @@ def save_report(report: Report) -> Report:
 
 
 def list_reports() -> dict[str, Report]:
-    """Return title → report: stored ones, the newest first, then the one shipped with the package."""
+    """Return title → report: those in the cache, the newest first, then the one shipped with the package."""
     files = sorted(cache.open_section(CACHE_SECTION).glob(f"{REPORT_PREFIX}*"), key=lambda file: -file.stat().st_mtime)
     stored_reports = {report.title: report for file in files if (report := _load_report(file.name)) is not None}
     # The shipped report comes last, so that a person's own results come first.
@@ -321,7 +333,7 @@ def load_shipped() -> Report:
 
 
 def _load_report(cache_key: str) -> Report | None:
-    """Load a stored report by its cache key; None if there is none, or it is of another version."""
+    """Load a report from the cache by its key; None if there is none, or this version cannot read it."""
     payload = cache.get(CACHE_SECTION, cache_key)
     try:
         return None if payload is None else parse_report(payload.decode())
@@ -330,9 +342,10 @@ def _load_report(cache_key: str) -> Report | None:
 
 
 def _parse_row(row: Mapping[str, Any]) -> JudgedClaim:
-    """Parse a row of a report's JSON. Raises KeyError, TypeError or ValueError for an invalid one."""
+    """Build a judged claim from a report's JSON row. Raises KeyError, TypeError, ValueError if invalid."""
     parsed_effects = []
     for effect in row["effects"]:
+        # JSON has lists where the frozen values have tuples.
         curves = (EffectCurve(**c | {"points": tuple(map(tuple, c["points"]))}) for c in effect.get("curves", ()))
         parsed_effects.append(Effect(**effect | {"curves": tuple(curves)}))
     why, needed, n_open = itemgetter("why", "needed", "open")(row)

@@ -43,7 +43,10 @@ BuiltSystem = tuple[engine.Space, engine.Decoder, Trained | None]
 
 @dataclass(frozen=True, eq=False)
 class TrainedSystems:
-    """The systems trained on one set, with their checkpoints; say(line) is called after each."""
+    """The systems that are trained on one set, with their checkpoints in a folder.
+
+    say: called with a line of text after each training and each system
+    """
 
     judged: JudgedSet
     folder: Path
@@ -55,7 +58,11 @@ class TrainedSystems:
         return engine.embed(self.judged.dataset.queries, encoder=self.judged.encoder)
 
     def train(self, stage: str, method: str, seed: int, start: Trained | None, **params: Any) -> Trained:
-        """Load a training from its checkpoint in the folder, or run it; `stage` names the checkpoint."""
+        """Load a training from its checkpoint in the folder, or run it.
+
+        stage: the system's name, which names the checkpoint; method: of `engine.train`; start: an earlier training
+        whose embeddings it starts from, None for the encoder's own
+        """
         space = self.judged.space if start is None else start.space
         path = self.folder / f"{stage.replace(' ', '-').replace(',', '')}-{seed}.safetensors"
         qrels = self.judged.dataset.qrels
@@ -64,7 +71,7 @@ class TrainedSystems:
         return trained
 
     def space(self, system: str, seed: int) -> engine.Space:
-        """Return the documents of a system: the dense start, or one that was trained from it."""
+        """Return the documents as a system embeds them: the dense start's, or those trained on from it."""
         start = self.train(START, "dense", seed, None)
         if system == START:
             return start.space
@@ -75,7 +82,10 @@ class TrainedSystems:
         return best_on_dev(decoders, gather_samples(space, self.queries, self.judged.dataset.qrels, "train", "dev"))
 
     def answers(self, seed: int) -> dict[str, dict[str, Any]]:
-        """Train the systems that the answers file lacks; return system → values, decoder and epochs."""
+        """Return system → its test values, decoder and epochs' seconds, from the set's answers file.
+
+        Systems that the file lacks are trained and evaluated first, and the file is written after each.
+        """
         self.folder.mkdir(parents=True, exist_ok=True)
         answers_path = _answers_file(self.folder, seed)
         finished = json.loads(answers_path.read_text()) if answers_path.is_file() else {}
@@ -97,7 +107,7 @@ class TrainedSystems:
         return finished
 
     def _iterate_systems(self, seed: int) -> Iterator[tuple[str, Callable[[], BuiltSystem]]]:
-        """Yield each system's name and the function that builds it."""
+        """Yield each system's name and a function that trains or loads it, so that finished ones are skipped."""
         start = self.train(START, "dense", seed, None)
         yield ENCODER, lambda: (self.judged.space, DENSE, None)
         yield START, lambda: (start.space, DENSE, start)
@@ -107,14 +117,16 @@ class TrainedSystems:
         yield CONTROL, lambda: (control.space, DENSE, control)
         yield "MMR", lambda: (start.space, self.best(start.space, MMR_GRID), None)
         for name, grid in FIXED_GRIDS.items():
+            # The default binds this round's grid: a plain closure would read the loop's last one when it is called.
             yield name, lambda grid=grid: (start.space, self.best(start.space, grid), None)  # type: ignore[misc]
         yield f"{CONTROL}, NNN-Fix", lambda: (control.space, self.best(control.space, ELASTIC_GRID), None)
         for name, params in TRAINED_PARAMS.items():
+            # Defaults bind this round's values, as above.
             yield name, lambda name=name, params=params: _as_built(self.train(name, "nnn", seed, start, **params))  # type: ignore[misc]
         yield "COLT", lambda: self._train_colt(seed, start)
 
     def _train_colt(self, seed: int, start: Trained) -> BuiltSystem:
-        """Train COLT at each setting, return the best on dev; large sets choose once, at the first seed."""
+        """Train COLT at each of its settings, return the best on dev; a large set's later seeds do not choose."""
         # Further seeds of a large set take the setting that the first seed chose.
         choice_path = self.folder / "colt.json"
         is_large = len(self.judged.dataset.qrels["train"].grades) > LARGE_SET_QUERIES
@@ -128,7 +140,7 @@ class TrainedSystems:
 
 
 def trained_values(judged_set: JudgedSet, system: str, metric_name: str, k: int) -> np.ndarray:
-    """Return (seeds, n) values in points of a trained system on the queries to report on.
+    """Return (seeds, n) values, in points, of a trained system on the test queries of a set.
 
     Raises DataError where the set's work folder lacks it and nothing is to be trained.
     """
@@ -139,12 +151,16 @@ def trained_values(judged_set: JudgedSet, system: str, metric_name: str, k: int)
 
 
 def trained_answers(judged_set: JudgedSet) -> list[dict[str, dict[str, Any]]]:
-    """Return, seed by seed, system → answers, read from the work folder or trained with `train`."""
+    """Return, seed by seed, system → answers, read from the set's work folder, or trained on demand.
+
+    Raises DataError if there is no work folder, or nothing in it.
+    """
     if judged_set.work is None:
         raise DataError(f"systems trained on {judged_set.name} (--work FOLDER has them, --train makes them)")
     if judged_set.train:
         return list(map(TrainedSystems(judged_set, judged_set.work).answers, range(N_TRAINED_SEEDS)))
     seed_answers: list[dict[str, dict[str, Any]]] = []
+    # Seeds count from 0, so that the first missing file ends the list.
     while (answers_path := _answers_file(judged_set.work, len(seed_answers))).is_file():
         seed_answers.append(json.loads(answers_path.read_text()))
     if not seed_answers:
@@ -157,5 +173,5 @@ def _answers_file(folder: Path, seed: int) -> Path:
 
 
 def _as_built(trained: Trained) -> BuiltSystem:
-    """Return a training as (space, decoder, training), as `answers` takes systems."""
+    """Return a training as (space, decoder, training), the form in which `answers` takes every system."""
     return trained.space, trained.decoder, trained

@@ -42,7 +42,10 @@ class Clusters:
 
 
 def find_clusters(layout: Layout, corpus: Corpus, *, cache: bool = True) -> Clusters:
-    """Find and name the clusters of a map, deterministically. cache: False neither reads nor writes the disk."""
+    """Find and name the clusters of a map, deterministically, largest first.
+
+    cache: False neither reads nor writes the disk
+    """
     cache_key = digest_of([_FORMAT, "clusters", layout.digest, corpus.digest])
     if cache and (payload := store.get(MAPS_SECTION, cache_key)) is not None:
         with np.load(io.BytesIO(payload), allow_pickle=False) as cached:
@@ -59,7 +62,7 @@ def find_clusters(layout: Layout, corpus: Corpus, *, cache: bool = True) -> Clus
 
 
 def title_prefix(titles: Sequence[str]) -> str:
-    """Return the common prefix of all titles up to its last separator: "numpy." of numpy.sum and numpy.ma.sum."""
+    """Return the titles' common prefix up to its last separator: "numpy." of numpy.sum and numpy.ma.sum."""
     if len(titles) < 2:
         return ""
     # The common prefix of the smallest and the largest title is common to all.
@@ -73,7 +76,7 @@ def title_prefix(titles: Sequence[str]) -> str:
 def _group_points(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Cluster the points of a map by k-means; return each one's cluster, (m,), and central points, (c, 2).
 
-    Cluster 0 is the largest; a centre is the point that is nearest to its cluster's mean.
+    Cluster 0 is the largest; a central point is that of the document nearest to its cluster's mean.
     """
     from sklearn.cluster import KMeans
     from threadpoolctl import threadpool_limits
@@ -84,6 +87,7 @@ def _group_points(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         kmeans = KMeans(n_clusters, n_init=4, random_state=0).fit(positions)
     _kept_labels, labels, sizes = np.unique(kmeans.labels_, return_inverse=True, return_counts=True)
     means = np.stack([np.bincount(labels, coordinates) / sizes for coordinates in positions.T], axis=1)
+    # The argsort of an order gives each cluster its place in it: the largest first, ties from left to right.
     cluster_ids = np.argsort(np.lexsort((means[:, 0], -sizes)))[labels].astype(np.int16)
     distances = ((positions - means[labels]) ** 2).sum(1)
     # Distances are compared within each cluster, so that its first document is the one in its middle.
@@ -92,11 +96,15 @@ def _group_points(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _extract_terms(corpus: Corpus, row: int) -> set[str]:
-    """Extract a document's words, and pairs of neighbours without a stop word or a mark between them."""
+    """Extract the words of a document's title and beginning, and pairs of neighbours, for cluster names.
+
+    No stop word or punctuation mark stands between the words of a pair, and stop words are no terms.
+    """
     from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
     text = f"{corpus.titles[row]} . {corpus.texts[row][:_MAX_TEXT_LENGTH]}"
     terms: set[str] = set()
+    # Asides in parentheses break a text, and CamelCase and underscores separate words.
     for fragment in _BREAK_PATTERN.split(_CAMEL_PATTERN.sub(" ", _ASIDE_PATTERN.sub(" . ", text).replace("_", " "))):
         words = _WORD_PATTERN.findall(fragment.lower())
         for is_stop_word, word_run in groupby(words, ENGLISH_STOP_WORDS.__contains__):
@@ -130,7 +138,11 @@ def _name_clusters(terms: Sequence[set[str]], cluster_ids: np.ndarray, n_cluster
 
 
 def _choose_name(scores: Mapping[str, float], used_names: Container[str]) -> str:
-    """Choose a pair of words that scores nearly as well as the best word, or else the two best words; "" if none."""
+    """Choose a cluster's name from its terms' scores that no other cluster has; "" if there is none.
+
+    Preferred are pairs of words that score nearly as well as the best word, then that word with another, then single
+    words.
+    """
     ranked_terms = sorted(scores, key=lambda term: (-scores[term], term))
     words = [term for term in ranked_terms if " " not in term]
     if not words:

@@ -13,7 +13,10 @@ _TRUNCATE = 4.0  # standard deviations beyond which the kernel is 0
 
 @dataclass(frozen=True, eq=False)
 class Density:
-    """Density over a grid: x (a,) and y (b,) the middles of its cells, height (b, a) in [0, 1], 1 at the highest."""
+    """Density of a map's documents over a grid.
+
+    x: (a,) and y: (b,) the middles of its cells; height: (b, a) in [0, 1], 1 at the highest.
+    """
 
     x: np.ndarray
     y: np.ndarray
@@ -21,7 +24,7 @@ class Density:
 
 
 def estimate_density(points: np.ndarray) -> Density:
-    """Estimate the density of (m, 2) points; the grid extends beyond the outermost ones to where it is 0."""
+    """Estimate the density of a map's (m, 2) points on a grid; it extends beyond them to where it is 0."""
     from scipy.ndimage import gaussian_filter
 
     minimum, maximum = points.min(0).astype(np.float64), points.max(0).astype(np.float64)

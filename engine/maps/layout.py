@@ -243,7 +243,10 @@ def place(layout: Layout, space: Space, vectors: Any) -> np.ndarray:
 
 
 def find_positions(layout: Layout, space: Space, rows: Sequence[int]) -> np.ndarray:
-    """Return the points of documents, (len(rows), 2) float32: their own, or those of `place`. Raises DataError."""
+    """Return the (m, 2) points on a map of the documents at `rows`; those outside its sample are placed.
+
+    Raises DataError for rows that the corpus lacks, and for a map of other embeddings.
+    """
     _check_space(layout, space)
     row_array = np.asarray(rows)
     if not row_array.size:
@@ -260,7 +263,10 @@ def find_positions(layout: Layout, space: Space, rows: Sequence[int]) -> np.ndar
 
 @without_autocast
 def find_neighbours(space: Space, row: int, count: int = 10) -> list[tuple[int, float]]:
-    """Find the documents most similar to one, best first, ties by row: (row, float64 cosine). Raises ParamError."""
+    """Find the documents most similar to the one at `row`, as (row, float64 cosine), best first.
+
+    Ties go to the lower row; the document itself is left out. Raises ParamError.
+    """
     row = Whole(0, "row", 0, len(space) - 1, name="row", help="A document.").check(row)
     count = min(NEIGHBOUR_COUNT.check(count), len(space) - 1)
     unit_vector, rows = _normalize(space.vectors[row : row + 1]), blocks(space.vectors.shape[1], space.vectors)
@@ -301,7 +307,7 @@ def measure_fidelity(layout: Layout, space: Space, k: int = 10) -> float:
 
 @dataclass(frozen=True)
 class _LayoutRequest:
-    """The checked settings of a map; `n_mapped` is at most the corpus's size."""
+    """The checked settings of a map; n_mapped: the documents to lay out, at most all."""
 
     method: str
     perplexity: float
@@ -355,7 +361,7 @@ def _check_space(layout: Layout, space: Space) -> None:
 
 @dataclass(frozen=True, eq=False)
 class _DistinctVectors:
-    """The distinct directions of mapped documents: documents with equal vectors share a point.
+    """The distinct directions of a map's documents: documents with equal vectors share a point.
 
     mapped_rows: (m,) rows of the corpus; matrix: (u, d + 1) directions as unit rows, by `_extend_units`; first: (u,)
     the first mapped document of each direction; vector_ids: (m,) the direction of each document.
@@ -384,7 +390,7 @@ _GROUNDS: WeakKeyDictionary[Space, _DistinctVectors] = WeakKeyDictionary()
 
 
 def _find_distinct(space: Space, rows: np.ndarray) -> _DistinctVectors:
-    """Find the distinct vectors among the documents `rows`; the space caches the last result.
+    """Find the distinct vectors among the documents at `rows`; the last result of each space is cached.
 
     A page that places query after query on one map finds them again at once.
     """
@@ -409,9 +415,9 @@ def _normalize(rows: Tensor) -> Tensor:
 
 
 def _extend_units(rows: Tensor) -> Tensor:
-    """Return (n, d + 1) float32 unit rows; the last column is 1 for zero rows and 0 for all others.
+    """Scale rows to unit length with one more column, which is 1 for zero rows and 0 for all others.
 
-    So a zero row is a direction of its own, at right angles to all others.
+    Returns (n, d + 1) float32. So a zero row is a direction of its own, at right angles to all others.
     """
     unit = rows.new_zeros(len(rows), rows.shape[1] + 1, dtype=torch.float32)
     for block in slices(len(rows), rows.shape[1]):

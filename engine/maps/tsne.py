@@ -33,9 +33,9 @@ _START_SCALE, _NOISE_SCALE = 1e-4, 1e-6
 
 
 def find_principal_axes(rows: Tensor, weight: Tensor) -> tuple[np.ndarray, np.ndarray]:
-    """Compute the mean (d,) and the two directions of largest variance (d, 2), float64; a missing one is 0.
+    """Compute the mean (d,) of rows and their two directions of largest variance (d, 2), in float64.
 
-    rows: (n, d); weight: (n,) how often each counts.
+    rows: (n, d); weight: (n,) how often each counts. A direction without variance is 0.
     """
     weight = weight.unsqueeze(1)
     blocks = list(zip(rows.split(_CHUNK_ROWS), weight.split(_CHUNK_ROWS), strict=True))
@@ -61,7 +61,7 @@ def find_principal_axes(rows: Tensor, weight: Tensor) -> tuple[np.ndarray, np.nd
 
 
 def _largest_two(gram: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Compute the two largest eigenvalues of a symmetric matrix, rising, and eigenvectors as columns.
+    """Compute a symmetric matrix's two largest eigenvalues, rising, and their eigenvectors as columns.
 
     One of each for a matrix of size 1.
     """
@@ -69,6 +69,7 @@ def _largest_two(gram: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     from scipy.sparse.linalg import ArpackError, eigsh
 
     if len(gram) > _MAX_DENSE_SIZE:
+        # If the iteration does not converge, the factorisation below does the work.
         with suppress(ArpackError):
             eigenvalues, eigenvectors = eigsh(gram, k=2, v0=np.random.default_rng(0).standard_normal(len(gram)))
             order = eigenvalues.argsort()
@@ -77,7 +78,7 @@ def _largest_two(gram: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def project_rows(rows: Tensor, mean: np.ndarray, axes: np.ndarray) -> np.ndarray:
-    """Project rows (n, d) to (n, 2) float32 points, one by one, with the same result in every batch."""
+    """Project rows (n, d) onto two axes, (n, 2) float32, each row with the same result in any batch."""
     directions, centre = torch.tensor(axes.T), torch.tensor(mean)
     centred = (block.double() - centre for (block,) in blocks(rows.shape[1], rows))
     points = torch.cat([torch.stack([(b * axis).sum(1) for axis in directions], 1) for b in centred])
@@ -85,9 +86,9 @@ def project_rows(rows: Tensor, mean: np.ndarray, axes: np.ndarray) -> np.ndarray
 
 
 def find_nearest(matrix: Matrix, points: Tensor, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Find the k rows of a matrix with the largest inner products with points, (B, d), best first.
+    """Find the k rows of a matrix with the largest inner products with each of some points, (B, d).
 
-    Returns rows and float64 products, (B, k); ties go to the lower row.
+    Return rows and float64 products, (B, k), best first; ties go to the lower row.
     """
     candidates = Candidates(matrix.vectors, products(matrix.vectors, points), points, matrix)
     index, product = rank_exactly(candidates.relevance, k, candidates.relevance_error, candidates.exact_relevance)
@@ -95,9 +96,10 @@ def find_nearest(matrix: Matrix, points: Tensor, k: int) -> tuple[np.ndarray, np
 
 
 def mask_others(index: np.ndarray, own_rows: np.ndarray) -> np.ndarray:
-    """Return (B, k + 1) True for k of each row's k + 1 nearest neighbours: all but the row itself.
+    """Mark among each row's k + 1 nearest neighbours the k that are not itself, as a (B, k + 1) mask.
 
-    Where it is not among them (equal rows may take its place), the last neighbour is left out. own_rows: (B,)
+    Where the row is not among them (equal rows may take its place), the last neighbour is left out. index: (B, k + 1)
+    neighbours; own_rows: (B,)
     """
     is_other: np.ndarray = index != own_rows[:, None]
     is_other[is_other.all(1), -1] = False
@@ -105,9 +107,10 @@ def mask_others(index: np.ndarray, own_rows: np.ndarray) -> np.ndarray:
 
 
 def arrange_points(matrix: Matrix, flat: np.ndarray, perplexity: float, seed: int, report: Progress) -> np.ndarray:
-    """Arrange distinct unit rows by t-SNE (openTSNE, one thread) from exact neighbours, (n, 2) float32.
+    """Arrange distinct unit rows on a plane by t-SNE, neighbours close together; return (n, 2) float32.
 
-    flat: (n, 2) points to start from, at any scale; report: called after every step; what it raises ends the work.
+    Neighbours are exact, the work is in one thread (openTSNE). flat: (n, 2) points to start from, at any scale; report:
+    called after every step; what it raises ends the work.
     """
     n_points = len(matrix)
     if n_points == 1:

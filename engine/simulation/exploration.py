@@ -14,9 +14,9 @@ from engine.simulation.rounds import NO_ROW, RoundLog
 
 @dataclass(frozen=True, eq=False)
 class Success:
-    """Success of each round, as drawn and without exploration; (m,) each, NaN where unknown.
+    """Success of each round, of the document drawn and of the one shown if nothing were explored.
 
-    The difference of their means is the price of exploration for the present users.
+    Each (m,), NaN where unknown. The difference of their means is the price of exploration for the present users.
     """
 
     drawn: np.ndarray
@@ -29,7 +29,10 @@ class Success:
 
 
 def measure_success(trail: RoundLog, right_rows: Sequence[np.ndarray]) -> Success:
-    """Measure each round's success, as drawn and without exploration; right_rows: by query."""
+    """Return each round's success: of the document drawn, and of the one shown without exploration.
+
+    trail: the simulation's log; right_rows: by query, the rows of its right documents; NaN where unknown
+    """
     top_success = np.full(len(trail), np.nan)
     for t in np.flatnonzero(trail.top != NO_ROW):
         top_success[t] = (right_rows[trail.query[t]] == trail.top[t]).any()
@@ -37,10 +40,12 @@ def measure_success(trail: RoundLog, right_rows: Sequence[np.ndarray]) -> Succes
 
 
 def group_by_question(rounds: Success, queries: np.ndarray, groups: Sequence[np.ndarray]) -> Success:
-    """Measure success by question, which needs all its hops right; a question cut off is left out.
+    """Return the success of each question asked in several rounds (hops), which needs all of them right.
 
-    queries: (T,) of the rounds; groups: the hops of each question.
+    rounds: success by round; queries: (T,) of the rounds; groups: the hops of each question. A question that the end
+    cuts off is left out.
     """
+    # Keyed by the first hop; an empty group has none.
     group_sizes = {int(first_query): len(group) for group in groups for first_query in group[:1]}
     # The hops of a question come one after the other, so its size leads from one question to the next.
     starts, position = [], 0

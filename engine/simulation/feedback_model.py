@@ -42,12 +42,11 @@ class Stream(Declared):
 
 @dataclass(frozen=True, eq=False)
 class Arrivals:
-    """A drawn stream of T rounds.
+    """The queries of a simulation in the order in which they come, and which rounds' feedback is wrong.
 
-    queries: (T,) index of the query that comes.
-    flipped, hostile, fashionable: (T,) bool, the distortion of its feedback.
-    promoted: the row that the adversary praises.
-    popular: (n,) bool, the rows that are right most often.
+    queries: (T,) index of the query that comes. flipped, hostile, fashionable: (T,) bool, the distortion of its
+    feedback: reversed, by an adversary, or in favour of popular documents. promoted: the row that the adversary
+    praises. popular: (n,) bool, the rows that are right most often.
     """
 
     queries: np.ndarray
@@ -61,7 +60,10 @@ class Arrivals:
         return len(self.queries)
 
     def give_feedback(self, round_index: int, row: int, is_right: bool) -> bool:
-        """Return True if the shown `row` is praised in a round (from 0), rightly or by an error."""
+        """Return True if the document shown in a round (from 0) is praised, rightly or by wrong feedback.
+
+        row: the document; is_right: judged relevant
+        """
         # A flip comes last: it reverses the adversary's and the fashionable feedback too.
         if self.hostile[round_index]:
             is_good = row == self.promoted
@@ -80,10 +82,9 @@ def draw_arrivals(
 ) -> Arrivals:
     """Draw the order in which queries arrive, and the rounds whose feedback is wrong.
 
-    right_rows: per query the rows judged right; exposure: the number of times that every query comes; groups: the
-    queries that come one after the other, in that order, by default each alone.
-
-    A round's draws depend on the seed and its number alone, so a longer stream begins like a shorter one.
+    right_rows: by query the rows judged right; exposure: the number of times that every query comes; groups: queries
+    that come one after the other, in that order, such as the hops of a question; by default each alone. A round's draws
+    depend on the seed and its number alone, so a longer stream begins like a shorter one.
     """
     n_queries = len(right_rows)
     groups = list(np.arange(n_queries)[:, None]) if groups is None else groups
@@ -98,6 +99,7 @@ def draw_arrivals(
             orders = [np.array(by_topic)] * n_passes
         case "repeated":
             repeated = int(np.random.default_rng([seed, _ORDER_STREAM]).integers(n_groups))
+            # Ceiling division: enough repetitions for all rounds.
             orders = [np.full(-(-n_queries * n_passes // len(groups[repeated])), repeated)]
         case _:
             # Each pass has a generator of its own: more exposure adds passes and changes none.
@@ -131,10 +133,11 @@ def divide_queries(
     seed: int,
     owner: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], int]:
-    """Divide queries into those to learn from and those held out, and count those without a right row.
+    """Divide the judged queries into those to learn from and those held out, each with its right rows.
 
-    ids: of the queries there are; position: the row of a document; held_out: judgements of those to hold out, by
-    default a seeded share of the others; owner: the question of a sub-query, which is held out whole. Raises DataError.
+    The third result counts the queries left out because no right document is in the corpus. ids: of the queries there
+    are; position: the row of a document; held_out: judgements of those to hold out, by default a seeded share of the
+    judged ones; owner: sub-query → its question, which is held out as a whole. Raises DataError.
     """
 
     def question_of(query: str) -> str:

@@ -21,7 +21,10 @@ MAX_STORED_NUMBERS = 1 << 25
 
 @dataclass(frozen=True, eq=False)
 class History:
-    """The results of a simulation so far; its trail is filled in place."""
+    """The results of a simulation so far: measurements, stored embeddings, and the log of its rounds.
+
+    The log, `trail`, is filled in place.
+    """
 
     checkpoints: tuple[RoundMetrics, ...]
     snapshots: tuple[Snapshot, ...]
@@ -33,7 +36,7 @@ class History:
         return {checkpoint.step for checkpoint in self.checkpoints}
 
     def with_checkpoint(self, checkpoint: RoundMetrics, snapshot: Snapshot) -> "History":
-        """Return the history with one more checkpoint; old snapshots are thinned to bound the size."""
+        """Return the history with one more measurement and its embeddings; old ones are thinned out."""
         snapshots = (*self.snapshots, snapshot)
         # Snapshots grow with the run: dropping every second one keeps the file bounded and the times even.
         while len(snapshots) > 2 and sum(snapshot.moved.size for snapshot in snapshots) > MAX_STORED_NUMBERS:
@@ -43,7 +46,11 @@ class History:
 
 @dataclass(frozen=True)
 class SimulationFile:
-    """The file of a simulation, None for none; settings: all that decides its results, as JSON values."""
+    """The file from which a stopped simulation resumes; without one, nothing is stored or loaded.
+
+    file: None for none; settings: all that decides the simulation's results, as JSON values, which a stored file must
+    match.
+    """
 
     file: Path | None
     settings: Mapping[str, Any]
@@ -54,7 +61,11 @@ class SimulationFile:
         return "" if self.file is None else f"; {self.file} holds them, and the same call goes on from there"
 
     def load(self, length: int) -> tuple[int, History, dict[str, dict[str, np.ndarray]] | None]:
-        """Return rounds done, results and state arrays. Raises DataError for another simulation's file."""
+        """Return from the file the number of rounds done, their results, and the learning states' arrays.
+
+        Without a stored file these are 0, empty results for `length` rounds, and None. Raises DataError for another
+        simulation's file, or none of a simulation.
+        """
         empty_history = History((), (), RoundLog.allocate(length))
         if self.file is None or not self.file.exists():
             return 0, empty_history, None
@@ -88,7 +99,7 @@ class SimulationFile:
         return header["done"], History(checkpoints, tuple(snapshots), empty_history.trail), states
 
     def save(self, n_done: int, history: History, arrays: Mapping[str, Mapping[str, np.ndarray]]) -> None:
-        """Write settings, state and results so far; nothing without a file. Raises FrontierError."""
+        """Write settings, learning states and results so far, if there is a file. Raises FrontierError."""
         if self.file is None:
             return
         header = {

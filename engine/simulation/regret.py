@@ -23,7 +23,7 @@ HINDSIGHT_LABEL = "best embeddings in hindsight"
 
 @dataclass(frozen=True, eq=False)
 class Rounds:
-    """Distinct queries of a stream."""
+    """Distinct queries of a stream, with the number of times that each came and its right documents."""
 
     points: np.ndarray  # (m, d) float64
     right: tuple[np.ndarray, ...]  # the right rows of each, at least one
@@ -55,11 +55,12 @@ def find_hindsight(
     progress: Progress | None = None,
     stop: Stop | None = None,
 ) -> Hindsight:
-    """Find the embeddings with the least loss over a stream, all rows within a ball.
+    """Find the document embeddings with the least loss over a full stream, all rows within a ball.
 
-    No row may be longer than 1, or than it is at the start. Spectral projected gradient (Birgin, Martínez & Raydan
-    2000) from the start; the Frank–Wolfe gap, a proven bound, ends it: at `tolerance` nats a round. Without the ball
-    there is no minimum on separable data. Raises Cancelled.
+    These are the best in hindsight, against which regret is measured. No row may be longer than 1, or than it is at the
+    start. Spectral projected gradient (Birgin, Martínez & Raydan 2000) from the start; the Frank–Wolfe gap, a proven
+    bound, ends it: at `tolerance` nats a round. Without the ball there is no minimum on separable data. Raises
+    Cancelled.
     """
     radius = np.maximum(1.0, np.linalg.norm(start, axis=1))
     max_gap = tolerance * rounds.total
@@ -111,7 +112,7 @@ def find_hindsight(
 
 @dataclass(frozen=True, eq=False)
 class RegretBounds:
-    """Bounds on the expected regret against the best in hindsight."""
+    """Theory's bounds on the expected loss of learning beyond that of the best embeddings in hindsight."""
 
     theorem: np.ndarray  # (T,) Theorem 5.1 after each round, with the second moment of the rule that ran
     distance: float  # |Θ₁ − Θ*|²
@@ -123,10 +124,11 @@ class RegretBounds:
 def compute_bounds(
     distance: float, chances: np.ndarray, squares: np.ndarray, rate: float, temperature: float, is_full: bool
 ) -> RegretBounds:
-    """Compute the bounds of Theorem 5.1 and Corollary 5.2 over T rounds with one right document each.
+    """Compute the regret bounds of Theorem 5.1 and Corollary 5.2 for T rounds of one right document.
 
-    distance: |Θ₁ − Θ*|²; chances: (T,) p of the right item when it was asked; squares: (T,) |q|²; rate: η; is_full:
-    Algorithm 1, whose second moment is at most (1/p − 2p + 1)|q|², else B.2's, (1/p − 1)|q|².
+    distance: |Θ₁ − Θ*|², from the start to the best in hindsight; chances: (T,) p of the right item when it was asked;
+    squares: (T,) |q|²; rate: η; temperature: τ; is_full: Algorithm 1, which moves all documents and whose second moment
+    is at most (1/p − 2p + 1)|q|², else B.2's, which moves the one shown, (1/p − 1)|q|².
     """
     p = np.maximum(chances, 1e-12)
     second_moment = (1 / p - 2 * p + 1 if is_full else 1 / p - 1) * squares
@@ -142,9 +144,9 @@ def compute_bounds(
 def list_doubts(
     right_rows: Sequence[np.ndarray], preset: Preset, *, is_capped: bool, is_honest: bool, is_outside: bool
 ) -> tuple[str, ...]:
-    """List the reasons why the theorem's bound does not hold for a run; none if it does.
+    """List in words why the theorem's regret bound does not hold for a run; none if it does.
 
-    is_capped: steps; is_honest: feedback; is_outside: True if the best in hindsight lies outside the trust region. The
+    is_capped: steps are; is_honest: feedback is; is_outside: the best in hindsight lies outside the trust region. The
     ball always holds it: a step back into either never leads away from it.
     """
     reasons = (
@@ -160,7 +162,7 @@ def list_doubts(
 
 
 def _evaluate(vectors: np.ndarray, rounds: Rounds) -> tuple[np.ndarray, float, np.ndarray]:
-    """Return each query's loss, (m,), their weighted sum, and its gradient by the vectors, (n, d)."""
+    """Return each query's loss, (m,), their weighted sum, and the latter's gradient, (n, d)."""
     losses = np.empty(len(rounds.points))
     gradient = np.zeros_like(vectors)
     # A block of queries has a score for every document; one array serves as scores, probabilities and gradient.

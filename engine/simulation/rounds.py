@@ -45,7 +45,10 @@ class RoundLog:
 
 
 def state_to_arrays(session: Session) -> dict[str, np.ndarray]:
-    """Convert a session's learning state to arrays, which `restore_state` reads."""
+    """Return a session's learning state as arrays by name, for a file, which `restore_state` reads.
+
+    The state: moved rows if only they are stored, else all vectors with the optimiser's moments and pending feedback.
+    """
     state = session.state
     if isinstance(state, SparseState):
         moved_rows = state.moved_rows()
@@ -69,7 +72,10 @@ def state_to_arrays(session: Session) -> dict[str, np.ndarray]:
 
 
 def restore_state(session: Session, arrays: Mapping[str, np.ndarray], query_of: Callable[[int], Query]) -> Session:
-    """Return the session in the state that `state_to_arrays` stored; query_of: round → its query."""
+    """Return the session in the state that `state_to_arrays` stored.
+
+    query_of: round → its query, as pending feedback needs it
+    """
     if session.preset.by_rows:
         moved_rows = dict(zip(arrays["rows"].tolist(), arrays["moved"], strict=True))
         return replace(session, state=SparseState(moved_rows))
@@ -78,6 +84,7 @@ def restore_state(session: Session, arrays: Mapping[str, np.ndarray], query_of: 
         # Pending feedback matters only by the rows that it moves and their coefficients.
         for number, items, coefficients in zip(arrays["rounds"], arrays["items"], arrays["coefficients"], strict=True):
             item_rows, steps = tuple(items[items >= 0].tolist()), coefficients[items >= 0]
+            # The last values are placeholders: only what moves rows is read of pending feedback.
             pending.append(Event(number, "sampled", query_of(number), item_rows, steps, int(items[0]), True))
     state = MatrixState(arrays["now"], arrays.get("first"), arrays.get("second"), int(arrays["steps"]), tuple(pending))
     # A session's arrays are read-only, and its states may share them.
@@ -89,7 +96,10 @@ def restore_state(session: Session, arrays: Mapping[str, np.ndarray], query_of: 
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """Θ_t at a checkpoint: the rows that differ from Θ₁, rising, and their vectors (m, d), as Θ₁'s."""
+    """The embeddings at a checkpoint, stored as the rows that differ from those at the start.
+
+    rows: rising; moved: (m, d) their vectors, in the start's precision
+    """
 
     step: int
     rows: np.ndarray
@@ -109,18 +119,13 @@ class Snapshot:
 
 
 class Run:
-    """A session that learns from a stream of queries, and a full-information oracle beside it.
+    """A session that learns from a stream of queries, and beside it one that is told all answers (oracle).
 
-    begun: the session before the first round.
-    queries, right: the stream's queries and the right rows of each.
-    whole_truth: learn from full information instead of feedback.
-    shadow: run the oracle too.
-    sizes: feedback says how many documents are right.
-    variant, inventory: the way that documents are shown, and the rounds after which they come.
-    done: rounds played before.
-    arrays: the result of `arrays`, from which the run resumes.
-
-    Θ_t moves as the sessions' state; their journals stay empty.
+    begun: the session before the first round. queries, right_rows: the stream's queries and the right rows of each.
+    uses_full_truth: the run itself is told all answers, instead of drawing for feedback. shadow: run the oracle too.
+    sizes: feedback says how many documents are right. variant, inventory: the way that documents are shown, and the
+    rounds after which they come. done: rounds played before. arrays: the result of `arrays`, from which the run
+    resumes. The documents move as the sessions' state; their journals stay empty.
     """
 
     def __init__(
@@ -157,7 +162,10 @@ class Run:
         return self._live["run"].exact
 
     def play_round(self, t: int, trail: RoundLog) -> None:
-        """Play round t, from 1 on: show, learn, write the trail; then add the documents that arrive."""
+        """Play round t, from 1 on: show a document, learn from its feedback, write both to the log.
+
+        Then add the documents that arrive after it. trail: the log, filled in place
+        """
         round_index = t - 1
         query_index = int(self._arrivals.queries[round_index])
         query, right_rows = self._queries[query_index], self._right[query_index]
@@ -177,7 +185,10 @@ class Run:
                 self._apply_record(name, replace(session, available=self._inventory.find_available(t)), record)
 
     def _learn(self, round_index: int, query: Query, right_rows: np.ndarray, trail: RoundLog) -> None:
-        """Play a round of feedback: draw a document, take its feedback, learn, and fill the trail."""
+        """Play a round of feedback: draw a document, take its feedback, learn, and fill the log `trail`.
+
+        round_index: from 0; right_rows: of the documents that are right for the query
+        """
         session = replace(self._live["run"], round=round_index)
         # The judgements' reranker knows the right rows of this query alone, so it is made anew each round.
         picker = self._variant.make_picker(right_rows)
@@ -193,9 +204,10 @@ class Run:
         self._apply_record("run", session, outcome(session, draw, is_good, relevant=n_relevant))
 
     def _learn_all(self, name: str, round_index: int, query: Query, right_rows: np.ndarray) -> tuple[float, float]:
-        """Learn a round from full information; return the right rows' total chance before it, and the loss.
+        """Let a session learn a round from all right rows; return their chance before it, and the loss.
 
-        Nothing is learned where no right row has arrived.
+        name: "run" or "oracle"; chance: the total probability of the right rows. Nothing is learned where none has
+        arrived.
         """
         session = replace(self._live[name], round=round_index)
         right_rows = _select_available(session, right_rows)
@@ -223,7 +235,10 @@ class Run:
 def iterate_events(
     begun: Session, queries: Sequence[Query], right_rows: Sequence[np.ndarray], trail: RoundLog, sizes: bool
 ) -> Iterator[Event]:
-    """Yield a run's feedback as a session would record it, where each event moves one document."""
+    """Yield the feedback of a simulation's rounds as events, as a session would record them.
+
+    Each event moves one document. sizes: praise is divided by the number of right documents, |S|
+    """
     mode, writer = begun.preset.mode, begun.writer
     columns = (trail.query, trail.item, trail.propensity, trail.good)
     rounds = zip(*map(np.ndarray.tolist, columns), strict=True)
@@ -240,7 +255,7 @@ def _select_available(session: Session, rows: np.ndarray) -> np.ndarray:
 
 
 def _find_unexplored(session: Session, draw: Draw, k: int, picker: Reranker | None) -> int:
-    """Find the row that would be shown without exploring: the top score, or the reranker's pick."""
+    """Return the row shown if nothing were explored: the top score, or the reranker's pick of k."""
     if picker is None:
         return int(np.argmax(draw.probabilities))
     # Documents that cannot be drawn have probability 0, and are no candidates without exploration either.

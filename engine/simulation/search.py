@@ -35,7 +35,7 @@ SEARCH_LABEL = "searching rate and batch"
 
 @dataclass(frozen=True)
 class TriedRate:
-    """A rate and a batch size on the first half: its updates, and nDCG before and after them."""
+    """A learning rate and batch size that were tried: the updates, and nDCG before and after them."""
 
     rate: float
     batch: int
@@ -51,11 +51,10 @@ class TriedRate:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RateSearch:
-    """Results of a search.
+    """Result of a search for rate and batch size on half of a stream, confirmed on the other half.
 
-    settings: in the order tried.
-    part: the queries that the choice is by, "held-out" or "stream", of the first half.
-    confirmed: the best setting on the second half.
+    settings: in the order tried. part: the queries that the choice is by, "held-out" or "stream", of the first half.
+    confirmed: the best setting's simulation on the second half.
     """
 
     settings: tuple[TriedRate, ...]
@@ -163,7 +162,11 @@ def split_in_halves(
     seed: int,
     hops: Mapping[str, Sequence[str]] | None = None,
 ) -> tuple[Qrels, Qrels]:
-    """Split a stream's judgements into two halves that share no question. Raises ParamError, DataError."""
+    """Split a stream's judgements into two halves by order of arrival, which share no question.
+
+    hops: question → its sub-queries, which stay together. Raises ParamError for fewer than four questions, and
+    DataError.
+    """
     variant = Deployment.build(hops=hops)
     learned_rows, *_ = divide_queries(ids, space.corpus.position, qrels, share=0.0, seed=seed, owner=variant.owner)
     query_ids = tuple(learned_rows)
@@ -207,7 +210,7 @@ def _make_setting(preset: Preset, simulated: Simulated, part: str) -> TriedRate:
 
 
 def _read_ndcg_ends(simulated: Simulated, part: str) -> tuple[float, float] | None:
-    """Return a part's nDCG at the first and the last checkpoint; None if it has no query."""
+    """Return nDCG of a part of the queries at the first and last checkpoint; None if no query is of it."""
     first, last = simulated.checkpoints[0].cell(part=part), simulated.checkpoints[-1].cell(part=part)
     if first is None or last is None:
         return None

@@ -75,7 +75,10 @@ class Plan(Declared):
 
 @dataclass(frozen=True, eq=False)
 class Regret:
-    """Cumulative regret by round, in nats, each (T,) or None where the plan leaves it out."""
+    """Cumulative regret by round, in nats: the loss that learning had beyond a better learner's.
+
+    Each (T,), or None where the plan leaves it out.
+    """
 
     oracle: np.ndarray | None  # the loss beyond the full-information oracle's of the same step
     best: np.ndarray | None  # the loss beyond the best embeddings in hindsight
@@ -114,7 +117,10 @@ class _Setup:
     groups: tuple[np.ndarray, ...]
 
     def measure_round(self, t: int, vectors: np.ndarray, trail: RoundLog) -> RoundMetrics:
-        """Measure decoders and drift after t rounds, among the documents available then; vectors: (n, d)."""
+        """Measure decoders and drift after t rounds, among the documents that have arrived by then.
+
+        vectors: (n, d), of all documents; trail: the log of the rounds so far
+        """
         stock = self.find_stock(t)
         success_rate = smoothed(trail.good[:t]) if self.plan.learner == "feedback" else None
         available = vectors if stock.rows is None else vectors[stock.rows]
@@ -123,7 +129,7 @@ class _Setup:
         return RoundMetrics(t, metric_cells, stock.with_corpus_rows(measured_drift))
 
     def find_stock(self, t: int) -> Stock:
-        """Return the documents available after t rounds, as a stock that is built once for each size."""
+        """Return the documents that have arrived after t rounds: a space, and the start to measure from."""
         # A stock costs a space and a baseline, so those of each size are built once.
         is_available = self.inventory.find_available(t)
         available_rows = None if is_available is None or is_available.all() else np.flatnonzero(is_available)
@@ -139,7 +145,7 @@ class _Setup:
         return {}
 
     def collect_rounds(self, trail: RoundLog) -> Rounds:
-        """Collect the distinct queries of the played rounds with their counts, for the best in hindsight."""
+        """Return the distinct queries of the played rounds with their counts, as `find_hindsight` takes them."""
         queries, times = np.unique(trail.query, return_counts=True)
         points = np.stack([self.queries[query].exact for query in queries])
         right = tuple(self.right[query] for query in queries)
@@ -164,12 +170,10 @@ class _Setup:
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Simulated(_Setup):
-    """Results of a simulation.
+    """Results of a simulated deployment, with all that decided them.
 
-    checkpoints: from round 0 to the last.
-    trail: round by round.
-    final: (n, d) float64 Θ_T.
-    snapshots: Θ_t at the checkpoints, of every second one where they are too large to keep.
+    checkpoints: measurements from round 0 to the last. trail: the log, round by round. final: (n, d) float64 documents
+    after the last round. snapshots: documents at the checkpoints, of every second one where they are too large to keep.
     """
 
     checkpoints: tuple[RoundMetrics, ...]
@@ -189,7 +193,10 @@ class Simulated(_Setup):
 
     @cached_property
     def events(self) -> tuple[Event, ...]:
-        """The feedback as events of a session. Raises ParamError if events move more than one document."""
+        """The simulation's feedback as events of a session, where each moves the document shown alone.
+
+        Raises ParamError if events move more than one document.
+        """
         if not self.replayable:
             raise ParamError(
                 "events of a simulation are there for learner 'feedback' with mode 'chosen' and no reranker; this one "
@@ -198,7 +205,7 @@ class Simulated(_Setup):
         return tuple(iterate_events(self.begun, self.queries, self.right, self.trail, self.plan.sizes))
 
     def session(self) -> Session:
-        """Replay the feedback in a new session, whose documents equal the simulation's bit by bit."""
+        """Return a new session fed with the simulation's feedback: its documents are equal bit by bit."""
         # Feedback is replayed in pieces, as an event cannot move a document that has not arrived.
         session, n_replayed = self.begun, 0
         if (is_available := self.inventory.find_available(0)) is not None:
@@ -221,7 +228,10 @@ class Simulated(_Setup):
 
     @cached_property
     def regret(self) -> Regret:
-        """The cumulative regrets by round in nats: to the oracle, to the best in hindsight, and its bound."""
+        """The cumulative regret by round in nats: the loss beyond an oracle's, beyond the best in hindsight's.
+
+        With theory's bound on the latter, where it applies, and the reasons where it does not.
+        """
         trail, preset = self.trail, self.begun.preset
         # Rounds in which no right document has arrived have no loss, and add nothing to the sum.
         oracle_regret = None if self.plan.regret == "none" else np.nancumsum(trail.loss - trail.oracle)
@@ -249,7 +259,10 @@ class Simulated(_Setup):
 
 
 def is_replayable(plan: Plan, preset: Preset, variant: Deployment) -> bool:
-    """Return True if each round moves only the document shown, so that a log can hold the rounds."""
+    """Return True if each round moves only the document shown, as a feedback log records it.
+
+    variant: with a reranker several documents move in a round
+    """
     return plan.learner == "feedback" and preset.mode == "chosen" and variant.candidates == 1
 
 
@@ -319,7 +332,10 @@ def _play_rounds(
     setup: _Setup, run: Run, store: SimulationFile, n_done: int, history: History,
     progress: Progress | None, stop: Stop | None, seen: Callable[[RoundMetrics], None],
 ) -> History:  # fmt: skip
-    """Play all rounds from number `n_done` on, and store the results at every checkpoint."""
+    """Play all rounds from number `n_done` on; return the results, which are stored at every checkpoint.
+
+    setup: the checked arguments; run: the session that learns; store: the file; seen: called with every checkpoint
+    """
     start, n_rounds = setup.begun.origin, len(setup.arrivals)
     checkpoint_steps = set(np.rint(np.linspace(0, n_rounds, setup.plan.checkpoints + 1)).astype(int).tolist())
     for t in range(n_done, n_rounds + 1):
@@ -346,7 +362,7 @@ def _check_setup(
     space: Space, queries: QueryLike, qrels: Qrels, held_out: Qrels | None, preset: Preset, stream: Stream, plan: Plan,
     decoders: tuple[Decoder, ...], k: int, variant: Deployment, updates: int | None,
 ) -> _Setup:  # fmt: skip
-    """Check the arguments of `simulate`, divide the queries, and draw the order of their arrival."""
+    """Check the arguments of `simulate`, divide the queries, and draw the order in which they come."""
     for name, value, kind in (("qrels", qrels, Qrels), ("stream", stream, Stream), ("plan", plan, Plan)):
         if not isinstance(value, kind):
             raise ParamError(f"{name} must be a {kind.__name__}; got {value!r:.80}")
@@ -386,7 +402,10 @@ def _check_setup(
 
 
 def _extend_stream(preset: Preset, stream: Stream, updates: int | None, n_queries: int) -> tuple[Preset, Stream]:
-    """Set exposure and rounds so that a stream makes `updates` updates. Raises ParamError."""
+    """Return preset and stream with exposure and rounds such that `updates` updates are made; None: as is.
+
+    exposure: the number of times that every query comes. Raises ParamError if rounds are limited too.
+    """
     if (updates := N_UPDATES.check(updates)) is None:
         return preset, stream
     if stream.rounds is not None:
@@ -438,7 +457,7 @@ def forecast(
     hops: Mapping[str, Sequence[str]] | None = None,
     updates: int | None = None,
 ) -> Forecast:
-    """Forecast how much `simulate` would play and measure with the same arguments. Raises DataError.
+    """Return the size of what `simulate` would play and measure with these arguments. Raises DataError.
 
     ids: of the queries; position: the row of a document; n_decoders: the number of decoders measured.
     """
@@ -451,5 +470,6 @@ def forecast(
     # Of more checkpoints than rounds some would coincide; the one before the first round is extra.
     n_checkpoints = min(plan.checkpoints, n_rounds) + 1
     has_shadow = plan.regret != "none" and plan.learner != "oracle"
+    # The oracle that regret is measured against meets every round's query too.
     n_passes = n_rounds * (2 if has_shadow else 1) + n_checkpoints * n_measured * n_decoders
     return Forecast(n_rounds, len(learned_rows), len(held_rows), left_out, n_checkpoints, n_passes)

@@ -50,13 +50,11 @@ _ARRIVAL_STREAM = 7
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Deployment:
-    """Deployment: the way that documents are shown, and the rounds in which they arrive.
+    """The way that documents are shown in a simulation, and the rounds in which they arrive.
 
-    reranker: "cosine", "judgements" or a Scorer, None for none (Algorithm 1).
-    candidates: number of documents drawn, 1 without a reranker.
-    arrivals: (share of the documents, rounds after which they come).
-    newcomers: "neighbours" or "printed".
-    hops: question → its sub-queries by id, in order.
+    reranker: "cosine", "judgements" or a Scorer, None for none (Algorithm 1). candidates: number of documents drawn, 1
+    without a reranker. arrivals: (share of the documents, rounds after which they come). newcomers: "neighbours" or
+    "printed". hops: question → its sub-queries by id, in order.
     """
 
     reranker: str | Scorer | None = None
@@ -94,15 +92,19 @@ class Deployment:
         )
 
     def make_picker(self, right: np.ndarray) -> Reranker | None:
-        """Make a round's reranker, None without one; right: the rows that are right in this round."""
+        """Return the reranker that picks among a round's drawn documents; None if there is none.
+
+        right: the rows that are right in this round
+        """
         if self.reranker == JUDGEMENTS:
             rows = set(right.tolist())
+            # The feedback module asks for the right rows of a query: here those of the round.
             return oracle(lambda query: rows)
         return self._picker
 
     @cached_property
     def _picker(self) -> Reranker | None:
-        """The reranker that is the same in every round; None without one."""
+        """The reranker that is the same in every round; None if there is none."""
         if isinstance(self.reranker, Scorer):
             return by_scorer(self.reranker)
         return None if self.reranker is None else cosine
@@ -118,9 +120,9 @@ class Deployment:
         return owner
 
     def group_hops(self, ids: Sequence[str]) -> list[np.ndarray]:
-        """Return for each question the positions of its hops, in the plan's order; ids: the stream's queries.
+        """Return for each question the positions in `ids` of its hops, its sub-queries, in their order.
 
-        A query without a plan is a question of one hop.
+        Hops are the sub-queries of a question. A query without a plan is a question of one hop.
         """
         position = dict(zip(ids, range(len(ids)), strict=True))
         groups = []
@@ -131,7 +133,7 @@ class Deployment:
         return groups
 
     def plan_inventory(self, n_documents: int, seed: int) -> Inventory:
-        """Draw which documents arrive after which round. Raises ParamError if none is there at the start."""
+        """Draw which documents arrive after which round; return the plan. Raises ParamError if all come later."""
         row_order = np.random.default_rng([seed, _ARRIVAL_STREAM, n_documents]).permutation(n_documents)
         waves, begin, total_share = [], 0, 0.0
         for share, n_rounds in self.arrivals:
@@ -147,7 +149,7 @@ class Deployment:
         return Inventory(n_documents, tuple(sorted(waves, key=lambda wave: wave[0])))
 
     def list_settings(self) -> dict[str, Any]:
-        """Return what differs from Algorithm 1, as plain JSON values."""
+        """Return the settings of a deployment that differ from Algorithm 1, as plain JSON values."""
         differences: dict[str, Any] = {}
         if self.reranker is not None:
             differences |= {"reranker": format_reranker(self.reranker), "candidates": self.candidates}
@@ -175,7 +177,10 @@ class Deployment:
 
 @dataclass(frozen=True, eq=False)
 class Inventory:
-    """Arrival of documents; waves: (rounds before it, rows), rising, without those available from the start."""
+    """Plan of the arrival of n documents in a simulation.
+
+    waves: (number of rounds before it, rows that come), rising, without the documents available from the start.
+    """
 
     n: int
     waves: tuple[tuple[int, np.ndarray], ...] = ()
@@ -201,13 +206,16 @@ def format_reranker(reranker: str | Scorer) -> str:
 
 
 def compute_exposure(n_updates: int, preset: Preset, n_queries: int) -> tuple[int, int]:
-    """Return (exposure, rounds) so that a stream makes `n_updates` updates of a preset."""
+    """Return how often every query must come, and the rounds, so that a stream makes `n_updates` updates.
+
+    preset: its batch is the number of rounds that make one update
+    """
     n_rounds = n_updates * preset.batch
     return max(preset.exposure, -(-n_rounds // n_queries)), n_rounds
 
 
 def _check_arrivals(arrivals: Sequence[tuple[float, int]]) -> tuple[tuple[float, int], ...]:
-    """Return arrivals as (share of the documents, round) pairs. Raises ParamError for invalid ones."""
+    """Return arrivals as (share of the documents, rounds before it) pairs. Raises ParamError if invalid."""
     if not isinstance(arrivals, Sequence) or any(not isinstance(pair, Sequence) or len(pair) != 2 for pair in arrivals):
         raise ParamError(
             f"arrivals must be pairs of a share in [0, 1] and a round, such as (0.5, 1000); got {arrivals!r:.80}"
@@ -221,7 +229,7 @@ def _check_arrivals(arrivals: Sequence[tuple[float, int]]) -> tuple[tuple[float,
 
 @dataclass(frozen=True, eq=False)
 class Stock:
-    """Available documents: a space of them, the baseline of their drift, and their rows.
+    """The documents that have arrived by some round: a space of them, their drift's baseline, their rows.
 
     rows: None for all of the corpus.
     """
@@ -232,7 +240,11 @@ class Stock:
 
     @classmethod
     def build(cls, begun: Session, rows: np.ndarray | None, probes: Embeddings, right: Sequence[np.ndarray]) -> Stock:
-        """Build the stock of some corpus rows; probes: queries to follow; right: the right rows of each."""
+        """Build the stock of the documents at `rows` of the corpus, None for all of them.
+
+        begun: the session before the first round; probes: queries whose answers are followed; right: the right rows of
+        each
+        """
         space, vectors = begun.space, begun.origin
         if rows is not None:
             position = np.full(len(space), -1)

@@ -30,7 +30,10 @@ class Witness:
 
 @dataclass(frozen=True, eq=False)
 class Example:
-    """Documents (3, 3) float64 and a query (3,) where the elastic net finds rows that no ranking by score can."""
+    """Three documents and a query for which the elastic net finds rows that no ranking by score can.
+
+    Vectors are (3, 3) float64, the query (3,).
+    """
 
     vectors: Tensor
     query: Tensor
@@ -42,7 +45,7 @@ class Example:
 
 @dataclass(frozen=True)
 class Outlook:
-    """FISTA's step length on a corpus, and its bound on the objective after T steps."""
+    """FISTA's step length on a corpus, and its bound on how far from the minimum T steps end."""
 
     spectrum: float  # largest eigenvalue of UUᵀ
     length: int  # n, the eigenvalue if all rows were one unit vector
@@ -50,7 +53,10 @@ class Outlook:
     step: float  # 1 / (spectrum + λ₂), the step length
 
     def gap(self, weights: float, steps: int) -> float:
-        """Bound the objective's excess over its minimum after `steps`; weights: |w*| (Beck & Teboulle, Thm 4.4)."""
+        """Bound the objective's excess over its minimum after `steps` steps of FISTA.
+
+        weights: |w*|, the length of the minimiser (Beck & Teboulle, Thm 4.4)
+        """
         return 2 * weights**2 / (self.step * (steps + 1) ** 2)
 
     def steps(self, weights: float, gap: float) -> int:

@@ -47,7 +47,10 @@ class MarginSpread:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class LengthMargins(MarginSpread):
-    """The rank-th smallest margins of queries; rank: 1 is the smallest; queries: the number with `rank` margins."""
+    """The rank-th smallest margins of queries' best documents, over documents of like length.
+
+    rank: 1 is the smallest; queries: the number with `rank` margins
+    """
 
     rank: int
     queries: int
@@ -68,7 +71,10 @@ class Margins:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class RelevantMargins(MarginSpread):
-    """The smallest margin of each relevant document of a query over the irrelevant ones, below 0 for a lost pair."""
+    """The smallest margin of each relevant document over the irrelevant ones, by document length.
+
+    It is below 0 where an irrelevant document outscores the relevant one.
+    """
 
     first: float | None  # the share above 0, None without any
 
@@ -205,8 +211,9 @@ def relevant_margins(
     progress: Progress | None = None,
     stop: Stop | None = None,
 ) -> tuple[RelevantMargins, ...]:
-    """Compute the smallest margin of each relevant document over the irrelevant ones, in bins by its length.
+    """Compute each relevant document's smallest margin over the irrelevant ones, in bins by its length.
 
+    That is its smallest margin, the lead in score as a share of the lengths, below 0 if an irrelevant one is ahead.
     `margins` takes the best-scoring document for the right one; here the judgements decide. space, vectors, bins: as in
     `margins`; queries: with texts, and ids that name the judgements. Irrelevant documents with the relevant one's
     vector are left out, as are queries without a vector (none of their words in the corpus). Raises ParamError,
@@ -244,7 +251,7 @@ def relevant_margins(
 def _summarize_spread(lengths: np.ndarray, values: np.ndarray) -> dict[str, Any]:
     """Return the fields of a MarginSpread: range of lengths, number of documents, margins and quantiles.
 
-    lengths: of the documents of one bin; values: their margins
+    lengths: of the documents of one bin, in words; values: their margins
     """
     quantiles = np.quantile(values, list(QUANTILES.values())).tolist() if len(values) else [None] * len(QUANTILES)
     length_range = {"least": int(lengths.min()), "most": int(lengths.max()), "documents": len(lengths)}

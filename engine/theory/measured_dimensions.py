@@ -30,7 +30,7 @@ TRIED_DIMENSIONS = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 
 @dataclass(frozen=True, slots=True)
 class LengthDimension:
-    """Documents of like length."""
+    """Documents of like length: how well projections to each dimension keep the best one, and k needed."""
 
     least: int  # least, most: range of their lengths in words
     most: int
@@ -142,9 +142,9 @@ def recall_dimensions(
 
 
 def find_reached_dimension(recall: Mapping[int, float], target: float) -> int | None:
-    """Find the smallest dimension from which on recall reaches the target; None if it never does for good.
+    """Find the smallest dimension from which on recall reaches the target; None if the largest does not.
 
-    recall: dimension → share
+    recall: dimension → share of queries whose best document is kept
     """
     target, ks = RECALL_TARGET.check(target), sorted(recall)
     return find_stable_dimension(ks, [recall[k] >= target for k in ks])
@@ -152,7 +152,7 @@ def find_reached_dimension(recall: Mapping[int, float], target: float) -> int | 
 
 @dataclass(frozen=True, eq=False)
 class _Rivals:
-    """Queries with a best document in a bin."""
+    """Queries with a best document in a bin, and the documents that score less than it: its rivals."""
 
     queries: Rows  # (B, v)
     documents: Rows  # (n, v) of the bin
@@ -161,9 +161,9 @@ class _Rivals:
 
 
 def _find_rivals(queries: Rows, documents: Rows) -> _Rivals:
-    """Find each query's best document in a bin of documents, and those that score less: its rivals.
+    """Find each query's best document in a bin of documents, and its rivals: those that score less.
 
-    Queries without a best document are dropped; so are columns that no document and query have.
+    Queries without a best document are dropped; so are vocabulary columns that no document and no query uses.
     """
     if sparse.issparse(documents) and sparse.issparse(queries):
         # Columns without an entry need no draw.
@@ -180,7 +180,8 @@ def _find_rivals(queries: Rows, documents: Rows) -> _Rivals:
 def _count_hits(rivals: _Rivals, ks: list[int], reduction: str, rank: int, rng: np.random.Generator) -> np.ndarray:
     """Count for each dimension the queries whose best document stays in the first `rank`, (len(ks),).
 
-    One projection is drawn (or the vectors truncated), whose first k rows serve every k of the ascending ks.
+    One projection is drawn (or the vectors truncated), whose first k rows serve every k of the ascending ks. Only
+    rivals, which scored less before, can push it out.
     """
     queries, documents = rivals.queries, rivals.documents
     scores, n_hits, query_rows = np.zeros(rivals.below.shape), np.empty(len(ks)), np.arange(len(rivals.best))

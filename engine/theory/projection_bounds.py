@@ -85,23 +85,21 @@ def sufficient_dimension(margin: float, error: float) -> int:
 
 
 def recall_loss_bound(k: int, margin: float, documents: int, rank: int = 1) -> float:
-    """Compute 4 (|D| − r₀ + 1) exp(−k/2 (ε²/2 − ε³/3)), Lemma 2's bound on losing the best document.
+    """Bound the chance that a random projection loses a query's best document (Lemma 2).
 
-    Lost: the projection ranks it behind `rank` others or more. No use from 1 on.
-
-    margin: ε, the rank-th smallest of the best document over the others, in (0, 1]; documents: |D|, the number of
-    others; rank: r₀ ≤ |D|. Raises ParamError.
+    The bound is 4 (|D| − r₀ + 1) exp(−k/2 (ε²/2 − ε³/3)); lost: the projection ranks the document behind `rank` others
+    or more. It says nothing from 1 on. k: the projection's dimension; margin: ε, the rank-th smallest of the best
+    document over the others, in (0, 1]; documents: |D|, the number of others; rank: r₀ ≤ |D|. Raises ParamError.
     """
     rank = _check_rank(rank, documents)
     return (documents - rank + 1) * pair_error_bound(k, margin)
 
 
 def recall_dimension(margin: float, error: float, documents: int, rank: int = 1) -> int:
-    """Find the smallest k with k ≥ 2 (ε²/2 − ε³/3)⁻¹ ln(4 (|D| − r₀ + 1)/β) (eq. 3).
+    """Find the dimension that keeps a best document in the first `rank` but for a chance β (eq. 3).
 
-    It is enough to keep the best document in the first `rank`.
-
-    error: β, in (0, 1); the others as in `recall_loss_bound`. Raises ParamError.
+    It is the smallest k with k ≥ 2 (ε²/2 − ε³/3)⁻¹ ln(4 (|D| − r₀ + 1)/β). error: β, in (0, 1); the others as in
+    `recall_loss_bound`. Raises ParamError.
     """
     rank = _check_rank(rank, documents)
     margin, error = check_open_unit("margin (ε)", margin, is_closed=True), check_open_unit("error (β)", error)
@@ -118,31 +116,33 @@ def _check_rank(rank: int, documents: int) -> int:
 
 
 def simple_dimension(margin: float, error: float) -> int:
-    """Find the smallest k with k > 12 ε⁻² ln(4/β): looser than `sufficient_dimension`, and quadratic (Corollary 1).
+    """Find a dimension that keeps a pair's order but for a chance β, by a simpler formula (Corollary 1).
 
-    margin: in (0, 1]; error: in (0, 1). Raises ParamError.
+    It is the smallest k with k > 12 ε⁻² ln(4/β), looser than `sufficient_dimension`. margin: ε, in (0, 1]; error: β, in
+    (0, 1). Raises ParamError.
     """
     margin, error = check_open_unit("margin (ε)", margin, is_closed=True), check_open_unit("error (β)", error)
     return math.floor(_divide_finite(12 * _compute_nats(error), margin**2, margin)) + 1
 
 
 def find_stable_dimension(ks: Sequence[int], is_kept: Sequence[bool] | np.ndarray) -> int | None:
-    """Find the smallest dimension from which on all keep the result; None if the largest does not.
+    """Find the smallest dimension from which on every one keeps the result; None if the largest does not.
 
     ks: ascending; is_kept: True for each of them that keeps it
     """
+    # The answer is the dimension after the last one that fails.
     lost_index = np.flatnonzero(~np.asarray(is_kept, dtype=bool))
     first_index = lost_index[-1] + 1 if len(lost_index) else 0
     return ks[first_index] if first_index < len(ks) else None
 
 
 def _compute_nats(error: float) -> float:
-    """Compute ln(4/β) as a difference, because 4/β overflows for a tiny β."""
+    """Compute ln(4/β), β being the allowed error, as a difference: 4/β overflows for a tiny β."""
     return math.log(4) - math.log(error)
 
 
 def _divide_finite(numerator: float, rate: float, margin: float) -> float:
-    """Compute numerator/rate; raise ParamError if the margin's square is too small for a double."""
+    """Compute numerator/rate, a dimension; raise ParamError if the margin is too small for a finite one."""
     quotient = numerator / rate if rate > 0 else math.inf
     if quotient == math.inf:
         raise ParamError(

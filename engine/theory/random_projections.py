@@ -177,10 +177,11 @@ def pair_errors(
 def _bin_errors(
     index: int, margins: np.ndarray, n_wrong: np.ndarray, ks: list[int], accuracy: float
 ) -> tuple[list[PairError], MarginBin]:
-    """Return the PairErrors of one bin of margins, one a dimension, and the bin's summary.
+    """Return the errors of one bin of pairs, one for each dimension, and the bin's summary.
 
-    index: of the bin; margins: of its pairs; n_wrong: (draws, len(ks)) share of pairs that each projection reversed;
-    accuracy: share of pairs that the summary's dimension keeps
+    A bin holds pairs of documents of like margin; the error is the share of them whose order a projection reverses.
+    index: of the bin; margins: of its pairs; n_wrong: (draws, len(ks)) share reversed by each projection; accuracy:
+    share of pairs that the summary's dimension keeps
     """
     draws, error = len(n_wrong), n_wrong.mean(axis=0)
     # All pairs of a bin share a projection, so the projections are the independent trials: Student's t over draws.
@@ -213,7 +214,7 @@ def find_kept_dimensions(errors: PairErrors, error: float) -> tuple[int | None, 
 
 @dataclass(frozen=True, eq=False)
 class _Triples:
-    """Rows of (query, best document, other document), their margin and its bin."""
+    """Pairs of documents to test, as columns: query, its best document, another, their margin and bin."""
 
     query: np.ndarray
     first: np.ndarray
@@ -223,9 +224,9 @@ class _Triples:
 
 
 def _sample_pairs(data: TextVectors, bin_edges: np.ndarray, pairs: int, rng: np.random.Generator) -> _Triples:
-    """Draw at most `pairs` triples (query, best document, other) of each bin of margins, uniformly.
+    """Draw at most `pairs` triples (query, best document, other) for each bin of margins ε, uniformly.
 
-    bin_edges: rising, of 1/(ε²/2 − ε³/3)
+    bin_edges: rising, of 1/(ε²/2 − ε³/3), in proportion to the dimension that a margin needs
     """
     table = np.empty((6, 0))
     for block_slice, best_rows, _scores, margin_block in iterate_best_margins(data.documents, data.queries):
@@ -244,7 +245,7 @@ def _sample_pairs(data: TextVectors, bin_edges: np.ndarray, pairs: int, rng: np.
 
 
 def _take_lowest(table: np.ndarray, pairs: int) -> np.ndarray:
-    """Keep the `pairs` columns with the lowest keys in each bin: a uniform sample.
+    """Keep in each bin the `pairs` columns with the lowest random keys, which are a uniform sample.
 
     table: (6, m) with the random key in row 0 and the bin in row 1
     """
@@ -258,9 +259,10 @@ def _take_lowest(table: np.ndarray, pairs: int) -> np.ndarray:
 def _count_reversed(
     data: TextVectors, triples: _Triples, ks: list[int], projection: str, draws: int, rng: np.random.Generator
 ) -> Iterator[np.ndarray]:
-    """Yield for each projection (m, len(ks)) bool: True if its first k rows reverse a triple's order.
+    """Yield for each random projection an (m, len(ks)) mask: True if its first k rows reverse a triple.
 
-    triples: (query, best document, other document) and more; draws: number of projections A
+    Reversed: the query's best document no longer scores above the other one. triples: (query, best document, other
+    document) and more; draws: number of projections
     """
     # Each query and document is projected once, however many triples it is in.
     query_rows, query = np.unique(triples.query, return_inverse=True)
@@ -291,9 +293,9 @@ def random_entries(rng: np.random.Generator, shape: tuple[int, int], projection:
 
 
 def _fit_line(margin_bins: list[MarginBin], min_dimension: int) -> ErrorLine | None:
-    """Fit dimension against (ε²/2 − ε³/3)⁻¹ by a line over bins; None for fewer than 3 bins.
+    """Fit needed dimension against (ε²/2 − ε³/3)⁻¹ by a line over bins; None for fewer than three.
 
-    Bins at the smallest dimension tried, or without one, are left out.
+    ε is a bin's margin. Bins at the smallest dimension tried, or without one, are left out; None too if all are equal.
     """
     # A bin at the smallest k, or that no k keeps, bounds its dimension from one side only.
     points = [(row.inverse, row.dimension) for row in margin_bins if (row.dimension or 0) > min_dimension]

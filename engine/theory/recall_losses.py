@@ -24,7 +24,7 @@ LOWER_END_CONFIDENCE = 0.975
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallLoss:
-    """One query at one dimension."""
+    """One query at one dimension k: how often random projections lose its best document, and the bound."""
 
     query: int  # its row
     k: int
@@ -60,12 +60,13 @@ def recall_losses(
     progress: Progress | None = None,
     stop: Stop | None = None,
 ) -> tuple[RecallLoss, ...]:
-    """Estimate Pr(R ≥ r₀) of each query's best document, R counting the others that score as much after projection.
+    """Measure how often a random projection lets r₀ or more documents overtake each query's best one.
 
-    space, queries, vectors: as in `margins`; rank: r₀; draws: of the projection, whose first k rows serve every k. The
-    lemma wants every margin above 0, so documents that tie with the best one are no part of D; it also wants the r₀-th
-    margin to be one document's alone "for simplicity". Rows query by query, k by k. Raises ParamError, DataError where
-    no query has so many documents below its best one, and Cancelled.
+    One result for each query and dimension, beside Lemma 2's bound on that chance. space, queries, vectors: as in
+    `margins`; rank: r₀; draws: of the projection, whose first k rows serve every k. The lemma wants every margin above
+    0, so documents that tie with the best one are no part of D; it also wants the r₀-th margin to be one document's
+    alone "for simplicity". Raises ParamError, DataError where no query has so many documents below its best one, and
+    Cancelled.
     """
     projection, vectors, rank = PROJECTION.check(projection), VECTORS.check(vectors), RESULT_RANK.check(rank)
     draws, seed, report = N_DRAWS.check(draws), SEED.check(seed), with_cancellation(progress, stop)
@@ -93,6 +94,7 @@ def recall_losses(
         for column, (start, end) in enumerate(zip([0, *ks], ks, strict=False)):
             entries = random_entries(rng, (documents.shape[1], end - start), projection)
             scores += inner_products(points @ entries, documents @ entries)
+            # A tie after the projection counts as overtaken.
             is_ahead = is_below & (scores >= scores[np.arange(len(best_rows)), best_rows][:, None])
             n_lost[:, column] += is_ahead.sum(1) >= rank
     losses = []

@@ -42,7 +42,11 @@ SAMPLE_STRIDES = (16, 8, 4, 2, 1)
 
 @dataclass(frozen=True, kw_only=True)
 class Relaxation:
-    """The relaxation (eq. 4) on a few documents beside the problem over sets (eq. 2), both in the scale of eq. 2."""
+    """Best set of k documents beside the best point of the relaxed problem, on one query's few documents.
+
+    A set has weights of 0 or 1 (eq. 2), a point of the relaxation weights between (eq. 4); all values are in the scale
+    of eq. 2. A stationary point is one from which no direction ascends to first order.
+    """
 
     integral: float  # the largest value of a set
     rows: tuple[int, ...]  # that set, ascending
@@ -60,7 +64,7 @@ class Relaxation:
 
 @dataclass(frozen=True, kw_only=True)
 class Ends:
-    """End points of Algorithm 1, at one θ and k."""
+    """End points of Algorithm 1, Frank–Wolfe, over many queries at one θ and k: sets, or points between."""
 
     weight: float
     k: int
@@ -73,7 +77,7 @@ class Ends:
 
 @dataclass(frozen=True, eq=False)
 class Cone:
-    """Width of the cone that contains a corpus."""
+    """Width of the cone of directions that contains a corpus: its least cosine and largest eigenvalue."""
 
     least: float  # the least cosine of two documents; Assumption 2.2 wants it above −1
     pair: tuple[str, str]  # theirs
@@ -132,13 +136,16 @@ def relaxation(
 def relax_pools(
     space: Space, queries: QueryLike, k: int = 3, pool: int = 8, *, relevance_weight: float = OBJECTIVE_WEIGHT.default
 ) -> Iterator[Relaxation]:
-    """Solve the relaxation on each query's pool of the most relevant documents. Raises ParamError or DataError."""
+    """Yield the relaxation on each query's `pool` best documents. Raises ParamError or DataError."""
     for _query_id, rows, point in iterate_pools(space, queries, pool):
         yield relaxation(rows, point, k, relevance_weight=relevance_weight)
 
 
 class _Quadric:
-    """A quadratic function f(x) = linear·x + beta/2 · xᵀ curved x over x ∈ [0,1]ⁿ with a fixed sum."""
+    """A quadratic objective over weights x of documents, and tests of points: is it a maximum, a saddle.
+
+    f(x) = linear·x + beta/2 · xᵀ curved x over x ∈ [0,1]ⁿ with a fixed sum.
+    """
 
     def __init__(self, linear: Array, beta: float, curved: Array) -> None:
         self.linear, self.hessian = linear, beta * curved
@@ -147,7 +154,7 @@ class _Quadric:
         return float(self.linear @ x + x @ self.hessian @ x / 2)
 
     def _split_gradient(self, x: Array) -> tuple[Array, Array, Array]:
-        """Return the gradient at x in three parts: at coordinates of 1, strictly between, and of 0."""
+        """Return the derivatives at weights x in three parts: of weights of 1, strictly between, and of 0."""
         slope = self.linear + self.hessian @ x
         is_one, is_zero = x > 1 - VALUE_TOLERANCE, x < VALUE_TOLERANCE
         return slope[is_one], slope[~is_one & ~is_zero], slope[is_zero]
@@ -168,7 +175,10 @@ class _Quadric:
         return bool(min_inside >= max_outside - VALUE_TOLERANCE)
 
     def has_ascent(self, x: Array) -> bool:
-        """Return True if a step between two fractional coordinates has positive curvature (case 1)."""
+        """Return True if shifting weight between two documents ascends: a point between sets is a saddle then.
+
+        Only shifts between fractional coordinates count, those strictly between 0 and 1 (case 1 of the proof).
+        """
         free = np.flatnonzero((x >= VALUE_TOLERANCE) & (x <= 1 - VALUE_TOLERANCE))
         hessian, pairs = self.hessian, combinations(free.tolist(), 2)
         # The direction e_i − e_j keeps the sum; its curvature is the second difference of the Hessian.
@@ -176,9 +186,10 @@ class _Quadric:
 
 
 def _iterate_fractional(quadric: _Quadric, k: int) -> Iterator[Array]:
-    """Yield every point of the polytope that is no set and has equal derivatives over its fractional part.
+    """Yield each point between sets that may be stationary: derivatives equal where it is fractional.
 
-    Fractional coordinates are those strictly between 0 and 1; one linear system is solved for each choice of them.
+    Fractional coordinates are those strictly between 0 and 1; one linear system is solved for each choice of them. k:
+    the sum of the weights.
     """
     n_rows = len(quadric.linear)
     for size in range(2, n_rows + 1):
@@ -186,6 +197,7 @@ def _iterate_fractional(quadric: _Quadric, k: int) -> Iterator[Array]:
             # Equal derivatives over the free coordinates, with the multiplier of Σx = k as the last unknown.
             system = np.zeros((size + 1, size + 1))
             system[:size, :size], system[:size, size], system[size, :size] = quadric.hessian[np.ix_(free, free)], -1, 1
+            # A singular system has a line of solutions of one value, which reaches a smaller face.
             if np.linalg.cond(system) > 1 / VALUE_TOLERANCE:
                 continue
             fixed = np.setdiff1d(range(n_rows), free).tolist()
@@ -207,9 +219,10 @@ def measure_ends(
     sizes: Sequence[int] = (5, 10, 50),
     loading: float = 1.0,
 ) -> Iterator[Ends]:
-    """Measure the end points of Algorithm 1 on a corpus: by Theorem 2.4 a fractional one is a saddle.
+    """Measure where Algorithm 1, Frank–Wolfe, ends on a corpus: at sets of documents, or between them.
 
-    weights: values of θ; sizes: of k ≥ 2. Raises ParamError or DataError.
+    By Theorem 2.4 an end between sets is a saddle. One result for each k and θ. weights: values of θ, the weight of
+    relevance; sizes: of k ≥ 2. Raises ParamError or DataError.
     """
     # Without the polish, which would move an end point to a better set.
     stages = [make_selector("frank_wolfe", relevance_weight=w, loading=loading, polish=False) for w in weights]
@@ -230,10 +243,11 @@ def measure_ends(
 
 @without_autocast
 def measure_cone(space: Space) -> Cone:
-    """Compute the least cosine of two documents, and the growth of the Gram matrix's largest eigenvalue with n.
+    """Compute the least cosine of two documents, and how the Gram matrix's top eigenvalue grows with n.
 
-    The paper takes both for granted: no two documents are opposite (Assumption 2.2), and the eigenvalue "scales almost
-    linearly" (§3), which makes steps by a Lipschitz constant short. Raises DataError for fewer than two documents.
+    The CCBQP paper takes both for granted: no two documents are opposite (Assumption 2.2), and the eigenvalue "scales
+    almost linearly" (§3), which makes steps by a Lipschitz constant short. Raises DataError for fewer than two
+    documents.
     """
     rows, ids = space.vectors, space.corpus.ids
     if (n_documents := len(rows)) < 2:

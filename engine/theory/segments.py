@@ -24,7 +24,11 @@ MARGIN_TOLERANCE = 1e-9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentMargins:
-    """A query, two documents and the segments they are sums of."""
+    """A query, two documents and the segments they are sums of: both margins, and the theorem's premises.
+
+    A margin is by how much the first outscores the second, as a share of the lengths. Segments are parts of a document,
+    such as passages, compared at one position of both.
+    """
 
     documents: float  # margin of the documents
     segments: float  # of the two segments at position `at`, NaN where they are one vector
@@ -102,7 +106,10 @@ def segment_margins(query: Any, first: Any, second: Any, at: int | None = None) 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Segments:
-    """m pairs of a query's best document and another, every column (m,)."""
+    """Pairs of a query's best document and another, with the margins of the documents and their parts.
+
+    Each column is (m,), one entry a pair.
+    """
 
     query: np.ndarray  # row of the query
     first: np.ndarray  # row of its best document
@@ -123,7 +130,7 @@ class Segments:
 
     @property
     def passages_gain(self) -> float:
-        """Share of pairs whose best passages have at least the documents' margin; of passages nothing is proved."""
+        """Share of pairs whose best passages have at least the documents' margin; nothing is proved of it."""
         return float((self.passages >= self.documents - MARGIN_TOLERANCE).mean()) if len(self) else float("nan")
 
 

@@ -30,7 +30,7 @@ PATH_END_SHARE = 1e-3
 
 @dataclass(frozen=True)
 class McNemar:
-    """Two ways to recover sets, query by query."""
+    """Exact McNemar test of two methods on the same queries: who recovers a set that the other does not."""
 
     both: int
     first: int  # the first alone
@@ -40,8 +40,12 @@ class McNemar:
 
     @classmethod
     def compare(cls, first: np.ndarray, second: np.ndarray) -> "McNemar":
-        """Compare two ways to recover sets, each (B,) bool."""
+        """Count the queries whose set both, one or neither of two methods recovers, with the test's p-value.
+
+        first, second: (B,) bool by query
+        """
         first_only, second_only = int((first & ~second).sum()), int((second & ~first).sum())
+        # Without a query on which they differ nothing speaks against equal chances.
         p = float(binomtest(first_only, first_only + second_only).pvalue) if first_only + second_only else 1.0
         return cls(int((first & second).sum()), first_only, second_only, int((~first & ~second).sum()), p)
 
@@ -128,9 +132,9 @@ def success_sets(
 
 
 def path_has_support(path: WeightPath, rows: Sequence[int]) -> bool:
-    """Return True if a path has a stretch of λ₁ on which exactly these rows, ascending, have a weight.
+    """Return True if some stretch of λ₁ on a path gives weight to exactly these rows, ascending.
 
-    Stretches no longer than rounding do not count.
+    A path holds the elastic net's weights as λ₁ falls; stretches no longer than rounding do not count.
     """
     # Between two levels of λ₁ the support is one set; a stretch no longer than rounding may be an artefact of a tie.
     is_long = path.levels[:-1] - path.levels[1:] > MIN_L1 * path.levels[0] if len(path) else np.empty(0, bool)
@@ -142,7 +146,7 @@ def path_has_support(path: WeightPath, rows: Sequence[int]) -> bool:
 def _test_grid(
     decoders: Sequence[Decoder], space: Space, embedded: Embeddings, target_sets: Sequence[list[int]]
 ) -> np.ndarray:
-    """Test at each cell of the grid if exactly the relevant documents get a weight, (B, c) bool.
+    """Test at each grid cell (λ₁, λ₂) if exactly the relevant documents get a weight, (B, c) bool.
 
     decoders: one a cell; target_sets: ascending relevant rows of each query
     """
@@ -158,10 +162,10 @@ def _test_grid(
 
 
 def _test_dense(space: Space, embedded: Embeddings, target_sets: Sequence[list[int]]) -> tuple[np.ndarray, np.ndarray]:
-    """Test if each relevant set scores above all others and above 0, (B,) bool, with Theorem 1's λ₂, (B,).
+    """Test by query if its relevant documents score above all others and 0; give Theorem 1's λ₂, (B,).
 
-    At that λ₂ the elastic net recovers the set too; NaN where there is none. target_sets: ascending rows, −1 for a
-    document that the corpus lacks
+    Returns (B,) bool: they score above all others and above 0; and (B,) λ₂ at which, by Theorem 1, the elastic net
+    recovers the set too, NaN where there is none. target_sets: ascending rows, −1 for a document that the corpus lacks
     """
     is_dense, witnesses = np.zeros(len(target_sets), dtype=bool), np.full(len(target_sets), np.nan)
     rows, points = space.vectors.double(), embedded.vectors.double().to(space.device)

@@ -38,7 +38,10 @@ Rows = sparse.csr_array | np.ndarray
 
 @dataclass(frozen=True, eq=False)
 class TextVectors:
-    """A corpus and queries as vectors; bags of words are over the words of the corpus, and count once in a query."""
+    """A corpus and queries as vectors with meaningful inner products.
+
+    Bags of words are over the words of the corpus, and a word counts once in a query.
+    """
 
     documents: Rows  # (n, v), CSR or dense float64
     queries: Rows  # (B, v), of the same kind; words that no document has are dropped
@@ -48,10 +51,9 @@ class TextVectors:
 def tf_idf(
     space: Space | Corpus, queries: Queries | Sequence[str]
 ) -> tuple[sparse.csr_array, sparse.csr_array, dict[str, int]]:
-    """Return the documents' word counts, (n, v), the idf of each query's words, (B, v), and the columns.
+    """Return documents' word counts, (n, v), the idf of each query's words, (B, v), and word → column.
 
-    A document's and a query's rows have the inner product Σ tf·idf; the last value maps words to columns. Raises
-    DataError for an empty corpus.
+    A document's and a query's rows have the inner product Σ tf·idf. Raises DataError for an empty corpus.
     """
     corpus = space.corpus if isinstance(space, Space) else space
     if not isinstance(corpus, Corpus):
@@ -65,10 +67,10 @@ def tf_idf(
 
 
 def make_length_bins(lengths: np.ndarray, n_bins: int) -> list[np.ndarray]:
-    """Group rows by length into at most `n_bins` bins of equal size ± 1, the shortest documents first.
+    """Group documents by length into at most `n_bins` bins of equal size ± 1, the shortest first.
 
-    Returns each bin's rows, ascending; rows without words are left out. Sizes are equal because membership in the first
-    10, or the 10th smallest margin, depends on the number of competitors.
+    Returns each bin's rows, ascending; documents without words are left out. lengths: (n,) in words. Sizes are equal
+    because membership in the first 10, or the 10th smallest margin, depends on the number of competitors.
     """
     row_order = np.argsort(lengths, kind="stable")
     row_order = row_order[lengths[row_order] > 0]
@@ -100,7 +102,10 @@ def text_vectors(space: Space | Corpus, queries: Any, vectors: str) -> TextVecto
 
 
 def require_texts(queries: Any) -> Any:
-    """Return the texts of queries, or queries that are texts; raise DataError for vectors alone."""
+    """Return queries in a form that words can be counted in. Raises DataError for vectors without texts.
+
+    queries: Embeddings, or texts, which are returned as they are
+    """
     if not isinstance(queries, Embeddings):
         return queries
     if queries.texts is None:
@@ -120,7 +125,7 @@ def inner_products(first_rows: Rows, second_rows: Rows) -> np.ndarray:
 
 
 def _squared_distances(rows: np.ndarray, documents: Rows, norms: np.ndarray) -> np.ndarray:
-    """Compute squared distances of some documents to all, (b, n); NaN where two vectors are equal.
+    """Compute squared distances of the documents at `rows` to all, (b, n); NaN for equal vectors.
 
     norms: (n,) squared lengths of the documents
     """
@@ -134,11 +139,11 @@ def _squared_distances(rows: np.ndarray, documents: Rows, norms: np.ndarray) -> 
 def compute_margins_over(
     rows: np.ndarray, scores: np.ndarray, top: np.ndarray, length: Any, documents: Rows, norms: np.ndarray
 ) -> np.ndarray:
-    """Compute how far some documents' scores exceed all others', as normalised margins, (b, n).
+    """Compute by how much some documents outscore all others for their queries, as margins, (b, n).
 
-    A margin is (score − other score) / (|query| |difference of vectors|), NaN for equal vectors. rows: (b,) the
-    documents; top: (b,) their scores; scores: (b, n) or (n,) of all; length: of the queries; norms: (n,) squared
-    lengths of the documents.
+    A margin is (score − other score) / (|query| |difference of vectors|), so that lengths do not matter; NaN for equal
+    vectors. rows: (b,) the documents; top: (b,) their scores; scores: (b, n) or (n,) of all; length: of the queries;
+    norms: (n,) squared lengths of the documents.
     """
     # A query of length 0 has NaN margins, without a warning. By Cauchy–Schwarz no margin exceeds 1; rounding may.
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -147,10 +152,11 @@ def compute_margins_over(
 
 
 def iterate_best_margins(documents: Rows, queries: Rows) -> Iterator[tuple[slice, np.ndarray, np.ndarray, np.ndarray]]:
-    """Yield (slice of b queries, best documents (b,), scores (b, n), margins below the best (b, n)).
+    """Yield, block by block of queries, each query's best document and its margins over all others.
 
-    A margin is NaN where the document has the best one's vector, and 0 where it ties. A query that scores all documents
-    0 has no best one, −1, and no margins.
+    As (slice of b queries, best documents (b,), scores (b, n), margins (b, n)). A margin is the lead in score as a
+    share of the lengths: NaN where the document has the best one's vector, 0 where it ties. A query that scores all
+    documents alike and none above 0 has no best one, −1, and no margins.
     """
     norms = compute_squared_norms(documents)
     for block_start in range(0, queries.shape[0], QUERY_BLOCK):

@@ -21,7 +21,7 @@ VRSD_SIZE = Whole(5, "k", 2, 1_000, name="k", help="How many documents the set h
 
 @dataclass(frozen=True)
 class Equivalence:
-    """The two problems that §3.1 calls equivalent, on one query."""
+    """The two problems that VRSD's §3.1 calls equivalent, solved by trying all sets, on one query."""
 
     first: int  # row of d₀, the most relevant
     by_sum: tuple[int, ...]  # the k−1 rows that, with it, maximise cos(sum, q), ascending: Definition 2
@@ -52,7 +52,7 @@ class Reduction:
 
 @dataclass(frozen=True)
 class OnPool:
-    """Both problems of §3.1 on one query's pool, and Algorithm 1's distance from Definition 2's optimum."""
+    """Both problems of §3.1 on one query's most relevant documents, and what Algorithm 1 lacks."""
 
     query: str
     equivalence: Equivalence
@@ -60,11 +60,12 @@ class OnPool:
 
 
 def equivalence(vectors: Any, query: Any, k: int = 5) -> Equivalence:
-    """Find the sets that maximise cos(d₀ + Σ, q) and cos(Σ, q − d₀) by enumeration; §3.1 assumes them equal.
+    """Find the best sets of two problems that §3.1 takes to be one, by trying all sets.
 
-    They need not be: cos(·, q) does not see how long q is, and q − d₀ does. vectors: (n, d); query: (d,); k ≥ 2. Where
-    the query is d₀ itself nothing is left to point at: the second set is then the first in row order. Raises ParamError
-    or DataError.
+    They maximise cos(d₀ + Σ, q) and cos(Σ, q − d₀), where d₀ is the most relevant document and Σ the sum of the k − 1
+    others. They need not be equal: cos(·, q) does not see how long q is, and q − d₀ does. vectors: (n, d); query: (d,);
+    k ≥ 2. Where the query is d₀ itself nothing is left to point at: the second set is then the first in row order.
+    Raises ParamError or DataError.
     """
     k = VRSD_SIZE.check(k)
     rows, point = real_tensor(vectors, "vectors").double(), real_tensor(query, "query").double()
@@ -86,11 +87,12 @@ def equivalence(vectors: Any, query: Any, k: int = 5) -> Equivalence:
 
 
 def reduction(numbers: Sequence[int], target: int, k: int) -> Reduction:
-    """Reduce "do k of the numbers sum to the target?" to "have k vectors a sum of cosine 1 to q?" (Theorem 1).
+    """Decide if k numbers sum to the target, directly and as a problem of retrieval (Theorem 1).
 
-    Both are decided in whole numbers: the second by enumeration, the first by the sums that so many numbers can have.
-    The theorem is on Definition 3, which has no d₀: it says nothing of Definition 2, whose first document is fixed.
-    Raises ParamError for numbers that are not whole, and for more sets than can be enumerated.
+    As retrieval it reads: have k of the vectors [number, 1] a sum of cosine 1 to [target, k]? Both are decided in whole
+    numbers: this one by enumeration, the first by the sums that so many numbers can have. The theorem is on Definition
+    3, which has no d₀: it says nothing of Definition 2, whose first document is fixed. Raises ParamError for numbers
+    that are not whole, and for more sets than can be enumerated.
     """
     integers = [*numbers, target, k]
     if not numbers or any(isinstance(n, bool) or not isinstance(n, int) for n in integers):
@@ -116,8 +118,8 @@ def reduction(numbers: Sequence[int], target: int, k: int) -> Reduction:
 def subset_by_retrieval(numbers: Sequence[int], target: int) -> tuple[int, ...] | None:
     """Find rows of numbers that sum to the target by problems of retrieval alone; None if no numbers do.
 
-    Lemma 1 asks once for every size: so many calls make a Turing reduction, where NP-completeness is usually shown by
-    one instance (Karp). Raises ParamError.
+    One problem is asked for every size of the subset (Lemma 1): so many calls make a Turing reduction, where
+    NP-completeness is usually shown by one instance (Karp). Raises ParamError.
     """
     answers = (reduction(numbers, target, k).retrieved for k in range(1, len(numbers) + 1))
     return next(filter(None, answers), None)
@@ -126,9 +128,10 @@ def subset_by_retrieval(numbers: Sequence[int], target: int) -> tuple[int, ...] 
 def compare_on_pools(
     space: Space, queries: QueryLike, k: int = 5, pool: int = brute_force.ENUMERATED_POOL_SIZE
 ) -> Iterator[OnPool]:
-    """Compare §3.1 and Algorithm 1 on each query's pool of the most relevant documents, the paper's candidate set.
+    """Compare the two problems of §3.1, and Algorithm 1 with the best set, on each query's best documents.
 
-    pool: the number of these documents, whose sets are enumerated. Raises ParamError or DataError.
+    pool: the number of most relevant documents, the paper's candidate set, whose sets are all tried. Raises ParamError
+    or DataError.
     """
     k = VRSD_SIZE.check(k)
     for query_id, rows, point in brute_force.iterate_pools(space, queries, pool):

@@ -30,12 +30,15 @@ class TrainableEncoder(nn.Module):
         raise NotImplementedError
 
     def result(self) -> dict[str, Tensor]:
-        """The state of the Adapters that training has made."""
+        """Return the state of the Adapters that training has made, by name."""
         raise NotImplementedError
 
 
 class QueryAdapter(nn.Module):
-    """x + W₂ gelu(W₁ x), of unit length; the identity on unit vectors at first, as W₂ starts at 0."""
+    """A small network over query vectors: x + W₂ gelu(W₁ x), scaled to unit length.
+
+    It is the identity on unit vectors at first, as W₂ starts at 0.
+    """
 
     def __init__(self, d: int, hidden: int, generator: torch.Generator | None = None) -> None:
         """Draw two linear layers, d → hidden → d; without a generator they are left for a state to fill."""
@@ -51,7 +54,10 @@ class QueryAdapter(nn.Module):
 
 
 class CorpusAdapter(nn.Module):
-    """(1 − σ(α)) x + σ(α) W₂ gelu(W₁ x), of unit length: NNN paper, B.5."""
+    """A small network over document vectors, mixed with them: (1 − σ(α)) x + σ(α) W₂ gelu(W₁ x).
+
+    Scaled to unit length; the share σ(α) of the network is learnt too (NNN paper, B.5).
+    """
 
     def __init__(self, d: int, hidden: int, generator: torch.Generator | None = None) -> None:
         """Draw two linear layers, d → hidden → d, and start the share of their output low."""
@@ -125,9 +131,10 @@ class Adapters(nn.Module):
 
     @torch.no_grad()
     def encode_documents(self, vectors: Tensor, done: int = 0) -> tuple[Tensor, Tensor | None]:
-        """Return adapted document vectors (n, d), or projected (n, k); and (n, m, k) if each has several.
+        """Return adapted document vectors, (n, d) or projected (n, k); and (n, m, k) if each has several.
 
-        vectors: (n, d) of the encoder, or the output of the first `done` adapters. In blocks, without gradients.
+        vectors: (n, d) of the encoder, or the output of the first `done` adapters. The second result is (n, m, k) where
+        a document has several vectors. In blocks, without gradients.
         """
         # A learnt table replaces the encoder's vectors, but vectors that adapters have passed already contain it.
         vectors = vectors if self.table is None or done else self.table
@@ -137,7 +144,7 @@ class Adapters(nn.Module):
 
     @staticmethod
     def of(state: Mapping[str, Tensor]) -> "Adapters":
-        """Build adapters from a state dict: the inverse of `state_dict`, on the weights' dtype, frozen."""
+        """Build frozen adapters from a state dict, in its weights' dtype: the inverse of `state_dict`."""
         # A state dict holds numbers only, so the layers' sizes are read from the shapes of the weights.
         query = QueryAdapter(*_sizes(state["query.inner.weight"])) if "query.inner.weight" in state else None
         n_adapters = sum(name.startswith("corpus.") and name.endswith(".alpha") for name in state)
@@ -156,7 +163,7 @@ def _sizes(inner_weight: Tensor) -> tuple[int, int]:
 
 @dataclass(frozen=True, eq=False)
 class Adapted(ByDigest):
-    """Trained adapters as a value: what makes queries fit a trained corpus."""
+    """Trained adapters as a value: turns vectors of the base encoder into those of a trained corpus."""
 
     adapters: Adapters  # frozen
     base: EncoderRef | None  # the encoder whose vectors they take, None for vectors that came with the corpus
@@ -206,7 +213,7 @@ class Adapted(ByDigest):
         return self.documents(passages, "passages")[0]
 
     def documents(self, documents: Embeddings, name: str = "documents") -> tuple[Embeddings, Embeddings | None]:
-        """Adapt documents that the base encoder embedded; and return all vectors of each if they have several.
+        """Adapt documents that the base encoder embedded; return one vector each, and all of several.
 
         The second is None where each document has one vector. Raises DataError for documents of another encoder, and
         where document vectors themselves were learnt.
@@ -258,7 +265,7 @@ def select_prefix(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tenso
 
 
 def weights_digest(weights: Mapping[str, Tensor], *parts: str) -> str:
-    """Compute the SHA-256 of some texts, and of the names, shapes and numbers of all weights."""
+    """Compute the SHA-256 of some texts together with the names, shapes and numbers of all weights."""
     # Sorted, so that the digest does not depend on the order in which modules were registered.
     hashed_parts: list[str | bytes] = []
     for tensor_name, tensor in sorted(weights.items()):
@@ -268,7 +275,7 @@ def weights_digest(weights: Mapping[str, Tensor], *parts: str) -> str:
 
 
 class OverVectors(TrainableEncoder):
-    """A query adapter and the last corpus adapter that learn over frozen vectors; earlier adapters are frozen.
+    """A query adapter and the last corpus adapter that learn over frozen vectors; others are frozen.
 
     queries: (Q, d) encoder vectors of all queries.
     rows: (n, d) document vectors as the last corpus adapter takes them.

@@ -73,7 +73,7 @@ def space_facts(space: Space) -> dict[str, Any]:
 
 
 def sketch(vectors: Tensor) -> list[float]:
-    """Return 2d numbers that recognise vectors (n, d) even if their last digits differ.
+    """Return 2d numbers that recognise document vectors (n, d) even if their last digits differ.
 
     The mean of the rows, and a mean that weights them by position, so that their order counts too.
     """
@@ -130,7 +130,7 @@ def save_run(path: Path, facts: Facts, run: LoopState, extra: Facts | None = Non
 
 
 def keep_run(path: Path, facts: Facts, run: LoopState) -> None:
-    """Write a run under way to its checkpoint, unless the file holds the same run further on.
+    """Write a run under way to its checkpoint file, unless the file holds the same run further on.
 
     Raises DataError, naming the differences, where the file has meanwhile been written by other work: neither
     overwrites the other's.
@@ -200,7 +200,10 @@ def _check_values(checkpoint: Checkpoint) -> None:
 
 
 def check_facts(path: Path, stored: Facts, expected: Facts, names: tuple[str, ...] = tuple(FIELD_LABELS)) -> None:
-    """Raise an Unfit that lists the facts in which a checkpoint differs from the expected ones."""
+    """Raise an Unfit that lists the facts, such as encoder or data, in which a checkpoint is another's.
+
+    names: the facts to compare
+    """
     parts = {}
     for name in _differing_keys(names, stored, expected):
         stored_text, expected_text = _shorten_value(stored.get(name)), _shorten_value(expected.get(name))
@@ -222,6 +225,7 @@ def _differing_keys(keys: Iterable[str], stored: Facts, expected: Facts) -> list
 def _shorten_value(value: Any) -> str:
     """Format a fact for an error: a digest by its first digits, other values as JSON."""
     text = value if isinstance(value, str) else json.dumps(value)
+    # A SHA-256 has 64 digits, of which eight tell two apart.
     return text[:8] if len(text) == 64 else text
 
 

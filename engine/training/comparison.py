@@ -48,7 +48,7 @@ class Group:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Systems side by side on the queries of a split."""
+    """Metrics of several systems on the queries of a split, side by side, the method in question last."""
 
     split: str  # its name
     queries: int  # count of its queries with a relevant document
@@ -108,7 +108,10 @@ class Table:
 def compare_systems(
     systems: Sequence[System], queries: Embeddings, qrels: Qrels, split: str = "", seed: int = 0
 ) -> Table:
-    """Decode and measure every system on the judged queries. Raises DataError if none is judged."""
+    """Decode and measure every system on the queries that have a relevant document; return the table.
+
+    The last system is compared with every other one. Raises DataError if no query has a relevant document.
+    """
     # A query without a relevant document has no recall, so it is in no mean.
     n_relevant = np.array([len(qrels.relevant(query)) for query in queries.ids])
     if not n_relevant.any():
@@ -127,7 +130,11 @@ def percent(mean: float, error: float) -> str:
 
 
 def _compare_last(systems: Values, seed: int) -> tuple[Comparison, ...]:
-    """Compare the last system with each of the others by Comp@5."""
+    """Test the last system against each of the others by Comp@5, with correction for their number.
+
+    systems: name → metric → values by query; () for a single system
+    """
+    # Insertion order: the method in question comes last.
     *baseline_names, method_name = systems
     if not baseline_names:
         return ()
@@ -141,11 +148,13 @@ def _compare_last(systems: Values, seed: int) -> tuple[Comparison, ...]:
 def verdict(name: str, results: Sequence[Comparison], unimproved: bool, epochs: int, control_epochs: int | None) -> str:
     """State in a sentence or two if training a method was worth it; "" without anything to compare with.
 
-    results: comparisons of the method with every other system. unimproved: dev never gained. control_epochs: None where
-    the method is its own control or there is none. If the method's decoder was also tried on the control's embeddings,
-    that comparison says what the training is worth; the one with the control alone includes the decoder's worth.
+    results: comparisons of the method with every other system; unimproved: dev never gained; epochs, control_epochs: of
+    the method, and of the control, which trained on without it, None where there is none or the method is its own. If
+    the method's decoder was also tried on the control's embeddings, that comparison says what the training is worth;
+    the one with the control alone includes the decoder's worth.
     """
     # If dev chose the weights before the first step, the comparisons below say nothing about the training.
+    # A list times True has its one sentence, times False none.
     sentences = [f"Training {name} never improved dev: its weights are those it started with."] * unimproved
     sentences += _judgement(name, {row.baseline: row for row in results})
     if sentences and control_epochs is not None:
@@ -155,7 +164,10 @@ def verdict(name: str, results: Sequence[Comparison], unimproved: bool, epochs: 
 
 
 def _judgement(name: str, by_baseline: Mapping[str, Comparison]) -> Iterator[str]:
-    """Yield the sentences on a method's worth, from its comparisons by the other system's name."""
+    """Yield the sentences on a method's worth, from its comparisons by the other system's name.
+
+    The control is the same starting point trained on for as long without the method.
+    """
     # "dense-cont, nnn": the control's embeddings searched by the method's decoder, as `_with_selector` names it.
     same_decoder = next((row for baseline, row in by_baseline.items() if baseline.startswith(f"{CONTROL}, ")), None)
     control_row, encoder_row = by_baseline.get(CONTROL), by_baseline.get(ENCODER)
@@ -173,7 +185,10 @@ def _judgement(name: str, by_baseline: Mapping[str, Comparison]) -> Iterator[str
 
 
 def _worth_of_training(name: str, row: Comparison, beats_control: bool) -> str:
-    """State if training for the decoder was worth it; beats_control: the method beats dense training too."""
+    """State if training for a decoder was worth it, against that decoder without the training.
+
+    row: the comparison of the two; beats_control: the method beats further dense training too
+    """
     baseline = f"{row.baseline}, the same decoder on the embeddings of its control"
     if not row.significant:
         return f"Training for the decoder makes no significant difference here: {name} vs {baseline}."

@@ -80,7 +80,7 @@ class Reranking(Declared):
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Dev after an epoch, with the standard errors of the means."""
+    """Quality on dev after one epoch, with the standard errors of the means."""
 
     epoch: int  # its number, −1 before the first step
     ndcg: float  # ndcg, ndcg_se: nDCG@10
@@ -191,7 +191,11 @@ class _RerankingData(NamedTuple):
 
 @dataclass(eq=False, kw_only=True)
 class _Record:
-    """Dev history of a run under way; keeps the best model and the history in the folder `out`."""
+    """Dev history of a run under way; writes the best model and the history to the folder `out`.
+
+    facts: what the history file says beside the history; measured: returns nDCG@10 and MRR@10 on dev, each with its
+    error; watch: called with every Look
+    """
 
     facts: Mapping[str, Any]
     out: Path
@@ -203,7 +207,7 @@ class _Record:
     best: int = -1
 
     def look(self, loss: float | None = None) -> None:
-        """Measure dev, and write the model if it is the best so far; loss: the epoch's mean training loss."""
+        """Measure dev after an epoch, and save the model if it is the best so far; loss: the epoch's mean."""
         with report_to(*self.reporter.relabel(MEASURING)):
             look = Look(len(self.history) - 1, *self.measured(), loss)
         self.history.append(look)
@@ -216,7 +220,7 @@ class _Record:
             self.watch(look)
 
     def write(self, stopped: str) -> None:
-        """Write the history file; stopped: the reason why the run ended, "" while it goes on."""
+        """Write the history file; stopped: the reason why the training ended, "" while it goes on."""
         history = [asdict(look) for look in self.history]
         content = {**self.facts, "history": history, "best": self.best, "stopped": stopped}
         json_text = json.dumps(content, ensure_ascii=False, indent=1)
@@ -249,7 +253,7 @@ def _resolve_device(device: str | None) -> str:
 def _gather(
     settings: Reranking, corpus: Corpus | Space, queries: AnyQueries, qrels: Splits, train: str, dev: str
 ) -> _RerankingData:
-    """Check the inputs and gather training queries with grades, dev queries, and the space to search."""
+    """Check a training's inputs; gather its queries with grades, dev queries and the space to search."""
     if not isinstance(corpus, Corpus | Space):
         raise DataError(f"corpus must be an engine.Corpus or an engine.Space; got {type(corpus).__name__}")
     splits = disjoint_splits(queries, qrels, train, dev)
@@ -272,7 +276,7 @@ def _gather(
 
 
 def _build_lists(settings: Reranking, data: _RerankingData, generator: torch.Generator, reporter: Reporter) -> Lists:
-    """Build, for each query, its text, its documents' texts and their grades."""
+    """Build (query text, document texts, grades) of each training query, irrelevant documents among them."""
     first_stage = Decoder(make("top_k"), make(settings.retrieve))
     texts = list(map(replace_surrogates, data.space.corpus.passages))
     lists: Lists = []
@@ -286,6 +290,7 @@ def _build_lists(settings: Reranking, data: _RerankingData, generator: torch.Gen
             grades = data.relevant[query_row]
             # Each list has the relevant documents, hard negatives from the pool, and sampled ones.
             negatives = _draw_negatives(settings, grades, pool_rows, len(texts), generator)
+            # The keys of grades are the relevant rows, in the order of the labels.
             documents = [texts[document] for document in (*grades, *negatives)]
             labels = [*map(float, grades.values()), *[0.0] * len(negatives)]
             lists.append((replace_surrogates(query_text), documents, labels))
@@ -295,7 +300,10 @@ def _build_lists(settings: Reranking, data: _RerankingData, generator: torch.Gen
 def _draw_negatives(
     settings: Reranking, grades: Mapping[int, int], pool: list[int], documents: int, generator: torch.Generator
 ) -> list[int]:
-    """Draw rows of hard negatives from a query's pool, and of sampled ones from the whole corpus."""
+    """Draw irrelevant rows for a query: hard ones, from what the first stage returned, and random ones.
+
+    grades: row → grade of the relevant documents; pool: rows returned, −1 pads; documents: size of the corpus
+    """
     candidates = [row for row in pool if row >= 0 and row not in grades]
     hard = [candidates[i] for i in torch.randperm(len(candidates), generator=generator)[: settings.hard].tolist()]
     # A few more than are needed, as some are relevant or hard already.
@@ -306,7 +314,7 @@ def _draw_negatives(
 
 @dataclass(frozen=True, eq=False)
 class _InMemory(CrossEncoder):
-    """A reranking scorer whose model is still in training, and not on the disk yet."""
+    """A scorer that reranks with a model that is still in training, so that it is on no disk yet."""
 
     model_in_training: rerankers.CrossEncoderModel | None = None
 
@@ -326,7 +334,7 @@ def _measure_dev(reader: Any, settings: Reranking, data: _RerankingData) -> tupl
 
 
 def _save_model(reader: Any, out: Path) -> None:
-    """Write the model's files one by one by atomic replacement, the weights last."""
+    """Write the model's files to `out`, each replaced as a whole, the weights last."""
     part_folder = out / ".part"
     with translate_write_errors(out):
         reader.save_pretrained(str(part_folder), create_model_card=False)
@@ -356,7 +364,10 @@ def _seed_torch(seed: int) -> Iterator[None]:
 def fit(
     reader: Any, lists: Lists, settings: Reranking, seed: int, look: Callable[[float], None], reporter: Reporter
 ) -> str:
-    """Train a CrossEncoder in place; return the reason why it ended. look: called with each epoch's loss."""
+    """Train a cross-encoder in place, silently; return the reason why it ended, in words.
+
+    lists: queries with documents and grades; look: called with each epoch's mean loss, measures dev
+    """
     from datasets import Dataset
     from sentence_transformers.cross_encoder import CrossEncoderTrainingArguments
     from transformers import PrinterCallback
@@ -391,6 +402,7 @@ def fit(
             losses, n_steps, look, lambda step: report_step(step, n_total_steps, TRAINING_LABEL), reporter
         )
         trainer = trainer_class(reader, arguments, train_dataset=examples, loss=loss, callbacks=[callback])
+        # Without its progress bar the trainer would print its log instead.
         trainer.remove_callback(PrinterCallback)
         report_step(0, n_total_steps, TRAINING_LABEL)
         trainer.train()
@@ -398,7 +410,10 @@ def fit(
 
 
 def _data_and_loss(reader: Any, lists: Lists, settings: Reranking) -> tuple[dict[str, list[Any]], torch.nn.Module, int]:
-    """Return the trainer's columns, its loss, and how many rows make one step."""
+    """Return the columns that the trainer reads, its loss, and the number of rows in one step.
+
+    A row is a query's whole list for the loss "lists", else a pair of query and document.
+    """
     from sentence_transformers.cross_encoder import losses
 
     if settings.loss == "lists":
@@ -422,20 +437,29 @@ def _data_and_loss(reader: Any, lists: Lists, settings: Reranking) -> tuple[dict
 def _trainer_parts(
     losses: list[float], n_steps: int, look: Callable[[float], None], report: Callable[[int], None], reporter: Reporter
 ) -> tuple[type[Any], Any]:
-    """Return a trainer class that records losses, and a callback that measures dev and stops it."""
+    """Return a trainer class that records losses, and a callback that measures dev and stops it.
+
+    losses: filled with each step's loss, emptied after an epoch; n_steps: in an epoch; look: called with an epoch's
+    mean loss; report: called with the number of steps done
+    """
     from sentence_transformers.cross_encoder import CrossEncoderTrainer
     from transformers import TrainerCallback
 
     class RecordingTrainer(CrossEncoderTrainer):
+        """The library's trainer, which also records the loss of every step."""
+
         def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:
             """No card: it would ask the hub what it knows of the model."""
 
         def training_step(self, *args: Any, **more: Any) -> torch.Tensor:
+            """Take the library's step, and append its loss to `losses`."""
             loss: torch.Tensor = super().training_step(*args, **more)
             losses.append(float(loss))
             return loss
 
     class EpochCallback(TrainerCallback):
+        """Callback of the trainer: reports steps, measures dev after an epoch, and stops on request."""
+
         reason = ""
 
         def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:

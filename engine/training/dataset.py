@@ -73,9 +73,10 @@ class TrainingBatch:
 def gather_samples(
     space: Space, queries: AnyQueries, qrels: Splits, train: str, dev: str, reporter: Reporter = SILENT
 ) -> Samples:
-    """Gather what training on one split and choosing on another need: vectors and judgements.
+    """Gather the vectors and judgements for training on one split and choosing the epoch on another.
 
-    Raises DataError for unknown splits, common queries, no judged query.
+    Training queries that have no relevant document in the corpus, or the text of a dev query, are left out. Raises
+    DataError for unknown splits, for queries in both, and where none is left.
     """
     splits = disjoint_splits(queries, qrels, train, dev)
     repeated = repeated_queries(queries, splits, train)
@@ -123,9 +124,10 @@ def relevant_rows(
 
 
 def disjoint_splits(queries: AnyQueries, qrels: Splits, *names: str) -> dict[str, list[int]]:
-    """Return split → positions of the queries that it judges.
+    """Return split → positions of the queries that it judges, for splits that must not share queries.
 
-    Raises DataError where a split is unknown, or two share queries: memorised answers would look like learnt ones.
+    Raises DataError where a split is unknown or judges none of the queries, or where two share queries: memorised
+    answers would look like learnt ones.
     """
     if not isinstance(queries, AnyQueries):
         raise DataError(f"queries must be engine.Queries or engine.Embeddings; got {type(queries).__name__}")
@@ -151,7 +153,7 @@ def disjoint_splits(queries: AnyQueries, qrels: Splits, *names: str) -> dict[str
 
 
 def repeated_queries(queries: AnyQueries, splits: Mapping[str, Sequence[int]], train: str) -> set[int]:
-    """Return the positions in `train` of queries whose normalised text another split has too."""
+    """Return the positions in `train` of queries whose normalised text one of the other splits has."""
     if queries.texts is None:
         return set()
     other_rows = chain.from_iterable(split_rows for split_name, split_rows in splits.items() if split_name != train)
@@ -177,7 +179,10 @@ def embed_texts(space: Space, queries: Queries, reporter: Reporter) -> Embedding
 
 
 def _embed_rows(space: Space, queries: AnyQueries, rows: Sequence[int], reporter: Reporter) -> Embeddings:
-    """Return vectors of the queries at ascending `rows`, embedded by the base encoder or checked to be so."""
+    """Return the vectors of the queries at ascending `rows`, embedded now if they are texts, else checked.
+
+    Raises DataError for vectors of another encoder or dimension, or with numbers that are not finite.
+    """
     selected = take_queries(queries, rows)
     if isinstance(selected, Queries):
         return embed_texts(space, selected, reporter)

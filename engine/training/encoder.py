@@ -31,7 +31,7 @@ _TOKENIZER_LOCK = threading.Lock()  # fast tokenizers refuse a second thread, "A
 
 
 class TextAdapters(Adapters):
-    """Adapters over a query encoder that was trained itself; documents come from the encoder before training.
+    """Adapters over a query encoder that was trained itself; documents come from the untrained one.
 
     encoder: a SentenceTransformer in float32.
     prompt: text that the encoder expects before every query.
@@ -53,7 +53,7 @@ class TextAdapters(Adapters):
         return next(dtypes, torch.float32)
 
     def encode_texts(self, texts: Sequence[str]) -> Tensor:
-        """Encode texts to (B, d) unit rows, before any adapter: one batch with gradients, else in blocks."""
+        """Encode query texts to (B, d) unit rows, before any adapter: one batch with gradients, else blocks."""
         if torch.is_grad_enabled() or len(texts) <= TEXT_BLOCK_SIZE:
             return self._rows(texts)
         # Texts of similar length together, so that little is computed on padding.
@@ -98,7 +98,7 @@ def _require_texts(queries: Embeddings) -> tuple[str, ...]:
 
 
 class OverTexts(OverVectors):
-    """A query encoder and the last corpus adapter that learn over texts; the parts between and before are frozen.
+    """A query encoder and the last corpus adapter that learn over texts; all other parts are frozen.
 
     texts: Q texts of all queries.
     rows: (n, d) document vectors as the last corpus adapter takes them.
@@ -132,7 +132,7 @@ class OverTexts(OverVectors):
 
 
 def unique_weights(encoder: nn.Module) -> dict[str, Tensor]:
-    """Return the weights by name; of tied ones, which share memory, only the first."""
+    """Return an encoder's weights by name; of tied ones, which share memory, only the first name."""
     # `keep_vars` gives the parameters themselves, of which tied ones are one object; without it all would differ.
     weights: dict[int, tuple[str, Tensor]] = {}
     for tensor_name, tensor in encoder.state_dict(keep_vars=True).items():
@@ -141,7 +141,10 @@ def unique_weights(encoder: nn.Module) -> dict[str, Tensor]:
 
 
 def load_weights(encoder: nn.Module, weights: Mapping[str, Tensor]) -> None:
-    """Load the result of `unique_weights` into an encoder. Raises DataError where it has another architecture."""
+    """Load weights, as `unique_weights` returns them, into an encoder of the same architecture.
+
+    Raises DataError where it has another one.
+    """
     state: dict[str, Tensor] = encoder.state_dict(keep_vars=True)
     first_names: dict[int, str] = {}
     for name, tensor in state.items():
@@ -150,6 +153,7 @@ def load_weights(encoder: nn.Module, weights: Mapping[str, Tensor]) -> None:
     full_state = {name: weights.get(name, weights.get(first_names[id(tensor)])) for name, tensor in state.items()}
     try:
         encoder.load_state_dict({name: tensor for name, tensor in full_state.items() if tensor is not None})
+        # `full_state` has this encoder's names alone: weights under other names would be dropped without an error.
         unknown_names = sorted(set(weights) - set(state))
         if unknown_names:
             raise RuntimeError(f"it has no {unknown_names[0]}")
@@ -159,7 +163,7 @@ def load_weights(encoder: nn.Module, weights: Mapping[str, Tensor]) -> None:
 
 
 def base_encoder(base: EncoderRef, device: torch.device) -> tuple[nn.Module, str]:
-    """Copy the encoder that embedded the corpus in float32; return it and its prompt for queries.
+    """Return a float32 copy of the encoder that embedded the corpus, to be trained, and its query prompt.
 
     Raises DataError where the encoder of that name has other weights now, FrontierError where there is none.
     """
@@ -226,7 +230,7 @@ def query_vectors(samples: Samples, previous: Adapters) -> Tensor:
 
 
 def copy_adapters(previous: Adapters, parts: Adapters) -> Adapters:
-    """Return adapters of these parts; over a frozen copy of a query encoder trained before, if any.
+    """Return adapters of the given parts, over a frozen copy of an earlier trained query encoder, if any.
 
     previous: the adapters of the earlier training.
     """
@@ -238,10 +242,11 @@ def copy_adapters(previous: Adapters, parts: Adapters) -> Adapters:
 def adapted_from(
     state: Mapping[str, Tensor], space: Space, corpus: str, sketch: Sequence[float], learnt: frozenset[str]
 ) -> Adapted:
-    """Wrap the trained state of a run as a value that adapts queries.
+    """Wrap the weights that a run has trained as a value that adapts queries and documents.
 
-    corpus, sketch: of the embeddings that they were trained over. learnt: hashes of the training queries. Raises
-    DataError or FrontierError where a trained query encoder cannot be made of the one below the space.
+    state: weights by name; corpus, sketch: of the embeddings that they were trained over; learnt: hashes of the
+    training queries. Raises DataError or FrontierError where a trained query encoder cannot be made of the one below
+    the space.
     """
     weights, adapter_state = _split_state(state)
     trained_parts = Adapters.of(adapter_state).to(space.device)

@@ -34,7 +34,11 @@ new adapter, gain little, and a control that gave up there would flatter the met
 
 @dataclass(frozen=True, eq=False)
 class Course:
-    """Result of an experiment."""
+    """Result of an experiment: trained stages and the comparison of all systems.
+
+    A stage is one training of the experiment: the dense start, the control, which trains on from there without the
+    method, and the method.
+    """
 
     stages: Mapping[str, Trained]  # trained stages by name
     table: Table | None  # every system side by side, the method last; None where the experiment was stopped
@@ -42,7 +46,7 @@ class Course:
 
     @property
     def last(self) -> Trained:
-        """The method's stage; if it was stopped before, the last stage that was trained."""
+        """The method's stage; if the course was stopped before it, the last stage that was trained."""
         return self.stages.get(self.method) or list(self.stages.values())[-1]
 
     @property
@@ -57,7 +61,7 @@ class Course:
 
 @dataclass(frozen=True, eq=False)
 class Foreseen:
-    """Estimate of an experiment."""
+    """Estimated time of an experiment, by stage."""
 
     stages: Mapping[str, training.Preflight]  # a Preflight for each stage, the method's last
     repeated: int  # queries of train, and of dev, left out as they have the text of one of a later split
@@ -80,7 +84,10 @@ class Foreseen:
 
 @dataclass(eq=False, kw_only=True)
 class _Experiment:
-    """An experiment under way: its inputs, and the stages trained so far."""
+    """An experiment under way: its inputs, and the stages (start, control, method) trained so far.
+
+    lines: called with the name and dev metrics of systems that need no training
+    """
 
     recipe: Recipe
     space: Space
@@ -96,12 +103,12 @@ class _Experiment:
 
     @property
     def origin(self) -> Trained | None:
-        """The common starting point: `start`, or the first stage; None until that is trained."""
+        """The common starting point of control and method: `start`, or the first stage; None until trained."""
         return self.start or next(iter(self.stages.values()), None)
 
     @property
     def origin_name(self) -> str:
-        """The starting point's name: START for a dense training, else one with the start's method."""
+        """The starting point's name in tables: "dense" for a dense training, else "start (method)"."""
         if self.start is None or self.start.recipe.name == DenseRecipe.name:
             return START
         return f"start ({self.start.recipe.name})"
@@ -112,14 +119,14 @@ class _Experiment:
         return self.queries.take([row for row, query_id in enumerate(self.queries.ids) if query_id in grades])
 
     def untrained_decoder(self, recipe: Recipe, space: Space) -> Decoder | None:
-        """Return the method's decoder that is best on dev without training; None if it has none."""
+        """Return the best on dev of the decoders that stand for the method untrained; None if it has none."""
         if not (decoders := recipe.untrained_decoders()):
             return None
         samples = gather_samples(space, self.queries, self.qrels, self.train, self.dev, self.reporter)
         return training.best_on_dev(decoders, samples, self.reporter)
 
     def report_untrained(self, origin: Trained) -> None:
-        """Choose the method's decoder on the starting embeddings, and pass its dev values to `lines`."""
+        """Choose the method's decoder on the starting embeddings, keep it, and pass its dev values to `lines`."""
         name, decoder = self.origin_name, self.untrained_decoder(self.recipe, origin.space)
         if decoder is None:
             return
@@ -131,7 +138,10 @@ class _Experiment:
     def train_stage(
         self, stage_name: str, method: str, watch: Callable[[str, Epoch], None] | None, params: Mapping[str, Any]
     ) -> None:
-        """Train a stage from the starting point and store it in `stages`; `watch` gets its name and epochs."""
+        """Train one stage, from the common starting point if there is one, and add it to `stages`.
+
+        watch: called with the stage's name and each of its epochs; params: of the method, seed and checkpoint
+        """
         # Both the control and the method start from the first stage: else they would differ by more than the loss.
         space = self.space if self.origin is None else self.origin.space
         watched = None if watch is None else partial(watch, stage_name)
@@ -142,7 +152,11 @@ class _Experiment:
         )  # fmt: skip
 
     def systems(self) -> Iterator[System]:
-        """Yield the systems to compare, from the encoder alone to the method's stage, which comes last."""
+        """Yield the systems to compare, from the encoder alone to the method's stage, which comes last.
+
+        A system is a space with the decoder that searches it.
+        """
+        # The first registered selector is plain search by inner product.
         untrained = Decoder(make(next(iter(methods("selector")))))
         last_name = self.recipe.name if self.recipe.name in self.stages else list(self.stages)[-1]
         last_stage = self.stages[last_name]
@@ -290,9 +304,10 @@ def checkpoint(folder: str | Path, stage: str) -> Path:
 
 
 def histories(folder: str | Path, method: str, begun: bool = False) -> dict[str, tuple[Epoch, ...]]:
-    """Return stage → epochs of an experiment's folder, in order; begun: it started from a training.
+    """Return stage → epochs of the checkpoints in an experiment's folder, in the order of training.
 
-    Raises DataError where a checkpoint is damaged.
+    begun: True if the experiment started from a training, so that it has no start stage. Raises DataError where a
+    checkpoint is damaged.
     """
     by_stage = {}
     for stage_name in list_planned_stages(method, begun):
@@ -303,24 +318,27 @@ def histories(folder: str | Path, method: str, begun: bool = False) -> dict[str,
 
 
 def is_course_finished(folder: str | Path, method: str) -> bool:
-    """Return True if an experiment's last stage is over. Raises DataError for a damaged file."""
+    """Return True if the last stage in an experiment's folder is over. Raises DataError for a bad file."""
     last_checkpoint = checkpoint(folder, list_planned_stages(method)[-1])
     return last_checkpoint.exists() and read(last_checkpoint).finished
 
 
 def list_planned_stages(method: str, begun: bool = False) -> list[str]:
-    """List the names of the stages that an experiment trains, in order."""
+    """List the names of the stages that an experiment of a method trains, in order.
+
+    begun: True if it starts from a training
+    """
     return list(_plan_stages(make_recipe(method), {}, begun))
 
 
 def _prepare_inputs(
     space: Space, queries: AnyQueries, qrels: Splits, names: Sequence[str], start: Trained | None, reporter: Reporter
 ) -> tuple[Embeddings, dict[str, Qrels], int]:
-    """Embed the queries, take out those that two splits share by text, and check the starting point.
+    """Embed an experiment's queries, take out those that splits share by text, check the starting point.
 
-    Return the queries' vectors, the judgements without the queries taken out, and the count of those: queries of train
-    whose text another split has too, and of dev whose text test has. Raises DataError where the start has learnt from
-    queries of dev or test.
+    names: the splits train, dev and test. Return the queries' vectors, the judgements without the queries taken out,
+    and the count of those: queries of train whose text another split has too, and of dev whose text test has. Raises
+    DataError where the start has learnt from queries of dev or test.
     """
     if space.adapt is not None:
         raise ParamError("space must be the encoder's own; what was trained before goes to start")
@@ -346,7 +364,7 @@ def _prepare_inputs(
 
 
 def _plan_stages(recipe: Recipe, params: Mapping[str, Any], begun: bool) -> Plan:
-    """Return stage → (method, parameters) in order: start, control, and the method itself.
+    """Return stage → (method, parameters) in order of training: start, control, and the method itself.
 
     begun: there is a starting point already, so that the first stage is left out. The dense method has no further
     stage: its control shows if more of the same training gains anything.
@@ -363,5 +381,5 @@ def _plan_stages(recipe: Recipe, params: Mapping[str, Any], begun: bool) -> Plan
 
 
 def _name_with_selector(stage_name: str, decoder: Decoder) -> str:
-    """Name a system by its stage and the selector that searches its embeddings."""
+    """Name a system by its stage and the selector that searches its embeddings, as "dense-cont, nnn"."""
     return f"{stage_name}, {decoder.select.spec.name}"

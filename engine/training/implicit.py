@@ -30,7 +30,7 @@ GRAPH_RIDGE = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Support:
-    """The solutions of B elastic nets: the members' rows, their weights, and a mask of padding."""
+    """Documents with a weight in B elastic nets: their rows, the weights, and a mask of the padding."""
 
     members: Tensor  # (B, K) rows with a weight, the largest weight first; 0 where `mask` is False
     weights: Tensor  # (B, K) float64
@@ -39,7 +39,11 @@ class Support:
 
 @without_autocast
 def supports(rows: Tensor, queries: Tensor, l1: float, l2: float) -> Support:
-    """Solve min ½|Uᵀw − v|² + λ₁ Σw + ½λ₂|w|² over w ≥ 0 for rows U (n, d), queries v (B, d)."""
+    """Solve the elastic net of each query over all documents; return who gets a weight, and how much.
+
+    It minimises ½|Uᵀw − v|² + λ₁ Σw + ½λ₂|w|² over w ≥ 0 for document rows U (n, d) and queries v (B, d). Exact, and
+    without a gradient.
+    """
     # Solved on detached vectors: the gradient comes from the implicit function theorem, not through the solver.
     matrix = Matrix(rows.detach(), cached=True)
     queries = queries.detach()
@@ -53,14 +57,15 @@ def supports(rows: Tensor, queries: Tensor, l1: float, l2: float) -> Support:
 
 
 def _solve_directly(c: Candidates, l1: float, l2: float) -> Solutions:
-    """Return the exact minimisers over all candidates for each query at (l1, l2)."""
+    """Return the exact elastic-net weights of each query of a batch over all of its candidates."""
     return elastic_nets(c, np.full((c.batch, 1), l1), np.array([l2]))
 
 
 def _solve_shared(c: Candidates, l1: float, l2: float) -> Solutions:
-    """Solve a few queries over a small set of rows, which grows until no other row can have a weight.
+    """Solve a few queries exactly over a small set of rows that they share, and that grows as needed.
 
-    One product a round verifies all queries; rows that it cannot decide are scored again in float64.
+    It grows until no other row can have a weight. One product a round verifies all queries; rows that it cannot decide
+    are scored again in float64.
     """
     tolerance = SUPPORT_TOLERANCE * c.relevance.abs().amax(1).double()
     rows = c.relevance.topk(min(FIRST_SUPPORT_SIZE, c.count), dim=1).indices.flatten().unique()
@@ -81,7 +86,10 @@ def _solve_shared(c: Candidates, l1: float, l2: float) -> Solutions:
 
 
 def _pad_supports(solutions: Solutions, device: torch.device) -> Support:
-    """Pad flat solutions to a (B, K) Support on a device; K ≥ 1, so that gathers have a column."""
+    """Pad the solutions, stored as one flat list of members, to a (B, K) Support on a device.
+
+    K is at least 1, so that gathers have a column.
+    """
     width = max(1, int(solutions.counts.max()))
     # The index of each member within its own problem: flat index minus the start of the problem.
     position = np.arange(len(solutions.members)) - (solutions.ends - solutions.counts)[solutions.problem]
@@ -94,7 +102,10 @@ def _pad_supports(solutions: Solutions, device: torch.device) -> Support:
 
 
 class Implicit(torch.autograd.Function):
-    """(B, m) weights of a support as a function of rows U (m, d) and queries (B, d), at λ₂; m ≥ all of its members."""
+    """Elastic-net weights (B, m) of a solved support, with gradients by the implicit function theorem.
+
+    A function of rows U (m, d) and queries (B, d) at λ₂, where the m rows hold all members of the support.
+    """
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, queries: Tensor, l2: float, support: Support) -> Tensor:
@@ -135,7 +146,7 @@ def implicit_weights(rows: Tensor, queries: Tensor, l2: float, support: Support)
 
 @dataclass(frozen=True, eq=False)
 class WeightGraph:
-    """Weights of B queries with their graph, over the m rows that gradients can reach."""
+    """Elastic-net weights of B queries with their gradient graph, over the m rows that it can reach."""
 
     rows: Tensor  # (m, d) those rows
     queries: Tensor  # (B, d)
@@ -147,10 +158,11 @@ class WeightGraph:
 def weight_graph(
     all_rows: Tensor, encode: Callable[[Tensor], Tensor], queries: Tensor, batch: TrainingBatch, l1: float, l2: float
 ) -> WeightGraph:
-    """Compute exact weights, with a graph only on the rows of supports and relevant documents.
+    """Compute exact elastic-net weights of a batch, with a gradient graph over the few rows that need one.
 
-    This is exact: no other row has a gradient. all_rows: (n, d) all rows without a graph. encode: (m,) positions →
-    their rows with a graph. queries: (B, d) of the batch, with theirs.
+    These are the rows of supports and relevant documents: no other row has a gradient. all_rows: (n, d) all document
+    rows, without a graph; encode: (m,) positions → their rows, with a graph; queries: (B, d) of the batch, with theirs;
+    l1, l2: the penalties λ₁ and λ₂.
     """
     support = supports(all_rows, queries, l1, l2)
     # `column` maps every member, and then every relevant document, to its row among the few that are encoded.

@@ -14,7 +14,7 @@ HASH_DIGITS = 12
 
 
 def training_query_hashes(queries: Queries | Embeddings) -> frozenset[str]:
-    """Compute the hashes by which training queries are recognised later, of their texts and ids.
+    """Hash the texts and ids of training queries, so that a later check recognises them in other queries.
 
     An id alone counts only where one of the two sides has no text: other queries may have the same ids.
     """
@@ -26,12 +26,13 @@ def training_query_hashes(queries: Queries | Embeddings) -> frozenset[str]:
 
 
 def learnt_from(space: Space, queries: Queries | Embeddings) -> list[str]:
-    """Return the ids of those queries that the space, or an earlier training below it, learnt from."""
+    """Return the ids of those queries that the space, or an earlier training below it, was trained on."""
     adapted = adapted_of(space)
     if adapted is None or not adapted.learnt:
         return []
     leaked = []
     for query_id, query_text in _ids_and_texts(queries):
+        # A query with a text matches by its text, or by the id of a training query that had none.
         hashes = {_hash("text", query_text), _hash("bare", query_id)} if query_text else {_hash("id", query_id)}
         if not adapted.learnt.isdisjoint(hashes):
             leaked.append(query_id)

@@ -35,7 +35,7 @@ class TrainingObjective(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class BuiltModel:
-    """The trained parameters of a recipe, and its optimiser's settings."""
+    """What a recipe trains: the model, its optimiser, and the loss of a batch."""
 
     model: TrainableEncoder  # encodes queries and documents by position
     optimizer: torch.optim.Optimizer  # over the parameters that learn
@@ -45,8 +45,8 @@ class BuiltModel:
     def step(self, batch: TrainingBatch, clip: float) -> tuple[Losses, str]:
         """Take one optimiser's step on a batch, its gradient clipped to the length `clip`.
 
-        Return the losses, and the problem with them or with the gradient, "" without one; with a problem no step is
-        taken.
+        Return the losses and "", or the losses and a problem in words (a loss or gradient that is no number), where no
+        step was taken.
         """
         losses = self.objective(batch)
         loss = losses.values.mean()
@@ -88,7 +88,7 @@ class PreparedRun:
         return -(-len(self.samples) // self.schedule.batch)
 
     def batches(self, generator: torch.Generator) -> Iterator[TrainingBatch]:
-        """Yield the batches of an epoch, shuffled; the objective's random draws come first."""
+        """Yield the shuffled batches of an epoch, after the objective's own random draws for it."""
         self.built.objective.begin(generator)
         shuffled_positions = torch.randperm(len(self.samples), generator=generator)
         return map(self.samples.batch, shuffled_positions.split(self.schedule.batch))
@@ -96,7 +96,7 @@ class PreparedRun:
 
 @dataclass(frozen=True, eq=False)
 class LoopState:
-    """State of a run at the end of an epoch."""
+    """State of a training at the end of an epoch: all that is needed to resume it."""
 
     history: tuple[Epoch, ...]  # its epochs, from −1, before the first step
     best: int  # number of the best epoch
@@ -125,9 +125,10 @@ def fit(
     watch: Callable[[Epoch], None] = lambda _: None,
     reporter: Reporter = SILENT,
 ) -> LoopState:
-    """Train until epochs or patience are used up, or the reporter is stopped; return the final state.
+    """Train until all epochs or patience are used up, or the reporter is stopped; return the final state.
 
-    start: a state to resume from. keep: called with the state after every epoch. watch: called with every new Epoch.
+    start: a state to resume from, None to begin; keep: called with the state after every epoch, to store it; watch:
+    called with every new Epoch, to show it. Patience: epochs without a gain in Comp@5 on dev.
     """
     model, optimizer, n_total_steps = run.built.model, run.built.optimizer, run.steps * run.schedule.epochs
     if start is None:
@@ -140,6 +141,7 @@ def fit(
         state = start
         model.load_state_dict(state.last)
         _restore_moments(optimizer, state.optimizer)
+    # A resumed run may be over already.
     while not (reason := state.stopped or _end_reason(state, run.schedule)):
         epoch_number = state.history[-1].epoch + 1
         started_at = time.perf_counter()
@@ -160,7 +162,7 @@ def fit(
 
 
 def _train_epoch(run: PreparedRun, epoch: int, reporter: Reporter) -> tuple[Tally, str]:
-    """Take the steps of an epoch; return the sums over its batches and the reason of an early end, "" without one."""
+    """Take the steps of one epoch; return the sums over its batches, and the reason of an early end or ""."""
     tally = Tally()
     for step_index, batch in enumerate(run.batches(generator_of(run.schedule.seed, epoch))):
         if reporter.is_stopped:
@@ -175,7 +177,11 @@ def _train_epoch(run: PreparedRun, epoch: int, reporter: Reporter) -> tuple[Tall
 
 
 def _end_reason(state: LoopState, schedule: Schedule) -> str:
-    """Return the reason why a run ends after its last epoch, "" if it goes on."""
+    """Return the reason why a run ends after its last epoch, in words, "" if it goes on.
+
+    It ends if no document has a weight for any query, if dev has not gained for `patience` epochs, or at the last
+    epoch.
+    """
     last_epoch = state.history[-1]
     if last_epoch.empty == 1:
         return f"in epoch {last_epoch.epoch} no document had a weight for any query"
@@ -191,7 +197,10 @@ def _copy_state(state: State) -> State:
 
 
 def _copy_moments(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """Copy an optimiser's state as tensors by "<parameter>.<name>", which a checkpoint can hold."""
+    """Copy an optimiser's state, AdamW's running means and step counts, as tensors that a file can hold.
+
+    The keys are "<parameter>.<name>".
+    """
     moments = {}
     for parameter, parameter_state in optimizer.state_dict()["state"].items():
         for moment_name, value in parameter_state.items():
@@ -200,7 +209,7 @@ def _copy_moments(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
 
 
 def _restore_moments(optimizer: torch.optim.Optimizer, moments: State) -> None:
-    """Restore an optimiser's state from the result of `_copy_moments`."""
+    """Put the running means and step counts that `_copy_moments` returned back into an optimiser."""
     state: dict[int, dict[str, Tensor]] = {}
     for key, value in moments.items():
         parameter, moment_name = key.split(".", 1)
@@ -210,7 +219,7 @@ def _restore_moments(optimizer: torch.optim.Optimizer, moments: State) -> None:
 
 
 def parameter_groups(*parts: tuple[nn.Module, float]) -> list[dict[str, Any]]:
-    """Return the parameters of (module, learning rate) pairs as optimisers take them, without frozen ones."""
+    """Return the parameters of (module, learning rate) pairs as optimisers take them, but frozen ones."""
     groups = []
     for module, rate in parts:
         if learning := [parameter for parameter in module.parameters() if parameter.requires_grad]:

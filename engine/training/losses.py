@@ -12,10 +12,11 @@ MASKED_SCORE = -1e4
 
 
 def info_nce(score: Tensor, relevant: Tensor, tau: float = DEFAULT_TAU) -> Tensor:
-    """Return (B,) InfoNCE losses: −log of a relevant document's softmax share among irrelevant ones.
+    """Return (B,) losses: −log of each relevant document's softmax share among it and irrelevant ones.
 
-    Averaged over the relevant documents. score: (B, m) inner products; relevant: (B, m) bool, at least one a query. The
-    query's other relevant documents are no negatives: NNN paper, eq. 21, with these masked out.
+    Averaged over a query's relevant documents. score: (B, m) inner products; relevant: (B, m) bool, at least one a
+    query; tau: the softmax's temperature. The query's other relevant documents are no negatives: NNN paper, eq. 21,
+    with these masked out.
     """
     # log(e^s + Σ_irrelevant e^s') − s for every relevant document, in logarithms so that no exponential overflows.
     score = score / tau
@@ -32,10 +33,12 @@ def set_margin(
     gamma: float = DEFAULT_GAMMA,
     tau: float = DEFAULT_TAU,
 ) -> Tensor:
-    """Return (B,) margin losses [γτ log Σ_irrelevant e^{w/τ} + τ log Σ_relevant e^{−w/τ}]₊ (NNN, eq. 6).
+    """Return (B,) losses, 0 where all relevant documents outweigh all irrelevant ones by a margin.
 
-    weights, relevant: (B, m). beyond: count of further irrelevant documents, of weight 0. max_documents: count of
-    irrelevant documents that enter, the largest weights first, zeros among them; None for all, as in the paper.
+    [γτ log Σ_irrelevant e^{w/τ} + τ log Σ_relevant e^{−w/τ}]₊ (NNN paper, eq. 6): γ times a smooth maximum of the
+    irrelevant weights less a smooth minimum of the relevant ones. weights, relevant: (B, m); beyond: count of further
+    irrelevant documents, of weight 0; max_documents: count of irrelevant documents that enter, the largest weights
+    first, zeros among them; None for all, as in the paper.
     """
     # A sum over all irrelevant documents grows with the corpus, so the extended loss counts the largest weights only.
     irrelevant = weights.shape[1] + beyond - relevant.sum(1)
@@ -53,11 +56,11 @@ def set_margin(
 
 
 def extend_weights(graph: WeightGraph, l1: float, l2: float) -> Tensor:
-    """Return (B, m) weights, where relevant documents of weight 0 get a number ≤ 0 instead.
+    """Return (B, m) weights in which relevant documents of weight 0 have a number ≤ 0 with a gradient.
 
     It is (u·ρ − λ₁)/(|u|² + λ₂) with ρ = v − Uᵀw: what the weight would be if it alone changed, without the bound at 0.
-    Eq. 6 has no gradient at a weight of 0, and has one there. Irrelevant documents keep their 0: to push them further
-    below makes training collapse.
+    A weight of 0 has no gradient, so that the margin loss could not raise it; this number has one. Irrelevant documents
+    keep their 0: to push them further below makes training collapse.
     """
     # Optimum over w_j ∈ ℝ of the elastic net with all other weights fixed; tiny keeps rows of zeros from 0/0.
     residual = graph.queries - graph.weights @ graph.rows

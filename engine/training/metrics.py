@@ -48,7 +48,10 @@ class Dev:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Epoch:
-    """One pass over the training queries, and dev after it; None where a recipe has no such number."""
+    """One pass over the training queries: their loss, and quality on dev after it.
+
+    A number is None where a recipe has none such.
+    """
 
     epoch: int  # its number, −1 before the first step
     dev: Dev  # metrics on dev
@@ -88,7 +91,7 @@ class Losses:
 
 
 class Tally:
-    """The sums over an epoch's batches from which its means are made."""
+    """Sums of losses over the batches of an epoch, from which the epoch's means are made."""
 
     def __init__(self) -> None:
         self._batches: list[list[float]] = []
@@ -130,9 +133,9 @@ def measure_dev(
     qrels: Qrels,
     document_parts: Callable[[], Tensor] | None = None,
 ) -> Dev:
-    """Measure a model's embeddings on the dev queries under a decoder.
+    """Measure Recall and Comp of a model's present embeddings on the dev queries, under a decoder.
 
-    queries: their ids name the judgements. positions: (B,) the numbers of these queries in the model. document_parts:
+    queries: their ids name the judgements; positions: (B,) the numbers of these queries in the model; document_parts:
     returns (n, m, d) vectors of the documents, where the decoder scores several of each.
     """
     document_rows = model.encode_corpus()
@@ -144,6 +147,6 @@ def measure_dev(
 
 
 def measure_reported(ranking: Ranking, space: Space, queries: Embeddings, qrels: Qrels) -> Columns:
-    """Measure every reported metric of a ranking, by query."""
+    """Return (metric, k) → values by query of a ranking, for Recall and Comp at 3 and 5."""
     by_size = {k: measure(ranking, space, queries.ids, qrels, k, ("recall", "comp")).values for k in REPORTED_SIZES}
     return {(metric, k): by_size[k][metric] for metric, k in TRAINING_METRICS}

@@ -30,7 +30,10 @@ MIN_NORM = 1e-6
 
 
 class Projection(nn.Module):
-    """Wx + b of unit length, (n, d) to (n, k); or m of them, to (n, m, k). weight: (k, d) or (m, k, d)."""
+    """A learnt linear map to unit vectors of k dimensions, Wx + b, or m such maps side by side.
+
+    It takes (n, d) rows to (n, k), or to (n, m, k); weight: (k, d) or (m, k, d).
+    """
 
     def __init__(self, weight: Tensor, bias: Tensor) -> None:
         """Wrap weight, (k, d) or (m, k, d), and bias as trainable parameters."""
@@ -74,11 +77,11 @@ def map_blocks(function: Callable[[Tensor], Tensor], rows: Tensor) -> Tensor:
 
 
 def mean_direction(parts: Tensor) -> Tensor:
-    """Return (n, k) directions of the mean of each document's vectors, (n, m, k).
+    """Return (n, k) unit vectors that stand for documents with several vectors each, (n, m, k).
 
-    Of all unit vectors it has the largest mean inner product with them, so that what selectors take for the similarity
-    of two documents is, but for its scale, the mean over the pairs of their vectors. Where the mean is 0, the first
-    vector.
+    Each is the direction of the mean of a document's vectors, or its first one where the mean is 0. Of all unit vectors
+    it has the largest mean inner product with them, so that what selectors take for the similarity of two documents is,
+    but for its scale, the mean over the pairs of their vectors.
     """
     if parts.shape[1] == 1:
         return parts[:, 0]
@@ -97,11 +100,11 @@ def as_parts(vectors: Tensor, ids: Sequence[str], encoder: EncoderRef | None = N
 def initial_heads(
     rows: Tensor, dimension: int, vectors: int | None, init: str, spread: float, generator: torch.Generator
 ) -> Heads:
-    """Build the heads before training, equal for queries and documents but for some noise.
+    """Build the projections of queries and documents that training starts from, equal but for noise.
 
-    rows: (n, d) of the documents. vectors: m, None for DE-k. init: "pca", the corpus's principal axes, or "random",
-    independent normal numbers. spread: distance of the other projections from the first, as a share of its length.
-    Raises ParamError for k above d.
+    rows: (n, d) of the documents; dimension: k; vectors: m vectors a document, None for one; init: "pca", the corpus's
+    principal axes, or "random", independent normal numbers; spread: distance of the other m − 1 projections from the
+    first, as a share of its length. Raises ParamError for k above d.
     """
     d = rows.shape[1]
     if dimension > d:

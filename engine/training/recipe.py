@@ -91,7 +91,7 @@ class Recipe(Declared):
 
     @classmethod
     def parameters(cls) -> tuple[Param, ...]:
-        """The declared parameters: the class's own, then those it inherits."""
+        """List the declared parameters: the class's own, then those it inherits."""
         # The order of annotations in the classes themselves: dataclass fields would list the inherited ones first.
         params = {param.name: param for param in params_of(cls)}
         annotations = dict.fromkeys(chain.from_iterable(map(inspect.get_annotations, cls.__mro__)))
@@ -114,7 +114,7 @@ class Recipe(Declared):
 
     @property
     def text_use(self) -> Literal["", "words", "encoder"]:
-        """The use of the queries' texts in training: none, their words where known, or to train the encoder."""
+        """The use of the queries' texts in training: "" for none, "words" where known, "encoder" to train it."""
         return ""
 
     def decoder(self) -> Decoder:
@@ -134,7 +134,7 @@ class Recipe(Declared):
         return [self.dev_decoder()]
 
     def resolve(self, open_names: Collection[str], queries: int, best: BestOnDev) -> Self:
-        """Return the recipe with the parameters named in `open_names` decided by the data.
+        """Return the recipe with the parameters in `open_names` set from the data; subclasses decide how.
 
         queries: the number of training queries; best: chooses the best of several decoders on dev.
         """
@@ -177,7 +177,7 @@ class AdapterRecipe(Recipe):
         return "encoder" if self.query_side == "encoder" else ""
 
     def resolve(self, open_names: Collection[str], queries: int, best: BestOnDev) -> Self:
-        """Choose the query side's learning rate by the kind of query model and the number of queries."""
+        """Set the query side's learning rate, if it was not given, by the model and the number of queries."""
         if "query_rate" not in open_names:
             return self
         # A pretrained encoder needs smaller steps than a new adapter, and few queries are soon learnt by heart.

@@ -127,7 +127,7 @@ def train(
 
 
 def _finish_training(result: Trained, samples: Samples, path: Path | None, reporter: Reporter) -> Trained:
-    """Choose the final decoder on dev and save the training; unchanged if the choice is cancelled."""
+    """Choose the final decoder on dev and write the checkpoint; unchanged if the choice is cancelled."""
     candidates = result.recipe.final_decoders()
     if len(candidates) > 1:
         # The best penalties before training need not be the best after it, so dev chooses again.
@@ -283,7 +283,7 @@ def _reads_texts(recipe: Recipe, space: Space) -> bool:
 
 
 def _identifying_facts(recipe: Recipe, samples: Samples, train: Qrels, dev: Qrels, seed: int) -> dict[str, Any]:
-    """Return the facts that say which training a checkpoint belongs to, but for the recipe's parameters."""
+    """Return the facts that tell which training a checkpoint belongs to, but for the recipe's parameters."""
     space = samples.space
     base_encoder, previous = space.encoder, adapted_of(space)
     query_hashes = training_query_hashes(samples.train) | (frozenset() if previous is None else previous.learnt)
@@ -315,7 +315,7 @@ def _identifying_facts(recipe: Recipe, samples: Samples, train: Qrels, dev: Qrel
 def _resolve_recipe(
     recipe: Recipe, params: Mapping[str, Any], checkpoint: Checkpoint | None, samples: Samples, reporter: Reporter
 ) -> Recipe:
-    """Fill in the parameters that a recipe leaves to the data: from a checkpoint if there is one.
+    """Fill in the parameters that a recipe leaves to the data, from a checkpoint if there is one.
 
     `recipe.late` names them; those that the caller gave in `params` stay as they are.
     """

@@ -63,7 +63,7 @@ class Trained(ByDigest):
         return self.run.stopped
 
     def queries(self, queries: QueryLike) -> Embeddings:
-        """Return queries as the trained space searches for them. Raises DataError for those of another encoder."""
+        """Return queries as the trained space searches for them. Raises DataError for another encoder's."""
         batch = query_batch(self.space, queries)
         return Embeddings(batch.ids, batch.vectors.cpu(), self.space.embeddings.encoder, batch.texts)
 
@@ -73,10 +73,11 @@ class Trained(ByDigest):
         save_run(Path(path), self.facts, replace(self.run, last={}, optimizer={}), extra)
 
     def save_encoder(self, folder: str | Path) -> None:
-        """Write the query encoder that query_side='encoder' trained as a SentenceTransformer, for `embed` and others.
+        """Write the trained query encoder as a SentenceTransformer, for `embed` and other programs.
 
-        It embeds queries; the vectors of the documents that it was trained for are those of the space. Raises DataError
-        where there is no such encoder, or it is not all that queries go through, or the folder is not empty.
+        There is one after training with query_side='encoder'. It embeds queries; the vectors of the documents that it
+        was trained for are those of the space. Raises DataError where there is no such encoder, or it is not all that
+        queries go through, or the folder is not empty.
         """
         save_encoder(self.adapted.adapters, folder)
 
@@ -131,7 +132,10 @@ def decoder_at(path: str | Path) -> Decoder:
 
 @contextmanager
 def _translate_damage(path: Path) -> Iterator[None]:
-    """Turn errors from unexpected values or weights in a checkpoint into a DataError, inside the block."""
+    """Turn errors from unexpected values or weights in a checkpoint into a DataError, inside the block.
+
+    Other errors of Frontier, but for wrong parameters, pass as they are.
+    """
     try:
         yield
     except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
@@ -149,7 +153,10 @@ def _stored_recipe(checkpoint: Checkpoint) -> Recipe:
 
 
 def _stored_decoder(recipe: Recipe, checkpoint: Checkpoint) -> Decoder:
-    """Return the decoder stored in a checkpoint. Raises TypeError if the recipe does not train for it."""
+    """Return a checkpoint's decoder: the one chosen on dev if its run is over, else the recipe's.
+
+    Raises TypeError if the recipe does not train for it.
+    """
     # Another scorer might be a model that a hostile file would have fetched and run.
     expected = recipe.dev_decoder()
     if not checkpoint.finished:
@@ -169,7 +176,7 @@ def restore(path: Path, checkpoint: Checkpoint, recipe: Recipe, space: Space) ->
 
 
 def trained_from(recipe: Recipe, space: Space, decoder: Decoder, run: LoopState, facts: Mapping[str, Any]) -> Trained:
-    """Apply a run's best weights to the space that it started from, and return the trained space."""
+    """Apply a run's best weights to the space that it started from, and return the trained embeddings."""
     # A space that was trained before holds the output of its adapters already, so only those after them are applied.
     previous = adapted_of(space)
     adapted = adapted_from(run.kept, space, facts["embeddings"], facts["sketch"], stored_hashes(facts))

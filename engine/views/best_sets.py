@@ -24,7 +24,7 @@ FACE_POOL_SIZE, RELAXED_SET_SIZE = 8, 3
 
 @dataclass(frozen=True)
 class BestSets:
-    """Best sets and returned sets on one query."""
+    """Sets that selectors returned beside the best of all sets, on one query's most relevant documents."""
 
     gaps: tuple[tuple[str, OptimumGap], ...]  # a selector's title with its parameters → its set beside the best
     equivalence: Equivalence
@@ -33,9 +33,10 @@ class BestSets:
 
 
 def best_sets(space: Space, query: Tensor, k: int, pool: int, relevance_weight: float) -> BestSets:
-    """Compare selectors that have an objective of sets, with and without swaps, with the enumerated best.
+    """Compare the sets that selectors return for a query with the best set, found by trying all sets.
 
-    relevance_weight: θ, of those that have one. Raises ParamError or DataError.
+    On one query's `pool` most relevant documents; only selectors that maximise an objective of sets. relevance_weight:
+    θ, of those that have one. Raises ParamError or DataError.
     """
     ((_query_id, rows, point),) = iterate_pools(space, query, pool)
     gaps = []
@@ -44,6 +45,7 @@ def best_sets(space: Space, query: Tensor, k: int, pool: int, relevance_weight: 
         swap_options = ({"polish": True}, {"polish": False}) if "polish" in param_names else ({},)
         for swap_params in swap_options:
             params = swap_params | ({"relevance_weight": relevance_weight} if "relevance_weight" in param_names else {})
+            # A selector without the option counts as one with swaps: its title needs no remark.
             title = make_selector(name).spec.title + ("" if swap_params.get("polish", True) else ", without swaps")
             # VRSD alone has no θ, and its Definition 2 fixes the most relevant document.
             fix_first = "relevance_weight" not in param_names
@@ -63,7 +65,10 @@ def describe_equivalence(equivalence: Equivalence) -> str:
 
 
 def describe_relaxation(relaxation: Relaxation, stops: tuple[Ends, ...]) -> list[str]:
-    """Describe the relaxation's tightness, and the end points of the algorithm."""
+    """Say in sentences if a point between sets beats the best set, and where the algorithm's runs ended.
+
+    relaxation: of the problem of choosing k documents to weights in [0, 1]; stops: end points of the runs, by θ
+    """
     tightness = f"{'No' if relaxation.tight else 'A'} point between sets beats the best set"
     between = f"of {relaxation.fractional:,} stationary points between sets {relaxation.saddles:,} are saddles"
     runs = [(run_ends.runs, run_ends.fractional, run_ends.most) for run_ends in stops]

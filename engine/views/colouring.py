@@ -14,7 +14,10 @@ OTHERS_GROUP, ABSENT_GROUP = "other", "no value"
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """Categories: names, the largest first; of: (n,) index of each document's name, −1 for those without a value."""
+    """Groups of documents by their value in a column, the largest first.
+
+    of: (n,) index of each document's name, −1 for those without a value
+    """
 
     names: tuple[str, ...]
     of: np.ndarray
@@ -28,7 +31,10 @@ class Numbers:
 
 
 def colouring(values: Sequence[str]) -> Groups | Numbers:
-    """Choose the colours of documents by a column: a quantity if all values are numbers and not few, else groups."""
+    """Choose how a column of metadata colours documents: as a quantity, or as groups of equal texts.
+
+    A quantity if all its distinct values are numbers, and more than eight; else groups, the largest first.
+    """
     texts = list(map(str.strip, values))
     counted = Counter(filter(None, texts))
     numbers = dict(zip(counted, map(_parse_number, counted), strict=True))

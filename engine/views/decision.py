@@ -33,9 +33,9 @@ class Relevance:
 
 @without_autocast
 def relevance(selector: Selector, scored: ScoredCandidates) -> Relevance | None:
-    """Return the relevance that a selector saw, unless it is the inner product, which chose the pool too.
+    """Return the scores by which a selector saw documents' relevance; None if they are inner products.
 
-    It differs where another scorer gave the scores, or where the pool was chosen by other scores. scored: one query's
+    They differ where another scorer gave them, or where the pool was chosen by other scores. scored: one query's
     candidates
     """
     c, retrieved = scored.candidates, scored.retrieved.double()
@@ -60,9 +60,9 @@ def relevance(selector: Selector, scored: ScoredCandidates) -> Relevance | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Dual:
-    """Dual score of a document u beside a set of weights w that rebuild the query v, in float64.
+    """A document's optimality condition in the elastic net, whose weights rebuild the query's vector.
 
-    At the minimiser score = λ₁ + λ₂w where w > 0, and score ≤ λ₁ elsewhere.
+    In float64. At the minimiser the score is λ₁ + λ₂w where the document has a weight w > 0, and at most λ₁ elsewhere.
     """
 
     score: float  # u·(v − Uᵀw), the document's product with the part of the query not rebuilt yet
@@ -76,7 +76,7 @@ class Dual:
 
 @dataclass(frozen=True, kw_only=True)
 class Why:
-    """One document against one decoder's set."""
+    """The facts that explain why a document is in one decoder's set for a query, or out of it."""
 
     row: int  # position in the corpus
     rank: int | None  # in the set, from 1, None for out
@@ -103,7 +103,7 @@ def explain_document(
     known_rank: int | None = None,
     relevance: Relevance | None = None,
 ) -> Why:
-    """Collect the reasons for and against a document in one decoder's set for one query.
+    """Collect the facts that explain why a document is in one decoder's set for a query, or out of it.
 
     query: (d,) its vector; ranking: of this query alone; row: the document; stage: the selector, for the dual score
     where its sets are made of weights; depth: of the decoder's pool; known_rank: the row's rank as of `find_ranks` if
@@ -118,6 +118,7 @@ def explain_document(
         rank = known_rank or find_ranks(space, query, [row])[0]
         score, *scores = relevances(space, query, [row, *other_rows])
         # Equals are ordered by row, as everywhere.
+        # Pairs of (−score, row) sort by score, then by row: the smaller one is ahead.
         n_ahead = sum(pair < (-score, row) for pair in zip(map(neg, scores), other_rows, strict=True))
     else:
         rank, (score,) = int(relevance.ranks[row]), read_scores(relevance, [row])
@@ -166,7 +167,7 @@ def describe_reasons(facts: Why) -> str:
 
 
 def _describe_dual(facts: Why, dual: Dual) -> str:
-    """Explain in words why a document has a weight or none, by its dual score.
+    """Say in words why a document has a weight in the elastic net or none, by its dual score.
 
     The dual score is λ₁ + λ₂w for documents with a weight w, and at most λ₁ for all others; see `Dual`.
     """
@@ -190,7 +191,7 @@ def _describe_dual(facts: Why, dual: Dual) -> str:
 
 
 def _format_apart(first: float, second: float) -> tuple[str, str]:
-    """Format two numbers with the fewest digits, at least 3, at which unequal numbers look different."""
+    """Format two numbers with the fewest digits, 3 or more, at which they look different if they differ."""
     for n_digits in range(3, 17):
         texts = f"{first:.{n_digits}g}", f"{second:.{n_digits}g}"
         if first == second or texts[0] != texts[1]:
@@ -213,10 +214,10 @@ def _compute_dual(
     depth: int | None,
     relevance: Relevance | None,
 ) -> Dual:
-    """Compute the dual score of one document, u·(v − Uᵀw): what it would add beside the weights of a set.
+    """Compute one document's dual score u·(v − Uᵀw): its product with what a set leaves of the query.
 
-    query: (d,); row: the document; stage, depth, relevance: of the decoder, to solve again for members beyond the k
-    returned
+    The elastic net rebuilds the query v by the set's documents U with weights w; u is the document. query: (d,); row:
+    the document; stage, depth, relevance: of the decoder, to solve again for members beyond the k returned
     """
     info, weights = ranking.info[0], weights_of(ranking)
     if len(weights) < info["support"]:
@@ -253,14 +254,17 @@ def relevances(space: Space, query: Tensor, rows: Sequence[int]) -> list[float]:
 
 @without_autocast
 def similarities(space: Space, rows: Sequence[int]) -> np.ndarray:
-    """Compute the float64 inner products of the documents at `rows`, (m, m); cosines where vectors are unit."""
+    """Compute the inner products of the documents at `rows` with one another, (m, m), in float64.
+
+    They are cosines where vectors have length 1.
+    """
     vectors = space.vectors[torch.as_tensor(rows, dtype=torch.int64, device=space.device)].double()
     return (vectors @ vectors.T).cpu().numpy()
 
 
 @without_autocast
 def find_ranks(space: Space, query: Tensor, rows: Sequence[int]) -> list[int]:
-    """Return the ranks of some documents by relevance in the full corpus, from 1; ties by lower row.
+    """Return the ranks of the documents at `rows` by relevance in the corpus, from 1; ties by row.
 
     query: (d,); one pass over all vectors
     """
@@ -282,7 +286,10 @@ def _exact_query(space: Space, query: Tensor) -> Tensor:
 
 
 def describe_trust(info: Mapping[str, Any]) -> str:
-    """Describe in words how a ranking was computed and what is proven of it, from its info."""
+    """Say in words how far a ranking can be trusted: how it was computed and what is proven of it.
+
+    info: of the ranking, as decoders return it
+    """
     # Answers from an engine's first documents may not hold for the corpus: that scope is said first.
     scope = _scope(info) if "scope" in info else []
     phrases = list(scope)
@@ -304,7 +311,10 @@ def describe_trust(info: Mapping[str, Any]) -> str:
 
 
 def _scope(info: Mapping[str, Any]) -> list[str]:
-    """Describe in words for which documents an answer holds, if that may not be the full corpus."""
+    """Say in words for which documents an answer holds, where that may not be the full corpus.
+
+    info: of a ranking over an engine's, or a pool's, documents
+    """
     if "depth" in info:
         return [f"Of the {counted(info['depth'], 'most relevant document', 'most relevant documents')} only"]
     total, seen = f"{info['documents']:,}", counted(info["rows"], "document")
@@ -316,6 +326,7 @@ def _scope(info: Mapping[str, Any]) -> list[str]:
         recall = info.get("recall")
         recall_text = "how much it finds is not measured"
         if recall is not None:
+            # The first is measured on plain queries, the second on the queries of proofs.
             recall_text = f"it finds {recall[0]:.0%} of what queries ask for, {recall[1]:.0%} of what a proof asks"
         return [f"Unproven: the engine's index found nothing better among {total} documents; {recall_text}"]
     returned = len(info["ids"])
@@ -326,7 +337,10 @@ def _scope(info: Mapping[str, Any]) -> list[str]:
 
 
 def _weights_trust(info: Mapping[str, Any], is_scoped: bool) -> list[str]:
-    """Describe the evidence for the weights that rebuild the query; is_scoped: the documents are named already."""
+    """Say in words how close the weights that rebuild the query are to the optimum.
+
+    info: of an elastic-net ranking; is_scoped: it has been said already for which documents
+    """
     residual = f"KKT residual {power(max(info['residual'], MIN_RESIDUAL))}"
     solved_text = "Solved" if is_scoped else "Exact ✓"
     if info.get("certified"):

@@ -17,6 +17,6 @@ class ShownDocument:
 
 
 def shown_fields(corpus: Corpus, row: int) -> dict[str, Any]:
-    """Return the fields of a ShownDocument."""
+    """Return the fields of a ShownDocument for the document at `row`, as keyword arguments."""
     texts = {"id": corpus.ids[row], "title": corpus.titles[row], "text": corpus.texts[row]}
     return {"row": row, **{name: replace_surrogates(text) for name, text in texts.items()}}

@@ -43,7 +43,7 @@ NOISE_CHANGE = 0.01
 
 @dataclass(frozen=True)
 class Timeline:
-    """Drift over time."""
+    """Measures of drift over time, as columns for charts."""
 
     steps: tuple[int, ...]  # rising
     columns: Mapping[str, tuple[float | None, ...]]  # measure → one value a step, None where it could not be measured
@@ -53,7 +53,7 @@ class Timeline:
 
 
 def timeline(drifts: Sequence[Drift]) -> Timeline:
-    """Arrange drift at several steps as columns; measures without any value are left out."""
+    """Arrange the measures of drift at several steps as columns over time; those without any value go."""
     columns = {}
     for measure_name in MEASURES:
         column = tuple(measured.figures[measure_name] for measured in drifts)
@@ -81,7 +81,10 @@ class Sparkline:
     unexplored: tuple[float | None, ...] = ()  # the values if nothing were explored, () where nobody knows
 
     def value_and_change(self, position: int) -> tuple[str, str, bool]:
-        """Return a measure's value at a step and its change so far, as texts, and True for mere noise."""
+        """Return a measure's latest value up to a step, and its change since the start, as texts.
+
+        The third result is True for a change too small to tell from noise.
+        """
         measured_values = _drop_missing(self.values[: position + 1])
         if not measured_values:
             return "–", "", True
@@ -92,8 +95,9 @@ class Sparkline:
 def sparklines(
     drifts: Sequence[Drift], unexplored: Mapping[str, Sequence[float | None]] = MappingProxyType({})
 ) -> tuple[Sparkline, ...]:
-    """Return the measures of `timeline` on fixed axes: 0 to 1, hubs within twice their alarm about their start.
+    """Return the measures of drift over time as small lines on fixed axes, which show noise as noise.
 
+    Axes go from 0 to 1; those of hubs (documents that crowd many answers) extend by twice their alarm about the start.
     unexplored: measure → its values if nothing were explored.
     """
     lines = []
@@ -105,7 +109,7 @@ def sparklines(
 
 
 def _sparkline(drifts: Sequence[Drift], name: str, values: tuple[float | None, ...]) -> Sparkline:
-    """Build the line of one measure over time, on the fixed axis of its kind.
+    """Build the line of one drift measure over time, on the fixed axis of its kind.
 
     name: of the measure; values: one a step, None where it could not be measured
     """
@@ -125,7 +129,10 @@ def _sparkline(drifts: Sequence[Drift], name: str, values: tuple[float | None, .
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """A decoder's metric over time; title: of the metric; queries: their number."""
+    """A metric of one decoder over time, on one part and group of the queries.
+
+    title: of the metric; queries: their number.
+    """
 
     decoder: str
     label: str
@@ -166,7 +173,7 @@ def quality(
 
 @dataclass(frozen=True)
 class ThenNow:
-    """One decoder's answer to one query, before and after."""
+    """One decoder's answers to one query, before feedback and now, with their metrics."""
 
     decoder: str
     label: str
@@ -184,7 +191,10 @@ class ThenNow:
 def then_and_now(
     then: Space, now: Space, decoders: Sequence[Decoder], query: Any, k: int = 10, qrels: Qrels | None = None
 ) -> tuple[ThenNow, ...]:
-    """Compare every decoder's answers to one query in two spaces. query: text, or Embeddings of one row."""
+    """Return every decoder's answer to one query in two spaces of one corpus, before and after feedback.
+
+    query: text, or Embeddings of one row; k: length of the answers; qrels: judgements, for the metrics
+    """
     batch = query_batch(then, query)
     queries = Embeddings(batch.ids, batch.vectors.cpu(), then.embeddings.encoder, batch.texts)
     answers = []
@@ -233,7 +243,7 @@ class ChangedQuery:
 
 @dataclass(frozen=True)
 class Between:
-    """Changes from one state to another."""
+    """Changes from one state of the documents' vectors to another."""
 
     drift: Drift
     movers: tuple[Moved, ...]  # the documents that moved most
@@ -312,7 +322,7 @@ FEEDBACK_WORDS = {
 
 
 def feedback(session: Session, max_entries: int | None = 200) -> tuple[Entry, ...]:
-    """List the events of a session, newest first, undone or not."""
+    """List a feedback session's events for a log, the newest first, undone ones included."""
     ids = session.space.corpus.ids
     return tuple(
         Entry(
@@ -337,7 +347,10 @@ class RegretLines:
 
 
 def regret(simulated: Simulated, max_points: int = MAX_CURVE_POINTS) -> RegretLines:
-    """Return a simulation's regret and the bounds of theory, at a limited number of rounds."""
+    """Return a simulation's regret and theory's bounds as lines over rounds, at a limited number of them.
+
+    Regret: the loss of learning beyond that of a better learner, summed over rounds, in nats.
+    """
     totals, n_rounds = simulated.regret, len(simulated.trail)
     # At most one point per round, the first and the last among them.
     round_index = np.unique(np.rint(np.linspace(0, n_rounds - 1, min(max_points, n_rounds))).astype(int))
@@ -357,7 +370,7 @@ def regret(simulated: Simulated, max_points: int = MAX_CURVE_POINTS) -> RegretLi
 
 
 def conclusions(measured: Drift) -> tuple[str, ...]:
-    """Summarise a drift in sentences: movement, changed answers, and warnings if there are any."""
+    """Say in sentences how far documents moved, how answers changed, and what to watch out for."""
     if measured.q99 == 0 and not measured.movers:
         return ("Nothing has moved.",)
     figures = [f"median {decimal(measured.median)}", f"99th percentile {decimal(measured.q99)}"]

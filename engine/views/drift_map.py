@@ -16,7 +16,7 @@ KERNEL_NEIGHBOUR = 3
 
 @dataclass(frozen=True, eq=False)
 class Trajectories:
-    """Paths of documents on the map of the start."""
+    """Paths of the documents that moved most, on the map of the start."""
 
     rows: np.ndarray  # (m,) those that moved most, farthest first
     steps: tuple[int, ...]  # (s,) rising
@@ -24,14 +24,17 @@ class Trajectories:
     distance: np.ndarray  # (m,) distance that each moved beyond the common shift, at the last step
 
     def arrows(self, index: int = -1) -> dict[str, list[float]]:
-        """Return columns row, x0, y0, x1, y1 of the arrows from the start to a step; unmoved documents are left out."""
+        """Return columns row, x0, y0, x1, y1 of the arrows from the start to a step.
+
+        index: of the step, by default the last; documents that have not moved are left out
+        """
         begin_points, end_points = self.points[0], self.points[index]
         has_moved = (begin_points != end_points).any(1)
         columns = np.column_stack([begin_points[has_moved], end_points[has_moved]]).T.tolist()
         return {"row": self.rows[has_moved].tolist(), **dict(zip(("x0", "y0", "x1", "y1"), columns, strict=True))}
 
     def lengthen(self, span: float, share: float = 0.1) -> "tuple[Trajectories, float]":
-        """Lengthen all arrows by one round factor, at least 1; return the new trajectories and that factor.
+        """Lengthen all arrows by one round factor, at least 1, so that small moves are seen; return it too.
 
         The longest arrow at the last step then takes up to `share` of the map's width, `span`.
         """
@@ -94,7 +97,10 @@ def trajectories(
 
 
 def _find_moves(origin: np.ndarray, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rows that are not bit by bit unchanged, (m,), and their displacements in float64, (m, d)."""
+    """Return the rows of the documents that moved at all, (m,), and their displacements, (m, d).
+
+    In float64. Raises DataError if the shapes differ.
+    """
     if vectors.shape != origin.shape:
         raise DataError(f"states must hold (step, vectors), the vectors of shape {origin.shape}; got {vectors.shape}")
     rows = np.flatnonzero((vectors != origin).any(1))
@@ -104,10 +110,11 @@ def _find_moves(origin: np.ndarray, vectors: np.ndarray) -> tuple[np.ndarray, np
 def _place_paths(
     layout: Layout, start: Space, rows: np.ndarray, origins: np.ndarray, paths: Sequence[np.ndarray], begin: np.ndarray
 ) -> list[np.ndarray]:
-    """Place documents on the map at every step: for each step (m, 2) points.
+    """Return the (m, 2) points of moving documents on the map, one array for each step.
 
     rows: (m,) the documents; origins: (m, d) their first vectors; paths: (m, d) their vectors at each step; begin: (m,
-    2) their first points. A map by PCA projects; on another, a document moves as its neighbours' mean does.
+    2) their first points. A map by PCA projects vectors; on another, a document moves as the mean of its neighbours
+    does.
     """
     # PCA is linear: a vector has a place of its own. Documents that stay keep their first one, to the bit.
     if layout.method == "pca":
@@ -163,10 +170,11 @@ class DriftComparison:
 
 
 def find_rotation(target: np.ndarray, source: np.ndarray) -> np.ndarray:
-    """Find the rotation, (d₂, d₁), of (n, d₂) documents to the same ones in (n, d₁): orthogonal Procrustes.
+    """Find the rotation, (d₂, d₁), that turns an encoder's documents best onto another's (Procrustes).
 
-    Two encoders share no axes, so a common map needs a common frame; a rotation is one that leaves every inner product
-    of an encoder as it is (Schönemann 1966). Where d₂ > d₁, what it keeps are the d₁ directions that agree best.
+    target: (n, d₁) the other's vectors; source: (n, d₂) those to turn. Two encoders share no axes, so a common map
+    needs a common frame; a rotation leaves every inner product of an encoder as it is (Schönemann 1966). Where d₂ > d₁,
+    what it keeps are the d₁ directions that agree best.
     """
     left_vectors, _values, right_vectors = np.linalg.svd(source.T @ target, full_matrices=False)
     rotation: np.ndarray = left_vectors @ right_vectors
@@ -181,11 +189,11 @@ def compare_encoders_drift(
     other_now: np.ndarray,
     max_documents: int = 60,
 ) -> DriftComparison:
-    """Show two encoders' drift on one map (Online-Optimized RAG, Fig. 1b).
+    """Return two encoders' drift under feedback as points on one map (Online-Optimized RAG, Fig. 1b).
 
     layout: of `start`; now: (n, d₁) its documents after feedback; other_start, other_now: (n, d₂) the same documents of
-    another encoder. The frame is set by the vectors before feedback alone, so that nothing of the drift is turned
-    away. What all moved together is taken off. Raises DataError.
+    another encoder. The frame is set by the vectors before feedback alone, so that nothing of the drift is turned away.
+    What all moved together is taken off. Raises DataError.
     """
     if len(other_start) != len(start) or other_now.shape != other_start.shape:
         raise DataError(
@@ -216,5 +224,5 @@ def _subtract_mean(moves: np.ndarray) -> np.ndarray:
 
 
 def _compute_mean_cosine(first: np.ndarray, second: np.ndarray) -> float:
-    """Compute the mean cosine of corresponding rows."""
+    """Compute the mean cosine of corresponding rows of two matrices."""
     return float((_directions(first) * _directions(second)).sum(1).mean())

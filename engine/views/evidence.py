@@ -19,7 +19,10 @@ def headline(report: Report) -> str:
 
 
 def facts(row: JudgedClaim) -> list[tuple[str, str]]:
-    """List a row's facts beside its figures, by name, without empty ones."""
+    """List (name, text) facts about a judged claim for people: verdict, paper's words, evidence.
+
+    Facts without a text are left out.
+    """
     # A claim that cannot be tested has been measured nowhere.
     is_measured = row.ruling.verdict is not Finding.UNTESTABLE
     texts = {
@@ -41,7 +44,10 @@ def command(row: JudgedClaim) -> str:
 
 
 def figures(effects: Sequence[Effect]) -> list[dict[str, str]]:
-    """Return a row per effect: name, value, 95% interval, and its sign relative to the claim."""
+    """Return a table row for each effect: name, value, 95% interval, and if it is as claimed.
+
+    The last column has no title. It is "" for an effect that has no interval and no sign.
+    """
     return [
         {
             "what": effect.name,

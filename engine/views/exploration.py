@@ -36,7 +36,10 @@ class Exploration:
 
 
 def exploration(simulated: Simulated) -> Exploration:
-    """Compute success between the checkpoints of a simulation, and the price of exploration."""
+    """Compute success between a simulation's checkpoints, and in words the price of exploring.
+
+    Success: the document shown is right. Nothing is returned where nothing is drawn.
+    """
     success, steps = simulated.success, [checkpoint.step for checkpoint in simulated.checkpoints]
     if simulated.plan.learner != "feedback":
         return Exploration((), ())
@@ -52,7 +55,7 @@ def exploration(simulated: Simulated) -> Exploration:
 
 
 def top_success(simulated: Simulated, steps: Sequence[int]) -> tuple[float | None, ...]:
-    """Return success at each step if no document were drawn and the top one always shown.
+    """Return the smoothed success at each step if the top document were shown in every round, not drawn.
 
     None where nothing is drawn. It is computed like the measure Success, from the feedback that the top document would
     get.

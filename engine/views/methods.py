@@ -7,7 +7,10 @@ from engine.stages import Kind, methods
 
 
 def method_columns(kind: Kind | None = None) -> list[Mapping[str, str]]:
-    """Return a row per method: summary, parameters with their ranges, and source."""
+    """Return a table row for each registered method of a kind: summary, parameters with ranges, source.
+
+    kind: "selector", "scorer" or others of `engine.stages`; None for all
+    """
     rows: list[Mapping[str, str]] = []
     for spec in methods(kind).values():
         params = [

@@ -22,7 +22,7 @@ SAME_MARK, NEW_MARK, DROPPED_MARK, NOWHERE_MARK = "=", "NEW", "DROPPED", "–"
 
 @dataclass(frozen=True, kw_only=True)
 class Row(ShownDocument):
-    """One document of a retrieved set, against the baseline's."""
+    """One document of a retrieved set, with its change of rank against the baseline's set."""
 
     rank: int  # from 1
     change: int | None  # places gained (above 0) or lost, None where the baseline did not return it
@@ -73,7 +73,7 @@ def diff(
     qrels: Qrels | None,
     relevance: Relevance | None = None,
 ) -> tuple[list[Row], list[Row]]:
-    """Return the documents of one query's set, best first, and those of the baseline that it dropped.
+    """Return one query's set as rows for a page, best first, and the rows that the baseline has beyond it.
 
     query: (d,) its vector; ranking, baseline: of this query alone; relevance: of the ranking's selector if it is not
     the inner product.
@@ -86,7 +86,7 @@ def diff(
 
     def rows_of(documents: list[int], gains: list[float], left_out: set[int]) -> list[Row]:
         # The pads of a short answer are no documents: the trace is of a ranking without them.
-        """Return the Rows of a set but for `left_out`, each with its gain and nearest neighbour above it."""
+        """Return a set's documents but for `left_out`, each with its gain and nearest neighbour above it."""
         unpadded = Ranking(torch.tensor([documents]), torch.tensor([gains[: len(documents)]]), ({},))
         picks: list[Any] = trace(unpadded, space, queries, scores).rows() if documents else []
         rows = []
@@ -97,6 +97,7 @@ def diff(
                     **shown_fields(space.corpus, row), rank=rank,
                     change=base_ranks[row] - rank if row in base_ranks else None,
                     relevant=None if not relevant else space.corpus.ids[row] in relevant,
+                    # NaN, which alone differs from itself, stands for no score.
                     relevance=None if pick["relevance"] != pick["relevance"] else pick["relevance"],
                     gain=pick["score"], similarity=pick["similarity"], nearest=nearest,
                 ))  # fmt: skip
@@ -107,14 +108,15 @@ def diff(
 
 
 def _rank_rows(rows: Iterable[int]) -> dict[int, int]:
-    """Map each row to its rank in the given order, from 1."""
+    """Return row → its rank in the given order, from 1."""
     return {row: rank for rank, row in enumerate(rows, 1)}
 
 
 def card(space: Space, query_id: str, ranking: Ranking, baseline: Ranking, qrels: Qrels | None, k: int) -> Card:
-    """Compute the metrics of one query's set, beside those of the baseline's set.
+    """Return the metrics of one query's set, with the differences to those of the baseline's set.
 
-    k: cut-off of the metrics, as in Recall@k and ILAD@k
+    k: cut-off of the metrics, as in Recall@k and ILAD@k; qrels: None or without the query, metrics of relevance are
+    None
     """
     # Metrics of relevance have no value for a query that nobody judged.
     judgements = qrels if qrels is not None and qrels.relevant(query_id) else None
@@ -123,6 +125,7 @@ def card(space: Space, query_id: str, ranking: Ranking, baseline: Ranking, qrels
     base_values = measure(baseline, space, (query_id,), judgements, k, names).per_query
 
     def delta(metric: str) -> float | None:
+        """Return a metric's value less the baseline's, None where either has none."""
         value, base_value = values.get(metric, {}).get(query_id), base_values.get(metric, {}).get(query_id)
         return None if value is None or base_value is None else value - base_value
 
@@ -146,7 +149,7 @@ def find_missed(
     qrels: Qrels | None,
     relevance: Relevance | None = None,
 ) -> list[tuple[str, int | None]]:
-    """Find the relevant documents that a set lacks, with their rank by relevance in the corpus, nearest first.
+    """Find the relevant documents that a set lacks, with their rank by relevance, nearest first.
 
     ranking: one, or several whose sets all lack them. The rank is None for a judged document that the corpus does not
     have; relevance: of the selector if it is not the inner product.
@@ -167,7 +170,10 @@ def find_missed(
 
 @dataclass(frozen=True)
 class Place:
-    """Rank of a document in a decoder's set, from 1, or None; mark: against the baseline, "" for its own."""
+    """Rank of a document in one decoder's set, from 1, None where it is out; mark: against the baseline.
+
+    The mark is ▲2, ▼1, =, NEW, DROPPED or –, and "" in the baseline's own set.
+    """
 
     rank: int | None
     mark: str
@@ -225,9 +231,9 @@ def merge_rankings(
 
 
 def _make_place(rank: int | None, base_rank: int | None, is_baseline: bool) -> Place:
-    """Return a decoder's rank of one document with its mark against the baseline's rank.
+    """Return a document's rank in a decoder's set, with its mark against the rank in the baseline's.
 
-    rank, base_rank: None where the document is not in the set
+    rank, base_rank: None where the document is not in the set; is_baseline: the decoder is the baseline itself
     """
     if rank is None:
         return Place(None, DROPPED_MARK if base_rank is not None else NOWHERE_MARK)
@@ -247,9 +253,10 @@ class WeightLine(ShownDocument):
 def weight_lines(
     space: Space, query_id: str, path: WeightPath, l1: float, qrels: Qrels | None, max_lines: int = 40
 ) -> list[WeightLine]:
-    """Return the lines of weight against λ₁ of the documents with the largest weights along a path.
+    """Return for a chart the weights of documents against λ₁ along an elastic net's path, as lines.
 
-    Documents with a weight at l1 come first, by rank; max_lines: number of documents at most
+    Documents with a weight at l1 come first, by rank, then those with the largest weights; max_lines: number of
+    documents at most
     """
     # Between two kinks of the path every weight is p − λ₁q: the corners of its line are at the kinks.
     corners: dict[int, list[tuple[float, float]]] = {}
@@ -297,10 +304,10 @@ class BeforeAfter(ShownDocument):
 def before_after(
     then: Space, now: Space, query: torch.Tensor, rankings: Mapping[str, tuple[Ranking, Ranking]]
 ) -> tuple[BeforeAfter, ...]:
-    """Find the documents of any set whose score or rank differs between two spaces of one corpus.
+    """Return the documents whose score or rank in some set differs between two spaces of one corpus.
 
-    query: (d,) its vector; rankings: by decoder, its answers to this query alone then, and now. Those whose scores
-    changed most come first, then by the first decoder's ranks.
+    Such as before and after feedback. query: (d,) its vector; rankings: by decoder, its answers to this query alone
+    then, and now. Those whose scores changed most come first, then by the first decoder's ranks.
     """
     ranks_by_decoder = {}
     for name, (old_ranking, new_ranking) in rankings.items():

@@ -39,7 +39,7 @@ def has_slider(param: Param | None) -> TypeGuard[Real | Whole]:
 
 
 def stops(param: Real | Whole, current: float, exact: bool) -> list[float]:
-    """List the values of a slider's positions, in the comfortable range or as far as `current`.
+    """List the values of a parameter that its slider stops at, in the comfortable range or to `current`.
 
     exact: True where a path gives an answer at every value, so that steps may be fine
     """
@@ -55,7 +55,7 @@ def stops(param: Real | Whole, current: float, exact: bool) -> list[float]:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SliderRequest:
-    """Request of a browser for a slider's answers: data alone, which keep no corpus alive."""
+    """What a browser asks for when a parameter's slider is moved: data alone, which keep no corpus alive."""
 
     source: weakref.ref[Space] | Reach  # the corpus, or the engine whose first documents stand for it
     decoder: Decoder
@@ -69,7 +69,10 @@ class SliderRequest:
     details: Mapping[str, Any]  # `relevant` and `scores` of `pack_sets`
 
     def answer(self) -> dict[str, Any]:
-        """Compute the answers at all positions as JSON values. Raises DataError if the corpus is not in memory."""
+        """Compute the sets at all positions of the slider as JSON values, for the browser to draw.
+
+        Raises DataError if the corpus is no longer in memory.
+        """
         if isinstance(self.source, weakref.ref):
             space, rows = self.source(), None
             scored = None if space is None else self.candidates() if self.candidates else self._score(space)
@@ -82,6 +85,7 @@ class SliderRequest:
         answers = slider_answers(self.decoder.select, self.param, self.stops, scored, self.k, self.start)
         rankings = answers.pop("rankings")
         if rows is not None:
+            # −1 pads a short ranking, and is no row.
             rankings = np.where(rankings < 0, -1, np.array(rows)[rankings])
         if self.within or rows is not None:
             answers["within"] = f"from the top {len(rows) if rows is not None else self.decoder.depth:,}"
@@ -101,9 +105,10 @@ def requests(
     candidates: ScoredCandidates | None = None,
     **details: Any,
 ) -> list[SliderRequest]:
-    """Build the requests for a slider's answers; where those take long, a part of them comes first.
+    """Build a browser's requests for a slider's answers; where those take long, a part comes first.
 
-    candidates: scored already, None where scoring takes no time; details: `relevant` and `scores` of `pack_sets`
+    source: the corpus, or an engine that holds it; candidates: scored already, None where scoring takes no time;
+    details: `relevant` and `scores` of `pack_sets`
     """
     stage, in_memory, size = decoder.select, isinstance(source, Space), len(source)
     is_exact = stage.no_path is None and param.name == stage.path_parameter
@@ -205,7 +210,7 @@ def pack_sets(
 
 
 def _name_document(corpus: Corpus, row: int) -> str:
-    """Name a document by its title, its text or its id, short enough for a tooltip."""
+    """Return a document's title, text or id, the first that it has, short enough for a tooltip."""
     name = corpus.titles[row] or corpus.texts[row] or corpus.ids[row]
     # A text may be a book: only its beginning is searched for white space and control characters.
     return visible(" ".join(name[: 2 * LONGEST_NAME].split()))[:LONGEST_NAME]
@@ -213,6 +218,7 @@ def _name_document(corpus: Corpus, row: int) -> str:
 
 def _round_score(score: float) -> float | None:
     """Round a score for display; NaN, a document without a score, becomes None, as JSON has no NaN."""
+    # NaN alone differs from itself.
     return None if score != score else round(score, 6)
 
 

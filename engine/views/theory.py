@@ -36,7 +36,7 @@ def find_weighing_selector() -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Weighed(ShownDocument):
-    """A document in a proof."""
+    """A document beside Theorem 1's set: its rank, score and weight."""
 
     place: int  # by score
     score: float
@@ -46,7 +46,7 @@ class Weighed(ShownDocument):
 
 @dataclass(frozen=True, kw_only=True)
 class Proof:
-    """Theorem 1 on a query."""
+    """Theorem 1 of the NNN paper checked on a query: its λ₁ and λ₂, and the elastic net's support there."""
 
     method: str
     witness: Witness
@@ -61,7 +61,7 @@ class Proof:
 def proof(space: Space, query: Tensor, k: int) -> Proof:
     """Compute Theorem 1's λ₁ and λ₂ for a query's k best documents, and solve the elastic net there.
 
-    Raises as `witness` does, where the theorem says nothing.
+    By the theorem exactly these documents then get a weight. Raises as `witness` does, where it says nothing.
     """
     vectors = space.vectors.double()
     query = query.to(vectors)
@@ -89,7 +89,10 @@ def proof(space: Space, query: Tensor, k: int) -> Proof:
 
 @dataclass(frozen=True, kw_only=True)
 class Turned:
-    """Proposition 1's documents with a query turned in the plane of documents 2 and 3."""
+    """Proposition 1's three documents, and the elastic net's choice for a query turned in a plane.
+
+    The plane is that of documents 2 and 3.
+    """
 
     angle: int
     l1: float
@@ -107,9 +110,9 @@ class Turned:
 
 
 def turn_query(angle: int = QUERY_ANGLE.default, l1: float = 0.1) -> Turned:
-    """Solve the elastic net at λ₁ = l1, λ₂ = 0 of Proposition 1's documents for a query at `angle`, in degrees.
+    """Solve the elastic net on Proposition 1's three documents for a query turned by `angle` degrees.
 
-    angle: whole, in [0, 90]; l1: in (0, 1/3). Raises ParamError.
+    At λ₁ = l1 and λ₂ = 0. angle: whole, in [0, 90], from document 2 to document 3; l1: in (0, 1/3). Raises ParamError.
     """
     angle = QUERY_ANGLE.check(angle)
     example = counterexample(l1)
@@ -131,7 +134,7 @@ def turn_query(angle: int = QUERY_ANGLE.default, l1: float = 0.1) -> Turned:
 
 @dataclass(frozen=True, kw_only=True)
 class Bounded:
-    """Pairs of like margin at one error."""
+    """Dimensions that keep the order of pairs of documents of like margin: measured, and by two bounds."""
 
     least: float  # of their margins
     most: float  # of their margins
@@ -148,9 +151,10 @@ class Bounded:
 
 
 def compare_with_bound(errors: PairErrors, error: float) -> tuple[Bounded, ...]:
-    """Compare the dimensions measured to be enough with those of Lemma 1, for each bin of margins.
+    """Compare the dimensions measured to be enough for pairs of like margin with those that bounds ask.
 
-    error: β, the share of pairs that may be reversed, in (0, 1). Raises ParamError.
+    errors: shares of pairs that random projections reverse, by bin of margins; error: β, the share of pairs that may be
+    reversed, in (0, 1). Raises ParamError.
     """
     first = min(cell.k for cell in errors.cells)
     return tuple(
@@ -178,10 +182,10 @@ class Needed:
 
 
 def compute_needed(measured: Margins, error: float) -> tuple[Needed, ...]:
-    """Compute the dimension that keeps the best document first for shares of the queries.
+    """Compute the dimensions that keep the best document ahead of its rivals, for shares of queries.
 
-    First against its nearest rival, with a chance of error β for each query. measured: margins of one bin, with rank 1
-    among the ranks; error: β, in (0, 1). Raises ParamError.
+    By Lemma 1's and Corollary 1's bounds, with a chance of error β for each query. measured: margins of one bin, with
+    rank 1 among the ranks; error: β, in (0, 1). Raises ParamError.
     """
     rows = [row for row in measured.rows if row.rank == 1]
     if len(rows) != 1:
@@ -198,9 +202,9 @@ def compute_needed(measured: Margins, error: float) -> tuple[Needed, ...]:
 
 
 def describe_segments(segments: Segments, queries: int, words: int) -> tuple[str, ...]:
-    """Describe in sentences how Theorem 1 fares on pairs of documents, the verdict first.
+    """Say in sentences how often Theorem 1 covers pairs of documents, and if it holds, the verdict first.
 
-    queries: their number; words: length of a passage
+    segments: measured pairs; queries: their number; words: length of a passage
     """
     n_pairs, query_text = len(segments), counted(queries, "query", "queries")
     if not n_pairs:

@@ -50,9 +50,10 @@ def find_best_epoch(history: Sequence[Epoch]) -> Epoch:
 def select_compared_systems(
     stage: str, histories: Mapping[str, Sequence[Epoch]], untrained: Mapping[str, Dev]
 ) -> dict[str, Dev]:
-    """Select the dev metrics that a stage is compared with: start and control at their best, untrained systems.
+    """Select the dev metrics that a chart of a training stage compares it with, by system.
 
-    histories: the epochs of every stage; untrained: by name.
+    A stage is one training of an experiment. Systems are the start and the control at their best epoch, if they came
+    before it, and untrained ones. histories: the epochs of every stage; untrained: metrics by name.
     """
     stage_order = list(histories)
     # Later stages are no measure of a stage.

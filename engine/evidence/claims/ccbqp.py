@@ -35,7 +35,10 @@ Instance = tuple[np.ndarray, np.ndarray, int, float]
 
 
 def draw_instances(n_cases: int, seed: int) -> Iterator[Instance]:
-    """Yield random (documents, query, k, θ), every second in a narrow cone, as embeddings are."""
+    """Yield random problems (unit documents, unit query, k, weight θ of relevance).
+
+    In every second one all vectors share a direction, so that they lie in a narrow cone, as embeddings do.
+    """
     rng = np.random.default_rng(seed)
     for case in range(n_cases):
         n_documents, dimensions = int(rng.integers(4, 9)), int(rng.integers(2, 6))
@@ -46,11 +49,13 @@ def draw_instances(n_cases: int, seed: int) -> Iterator[Instance]:
 
 @define_measure("small relaxations")
 def measure_relaxations(_: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Measure C1 and C2: counts and differences, case by case, over every stationary point.
+    """Measure C1 and C2: compare the relaxed problem with the problem over sets, by random case.
 
-    above: what the relaxation's maximum has more than the best set, at the paper's loading; between: how many
-    stationary points are no set, there; stuck: from how many of those no step between two documents ascends; lost: how
-    many local maxima a larger loading loses; gained: how many the largest has more than the least
+    The problem is to choose k documents: weights of 0 or 1. Its relaxation allows weights between; stationary points
+    are those from which no direction ascends, and the loading δ is added to the diagonal to bend the objective upwards
+    between sets. above: by how much the relaxation's maximum exceeds the best set's value at δ = 1; between: the
+    stationary points there that are no set; stuck: those of them from which no shift of weight between two documents
+    ascends; lost: local maxima that a larger loading loses; gained: those that δ = 1 has beyond δ = 0
     """
     columns: dict[str, list[float]] = {column: [] for column in ("above", "between", "stuck", "lost", "gained")}
     for vectors, query, k, weight in draw_instances(N_RELAXATIONS, seed):
@@ -81,7 +86,7 @@ claim(
 
 
 def judge_c2(measured: Measurement) -> Ruling:
-    """Judge C2: no point between sets is stuck, and a larger loading loses no local maximum."""
+    """Judge C2: all stationary points between sets can be left upwards, a larger δ loses no maximum."""
     # Only informative cases count: points that are no set, and maxima that the loading changes.
     n_stuck, n_between, n_lost, n_gained = map(np.array, itemgetter("stuck", "between", "lost", "gained")(measured))
     counts = n_lost[(n_lost > 0) | (n_gained > 0)]
@@ -111,7 +116,10 @@ claim(
     cost=10,
 )
 def measure_c3(_: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Measure C3: how far one step from near a local maximum ends from it, largest coordinate by case."""
+    """Measure C3: how far one Frank–Wolfe step from near a local maximum ends from it, case by case.
+
+    The distance is the largest difference of a coordinate, 0 as claimed; the start is as near as the proof asks.
+    """
     rng = np.random.default_rng(seed)
     distances: list[float] = []
     for doc_vectors, query, k, weight in draw_instances(100, seed):
@@ -125,6 +133,7 @@ def measure_c3(_: Sequence[JudgedSet], seed: int) -> Measurement:
             derivatives = linear + hessian @ end
             derivative_gap = derivatives[end == 1].min() - derivatives[end == 0].max()
             direction = rng.dirichlet(np.ones(len(doc_vectors))) * k
+            # Weights must be in [0, 1]: a draw that is not is replaced by equal weights.
             direction = (direction if direction.max() <= 1 else np.full(len(doc_vectors), k / len(doc_vectors))) - end
             max_step = derivative_gap / (2 * np.linalg.norm(hessian, 2) * np.linalg.norm(direction))
             start_point = end + min(1.0, rng.uniform(0.5, 0.99) * max_step) * direction
@@ -133,7 +142,11 @@ def measure_c3(_: Sequence[JudgedSet], seed: int) -> Measurement:
 
 
 def take_step(linear: np.ndarray, hessian: np.ndarray, x: np.ndarray, k: int) -> np.ndarray:
-    """Take a step of Algorithm 1 toward the best corner by the derivatives, with exact line search (eq. 6)."""
+    """Take one step of Algorithm 1, Frank–Wolfe: from weights x towards the best set, exact line search.
+
+    The best set are the k documents with the largest derivatives; the step's length is the best one along the way (eq.
+    6).
+    """
     derivatives = linear + hessian @ x
     corner = np.zeros(len(x))
     corner[np.argsort(-derivatives, kind="stable")[:k]] = 1
@@ -145,7 +158,7 @@ def take_step(linear: np.ndarray, hessian: np.ndarray, x: np.ndarray, k: int) ->
 
 
 def judge_c4(measured: Measurement) -> Ruling:
-    """Judge C4: at most one run in a hundred ends at no set or at the cap of steps."""
+    """Judge C4: at most one Frank–Wolfe run in a hundred must be rounded or reaches the step limit."""
     counts = {f"{set_name}, rounded or capped": set_counts[:2] for set_name, set_counts in measured.items()}
     return rules.thresholds(rules.compute_shares(counts), holds=0.01, limit=0.1)
 
@@ -161,12 +174,12 @@ def judge_c4(measured: Measurement) -> Ruling:
     cost=60,
 )
 def measure_c4(judged_sets: Sequence[JudgedSet], _: int) -> Measurement:
-    """Return set → runs that ended at no set or at the cap of steps, all runs, and the most steps."""
+    """Measure C4: set → runs that ended at no set or at the step limit, all runs, and the most steps."""
     return compute_by_set(_count_ends, judged_sets)
 
 
 def _count_ends(judged_set: JudgedSet) -> list[int]:
-    """Count runs of Frank–Wolfe that end at no set, all runs, and the most steps that one took."""
+    """Count the Frank–Wolfe runs that ended at no set or at the step limit, all runs, and the most steps."""
     columns = attrgetter("fractional", "capped", "runs", "most")
     n_fractional, n_capped, n_runs, max_steps = np.transpose(
         list(map(columns, measure_ends(judged_set.space, judged_set.queries("test", 40))))
@@ -175,7 +188,10 @@ def _count_ends(judged_set: JudgedSet) -> list[int]:
 
 
 def judge_c5(measured: Measurement) -> Ruling:
-    """Judge C5: no cosine is near −1, and the largest eigenvalue's exponent in the documents is about 1."""
+    """Judge C5: no documents are opposite, and the Gram matrix's largest eigenvalue grows linearly.
+
+    The Gram matrix holds the documents' inner products; the exponent in their number must be in [.9, 1.1].
+    """
     least_cosines = map_values(itemgetter("least"), rename_cells(measured, suffix=", least cosine"))
     growths = map_values(itemgetter("sizes", "largest"), measured)
     cosine_ruling = rules.judge_range(rules.build_effects(least_cosines), low=-0.99)
@@ -195,7 +211,10 @@ def judge_c5(measured: Measurement) -> Ruling:
     cost=30,
 )
 def measure_c5(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Return, by set, the least cosine of two documents, and the largest eigenvalue on random parts of it."""
+    """Measure C5: set → the least cosine of two documents, and the Gram matrix's largest eigenvalues.
+
+    "sizes": documents of random parts of the set; "largest": 20 repetitions by size
+    """
     rng = np.random.default_rng(seed)
     set_numbers = {}
     for judged_set in judged_sets:
@@ -210,7 +229,7 @@ def measure_c5(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
 
 
 def judge_c6(measured: Measurement) -> Ruling:
-    """Judge C6 by the areas below Frank–Wolfe's frontier and those of MMR and DPP; draw the curves."""
+    """Judge C6 by the areas below Frank–Wolfe's frontier and those below MMR's and DPP's; attach curves."""
     ruling = rules.combine([rules.judge_areas(read_pairs(measured, FW, method)) for method in (MMR, DPP)])
     curves = {f"{cell}, to {MMR}: area": draw_frontiers(measured, cell) for cell in measured["means"]}
     return rules.add_curves(ruling, curves)
@@ -227,7 +246,10 @@ frontier_claim(
 
 
 def draw_frontiers(measured: Measurement, cell_name: str) -> list[EffectCurve]:
-    """Build curves of Recall over ILAD at every θ, at the smallest k."""
+    """Build the curves of Recall over diversity (ILAD) of three methods; none but at the least k.
+
+    cell_name: "set, k size"; a curve has a point for each weight θ of relevance
+    """
     set_name, _, k = cell_name.rpartition(", k ")
     if k != str(frontiers.FRONTIER_SIZES[0]):
         return []
@@ -239,7 +261,10 @@ def draw_frontiers(measured: Measurement, cell_name: str) -> list[EffectCurve]:
 
 
 def judge_c7(measured: Measurement) -> Ruling:
-    """Judge Frank–Wolfe against greed for the same objective; add how sets that have more of it do."""
+    """Judge C7: Frank–Wolfe's frontier lies above that of greedy choices for the same objective.
+
+    The sentence also says how Frank–Wolfe with swaps after it does, whose objective is never lower.
+    """
     ruling = rules.judge_areas(read_pairs(measured, FW, GREEDY))
     swapped = rules.judge_areas(read_pairs(measured, POLISHED, FW))
     why = f"{ruling.why} With swaps after it: {swapped.why}"
@@ -257,7 +282,7 @@ frontier_claim(
 
 
 def judge_c8(measured: Measurement) -> Ruling:
-    """Judge MMR's lead up to θ = .2, and Frank–Wolfe's from .5 on, which is not to be negative."""
+    """Judge C8: MMR leads in Recall at weights up to .2, and hardly from .5 on: by a point at most."""
     small_weight_leads = rename_cells(measured["small"], suffix=", MMR's lead to θ .2")
     lead_ruling = rules.difference(rename_cells(measured["practical"], suffix=", its own lead from θ .5"), 1.0)
     small_weight_ruling = rules.difference(small_weight_leads, 1.0)
@@ -276,7 +301,7 @@ frontier_claim(
 
 
 def judge_c9(measured: Measurement) -> Ruling:
-    """Judge C9: DPP's frontier moves less than half as far over small θ as other methods' do."""
+    """Judge C9: over small weights DPP's diversity moves at most half as far as Frank–Wolfe's and MMR's."""
     effects = []
     for cell_name, cell_ratios in measured["steps"].items():
         for method, stored_effect in cell_ratios.items():
@@ -320,7 +345,11 @@ latency_claim(
 
 
 def judge_c12(measured: Measurement) -> Ruling:
-    """Judge log ratios of times at k ≥ 100, their growth with k, and that from the least θ to the largest."""
+    """Judge C12: Frank–Wolfe is faster than MMR at k ≥ 100, and the more so the larger k and θ are.
+
+    Effects: logarithms of MMR's time as a multiple of Frank–Wolfe's, the exponent of that multiple in k, and its change
+    from the least weight θ to the largest.
+    """
     faster, growing, weight_log_ratios, margin = {}, [], {}, math.log(1.1)
     first, largest_weight = latencies.LATENCY_WEIGHTS
     for method in (PLAIN_MMR, latencies.MMR):
@@ -365,7 +394,7 @@ def judge_c13(measured: Measurement) -> Ruling:
     cost=60,
 )
 def measure_c13(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Return source and θ → by how much Frank–Wolfe's value is below the best, as a share of the range."""
+    """Measure C13: source and θ → what Frank–Wolfe's set lacks of the best one, as a share of the range."""
     rng, count = np.random.default_rng(seed), 150
     cases: dict[str, list[tuple[Any, Any]]] = {}
     for name, clusters in (("random", 0), ("clustered", 4)):
@@ -381,7 +410,10 @@ def measure_c13(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
 
 
 def _draw_pool(rng: np.random.Generator, n_clusters: int) -> tuple[np.ndarray, np.ndarray]:
-    """Draw documents and a query near one of them."""
+    """Draw 22 unit documents, clustered or not, and a unit query near one of them.
+
+    n_clusters: 0 for documents without clusters
+    """
     n_documents, n_dimensions = 22, 16
     doc_vectors = rng.standard_normal((n_documents, n_dimensions))
     if n_clusters:
@@ -398,7 +430,10 @@ def _compute_gap(rows: Any, query: Any, weight: float) -> float:
 
 
 def judge_c14(measured: Measurement) -> Ruling:
-    """Judge by how many percent more than Frank–Wolfe's the others' ILAD at one θ differs over k."""
+    """Judge C14: diversity at one weight differs more over k for MMR and DPP than for Frank–Wolfe.
+
+    Effects: by how many percent more; 5 count as none.
+    """
     cells: dict[str, Any] = {}
     for name, spreads in measured["spreads"].items():
         cells |= rename_cells(spreads, prefix=f"{name}, to ")
@@ -424,7 +459,10 @@ claim(
 
 
 def judge_c16(measured: Measurement) -> Ruling:
-    """Judge the ratios of steps, the least first."""
+    """Judge C16: steps by the Lipschitz constant are at least 1.1 times as many as exact line search's.
+
+    Effects: the geometric mean of the ratio by set, θ and k, the least first.
+    """
     effects = []
     for name, (exact_steps, lipschitz_steps) in measured.items():
         ratios = np.log(np.array(lipschitz_steps) / np.array(exact_steps))
@@ -446,7 +484,10 @@ def judge_c16(measured: Measurement) -> Ruling:
     cost=45,
 )
 def measure_c16(judged_sets: Sequence[JudgedSet], _: int) -> Measurement:
-    """Return, by set, θ and k, exact and Lipschitz steps until the objective is as high, query by query."""
+    """Measure C16: set, θ and k → steps of both ways until the objective is as high, query by query.
+
+    Each value is [exact line search's, those of steps by the Lipschitz constant].
+    """
     steps = {}
     for judged in judged_sets:
         doc_vectors = judged.space.vectors[:1000].double().numpy()
@@ -454,6 +495,7 @@ def measure_c16(judged_sets: Sequence[JudgedSet], _: int) -> Measurement:
         for weight in (0.1, 0.5, 0.9):
             hessian = 2 * (1 - weight) * (2 * np.eye(len(doc_vectors)) - doc_vectors @ doc_vectors.T)
             lipschitz = float(np.linalg.norm(hessian, 2))
+            # Only the k that are less than the number of documents.
             for k in filter(len(doc_vectors).__gt__, (5, 20, 50)):
                 linear = weight * (k - 1) * relevances
                 exact = trace_objective(linear, hessian, k)
@@ -466,9 +508,10 @@ def measure_c16(judged_sets: Sequence[JudgedSet], _: int) -> Measurement:
 
 
 def trace_objective(linear: np.ndarray, hessian: np.ndarray, k: int, constant: float | None = None) -> np.ndarray:
-    """Return (steps + 1, q) values of eq. 4 along Algorithm 1 from k/n, all queries at once.
+    """Return (steps + 1, q) values of the relaxed objective (eq. 4) along Frank–Wolfe, for q queries.
 
-    linear: (n, q); constant: the Lipschitz constant that steps go by, None for exact line search (eq. 6)
+    It starts at equal weights k/n. linear: (n, q), the relevance term of each query; hessian: (n, n); constant: the
+    Lipschitz constant that bounds the length of steps, None for exact line search (eq. 6)
     """
     tolerance, weights = 1e-12, np.full(linear.shape, k / len(linear))
     objective_values: list[np.ndarray] = []

@@ -63,7 +63,11 @@ THREE_SETS = (TOOLBANK, TOOLLENS, MULTIHOP)
     cost=40,
 )
 def measure_n1(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Count the rows of the top k that the support misses or adds at the witness's λ₁ and λ₂, certified."""
+    """Measure N1: by query, the documents that are in only one of the dense top k and NNN's support.
+
+    λ₁ and λ₂ are those that the proof of the theorem gives for this query and k (the witness), where both sets must be
+    equal: 0 is as claimed. The support are the documents that get a weight. Queries without a witness do not count.
+    """
     counts = []
     # k is drawn query by query, so that sets of one to six documents are all tested.
     for judged_set in judged_sets:
@@ -75,9 +79,10 @@ def measure_n1(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
 
 
 def _count_differences(vectors: object, query: object, set_size: int) -> int | None:
-    """Count the rows that only the support or only the top k has; None if places k and k + 1 tie."""
+    """Count the documents that only NNN's support or only the top k has; None if ranks k and k + 1 tie."""
     try:
         witness = engine.witness(vectors, query, set_size)
+    # The theorem has no λ for scores that tie, or of which fewer than k are above 0.
     except engine.FrontierError:
         return None
     # Two more places than both sets can fill: additional members of the support must be visible.
@@ -87,9 +92,10 @@ def _count_differences(vectors: object, query: object, set_size: int) -> int | N
 
 @define_measure("exact sets")
 def measure_exact_sets(judged_sets: Sequence[JudgedSet], _: int) -> dict[str, dict[str, Any]]:
-    """Count, by set, the relevant sets that dense retrieval recovers, and those that a grid cell does too.
+    """Count, by set, the relevant sets that dense retrieval recovers exactly, and those that NNN does too.
 
-    The gains are query by query: whether any cell of the paper's grid recovers the set, less whether dense does.
+    NNN recovers one if any cell of the paper's grid of λ₁ and λ₂ does. "gains", query by query: 1 where only NNN
+    recovers the set, −1 where only dense retrieval does, else 0.
     """
     set_counts = {}
     for judged_set in judged_sets:
@@ -139,7 +145,11 @@ N_COUNTEREXAMPLES = 60
     differs="The proposition's own example, at 60 values of λ₁.",
 )
 def measure_n3(_: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Compare the support of Proposition 1's example with every ranking by score, over λ₁."""
+    """Measure N3: by λ₁, 0 where NNN finds Proposition 1's right set and the best scores do not.
+
+    Counted are the documents in which the support differs from the example's, and 1 more where a ranking by score
+    returns the support too, so that there is no counterexample.
+    """
     difference_counts = []
     for l1 in np.random.default_rng(seed).uniform(1e-3, 1 / 3 - 1e-3, N_COUNTEREXAMPLES).tolist():
         example = engine.counterexample(l1)
@@ -152,7 +162,7 @@ def measure_n3(_: Sequence[JudgedSet], seed: int) -> Measurement:
 
 
 def judge_n4(measured: Measurement) -> Ruling:
-    """Judge N4: points of queries whose set NNN finds exactly, less those that dense retrieval does."""
+    """Judge N4: the points of queries that NNN gains over dense retrieval in sets found exactly."""
     gains = {f"{name}: points of queries": np.multiply(POINTS, of_set["gains"]) for name, of_set in measured.items()}
     return rules.difference(gains, margin=0.5)
 
@@ -223,11 +233,10 @@ def trained_differences(
     pairs: Sequence[tuple[str, str]],
     reported: Sequence[tuple[str, int]] = (("comp", 5),),
 ) -> Measurement:
-    """Return paired differences in points between trained systems on the test queries.
+    """Measure by how many points trained systems beat others, query by query on test, mean over seeds.
 
-    pairs: the system that is claimed to be better, and the other; reported: metric and k. The cells of the measurement:
-    set, metric, k and the pair's names → differences query by query. Intervals over them are of the queries, for the
-    seeds that there are.
+    pairs: the system that is claimed to be better, and the other; reported: metric and k. Return "set: points of
+    metric@k, claimed over other" → differences. Intervals over them are over queries, for the seeds that there are.
     """
     cells = {}
     for judged_set, (metric, k), (claimed, other) in product(sets, reported, pairs):
@@ -254,7 +263,7 @@ trained_claim(
 
 
 def judge_n10(measured: Measurement) -> Ruling:
-    """Judge N10, that COLT beats dense retrieval on ToolLens and ties with it on ToolBank."""
+    """Judge N10: COLT beats dense retrieval on ToolLens, and is level with it on ToolBank."""
     # The paper claims a tie on ToolBank and a gain elsewhere.
     level_cells: dict[str, Any] = {}
     better_cells: dict[str, Any] = {}
@@ -351,7 +360,10 @@ EMBEDDINGS = {"trained": UNROLLED, "frozen": START}
 
 
 def judge_n18(measured: Measurement) -> Ruling:
-    """Judge N18: the ratio of the spreads over settings, trained to frozen, is below 1."""
+    """Judge N18: the spread of Comp@5 over λ₁ and λ₂ is smaller on trained than on frozen embeddings.
+
+    The effects are ratios of the two spreads by set, as claimed below 1.
+    """
     effects, ranks = [], range(1, len(ELASTIC_GRID) + 1)
     for set_name, set_values in measured.items():
         value, low, high = set_values["ratio"]
@@ -387,7 +399,7 @@ def measure_n18(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
 
 
 def measure_grid(judged_set: JudgedSet, system_name: str) -> np.ndarray:
-    """Return Comp@5 as (seeds, queries, settings) on a system's embeddings, for every trained seed."""
+    """Return Comp@5 as (seeds, queries, settings of λ₁ and λ₂) on the embeddings of a trained system."""
     n_seeds = len(trained_values(judged_set, system_name, "comp", 5))
     systems = TrainedSystems(judged_set, Path(judged_set.work or ""))
     seed_grids = []
@@ -398,11 +410,16 @@ def measure_grid(judged_set: JudgedSet, system_name: str) -> np.ndarray:
 
 
 def spread_ratio(trained_grid: np.ndarray, frozen_grid: np.ndarray, seed: int) -> list[float]:
-    """Return trained over frozen spread, and its interval's ends; both grids are (seeds, n, settings)."""
+    """Return the ratio of two grids' spreads over settings, trained to frozen, and its interval's ends.
+
+    trained_grid, frozen_grid: (seeds, queries, settings) values; spread: the best setting's mean less the median one's;
+    the interval is a bootstrap over queries
+    """
     all_columns = np.concatenate([*trained_grid, *frozen_grid], axis=1)
 
     # The best setting less the median one, mean over seeds: a flat surface has a small spread.
     def compute_ratio(mean_values: np.ndarray) -> float:
+        """Return the ratio of spreads, trained to frozen, for means by seed and setting in one row."""
         surfaces = mean_values.reshape(2, -1, trained_grid.shape[2])
         spreads = (surfaces.max(2) - np.median(surfaces, axis=2)).mean(1)
         return float(spreads[0] / spreads[1])
@@ -436,7 +453,7 @@ class ExchangedSplits(JudgedSet):
 
 @define_measure("gains by query")
 def measure_query_gains(judged_sets: Sequence[JudgedSet], _: int) -> Measurement:
-    """Measure N20 and N29: each query's gain by NNN beside what might explain it.
+    """Measure N20 and N29: each query's gain by NNN over dense retrieval, beside what might explain it.
 
     Set → relevant: how many documents are relevant to each query; correlations: the largest cosine of a relevant to an
     irrelevant document, in hundredths; gains: points of Comp@5 over dense retrieval. Of all judged queries, each half
@@ -457,7 +474,10 @@ def measure_query_gains(judged_sets: Sequence[JudgedSet], _: int) -> Measurement
 
 
 def slope_terms(numbers: np.ndarray, gains: np.ndarray) -> np.ndarray:
-    """Return (n,) terms, one a query, whose mean is the least-squares slope: they can be resampled."""
+    """Return (n,) terms, one a query, whose mean is the least-squares slope of gains over numbers.
+
+    numbers, gains: (n,). Terms by query can be resampled, which a slope by itself cannot.
+    """
     deviations = numbers - numbers.mean()
     fitted_slope = deviations @ gains / (deviations @ deviations)
     residuals = gains - gains.mean() - fitted_slope * deviations
@@ -467,7 +487,11 @@ def slope_terms(numbers: np.ndarray, gains: np.ndarray) -> np.ndarray:
 
 
 def judge_n20(measured: Measurement) -> Ruling:
-    """Judge N20: points gained a relevant document are above 0, and none are gained with one or two."""
+    """Judge N20: gains rise with the number of relevant documents, and are none with one or two of them.
+
+    Effects: the slope of the points of Comp@5 gained over dense in the number of relevant documents, and the mean gain
+    of queries with at most two.
+    """
     axes = "relevant documents", "points of Comp@5 over dense"
     slope_cells: dict[str, list[float]] = {}
     few_gains: dict[str, list[float]] = {}
@@ -522,13 +546,17 @@ def measure_n21(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
 
 
 def _count_other_sets(judged_set: JudgedSet) -> list[int]:
-    """Count pairs of query and setting where 50 FISTA steps and the exact solver differ, and all pairs."""
+    """Count the (query, setting) pairs where 50 FISTA steps and the exact solver choose other documents.
+
+    Return [that count, the count of all pairs]. Compared are the first five documents, in any order.
+    """
     vectors, queries = judged_set.space.vectors, judged_set.queries("test", 200).vectors
     grid = [dict(values_of(decoder.select)) for decoder in ELASTIC_GRID]
     steps = [settings | {"solver": "fista"} for settings in grid]
     select_grid = partial(engine.select_grid, "nnn", vectors, queries, k=5)
     n_different, n_pairs = 0, 0
     for exact, step_ranking in zip(select_grid(grid=grid), select_grid(grid=steps), strict=True):
+        # Sorted, so that sets are compared and not their order.
         is_different = (exact.index.sort(1).values != step_ranking.index.sort(1).values).any(1)
         n_different, n_pairs = n_different + int(is_different.sum()), n_pairs + len(is_different)
     return [n_different, n_pairs]
@@ -553,10 +581,11 @@ TIMED = {"search": engine.make("top_k"), "50 steps": engine.make("nnn", solver="
 
 
 def judge_n23(measured: Measurement) -> Ruling:
-    """Judge the growth; the number of searches that a query takes is only reported."""
+    """Judge N23 by the exponent of NNN's time in the number of documents; report times in searches too."""
     drawn_seconds, solvers, ratio_texts = measured["drawn"], ("50 steps", "exact"), []
     growths = {name: (drawn_seconds["sizes"], drawn_seconds[name]) for name in solvers}
     for (space_name, seconds), name in product(measured.items(), solvers):
+        # The last column is that of the most documents.
         solver_seconds, search_seconds = np.array([seconds[name], seconds["search"]])[:, :, -1]
         ratio_texts.append(f"{name} {np.median(solver_seconds / search_seconds):.1f} ({space_name})")
     ruling = rules.judge_range(rules.fit_exponents(growths, ("documents", "seconds of a query")), high=1.1)
@@ -573,15 +602,16 @@ def judge_n23(measured: Measurement) -> Ruling:
     cost=90,
 )
 def measure_n23(sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Return documents → sizes, and decoder → (rounds, sizes) seconds of a query in one thread."""
+    """Measure N23: by space, the sizes, and decoder → (rounds, sizes) seconds of one query in one thread."""
     seconds = {judged_set.name: time_solvers([(judged_set.space, judged_set.queries("test"))]) for judged_set in sets}
     return {"drawn": time_solvers([draw_space(n_documents, seed) for n_documents in TIMED_SIZES]), **seconds}
 
 
 def time_solvers(spaces: Sequence[tuple[engine.Space, engine.Embeddings]]) -> Measurement:
-    """Return the sizes, and decoder → (rounds, sizes) seconds of one query.
+    """Time search, NNN by 50 steps and NNN exactly on each space: sizes and (rounds, sizes) seconds.
 
-    Of two queries the second, as what a space remembers of a query would serve the first, which was asked before.
+    spaces: each with its queries. A round times a pair of queries and keeps the second: what a space computes for the
+    first query and remembers would otherwise count.
     """
     round_seconds = np.zeros((len(TIMED), 7, len(spaces)))
     # Methods and spaces take turns in every round, so that a slow moment of the machine hits all of them.
@@ -614,12 +644,16 @@ def judge_n24(measured: Measurement) -> Ruling:
     cost=10,
 )
 def measure_n24(_: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Return factor (d, N, T) → bytes kept for the gradient at each value, other factors at their largest."""
+    """Measure N24: factor (d, N, T) → bytes that the gradient needs at each of its values.
+
+    The two other factors are at their largest values meanwhile. d: dimensions, N: documents, T: steps.
+    """
     # `largest` maps each factor to its largest value; one factor at a time is varied below it.
     largest = map_values(max, FACTORS)
     space, queries = draw_space(largest["N"], seed)
 
     def count_bytes(sizes: Mapping[str, int]) -> int:
+        """Count the gradient's bytes for these numbers of documents N, dimensions d and steps T."""
         row_vectors, query = space.vectors[: sizes["N"], : sizes["d"]], queries.vectors[:1, : sizes["d"]]
         return count_gradient_bytes(row_vectors.clone(), query.clone(), sizes["T"])
 
@@ -629,13 +663,14 @@ def measure_n24(_: Sequence[JudgedSet], seed: int) -> Measurement:
 def count_gradient_bytes(row_vectors: Tensor, queries: Tensor, n_steps: int) -> int:
     """Count the bytes that a forward pass through FISTA's steps keeps for the backward pass.
 
-    Storages count once, and the inputs' own not at all.
+    row_vectors: (N, d); queries: (B, d). Tensors that share memory count once, and the inputs' own memory not at all.
     """
     # Storages of the inputs exist anyway: only what automatic differentiation adds is counted.
     input_storages = {tensor.untyped_storage().data_ptr() for tensor in (row_vectors, queries)}
     saved: dict[int, Tensor] = {}
 
     def keep(tensor: Tensor) -> Tensor:
+        """Note a tensor that the graph saves, by its memory's address, and pass it on unchanged."""
         saved[tensor.untyped_storage().data_ptr()] = tensor
         return tensor
 
@@ -653,7 +688,7 @@ QUERY_RULES = tuned_differences.of(claimed=SHARE_GRID + COUNT_GRID, others={"one
 
 
 def judge_n25(measured: Measurement) -> Ruling:
-    """Judge N25 by the gains of choosing λ₁ and λ₂ by query; report what the best choice would gain."""
+    """Judge N25 by what rules that choose λ₁ and λ₂ by query gain; report what the best choice would."""
     ruling = rules.difference(measured["gains"], margin=1.0)
     headroom_text = ", ".join(f"{set_name} {headroom:.1f}" for set_name, headroom in measured["most"].items())
     why = f"{ruling.why} The best pair for each query, were it known, would gain: {headroom_text}."
@@ -671,7 +706,11 @@ def judge_n25(measured: Measurement) -> Ruling:
     cost=60,
 )
 def measure_n25(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Return points gained by rules that choose λ by query, and set → gain of the best possible choice."""
+    """Measure N25: points gained by rules that choose λ by query, and the most that a choice could gain.
+
+    "most": set → mean gain of the pair that is best for each query, which no rule can know, over the pair that is best
+    for all
+    """
     headrooms = {}
     for judged_set in judged_sets:
         (headroom,) = compute_headroom(get_cells(judged_set, ELASTIC_GRID, "test", ("comp",), 5), "comp", 5)
@@ -707,12 +746,15 @@ def judge_n26(measured: Measurement) -> Ruling:
     differs="Ten of the table's 35 numbers: PandasBank and AWSBank are not here, of two other sets only parts.",
 )
 def measure_n26(judged_sets: Sequence[JudgedSet], _: int) -> Measurement:
-    """Return set → its sizes, named as the columns of the paper's Table 3."""
+    """Measure N26: set → its sizes, under the names of the columns of the paper's Table 3."""
     return compute_by_set(_count_sizes, [judged_set for judged_set in judged_sets if judged_set.name in PRINTED_SIZES])
 
 
 def _count_sizes(judged_set: JudgedSet) -> dict[str, float]:
-    """Return the sizes of a set by the paper's column: documents, queries, and relevant ones a test query."""
+    """Return a set's sizes: documents, queries, queries a split, and relevant documents a test query.
+
+    The latter as "least", "most" and "mean", to two digits as the paper prints it.
+    """
     sizes = measure_sizes(judged_set.dataset)
     size_counts: dict[str, float] = {"documents": sizes.documents, "queries": sizes.queries}
     for split in sizes.splits:
@@ -744,11 +786,15 @@ trained_claim(
 
 
 def judge_n29(measured: Measurement) -> Ruling:
-    """Judge N29: points gained for each tenth that the cosine of relevant to irrelevant documents rises."""
+    """Judge N29: the gain of NNN rises with the largest cosine of a relevant to an irrelevant document.
+
+    The effect is the slope: points of Comp@5 over dense retrieval for each tenth of the cosine.
+    """
     slopes = {}
     for name, set_values in measured.items():
         query_pairs = zip(set_values["correlations"], set_values["gains"], strict=True)
         correlations, query_gains = np.array([pair for pair in query_pairs if pair[0] is not None], dtype=float).T
+        # Correlations are stored in hundredths: their tenth part counts tenths.
         slopes[f"{name}: points a tenth of the cosine"] = slope_terms(correlations / 10, query_gains).tolist()
     return rules.difference(slopes, margin=0.5)
 
@@ -770,7 +816,7 @@ FISTA_STEPS = (2, 5, 10, 20, 50, 100)
 
 
 def judge_n30(measured: Measurement) -> Ruling:
-    """Judge N30: Comp@5 in points after 10 steps less that after 50 is within a point of 0."""
+    """Judge N30: after 10 FISTA steps Comp@5 is within a point of that after 50, by query."""
     differences, curves = {}, {}
     for set_name, set_values in measured.items():
         cell_name, axes = f"{set_name}: 10 steps less 50", ("steps of FISTA", f"Comp@5 in points, {set_name}")
@@ -806,7 +852,10 @@ def measure_n30(judged_sets: Sequence[JudgedSet], _: int) -> Measurement:
 
 
 def measure_by_steps(judged_set: JudgedSet) -> dict[str, np.ndarray]:
-    """Return system → (seeds, queries, steps) points of Comp@5; dense retrieval's are the same at all."""
+    """Return system → (seeds, queries, numbers of FISTA steps) points of Comp@5, on the test queries.
+
+    Dense retrieval takes no steps, so that its points are the same in every column.
+    """
     values: dict[str, list[np.ndarray]] = {}
     for seed in range(len(trained_values(judged_set, UNROLLED, "comp", 5))):
         for name, space, decoders in _iterate_systems(judged_set, seed):
@@ -816,7 +865,10 @@ def measure_by_steps(judged_set: JudgedSet) -> dict[str, np.ndarray]:
 
 
 def _iterate_systems(judged_set: JudgedSet, seed: int) -> Iterator[tuple[str, engine.Space, list[Decoder]]]:
-    """Yield dense, NNN-Fix and trained systems: name, space, and a decoder for each number of steps."""
+    """Yield name, space and decoders of dense retrieval, of NNN on its embeddings, and of trained NNN.
+
+    There is a decoder for each number of FISTA steps.
+    """
     systems = TrainedSystems(judged_set, Path(judged_set.work or ""))
     start = systems.train(START, "dense", seed, None)
     system = systems.train(UNROLLED, "nnn", seed, start, **TRAINED_PARAMS[UNROLLED])

@@ -51,7 +51,11 @@ N_CASES, N_UPDATES, N_RUNS = 200, 3000, 5
 def draw_session(
     rng: np.random.Generator, min_documents: int = 2, max_documents: int = 9, **preset: Any
 ) -> tuple[Session, Query, int]:
-    """Draw a session over random unit vectors, a query, and the row that is right for it."""
+    """Draw a feedback session over a few random unit vectors, a query, and the row that is right for it.
+
+    min_documents, max_documents: the range of the number of documents; preset: settings that change the paper's plain
+    rule
+    """
     count, n_dimensions = int(rng.integers(min_documents, max_documents + 1)), int(rng.integers(2, 6))
     rows = scale_rows(rng.standard_normal((count + 1, n_dimensions))).astype(np.float32)
     ids = tuple(map(str, range(count)))
@@ -63,7 +67,10 @@ def draw_session(
 
 
 def enumerate_draws(session: Session, query: Query, right_row: int, n_drawn: int) -> Iterator[tuple[float, Draw]]:
-    """Yield every set of `n_drawn` documents with its chance; the right one is shown if it is in the set."""
+    """Yield every set of `n_drawn` documents that may be drawn for a query, with its chance, as a Draw.
+
+    The reranker that picks among the drawn never errs: it shows the right document if it is in the set, else the first.
+    """
     # A set of k can be drawn in any order, each with a chance of its own.
     chances = orag.probabilities(session, query)
     for items in combinations(range(len(chances)), n_drawn):
@@ -73,20 +80,29 @@ def enumerate_draws(session: Session, query: Query, right_row: int, n_drawn: int
 
 
 def enumerate_events(session: Session, query: Query, right_row: int, n_drawn: int = 1) -> Iterator[tuple[float, Event]]:
-    """Yield (chance, feedback) of every draw that is possible for the query."""
+    """Yield (chance, feedback event) of everything that can be drawn for the query and answered.
+
+    right_row: the document to which the answer is yes
+    """
     for chance, draw in enumerate_draws(session, query, right_row, n_drawn):
         yield chance, orag.outcome(session, draw, draw.item == right_row)
 
 
 def compute_gradient(session: Session, event: Event) -> np.ndarray:
-    """Return the (n, d) direction in which an event moves the documents, before the learning rate."""
+    """Return the (n, d) direction in which an event moves the documents, before the learning rate.
+
+    Every document of the event moves along the query, by a coefficient of its own.
+    """
     movement = np.zeros((len(session), session.start.dimension))
     movement[list(event.items)] = np.outer(event.coefficients, event.query.exact)
     return movement
 
 
 def compute_max_bias(session: Session, query: Query, right: int, n_drawn: int = 1) -> float:
-    """Return how far the mean step over all draws is from the true gradient, as the largest difference."""
+    """Return the largest difference of an entry between the mean step over all draws and the gradient.
+
+    The loss is −log of the right document's chance; automatic differentiation gives its true gradient. right: its row.
+    """
     mean_step: np.ndarray | float = 0.0
     for chance, event in enumerate_events(session, query, right, n_drawn):
         mean_step = mean_step + chance * compute_gradient(session, event)
@@ -99,9 +115,10 @@ def compute_max_bias(session: Session, query: Query, right: int, n_drawn: int = 
 def enumerate_paths(
     session: Session, stream: Sequence[tuple[Query, int]], chance: float = 1.0, earlier_chances: tuple[float, ...] = ()
 ) -> Iterator[tuple[float, tuple[float, ...]]]:
-    """Yield every way in which a stream's draws can turn out: its chance, and the right chances by round.
+    """Yield each way in which a stream's draws can turn out: its chance, and the right chances by round.
 
-    stream: the query and the right row of each round; chance, earlier_chances: of the rounds so far, for the recursion
+    The right chance of a round is the probability with which the right document would be drawn. stream: the query and
+    the right row of each round; chance, earlier_chances: of the rounds so far, for the recursion
     """
     if not stream:
         yield chance, earlier_chances
@@ -113,7 +130,7 @@ def enumerate_paths(
 
 
 def _order_chance(chances: np.ndarray, row_order: Sequence[int]) -> float:
-    """Return the chance to draw rows in an order, without replacement."""
+    """Return the chance to draw rows in this order without replacement, each in proportion to `chances`."""
     chance, remaining_chance = 1.0, 1.0
     for row_index in row_order:
         chance *= chances[row_index] / remaining_chance
@@ -132,7 +149,7 @@ def _order_chance(chances: np.ndarray, row_order: Sequence[int]) -> float:
     cost=5,
 )
 def measure_o1(_: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Measure the bias of the mean step over all draws, whether one document moves or all."""
+    """Measure O1: the bias of the mean step over all draws, the larger of both update modes, by case."""
     rng = np.random.default_rng(seed)
     biases = []
     for _case in range(1000):
@@ -151,7 +168,7 @@ def measure_o1(_: Sequence[JudgedSet], seed: int) -> Measurement:
     cost=5,
 )
 def measure_o2(_: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Measure the bias of Algorithm 2's printed step, over all sets drawn."""
+    """Measure O2: the bias of Algorithm 2's printed step over all sets of two or three documents drawn."""
     rng = np.random.default_rng(seed)
     biases = []
     for _case in range(N_CASES):
@@ -172,14 +189,18 @@ def measure_o2(_: Sequence[JudgedSet], seed: int) -> Measurement:
     cost=15,
 )
 def measure_o3(_: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Measure O3: by how much mean regret and mean squared step exceed the bounds, over all paths."""
+    """Measure O3: by how much mean regret and mean squared step exceed the theorem's bounds, by case."""
     rng = np.random.default_rng(seed)
+    # Cases where the bound says nothing give None, which the filter drops: further ones are drawn until enough do.
     regret_excesses = filter(None, (_regret_excess(rng) for _stream in count()))
     return {"excess": [max(next(regret_excesses), _square_excess(rng)) for _case in range(N_CASES)]}
 
 
 def _regret_excess(rng: np.random.Generator) -> float | None:
-    """Return expected regret less the theorem's bound in a random case, None where it is vacuous."""
+    """Return expected regret less Theorem 5.1's bound for a random stream, None if the bound is vacuous.
+
+    Regret: the loss over a stream beyond that of the best fixed embeddings. The expectation is over all draws.
+    """
     n_rounds = 5
     learning_rate = float(np.exp(rng.uniform(np.log(0.003), np.log(0.5))))
     session, query, _ = draw_session(rng, max_documents=3, mode="full", rate=learning_rate)
@@ -205,17 +226,18 @@ def _regret_excess(rng: np.random.Generator) -> float | None:
 
 
 def _square_excess(rng: np.random.Generator) -> float:
-    """Return the step's mean square less the theorem's bound for it in a random case."""
+    """Return the step's mean square over all draws less Theorem 5.1's bound for it, in a random case."""
     session, query, right_row = draw_session(rng, mode="full")
     mean_square, right_chance = 0.0, 0.0
     for chance, event in enumerate_events(session, query, right_row):
         mean_square += chance * float((compute_gradient(session, event) ** 2).sum())
         right_chance += chance * event.good
+    # The bound is |q|² (1/p − 2p + 1), p being the chance to draw the right document.
     return mean_square - (1 / right_chance - 2 * right_chance + 1) * float(query.exact @ query.exact)
 
 
 def judge_o4(measured: Measurement) -> Ruling:
-    """Judge O4: regret in nats stays below its bound, and its exponent in the rounds is at most about ½."""
+    """Judge O4: regret stays below its bound, and its exponent in the number of rounds is at most about ½."""
     regrets = np.array(measured["regret"])
     growth_effect = rules.slope(measured["rounds"], regrets.T, "regret", ("rounds", "regret, nats"))
     bound_ruling = rules.theorem((regrets.mean(1) - measured["allowed"]).tolist(), len(regrets))
@@ -283,12 +305,15 @@ def judge_o5(measured: Measurement) -> Ruling:
     cost=90,
 )
 def measure_o5(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Return set → numbers of queries, and the regrets after them to the rule told all answers."""
+    """Measure O5: set → numbers of queries, and regrets after them to a rule told all answers."""
     return compute_by_set(_measure_regrets, judged_sets, seed)
 
 
 def _measure_regrets(judged_set: JudgedSet, seed: int) -> dict[str, list[float] | list[list[float]]]:
-    """Return numbers of queries, and for each, by run, the regret to the rule that is told all answers."""
+    """Return "queries": four stream lengths, and "regret": for each, run by run, the regret at its end.
+
+    Regret is measured to the same rule where it is told the right answers instead of having to draw.
+    """
     deployment, regrets = deploy_set(judged_set), []
     stream_sizes = [round(stream_share * min(1500, len(deployment.stream))) for stream_share in (0.125, 0.25, 0.5, 1.0)]
     plan = Plan(checkpoints=1, measured=1, regret="oracle")
@@ -301,10 +326,11 @@ def _measure_regrets(judged_set: JudgedSet, seed: int) -> dict[str, list[float] 
 
 @define_measure("paper gains")
 def measure_paper_gains(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Measure O6: points that the printed rule gains in 3,000 updates and in one pass, mean over seeds.
+    """Measure O6 and O7: points that the printed rule gains in 3,000 updates and in one pass.
 
-    "settings": the rate and the batch size, as searched on half of the stream: of the paper's grids the largest rate
-    and a tenth of it, as below nothing moves, and both ends of its batch sizes.
+    "set, run, part metric@k" → gains query by query; "set, settings": the rate and the batch size that the first half
+    of the stream chose, from the largest of the paper's rates and a tenth of it, as below nothing moves, and two batch
+    sizes.
     """
     measured: dict[str, list[float]] = {}
     for deployment in map(deploy_set, judged_sets):
@@ -355,12 +381,14 @@ claim(
 
 @define_measure("default gains")
 def measure_default_gains(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Measure points that the default rule gains in one pass, and those of rare and common documents.
+    """Measure O8 and O9: points that Frontier's default rule gains in one pass, also by rarity.
 
-    Of rare documents what is learned differs more from seed to seed, so that 40 are needed.
+    "tail": held-out queries whose right documents are all rare; "head": the others. On rare documents the gain differs
+    more from seed to seed, so that 40 runs are needed.
     """
 
     def gain(deployment: JudgedDeployment) -> dict[str, np.ndarray]:
+        """Return "part metric@k" → points gained by query, with nDCG also for the tail and head of rarity."""
         part_gains = deployment.gains(deployment.run_all(run_seeds(seed, 40)))
         held_out = part_gains[f"held-out ndcg@{K}"]
         return {**part_gains, f"tail ndcg@{K}": held_out[deployment.tail], f"head ndcg@{K}": held_out[~deployment.tail]}
@@ -405,9 +433,14 @@ claim(
     cost=25,
 )
 def measure_o10(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Measure O10: success of the drawn document less that of the top-scored one, in points by query."""
+    """Measure O10: success of the document drawn less that of the top-scored one, in points by query.
+
+    Success: the document is relevant. There is a cell for each of two temperatures, by which chances spread more or
+    less evenly over the documents.
+    """
 
     def lose(deployment: JudgedDeployment) -> dict[str, np.ndarray]:
+        """Return temperature → success lost by drawing, in points by query, on at most 1,000 queries."""
         sample = deployment.with_stream(subsample(deployment.stream, 1000))
         presets = {"τ = 1": "paper", "τ by perplexity 8": "default"}
         return map_values(partial(_measure_loss, sample, seed), presets)
@@ -416,7 +449,7 @@ def measure_o10(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
 
 
 def _measure_loss(deployment: JudgedDeployment, seed: int, preset: str) -> np.ndarray:
-    """Return by query the mean success, in points, of the drawn document less that of the top-scored one."""
+    """Return, by query, the mean success of the drawn document less that of the top-scored one, in points."""
     lost_success = np.zeros(len(deployment.stream))
     for run_seed in run_seeds(seed, N_RUNS):
         finished_run = deployment.run(run_seed, preset=preset)
@@ -438,6 +471,7 @@ def measure_o11(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
     """Measure O11: points of nDCG that one pass with a reranker gains beyond one without, by query."""
 
     def gain(deployment: JudgedDeployment) -> dict[str, np.ndarray]:
+        """Return "reranker, part" → points of nDCG gained with it beyond those gained without one."""
         baseline = ndcg_gains(deployment, seed)
         differences: dict[str, np.ndarray] = {}
         for label, reranker in {"one that never errs": JUDGEMENTS, "the start's cosine": COSINE}.items():
@@ -461,6 +495,7 @@ def measure_o12(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
     """Measure O12: points gained by query in one pass, half of the documents arriving in its middle."""
 
     def gain(deployment: JudgedDeployment) -> dict[str, np.ndarray]:
+        """Return part → points of nDCG gained by query, half of the documents arriving midway."""
         return ndcg_gains(deployment, seed, arrivals=[(0.5, len(deployment.stream) // 2)], newcomers="printed")
 
     return measure_deployments(judged_sets, gain)
@@ -482,7 +517,7 @@ def measure_o13(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
 
 
 def judge_o14(measured: Measurement) -> Ruling:
-    """Judge O14: feedback regains at least half of the Recall that shortened documents cost."""
+    """Judge O14: feedback regains at least half of the Recall that shortening the documents costs."""
     regained_shares = []
     for name, values in measured.items():
         regained, lost = np.array(values["regained"]), np.array(values["lost"])
@@ -502,7 +537,7 @@ def judge_o14(measured: Measurement) -> Ruling:
     cost=30,
 )
 def measure_o14(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Return set → points of Recall that documents cut to five words cost, and feedback regains."""
+    """Measure O14: set → Recall that cutting documents to five words costs, and feedback regains."""
     return compute_by_set(_measure_lost_recall, judged_sets, seed)
 
 
@@ -535,6 +570,7 @@ def measure_o15(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
     """Measure O15: the first 64 dimensions after one pass less all of them before, in points by query."""
 
     def compare(deployment: JudgedDeployment) -> dict[str, np.ndarray]:
+        """Return metric → points by query of the short vectors after learning less the long ones before."""
         strong = deployment.values(deployment.held_out)
         return subtract_cells(deployment.truncate(64).mean_after(run_seeds(seed)), strong)
 
@@ -554,7 +590,10 @@ claim(
 
 
 def judge_o17(measured: Measurement) -> Ruling:
-    """Judge O17: a step takes under 1,000 µs, and does not grow with the number of documents."""
+    """Judge O17: a step takes under 1,000 µs, and its time does not grow with the number of documents.
+
+    An exponent of −.1 to .1 counts as no growth.
+    """
     n_documents, axes = list(map(float, measured)), ("documents", "µs a step")
     growth_effect = rules.slope(n_documents, np.array(list(measured.values())).T, "a step", axes)
     time_effects = []
@@ -574,12 +613,12 @@ def judge_o17(measured: Measurement) -> Ruling:
     cost=5,
 )
 def measure_o17(_: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Return number of documents → median µs of a feedback step, one for each repetition."""
+    """Measure O17: number of documents → µs of a feedback step, the medians of nine repetitions."""
     return {str(size): as_list(np.array(_time_steps(size, seed))) for size in (500, 2_000, 10_000, 50_000, 100_000)}
 
 
 def _time_steps(n_documents: int, seed: int) -> list[float]:
-    """Return nine medians over 200 feedback steps each, in µs, over random documents."""
+    """Return nine medians, each over 200 feedback steps, in µs, over random documents of 384 dimensions."""
     vectors = scale_rows(np.random.default_rng(seed).standard_normal((n_documents + 1, 384)).astype(np.float32))
     ids = tuple(map(str, range(n_documents)))
     space = engine.Space(engine.Corpus(ids, ids), engine.Embeddings(ids, torch.from_numpy(vectors[1:]), None), "cpu")
@@ -609,9 +648,13 @@ def _time_steps(n_documents: int, seed: int) -> list[float]:
     cost=15,
 )
 def measure_o18(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Measure O18: nats by query that a start from shorter texts loses beyond one from longer texts."""
+    """Measure O18: loss by query, in nats, that a worse start has beyond a better one.
+
+    Starts are documents cut to 5 or 15 words, or whole, ordered by their nDCG before feedback.
+    """
 
     def compare(deployment: JudgedDeployment) -> dict[str, np.ndarray]:
+        """Return "worse words to better" → nats by query that the worse start loses beyond the better."""
         # At one temperature the best in hindsight, in the ball, is the same for all: losses differ as regrets do.
         temperature = deployment.run(seed).begun.temperature
         starts = {str(max_words or "all"): deployment.shorten(max_words) for max_words in (5, 15, None)}
@@ -623,7 +666,7 @@ def measure_o18(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
 
 
 def _measure_losses(deployment: JudgedDeployment, temperature: float, seed: int) -> np.ndarray:
-    """Return by query the loss in nats of the printed rule over one pass, mean over runs."""
+    """Return, by query, the loss in nats of the paper's printed rule over one pass, mean over runs."""
     query_losses = np.zeros(len(deployment.stream))
     for run_seed in run_seeds(seed, N_RUNS):
         trail = deployment.run(run_seed, **{**PRINTED_RULE, "temperature": temperature}).trail
@@ -642,16 +685,16 @@ def _measure_losses(deployment: JudgedDeployment, temperature: float, seed: int)
     cost=5,
 )
 def measure_o19(_: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Measure O19: the largest violation of Proposition B.1 in each random case."""
+    """Measure O19: the largest violation of Proposition B.1 in each random case, 0 or rounding as claimed."""
     rng = np.random.default_rng(seed)
     return {"excess": [_law_excess(rng) for _case in range(N_CASES)]}
 
 
 def _law_excess(rng: np.random.Generator) -> float:
-    """Return the largest violation of O19's statements along a minimisation of the cross-entropy.
+    """Return the largest violation of O19's statements while cross-entropy is minimised, in a random case.
 
-    In a random case: the loss is the entropy plus a divergence, and near its least value the likeliest documents are on
-    top.
+    Checked are that the loss is the entropy of the true chances plus a divergence, never below the entropy, and that
+    near its least value the documents ranked first are the likeliest ones.
     """
     n_queries, n_documents = int(rng.integers(2, 6)), int(rng.integers(2, 7))
     query_vectors = rng.standard_normal((n_queries, n_queries + int(rng.integers(3))))
@@ -664,7 +707,10 @@ def _law_excess(rng: np.random.Generator) -> float:
     excesses = [0.0]
 
     def risk(flat_vectors: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return the cross-entropy and its gradient at flat document vectors; record violations on the way."""
+        """Return the cross-entropy and its gradient, for the minimiser; record violations on the way.
+
+        flat_vectors: the documents' vectors as one row
+        """
         scores = query_vectors @ flat_vectors.reshape(n_documents, -1).T
         cross_entropy = -float(often @ (right_chances * log_softmax(scores, axis=1)).sum(1))
         divergence = float(often @ rel_entr(right_chances, softmax(scores, axis=1)).sum(1))

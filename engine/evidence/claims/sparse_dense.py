@@ -52,12 +52,13 @@ PASSAGE_SETS = ("cranfield", "multihop-rag-summ500")
 
 @define_measure("projection errors")
 def measure_projection_errors(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Measure claims L1 and L2: shares of pairs that random projections reverse, and needed dimensions.
+    """Measure L1 and L2: pairs of documents that random projections reverse, and dimensions needed.
 
-    passed: one number a bin of pairs and k whose bound is below 1: the lower end of the error share's interval less the
-    bound, above 0 where the bound is broken; growth: set, weighting and projection → for each run the exponent with
-    which the smallest k that keeps 95 % of pairs grows in x = (ε²/2 − ε³/3)⁻¹, R² of the line through (x, k), and the
-    factor by which the bound's k is larger
+    A margin ε is by how much one document's inner product with the query exceeds another's, as a share of the lengths;
+    x = (ε²/2 − ε³/3)⁻¹. passed: by bin of pairs of like margin and dimension k, the lower end of the error share's
+    interval less the bound, above 0 where the bound is broken; growth: set, weighting and projection → run by run the
+    exponent with which the least k that keeps 95 % of pairs grows in x, R² of the line through (x, k), and the factor
+    by which the bound asks for more dimensions
     """
     passed: list[float] = []
     growth: dict[str, list[list[float]]] = {}
@@ -73,9 +74,10 @@ def measure_projection_errors(judged_sets: Sequence[JudgedSet], seed: int) -> Me
 
 
 def fit_growth(errors: PairErrors) -> list[float]:
-    """Fit the needed dimension over bins of 75 pairs or more: return exponent, R², factor to the bound.
+    """Fit how the needed dimension grows with x over bins of pairs: exponent, R², factor to the bound.
 
-    The dimension that fewer pairs need is mostly chance.
+    x = (ε²/2 − ε³/3)⁻¹ of the bin's margin ε. Bins of fewer than 75 pairs, whose dimension is mostly chance, are left
+    out.
     """
     full_bins = [row for row in errors.bins if row.pairs >= 75]
     needed_dimensions = [(row.inverse, row.dimension) for row in full_bins if (row.dimension or 0) > DIMENSIONS[0]]
@@ -102,7 +104,10 @@ claim(
 
 
 def judge_l2(measured: Measurement) -> Ruling:
-    """Judge L2, that the needed dimension grows linearly in x: exponents equal 1 and R² is above .95."""
+    """Judge L2: the needed dimension grows linearly in x, with an exponent of 1 ± .1 and R² above .95.
+
+    x = (ε²/2 − ε³/3)⁻¹ of the margin ε; the sentence also says by what factor the bound asks for more.
+    """
     factors, exponents, straightness = [], {}, {}
     for name, run_rows in measured["growth"].items():
         run_exponents, run_r2, run_factors = np.array(run_rows).T
@@ -133,7 +138,7 @@ claim(
 
 
 def judge_l3(measured: Measurement) -> Ruling:
-    """Judge L3: no bound exceeds its error, and no boolean margin is below Corollary 2's."""
+    """Judge L3: no bound exceeds its allowed error β, no boolean margin is below Corollary 2's minimum."""
     cases = measured["drawn"]
     # Cases that hold were only counted when measured; an excess of 0 stands for each.
     drawn_excesses = [*cases["broken"], *[0.0] * (cases["cases"] - len(cases["broken"]))]
@@ -153,10 +158,11 @@ def judge_l3(measured: Measurement) -> Ruling:
     cost=10,
 )
 def measure_l3(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Measure by how much the paper's bounds exceed the error β that their dimensions are to ensure.
+    """Measure L3: by how much bounds exceed the error β that the paper's dimensions are to ensure.
 
-    drawn: over 10,000 random ε, β, |D| and r₀ the number of bounds, and the excesses above 0 as shares of β; boolean:
-    for each query by how much its least boolean margin falls below Corollary 2's (2 |q|² L_D)^−½
+    drawn: over 10,000 random cases, the number of bounds, and the excesses above 0 as shares of β; boolean: by query,
+    how far its least margin in word sets falls below Corollary 2's minimum (2 |q|² L_D)^−½, L_D being the most distinct
+    words of a document
     """
     rng = np.random.default_rng(seed)
     drawn_excesses = list(chain.from_iterable(_excesses(rng) for _case in range(10_000)))
@@ -168,7 +174,10 @@ def measure_l3(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
 
 
 def _excesses(rng: np.random.Generator) -> Iterator[float]:
-    """Yield the excess over β, as a share, of equation 2, Corollary 1 and equation 3 in a random case."""
+    """Yield, for a random margin and error β, three bounds' excess over β as a share, ≤ 0 as claimed.
+
+    The bounds are taken at the dimensions that equation 2, Corollary 1 and equation 3 ask for.
+    """
     margin, error = float(rng.uniform(0.02, 1.0)), float(10 ** rng.uniform(-6, -0.01))
     n_documents = int(10 ** rng.uniform(0, 6))
     rank = int(rng.integers(1, n_documents + 1))
@@ -183,7 +192,10 @@ def _excesses(rng: np.random.Generator) -> Iterator[float]:
 
 
 def _boolean_excesses(judged_set: JudgedSet, rng: np.random.Generator) -> Iterator[float]:
-    """Yield for each query by how much Corollary 2's least boolean margin exceeds the actual one."""
+    """Yield, by query, Corollary 2's minimum of a boolean margin less the least measured, ≤ 0 as claimed.
+
+    Boolean: documents and queries as sets of words. Queries without a margin above 0 are left out.
+    """
     vectors = text_vectors(judged_set.dataset.corpus, judged_set.queries("test"), "boolean")
     doc_norms, query_lengths = compute_squared_norms(vectors.documents), np.sqrt(compute_squared_norms(vectors.queries))
     # Margins are of documents that share a word with the query over all that score less.
@@ -213,9 +225,9 @@ def _boolean_excesses(judged_set: JudgedSet, rng: np.random.Generator) -> Iterat
 def measure_l4(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
     """Measure L4: by how much the share of projections that lose the best document exceeds the bound.
 
-    One number a case whose bound is below 1: the lower end of the share's interval less the bound. generated: documents
-    that all lie at similar margins below the best one, at a k whose bound is near a random one; judged: BM25's vectors
-    of the sets
+    Lost: ranked behind r₀ or more others. One number a case whose bound is below 1: the lower end of the share's
+    interval less the bound. generated: random documents that all lie at similar margins below the best one, at a k
+    whose bound is near a random one; judged: BM25's vectors of the sets
     """
     rng = np.random.default_rng(seed)
     generated_excesses = _bound_excesses(chain.from_iterable(_generate_losses(rng, case) for case in range(300)))
@@ -227,7 +239,10 @@ def measure_l4(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
 
 
 def _generate_losses(rng: np.random.Generator, case_seed: int) -> Sequence[RecallLoss]:
-    """Draw a query with close rivals of its best document; measure how often projections lose that one."""
+    """Draw a query and close rivals of its best document; measure how often projections lose that one.
+
+    The dimension is such that the lemma's bound on the loss is about a random share.
+    """
     n_dimensions, count = 32, int(rng.integers(1, 60))
     rank = int(rng.integers(1, min(5, count) + 1))
     query, margins = np.eye(n_dimensions)[:1], rng.uniform(0.15, 0.75) * rng.uniform(1.0, 1.3, (count, 1))
@@ -242,12 +257,15 @@ def _generate_losses(rng: np.random.Generator, case_seed: int) -> Sequence[Recal
 
 
 def _bound_excesses(bounded_rows: Iterable[Any]) -> list[float]:
-    """Return the lower end of each error share less its bound, where the bound is below 1."""
+    """Return the lower end of each measured error share less its bound, for those with a bound below 1.
+
+    bounded_rows: anything with `low` and `bound`
+    """
     return round_significant(row.low - row.bound for row in bounded_rows if row.bound < 1)
 
 
 def judge_l5(measured: Measurement) -> Ruling:
-    """Judge L5, that BM25's margins shrink: the margin's exponent in the mean document length is below 0."""
+    """Judge L5: BM25's margins shrink with document length: their exponent in it is below 0."""
     exponents, axes = [], ("mean words", "margin")
     for name, values in measured.items():
         for rank, margins in values["ranks"].items():
@@ -267,16 +285,19 @@ def judge_l5(measured: Measurement) -> Ruling:
     cost=3,
 )
 def measure_l5(judged_sets: Sequence[JudgedSet], _: int) -> Measurement:
-    """Measure L5: set → mean words of four bins of documents by length, and the queries' best margins.
+    """Measure L5: set → mean words of four bins of documents by length, and margins in each bin.
 
-    ranks: rank → query by query and bin by bin the margin of the bin's best document over its others, at that rank of
-    the margins in rising order, of queries that have one in every bin.
+    ranks: rank r → query by query and bin by bin the r-th smallest margin of the bin's best document over its others,
+    for queries that have one in every bin
     """
     return compute_by_set(_measure_margins, judged_sets)
 
 
 def _measure_margins(judged_set: JudgedSet) -> Measurement:
-    """Return mean words of four bins of documents by length, and each query's best margins in each."""
+    """Return four length bins' mean words, and each query's r-th smallest margins in each.
+
+    r is 10 and 100. A margin is by how much the bin's best document outscores another, as a share of the lengths.
+    """
     vectors = text_vectors(judged_set.dataset.corpus, judged_set.queries("test"), "bm25")
     length_parts = make_length_bins(vectors.lengths, 4)
     rank_columns, ranks = [], (10, 100)
@@ -299,7 +320,7 @@ BEYOND = 2 * TRIED_DIMENSIONS[-1]
 
 
 def judge_l6(measured: Measurement) -> Ruling:
-    """Judge L6: the needed dimension's exponent in the mean document length is above 0."""
+    """Judge L6: the dimension needed grows with document length: its exponent in it is above 0."""
     axes = "mean words", f"dimension needed ({BEYOND:,}: more than {TRIED_DIMENSIONS[-1]:,})"
     exponents = rules.fit_exponents(map_values(itemgetter("words", "needed"), measured), axes)
     return rules.judge_range(exponents, low=0.0)
@@ -316,16 +337,19 @@ def judge_l6(measured: Measurement) -> Ruling:
     cost=60,
 )
 def measure_l6(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Measure L6: set → mean words of four bins of documents by length, and the dimensions that they need.
+    """Measure L6: set → mean words of four bins of documents by length, and the dimensions needed in each.
 
-    needed: for each group of queries, with projections of its own, the smallest dimension from which on the best
-    document of a bin stays among its first ten.
+    needed: for each group of queries, with projections of its own, the smallest dimension from which on a bin's best
+    document stays among its first ten for 95 % of queries
     """
     return compute_by_set(_measure_dimensions, judged_sets, seed)
 
 
 def _measure_dimensions(judged_set: JudgedSet, seed: int) -> Measurement:
-    """Return mean words of four bins of documents, and the dimension that BM25 needs in each, by group."""
+    """Return the mean words of four bins of documents, and, by group of queries, the dimension each needs.
+
+    Needed: from it on the best document by BM25 stays among its bin's first ten under random projections.
+    """
     corpus, needed_dimensions = judged_set.dataset.corpus, []
     # Groups alternate between dev and test and share no query within a split: their dimensions are independent
     # repetitions.
@@ -341,7 +365,7 @@ def _measure_dimensions(judged_set: JudgedSet, seed: int) -> Measurement:
 
 
 def judge_l7(measured: Measurement) -> Ruling:
-    """Judge L7: BM25's smallest margin of a set is at most a tenth of the boolean one."""
+    """Judge L7: a set's smallest BM25 margin is at most a tenth of its smallest boolean one."""
     ratios = {}
     for name, margins in measured.items():
         ratios[f"{name}, {margins['bm25']:.2g} to {margins['boolean']:.2g}"] = margins["bm25"] / margins["boolean"]
@@ -359,7 +383,7 @@ def judge_l7(measured: Measurement) -> Ruling:
     cost=2,
 )
 def measure_l7(judged_sets: Sequence[JudgedSet], _: int) -> Measurement:
-    """Return set → weighting → the smallest margin above 0 of any query's best document over any other."""
+    """Measure L7: set → weighting → the smallest margin above 0 of a query's best document over another."""
     measurement: dict[str, dict[str, float]] = {}
     for judged_set, weighting in product(judged_sets, ("bm25", "boolean")):
         margins = engine.margins(judged_set.dataset.corpus, judged_set.queries("test"), weighting, bins=1)
@@ -369,11 +393,12 @@ def measure_l7(judged_sets: Sequence[JudgedSet], _: int) -> Measurement:
 
 @define_measure("segment margins")
 def measure_segment_margins(judged_sets: Sequence[JudgedSet], _: int) -> Measurement:
-    """Measure L8 and L9: compare the margins of pairs of documents with those of their segments.
+    """Measure L8 and L9: compare the margins of pairs of documents with those of parts of them.
 
-    lost: one number a pair that L8's theorem covers, the documents' margin less the segments', above 0 where the
-    theorem is broken; kept: set and passage length → query by query the share of pairs whose best passages have at
-    least the documents' margin, of documents that both have several passages
+    A margin is by how much a query's best document outscores another, as a share of the lengths. lost: by pair that
+    L8's theorem covers, the documents' margin less that of their matching segments, above 0 where the theorem is
+    broken; kept: set and passage length → query by query the share of pairs whose best passages have at least the
+    documents' margin, of documents that both have several passages
     """
     lost_margins: list[float] = []
     kept_shares: dict[str, list[float]] = {}
@@ -408,7 +433,7 @@ claim(
 
 
 def judge_l9(measured: Measurement) -> Ruling:
-    """Judge L9: more than half of the pairs have best passages with at least the documents' margin."""
+    """Judge L9: in more than half of the pairs the best passages have at least the documents' margin."""
     differences = {name: np.subtract(shares, 0.5) for name, shares in measured["kept"].items()}
     return rules.difference(rename_cells(differences, suffix=", share less 0.5"), margin=0.05)
 
@@ -448,14 +473,17 @@ def measure_sparse_and_dense(judged_sets: Sequence[JudgedSet], seed: int) -> Mea
 
 
 def _measure_systems(judged_set: JudgedSet, seed: int) -> Measurement:
-    """Return a set's values on questions and on contained passages, with the relevant documents' lengths."""
+    """Return a set's metrics of all systems on its questions and on contained passages, and lengths.
+
+    "lengths" are the mean words of the documents relevant to each question.
+    """
     questions = {metric: _measure_questions(judged_set, metric) for metric in ("recall", "ndcg", "mrr")}
     contained = _measure_passages(judged_set, seed)
     return {"questions": questions, "lengths": _relevant_lengths(judged_set), "contained": contained}
 
 
 def _measure_questions(judged: JudgedSet, metric: str) -> Values:
-    """Return system → values of a metric on the set's test queries, the hybrid's weight chosen on dev."""
+    """Return system → values of a metric on the set's test queries; the hybrid's weight is chosen on dev."""
     system_values = {name: measure_tuned(judged, [decoder], metric, K) for name, decoder in PART_DECODERS.items()}
     system_values["hybrid"] = measure_tuned(judged, HYBRIDS, metric, K)
     return round_cells(system_values)
@@ -470,7 +498,10 @@ def _relevant_lengths(judged_set: JudgedSet) -> list[float]:
 
 
 def _measure_passages(judged_set: JudgedSet, seed: int) -> dict[str, Values]:
-    """Return length → system → MRR of finding passages of that length; empty if a length has too few."""
+    """Return passage length → system → MRR of finding the passage that contains a query; {} if too few.
+
+    A query is text that occurs in one passage. Fewer than 200 passages of some length are too few.
+    """
     corpus_by_length = {n_words: _cut_corpus(judged_set.dataset.corpus, n_words) for n_words in LENGTHS}
     # Every length gets equally many passages, so that lengths differ in nothing else.
     count = min(400, *map(len, corpus_by_length.values()))
@@ -485,13 +516,17 @@ def _measure_passages(judged_set: JudgedSet, seed: int) -> dict[str, Values]:
 
 
 def _measure_contained(judged_set: JudgedSet, task: Dataset) -> Values:
-    """Return system → MRR@10 in points, query by query, in finding the passage that contains the query."""
+    """Return system → MRR@10 in points, query by query, in finding the passage that contains the query.
+
+    task: passages, queries and judgements. The hybrid, and dense beside it, are reported on half of the queries.
+    """
     (qrels,) = task.qrels.values()
     split_halves = split_in_half(qrels)
     space = engine.Space(task.corpus, engine.embed(task.corpus, encoder=judged_set.encoder))
     queries = engine.embed(task.queries, encoder=judged_set.encoder)
 
     def mrr(decoder: Decoder) -> np.ndarray:
+        """Return a decoder's MRR@10 in points, query by query."""
         ranking = engine.decode(decoder, space, queries, K)
         mrr_points: np.ndarray = POINTS * engine.measure(ranking, space, queries, qrels, K, ("mrr",)).values["mrr"]
         return mrr_points
@@ -505,7 +540,7 @@ def _measure_contained(judged_set: JudgedSet, task: Dataset) -> Values:
 
 
 def _cut_corpus(corpus: Corpus, length: int) -> Corpus:
-    """Cut documents into passages of at most `length` words; those of half of it or fewer are dropped."""
+    """Cut documents into passages of at most `length` words, and leave out those of half of it or fewer."""
     passages = cut_passages(Corpus(corpus.ids, corpus.texts), length, 0.0).corpus
     return _take_rows(passages, [row for row, text in enumerate(passages.texts) if len(text.split()) > length / 2])
 
@@ -516,7 +551,7 @@ def _take_rows(corpus: Corpus, row_indices: Sequence[int]) -> Corpus:
 
 
 def mrr_curves(values: Mapping[str, Values], set_name: str, systems: Mapping[str, str]) -> list[EffectCurve]:
-    """Build one curve a system of the mean MRR over the length of passages; systems: title → system."""
+    """Build a curve for each system of its mean MRR over the length of passages; systems: title → system."""
     axes, columns = ("words of a passage", f"MRR@{K} in points, {set_name}"), {}
     for title, system in systems.items():
         columns[title] = [float(np.mean(values[str(n_words)][system])) for n_words in LENGTHS]
@@ -524,10 +559,10 @@ def mrr_curves(values: Mapping[str, Values], set_name: str, systems: Mapping[str
 
 
 def fit_doubling(lengths: Sequence[float], length_columns: Sequence[Sequence[float]]) -> list[float]:
-    """Return n numbers whose mean is the slope of the columns' means over log₂ of their lengths.
+    """Return n numbers whose mean is the slope of values over log₂ of lengths: the change per doubling.
 
     Such numbers can be resampled like differences query by query. length_columns: for each length a column of values,
-    of other queries at each; n is the length of the shortest column, and the others are cut to it
+    of other queries at each; n is the length of the shortest column, to which the others are cut
     """
     log_lengths = np.log2(lengths) - np.log2(lengths).mean()
     query_columns = np.array([column[: min(map(len, length_columns))] for column in length_columns], dtype=np.float64)
@@ -536,7 +571,7 @@ def fit_doubling(lengths: Sequence[float], length_columns: Sequence[Sequence[flo
 
 
 def fit_per_query(lengths: Sequence[float], raw_values: Sequence[float]) -> list[float]:
-    """Return n numbers, one a query, whose mean is the slope of n queries' values over log₂ of lengths."""
+    """Return one number a query, whose mean is the slope of all values over log₂ of their lengths."""
     log_lengths, y = np.log2(lengths) - np.log2(lengths).mean(), np.asarray(raw_values, dtype=np.float64)
     # The mean of these terms is the least-squares slope over all queries.
     slopes: list[float] = (len(log_lengths) * (y - y.mean()) * log_lengths / (log_lengths @ log_lengths)).tolist()
@@ -544,7 +579,10 @@ def fit_per_query(lengths: Sequence[float], raw_values: Sequence[float]) -> list
 
 
 def by_length(values: Mapping[str, Mapping[str, Sequence[float]]], system_name: str, system: str) -> list[list[float]]:
-    """Return, for each length of passages, the differences of two systems query by query."""
+    """Return, for each length of passages, the first system's values less the second's, query by query.
+
+    values: length → system → values by query
+    """
     return [np.subtract(values[str(n)][system_name], values[str(n)][system]).tolist() for n in LENGTHS]
 
 
@@ -552,9 +590,10 @@ hybrid_claim = partial(claim, measure=measure_sparse_and_dense, sets=(*PASSAGE_S
 
 
 def judge_l10(measured: Measurement) -> Ruling:
-    """Judge L10: BM25's MRR less dense retrieval's, in points, at the longest passages and per doubling."""
+    """Judge L10: BM25's MRR exceeds dense retrieval's at the longest passages, and grows per doubling."""
     gain_cells, cell_curves = {}, {}
     for name, set_values in measured.items():
+        # A set without passages of every length has an empty mapping here, and gives no cells.
         if gaps := set_values["contained"] and by_length(set_values["contained"], "words", "dense"):
             gain_cells[f"{name}, BM25 less dense at {LENGTHS[-1]} words"] = gaps[-1]
             growth_name = f"{name}, growth per doubling"
@@ -575,7 +614,7 @@ hybrid_claim(
 
 
 def judge_l11(measured: Measurement) -> Ruling:
-    """Judge L11: MRR@10 of BM25 over words and pairs of words, less 95 points, at every passage length."""
+    """Judge L11: BM25 over words and pairs of words has an MRR@10 above 95 points at every passage length."""
     mrr_cells = {}
     for set_name, set_values in measured.items():
         for n_words, system_values in set_values["contained"].items():
@@ -623,7 +662,10 @@ def measure_passage_search(judged_sets: Sequence[JudgedSet], seed: int) -> Measu
 
 
 def _compare_passages(judged_set: JudgedSet, scorers: Mapping[int, MaxSim]) -> Iterator[tuple[int, str, list[float]]]:
-    """Yield words, metric and the points that scoring by best passage gains over one vector, by query."""
+    """Yield (words, metric, points that scoring by the best passage gains over one vector, by query).
+
+    scorers: passage length in words → scorer of a document by its best passage
+    """
     metrics = ("recall", "mrr")
     decoders = [DENSE, *(Decoder(DENSE.select, scorer) for scorer in scorers.values())]
     split_cells = [get_cells(judged_set, decoders, split_name, metrics, K) for split_name in ("dev", "test")]
@@ -636,7 +678,10 @@ def _compare_passages(judged_set: JudgedSet, scorers: Mapping[int, MaxSim]) -> I
 def _time_passages(
     judged: JudgedSet, passage_scorers: Mapping[int, MaxSim], seed: int
 ) -> Iterator[tuple[int, dict[str, list[float]]]]:
-    """Yield words → milliseconds of passage search and of the rival that takes no longer, and the MRR gap."""
+    """Yield (words, comparison of exact passage search with document search that takes no longer).
+
+    A comparison has the milliseconds of both and the MRR that the former gains, in points by query.
+    """
     scorers = [engine.make("dense"), *passage_scorers.values()]
     options = {"k": K, "metrics": ("mrr",), "seed": seed, "repeats": 5}
 
@@ -660,9 +705,9 @@ def _time_passages(
 def choose_in_time(
     candidates: Sequence[int], this_half: Sequence[AnnResult], other_half: Sequence[AnnResult], milliseconds: float
 ) -> int:
-    """Return the index of the search that is best on the other half among those within `milliseconds`.
+    """Return the index of the search with the best MRR on the other half that is in time on this one.
 
-    The quickest if none is. candidates: the indices to choose from
+    In time: within `milliseconds`; if none is, the quickest. candidates: the indices to choose from
     """
     quick_ones = [search_index for search_index in candidates if this_half[search_index].milliseconds <= milliseconds]
     if not quick_ones:
@@ -705,9 +750,10 @@ def measure_l13(sets: Sequence[JudgedSet], seed: int) -> Measurement:
 
 
 def _compare_vectors(judged: JudgedSet, count: int, seed: int) -> list[tuple[str, list[float]]]:
-    """Return (cell, differences): points of `count` short vectors a document less one long vector.
+    """Return (cell, differences): points of `count` short vectors a document less those of a long one.
 
-    One cell for each metric; differences query by query, means over three trainings.
+    There is one cell for each metric; the differences are by query, means over three trainings. Both systems are learnt
+    projections of the encoder's vector, and store equally many numbers.
     """
     seeds = range(3 * seed, 3 * seed + 3)
     options = {"dimension": SMALL_DIMENSION, "vectors": count}
@@ -720,7 +766,10 @@ def _compare_vectors(judged: JudgedSet, count: int, seed: int) -> list[tuple[str
 
 
 def _train_values(judged_set: JudgedSet, method: str, seed: int, **params: int) -> np.ndarray:
-    """Train a projection by `method`; return its (metrics, queries) values on the test queries."""
+    """Train a learnt projection of the embeddings; return its (metrics, queries) values on test.
+
+    method: recipe of `engine.train`, of one vector a document or several; params: of the recipe
+    """
     queries = engine.embed(judged_set.dataset.queries, encoder=judged_set.encoder)
     trained = engine.train(method, judged_set.space, queries, judged_set.dataset.qrels, seed=seed, **params)
     test_queries = judged_set.queries("test")
@@ -730,7 +779,7 @@ def _train_values(judged_set: JudgedSet, method: str, seed: int, **params: int) 
 
 
 def judge_l14(measured: Measurement) -> Ruling:
-    """Judge L14: points that the hybrid of BM25 and dense scores gains over each of its two parts."""
+    """Judge L14: points that the hybrid, which adds BM25 and dense scores, gains over each of its parts."""
     gain_cells, systems = {}, {"dense": "dense", "words": "BM25"}
     for set_name, set_values in measured.items():
         for (metric, values), (system, title) in product(set_values["questions"].items(), systems.items()):
@@ -780,7 +829,7 @@ hybrid_claim(
 
 
 def judge_l16(measured: Measurement) -> Ruling:
-    """Judge L16: words alone win on questions, words and pairs on passages that contain the query."""
+    """Judge L16: BM25 finds more by words alone on questions, by words and pairs on contained passages."""
     gain_cells, cell_curves = {}, {}
     for name, set_values in measured.items():
         question_values = set_values["questions"]["recall"]
@@ -814,7 +863,7 @@ claim(
 
 
 def judge_l18(measured: Measurement) -> Ruling:
-    """Judge L18: MRR of passage search less document search in the same time, in points by query."""
+    """Judge L18: MRR of search among passage vectors less document search in the same time, by query."""
     gap_cells = {}
     for cell_name, cell_values in measured["timed"].items():
         passage_ms, document_ms = cell_values["milliseconds"]

@@ -39,7 +39,10 @@ N_CASES, N_ENUMERATED = 2000, 400
     cost=3,
 )
 def measure_v1(_: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Measure V1: 1 where the two problems' answers differ, on random numbers; half have a sum by design."""
+    """Measure V1: 1 where the answers of a subset-sum problem and of its retrieval form differ, else 0.
+
+    Cases are random whole numbers and targets; half of the targets are sums of k of the numbers by design.
+    """
     rng = np.random.default_rng(seed)
     disagreements = []
     for case_index in range(N_CASES):
@@ -62,7 +65,11 @@ def measure_v1(_: Sequence[JudgedSet], seed: int) -> Measurement:
     cost=5,
 )
 def measure_v2(_: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Measure V2: the cosine by which the second problem's best set is below the first's, enumerating all."""
+    """Measure V2: what the second problem's best set lacks of the first's best cosine, by random case.
+
+    Both problems are solved by trying all sets. The first: documents whose sum, d₀ included, points to q; the second:
+    without d₀, to q − d₀, where d₀ is the most relevant document.
+    """
     rng = np.random.default_rng(seed)
     lost_cosines: list[float] = []
     for _case in range(N_ENUMERATED):
@@ -73,7 +80,7 @@ def measure_v2(_: Sequence[JudgedSet], seed: int) -> Measurement:
 
 
 def judge_v3(measured: Measurement) -> Ruling:
-    """Judge V3: no greedy set is below the best one; report the mean gap too."""
+    """Judge V3: the greedy set is the best one in every case; report its mean gap too."""
     ruling, mean = rules.theorem(measured["gaps"], N_ENUMERATED), float(np.mean(measured["gaps"]))
     effects = (*ruling.effects, Effect(name="mean share of the range that is lacking", value=mean))
     return replace(ruling, why=f"{ruling.why} The mean set lacks {decimal(mean)} of the range.", effects=effects)
@@ -90,7 +97,11 @@ def judge_v3(measured: Measurement) -> Ruling:
     cost=15,
 )
 def measure_v3(_: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Measure what the greedy set lacks of the best one that holds d₀, as a share of the range of all."""
+    """Measure V3: what Algorithm 1's set lacks of the best set, by random case.
+
+    The gap in cosine is given as a share of the range from the worst to the best set; all sets contain d₀, the most
+    relevant document.
+    """
     rng = np.random.default_rng(seed)
     gap_shares = []
     for _case in range(N_ENUMERATED):
@@ -120,7 +131,10 @@ def judge_v4(measured: Measurement) -> Ruling:
     cost=60,
 )
 def measure_v4(judged_sets: Sequence[JudgedSet], _: int) -> Measurement:
-    """Return set, k, pool and MMR's λ → queries won by VRSD, all queries, largest difference, both means."""
+    """Measure V4: by set, k, pool and MMR's λ, how often VRSD's set has the larger cosine of its sum.
+
+    Cell → "won": the queries on which it has, "queries": all, "most": the largest difference, "means": of VRSD and MMR.
+    """
     cell_rows, weights = {}, (0.0, 0.5, 1.0)
     for judged, k, pool_depth in product(judged_sets, (3, 5, 10), (50, None)):
         stages = [engine.make("vrsd"), *(engine.make("mmr", relevance_weight=weight) for weight in weights)]
@@ -151,7 +165,10 @@ ORDERED_DECODERS = {"VRSD": Decoder(engine.make("vrsd")), "cosine": DENSE, "BM25
     cost=20,
 )
 def measure_v5(judged_sets: Sequence[JudgedSet], _: int) -> Measurement:
-    """Return differences of cos(sum, query) in points between neighbours of V5's order, by query."""
+    """Measure V5: differences in the sum's cosine, in points, between neighbours of the claimed order.
+
+    Cell (set, k, two neighbours of VRSD, cosine, BM25) → differences query by query.
+    """
     differences = {}
     for judged, k in product(judged_sets, (5, 10)):
         cells = get_cells(judged, list(ORDERED_DECODERS.values()), "test", ("cos_sum",), k)
@@ -162,7 +179,10 @@ def measure_v5(judged_sets: Sequence[JudgedSet], _: int) -> Measurement:
 
 
 def judge_v6(measured: Measurement) -> Ruling:
-    """Judge V6 by the weaker correlation with similarity and diversity in every cell, and by α-nDCG's."""
+    """Judge V6: cos(sum, query) correlates with similarity, with diversity and with α-nDCG, at least .3.
+
+    The measure is claimed to have both at once, so that the weaker of the first two correlations of a cell decides.
+    """
     effects = []
     for cell, cell_effects in measured["correlations"].items():
         ranges: dict[str, list[Effect]] = {}
@@ -210,9 +230,14 @@ TIMED_SIZES = (16_000, 32_000, 64_000, 128_000)
 
 
 def judge_v8(measured: Measurement) -> Ruling:
-    """Judge V8: log ratios of times to VRSD's, and that plain MMR's time grows at least with n^1.8."""
+    """Judge V8: MMR takes longer than VRSD, and plain MMR's time grows at least with n^1.8.
+
+    Effects: logarithms of the ratios of times, of which a tenth more counts as none, and the exponent of plain MMR's
+    time in the number n of documents.
+    """
     log_ratios = {}
     for space_name, method_seconds in measured.items():
+        # All methods but VRSD itself.
         for method in filter("vrsd".__ne__, method_seconds):
             ratios = np.divide(method_seconds[method], method_seconds["vrsd"])
             log_ratios[f"{space_name}, {method} to VRSD"] = np.log(ratios).tolist()
@@ -233,7 +258,7 @@ def judge_v8(measured: Measurement) -> Ruling:
     cost=60,
 )
 def measure_v8(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Return, by documents and method, seconds of each query, one at a time, one thread."""
+    """Measure V8: number of documents or set → method → seconds of each query, timed alone in one thread."""
     spaces = [(judged_set.name, judged_set.space, judged_set.queries("test")) for judged_set in judged_sets]
     stages = [engine.make("vrsd"), engine.make("mmr")]
     seconds: dict[str, dict[str, list[float]]] = {}
@@ -246,7 +271,7 @@ def measure_v8(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
 
 
 def judge_v9(measured: Measurement) -> Ruling:
-    """Judge V9: VRSD has one point on the frontier, and the others at least two."""
+    """Judge V9: VRSD has one point on the frontier of Recall over diversity, the others two or more."""
     counts: dict[str, dict[str, float]] = {VRSD: {}, MMR: {}, FW: {}}
     for name, (cell, method_counts) in product(counts, measured["points"].items()):
         counts[name][f"{cell}, {name}"] = method_counts[name]
@@ -287,7 +312,10 @@ claim(
     cost=2,
 )
 def measure_v11(_: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Measure V11: 1 where the answer by retrieval is wrong; random integers, half with a sum by design."""
+    """Measure V11: 1 where retrieval decides a subset-sum problem wrongly, else 0, by random case.
+
+    Every second target is the sum of some of the numbers by design.
+    """
     rng = np.random.default_rng(seed)
     disagreements = []
     for case_index in range(N_CASES):
@@ -300,13 +328,14 @@ def measure_v11(_: Sequence[JudgedSet], seed: int) -> Measurement:
         if rows is None:
             true = not has_subset_sum(numbers, target)
         else:
+            # An answer proves itself: its numbers must sum to the target.
             true = len(rows) > 0 and bool(numbers[list(rows)].sum() == target)
         disagreements.append(int(not true))
     return {"apart": disagreements}
 
 
 def has_subset_sum(numbers: np.ndarray, target: int) -> bool:
-    """Return True if some non-empty subset of the numbers sums to the target, trying all subsets."""
+    """Return True if some non-empty subset of the numbers sums to the target, by trying all subsets."""
     # The bits of each number from 1 to 2ⁿ − 1 say which members a subset has.
     subset_masks = np.arange(1, 2 ** len(numbers))[:, None] >> np.arange(len(numbers)) & 1
     return bool((subset_masks @ numbers == target).any())
@@ -324,10 +353,11 @@ def has_subset_sum(numbers: np.ndarray, target: int) -> bool:
     cost=3,
 )
 def measure_v12(_: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Draw angles in (0, π/2) to the query in the plane, the first document nearest to it.
+    """Measure V12 in the plane: MMR at λ ½ goes by the angle on one side, and prefers the other side.
 
-    rise: the derivative of cos(x + θ) − cos(x), by differences; others: documents on the same side that MMR picks in
-    another order than by angle; near: whether it picks one of the same side before a farther one of the other
+    Angles are drawn in (0, π/2); the first document is the nearest. rise: the derivative of cos(x + θ) − cos(x) in x,
+    by differences, below 0 as claimed; others: documents on one side that MMR picks in another order than by angle;
+    near: 1 where it picks a nearer document of the same side before one of the other side.
     """
     rng = np.random.default_rng(seed)
     step = 1e-5
@@ -335,6 +365,7 @@ def measure_v12(_: Sequence[JudgedSet], seed: int) -> Measurement:
     for _case in range(N_CASES):
         angles = np.sort(rng.uniform(0, np.pi / 2, int(rng.integers(3, 7))))
         first_angle, x = angles[0], rng.uniform(step, np.pi / 2 - angles[0] - step)
+        # MMR's value but for its factor: similarity to the query less similarity to the first document.
         above, below = (np.cos(angle + first_angle) - np.cos(angle) for angle in (x + step, x - step))
         columns["rise"].append(float(above - below) / (2 * step))
         picked_angles = order_by_mmr(rng.permutation(angles))
@@ -346,7 +377,7 @@ def measure_v12(_: Sequence[JudgedSet], seed: int) -> Measurement:
 
 
 def order_by_mmr(angles: np.ndarray) -> np.ndarray:
-    """Return angles to the query in the order in which MMR picks them at λ ½."""
+    """Return documents' angles to the query in the order in which MMR at λ ½ picks the documents."""
     row_vectors, query = np.stack([np.cos(angles), np.sin(angles)], axis=1), np.array([1.0, 0.0])
     picked_rows = engine.select("mmr", row_vectors, query, len(row_vectors), relevance_weight=0.5).rows()
     picked_angles: np.ndarray = angles[picked_rows]

@@ -17,7 +17,7 @@ def _subclasses(base: type[Recipe]) -> Iterator[type[Recipe]]:
 
 
 def find_recipes() -> dict[str, type[Recipe]]:
-    """Import every module of this package, and list the recipes with a name in their order."""
+    """Import every module of this package, and return name → recipe class, in the order of lists."""
     for module in pkgutil.iter_modules(__path__):
         importlib.import_module(f"{__name__}.{module.name}")
     # A set, as a class with two bases is found twice; bases that other recipes share have no name.

@@ -64,10 +64,11 @@ class ColtRecipe(Recipe):
 
 
 class Graphs(TrainableEncoder):
-    """q (Q, d) of the training queries and t (n, d) of the documents, which learn, and the graphs between them.
+    """COLT's model: vectors of training queries and documents, which learn, mixed over two graphs.
 
-    unseen: (D, d) vectors of queries that are not trained on; encode_query numbers them after the others. before: the
-    adapters that all query vectors went through.
+    One graph joins queries with their relevant documents, the other with their scenes, sets of documents that are
+    relevant to one query. unseen: (D, d) vectors of dev queries, which are in neither graph and keep their vectors;
+    encode_query numbers them after the training queries. before: the adapters that all query vectors went through.
     """
 
     _before: Adapters
@@ -75,10 +76,10 @@ class Graphs(TrainableEncoder):
     def __init__(
         self, samples: Samples, queries: Tensor, unseen: Tensor, rows: Tensor, depth: int, previous: Adapters
     ) -> None:
-        """Build both graphs: of queries and documents, and of queries and scenes.
+        """Build both graphs and the starting vectors of the nodes.
 
-        A scene is a set of documents that are relevant to one query. queries (Q, d) and rows (n, d) are the starting
-        vectors, which learn; unseen: of the dev queries; depth: the number of layers.
+        queries: (Q, d) of the training queries and rows: (n, d) of the documents, both learn; unseen: (D, d) of the dev
+        queries; depth: the number of graph layers; previous: adapters of the training before
         """
         super().__init__()
         self.q, self.t = nn.Parameter(queries.clone()), nn.Parameter(rows.clone())
@@ -105,7 +106,10 @@ class Graphs(TrainableEncoder):
         self.graphs = graphs[0], graphs[1]
 
     def adjacency(self, edges: Tensor, n_nodes: int) -> Tensor:
-        """Â = D^−½ A D^−½ of a graph of the queries and `n_nodes` others, sparse; edges: (2, E) query and node."""
+        """Build Â = D^−½ A D^−½, the adjacency matrix scaled by the nodes' degrees, as a sparse matrix.
+
+        The nodes are the queries and `n_nodes` others; edges: (2, E) query and other node of each.
+        """
         # The queries come first, the other nodes after them; every edge stands in the matrix twice, as A is symmetric.
         query_node, other_node = edges[0], edges[1] + len(self.q)
         count = len(self.q) + n_nodes
@@ -115,7 +119,7 @@ class Graphs(TrainableEncoder):
         return torch.sparse_coo_tensor(edge_index, edge_weights, (count, count), check_invariants=True).coalesce()
 
     def propagate(self, graph: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the queries and the other nodes after `depth` graph layers."""
+        """Return the vectors of queries and other nodes after `depth` layers of averaging over neighbours."""
         # out = H₀ + Σ H_l/|H_l|: a layer is normalised where it enters the sum, not where the next is made of it.
         layer_rows = output_rows = torch.cat([self.q, nodes])
         for _ in range(self.depth):
@@ -124,7 +128,7 @@ class Graphs(TrainableEncoder):
         return output_rows[: len(self.q)], output_rows[len(self.q) :]
 
     def views(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-        """Return queries, documents, scenes of the document graph, and queries, scenes of the scene graph."""
+        """Return queries, documents and scenes by the document graph, and queries and scenes by the other."""
         document_graph, scene_graph = self.graphs
         q1, t1 = self.propagate(document_graph, self.t)
         q2, s2 = self.propagate(scene_graph, torch.sparse.mm(self.mean, self.t))
@@ -147,10 +151,11 @@ class Graphs(TrainableEncoder):
 
 
 class ListAndContrast:
-    """The loss of COLT: over lists of documents, plus a contrast between the two graphs' views.
+    """COLT's loss: over a list of documents a query, plus a contrast between the two graphs' views.
 
-    Mean BCE(softmax(score), 1/|S|) with score = cos(q¹, t¹) + cos(q², t¹), and λ/2 times the contrast of each query,
-    and each scene, of one view with the others of the other view.
+    The list loss is mean BCE(softmax(score), 1/|S|) with score = cos(q¹, t¹) + cos(q², t¹), where 1 and 2 are the two
+    graphs, q queries, t documents, S the relevant ones. λ/2 times the contrast asks each query, and each scene, to be
+    nearer to itself in the other view than to the others there.
     """
 
     def __init__(self, model: Graphs, recipe: ColtRecipe) -> None:
@@ -175,7 +180,10 @@ class ListAndContrast:
         return Losses(list_losses + self.recipe.contrast * contrast / 2)
 
     def draw_lists(self, batch: TrainingBatch, documents: int) -> tuple[Tensor, Tensor]:
-        """Draw (B, list) documents, relevant ones first, others at random; and 1 where relevant, else 0."""
+        """Draw a list of documents for each query of a batch: the relevant ones first, then random ones.
+
+        Return (B, list) rows, and a matrix of that shape with 1 where the document is relevant, else 0.
+        """
         # Random keys below 1 order the others, and 1 more lifts the relevant ones above all of them.
         random_keys = torch.rand(len(batch), documents, generator=self._generator).to(batch.positions.device)
         random_keys[batch.query, batch.document] += 1
@@ -183,7 +191,10 @@ class ListAndContrast:
         return listed, (largest >= 1).to(self.model.t.dtype)
 
     def _contrast(self, first_view: Tensor, second_view: Tensor) -> Tensor:
-        """Return (B,) losses: −log softmax of a row's own partner among all rows of the other view."""
+        """Return (B,) losses, small where a row is nearer to its partner in the other view than to others.
+
+        It is −log of the partner's softmax share among all rows of the other view.
+        """
         pair_scores = first_view @ second_view.T / self.recipe.tau
         return torch.logsumexp(pair_scores, 1) - pair_scores.diagonal()
 

@@ -68,6 +68,7 @@ class NnnRecipe(AdapterRecipe):
         return Decoder(make("nnn", l1=self.l1, l2=self.l2))
 
     def dev_decoder(self) -> Decoder:
+        """Return the decoder that measures dev: the exact one, or as many FISTA steps as training takes."""
         if self.gradient == "implicit":
             return self.decoder()
         return Decoder(make("nnn", l1=self.l1, l2=self.l2, solver="fista", iterations=self.iterations))
@@ -89,7 +90,7 @@ class NnnRecipe(AdapterRecipe):
         return {penalty_name: 0.0 for penalty_name in PENALTIES if getattr(self, penalty_name) == 0}
 
     def resolve(self, open_names: Collection[str], queries: int, best: BestOnDev) -> Self:
-        """Choose on dev, over the grid, the penalties λ₁ and λ₂ that the caller left open."""
+        """Set the penalties λ₁ and λ₂ that were not given to those that are best on dev over the paper's grid."""
         # A penalty that was given stays fixed, and the grid runs over the other one alone.
         recipe = super().resolve(open_names, queries, best)
         if not set(PENALTIES) & set(open_names):
@@ -114,7 +115,10 @@ class ElasticNets:
         """Draw nothing."""
 
     def __call__(self, batch: TrainingBatch) -> Losses:
-        """Return each query's margin loss, with the sizes of the supports and the relevant documents missed."""
+        """Return each query's margin loss, with its support's size and the relevant documents outside it.
+
+        The support are the documents that get a weight; the loss asks relevant documents for more weight than others.
+        """
         recipe, penalties = self.recipe, (self.recipe.l1, self.recipe.l2)
         queries = self.model.encode_query(batch.positions)
         if recipe.gradient == "unrolled":
@@ -141,7 +145,10 @@ class ElasticNets:
 
 
 def unroll_fista(rows: Tensor, queries: Tensor, l1: float, l2: float, iterations: int) -> Tensor:
-    """Compute weights (B, n) by FISTA steps that gradients pass through; memory grows with `iterations`."""
+    """Compute elastic-net weights (B, n) by FISTA, whose every step gradients pass through.
+
+    rows: (n, d) documents; queries: (B, d); memory grows with `iterations`.
+    """
     # 1/bound is the step: the gradient of the smooth part is Lipschitz with the largest eigenvalue of UUᵀ plus λ₂.
     bound = largest_eigenvalue(rows.detach()) + l2
     score = queries @ rows.T

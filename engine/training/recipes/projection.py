@@ -139,10 +139,10 @@ class MultiVectorRecipe(ProjectionRecipe):
 
 
 def find_hardest(samples: Samples, max_hard: int) -> Tensor:
-    """Find BM25's best irrelevant documents for each training query, (Q, at most `max_hard`), −1 pads.
+    """Find BM25's best irrelevant documents for each training query: its hard negatives.
 
-    Best first, of equal ones the lower row; documents that share no word with the query are left out. Raises DataError
-    where the queries' texts are not known, and Cancelled.
+    Return (Q, at most `max_hard`) rows, best first, of equal ones the lower row, −1 pads; documents that share no word
+    with the query are left out. Raises DataError where the queries' texts are not known, and Cancelled.
     """
     space, train = samples.space, samples.train
     if train.texts is None:
@@ -170,7 +170,7 @@ def find_hardest(samples: Samples, max_hard: int) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Negatives:
-    """Source of an epoch's negatives."""
+    """Source of an epoch's negatives: irrelevant documents, any or hard ones, that a query is to beat."""
 
     relevant: tuple[tuple[int, ...], ...]  # rows of each training query's relevant documents, ascending
     documents: int  # size of the corpus
@@ -179,9 +179,10 @@ class Negatives:
     hard: int  # hard negatives a query, fewer where the pool has fewer
 
     def draw(self, generator: torch.Generator) -> Tensor:
-        """Draw (Q, uniform + hard) rows of irrelevant documents, −1 where a query has no more.
+        """Draw an epoch's irrelevant documents for each training query: (Q, uniform + hard) rows, −1 pads.
 
-        Uniform ones are independent, so that one may come twice, and it counts once; hard ones of a query differ.
+        Uniform ones are drawn independently, so that one may come twice, and it counts once; hard ones of a query
+        differ.
         """
         queries = len(self.relevant)
         irrelevant = self.documents - torch.tensor(list(map(len, self.relevant))).unsqueeze(1)
@@ -200,7 +201,7 @@ class Negatives:
 
     @cached_property
     def _relevant_columns(self) -> tuple[Tensor, ...]:
-        """The first relevant row of all queries, (Q,), the second, …; past the corpus if there is none."""
+        """The relevant rows of all queries by place: each one's first, (Q,), its second, …; n if none."""
         return tuple(map(torch.tensor, zip_longest(*self.relevant, fillvalue=self.documents)))
 
 
@@ -238,9 +239,10 @@ class Projected(TrainableEncoder):
 
 
 class SampledSoftmax:
-    """Cross-entropy of a relevant document's share among negatives, averaged over a query's relevant documents.
+    """Loss of a projection: cross-entropy of a relevant document's softmax share among drawn negatives.
 
-    A document with several vectors u_j scores max_j ⟨q, u_j⟩. Other relevant documents are left out, as in `info_nce`.
+    It is averaged over a query's relevant documents; the query's other relevant documents are no negatives. A document
+    with several vectors u_j scores max_j ⟨q, u_j⟩.
     """
 
     def __init__(self, model: Projected, recipe: ProjectionRecipe, negatives: Negatives) -> None:
@@ -252,7 +254,7 @@ class SampledSoftmax:
         self.drawn = self.negatives.draw(generator)
 
     def __call__(self, batch: TrainingBatch) -> Losses:
-        """Return the InfoNCE losses of a batch over its documents and its drawn negatives."""
+        """Return the losses of a batch, among its queries' relevant documents and the epoch's negatives."""
         negative_rows = self.drawn[batch.positions.cpu()].to(batch.positions.device)
         query_index, slot = (negative_rows >= 0).nonzero(as_tuple=True)
         # Each document of the batch is encoded once; `columns` maps every relevant and negative one to its column.
@@ -268,7 +270,10 @@ class SampledSoftmax:
 
 
 def max_inner_products(queries: Tensor, documents: Tensor) -> Tensor:
-    """Return (B, c) inner products, the largest of a document's; documents: (c, k) or (c, m, k)."""
+    """Return (B, c) inner products of queries and documents, of a document with several vectors the best.
+
+    documents: (c, k), or (c, m, k) with m vectors each
+    """
     if documents.ndim == 2:
         return queries @ documents.T
     return (queries @ documents.flatten(0, 1).T).view(len(queries), *documents.shape[:2]).amax(-1)
