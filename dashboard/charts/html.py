@@ -35,7 +35,10 @@ def format_page(title: str, parts: Iterable[str]) -> str:
 
 
 def format_table(table_rows: Sequence[Sequence[str]], caption: str | None = None) -> str:
-    """Format a table as HTML; table_rows: cells with their tags; caption: plain text."""
+    """Format a table as HTML.
+
+    table_rows: by row, the cells as HTML with their tags; caption: plain text, escaped here
+    """
     caption_html = "" if caption is None else f"<caption>{escape_html(caption)}</caption>"
     rows_html = "".join(f"<tr>{''.join(cells)}</tr>" for cells in table_rows)
     return f"<table>{caption_html}{rows_html}</table>"

@@ -28,7 +28,7 @@ DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 
 @dataclass(frozen=True)
 class Style:
-    """Style of a series."""
+    """Colours and symbol by which a series, such as a selector, is recognised on all charts."""
 
     light: str  # colour on a light page
     dark: str  # colour on a dark page
@@ -78,7 +78,7 @@ INK = PALETTE[0]
 
 
 def method_style(method_name: str) -> Style:
-    """Return the colour and symbol of a method, or of another system by its name, the same on all charts."""
+    """Return the colour and symbol of a selector, or of another system, by name; the same on all charts."""
     method_names = list(methods())
     if method_name in method_names:
         return PALETTE[method_names.index(method_name) % len(PALETTE)]
