@@ -31,7 +31,7 @@ CHECKUP_TABLE, MAX_CHECKUPS = "checkup", 4
 
 @dataclass(frozen=True)
 class CheckUpResult:
-    """Check-up of a corpus with its queries."""
+    """Check-up of a corpus: how much the first results of many queries repeat each other."""
 
     check_up: CheckUp
     query_texts: tuple[str, ...]  # of the queries
@@ -46,7 +46,11 @@ class CheckUpResult:
 
 
 def find_check_up(loaded: Loaded, k: int, depth: int | None) -> CheckUpResult | None:
-    """Return the check-up of many queries' results, computed once a session; None if it needs a job."""
+    """Return the check-up: how much many queries' results repeat each other; None if it needs a job.
+
+    k: number of results compared per query; depth: how many candidates they are chosen from, None for all. It
+    is computed once a session.
+    """
     key, cached = _check_up_key(loaded, k, depth), session_memo(CHECKUP_TABLE, MAX_CHECKUPS)
     if key in cached:
         result: CheckUpResult = cached[key]
@@ -60,7 +64,10 @@ def find_check_up(loaded: Loaded, k: int, depth: int | None) -> CheckUpResult | 
 
 
 def draw_check_up(loaded: Loaded, question: Question, *_: object) -> None:
-    """Draw how redundant the results of many queries are, a square each, the worst first."""
+    """Draw how redundant the results of many queries are, a square per query, the worst first.
+
+    The other arguments, which all views of Explore take, are not used.
+    """
     confirm.rerun_if_stale()
     with st.spinner("Checking queries"):
         result = find_check_up(loaded, question.k, question.depth)
@@ -85,6 +92,7 @@ def draw_check_up(loaded: Loaded, question: Question, *_: object) -> None:
         """Select the query of a square, and show Explore's first view."""
         mode = SIMILAR if result.with_documents else LABELLED
         confirm.take_step(lambda: query.select_query(loaded, mode, result.split, checked.queries[positions[square]]))
+        # Without a stored view Explore shows its first one.
         st.session_state.pop(decoders.VIEW_KEY, None)
 
     n_pairs = [str(checked.pairs[position]) for position in positions]
@@ -101,7 +109,7 @@ def _format_figures(checked: CheckUp, position: int) -> str:
 
 
 def _check_up_panel(loaded: Loaded, question: Question) -> JobPanel[CheckUpResult]:
-    """Return the panel of the job that embeds the queries and then checks their results."""
+    """Return the panel of the job that embeds the check-up's queries and then checks their results."""
 
     def run_job(job: Job) -> CheckUpResult:
         queries = _sample_queries(loaded)[0]
@@ -118,17 +126,21 @@ def _check_up_key(loaded: Loaded, set_size: int, depth: int | None) -> tuple[obj
 
 
 def _get_split(loaded: Loaded) -> str | None:
-    """Return the current split, or the one displayed first."""
+    """Return the split of queries chosen in the header, else the one displayed first; None without any."""
     mode, split, _ = query.get_selection(loaded)
     return split if mode == LABELLED else find_first_split(loaded.dataset)
 
 
 def _clip_k(set_size: int) -> int:
+    """Limit the number of compared results: at least 2, as one alone repeats nothing."""
     return min(max(set_size, 2), MAX_CHECKED_K)
 
 
 def _sample_queries(loaded: Loaded) -> tuple[Queries | None, str | None, int]:
-    """Return a sample of the labelled queries, their split, and the number of all; None without any."""
+    """Return a sample of the labelled queries, their split, and their number before sampling.
+
+    Without queries, or an encoder for them, these are None, None and the number of documents, which stand in.
+    """
     dataset, split = loaded.dataset, _get_split(loaded)
     queries = dataset.judged(split) if split else dataset.queries
     # A click must be able to open any of them, so pickers' limits apply.

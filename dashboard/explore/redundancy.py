@@ -35,10 +35,14 @@ PAIR_KEY, SETS_KEY = "redundancy.pair", "redundancy.beside"
 
 
 def draw_options(answers: Mapping[str, Answer], baseline: str) -> None:
-    """Draw the choice of decoders to compare with the baseline, if not all fit."""
+    """Draw the choice of decoders to compare with the baseline, unless all of them fit side by side.
+
+    baseline: name of the baseline's answer
+    """
     other_names = _list_others(answers, baseline)
     if len(other_names) < MAX_SETS:
         return
+    # The widget starts from what is compared, without decoders that are gone.
     st.session_state[SETS_KEY] = _list_sets(answers, baseline)[1:]
     label, titles = f"Beside {answers[baseline].title}", {name: answers[name].title for name in other_names}
     look = {"label_visibility": "collapsed", "placeholder": label, "width": 320}
@@ -52,7 +56,7 @@ def _list_others(answers: Mapping[str, Answer], baseline: str) -> list[str]:
 
 
 def _list_sets(answers: Mapping[str, Answer], baseline: str) -> list[str]:
-    """Return the names of the compared answers, the baseline first."""
+    """Return the names of the answers compared side by side, the baseline first, at most MAX_SETS."""
     other_names = _list_others(answers, baseline)
     if len(other_names) < MAX_SETS:
         return [baseline, *other_names]
@@ -97,7 +101,10 @@ def draw_redundancy(loaded: Loaded, question: Question, answers: Mapping[str, An
 
 
 def _draw_set(loaded: Loaded, question: Question, name: str, answer: Answer, redundancy: Redundancy) -> None:
-    """Draw the documents of a set, each with the most similar one ranked above it."""
+    """Draw a decoder's set as a table, each document with the most similar one ranked above it.
+
+    A click on a row opens both side by side.
+    """
     if not redundancy.pairs:
         return
     draw_method_heading(answer.stage.spec.name, answer.title)
@@ -160,6 +167,7 @@ def _draw_pair(
     with page_turn():
         similarity = similarities(loaded.space, pair)[0, 1]
     with st.container(border=True, height=PAIR_PX, key="redundancy.panel"):
+        # Two columns of text, and one of ranks.
         *texts, ranks = st.columns([5, 5, 4], gap="small")
         for row_index, column, letter in zip(pair, texts, "AB", strict=True):
             with column, st.container(gap="xxsmall"):

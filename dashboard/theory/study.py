@@ -29,7 +29,7 @@ MAX_UNASKED_PRODUCTS = 1_500_000
 
 @dataclass(frozen=True)
 class QueryChoice:
-    """Chosen queries."""
+    """Queries that a study of the Theory page measures: labelled ones, or passages of the corpus."""
 
     loaded: Loaded  # the corpus
     way: str  # LABELLED or PASSAGES
@@ -49,7 +49,8 @@ class QueryChoice:
     def load_task(self) -> tuple[Queries, Qrels]:
         """Return up to N_QUERIES queries with judgements: labelled ones, or passages of the corpus.
 
-        Raises DataError if the corpus has too few words.
+        A passage is a query whose relevant documents contain it. Raises DataError if the corpus has too few
+        words.
         """
         dataset = self.loaded.dataset
         if self.way == TEST_QUERIES:
@@ -97,7 +98,7 @@ def query_row(loaded: Loaded, width: int, gap: Any = "small") -> Iterator[QueryC
 
 @dataclass(frozen=True, kw_only=True)
 class StudyView:
-    """View of Theory."""
+    """View of the Theory page: a paper's statement that is measured on the loaded corpus."""
 
     title: str
     caption: str  # "" if its parts have captions
@@ -133,7 +134,8 @@ def run_study(
 ) -> T | None:
     """Return a study's result, from the cache or a job, after drawing it; until then draw the job's state.
 
-    Other arguments are those of a JobPanel.
+    key: everything that the result depends on; work: computes the result in the job; draw: draws it;
+    autostart: False to wait for a click; on_partial: draws what a running job has so far.
     """
 
     def report_and_work(job: Job) -> T:
