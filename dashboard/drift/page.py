@@ -42,7 +42,7 @@ SOURCE_KEY, VIEW_KEY = "drift.source", "drift.view"
 
 
 def draw_drift(loaded: Loaded, question: Question | None) -> None:
-    """Draw the main area of Drift: how the documents have moved by feedback, real or simulated."""
+    """Draw the Drift page: how the documents' vectors have moved by feedback, real or simulated."""
     # Drift starts from the corpus as embedded, with live feedback on or off.
     loaded = loaded.origin
     try:
@@ -52,6 +52,7 @@ def draw_drift(loaded: Loaded, question: Question | None) -> None:
     main, side = st.columns([4, 1], vertical_alignment="center")
     # People's feedback is the default as soon as there is any.
     default = OWN_FEEDBACK if has_feedback else EXAMPLE_RUN
+    # Another key makes another widget, so that the new default applies after the first vote.
     key = f"{SOURCE_KEY}.{has_feedback}"
     source = select("Feedback from", SOURCES, key, default=default, container=side, label_visibility="collapsed")
     if (history := SOURCES[source](loaded)) is None:

@@ -34,6 +34,7 @@ def build_page(report: Report) -> str:
     ]
     for paper, paper_title in PAPERS.items():
         paper_claims = [claim_row for claim_row in report.rows if claim_row.claim.paper == paper]
+        # A paper without claims in this report has no heading.
         page_parts += [f"<h2>{escape_html(paper_title)}</h2>"] if paper_claims else []
         page_parts += [_format_claim(claim_row, claim_row is first_row) for claim_row in paper_claims]
     return format_page("Frontier: evidence", page_parts)
@@ -45,7 +46,10 @@ def _format_cells(cells: Iterable[Any], tag_name: str = "td") -> list[str]:
 
 
 def _format_claim(row: JudgedClaim, has_library: bool) -> str:
-    """Format a claim that opens on a click: charts, facts, command, reason, figures."""
+    """Format a paper's claim with its verdict as HTML that opens on a click: charts, facts, command, reason.
+
+    row: the claim with the measured effects; has_library: True to include the chart library, once per page
+    """
     effects, contents = row.ruling.effects, []
     charts = plot_curves(row.ruling.curves, dark=False) + ([plot_effects(effects, is_dark=False)] if effects else [])
     for position, figure in enumerate(charts):

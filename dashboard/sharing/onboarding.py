@@ -31,7 +31,7 @@ TOUR_CSS = """<style>
 
 @dataclass(frozen=True)
 class TourStop:
-    """Stop of the tour."""
+    """Stop of the tour for newcomers: a hint what to do next."""
 
     act: str  # what to do
     why: str  # what that shows
@@ -74,6 +74,7 @@ def _draw_strip() -> None:
                 "Next",
                 key="tour.next",
                 type="primary",
+                # The click stores the next stop, and the page to open for it.
                 on_click=st.session_state.update,
                 args=({STOP_KEY: number + 1, SCREEN_KEY: TOUR_STOPS[number + 1].screen},),
             )

@@ -44,6 +44,7 @@ class QueryChoice:
     @property
     def is_small(self) -> bool:
         """True if measuring takes seconds only, so that it may start without a click."""
+        # An upper bound of the work, before the queries are loaded.
         return len(self.loaded.space) * N_QUERIES <= MAX_UNASKED_PRODUCTS
 
     def load_task(self) -> tuple[Queries, Qrels]:

@@ -30,7 +30,7 @@ STORED = "sweeps"
 
 @dataclass(frozen=True)
 class Splits:
-    """The judgements of a tuning."""
+    """Judged queries of a tuning: those to choose a setting on, and those to confirm it on."""
 
     qrels: Mapping[str, Qrels]  # by name
     dev: str  # the name of those to choose on
@@ -41,7 +41,7 @@ class Splits:
 
 @dataclass(frozen=True, kw_only=True)
 class TuningRequest(JobRequest):
-    """The settings of a tuning; fields without a remark are parameters of `tune`."""
+    """Settings of a tuning as a value; fields without a remark are parameters of the engine's `tune`."""
 
     method: str  # a selector, or EVERY
     objective: Objective
@@ -82,7 +82,10 @@ class TuningRequest(JobRequest):
         return [replace(self.like, retrieve=make(name)) for name in self.scorers] or [self.like]
 
     def tries(self, cell: Cell) -> bool:
-        """Return True if a measured cell is one of the settings being tuned, not the baseline."""
+        """Return True if a measured cell is one of the settings being tuned, and not the baseline.
+
+        cell: a decoder with its metrics
+        """
         return cell.label != self.like.label if self.every else cell.method == self.method
 
     @property
@@ -102,9 +105,9 @@ class TuningRequest(JobRequest):
         return (self.choose, *([self.report] if self.report is not None and not self.halve else []))
 
     def qrels(self, dataset: engine.Dataset) -> dict[str, Qrels]:
-        """Return the judgements by split, those to choose on first, halved if the request says so.
+        """Return the judgements by split, those to choose on first; as two halves of one split if asked.
 
-        Raises DataError if a split is missing.
+        dataset: has the judgements. Raises DataError if a split is missing.
         """
         judged = super().qrels(dataset)
         if not self.halve:
@@ -113,7 +116,7 @@ class TuningRequest(JobRequest):
         return {f"half {number} of {self.choose}": half for number, half in enumerate(halves, 1)}
 
     def splits(self, dataset: engine.Dataset) -> Splits:
-        """Return the judgements and queries to choose and to confirm on, sampled if the request says so.
+        """Return the judgements and queries to choose and to confirm on, as a sample if the request says so.
 
         Raises DataError, also if the two splits share a query.
         """
@@ -143,7 +146,7 @@ class TuningRequest(JobRequest):
 
 @dataclass(frozen=True, eq=False)
 class TuningOutcome:
-    """The result of a tuning."""
+    """Result of a tuning with the request that it answers."""
 
     request: TuningRequest  # what was asked for
     tuned: Tuned  # the result
@@ -163,7 +166,10 @@ def find_store_file(loaded: Loaded) -> Path:
 
 
 def run_tuning(request: TuningRequest, loaded: Loaded, job: Job) -> TuningOutcome:
-    """Measure the settings and choose the best, in a job; finished cells go to job.partial and to disk."""
+    """Measure the settings of a tuning and choose the best, in a job; return the result.
+
+    Finished cells go to job.partial, for the page, and to disk, so that a stopped run resumes.
+    """
     splits = request.splits(loaded.dataset)
     task = loaded.space, request.vectors(loaded, splits.qrels, job), splits.qrels
     options: dict[str, Any] = {
@@ -178,6 +184,7 @@ def run_tuning(request: TuningRequest, loaded: Loaded, job: Job) -> TuningOutcom
         "stop": job.stop,
         "seen": job.collect,
     }
+    # `choose` tunes every decoder and takes the best; `tune` tunes one.
     if request.every:
         tuned = choose(*task, scorers=request.scorers, **options)
     else:
