@@ -76,7 +76,7 @@ class FrontierChart:
 
     @cached_property
     def base(self) -> FrontierPoint | None:
-        """Point of the baseline: the first selector behind the first scorer; None if it is not drawn."""
+        """Point of the baseline, the first selector with the default scorers; None if it is not on the chart."""
         # Methods and scorers are registered in an order whose first entries make the baseline.
         kind = next(iter(methods())), _first_chain()
         return next((point for point in self.frontier.points if _point_kind(point) == kind), None)
@@ -93,7 +93,7 @@ class FrontierChart:
 
     @property
     def floor(self) -> float | None:
-        """Smallest acceptable value on the vertical axis; None if no budget is set."""
+        """Smallest value on the vertical axis that keeps the budget; None without a budget or a baseline."""
         if self.share is None or self.base is None:
             return None
         return 100 * self.share if self.relative else compute_floor(self.base, self.share)
@@ -150,7 +150,7 @@ def _select_points(chart: FrontierChart, labels: Collection[str | None]) -> list
 def plot_frontier(chart: FrontierChart) -> Figure:
     """Plot the trade-off: a metric such as Recall upwards, diversity or time to the right.
 
-    Each point is a decoder. Pareto-optimal points (no other is better in both) are filled, outlined and
+    Each point is a decoder. Pareto-optimal points (no other has as much of both and more of one) are filled, outlined and
     joined by a staircase, dominated ones pale; everything below the budget is faded. A click on a point
     returns its decoder's label.
     """
@@ -225,7 +225,10 @@ def _build_dot(chart: FrontierChart, curve: Curve, dot_value: float) -> dict[str
 
 
 def _add_staircase(figure: Figure, chart: FrontierChart) -> None:
-    """Add the line through the Pareto-optimal points, as a staircase, with the area under it."""
+    """Add the line through the Pareto-optimal points, as a staircase, with the area under it.
+
+    A point is Pareto-optimal if no other is at least as good in both metrics and better in one.
+    """
     all_places, front_places = chart.xy(chart.frontier.points), chart.xy(chart.frontier.front)
     x, y, lowest = front_places["x"], front_places["y"], min(all_places["y"])
     # From the left edge of all points, and at the end down to the lowest.
@@ -389,9 +392,13 @@ def _add_rings(figure: Figure, chart: FrontierChart, points: Sequence[FrontierPo
 
 
 def _add_opened(figure: Figure, chart: FrontierChart) -> None:
-    """Add the open point, with a cross of the intervals of its differences to the baseline."""
+    """Add a thick ring around the open setting's point, with a cross of intervals through it.
+
+    They are the 95% intervals of its differences to the baseline, in x and in y.
+    """
     points, axes = _select_points(chart, [chart.opened]), (chart.frontier.x, chart.frontier.y)
     places, bar_style = chart.xy(points), {"color": chart.ink, "thickness": 1}
+    # Without an open point all these lists are empty, and nothing is visible.
     x_ends, y_ends = (_interval_ends(chart, points, axis) for axis in axes)
     figure.add_scatter(
         **places,
@@ -424,7 +431,10 @@ def _interval_ends(chart: FrontierChart, points: Sequence[FrontierPoint], axis: 
 
 
 def _add_budget(figure: Figure, chart: FrontierChart) -> None:
-    """Add the line of the smallest acceptable value, and the veil under it; the browser drags both."""
+    """Add the budget: a line at the smallest acceptable y, and a veil that fades everything below it.
+
+    The browser moves both while a person drags the line.
+    """
     floor = chart.floor
     if floor is None:
         return

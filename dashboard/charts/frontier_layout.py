@@ -114,7 +114,10 @@ def _find_free_box(text: str, position: Place, marks: np.ndarray, boxes: Sequenc
 
 
 def _list_shifts(half_width: float) -> list[Place]:
-    """Return the places of a label around its point, as shifts in pixels, the best first."""
+    """Return the places of a label around its point, as shifts (x, y) in pixels, the best first.
+
+    half_width: of the label
+    """
     x_shift, up = half_width + LABEL_GAP_PX, LINE_PX / 2 + LABEL_GAP_PX - 2
     sideways = [(x_shift, 0.0), (-x_shift, 0.0)]
     diagonal = [(0.0, up), (0.0, -up), (x_shift, up), (-x_shift, up), (x_shift, -up), (-x_shift, -up)]

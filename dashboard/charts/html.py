@@ -45,7 +45,10 @@ def format_table(table_rows: Sequence[Sequence[str]], caption: str | None = None
 
 
 def format_chart(figure: Figure, with_library: bool = False) -> str:
-    """Format a chart as HTML; with_library: include the chart library, once for all charts of a page."""
+    """Format a chart as HTML for a report.
+
+    with_library: include the chart library, which is needed once for all charts of a page.
+    """
     # A report is always light: it is printed and mailed.
     figure.update_layout(template="plotly_white")
     config = {"displaylogo": False, "responsive": True}

@@ -91,7 +91,7 @@ def plot_backdrop(
 
 
 def _contours(density: Density, is_dark: bool) -> dict[str, Any]:
-    """Return the plotly values of the contours of density, which lie below all points."""
+    """Return the plotly values of contours that show where on the map documents are dense."""
     ink_colour = INK.colour(is_dark)
     return {
         "x": density.x.astype(np.float32),
@@ -193,7 +193,7 @@ def _query_marker(query_xy: np.ndarray, ink_colour: str) -> dict[str, Any]:
 
 
 def _neighbour_lines(position: np.ndarray, neighbours: Marks, ink_colour: str) -> dict[str, Any]:
-    """Return the plotly values of lines from a document to its nearest ones."""
+    """Return the plotly values of lines from a document on the map to the documents nearest to it."""
     x, y = ([float(position[axis])] * len(neighbours.xy) for axis in (0, 1))
     return {
         "type": "scatter",
@@ -207,7 +207,10 @@ def _neighbour_lines(position: np.ndarray, neighbours: Marks, ink_colour: str) -
 
 
 def _markers(documents: Marks, trace_name: str, marker_style: dict[str, Any]) -> dict[str, Any]:
-    """Return the plotly values of highlighted documents."""
+    """Return the plotly values of documents that stand out on the map, such as a decoder's set.
+
+    trace_name: for the legend; marker_style: plotly's symbol, size and colour
+    """
     return {
         "type": "scatter",
         "x": documents.xy[:, 0].tolist(),

@@ -47,7 +47,10 @@ class Style:
         return self.line(is_dark) | {"mode": "lines+markers", "marker": {"symbol": self.symbol, "size": symbol_px}}
 
     def marker(self, is_dark: bool, symbol_px: int, is_filled: bool | Iterable[bool]) -> dict[str, Any]:
-        """Return the plotly values of symbols with an outline; is_filled: for all, or for each."""
+        """Return the plotly values of symbols in this style, with an outline.
+
+        is_filled: True for filled symbols, False for open ones; one value for all, or one for each
+        """
         colour, symbols = self.colour(is_dark), {True: self.symbol, False: f"{self.symbol}-open"}
         symbol = symbols[is_filled] if isinstance(is_filled, bool) else [symbols[filled] for filled in is_filled]
         return {"symbol": symbol, "size": symbol_px, "color": colour, "line": {"width": 2, "color": colour}}

@@ -51,11 +51,13 @@ def plot_redundancy(sets: Sequence[tuple[str, str, Redundancy]], is_dark: bool) 
 
 
 def _build_traces(redundancy: Redundancy, axes: dict[str, str]) -> list[dict[str, Any]]:
-    """Build the plotly values of one heat map, with invisible points on its cells that can be clicked.
+    """Build the plotly values of one heat map of similarities, with invisible points that can be clicked.
 
-    axes: names of the two axes it is drawn on
+    axes: names of the two axes it is drawn on. A point's id is "row:row", the two documents' rows in the
+    corpus
     """
     n_documents, similarity = len(redundancy.rows), redundancy.similarity
+    # All cells but the diagonal, by row and column.
     row_indices, j = np.nonzero(~np.eye(n_documents, dtype=bool))
     values = similarity.astype(object)
     # A document's similarity with itself would dominate the colours.

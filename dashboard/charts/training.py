@@ -63,7 +63,11 @@ def plot_training(stage_name: str, curves: Curves, is_dark: bool) -> Figure:
 
 
 def _add_metric(figure: Figure, stage_name: str, curves: Curves, metric_band: Band, column: int, is_dark: bool) -> None:
-    """Add a metric on the validation queries: its error band, reference lines, curve, and best epoch."""
+    """Add a metric on the validation queries: its error band, reference lines, curve, and best epoch.
+
+    stage_name: of what is trained; metric_band: the metric by epoch, with other systems' values as lines;
+    column: of the panel
+    """
     subplot = {"row": 1, "col": column, "showlegend": column == 1}
     colour, epochs = RUN_STYLE.colour(is_dark), list(curves.epochs)
     figure.add_scatter(

@@ -160,7 +160,7 @@ def _stroke(line_width: float) -> dict[str, str]:
 
 
 def _compute_scale(values: tuple[float, ...]) -> tuple[tuple[float, float], list[float]]:
-    """Compute the range of an axis, wider than its values, and its ticks at 1, 2 or 5 · 10ⁿ."""
+    """Compute the range of an axis, a little wider than its values, and its ticks at 1, 2 or 5 · 10ⁿ."""
     low_end, high_end = min(values), max(values)
     value_span = (high_end - low_end) or abs(high_end) or 1.0
     # Points at the edge of the data must not lie on the axes.
@@ -173,7 +173,7 @@ def _compute_scale(values: tuple[float, ...]) -> tuple[tuple[float, float], list
 
 
 def _format_tick(value: float, ticks: list[float]) -> str:
-    """Format a tick with the decimals that its axis needs."""
+    """Format a tick with as many decimals as the distance of the ticks needs."""
     tick_step = ticks[1] - ticks[0] if len(ticks) > 1 else abs(value) or 1.0
     # Adding 0.0 turns −0.0 into 0.0, which has no sign.
     return decimal(round(value, 12) + 0.0, max(0, -math.floor(math.log10(tick_step) + 1e-9)))

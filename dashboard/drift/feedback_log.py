@@ -83,7 +83,10 @@ def _draw_steps(history: DriftHistory, entries: Sequence[Entry]) -> None:
 
 
 def find_last(entries: Sequence[Entry], person: str) -> Entry | None:
-    """Return the newest vote of a person that counts, else the newest of anybody; entries: newest first."""
+    """Return the newest vote of a person that counts, else the newest of anybody; None without any.
+
+    entries: newest first; an undone or replaced vote does not count
+    """
     effective = [entry for entry in entries if entry.status == "counts"]
     return next((entry for entry in effective if entry.person == person), next(iter(effective), None))
 
@@ -247,6 +250,7 @@ def draw_snapshots(history: DriftHistory) -> None:
     session = history.feedback
 
     def take_snapshot() -> None:
+        """Give the log's present moment the typed name; for a callback."""
         name = st.session_state[SNAPSHOT_NAME_KEY].strip()
         confirm.take_step(lambda: feedback.open_or_create_log(history.loaded).snapshot(name))
         st.session_state[SNAPSHOT_NAME_KEY] = ""

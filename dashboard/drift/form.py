@@ -160,7 +160,10 @@ def _draw_preset() -> Preset:
 
 
 def _apply_preset() -> None:
-    """Set the widgets to the values of the chosen preset; for a callback."""
+    """Set the form's widgets to the values of the chosen preset, which says how votes move documents.
+
+    For a callback.
+    """
     preset = PRESETS[st.session_state.get(_field_key("preset"), next(iter(PRESETS)))]
     for name, value in preset.as_json().items():
         # Presets define learning, not the length of a run.

@@ -71,7 +71,10 @@ class DriftHistory:
 
     @property
     def feedback(self) -> orag.Session:
-        """The session of feedback. Raises ValueError if a simulation cannot be replayed as one."""
+        """Session of feedback: the votes, from which the vectors at every step can be computed again.
+
+        Raises ValueError if a simulation cannot be replayed as one.
+        """
         if self.session is None:
             raise ValueError("this simulation cannot be replayed as feedback")
         return self.session
@@ -95,12 +98,12 @@ class DriftHistory:
         return next((drift for drift in self.drifts if drift.step == step), None)
 
     def start_at(self, step: int) -> Space:
-        """Return the documents that exist at a step, with their vectors before any feedback."""
+        """Return the documents that exist at a step, with their vectors before any feedback, as a Space."""
         # In a simulation documents may arrive later.
         return self.space if self.simulated is None else self.simulated.find_stock(step).space
 
     def space_at(self, step: int) -> Space:
-        """Return the documents that exist at a step, with their vectors at that step."""
+        """Return the documents that exist at a step, with their vectors at that step, as a Space; cached."""
 
         def build() -> Space:
             """Move the documents to their vectors at the step; rows: those that exist by then."""
@@ -112,7 +115,10 @@ class DriftHistory:
 
     @cached_property
     def unexplored(self) -> Mapping[str, tuple[float | None, ...]]:
-        """Measure → what it would be if the best document were always shown; one value per step."""
+        """Measure → its value at each measured step if the best document had always been shown.
+
+        {} for people's feedback, where nobody knows.
+        """
         if self.simulated is None:
             return {}
         return {"success": top_success(self.simulated, [drift.step for drift in self.drifts])}
@@ -135,7 +141,10 @@ class DriftHistory:
 
 
 class VectorStates(Sequence[tuple[int, np.ndarray]]):
-    """Steps of a history with the vectors at each, made on access, as all together may be large."""
+    """Steps of a history with the documents' vectors at each, as a sequence of (step, vectors).
+
+    The vectors are computed on access, as all together may be large.
+    """
 
     def __init__(self, history: DriftHistory) -> None:
         """Wrap a history; no vectors are computed yet."""

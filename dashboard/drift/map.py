@@ -46,11 +46,12 @@ def draw_map(history: DriftHistory, question: Question | None) -> None:
 
 
 def _draw_step(history: DriftHistory, question: Question | None) -> None:
-    """Draw the map and the measures at one step; it runs every second while the history plays."""
+    """Draw the map with its arrows, and the drift measures, at one step; every second while it is played."""
     if st.session_state.pop(TOGGLED_KEY, False):
         st.rerun()  # whether it is drawn every second is decided outside of this fragment
     _advance(history)
     map_column, measure_column = st.columns([3, 2], gap="medium")
+    # The controls stand below both columns.
     projection, step = _draw_controls(history)
     picked = None
     with map_column:
@@ -98,7 +99,7 @@ def _toggle_play(history: DriftHistory) -> None:
 
 
 def _advance(history: DriftHistory) -> None:
-    """Show the next step if the history plays, and stop playing at the last one."""
+    """Show the next step while the history is played, and stop playing at the last one."""
     if st.session_state.get(PLAYING_KEY) != history.key or st.session_state.pop(FIRST_PICTURE_KEY, False):
         return
     key = step_key(history)
@@ -200,7 +201,11 @@ def draw_both(history: DriftHistory) -> None:
     simulated, layout = outcome.simulated, corpus_map.layout
 
     def compare() -> DriftComparison:
-        """Compare how the documents move with either encoder, by rotating one's vectors onto the other's."""
+        """Compare how the documents move with either encoder, on the first one's map.
+
+        Two encoders' vectors have no common axes: the second one's are rotated to fit the first's before
+        feedback.
+        """
         start_vectors = simulated.begun.origin
         current_vectors = history.vectors(history.last_step).astype(np.float64)
         return compare_encoders_drift(
@@ -230,7 +235,7 @@ def draw_both(history: DriftHistory) -> None:
 
 
 def _find_outcome(request: SimulationRequest, variant: Loaded, name: str) -> SimulationOutcome | None:
-    """Return the result of the same simulation on another encoder; until then draw the button that runs it.
+    """Return the same simulation's result on another encoder; until then draw the button that runs it.
 
     variant: the corpus as embedded by that encoder; name: of the encoder
     """

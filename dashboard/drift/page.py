@@ -86,7 +86,10 @@ def _format_lights(drift: Drift) -> list[str]:
 
 
 def _list_views(history: DriftHistory, question: Question | None, loaded: Loaded) -> dict[str, Callable[[], Any]]:
-    """Return the views of Drift by name, each as a function that draws it."""
+    """Return the views of the Drift page, name → function that draws it.
+
+    Some exist for people's feedback only, some for simulations only.
+    """
 
     def draw_quality() -> None:
         """Draw the quality of the decoders over time, from real votes or from a simulation."""
@@ -105,6 +108,7 @@ def _list_views(history: DriftHistory, question: Question | None, loaded: Loaded
     def use_feedback() -> None:
         """Show the real feedback from the next run on, with the documents as it has moved them."""
         # From the next run on, and at the documents as they are now.
+        # The key of the source's widget once there is feedback.
         st.session_state[f"{SOURCE_KEY}.True"] = OWN_FEEDBACK
         feedback.turn_on()
 

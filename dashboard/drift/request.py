@@ -95,7 +95,7 @@ class SimulationRequest(JobRequest):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SimulationOutcome:
-    """Result of a simulation."""
+    """Result of a simulation, with the request and the probe queries by which drift is measured."""
 
     request: SimulationRequest  # what was asked for
     key: str  # names it
@@ -157,7 +157,10 @@ def run_simulation(request: SimulationRequest, loaded: Loaded, job: Job) -> Simu
 
 
 def _shorten_corpus(loaded: Loaded, n_words: int | None, job: Job) -> Loaded:
-    """Return the corpus with its documents cut to `n_words` and embedded again; unchanged for None."""
+    """Return the corpus with its documents cut to `n_words` and embedded again, in a job.
+
+    Unchanged if n_words is None, or without an encoder.
+    """
     encoder = loaded.space.encoder
     if n_words is None or encoder is None:
         return loaded

@@ -111,7 +111,7 @@ def _get_panel(loaded: Loaded) -> JobPanel[SimulationOutcome] | None:
 
 
 def _start_simulation(loaded: Loaded, request: SimulationRequest) -> None:
-    """Start the simulation in a job of this session, and remember its panel."""
+    """Start the simulation in a job of this session, and store its panel in the session."""
     panel = st.session_state[STARTED_KEY] = JobPanel(
         purpose=SIMULATION_PURPOSE,
         key=loaded.key,

@@ -162,7 +162,10 @@ def draw_log_quality(history: DriftHistory) -> None:
 
     # Called to store what a running job has finished, before counting what is missing.
     def list_measured() -> list[RoundMetrics]:
-        """Return the measurements that exist by now, those of a running job too, in order of the steps."""
+        """Return the measurements that exist by now, those of a running job too, in order of the steps.
+
+        The job's are stored in the session.
+        """
         # Finished moments of a running job count as soon as they come.
         measured.update({keys[checkpoint.step]: checkpoint for checkpoint in (job and job.partial) or ()})
         return [measured[keys[step]] for step in history.steps if keys[step] in measured]

@@ -21,7 +21,10 @@ def evidence(measured: str | None, out: str) -> None:
 
 
 def build_page(report: Report) -> str:
-    """Build the page of judged claims as HTML: counts, then every claim, which opens on a click."""
+    """Build a page of judged claims as HTML: counts of verdicts, then every claim, which opens on a click.
+
+    A claim is a paper's statement; its verdict follows from our measurements.
+    """
     header_cells, *count_rows = report.table()
     counts = [_format_cells(map(escape_html, header_cells), "th"), *map(_format_cells, count_rows)]
     # The first claim with a chart brings the chart library for all.
@@ -46,7 +49,7 @@ def _format_cells(cells: Iterable[Any], tag_name: str = "td") -> list[str]:
 
 
 def _format_claim(row: JudgedClaim, has_library: bool) -> str:
-    """Format a paper's claim with its verdict as HTML that opens on a click: charts, facts, command, reason.
+    """Format a paper's claim as HTML that opens on a click: verdict, charts, facts, command, reason.
 
     row: the claim with the measured effects; has_library: True to include the chart library, once per page
     """

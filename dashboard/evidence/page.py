@@ -33,7 +33,7 @@ def draw_evidence() -> None:
 
 @st.fragment
 def _draw_claims(report: Report) -> None:
-    """Draw the papers' claims with their verdicts, filtered by paper and verdict, under each paper's title."""
+    """Draw the papers' claims with their verdicts, filtered by paper and verdict, a list for each paper."""
     # Verdicts that no claim has are left out.
     verdict_titles = {ALL_CLAIMS: f"All {len(report.rows)}"}
     for short, count in report.counts().items():

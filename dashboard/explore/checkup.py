@@ -89,7 +89,7 @@ def draw_check_up(loaded: Loaded, question: Question, *_: object) -> None:
     label = "Similarities within each query's results, the most redundant first"
 
     def open_query(square: int) -> None:
-        """Select the query of a square, and show Explore's first view."""
+        """Make the query of a square the current one, and show Explore's first view, in which it is read."""
         mode = SIMILAR if result.with_documents else LABELLED
         confirm.take_step(lambda: query.select_query(loaded, mode, result.split, checked.queries[positions[square]]))
         # Without a stored view Explore shows its first one.
@@ -151,7 +151,11 @@ def _sample_queries(loaded: Loaded) -> tuple[Queries | None, str | None, int]:
 
 
 def _run_check_up(loaded: Loaded, vectors: Embeddings | None, set_size: int, depth: int | None) -> CheckUpResult:
-    """Measure how redundant the results of sampled queries are; documents stand in for missing queries."""
+    """Measure how much the baseline's results of sampled queries repeat each other.
+
+    Without queries, documents are their own queries. vectors: of the queries, None without; set_size: number
+    of results compared; depth: of candidates, None for all
+    """
     queries, split, n_queries = _sample_queries(loaded)
     if queries is None or vectors is None:
         vectors = build_document_variants([loaded.space], MAX_DOCUMENTS)[0].queries

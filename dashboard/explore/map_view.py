@@ -192,7 +192,10 @@ def _describe_view(chart: CorpusMap) -> str:
 
 
 def _draw_selection(loaded: Loaded, selection: Picked) -> None:
-    """Draw the documents inside the lasso, or the clicked or hovered one with its nearest neighbours."""
+    """Draw, beside the map, the documents inside the lasso, or the clicked or hovered one and neighbours.
+
+    selection: what the map's browser component reports
+    """
     if selection.selected:
         _list_documents(loaded, [int(row) for row in selection.selected if int(row) < len(loaded.space)])
         return
@@ -219,7 +222,7 @@ def _draw_selection(loaded: Loaded, selection: Picked) -> None:
 
 
 def _list_documents(loaded: Loaded, rows: list[int]) -> None:
-    """Draw the documents inside the lasso, and their downloads."""
+    """Draw a list of the documents inside the lasso (rows of the corpus), and their downloads."""
     corpus = loaded.space.corpus
     st.text(f"{len(rows):,} documents inside")
     st.caption("Double-click to clear the selection.")

@@ -59,7 +59,7 @@ VIEWS = {
 
 @st.fragment
 def draw_explore(loaded: Loaded, question: Question) -> None:
-    """Draw the main area of Explore: each decoder's results for the question, and the chosen view."""
+    """Draw the Explore page: each decoder's results for the question, and the chosen view of them."""
     confirm.rerun_if_stale()
     is_released = st.session_state.pop(RELEASED_KEY, False)
     with st.container(key="explore"):

@@ -68,7 +68,7 @@ def _list_sets(answers: Mapping[str, Answer], baseline: str) -> list[str]:
 def draw_redundancy(loaded: Loaded, question: Question, answers: Mapping[str, Answer], baseline: str) -> None:
     """Draw how similar the documents within each set are: heat maps, statistics, and the clicked pair.
 
-    answers: by selector in display order, including the baseline's.
+    answers: by selector in display order, including the baseline's; baseline: its name.
     """
     with page_turn():
         sets = {}
@@ -150,7 +150,10 @@ def _open_pair(loaded: Loaded, question: Question, first_row: int, second_row: i
 
 
 def _get_pair(loaded: Loaded, question: Question, sets: Mapping[str, Redundancy]) -> tuple[int, int]:
-    """Return the rows of two documents: those clicked last for this query, else the most similar ones."""
+    """Return the corpus rows of the two documents to compare: those clicked last for this query.
+
+    If none were, the most similar two of all sets.
+    """
     corpus, query_text, first_row, second_row = st.session_state.get(PAIR_KEY, ("", "", 0, 0))
     if (corpus, query_text) == (loaded.space.corpus.digest, question.text):
         return first_row, second_row
@@ -162,7 +165,7 @@ def _get_pair(loaded: Loaded, question: Question, sets: Mapping[str, Redundancy]
 def _draw_pair(
     loaded: Loaded, question: Question, answers: Mapping[str, Answer], sets: Mapping[str, Redundancy]
 ) -> None:
-    """Draw two documents side by side, how similar they are, and their ranks in every set."""
+    """Draw two documents side by side, how similar they are, and their ranks in every decoder's set."""
     pair = _get_pair(loaded, question, sets)
     with page_turn():
         similarity = similarities(loaded.space, pair)[0, 1]

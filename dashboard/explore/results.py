@@ -65,7 +65,10 @@ def draw_lists(loaded: Loaded, question: Question, answers: Mapping[str, Answer]
             document_panel.open_document(loaded, question, row_index, str(message["source"]))
 
     def on_voted(message: Mapping[str, Any]) -> None:
-        """Store a vote on a document, with the list in which it was seen."""
+        """Store a person's vote on a document, with the list in which it was seen.
+
+        message: row, kind of vote, and the decoder of the list
+        """
         row_index, kind = message["row"], message["kind"]
         if row_index in range(len(loaded.space)) and kind in (vote_buttons.UP, vote_buttons.DOWN):
             seen = vote_buttons.find_list(row_index, lists, str(message["source"]))

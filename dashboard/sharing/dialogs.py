@@ -86,7 +86,7 @@ def draw_link(loaded: Loaded) -> None:
 
 
 def draw_export(loaded: Loaded, question: Question) -> None:
-    """Draw the dialog that exports a decoder as code, and the results of all decoders as files."""
+    """Draw the dialog that exports a decoder as code, and all decoders' results for the query as files."""
     decoders = setting.get_decoders()
     if not decoders:
         st.info("Choose a decoder on Explore to export its code and results.")
@@ -264,7 +264,7 @@ def _take_snapshot(name: str, loaded: Loaded, question: Question) -> PageSnapsho
 
 
 def _describe_encoder(loaded: Loaded) -> str:
-    """Describe the embeddings: by which encoder, trained or not, moved by feedback or not."""
+    """Describe in words where the embeddings come from: encoder, trained or not, moved by votes or not."""
     encoder, origin = loaded.space.encoder, loaded.origin
     made_by = "own vectors" if encoder is None else f"{encoder.name} {encoder.dtype}"
     made_by += f", trained: {origin.training}" if origin.training else ""

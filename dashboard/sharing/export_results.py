@@ -80,7 +80,7 @@ def list_parameters(decoder: Decoder) -> tuple[tuple[str, ...], ...]:
     for stage in filter(None, (decoder.retrieve, decoder.rerank, decoder.select)):
         values = values_of(stage)
         for param in stage.spec.params:
-            # The form, declared with unit and text, depends on other values, such as a share or a number.
+            # Of (name of the form, form): a parameter may be a share in place of a number, as another one says.
             form = form_of(param, values)[1]
             # A parameter may require a value of another one, as (name, value): else it has no effect.
             if param.requires is None or values[param.requires[0]] == param.requires[1]:
@@ -127,7 +127,7 @@ def _format_document(row: Row) -> dict[str, Any]:
 
 
 def _format_csv(header: list[str], rows: list[list[Any]]) -> bytes:
-    """Format rows as CSV, with cells guarded against being read as formulas by a spreadsheet."""
+    """Format rows as CSV bytes; a text that a spreadsheet would run as a formula gets an apostrophe."""
     # The csv module writes its own line ends.
     stream = io.StringIO(newline="")
     writer = csv.writer(stream)

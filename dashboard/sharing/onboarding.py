@@ -59,7 +59,10 @@ def draw_tour() -> None:
 
 @st.fragment
 def _draw_strip() -> None:
-    """Draw the current stop of the tour, with buttons to go on, close it, or never see it again."""
+    """Draw the current stop of the tour as a small strip: what to do, and buttons to go on or close it.
+
+    Closing is for this session, or for good.
+    """
     if st.session_state[CLOSED_KEY]:
         return
     # The page is switched in the run after the click, as a callback cannot.

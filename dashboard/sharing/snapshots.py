@@ -39,7 +39,7 @@ class SavedAnswer:
 
 @dataclass(frozen=True, kw_only=True)
 class PageSnapshot:
-    """State of the page and its results at one time."""
+    """Saved view: the page's settings and every decoder's results at one time."""
 
     name: str
     state: Mapping[str, str]  # a link's parameters
@@ -147,7 +147,10 @@ def compare_settings(older: PageSnapshot, newer: PageSnapshot) -> list[tuple[str
 def compare_metrics(
     older: PageSnapshot, newer: PageSnapshot
 ) -> list[tuple[str, str, float | None, float | None, float | None]]:
-    """Return (decoder, metric, older value, newer value, difference) for each metric of either."""
+    """Return (decoder, metric, older value, newer value, difference) for each metric of either snapshot.
+
+    A value that one of them does not have is None.
+    """
     rows = []
     for name in dict.fromkeys([*older.answers, *newer.answers]):
         # A decoder that one snapshot does not have has no metrics there.
@@ -182,7 +185,10 @@ def _rank_documents(answer: SavedAnswer) -> dict[str, int]:
 
 
 def _read_snapshot(file: Path) -> PageSnapshot:
-    """Read a snapshot from its file. Raises DataError if it is damaged or not a snapshot."""
+    """Read a snapshot from its file and check it. Raises DataError if it is damaged or not a snapshot.
+
+    Raises OSError if the file cannot be read.
+    """
     if file.stat().st_size > MAX_SNAPSHOT_BYTES:
         raise DataError("it is too large for a saved view; delete the file")
     try:
@@ -220,7 +226,7 @@ def _parse_answer(data: Any) -> SavedAnswer:
 
 
 def _parse_text(value: Any) -> str:
-    """Return a stored text that can be displayed. Raises TypeError for anything else."""
+    """Return a stored text in a form that can be displayed. Raises TypeError for anything else."""
     if not isinstance(value, str):
         raise TypeError
     return replace_surrogates(value)

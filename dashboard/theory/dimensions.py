@@ -60,7 +60,7 @@ def _draw_margins(loaded: Loaded, _: Question | None) -> None:
     choice = choose_queries(loaded)
 
     def compute_margins(job: Job) -> MarginsByKind:
-        """Measure the margins for each kind of vectors; return the number of queries, and margins by kind."""
+        """Measure the margins for each kind of vectors, dense or of words; return them with the query count."""
         queries, qrels = choice.load_task()
         vectors = choice.embed(queries, job)
         margins, options = {}, dict[str, Any](progress=job.report, stop=job.stop)
@@ -75,7 +75,10 @@ def _draw_margins(loaded: Loaded, _: Question | None) -> None:
 
 
 def _show_margins(result: MarginsByKind) -> None:
-    """Draw the chart and the table of measured margins; result: number of queries, and margins by kind."""
+    """Draw the chart and the table of measured margins, by length of document.
+
+    result: number of queries, and margins by kind of vectors
+    """
     count, margins = result
     if not any(len(row.values) for rows in margins.values() for row in rows):
         st.info("No margins: no query has both a relevant and another document.")
@@ -197,9 +200,10 @@ def _measure_recall(
 
 
 def _show_recall(weighting: str, target: float, count: int, rows: Sequence[LengthDimension]) -> None:
-    """Draw the smallest dimension that keeps the best document in a share of cases, by length of document.
+    """Draw the smallest dimension that keeps the best document near the top, by length of document.
 
-    target: that share; count: number of queries; rows: one for each range of lengths
+    target: in which share of cases; weighting: of the words; count: number of queries; rows: one for each
+    range of lengths
     """
     if not any(row.queries for row in rows):
         st.info("No query shares a word with a document.")

@@ -90,7 +90,7 @@ def choose_queries(loaded: Loaded) -> QueryChoice:
 
 @contextmanager
 def query_row(loaded: Loaded, width: int, gap: Any = "small") -> Iterator[QueryChoice]:
-    """Draw the choice of queries and yield it; what is drawn inside the `with` stands beside it."""
+    """Draw the choice of queries and yield it; what the caller draws inside the `with` stands beside it."""
     with st.container(horizontal=True, vertical_alignment="bottom", gap=gap):
         with st.container(width=width):
             choice = choose_queries(loaded)

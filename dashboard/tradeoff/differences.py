@@ -138,8 +138,9 @@ def _draw_downloads(sweep: Sweep, cells: Cells, curves: Frontier, baseline: Fron
     metrics = list(dict.fromkeys([*curves.metrics, *sweep.metrics]))
 
     def build_results() -> tables.ResultsTable:
-        """Build the table of results, without the settings that the chart left out."""
+        """Build the table of results for publication, without the settings that the chart left out."""
         table = tables.build_results(points, metrics, baseline.point, set_size)
+        # A row begins with the decoder's name.
         is_listed = [comparison[0] in names for comparison in table.rows]
         rows, marks = compress(table.rows, is_listed), compress(table.marks, is_listed)
         return replace(table, rows=tuple(rows), marks=tuple(marks))
@@ -255,7 +256,10 @@ def _build_cards(
 
 
 def _list_only(corpus: Corpus, name: str, this_set: Sequence[int], that_set: Sequence[int]) -> str:
-    """List the titles of documents in this set that are not in that set; "" if there are none."""
+    """Format the titles of documents in this set that are not in that set; "" if there are none.
+
+    Sets are rows of the corpus; name: of the decoder that retrieved this set
+    """
     titles = []
     for row_index in this_set:
         # Rows of −1 fill sets that have fewer than k documents.

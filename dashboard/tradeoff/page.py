@@ -157,10 +157,15 @@ def _get_labelled(loaded: Loaded) -> tuple[str, Qrels | None, Queries]:
 
 
 def _draw_scope(loaded: Loaded, qrels: Qrels | None) -> bool:
-    """Draw the choice between one query and many; return True for all labelled queries or passages."""
+    """Draw the choice between the current query alone and many; return True for many.
+
+    Many are all labelled queries, or, without judgements, passages of the corpus that serve as queries.
+    qrels: None without judgements
+    """
     if qrels is not None:
         return choose("Queries", [ALL_QUERIES, THIS_QUERY], settings.SCOPE_KEY) != THIS_QUERY
     ways = [THIS_QUERY, *([passage_queries.PASSAGES_TITLE] if passage_queries.can_make(loaded) else [])]
+    # A link may ask for passages, which this corpus cannot have.
     restore.check_setting(settings.PASSAGES_KEY, ways.__contains__, f"{THIS_QUERY!r} is taken")
     return choose("Queries", ways, settings.PASSAGES_KEY) != THIS_QUERY
 
@@ -240,7 +245,10 @@ def _build_sweep(
 
 
 def _draw_scorers() -> list[Scorer]:
-    """Draw the choice of scorers; return those that every decoder is measured with."""
+    """Draw the choice of scorers, which estimate relevance; every decoder is measured with each of them.
+
+    Return them with their default parameters.
+    """
     specs = decoders.list_scorers(decoders.RETRIEVE)
     help_text = (
         "Relevance comes from these, similarity between documents always from the dense vectors. A decoder is "
@@ -493,10 +501,12 @@ def _draw_chart(
     opened: OpenSetting,
     curve: Curve | None,
 ) -> None:
-    """Draw the chart with its switches, and open the point that is clicked.
+    """Draw the chart with its switches; open the point that is clicked or the position that is dragged.
 
-    exact: curves computed at every λ; rows: comparisons with the baseline; curve: the one that the open point is on
+    exact: curves computed at every λ; rows: comparisons with the baseline, by metric and label; result: the
+    verdict; opened: the setting that is open; curve: the one that it is on
     """
+    # Settings of Explore have a ring on the chart.
     explored = set(map(decoders.effective_decoder, decoders.get_decoders().values()))
     has_panels = len(set(read_column(curves.points, "point.method"))) > MIN_PANEL_METHODS
     toggle = partial(st.toggle, persist_state="session")
@@ -504,6 +514,7 @@ def _draw_chart(
         show_all = toggle("Show all", key=settings.WHOLE_KEY, help="Also what keeps too little")
         as_panels = has_panels and toggle("Panels", key=settings.PANELS_KEY, help="One a decoder")
     decoder = opened.decoder
+    # The dot that can be dragged starts at the open setting's value of the parameter.
     scrub = None if curve is None or decoder is None else (curve, getattr(decoder.select, curve.parameter))
     chart = FrontierChart(
         frontier=curves,
@@ -599,9 +610,10 @@ def _describe_chart(curves: Frontier, sweep: Sweep, n_available: int, has_exact:
 
 
 def _other_systems(loaded: Loaded, sweep: Sweep, queries: Queries) -> dict[str, tuple[RankedRun, Cell]]:
-    """Measure the uploaded runs of other systems; return label → the run and its measurement.
+    """Measure the uploaded runs of other systems like decoders; return label → (run, its measurement).
 
-    queries: all labelled ones, of which the sweep may be a sample; returns {} before the queries have vectors
+    queries: all labelled ones, of which the sweep may be a sample; returns {} without judgements, and before
+    the queries have vectors
     """
     vectors, qrels = sweep.vectors, sweep.qrels
     if vectors is None or qrels is None:

@@ -116,7 +116,7 @@ def _draw_splits(dataset: Dataset, corpus_digest: str, passages: bool) -> dict[s
 
 
 def _draw_bar(request: TrainingRequest, dataset: Dataset) -> None:
-    """Draw the numbers of queries to train, validate and test on as one bar."""
+    """Draw the numbers of queries to train, validate and test on as one bar with three parts."""
     qrels = request.qrels(dataset)
     split_names = {"train": request.train, "validate": request.dev, "test": request.test}
     counts = {role: len(qrels[name]) for role, name in split_names.items() if name is not None}

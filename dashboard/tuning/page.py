@@ -134,7 +134,7 @@ def _draw_plan(loaded: Loaded, request: TuningRequest, sentence_end: DeltaGenera
 
 
 def _draw_history(loaded: Loaded) -> None:
-    """Draw the past tunings of this corpus, the newest first; a click repeats one."""
+    """Draw the table of past tunings of this corpus, the newest first; a click on a row repeats one."""
     store_file = find_store_file(loaded)
     studies = read_history(Store(store_file)) if store_file.exists() else []
     if not studies:

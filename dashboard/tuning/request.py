@@ -71,7 +71,7 @@ class TuningRequest(JobRequest):
 
     @property
     def count(self) -> int:
-        """The number of settings, at most. Raises ParamError."""
+        """Number of settings that the tuning measures, at most. Raises ParamError."""
         if self.every:
             return sum(map(len, build_families(scorers=self.scorers, points=self.points)))
         return self.settings.count_trials(self.trials)
@@ -160,7 +160,7 @@ def find_baseline() -> str:
 
 
 def find_store_file(loaded: Loaded) -> Path:
-    """Return the file that keeps the measurements and past tunings of a corpus."""
+    """Return the file on disk that has the measurements and past tunings of a corpus."""
     # The embeddings' digest identifies the corpus and its encoder.
     return cached_file(STORED, f"{loaded.space.embeddings.digest[:16]}.db")
 

@@ -348,7 +348,10 @@ def _open_clicked(view: str, picked: Picked) -> None:
 
 
 def _draw_opened(points: Sequence[Cell], baseline: Cell, set_size: int, chosen: Cell | None) -> None:
-    """Draw the setting opened last, its differences to the baseline, and the button to Explore."""
+    """Draw the setting that was clicked last, its differences to the baseline, and the button to Explore.
+
+    Nothing if none was. set_size: k for Explore; chosen: the best setting, for comparison
+    """
     point = next((p for p in points if p.key == st.session_state.get(PICKED)), None)
     if point is None:
         return
