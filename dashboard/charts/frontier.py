@@ -150,9 +150,9 @@ def _select_points(chart: FrontierChart, labels: Collection[str | None]) -> list
 def plot_frontier(chart: FrontierChart) -> Figure:
     """Plot the trade-off: a metric such as Recall upwards, diversity or time to the right.
 
-    Each point is a decoder. Pareto-optimal points (no other has as much of both and more of one) are filled, outlined and
-    joined by a staircase, dominated ones pale; everything below the budget is faded. A click on a point
-    returns its decoder's label.
+    Each point is a decoder. Pareto-optimal points (no other has as much of both and more of one) are filled,
+    outlined and joined by a staircase, dominated ones pale; everything below the budget is faded. A click on
+    a point returns its decoder's label.
     """
     figure, frontier = new_figure(), chart.frontier
     _add_staircase(figure, chart)
@@ -204,7 +204,7 @@ def _build_dot(chart: FrontierChart, curve: Curve, dot_value: float) -> dict[str
 
     dot_value: the parameter's value at which the dot starts; it can stop at the curve's `band_positions`.
     """
-    # Percent have one decimal, values of a metric three.
+    # Values in percent have one decimal, values of a metric three.
     frontier, (digits, suffix) = chart.frontier, (1, "%") if chart.relative else (3, "")
     dot_values: dict[str, Any] = {
         "name": f"{methods()[curve.method].title} {curve.symbol}",
@@ -231,9 +231,8 @@ def _add_staircase(figure: Figure, chart: FrontierChart) -> None:
     """
     all_places, front_places = chart.xy(chart.frontier.points), chart.xy(chart.frontier.front)
     x, y, lowest = front_places["x"], front_places["y"], min(all_places["y"])
-    # From the left edge of all points, and at the end down to the lowest.
-    # With diversity, more is better and the staircase falls to the right; with time, less is better, so it
-    # climbs.
+    # With diversity, more is better: from the left edge of all points the staircase falls to the lowest.
+    # With time, less is better: from the lowest it climbs to the right edge.
     rises = chart.frontier.direction > 0
     figure.add_scatter(
         x=[min(all_places["x"]), *x, x[-1]] if rises else [x[0], *x, max(all_places["x"])],

@@ -66,7 +66,7 @@ class DriftHistory:
 
     @property
     def space(self) -> Space:
-        """The corpus with its documents as embedded, before any feedback (Θ₁)."""
+        """Corpus with its documents as embedded, before any feedback (Θ₁)."""
         return self.loaded.space
 
     @property

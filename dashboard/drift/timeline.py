@@ -160,7 +160,6 @@ def draw_log_quality(history: DriftHistory) -> None:
     key = (history.feedback.digest, *setting)
     job = jobs.find_job(QUALITY_PURPOSE, key, stop_other=True)
 
-    # Called to store what a running job has finished, before counting what is missing.
     def list_measured() -> list[RoundMetrics]:
         """Return the measurements that exist by now, those of a running job too, in order of the steps.
 
@@ -170,6 +169,7 @@ def draw_log_quality(history: DriftHistory) -> None:
         measured.update({keys[checkpoint.step]: checkpoint for checkpoint in (job and job.partial) or ()})
         return [measured[keys[step]] for step in history.steps if keys[step] in measured]
 
+    # Called to store what a running job has finished, before counting what is missing.
     list_measured()
     missing = [step for step in history.steps if keys[step] not in measured]
 

@@ -31,7 +31,7 @@ class OpenSetting:
 
     @property
     def decoder(self) -> Decoder | None:
-        """The decoder; None if the setting is a run of another system."""
+        """Decoder of the open setting; None if the setting is a run of another system."""
         return self.system if isinstance(self.system, Decoder) else None
 
     @property

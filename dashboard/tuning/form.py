@@ -106,7 +106,7 @@ def fill_form(asked: Mapping[str, Any], loaded: Loaded) -> None:
     if len(other_splits) < len(loaded.dataset.qrels):
         is_available = asked["report"] in other_splits
         state[f"{PREFIX}.choose.{corpus_digest}"] = choose
-        # Without the split of then, the form shows nothing to confirm on.
+        # Without a second split, half of the first one confirms, or nothing does.
         option = HALVES if asked["halve"] else NO_REPORT
         option = other_splits.index(asked["report"]) + 2 if is_available else option
         state[f"{PREFIX}.report.{corpus_digest}.{choose}"] = option

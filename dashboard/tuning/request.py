@@ -101,7 +101,7 @@ class TuningRequest(JobRequest):
 
     @property
     def split_names(self) -> tuple[str, ...]:
-        """The splits to choose on and to report on."""
+        """Names of the splits to choose on and to report on; the first alone if it is halved."""
         return (self.choose, *([self.report] if self.report is not None and not self.halve else []))
 
     def qrels(self, dataset: engine.Dataset) -> dict[str, Qrels]:
