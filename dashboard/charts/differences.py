@@ -112,7 +112,7 @@ def plot_strata(
 class ForestRow:
     """Row of a forest plot: a decoder's difference to the baseline in one metric, with how it is drawn."""
 
-    label: str
+    label: str  # beside the row
     method: str  # the selector, for its style
     is_filled: bool  # True for a filled mark
     difference: Comparison

@@ -115,7 +115,7 @@ class FrontierChart:
 
     @property
     def system_points(self) -> list[FrontierPoint]:
-        """Points of systems that are not decoders of this program, from uploaded runs."""
+        """Points of uploaded runs, which are rankings by systems that are not decoders of this program."""
         method_names = methods()
         return [point for point in self.frontier.points if point.point.method not in method_names]
 
@@ -384,7 +384,10 @@ def _format_interval(lower_end: float | None, upper_end: float | None) -> str:
 
 
 def _add_rings(figure: Figure, chart: FrontierChart, points: Sequence[FrontierPoint], name: str, ring_px: int) -> None:
-    """Add rings around points; ring_px: their diameter."""
+    """Add rings around points, such as "current setting" or "knee", if there are any.
+
+    name: of the rings; ring_px: their diameter in pixels
+    """
     if points:
         marker = {"symbol": "circle-open", "size": ring_px, "color": chart.ink, "line": {"width": 1.5}}
         figure.add_scatter(**chart.xy(points), mode="markers", marker=marker, name=name, hoverinfo="skip")

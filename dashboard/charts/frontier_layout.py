@@ -22,8 +22,8 @@ MIN_ROOM_PERCENT = 3.0
 class Window:
     """Ranges of both axes, as (low end, high end); a logarithmic axis counts in powers of ten."""
 
-    x: Place
-    y: Place
+    x: Place  # ends of the horizontal axis, left and right
+    y: Place  # ends of the vertical axis, bottom and top
 
     def to_pixels(self, position: Place) -> Place:
         """Return a position in pixels, from the lower left corner of a plot of PLOT_PX."""

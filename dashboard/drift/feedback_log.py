@@ -226,6 +226,7 @@ def draw_replace(loaded: Loaded, session: orag.Session, name: str, on_done: Call
     question = f"Replace this corpus's {counted(n_votes, 'vote')}? A backup file keeps them."
 
     def replace() -> None:
+        """Replace the votes, then call what follows."""
         replace_feedback(loaded, session)
         if on_done is not None:
             on_done()

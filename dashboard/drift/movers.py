@@ -165,6 +165,7 @@ def _compare_answers(
     key = ("then and now", history.key, decoder.label, query.digest, qrels_digest, question.k, step)
 
     def compare() -> ThenNow:
+        """Compare the decoder's results with the documents at the start and at the step."""
         return then_and_now(
             history.start_at(step), history.space_at(step), [decoder], query, question.k, question.qrels
         )[0]

@@ -77,7 +77,10 @@ def draw_drift(loaded: Loaded, question: Question | None) -> None:
 
 
 def _format_lights(drift: Drift) -> list[str]:
-    """Format two warnings as badges: vectors grown long, and documents that too many queries find (hubs)."""
+    """Format two warnings as badges: vectors that votes made long, and hubs.
+
+    Hubs are documents that too many queries find. The light is green, amber or red.
+    """
     colour, icon = HEALTH_LIGHTS[drift.light]
     alarm = [":red-badge[:material/hub: Hub alarm]"] if drift.alarm else []
     if drift.light == "green":

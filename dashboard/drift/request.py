@@ -38,12 +38,12 @@ class SimulationRequest(JobRequest):
     plan: Plan = field(default_factory=Plan)
     preset: Preset = field(default_factory=Preset)
     decoders: tuple[Decoder, ...]
-    k: int
+    k: int  # documents per set, in measurements
     words: int | None = None  # maximal number per document, None for full documents
-    reranker: str | None = None
-    candidates: int | None = None
-    arrivals: tuple[tuple[float, int], ...] = ()
-    newcomers: str = NEWCOMER_START.default
+    reranker: str | None = None  # picks the document shown among several drawn, None for one drawn
+    candidates: int | None = None  # number drawn for the reranker
+    arrivals: tuple[tuple[float, int], ...] = ()  # (share of the documents, round after which they come)
+    newcomers: str = NEWCOMER_START.default  # how the vectors of documents that come later start
     by_hops: bool = False  # True if queries are the steps of their plans
     updates: int | None = None
 

@@ -112,6 +112,7 @@ def _check_up_panel(loaded: Loaded, question: Question) -> JobPanel[CheckUpResul
     """Return the panel of the job that embeds the check-up's queries and then checks their results."""
 
     def run_job(job: Job) -> CheckUpResult:
+        """Embed the sampled queries, if there are any, and check their results."""
         queries = _sample_queries(loaded)[0]
         vectors = None if queries is None else embed_missing(loaded, queries, job)
         return _run_check_up(loaded, vectors, question.k, question.depth)

@@ -34,8 +34,8 @@ SET_COLUMNS = ("rank", "id", "title", "text", "relevant", "relevance", "gain", "
 class DecoderResult:
     """Documents that one decoder retrieved for the query, with its settings and metrics."""
 
-    name: str
-    title: str
+    name: str  # of the selector
+    title: str  # for people
     setting: str  # the decoder as text
     words: str  # its display name
     parameters: tuple[tuple[str, ...], ...]  # PARAMETER_COLUMNS of each effective parameter

@@ -41,13 +41,13 @@ class SavedAnswer:
 class PageSnapshot:
     """Saved view: the page's settings and every decoder's results at one time."""
 
-    name: str
-    state: Mapping[str, str]  # a link's parameters
-    corpus: str
+    name: str  # as a person typed it
+    state: Mapping[str, str]  # a link's parameters, which restore the page
+    corpus: str  # its name
     digest: str  # of the corpus
     vectors: str  # digest of its embeddings
-    encoder: str
-    query: str
+    encoder: str  # described in words
+    query: str  # its text
     answers: Mapping[str, SavedAnswer]  # by the decoder's name
     frontier: str  # the program's version
     made: str  # creation time, UTC, ISO 8601

@@ -261,6 +261,7 @@ def _draw_segments(loaded: Loaded, question: Question | None) -> None:
     key, title = ("segments", "many", choice.key, n_words), "Margins of segments"
 
     def compute_segments(job: Job) -> tuple[Segments, tuple[str, ...]]:
+        """Measure the margins of segments for many queries; return them with the queries' texts."""
         queries, _ = choice.load_task()
         options = {"progress": job.report, "stop": job.stop}
         return engine.segments(loaded.space, queries, passage_words=n_words, **options), queries.texts

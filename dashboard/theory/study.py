@@ -32,7 +32,7 @@ class QueryChoice:
     """Queries that a study of the Theory page measures: labelled ones, or passages of the corpus."""
 
     loaded: Loaded  # the corpus
-    way: str  # LABELLED or PASSAGES
+    way: str  # TEST_QUERIES or PASSAGE_QUERIES
     split: str  # of the labelled queries, or ""
 
     @property
@@ -140,6 +140,7 @@ def run_study(
     """
 
     def report_and_work(job: Job) -> T:
+        """Compute the result with the job's progress and stop at hand for all work inside."""
         # Slow work before the first step, such as counting words, reports too.
         with report_to(job.report, job.stop):
             return work(job)

@@ -200,6 +200,7 @@ def _draw_axes(sweep: Sweep) -> tuple[str, str]:
     why = "; ".join(f"{METRICS[metric].title}: {METRICS[metric].formula}" for metric in metrics)
 
     def draw_axis(name: str, options: list[str]) -> str:
+        """Draw the choice of the metric on one axis, "x" or "y"; return the metric's name."""
         key = settings.axis_key(name, Y_METRIC in metrics)
         # A link may name a metric that this corpus does not have.
         restore.check_setting(key, options.__contains__, f"{format_axis_title(defaults[name])} is taken")
@@ -374,7 +375,10 @@ def _draw_measuring(job: Job, draw: Callable[[], None]) -> None:
 
 
 def _describe_missing(sweep: Sweep, cells: Cells) -> str:
-    """Describe the decoders and curves that are not measured yet, and what measuring them costs."""
+    """Describe in a sentence the settings and curves not measured yet, and how much work they are.
+
+    A curve is a decoder at every λ. cells: what is measured already
+    """
     n_settings, n_curves = len(sweep.decoders) - len(cells.points), len(sweep.exact_selectors) - len(cells.curves)
     parts = [f"{n_settings:,} of {len(sweep.decoders):,} settings"] if n_settings else []
     parts += [f"every λ of {counted(n_curves, 'decoder')}"] if n_curves else []

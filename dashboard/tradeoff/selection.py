@@ -22,10 +22,10 @@ class OpenSetting:
     """Setting whose documents are displayed: a point, a position between points, or another system's run."""
 
     system: Decoder | RankedRun
-    name: str
+    name: str  # as the page writes it
     point: FrontierPoint | None  # None between points
-    x: float
-    y: float
+    x: float  # mean of the metric on the horizontal axis
+    y: float  # mean of the metric on the vertical axis
     x_ends: Ends  # of the means' 95 % intervals
     y_ends: Ends
 

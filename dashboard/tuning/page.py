@@ -37,7 +37,7 @@ OUTCOMES, SPLITS, REPEAT_KEY = "tune.outcomes", "tune.splits", "tune.again"
 class StartedTuning:
     """A started tuning with what it is measured on; it is the key of its job."""
 
-    request: TuningRequest
+    request: TuningRequest  # its settings
     digest: str  # of what it is measured on
     corpus: str  # the name
     count: int  # of the settings, at most
@@ -167,9 +167,9 @@ def _estimate_text(loaded: Loaded, request: TuningRequest, n_calls: int) -> str:
     n_calls: number of settings times number of queries
     """
     last_outcome = st.session_state[OUTCOMES].get(_identify_data(loaded)) if OUTCOMES in st.session_state else None
+    # Runs of other decoders have another pace.
     if last_outcome is None or last_outcome.request.method != request.method:
         return ""
-    # Runs of other decoders have another pace.
     paces = [cell.latency for cell in last_outcome.tuned.points if cell.latency is not None]
     return f" ≈ {format_duration(max(1.0, n_calls * sum(paces) / len(paces) / 1000))}" if paces else ""
 

@@ -41,20 +41,20 @@ class Splits:
 
 @dataclass(frozen=True, kw_only=True)
 class TuningRequest(JobRequest):
-    """Settings of a tuning as a value; fields without a remark are parameters of the engine's `tune`."""
+    """Settings of a tuning as a value; most fields are parameters of the engine's `tune`."""
 
     method: str  # a selector, or EVERY
     objective: Objective
-    k: int
-    depth: int | None
+    k: int  # documents per set
+    depth: int | None  # candidates that a decoder chooses from, None for all
     choose: str  # the split to choose on
     report: str | None  # the one to report on, None for none
     halve: bool  # report on one half of `choose`, and choose on the other
     most: int | None  # at most this many queries of each, None for all
-    free: tuple[str, ...]
-    fixed: tuple[tuple[str, Any], ...]
-    points: int
-    trials: int
+    free: tuple[str, ...]  # names of the parameters to tune
+    fixed: tuple[tuple[str, Any], ...]  # (name, value) of the others
+    points: int  # values tried of each parameter, on a grid
+    trials: int  # settings that a search tries, if there are too many for a grid
     retrieve: Scorer | None = None  # None for the default one
     rerank: Scorer | None = None
     scorers: tuple[str, ...] = ()  # of EVERY: those to retrieve with, none for the first
@@ -78,7 +78,7 @@ class TuningRequest(JobRequest):
 
     @property
     def chains(self) -> list[Decoder]:
-        """Decoders to check before the run: the baseline behind each scorer that is used."""
+        """Decoders to check before the run: the baseline behind each scorer that the tuning uses."""
         return [replace(self.like, retrieve=make(name)) for name in self.scorers] or [self.like]
 
     def tries(self, cell: Cell) -> bool:
