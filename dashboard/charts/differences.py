@@ -39,9 +39,11 @@ ROW_PX, MARGIN_PX = 52, 70
 def plot_wins(
     rows: Sequence[QueryDifference], cards: Mapping[str, str], method: str, metric: str, baseline: str, is_dark: bool
 ) -> Figure:
-    """Plot a bar per query in the given order, up if the method gains over the baseline, down if it loses.
+    """Plot one bar per query: how much a decoder's metric differs from the baseline's, in the given order.
 
-    cards: query → its hover text as HTML; a bar's id is its query.
+    Bars point up and have the decoder's colour where it gains, else they are grey. method: the decoder's
+    selector, which gives the colour; cards: query → its hover text as HTML. A click on a bar returns its
+    query's id.
     """
     ink_colour, colour = INK.colour(is_dark), method_style(method).colour(is_dark)
     differences, query_ids = read_column(rows, "difference"), read_column(rows, "query")
@@ -57,6 +59,7 @@ def plot_wins(
     # The axis is symmetric, so that wins and losses have one scale.
     max_difference = max(map(abs, differences), default=0.0)
     figure.update_xaxes(title="queries, from the largest win to the largest loss", showgrid=False)
+    # Most metrics lie between 0 and 1: their axes stay the same for all decoders.
     y_limit = 1.05 if max_difference <= 1 else 1.05 * max_difference
     figure.update_yaxes(title=f"{escape(metric)}, difference to {escape(baseline)}", range=[-y_limit, y_limit])
     return apply_layout(figure, height=300, bargap=0.15, uirevision=f"{method} {metric}")
@@ -65,9 +68,10 @@ def plot_wins(
 def plot_strata(
     rows: Sequence[Stratum], methods: Mapping[str, str], grouping: str, metric_title: str, baseline: str, dark: bool
 ) -> Figure:
-    """Plot each decoder's difference to the baseline as an interval, a panel per group of queries.
+    """Plot each decoder's mean difference to the baseline with its interval, a panel per group of queries.
 
-    methods: label of a decoder → its method; grouping: title of the groups.
+    Queries are grouped by a property, such as their length; a row is a decoder, in all panels the same.
+    methods: label of a decoder → its selector's name, for the style; grouping: title of the property.
     """
     groups, by_label, row_names = {}, defaultdict(list), []
     for stratum in rows:
@@ -106,18 +110,19 @@ def plot_strata(
 
 @dataclass(frozen=True)
 class ForestRow:
-    """Row of a forest plot."""
+    """Row of a forest plot: a decoder's difference to the baseline in one metric, with how it is drawn."""
 
-    label: str
+    label: str  # beside the row
     method: str  # the selector, for its style
     is_filled: bool  # True for a filled mark
     difference: Comparison
 
 
 def plot_forest(rows: Sequence[ForestRow], min_shares: Mapping[str, float], is_dark: bool) -> Figure:
-    """Plot differences to the baseline in percent with 95% intervals, the first row on top.
+    """Plot differences to the baseline in percent as points with 95% intervals, the first row on top.
 
-    min_shares: metric → the required share of the baseline's value
+    min_shares: metric → the share of the baseline's value that must be kept; a dashed line across the
+    metric's rows marks it.
     """
     figure, ink_colour = new_figure(), INK.colour(is_dark)
     labels = []
@@ -143,6 +148,7 @@ def plot_forest(rows: Sequence[ForestRow], min_shares: Mapping[str, float], is_d
         if row_indices:
             # A share of the baseline is drawn as a change in percent, like the effects.
             bound = 100 * (min_share - 1)
+            # Rows have whole numbers as heights; the line ends almost halfway to the neighbouring rows.
             top_end, bottom_end = min(row_indices) - 0.45, max(row_indices) + 0.45
             bound_line = {"mode": "lines", "line": guide(ink_colour, "dash") | {"width": 2}}
             figure.add_scatter(x=[bound, bound], y=[top_end, bottom_end], **bound_line, hoverinfo="skip")

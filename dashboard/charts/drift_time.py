@@ -26,7 +26,12 @@ DRIFT_LEGEND = legend_below(-0.3)
 
 
 def plot_sparklines(lines: Sequence[Sparkline], steps: Sequence[int], index: int, step_name: str, dark: bool) -> Figure:
-    """Plot measures over steps as small charts, each with its value and change at step `index`."""
+    """Plot drift measures over steps as small charts, each with its value and change at step `index`.
+
+    A line is one measure; where it reaches its alarm level, its points are large and orange. step_name: the
+    unit of a step, such as a round.
+    """
+    # Floor division of the negative number rounds up.
     n_rows, step_texts = -(-len(lines) // SPARKLINES_PER_ROW), [f"{step_name} {step:,}" for step in steps]
     figure = new_grid(n_rows, SPARKLINES_PER_ROW, horizontal_spacing=0.09, vertical_spacing=0.3 / n_rows)
     colour, alarmed, ink_colour = MEASURE_STYLE.colour(dark), ALARM_STYLE.colour(dark), INK.colour(dark)
@@ -58,6 +63,7 @@ def plot_sparklines(lines: Sequence[Sparkline], steps: Sequence[int], index: int
         figure.add_vline(x=steps[index], line=guide(ink_colour), **subplot)
         value, change_text, is_noise = line.value_and_change(index)
         change_text = f"<span style='color:{MUTED_COLOURS[dark]}'>{change_text}</span>" if is_noise else change_text
+        # Plotly calls the axes of the first panel x and y, those of later ones x2, y2 and so on.
         axis_number = str(position + 1) if position else ""
         figure.add_annotation(
             text=f"{line.measure.title}<br><b>{value}</b>, {change_text}",
@@ -71,6 +77,7 @@ def plot_sparklines(lines: Sequence[Sparkline], steps: Sequence[int], index: int
         # Padding keeps the first and last marker inside the panel.
         padding = 0.03 * (line.high - line.low)
         figure.update_yaxes(range=[line.low - padding, line.high + padding], nticks=3, **subplot)
+        # Only the lowest panel of each column has numbers on its axis of steps.
         figure.update_xaxes(showticklabels=position + SPARKLINES_PER_ROW >= len(lines), **subplot)
     figure.update_xaxes(nticks=3, zeroline=False, showgrid=False)
     figure.update_yaxes(zeroline=False, tickfont={"size": 11})
@@ -80,9 +87,10 @@ def plot_sparklines(lines: Sequence[Sparkline], steps: Sequence[int], index: int
 def plot_quality(
     groups: Mapping[str, Sequence[Line]], decoder_names: Mapping[str, tuple[str, str]], step_name: str, is_dark: bool
 ) -> Figure:
-    """Plot the quality of every decoder over time, a column for each group of queries.
+    """Plot a quality metric of every decoder over time, one panel for each group of queries.
 
-    groups: heading → lines; decoder_names: label → (selector, title); step_name: the unit of a step.
+    groups: heading → the decoders' lines; decoder_names: label of a line → (selector, title); step_name: the
+    unit of a step.
     """
     n_columns, headings = max(1, len(groups)), [escape(heading, 60) for heading in groups]
     layout = {"subplot_titles": headings, "horizontal_spacing": 0.06 / n_columns}
@@ -97,6 +105,7 @@ def plot_quality(
                 **method_style(selector).curve(is_dark, 7),
                 name=escape(title),
                 legendgroup=quality_line.label,
+                # The panels share one legend, in which each decoder appears once.
                 showlegend=column == 1,
                 customdata=list(map(str, quality_line.steps)),
                 **build_tooltip(hover_texts, VALUE_TOOLTIP),
@@ -108,7 +117,10 @@ def plot_quality(
 
 
 def plot_regret(regret: RegretLines, is_dark: bool) -> Figure:
-    """Plot the summed regret over the rounds, and the bounds that theory gives."""
+    """Plot cumulative regret over the rounds of feedback, with the bounds that theory gives, as lines.
+
+    Regret tells by how many nats the learner did worse than a reference, which the line's name gives.
+    """
     figure = new_figure()
     for position, (line_name, regret_values) in enumerate(regret.lines.items()):
         line_style, line_dash = series_style(position), DASHES[position % len(DASHES)]

@@ -36,9 +36,13 @@ SIGN_SYMBOLS = {1: "circle", -1: "x", 0: "diamond-open", None: "circle-open"}
 
 
 def plot_effects(effects: Sequence[Effect], is_dark: bool) -> Figure:
-    """Plot measured effects with intervals: green if as claimed, orange if against it, else hollow."""
+    """Plot measured effects with intervals: green if as claimed, orange if against it, else hollow.
+
+    At most MAX_EFFECTS rows; an effect's name and value stand above its point.
+    """
     figure, effects, interval_ends, row_labels = new_figure(), effects[:MAX_EFFECTS], [], []
     for y_row, effect in enumerate(effects):
+        # An effect without an interval has one of length 0.
         low_end, high_end = (effect.value if bound is None else bound for bound in (effect.low, effect.high))
         interval_ends += [low_end, effect.value, high_end]
         colour, effect_name = SIGN_COLOURS.get(effect.sign or 0, INK.colour(is_dark)), escape(effect.name, 90)
@@ -58,6 +62,7 @@ def plot_effects(effects: Sequence[Effect], is_dark: bool) -> Figure:
     if smallest > 0 and largest / smallest > MIN_LOG_RATIO:
         figure.update_xaxes(type="log")
     elif smallest <= 0 or largest / smallest > 2:
+        # A line at 0 would stretch the axis if all values were far from it.
         figure.add_vline(x=0, line={"color": GREY[is_dark], "width": 1})
     figure.update_xaxes(zeroline=False)
     for y_row, text in enumerate(row_labels):
@@ -69,7 +74,10 @@ def plot_effects(effects: Sequence[Effect], is_dark: bool) -> Figure:
 
 
 def plot_curves(curves: Sequence[EffectCurve], dark: bool) -> list[Figure]:
-    """Plot curves, one figure per pair of axes; a name looks the same in all figures."""
+    """Plot measured curves, one figure per pair of axes; a name has the same style in all figures.
+
+    Names of selectors have the selector's colour, all others a colour and dash by their order.
+    """
     method_names = {spec.title: name for name, spec in methods().items()}
     other_names = [name for name in dict.fromkeys(read_column(curves, "name")) if name not in method_names]
     figures, by_axes = [], defaultdict(list)
@@ -79,6 +87,7 @@ def plot_curves(curves: Sequence[EffectCurve], dark: bool) -> list[Figure]:
         figure, x_title, all_points = new_figure(), escape(x_name, 60), list[tuple[float, float]]()
         for curve in axis_curves:
             series_index = other_names.index(curve.name) if curve.name in other_names else 0
+            # When all colours are used once, they come again with the next dash.
             dash_index, colour_index = divmod(series_index, len(SERIES))
             style = method_style(method_names[curve.name]) if curve.name in method_names else series_style(colour_index)
             curve_style, name = style.curve(dark, 7), escape(curve.name, 60)
@@ -100,13 +109,14 @@ def plot_curves(curves: Sequence[EffectCurve], dark: bool) -> list[Figure]:
 
 
 def _value_axis(values: Sequence[float], is_log: bool) -> dict[str, Any]:
-    """Return the plotly settings of a linear or logarithmic axis that fits the values.
+    """Return plotly settings of an axis for these values: plotly's own if linear, ours if logarithmic.
 
-    It ends at ticks, so that a curve that hardly grows looks flat.
+    The logarithmic axis ends at ticks, so that a curve that hardly grows looks flat.
     """
     if not is_log:
         return {"type": "linear"}
     powers = range(math.floor(math.log10(min(values))), math.ceil(math.log10(max(values))) + 1)
+    # A short axis has ticks at 1, 2 and 5 times a power of ten, a longer one at the powers alone.
     digits = (1, 2, 5) if len(powers) <= MAX_LABELLED_POWERS else (1,)
     ticks = [float(f"{digit}e{power}") for power in powers for digit in digits]  # a product may be beyond the value
     low, high = max(tick for tick in ticks if tick <= min(values)), min(tick for tick in ticks if tick >= max(values))

@@ -29,7 +29,10 @@ TIMES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 10
 
 
 def new_figure() -> Figure:
-    """Return an empty figure; plotly is imported here, late, as that takes longer than drawing a page."""
+    """Return an empty figure.
+
+    Plotly is imported here and not with the module, as that takes longer than drawing a page.
+    """
     from plotly.graph_objects import Figure
 
     return Figure()
@@ -49,7 +52,10 @@ def apply_layout(figure: Figure, **layout: Any) -> Figure:
 
 
 def legend_below(y_share: float) -> dict[str, Any]:
-    """Return the layout of a horizontal legend under the plot; y_share: below 0, in heights of the plot."""
+    """Return the plotly layout that puts a horizontal legend under the plot.
+
+    y_share: distance from the plot's lower edge in heights of the plot, below 0
+    """
     return {"showlegend": True, "legend": {"orientation": "h", "y": y_share, "x": 0}}
 
 
@@ -59,7 +65,8 @@ def guide(colour: str, dash_style: str = "dot") -> dict[str, Any]:
 
 
 def band_outline(x: Sequence[Any], low_ends: Sequence[Any], high_ends: Sequence[Any]) -> dict[str, Any]:
-    """Return the plotly values of a filled band between two curves over x."""
+    """Return the plotly values that draw a filled band between two curves over x, as one closed outline."""
+    # The outline runs along the upper curve, and back along the lower one.
     return {"x": [*x, *reversed(x)], "y": [*high_ends, *reversed(low_ends)], "fill": "toself", "hoverinfo": "skip"}
 
 
@@ -86,7 +93,10 @@ def _bar_length(segment_start: float | None, segment_end: float | None) -> float
 
 
 def join_segments(starts: Iterable[Any], ends: Iterable[Any]) -> list[Any]:
-    """Return one coordinate of separate line segments in one plotly trace: start, end, None as a gap."""
+    """Return the x or the y values that draw separate line segments as one plotly trace.
+
+    For each segment these are its start, its end, and None, at which plotly interrupts the line.
+    """
     return [axis_value for start, end in zip(starts, ends, strict=True) for axis_value in (start, end, None)]
 
 
@@ -101,7 +111,10 @@ def time_axis(title: str) -> dict[str, Any]:
 
 
 def dodge_offset(position: int, n_series: int, spread: float = GROUP_SPREAD) -> float:
-    """Return how far one of several series stands beside the middle of its group, so that none overlap."""
+    """Return the shift along the axis that puts points of several series side by side within a group.
+
+    position: of the series, from 0; spread: share of the group's width that all of them take
+    """
     return spread * ((position + 0.5) / n_series - 0.5)
 
 

@@ -56,9 +56,10 @@ BUDGET_SHAPE, VEIL_SHAPE = "budget", "veil"
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FrontierChart:
-    """Content and options of a frontier's chart.
+    """Content and options of the Trade-off chart: diversity or time to the right, relevance upwards.
 
-    The vertical axis is y in percent of the baseline's, if that is above 0, else y.
+    The frontier has a point per decoder setting. The vertical axis is y in percent of the baseline's, if that
+    is above 0, else y. The budget is the share of the baseline's y that a setting has to keep.
     """
 
     frontier: Frontier
@@ -75,13 +76,14 @@ class FrontierChart:
 
     @cached_property
     def base(self) -> FrontierPoint | None:
-        """Point of the baseline: the first selector behind the first scorer; None if it is not drawn."""
+        """Point of the baseline, the first selector with the default scorers; None if it is not on the chart."""
+        # Methods and scorers are registered in an order whose first entries make the baseline.
         kind = next(iter(methods())), _first_chain()
         return next((point for point in self.frontier.points if _point_kind(point) == kind), None)
 
     @cached_property
     def unit(self) -> float:
-        """Factor from the metric y to the chart's vertical axis, which may be in percent of the baseline."""
+        """Factor from y to the vertical axis: 100 / the baseline's y, or 1 if the axis is not in percent."""
         return 100 / self.base.y if self.base is not None and self.base.y > 0 else 1.0
 
     @property
@@ -91,7 +93,7 @@ class FrontierChart:
 
     @property
     def floor(self) -> float | None:
-        """Smallest acceptable value on the vertical axis; None if no budget is set."""
+        """Smallest value on the vertical axis that keeps the budget; None without a budget or a baseline."""
         if self.share is None or self.base is None:
             return None
         return 100 * self.share if self.relative else compute_floor(self.base, self.share)
@@ -106,20 +108,20 @@ class FrontierChart:
 
     @cached_property
     def view(self) -> Window:
-        """Part of the plane that is visible at first."""
+        """Ranges of both axes that are visible at first."""
         places, required = (list(map(self.locate, points)) for points in (self.frontier.points, self.system_points))
         base_place = self.locate(self.base) if self.base else places[0]
         return compute_window(places, base_place, self.floor, self.whole, required)
 
     @property
     def system_points(self) -> list[FrontierPoint]:
-        """Points of systems that are not decoders of this program, from uploaded runs."""
+        """Points of uploaded runs, which are rankings by systems that are not decoders of this program."""
         method_names = methods()
         return [point for point in self.frontier.points if point.point.method not in method_names]
 
     @cached_property
     def best_points(self) -> Mapping[str, FrontierPoint]:
-        """Label → the point with the best x within the budget, one for each method."""
+        """Label → each method's best setting within the budget; Pareto-optimal ones if there is no baseline."""
         points: Sequence[FrontierPoint] = self.frontier.front
         if self.base is not None:
             share = KEPT_SHARE.default if self.share is None else self.share
@@ -136,7 +138,7 @@ class FrontierChart:
 
 
 def _find_comparison(chart: FrontierChart, metric: str, point: FrontierPoint) -> Comparison | None:
-    """Return the comparison of a point with the baseline in a metric; None without one."""
+    """Return the comparison of a decoder's point with the baseline in a metric; None without one."""
     return (chart.rows or {}).get(metric, {}).get(point.point.label)
 
 
@@ -146,10 +148,11 @@ def _select_points(chart: FrontierChart, labels: Collection[str | None]) -> list
 
 
 def plot_frontier(chart: FrontierChart) -> Figure:
-    """Plot the trade-off: a metric such as Recall upwards, diversity to the right, a point per decoder.
+    """Plot the trade-off: a metric such as Recall upwards, diversity or time to the right.
 
-    Pareto-optimal points are filled, outlined and joined by the staircase, dominated ones pale; everything below the
-    budget is faded. A point's id is its decoder's label.
+    Each point is a decoder. Pareto-optimal points (no other has as much of both and more of one) are filled,
+    outlined and joined by a staircase, dominated ones pale; everything below the budget is faded. A click on
+    a point returns its decoder's label.
     """
     figure, frontier = new_figure(), chart.frontier
     _add_staircase(figure, chart)
@@ -157,6 +160,7 @@ def plot_frontier(chart: FrontierChart) -> Figure:
     by_kind = defaultdict(list)
     for curve_points in frontier.curves.values():
         by_kind[_point_kind(curve_points[0])].append(curve_points)
+    # Scorers by their first appearance, the default ones first: later ones have open symbols.
     chains = list(dict.fromkeys([_first_chain(), *map(itemgetter(1), by_kind)]))
     for (_, scorers), curves in by_kind.items():
         _add_method(figure, chart, curves, chains.index(scorers))
@@ -183,7 +187,7 @@ def plot_frontier(chart: FrontierChart) -> Figure:
 
 
 def _build_controls(chart: FrontierChart) -> dict[str, Any]:
-    """Describe the handles that the browser lets people drag: the budget's line, and a dot on a curve."""
+    """Return what the browser needs to let people drag the budget's line ("level") and a dot on a "curve"."""
     controls: dict[str, Any] = {"labels": True}
     # The budget can only be dragged on an axis in percent.
     if chart.floor is not None and chart.relative and chart.base is not None:
@@ -196,7 +200,11 @@ def _build_controls(chart: FrontierChart) -> dict[str, Any]:
 
 
 def _build_dot(chart: FrontierChart, curve: Curve, dot_value: float) -> dict[str, Any]:
-    """Build positions and texts of the dot that is dragged along an exact curve, for each of its steps."""
+    """Build positions and texts of the dot that people drag along a curve of all values of a parameter.
+
+    dot_value: the parameter's value at which the dot starts; it can stop at the curve's `band_positions`.
+    """
+    # Values in percent have one decimal, values of a metric three.
     frontier, (digits, suffix) = chart.frontier, (1, "%") if chart.relative else (3, "")
     dot_values: dict[str, Any] = {
         "name": f"{methods()[curve.method].title} {curve.symbol}",
@@ -217,10 +225,14 @@ def _build_dot(chart: FrontierChart, curve: Curve, dot_value: float) -> dict[str
 
 
 def _add_staircase(figure: Figure, chart: FrontierChart) -> None:
-    """Add the line through the Pareto-optimal points, as a staircase, with the area under it."""
+    """Add the line through the Pareto-optimal points, as a staircase, with the area under it.
+
+    A point is Pareto-optimal if no other is at least as good in both metrics and better in one.
+    """
     all_places, front_places = chart.xy(chart.frontier.points), chart.xy(chart.frontier.front)
     x, y, lowest = front_places["x"], front_places["y"], min(all_places["y"])
-    # From the left edge of all points, and at the end down to the lowest.
+    # With diversity, more is better: from the left edge of all points the staircase falls to the lowest.
+    # With time, less is better: from the lowest it climbs to the right edge.
     rises = chart.frontier.direction > 0
     figure.add_scatter(
         x=[min(all_places["x"]), *x, x[-1]] if rises else [x[0], *x, max(all_places["x"])],
@@ -235,9 +247,10 @@ def _add_staircase(figure: Figure, chart: FrontierChart) -> None:
 
 
 def _add_method(figure: Figure, chart: FrontierChart, curves: Sequence[Sequence[FrontierPoint]], position: int) -> None:
-    """Add the points and lines of a method behind one chain of scorers.
+    """Add the points and lines of one selector behind one chain of scorers, which estimate relevance.
 
-    curves: its points by curve; position: of the chain of scorers, the first has filled symbols, later ones open
+    curves: its points, a list for each curve, along which one parameter changes; position: of the chain of
+    scorers among all on the chart: the first has filled symbols, later ones open
     """
     first, points, sizes = curves[0][0], list(chain.from_iterable(curves)), list[float]()
     for curve_points in curves:
@@ -251,6 +264,7 @@ def _add_method(figure: Figure, chart: FrontierChart, curves: Sequence[Sequence[
     if len(curves) > MAX_CURVES:
         x_corners, y_corners = zip(*convex_hull(map(chart.locate, points)), strict=True)
         figure.add_scatter(
+            # The hull was computed on the axis as drawn, which counts time in powers of ten.
             x=[10**x_line for x_line in x_corners] if chart.frontier.x == TIME_AXIS else x_corners,
             y=y_corners,
             mode="none",
@@ -262,6 +276,7 @@ def _add_method(figure: Figure, chart: FrontierChart, curves: Sequence[Sequence[
         )
     for x_line, y in build_lines(chart, curves):
         figure.add_scatter(x=x_line, y=y, mode="lines", line=line_style, hoverinfo="skip", showlegend=False, **named)
+    # Pareto-optimal points have the full colour and an outline.
     looks = [(translucent(colour, DOMINATED_OPACITY), 0) if point.dominated else (colour, 1.5) for point in points]
     colours, widths = map(list, zip(*looks, strict=True))
     figure.add_scatter(
@@ -281,7 +296,11 @@ def _add_method(figure: Figure, chart: FrontierChart, curves: Sequence[Sequence[
 def build_lines(
     chart: FrontierChart, curves: Sequence[Sequence[FrontierPoint]]
 ) -> list[tuple[list[float], list[float]]]:
-    """Return x and y of the lines of a method; of many curves only the one with the best point."""
+    """Return x and y of the lines that join a selector's points, each as two lists of coordinates.
+
+    curves: its points, a list for each curve. Of more than MAX_CURVES curves only one is drawn: the first
+    with a best point.
+    """
     if len(curves) > MAX_CURVES:
         best = (curve for curve in curves if not chart.best_points.keys().isdisjoint(read_column(curve, "point.label")))
         curves = [next(best, curves[0])]
@@ -300,7 +319,10 @@ def build_lines(
 
 
 def find_curve(point: FrontierPoint, frontier: Frontier, exact_curves: Collection[Curve]) -> Curve | None:
-    """Return the exact curve through a point; None if it has other scorers than those, or a pool."""
+    """Return the exact curve, computed at every value of a parameter, through a point; None without one.
+
+    Exact curves exist only for decoders with the default scorers that choose from the whole corpus.
+    """
     selector = point.point.decoder["select"]
     # Exact curves are computed with the default scorers and without a pool only.
     if scorer_chain(point.point.decoder) != _first_chain() or point.point.decoder["depth"] is not None:
@@ -318,22 +340,26 @@ def _point_kind(point: FrontierPoint) -> tuple[str, Any]:
 
 
 def _first_chain() -> Any:
-    """Return the scorers that a decoder has by default: the first one, no reranker."""
+    """Return the default scorers, as `scorer_chain` does: the first registered scorer, no reranker."""
     scorer = next(iter(methods("scorer").values())).cls()
     return frozenset(scorer.as_json().items()), frozenset[Any]()
 
 
 def format_method(point: FrontierPoint) -> str:
-    """Return a method's title, after those of its scorers if they are not the default."""
+    """Return a point's selector as text, with its scorers before it if they are not the default.
+
+    Such as "BM25 → MMR", followed by the words that a selector must always carry, such as "fills up to k".
+    """
     specs, decoder = methods(), point.point.decoder
     scorers = [stage["name"] for stage in (decoder.get("retrieve"), decoder.get("rerank")) if stage]
     names = [point.point.method] if scorers == [next(iter(methods("scorer")))] else [*scorers, point.point.method]
+    # Other systems are not registered: they have their name alone.
     titles = " → ".join(specs[name].title if name in specs else name for name in names)
     return ", ".join(filter(None, [titles, describe_guarantee(decoder["select"])]))
 
 
 def _format_card(chart: FrontierChart, point: FrontierPoint) -> str:
-    """Format what the mouse shows of a point: its name, metrics, intervals, and won and lost queries."""
+    """Format a point's hover text as HTML: its name, metrics with intervals, and won and lost queries."""
     frontier, part = chart.frontier, ""
     if chart.base is not None and chart.relative:
         part = f" · {percent(point.y / chart.base.y)} of {escape(chart.base.name)}"
@@ -358,16 +384,23 @@ def _format_interval(lower_end: float | None, upper_end: float | None) -> str:
 
 
 def _add_rings(figure: Figure, chart: FrontierChart, points: Sequence[FrontierPoint], name: str, ring_px: int) -> None:
-    """Add rings around points; ring_px: their diameter."""
+    """Add rings around points, such as "current setting" or "knee", if there are any.
+
+    name: of the rings; ring_px: their diameter in pixels
+    """
     if points:
         marker = {"symbol": "circle-open", "size": ring_px, "color": chart.ink, "line": {"width": 1.5}}
         figure.add_scatter(**chart.xy(points), mode="markers", marker=marker, name=name, hoverinfo="skip")
 
 
 def _add_opened(figure: Figure, chart: FrontierChart) -> None:
-    """Add the open point, with a cross of the intervals of its differences to the baseline."""
+    """Add a thick ring around the open setting's point, with a cross of intervals through it.
+
+    They are the 95% intervals of its differences to the baseline, in x and in y.
+    """
     points, axes = _select_points(chart, [chart.opened]), (chart.frontier.x, chart.frontier.y)
     places, bar_style = chart.xy(points), {"color": chart.ink, "thickness": 1}
+    # Without an open point all these lists are empty, and nothing is visible.
     x_ends, y_ends = (_interval_ends(chart, points, axis) for axis in axes)
     figure.add_scatter(
         **places,
@@ -381,9 +414,10 @@ def _add_opened(figure: Figure, chart: FrontierChart) -> None:
 
 
 def _interval_ends(chart: FrontierChart, points: Sequence[FrontierPoint], axis: str) -> tuple[list[Any], list[Any]]:
-    """Return the ends of intervals of differences to the baseline, as positions on an axis.
+    """Return where an error bar of each point starts and ends on an axis of the chart, as two lists.
 
-    axis: the metric; a point without an interval has None in both lists
+    The bar is the interval of the difference to the baseline, moved to the point. axis: the metric; a point
+    without an interval has None in both lists
     """
     lower_ends, upper_ends = [], []
     for point in points:
@@ -391,6 +425,7 @@ def _interval_ends(chart: FrontierChart, points: Sequence[FrontierPoint], axis: 
         low_end = high_end = None
         if row is not None and row.low is not None and row.high is not None:
             mean, unit = (point.x, 1) if axis == chart.frontier.x else (point.y, chart.unit)
+            # The interval is around the difference, the bar around the point's mean.
             low_end, high_end = unit * (mean + row.low - row.difference), unit * (mean + row.high - row.difference)
         lower_ends.append(low_end)
         upper_ends.append(high_end)
@@ -398,7 +433,10 @@ def _interval_ends(chart: FrontierChart, points: Sequence[FrontierPoint], axis: 
 
 
 def _add_budget(figure: Figure, chart: FrontierChart) -> None:
-    """Add the line of the smallest acceptable value, and the veil under it; the browser drags both."""
+    """Add the budget: a line at the smallest acceptable y, and a veil that fades everything below it.
+
+    The browser moves both while a person drags the line.
+    """
     floor = chart.floor
     if floor is None:
         return
@@ -419,9 +457,13 @@ def _is_at_base(chart: FrontierChart, point: FrontierPoint) -> bool:
 
 
 def _add_labels(figure: Figure, chart: FrontierChart) -> None:
-    """Add the names of the best, the open and the marked points, where they overlap nothing."""
+    """Add names to the best, the open and the marked points, wherever they overlap nothing.
+
+    callouts are texts at points, such as the gain of the best one.
+    """
     callouts = chart.callouts or {}
     fixed_points = [*chart.system_points, *_select_points(chart, {*callouts, chart.opened, *chart.current})]
+    # The tolerance keeps points that lie on the budget up to rounding.
     min_y = -math.inf if chart.floor is None else chart.floor - 1e-9
     best_points = [p for p in chart.best_points.values() if p.y * chart.unit >= min_y and not _is_at_base(chart, p)]
     chosen = {p.point.label: p for p in [*fixed_points, *sorted(best_points, key=lambda p: -p.x)]}
@@ -429,6 +471,7 @@ def _add_labels(figure: Figure, chart: FrontierChart) -> None:
     for label, point in chosen.items():
         # The symbol of another system may be under the veil, so its label has it too.
         sign = f"{method_style(point.point.method).sign} " if label in system_labels else ""
+        # The shorter name is tried where the full one does not fit.
         texts = [f"{point.name}: {callouts[label]}"] if label in callouts else [sign + point.name, format_method(point)]
         candidates.append((texts, chart.locate(point)))
     marks = [chart.locate(point) for point in chart.frontier.points if not point.dominated]

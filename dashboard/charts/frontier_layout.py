@@ -20,10 +20,10 @@ MIN_ROOM_PERCENT = 3.0
 
 @dataclass(frozen=True)
 class Window:
-    """Ranges of both axes."""
+    """Ranges of both axes, as (low end, high end); a logarithmic axis counts in powers of ten."""
 
-    x: Place
-    y: Place
+    x: Place  # ends of the horizontal axis, left and right
+    y: Place  # ends of the vertical axis, bottom and top
 
     def to_pixels(self, position: Place) -> Place:
         """Return a position in pixels, from the lower left corner of a plot of PLOT_PX."""
@@ -43,19 +43,22 @@ def _scale_to_pixels(value: float, limits: Place, n_pixels: int) -> float:
 def compute_window(
     places: Sequence[Place], base: Place, floor: float | None, show_all: bool = False, required: Sequence[Place] = ()
 ) -> Window:
-    """Compute the part of the chart that is visible at first: from just below the budget to the best.
+    """Compute the ranges of both axes that are visible at first: from just below the budget to the best.
 
-    places: of all points; base: the baseline's; floor: the budget, None for none; show_all: all points; required:
-    points that are always inside. If only the baseline keeps the budget, it reaches down to the best other point.
+    places: of all points; base: the baseline's; floor: the smallest y within the budget, None for no budget;
+    show_all: show all points; required: points that are always inside. If only the baseline keeps the budget,
+    the window reaches down to the best other point.
     """
     heights = list(map(itemgetter(1), places))
     top, bottom = max(heights), min(heights)
     # Points far below the budget would compress the interesting part.
     if not show_all and floor is not None:
+        # The highest point but the baseline; those at 0 retrieved nothing relevant and do not count.
         nearest = max((position[1] for position in places if position[1] and position != base), default=floor)
         bottom = max(bottom, min(floor - max(MIN_ROOM_PERCENT, 0.6 * (top - floor)), nearest - 0.3 * (top - nearest)))
     bottom = min([bottom, *map(itemgetter(1), required)])
     visible_x = [x for x, y in places if y >= bottom] or [base[0]]
+    # The larger padding is at the right and at the top, where labels need room.
     return Window(_pad_range(min(visible_x), max(visible_x), 0.05, 0.16), _pad_range(bottom, top, 0.03, 0.12))
 
 
@@ -92,7 +95,8 @@ def place_labels(
 def _find_free_box(text: str, position: Place, marks: np.ndarray, boxes: Sequence[Box]) -> tuple[Place, Box] | None:
     """Find the place of a label that covers the fewest points and no other label; None if there is none.
 
-    position: of its point, in pixels; marks: (m, 2), the points; boxes: of the labels so far
+    Returned are its shift from its point and its box, in pixels. position: of its point, in pixels; marks:
+    (m, 2), points to keep visible; boxes: of the labels so far
     """
     # The browser's fonts are unknown here: the width is estimated per character.
     half_width = CHARACTER_PX * len(text) / 2
@@ -110,7 +114,10 @@ def _find_free_box(text: str, position: Place, marks: np.ndarray, boxes: Sequenc
 
 
 def _list_shifts(half_width: float) -> list[Place]:
-    """Return the places of a label around its point, as shifts in pixels, the best first."""
+    """Return the places of a label around its point, as shifts (x, y) in pixels, the best first.
+
+    half_width: of the label
+    """
     x_shift, up = half_width + LABEL_GAP_PX, LINE_PX / 2 + LABEL_GAP_PX - 2
     sideways = [(x_shift, 0.0), (-x_shift, 0.0)]
     diagonal = [(0.0, up), (0.0, -up), (x_shift, up), (-x_shift, up), (x_shift, -up), (-x_shift, -up)]

@@ -21,12 +21,13 @@ PANEL_PX = 190
 
 
 def plot_panels(chart: FrontierChart) -> Figure:
-    """Plot the frontier's chart once for each method, with all other points in grey."""
+    """Plot the frontier's chart as small panels, one per method, with all other points in grey."""
     points, specs, by_method, curves_by_method = chart.frontier.points, methods(), defaultdict(list), defaultdict(list)
     for point in points:
         by_method[point.point.method].append(point)
     for curve in chart.frontier.curves.values():
         curves_by_method[curve[0].point.method].append(curve)
+    # Floor division of the negative number rounds up.
     n_rows = -(-len(by_method) // PANELS_PER_ROW)
     titles = [f"{method_style(name).sign} {escape(specs[name].title if name in specs else name)}" for name in by_method]
     grid = {"shared_xaxes": "all", "shared_yaxes": "all", "horizontal_spacing": 0.02, "vertical_spacing": 0.12 / n_rows}

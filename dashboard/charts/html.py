@@ -35,14 +35,20 @@ def format_page(title: str, parts: Iterable[str]) -> str:
 
 
 def format_table(table_rows: Sequence[Sequence[str]], caption: str | None = None) -> str:
-    """Format a table as HTML; table_rows: cells with their tags; caption: plain text."""
+    """Format a table as HTML.
+
+    table_rows: by row, the cells as HTML with their tags; caption: plain text, escaped here
+    """
     caption_html = "" if caption is None else f"<caption>{escape_html(caption)}</caption>"
     rows_html = "".join(f"<tr>{''.join(cells)}</tr>" for cells in table_rows)
     return f"<table>{caption_html}{rows_html}</table>"
 
 
 def format_chart(figure: Figure, with_library: bool = False) -> str:
-    """Format a chart as HTML; with_library: include the chart library, once for all charts of a page."""
+    """Format a chart as HTML for a report.
+
+    with_library: include the chart library, which is needed once for all charts of a page.
+    """
     # A report is always light: it is printed and mailed.
     figure.update_layout(template="plotly_white")
     config = {"displaylogo": False, "responsive": True}

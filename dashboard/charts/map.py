@@ -32,7 +32,7 @@ N_CONTOURS = 8
 
 @dataclass(frozen=True)
 class Marks:
-    """Highlighted documents."""
+    """Documents that stand out on the map, such as a decoder's set."""
 
     xy: np.ndarray  # (m, 2) their places
     rows: Sequence[str]  # their rows of the corpus, as ids of points
@@ -47,10 +47,10 @@ def plot_backdrop(
     density: Density,
     colours: Groups | Numbers | None = None,
 ) -> Figure:
-    """Plot every document of the map over contours of their density.
+    """Plot every document of the map over contours of their density: the map's part that no query changes.
 
-    map_xy: (m, 2), the positions; row_ids: of the documents in the corpus; hover: texts at the mouse; colours: of the
-    documents; without one, or without a value, they are grey.
+    map_xy: (m, 2), the positions; row_ids: the documents' rows in the corpus; hover: texts at the mouse;
+    colours: the documents' groups or numbers; without them, and documents without a value, are grey.
     """
     figure, large = new_figure(), len(map_xy) >= MIN_WEBGL_POINTS
     ids, hover_texts = np.asarray(row_ids, dtype=np.int32), np.array([escape(text, 80) for text in hover], dtype=object)
@@ -81,6 +81,7 @@ def plot_backdrop(
                 draw_points(~has_value, ABSENT_GROUP)
             draw_points(has_value, color=values[has_value], colorbar=bar, **scale)
         case Groups(names, of):
+            # Group −1 stands for documents without a value.
             if (of < 0).any():
                 draw_points(of < 0, ABSENT_GROUP)
             for group, name in enumerate(names):
@@ -90,7 +91,7 @@ def plot_backdrop(
 
 
 def _contours(density: Density, is_dark: bool) -> dict[str, Any]:
-    """Return the plotly values of the contours of density, which lie below all points."""
+    """Return the plotly values of contours that show where on the map documents are dense."""
     ink_colour = INK.colour(is_dark)
     return {
         "x": density.x.astype(np.float32),
@@ -105,10 +106,10 @@ def _contours(density: Density, is_dark: bool) -> dict[str, Any]:
 
 
 def build_map(near: tuple[np.ndarray, Marks] | None, extent: np.ndarray, legend: bool, is_dark: bool) -> dict[str, Any]:
-    """Build the map without its sets as plain values: it follows a slider, and a Figure takes 30 ms to make.
+    """Build the map without its sets as plain values, as it follows a slider and a Figure takes 30 ms.
 
-    near: a document's position and its nearest documents, to which lines are drawn; extent: (2, 2), the lower left and
-    upper right corner; legend: True if the backdrop's colours have one.
+    near: a document's position and its nearest documents, to which lines are drawn; extent: (2, 2), the
+    visible part's lower left and upper right corner; legend: True if the backdrop's colours have a legend.
     """
     traces = [] if near is None else [_neighbour_lines(*near, INK.colour(is_dark))]
     legend_layout = {"showlegend": legend, "legend": {"orientation": "h", "y": 0, "yanchor": "top", "x": 0}}
@@ -120,9 +121,10 @@ def build_map(near: tuple[np.ndarray, Marks] | None, extent: np.ndarray, legend:
 def build_set_traces(
     sets: Sequence[tuple[str, str, Marks]], query_xy: np.ndarray | None, relevant: Marks | None, dark: bool
 ) -> list[dict[str, Any]]:
-    """Build the documents of each decoder on the map, for browsers that cannot draw the overlay.
+    """Build each decoder's documents on the map as traces, for browsers that cannot draw the overlay.
 
-    sets: (selector, title, documents) of each decoder; query_xy: (2,) its place; relevant: as judged.
+    sets: (selector, title, documents) of each decoder; query_xy: (2,) the query's position; relevant:
+    documents judged relevant.
     """
     ink_colour = INK.colour(dark)
     traces = []
@@ -144,7 +146,10 @@ def full_extent(map_xy: np.ndarray) -> np.ndarray:
 
 
 def extent_around(map_xy: np.ndarray, marked: np.ndarray) -> np.ndarray:
-    """Return the corners of a map that shows the marked positions, not too closely, (2, 2)."""
+    """Return the corners of a map zoomed to the marked positions, but not too closely, (2, 2).
+
+    map_xy: all points of the map
+    """
     low, high = marked.min(0), marked.max(0)
     # A single document would otherwise be magnified beyond any context.
     missing = np.maximum(MIN_EXTENT * np.ptp(map_xy, axis=0) - (high - low), 0) / 2
@@ -188,7 +193,7 @@ def _query_marker(query_xy: np.ndarray, ink_colour: str) -> dict[str, Any]:
 
 
 def _neighbour_lines(position: np.ndarray, neighbours: Marks, ink_colour: str) -> dict[str, Any]:
-    """Return the plotly values of lines from a document to its nearest ones."""
+    """Return the plotly values of lines from a document on the map to the documents nearest to it."""
     x, y = ([float(position[axis])] * len(neighbours.xy) for axis in (0, 1))
     return {
         "type": "scatter",
@@ -202,7 +207,10 @@ def _neighbour_lines(position: np.ndarray, neighbours: Marks, ink_colour: str) -
 
 
 def _markers(documents: Marks, trace_name: str, marker_style: dict[str, Any]) -> dict[str, Any]:
-    """Return the plotly values of highlighted documents."""
+    """Return the plotly values of documents that stand out on the map, such as a decoder's set.
+
+    trace_name: for the legend; marker_style: plotly's symbol, size and colour
+    """
     return {
         "type": "scatter",
         "x": documents.xy[:, 0].tolist(),
@@ -226,15 +234,14 @@ def build_arrows(
     series_index: int = 0,
     legend_text: str = "from the start to here",
 ) -> dict[str, Any]:
-    """Build the arrows from the documents' old to their new positions on a map, as plain values.
+    """Build arrows from documents' old to their new positions on a map, as plain values for plotly.
 
-    series_index: index of their colour; legend_text: their legend.
-
-    arrows: columns row, x0, y0, x1, y1; hover: what the mouse shows of each; xy: all points of the map, for the axes;
-    query_xy: (2,) the place of the header's query.
+    arrows: columns row, x0, y0, x1, y1; hover: hover text of each; xy: all points of the map, for the axes;
+    query_xy: (2,) position of the header's query; series_index: gives the colour.
     """
     row_ids, hover_texts = [str(row) for row in arrows["row"]], [escape(text, 90) for text in hover]
     colour = series_style(series_index).colour(is_dark)
+    # By point of the trace: a dot at the start, the arrow's head at the end, nothing at the gap.
     heads = {"symbol": ["circle", "arrow", "circle"] * len(row_ids), "size": [3, 9, 0] * len(row_ids), "color": colour}
     arrow_trace: dict[str, Any] = {
         "type": "scatter",

@@ -28,7 +28,7 @@ DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 
 @dataclass(frozen=True)
 class Style:
-    """Style of a series."""
+    """Colours and symbol by which a series, such as a selector, is recognised on all charts."""
 
     light: str  # colour on a light page
     dark: str  # colour on a dark page
@@ -47,7 +47,10 @@ class Style:
         return self.line(is_dark) | {"mode": "lines+markers", "marker": {"symbol": self.symbol, "size": symbol_px}}
 
     def marker(self, is_dark: bool, symbol_px: int, is_filled: bool | Iterable[bool]) -> dict[str, Any]:
-        """Return the plotly values of symbols with an outline; is_filled: for all, or for each."""
+        """Return the plotly values of symbols in this style, with an outline.
+
+        is_filled: True for filled symbols, False for open ones; one value for all, or one for each
+        """
         colour, symbols = self.colour(is_dark), {True: self.symbol, False: f"{self.symbol}-open"}
         symbol = symbols[is_filled] if isinstance(is_filled, bool) else [symbols[filled] for filled in is_filled]
         return {"symbol": symbol, "size": symbol_px, "color": colour, "line": {"width": 2, "color": colour}}
@@ -78,7 +81,7 @@ INK = PALETTE[0]
 
 
 def method_style(method_name: str) -> Style:
-    """Return the colour and symbol of a method, or of another system by its name, the same on all charts."""
+    """Return the colour and symbol of a selector, or of another system, by name; the same on all charts."""
     method_names = list(methods())
     if method_name in method_names:
         return PALETTE[method_names.index(method_name) % len(PALETTE)]

@@ -26,11 +26,15 @@ SLICE_ROW_PX, SLICES_MARGIN_PX = 190, 70
 
 
 def plot_heat_map(table: HeatMap, is_dark: bool, chosen_key: str | None = None, clickable: bool = False) -> Figure:
-    """Plot a metric over two parameters; chosen_key: of the outlined cell; clickable: cells answer clicks."""
+    """Plot a metric over two parameters of a selector as a heat map, a cell for each combination.
+
+    chosen_key: key of the cell to outline; clickable: a click on a cell returns its key.
+    """
     row_texts, column_texts = list(map(escape, table.rows.texts)), list(map(escape, table.columns.texts))
     axis_title = f"{table.title}@{table.k}"
     x, y, keys, hover_texts = [], [], [], []
     for cell_index in product(range(len(row_texts)), range(len(column_texts))):
+        # Combinations that were not measured have no key.
         if table.keys[cell_index]:
             row_index, column = cell_index
             x.append(column_texts[column])
@@ -57,6 +61,7 @@ def plot_heat_map(table: HeatMap, is_dark: bool, chosen_key: str | None = None, 
         marker = {"symbol": "square", "size": CLICK_TARGET_PX, "opacity": 0}
         figure.add_scatter(x=x, y=y, mode="markers", marker=marker, customdata=keys, **build_tooltip(hover_texts))
     if chosen_key:
+        # On an axis of categories a cell is 1 wide, around its whole number.
         for row_index, column in np.argwhere(table.keys == chosen_key).tolist():
             for colour, width in CELL_OUTLINES:
                 corners = {"x0": column - 0.5, "x1": column + 0.5, "y0": row_index - 0.5, "y1": row_index + 0.5}
@@ -67,10 +72,10 @@ def plot_heat_map(table: HeatMap, is_dark: bool, chosen_key: str | None = None, 
 
 
 def plot_slices(grid: Slices, is_dark: bool) -> Figure:
-    """Plot each metric over each parameter in a grid; every setting is a point.
+    """Plot metrics over a selector's parameters as a grid, a row per metric and a column per parameter.
 
-    Settings that differ from the chosen one in the column's parameter alone are joined; the chosen setting is on a
-    dashed line, the baseline dotted.
+    Every measured setting is a point. Settings that differ from the chosen one in the column's parameter
+    alone (a slice) are joined; the chosen setting is on a dashed line, the baseline dotted.
     """
     n_rows, n_columns = len(grid.titles), max(1, len(grid.slices))
     gaps = {"horizontal_spacing": 0.08 / n_columns, "vertical_spacing": 0.06}
@@ -78,6 +83,7 @@ def plot_slices(grid: Slices, is_dark: bool) -> Figure:
     ink_colour = INK.colour(is_dark)
     for column_index, line in enumerate(grid.slices, 1):
         all_numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in line.values)
+        # A logarithmic axis has no place for 0 or less: such values become categories, as words do.
         is_numeric = all_numbers and not (line.is_log and min(line.values, default=1) <= 0)
         x = line.values if is_numeric else line.texts
         axis = {"type": "log" if line.is_log else "linear"} if is_numeric else _category_axis(dict.fromkeys(line.texts))
@@ -101,9 +107,10 @@ def plot_slices(grid: Slices, is_dark: bool) -> Figure:
 def _add_settings(
     figure: Figure, grid: Slices, line: Slice, x: Sequence[Any], metric: str, subplot: dict[str, int], is_dark: bool
 ) -> None:
-    """Add the settings to one panel of the grid, over one parameter in one metric.
+    """Add all settings to one panel of a grid of charts: one metric over one parameter.
 
-    line: the settings, and which differ from the chosen one in this parameter alone; x: their positions
+    line: the settings, with which of them differ from the chosen one in this parameter alone; x: their
+    positions
     """
     style, means, axis_title = method_style(grid.method), line.means[metric], f"{grid.titles[metric]}@{grid.k}"
     colour = style.colour(is_dark)

@@ -23,10 +23,10 @@ MAX_TICKED_RANKS = 12
 
 
 def plot_redundancy(sets: Sequence[tuple[str, str, Redundancy]], is_dark: bool) -> Figure:
-    """Plot the similarities within each set as heat maps side by side; sets: (selector, title, values).
+    """Plot the similarities of documents within each retrieved set as heat maps side by side.
 
-    A point's id is "row:row", the two documents' positions in the corpus. Colours range from 0 to 1; the hover has
-    values below and above.
+    sets: (selector, title, values) of each. A click on a cell returns "row:row", the two documents' rows in
+    the corpus. Colours range from 0 to 1; the hover has values below and above.
     """
     from plotly.graph_objects import Figure
 
@@ -37,6 +37,7 @@ def plot_redundancy(sets: Sequence[tuple[str, str, Redundancy]], is_dark: bool) 
     # Heat maps share the width of the figure, with gaps between them.
     width = (1 - HEAT_MAP_GAP * (len(sets) - 1)) / max(1, len(sets))
     for position, (selector, title, redundancy) in enumerate(sets):
+        # Plotly calls the first axes x and y, later ones x2, y2 and so on.
         axis, left_edge = str(position + 1) if position else "", position * (width + HEAT_MAP_GAP)
         traces += _build_traces(redundancy, {"xaxis": f"x{axis}", "yaxis": f"y{axis}"})
         layout[f"xaxis{axis}"], layout[f"yaxis{axis}"] = _build_axes(len(redundancy.rows), axis, left_edge, width)
@@ -50,11 +51,13 @@ def plot_redundancy(sets: Sequence[tuple[str, str, Redundancy]], is_dark: bool) 
 
 
 def _build_traces(redundancy: Redundancy, axes: dict[str, str]) -> list[dict[str, Any]]:
-    """Build the plotly values of one heat map, with invisible points on its cells that can be clicked.
+    """Build the plotly values of one heat map of similarities, with invisible points that can be clicked.
 
-    axes: names of the two axes it is drawn on
+    axes: names of the two axes it is drawn on. A point's id is "row:row", the two documents' rows in the
+    corpus
     """
     n_documents, similarity = len(redundancy.rows), redundancy.similarity
+    # All cells but the diagonal, by row and column.
     row_indices, j = np.nonzero(~np.eye(n_documents, dtype=bool))
     values = similarity.astype(object)
     # A document's similarity with itself would dominate the colours.
@@ -82,7 +85,11 @@ def _build_traces(redundancy: Redundancy, axes: dict[str, str]) -> list[dict[str
 
 
 def _build_axes(size: int, axis: str, start: float, width: float) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Build the two axes of one heat map; size: number of documents; start, width: shares of the figure."""
+    """Build the two axes of one heat map, with ranks as ticks and rank 1 at the top left.
+
+    size: number of documents; axis: its number in plotly's names, "" for the first; start, width: shares of
+    the figure
+    """
     ranks = list(range(1, size + 1))
     common = {
         "tickvals": ranks if size <= MAX_TICKED_RANKS else [1, *ranks[4::5]],

@@ -31,7 +31,7 @@ SEARCH_LAYOUT = legend_below(-0.28) | {"height": 460}
 
 
 def plot_rerank_depth(study: DepthComparison, quality_title: str, is_dark: bool) -> Figure:
-    """Plot a metric with its interval over the number of reranked documents; dotted without reranking."""
+    """Plot a metric with its interval over the number of documents reranked; dotted without reranking."""
     figure, curve_style = new_figure(), series_style(0)
     rows, hover_texts = [result for result in study.rows if result.depth is not None], []
     depths, means = read_column(rows, "depth"), read_column(rows, "mean")
@@ -65,9 +65,10 @@ def plot_rerank_depth(study: DepthComparison, quality_title: str, is_dark: bool)
 def plot_approximate(
     rows: Sequence[AnnResult], quality: Sequence[float], title: str, index_kinds: Sequence[type[Index]], is_dark: bool
 ) -> Figure:
-    """Plot the quality of searches against their time: a curve per index, a star for exact search.
+    """Plot the quality of searches against their time: a curve per approximate index, a star if exact.
 
-    quality: of each row; index_kinds: their order gives symbols and dashes.
+    quality: of each row; index_kinds: kinds of indexes, whose order gives symbols and dashes. Colours tell
+    scorers apart.
     """
     figure, ink_colour, kind_names = new_figure(), INK.colour(is_dark), read_column(index_kinds, "kind")
     scorers = list(dict.fromkeys(read_column(rows, "scorer")))
@@ -91,6 +92,7 @@ def plot_approximate(
             x=read_column(curve_rows, "milliseconds"),
             y=values,
             mode="markers" if exact else "lines+markers",
+            # A curve's name is its kind of index, then its build parameters after a comma.
             name=f"{name}: {escape(curve_name if has_several else curve_name.split(',')[0], 60)}",
             line={"color": colour, "width": 2, "dash": DASHES[position % len(DASHES)]},
             marker=marker_style | {"color": colour, "line": {"width": 1, "color": ink_colour}},

@@ -37,7 +37,11 @@ THEORY_LEGEND = legend_below(-0.2)
 
 
 def plot_plane(plane: Turned, is_dark: bool) -> Figure:
-    """Plot three documents and the query as arrows in a plane; those with a weight are coloured."""
+    """Plot three documents and a query as arrows in a plane; documents that get a weight are coloured.
+
+    It is the paper's example (Proposition 1): at some angles of the query v, no ranking by score finds the
+    documents with a weight.
+    """
     from engine.views.theory import find_weighing_selector
 
     figure, grey, ink = new_figure(), GREY[is_dark], INK.colour(is_dark)
@@ -68,7 +72,11 @@ def _add_arrow(
 
 
 def plot_margins(margins: Mapping[str, Sequence[RelevantMargins]], is_dark: bool) -> Figure:
-    """Plot the distribution of margins by length of document: median, middle half, and 5–95%."""
+    """Plot how clearly queries prefer relevant documents, by their length: median, middle half, and 5–95%.
+
+    A margin is ⟨q, d₁ − d₂⟩ / (|q||d₁ − d₂|), above 0 if the relevant document d₁ scores higher. margins:
+    kind of vectors → a row for each range of lengths
+    """
     figure, ink_colour = new_figure(), INK.colour(is_dark)
     for position, (vector_kind, rows) in enumerate(margins.items()):
         style, offset = series_style(position), dodge_offset(position, len(margins), BIN_SPREAD)
@@ -99,7 +107,11 @@ def plot_margins(margins: Mapping[str, Sequence[RelevantMargins]], is_dark: bool
 
 
 def plot_dimension(errors: PairErrors, error: float, is_dark: bool) -> Figure:
-    """Plot the share of reversed pairs over the dimension k, measured and bounded, by size of margin."""
+    """Plot the share of document pairs whose order a random projection to k dimensions reverses, over k.
+
+    Lines are measured, dashed ones the proven bound, by size of the margin ε between the two documents'
+    scores. error: the tolerated share β, a horizontal line.
+    """
     figure, ink_colour = new_figure(), INK.colour(is_dark)
     for position, margin_bin in enumerate(errors.bins):
         series_look = series_style(position)
@@ -142,15 +154,18 @@ def plot_dimension(errors: PairErrors, error: float, is_dark: bool) -> Figure:
 def plot_recall(
     rows: Sequence[LengthDimension], smallest: Sequence[int | None], tried: Sequence[int], target: float, is_dark: bool
 ) -> Figure:
-    """Plot the smallest sufficient dimension over the length of the documents.
+    """Plot the smallest sufficient number of dimensions over the length of the documents.
 
-    smallest: that dimension by row, None if none was enough (an open symbol above all); tried: the dimensions, rising.
+    rows: ranges of document lengths; smallest: the number for each, None if none was enough (an open symbol
+    above all); tried: the numbers that were tried, rising; target: the required share of queries whose best
+    document stays near the top.
     """
     figure, series_look, max_k = new_figure(), series_style(0), tried[-1]
     x, y, is_reached, hover_texts = [], [], [], []
     for bin_index, (margin_row, k) in enumerate(zip(rows, smallest, strict=True)):
         if margin_row.queries:
             x.append(bin_index)
+            # Beyond all tried dimensions, but still inside the axis.
             y.append(2 * max_k if k is None else k)
             is_reached.append(k is not None)
             answer = f"k > {max_k:,}" if k is None else f"k = {k:,}"
@@ -176,7 +191,11 @@ def plot_recall(
 
 
 def plot_segments(margins: Segments, document_names: Sequence[str], is_dark: bool) -> Figure:
-    """Plot the margins between passages over those between whole documents; above the diagonal they gain."""
+    """Plot margins between passages over those between whole documents; above the diagonal passages gain.
+
+    A margin tells how clearly a query prefers one document to another. Segments are parts of a document's
+    vector that add up to it; filled symbols are pairs for which the theorem promises a gain.
+    """
     figure, documents = new_figure(), margins.documents.tolist()
     segments, passages = margins.segments.tolist(), margins.passages.tolist()
     # NaN differs from itself and is left out.

@@ -21,7 +21,10 @@ SHARE_STYLES = SERIES[1:4]
 
 
 def plot_training(stage_name: str, curves: Curves, is_dark: bool) -> Figure:
-    """Plot a training over its epochs: metrics on validation queries above, loss and shares below."""
+    """Plot a training over its epochs: metrics on validation queries above, loss and shares below.
+
+    stage_name: of what is trained, such as an encoder
+    """
     quantities: dict[str, tuple[Mapping[str, Sequence[float | None]], Sequence[Style]]] = {
         "loss": ({"loss": curves.loss}, [RUN_STYLE]),
         "shares of the training batches": (curves.shares, SHARE_STYLES),
@@ -44,6 +47,7 @@ def plot_training(stage_name: str, curves: Curves, is_dark: bool) -> Figure:
                 y=list(values),
                 **line_style.curve(is_dark, 6),
                 name=escape(title, 60),
+                # Only the panel of shares has several lines to tell apart.
                 showlegend=lines is curves.shares,
                 hovertemplate="epoch %{x}: %{y:.4g}<extra>" + escape(title, 60) + "</extra>",
                 row=2,
@@ -59,7 +63,11 @@ def plot_training(stage_name: str, curves: Curves, is_dark: bool) -> Figure:
 
 
 def _add_metric(figure: Figure, stage_name: str, curves: Curves, metric_band: Band, column: int, is_dark: bool) -> None:
-    """Add a metric on the validation queries: its error band, reference lines, curve, and best epoch."""
+    """Add a metric on the validation queries: its error band, reference lines, curve, and best epoch.
+
+    stage_name: of what is trained; metric_band: the metric by epoch, with other systems' values as lines;
+    column: of the panel
+    """
     subplot = {"row": 1, "col": column, "showlegend": column == 1}
     colour, epochs = RUN_STYLE.colour(is_dark), list(curves.epochs)
     figure.add_scatter(
@@ -74,6 +82,7 @@ def _add_metric(figure: Figure, stage_name: str, curves: Curves, metric_band: Ba
     for position, (reference, value) in enumerate(metric_band.lines.items()):
         line_style, dash = REFERENCE_STYLES[position % len(REFERENCE_STYLES)], DASHES[1 + position % (len(DASHES) - 1)]
         figure.add_scatter(
+            # Before the first step there is epoch −1 alone: the line then reaches to 0.
             x=[min(epochs), max(*epochs, 0)],
             y=[value, value],
             **line_style.line(is_dark, dash),

@@ -30,7 +30,7 @@ N_CARD_TICKS = 4
 
 
 def build_verdict_svg(verdict_card: VerdictCard) -> str:
-    """Build the picture that sums up a verdict as SVG: sentence, chart, facts and code."""
+    """Build the picture of a verdict, the recommended setting, as SVG: sentence, chart, facts and code."""
     size = {"width": str(CARD_WIDTH), "height": str(CARD_HEIGHT), "viewBox": f"0 0 {CARD_WIDTH} {CARD_HEIGHT}"}
     svg_root = Element("svg", {"xmlns": "http://www.w3.org/2000/svg", **size, "font-family": SANS_FONTS, "role": "img"})
     # The title is the picture's text for screen readers.
@@ -46,7 +46,7 @@ def build_verdict_svg(verdict_card: VerdictCard) -> str:
 
 
 def _add_facts(svg: Element, card: VerdictCard) -> None:
-    """Add a panel with the facts behind the sentence, and the code of the best setting."""
+    """Add a panel with the facts behind the sentence, such as the number of queries, and Python code."""
     code_lines = []
     for code_line in card.code:
         code_lines += wrap(_clean(code_line), CODE_COLUMNS, subsequent_indent="    ", break_on_hyphens=False) or [""]
@@ -66,12 +66,13 @@ def _add_facts(svg: Element, card: VerdictCard) -> None:
 
 
 def _add_frontier(svg: Element, card: VerdictCard) -> None:
-    """Add a small chart: axes, a line for each method with its name, and the chosen point."""
+    """Add a small trade-off chart: axes, a line for each method with its name, and the chosen point."""
     points = [card.chosen] if card.chosen else []
     for curve in card.curves:
         points += zip(curve.x, curve.y, strict=True)
     if not points:
         return
+    # Points are (x, y); zip returns all x and then all y.
     (x_range, x_ticks), (y_range, y_ticks) = map(_compute_scale, zip(*points, strict=True))
 
     def to_card(x: float, y: float) -> tuple[float, float]:
@@ -113,7 +114,10 @@ def _add_frontier(svg: Element, card: VerdictCard) -> None:
 def _add_label(
     svg: Element, position: tuple[float, float], text: str, colour: str, heights: list[float], size: float, weight: str
 ) -> float:
-    """Add a label beside a point, moved down until no label at `heights` is near; return its height."""
+    """Add a text beside a point, moved down until no earlier label is near; return its height in pixels.
+
+    heights: of the earlier labels
+    """
     x, y = position
     # Moving down only, the search ends below the last label.
     while any(abs(y - height) < CARD_LABEL_GAP for height in heights):
@@ -156,7 +160,7 @@ def _stroke(line_width: float) -> dict[str, str]:
 
 
 def _compute_scale(values: tuple[float, ...]) -> tuple[tuple[float, float], list[float]]:
-    """Compute the range of an axis, wider than its values, and its ticks at 1, 2 or 5 · 10ⁿ."""
+    """Compute the range of an axis, a little wider than its values, and its ticks at 1, 2 or 5 · 10ⁿ."""
     low_end, high_end = min(values), max(values)
     value_span = (high_end - low_end) or abs(high_end) or 1.0
     # Points at the edge of the data must not lie on the axes.
@@ -169,8 +173,9 @@ def _compute_scale(values: tuple[float, ...]) -> tuple[tuple[float, float], list
 
 
 def _format_tick(value: float, ticks: list[float]) -> str:
-    """Format a tick with the decimals that its axis needs."""
+    """Format a tick with as many decimals as the distance of the ticks needs."""
     tick_step = ticks[1] - ticks[0] if len(ticks) > 1 else abs(value) or 1.0
+    # Adding 0.0 turns −0.0 into 0.0, which has no sign.
     return decimal(round(value, 12) + 0.0, max(0, -math.floor(math.log10(tick_step) + 1e-9)))
 
 

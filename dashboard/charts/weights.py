@@ -30,10 +30,10 @@ def plot_weights(
     solver_weights: Sequence[tuple[float, str]],
     is_dark: bool,
 ) -> Figure:
-    """Plot every document's weight over λ₁; those chosen at the current λ₁ are coloured.
+    """Plot every document's weight over λ₁, a penalty that leaves few documents with a weight as it grows.
 
-    span: the ends of the axis; name: of the selector; solver_weights: (weight, document's name) at l1 if the solver's
-    weights are not on the lines.
+    Documents chosen at the current λ₁, l1, are coloured. span: the ends of the axis; name: of the selector;
+    solver_weights: (weight, document's name) at l1 if the solver's weights are not on the lines.
     """
     figure, style, ink_colour = new_figure(), method_style(name), INK.colour(is_dark)
     hover_template = "%{hovertext}<br>λ₁ %{x:.4g}<br>w %{y:.4f}<extra></extra>"
@@ -65,7 +65,11 @@ def plot_weights(
 
 
 def plot_convergence(rows: Sequence[ConvergenceRow], selector: str, set_size: int, is_dark: bool) -> Figure:
-    """Plot how close the solver FISTA comes to the exact answer, over its number of steps."""
+    """Plot how close the iterative solver FISTA comes to the exact answer, over its number of steps T.
+
+    rows: the exact answer first, then a row per number of steps. The KKT residual, on the right axis, is 0 at
+    the exact answer.
+    """
     figure, line_colour, ink_colour = new_figure(), method_style(selector).colour(is_dark), INK.colour(is_dark)
     # Two of the palette's blues differ in contrast: each page has the legible one.
     blue = PALETTE[6 if is_dark else 1].colour(is_dark)
@@ -89,9 +93,10 @@ def plot_convergence(rows: Sequence[ConvergenceRow], selector: str, set_size: in
 
 
 def _add_labels(figure: Figure, weight_lines: Sequence[WeightLine], l1: float, ink_colour: str) -> None:
-    """Add the documents' names at the current λ₁; names that would overlap are only in the hover."""
+    """Add the documents' names at the current λ₁, six at most; names that would overlap are left out."""
     heights: list[float] = []
     distance = MIN_LABEL_DISTANCE * max((max(weight_line.weight) for weight_line in weight_lines), default=0.0)
+    # Only documents with a weight at the current λ₁ have a rank, from 1; the others have None.
     for weight_line in sorted(filter(attrgetter("chosen"), weight_lines), key=attrgetter("chosen")):
         # λ₁ falls along the path, and `interp` needs it rising.
         height = float(np.interp(l1, weight_line.l1[::-1], weight_line.weight[::-1], right=0.0))

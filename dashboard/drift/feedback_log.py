@@ -40,7 +40,7 @@ COMPARE_PASSES = 20
 
 
 def draw_log(history: DriftHistory) -> None:
-    """Draw the list of votes with what can be done to it: undo, download, import."""
+    """Draw the list of votes with what can be done to it: undo and import (people's votes), download."""
     entries = entries_of(history.session, MAX_LISTED_EVENTS) if history.session is not None else ()
     if not entries:
         st.info("This simulation moves more than the shown document, so it has no votes to list.")
@@ -57,7 +57,10 @@ def draw_log(history: DriftHistory) -> None:
 
 
 def _draw_steps(history: DriftHistory, entries: Sequence[Entry]) -> None:
-    """Draw the buttons that undo the last vote (one's own before another's) and reset all."""
+    """Draw the buttons that undo the last vote (one's own before another's) and that reset all votes.
+
+    entries: the votes, newest first
+    """
     loaded = history.loaded
     person = feedback.get_person()
     last_entry = find_last(entries, person)
@@ -80,13 +83,19 @@ def _draw_steps(history: DriftHistory, entries: Sequence[Entry]) -> None:
 
 
 def find_last(entries: Sequence[Entry], person: str) -> Entry | None:
-    """Return the newest vote of a person that counts, else the newest of anybody; entries: newest first."""
+    """Return the newest vote of a person that counts, else the newest of anybody; None without any.
+
+    entries: newest first; an undone or replaced vote does not count
+    """
     effective = [entry for entry in entries if entry.status == "counts"]
     return next((entry for entry in effective if entry.person == person), next(iter(effective), None))
 
 
 def _draw_events(history: DriftHistory, entries: Sequence[Entry]) -> None:
-    """Draw the table of votes, for real feedback with a button on each row that takes it back."""
+    """Draw the table of votes; people's votes have a button on each row that undoes or redoes it.
+
+    entries: the votes, newest first; simulated votes have no button
+    """
     key = "drift.log"
     times = [None if entry.time is None else datetime.fromtimestamp(entry.time) for entry in entries]
     columns: dict[str, tuple[list[Any], Any]] = {
@@ -119,7 +128,7 @@ def _draw_events(history: DriftHistory, entries: Sequence[Entry]) -> None:
 
 
 def _toggle_event(key: str, loaded: Loaded, entries: Sequence[Entry]) -> None:
-    """Take back the vote of the clicked row, or bring it back if it was undone; for a callback.
+    """Undo the vote of the clicked row, or redo it if it was undone; for a callback.
 
     key: of the button column, where Streamlit stores the click
     """
@@ -137,7 +146,7 @@ def _toggle_event(key: str, loaded: Loaded, entries: Sequence[Entry]) -> None:
 
 
 def _draw_downloads(history: DriftHistory) -> None:
-    """Draw the buttons that download the log and the vectors that feedback has moved."""
+    """Draw the buttons that download the log of votes and the document vectors that they have moved."""
     session, name = history.feedback, "feedback" if history.is_live else "simulated-feedback"
     with st.container(horizontal=True, vertical_alignment="center"):
         for label, file_name, mime in (
@@ -151,7 +160,10 @@ def _draw_downloads(history: DriftHistory) -> None:
 
 
 def _write_file(session: orag.Session, name: str) -> bytes:
-    """Return the bytes of a download: the log for a .jsonl name, else the moved vectors."""
+    """Return the bytes of a download: the log of votes for a .jsonl name, else the moved vectors.
+
+    The engine writes files only, so a temporary one is read back.
+    """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / name
         # `orag` is the engine's package of feedback.
@@ -160,7 +172,7 @@ def _write_file(session: orag.Session, name: str) -> bytes:
 
 
 def _draw_import(history: DriftHistory) -> None:
-    """Draw the upload of a log that replaces this corpus's own one, of which a backup is written."""
+    """Draw the upload of a log that can replace this corpus's own votes, of which a backup is written."""
     with st.expander("Import a log"):
         upload = upload_field("Log (.jsonl)", type=["jsonl"], key="drift.import")
         if upload is None:
@@ -206,14 +218,15 @@ def _check_finite(session: orag.Session) -> None:
 
 
 def draw_replace(loaded: Loaded, session: orag.Session, name: str, on_done: Callable[[], None] | None = None) -> None:
-    """Draw the button that puts this feedback in place of the corpus's own, after a confirmation.
+    """Draw the button that makes a session's votes this corpus's feedback, after a confirmation.
 
-    name: of the button's key; on_done: called afterwards.
+    session: the votes, with the vectors they lead to; name: of the button's key; on_done: called afterwards.
     """
     n_votes = len(feedback.session(loaded).history)
     question = f"Replace this corpus's {counted(n_votes, 'vote')}? A backup file keeps them."
 
     def replace() -> None:
+        """Replace the votes, then call what follows."""
         replace_feedback(loaded, session)
         if on_done is not None:
             on_done()
@@ -225,16 +238,20 @@ def draw_replace(loaded: Loaded, session: orag.Session, name: str, on_done: Call
 
 
 def replace_feedback(loaded: Loaded, session: orag.Session) -> Path | None:
-    """Replace the corpus's log for everybody; return the backup of the previous one. Raises FrontierError."""
+    """Replace the corpus's log of votes by a session's, for everybody; return the backup of the old one.
+
+    None if there was nothing to back up. Raises FrontierError.
+    """
     _check_finite(session)
     return replace_log(session, feedback.get_log_path(loaded))
 
 
 def draw_snapshots(history: DriftHistory) -> None:
-    """Draw the forms that take a snapshot of the log, compare two and restore one."""
+    """Draw the forms that name the log's present moment (a snapshot), compare two moments and restore one."""
     session = history.feedback
 
     def take_snapshot() -> None:
+        """Give the log's present moment the typed name; for a callback."""
         name = st.session_state[SNAPSHOT_NAME_KEY].strip()
         confirm.take_step(lambda: feedback.open_or_create_log(history.loaded).snapshot(name))
         st.session_state[SNAPSHOT_NAME_KEY] = ""
@@ -244,6 +261,7 @@ def draw_snapshots(history: DriftHistory) -> None:
         icon, is_unnamed = ":material/bookmark:", not name.strip()
         step_button("Take a snapshot", "drift.snapshot", take_snapshot, icon=icon, disabled=is_unnamed)
     confirm.show_error()
+    # A moment is a number of records of the log.
     positions = {visible(name): position for name, position in session.snapshots.items()}
     moments = {START_POINT: 0, **positions, NOW_POINT: session.position}
     names = list(moments)
@@ -264,7 +282,10 @@ def draw_snapshots(history: DriftHistory) -> None:
 
 
 def _draw_comparison(history: DriftHistory, first: int, second: int) -> None:
-    """Draw what changed in documents and votes between two steps of the log."""
+    """Draw what changed in documents and votes between two moments of the log.
+
+    first, second: numbers of records
+    """
     session = history.feedback
     key = ("between", session.digest, first, second, history.queries is not None)
     effort = COMPARE_PASSES * history.space.vectors.numel()
@@ -288,7 +309,7 @@ def _draw_comparison(history: DriftHistory, first: int, second: int) -> None:
 
 
 def _compare_moments(history: DriftHistory, first_step: int, second_step: int) -> tuple[Between, orag.Diff]:
-    """Compare the documents and votes at two steps of the log."""
+    """Compare the documents' vectors and the votes at two moments of the log; return both differences."""
     session = history.feedback
     first, second = (state_at(session, step) for step in (first_step, second_step))
     difference = compare_states(

@@ -53,7 +53,10 @@ PARAM_LABELS = {
 
 
 def ask(loaded: Loaded) -> SimulationRequest:
-    """Draw the form of a simulation; return its settings. Impossible ones raise only in `forecast`."""
+    """Draw the form of a simulation, in which judgements vote instead of people; return its settings.
+
+    Impossible settings raise only in `forecast`.
+    """
     key, splits = corpus_key(loaded), list_splits(loaded)
     columns = st.columns(FIELDS_PER_ROW, vertical_alignment="bottom")
     learn: str = select(
@@ -76,6 +79,7 @@ def ask(loaded: Loaded) -> SimulationRequest:
     )
     lower = st.columns(FIELDS_PER_ROW)
     stream = {param.name: param for param in params_of(Stream)}
+    # Parameter → its column: two beside the splits, the others in the row below.
     slots = dict(zip(("order", "rounds", "flips", "adversary", "popularity"), (*columns[2:], *lower), strict=False))
     stream_values = {name: _draw_param(stream[name], column) for name, column in slots.items()}
     words = _draw_param(SHORTENED_WORDS, lower[3]) if splits else None
@@ -83,6 +87,7 @@ def ask(loaded: Loaded) -> SimulationRequest:
     with st.expander("Reranker, new documents, hops"):
         variant = _draw_variant(loaded, bool(learn))
     with st.expander("What is measured"):
+        # With a split to hold out, no share of the queries is held out.
         plan_values = _draw_params([param for param in params_of(Plan) if not (report and param.name == "held_out")])
     return SimulationRequest(
         learn=learn,
@@ -109,7 +114,7 @@ def list_decoders() -> tuple[Decoder, ...]:
 
 
 def _draw_variant(loaded: Loaded, judged: bool) -> dict[str, Any]:
-    """Draw the less usual settings (reranker, new documents, hops); return fields of a request.
+    """Draw the less usual settings (reranker, new documents, hops); return fields of a SimulationRequest.
 
     judged: True if a split's judgements vote, False if documents are their own queries
     """
@@ -137,7 +142,10 @@ def _draw_variant(loaded: Loaded, judged: bool) -> dict[str, Any]:
 
 
 def _draw_preset() -> Preset:
-    """Draw the choice of a preset of learning, and its parameters; return it with the changes."""
+    """Draw the choice of a preset, which says how votes move documents, and its parameters; return it.
+
+    Parameters that were changed differ from the preset of that name.
+    """
     params = {param.name: param for param in params_of(Preset)}
     columns = st.columns(FIELDS_PER_ROW, vertical_alignment="bottom")
     why = "\n\n".join(f"**{name}**: {note}" for name, note in NOTES.items())
@@ -152,7 +160,10 @@ def _draw_preset() -> Preset:
 
 
 def _apply_preset() -> None:
-    """Set the widgets to the values of the chosen preset; for a callback."""
+    """Set the form's widgets to the values of the chosen preset, which says how votes move documents.
+
+    For a callback.
+    """
     preset = PRESETS[st.session_state.get(_field_key("preset"), next(iter(PRESETS)))]
     for name, value in preset.as_json().items():
         # Presets define learning, not the length of a run.
@@ -161,7 +172,7 @@ def _apply_preset() -> None:
 
 
 def _draw_params(params: Sequence[Param]) -> Mapping[str, Any]:
-    """Draw parameters in rows; return their values, without those that have no effect now."""
+    """Draw parameters in rows; return name → value, without those that have no effect at present."""
     state = st.session_state
     # A parameter may require a value of another one, as (name, value): else it has no effect.
     active = [

@@ -39,7 +39,11 @@ UNIT_HELP = {
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DriftHistory:
-    """Documents from Θ₁ to Θ_t, by people's feedback or in a simulation."""
+    """Documents' vectors from the start, Θ₁, to step t, Θ_t, moved by people's votes or in a simulation.
+
+    Probes are the fixed queries by whose answers drift is measured; checkpoints are steps at which decoders
+    were measured too.
+    """
 
     key: str  # of all its content
     loaded: Loaded  # the corpus as it was embedded
@@ -62,12 +66,15 @@ class DriftHistory:
 
     @property
     def space(self) -> Space:
-        """The corpus with its documents as embedded, before any feedback (Θ₁)."""
+        """Corpus with its documents as embedded, before any feedback (Θ₁)."""
         return self.loaded.space
 
     @property
     def feedback(self) -> orag.Session:
-        """The session of feedback. Raises ValueError if a simulation cannot be replayed as one."""
+        """Session of feedback: the votes, from which the vectors at every step can be computed again.
+
+        Raises ValueError if a simulation cannot be replayed as one.
+        """
         if self.session is None:
             raise ValueError("this simulation cannot be replayed as feedback")
         return self.session
@@ -91,11 +98,12 @@ class DriftHistory:
         return next((drift for drift in self.drifts if drift.step == step), None)
 
     def start_at(self, step: int) -> Space:
-        """Return the documents that exist at a step, with their vectors before any feedback."""
+        """Return the documents that exist at a step, with their vectors before any feedback, as a Space."""
+        # In a simulation documents may arrive later.
         return self.space if self.simulated is None else self.simulated.find_stock(step).space
 
     def space_at(self, step: int) -> Space:
-        """Return the documents that exist at a step, with their vectors at that step."""
+        """Return the documents that exist at a step, with their vectors at that step, as a Space; cached."""
 
         def build() -> Space:
             """Move the documents to their vectors at the step; rows: those that exist by then."""
@@ -107,7 +115,10 @@ class DriftHistory:
 
     @cached_property
     def unexplored(self) -> Mapping[str, tuple[float | None, ...]]:
-        """Measure → what it would be if the best document were always shown; one value per step."""
+        """Measure → its value at each measured step if the best document had always been shown.
+
+        {} for people's feedback, where nobody knows.
+        """
         if self.simulated is None:
             return {}
         return {"success": top_success(self.simulated, [drift.step for drift in self.drifts])}
@@ -119,7 +130,7 @@ class DriftHistory:
 
     @cached_property
     def origin(self) -> DriftBaseline:
-        """State before feedback, with the answers of the queries, that drift is measured from."""
+        """State before feedback, with the answers to the probe queries, that drift is measured from."""
         # A job hands over the baseline that it measured with.
         if self.known_origin is not None:
             return self.known_origin
@@ -130,7 +141,10 @@ class DriftHistory:
 
 
 class VectorStates(Sequence[tuple[int, np.ndarray]]):
-    """Steps of a history with the vectors at each, made on access, as all together may be large."""
+    """Steps of a history with the documents' vectors at each, as a sequence of (step, vectors).
+
+    The vectors are computed on access, as all together may be large.
+    """
 
     def __init__(self, history: DriftHistory) -> None:
         """Wrap a history; no vectors are computed yet."""
@@ -146,7 +160,7 @@ class VectorStates(Sequence[tuple[int, np.ndarray]]):
 
 
 def from_simulation(outcome: SimulationOutcome, note: str = "") -> DriftHistory:
-    """Return the history of the documents in a finished simulation."""
+    """Return a finished simulation as the history that the Drift page draws; note: for the badges' help."""
     simulated, request = outcome.simulated, outcome.request
     snapshots = {snapshot.step: snapshot for snapshot in simulated.snapshots}
     start = simulated.begun
@@ -182,9 +196,11 @@ def cached_or_job(
 ) -> T | None:
     """Return a result that is cached or quickly computed; None while a job computes it.
 
+    key: everything that the result depends on
     purpose, title: of that job
-    work: takes `progress` and `stop`
+    work: takes `progress` and `stop`; without a job it is called without them
     effort: amount of numbers, about; up to MAX_PAGE_NUMBERS no job is needed
+    table_name, max_entries: of the session's cache
     """
     # The panel stores its result in this table too.
     memo = session_memo(table_name, max_entries)
@@ -202,7 +218,10 @@ def cached_or_job(
 
 
 def draw_step(history: DriftHistory) -> int:
-    """Draw the slider over the steps of a history; return the chosen one, by default the last."""
+    """Draw the slider over the steps of a history, records or rounds; return the chosen one.
+
+    By default it is the last step.
+    """
     if len(history.steps) < 2:
         return history.last_step
     slider_key = step_key(history)

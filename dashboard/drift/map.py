@@ -37,17 +37,21 @@ ENCODERS_PURPOSE, OUTCOMES_TABLE, MAX_OUTCOMES = "drift.encoders", "drift.encode
 
 
 def draw_map(history: DriftHistory, question: Question | None) -> None:
-    """Draw the map with arrows from where documents were to where they are; redraw it while it plays."""
+    """Draw the map with arrows from where documents were at the start to where they are at a step.
+
+    While the history is played, the map is drawn anew every second at the next step.
+    """
     playing = st.session_state.get(PLAYING_KEY) == history.key
     st.fragment(_draw_step, run_every=PLAY_INTERVAL if playing else None)(history, question)
 
 
 def _draw_step(history: DriftHistory, question: Question | None) -> None:
-    """Draw the map and the measures at one step; it runs every second while the history plays."""
+    """Draw the map with its arrows, and the drift measures, at one step; every second while it is played."""
     if st.session_state.pop(TOGGLED_KEY, False):
         st.rerun()  # whether it is drawn every second is decided outside of this fragment
     _advance(history)
     map_column, measure_column = st.columns([3, 2], gap="medium")
+    # The controls stand below both columns.
     projection, step = _draw_controls(history)
     picked = None
     with map_column:
@@ -67,7 +71,7 @@ def _draw_step(history: DriftHistory, question: Question | None) -> None:
 
 
 def _draw_controls(history: DriftHistory) -> tuple[str, int]:
-    """Draw Play, the step, the projection and the arrows' length; return projection and step."""
+    """Draw Play, the slider of the step, the projection and the arrows' length; return (projection, step)."""
     playing = st.session_state.get(PLAYING_KEY) == history.key
     with st.container(horizontal=True, vertical_alignment="bottom", key="drift-scrubber"):
         if len(history.steps) > 1:
@@ -82,7 +86,7 @@ def _draw_controls(history: DriftHistory) -> tuple[str, int]:
 
 
 def _toggle_play(history: DriftHistory) -> None:
-    """Start to play, from the first step if the last one was shown; or stop playing."""
+    """Start to play the history, from the first step if the last one was shown; or stop playing."""
     st.session_state[TOGGLED_KEY] = True
     if st.session_state.get(PLAYING_KEY) == history.key:
         st.session_state[PLAYING_KEY] = None
@@ -95,7 +99,7 @@ def _toggle_play(history: DriftHistory) -> None:
 
 
 def _advance(history: DriftHistory) -> None:
-    """Show the next step if the history plays, and stop playing at the last one."""
+    """Show the next step while the history is played, and stop playing at the last one."""
     if st.session_state.get(PLAYING_KEY) != history.key or st.session_state.pop(FIRST_PICTURE_KEY, False):
         return
     key = step_key(history)
@@ -108,15 +112,16 @@ def _advance(history: DriftHistory) -> None:
 
 
 def _find_paths(history: DriftHistory, layout: maps.Layout, longer: bool) -> tuple[Trajectories, float] | None:
-    """Return the arrows, and the factor by which they are drawn longer; None while a job computes them.
+    """Return the documents' paths on the map, and the factor by which they are drawn longer.
 
-    longer: True to magnify them
+    None while a job computes them. layout: the map; longer: True to magnify the arrows
     """
     key, states = ("arrows", history.key, layout.digest), VectorStates(history)
     # Amount of work: comparing all numbers is quick, summing those of moved documents is not.
     start_vectors = history.space.matrix.on_cpu.numpy()
     n_documents, n_dimensions = (int(size) for size in start_vectors.shape)
     n_moved = int((history.vectors(history.last_step) != start_vectors).any(1).sum())
+    # Comparing numbers is counted as a sixteenth of summing them.
     effort = len(history.steps) * n_dimensions * (n_documents // 16 + n_moved)
     title, work = "Following documents on the map", partial(trajectories, layout, history.space, states, MAX_ARROWS)
     paths = cached_or_job(key, "drift.arrows", title, work, effort, PATHS_TABLE, MAX_PATHS)
@@ -129,7 +134,7 @@ def _find_paths(history: DriftHistory, layout: maps.Layout, longer: bool) -> tup
 def _draw_arrows(
     history: DriftHistory, question: Question | None, corpus_map: CorpusMap, paths: Trajectories, step: int
 ) -> Picked:
-    """Draw the map with its arrows at a step; return what was clicked."""
+    """Draw the map with the arrows of the documents that moved most, at a step; return what was clicked."""
     loaded, layout = history.loaded, corpus_map.layout
     arrows = paths.arrows(paths.steps.index(step))
     document_names = [name_document(loaded, int(row)) for row in arrows["row"]]
@@ -163,18 +168,25 @@ def _draw_document(loaded: Loaded, paths: Trajectories, selection: Picked) -> No
 
 
 def list_variants(history: DriftHistory) -> dict[str, Loaded]:
-    """Return the corpus as embedded by other encoders, by name; {} unless it is a plain simulation."""
+    """Return the same corpus as embedded by other encoders, by encoder name.
+
+    {} for people's feedback, and for a simulation with shortened documents.
+    """
     request = history.request
     # A shortened corpus exists for one encoder only.
     if request is None or request.words is not None:
         return {}
     variants = corpora.list_variants(history.loaded)
     names = corpora.format_variant_names(variants)
+    # The first variant is the corpus itself.
     return {name: variant.origin for name, variant in list(zip(names, variants, strict=True))[1:]}
 
 
 def draw_both(history: DriftHistory) -> None:
-    """Draw the same simulation with two encoders on one map, to compare where documents go."""
+    """Draw the same simulation with two encoders on one map, to compare where documents go.
+
+    The second encoder is chosen here; its simulation runs in a job.
+    """
     variants = list_variants(history)
     name: str = select("Beside", list(variants), "drift.encoders.other")
     variant, request = variants[name], history.request
@@ -189,7 +201,11 @@ def draw_both(history: DriftHistory) -> None:
     simulated, layout = outcome.simulated, corpus_map.layout
 
     def compare() -> DriftComparison:
-        """Compare how the documents move with either encoder, by rotating one's vectors onto the other's."""
+        """Compare how the documents move with either encoder, on the first one's map.
+
+        Two encoders' vectors have no common axes: the second one's are rotated to fit the first's before
+        feedback.
+        """
         start_vectors = simulated.begun.origin
         current_vectors = history.vectors(history.last_step).astype(np.float64)
         return compare_encoders_drift(
@@ -219,7 +235,10 @@ def draw_both(history: DriftHistory) -> None:
 
 
 def _find_outcome(request: SimulationRequest, variant: Loaded, name: str) -> SimulationOutcome | None:
-    """Return the result of the simulation on another encoder; draw the button that runs it until then."""
+    """Return the same simulation's result on another encoder; until then draw the button that runs it.
+
+    variant: the corpus as embedded by that encoder; name: of the encoder
+    """
     memo = session_memo(OUTCOMES_TABLE, MAX_OUTCOMES)
     return JobPanel(
         purpose=ENCODERS_PURPOSE,
@@ -235,7 +254,10 @@ def _find_outcome(request: SimulationRequest, variant: Loaded, name: str) -> Sim
 
 
 def _format_quality(name: str, checkpoints: tuple[RoundMetrics, ...]) -> str:
-    """Format the nDCG of an encoder before and after feedback, "" if it was not measured."""
+    """Format the nDCG of the first decoder before and after feedback; "" if it was not measured.
+
+    name: of the encoder; checkpoints: measurements from the start to the end
+    """
     # Queries that got no votes are the fair measure, if any were held out.
     part = HELD_OUT if checkpoints[0].cell(part=HELD_OUT) is not None else STREAM
     first_cell, last_cell = (checkpoints[index].cell(part=part) for index in (0, -1))

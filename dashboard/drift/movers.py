@@ -29,7 +29,7 @@ DOCUMENT_PX = 215
 
 
 def draw_movers(history: DriftHistory) -> None:
-    """Draw the documents that moved most and the queries whose results changed most, at a chosen step."""
+    """Draw documents that moved most and probe queries whose results changed most, up to a chosen step."""
     with st.container(width=520):
         step = draw_step(history)
     drift = history.drift_at(step)
@@ -49,7 +49,10 @@ def draw_movers(history: DriftHistory) -> None:
 
 
 def draw_documents(key: str, rows: Sequence[Moved] | None) -> None:
-    """Draw a table of moved documents, and the text of the clicked one below it; rows: None if unmeasured."""
+    """Draw a table of documents that feedback has moved, and the text of the clicked one below it.
+
+    key: of the table; rows: the documents, None if this step is not measured yet
+    """
     st.markdown("**Documents that moved most**")
     if rows is None:
         st.caption("This moment is not measured yet.")
@@ -84,9 +87,10 @@ def draw_documents(key: str, rows: Sequence[Moved] | None) -> None:
 def draw_queries(
     history: DriftHistory, key: str, get_rows: Callable[[], Sequence[ChangedQuery]], period: str = ""
 ) -> None:
-    """Draw a table of queries by how much of their results stayed; a click makes one the session's query.
+    """Draw a table of queries by the share of their results that stayed; a click makes one current.
 
-    get_rows: makes the rows, where queries are followed; period: between which moments
+    get_rows: makes the rows, called only if there are probe queries; key: of the table; period: words for the
+    two moments
     """
     st.markdown("**Queries whose results changed most**")
     if history.queries is None:
@@ -113,7 +117,10 @@ def draw_queries(
 
 
 def _ask_query(loaded: Loaded, key: str, rows: Sequence[ChangedQuery]) -> None:
-    """Make the clicked query the session's; for a callback."""
+    """Make the clicked query of a table the one of the whole session; for a callback.
+
+    key: of the table
+    """
     index = find_click(key, st.session_state[key], len(rows))
     if index is None:
         return
@@ -128,7 +135,7 @@ def _ask_query(loaded: Loaded, key: str, rows: Sequence[ChangedQuery]) -> None:
 
 
 def draw_results(history: DriftHistory, question: Question | None) -> None:
-    """Draw how each decoder's results for the query have changed since the start."""
+    """Draw for each decoder how its results for the current query have changed since the start."""
     if question is None:
         st.info("Pick a query to see how its results changed.")
         return
@@ -153,11 +160,12 @@ def draw_results(history: DriftHistory, question: Question | None) -> None:
 def _compare_answers(
     history: DriftHistory, decoder: Decoder, query: Embeddings, question: Question, step: int
 ) -> ThenNow:
-    """Compare a decoder's results at a step with those at the start; cached."""
+    """Compare a decoder's results for a query at a step with those at the start; cached."""
     qrels_digest = question.qrels.digest if question.qrels is not None else ""
     key = ("then and now", history.key, decoder.label, query.digest, qrels_digest, question.k, step)
 
     def compare() -> ThenNow:
+        """Compare the decoder's results with the documents at the start and at the step."""
         return then_and_now(
             history.start_at(step), history.space_at(step), [decoder], query, question.k, question.qrels
         )[0]
@@ -166,7 +174,7 @@ def _compare_answers(
 
 
 def _draw_changes(history: DriftHistory, decoder: Decoder, comparison: ThenNow, step: int) -> None:
-    """Draw the documents that came, went or changed ranks, and how the metrics changed."""
+    """Draw the documents that came into or left a decoder's results or changed ranks, and its metrics."""
     spec, figures = decoder.select.spec, comparison.card
     draw_method_heading(spec.name, f"{decoders.format_title(decoder)} {history.describe(step)}")
     moved = [row for row in comparison.rows if row.change != 0]
@@ -174,6 +182,7 @@ def _draw_changes(history: DriftHistory, decoder: Decoder, comparison: ThenNow, 
         st.caption(f"{n_unchanged:,} unchanged")
     if moved or comparison.dropped:
         relevance_before = [comparison.before[row.row] for row in (*moved, *comparison.dropped)]
+        # The column "Then": its values, and its settings.
         past = {"Then": relevance_before}, {"Then": number_column("%.3f", 62, "Relevance at the start")}
         draw_set(f"drift.set.{spec.name}.now", moved, comparison.dropped, DOCUMENT_PX, "Relevance now", past)
     parts = [] if comparison.same else [f"Overlap {percent(figures.overlap)}"]

@@ -42,7 +42,7 @@ SOURCE_KEY, VIEW_KEY = "drift.source", "drift.view"
 
 
 def draw_drift(loaded: Loaded, question: Question | None) -> None:
-    """Draw the main area of Drift: how the documents have moved by feedback, real or simulated."""
+    """Draw the Drift page: how the documents' vectors have moved by feedback, real or simulated."""
     # Drift starts from the corpus as embedded, with live feedback on or off.
     loaded = loaded.origin
     try:
@@ -52,6 +52,7 @@ def draw_drift(loaded: Loaded, question: Question | None) -> None:
     main, side = st.columns([4, 1], vertical_alignment="center")
     # People's feedback is the default as soon as there is any.
     default = OWN_FEEDBACK if has_feedback else EXAMPLE_RUN
+    # Another key makes another widget, so that the new default applies after the first vote.
     key = f"{SOURCE_KEY}.{has_feedback}"
     source = select("Feedback from", SOURCES, key, default=default, container=side, label_visibility="collapsed")
     if (history := SOURCES[source](loaded)) is None:
@@ -76,7 +77,10 @@ def draw_drift(loaded: Loaded, question: Question | None) -> None:
 
 
 def _format_lights(drift: Drift) -> list[str]:
-    """Format two warnings as badges: vectors grown long, and documents that too many queries find (hubs)."""
+    """Format two warnings as badges: vectors that votes made long, and hubs.
+
+    Hubs are documents that too many queries find. The light is green, amber or red.
+    """
     colour, icon = HEALTH_LIGHTS[drift.light]
     alarm = [":red-badge[:material/hub: Hub alarm]"] if drift.alarm else []
     if drift.light == "green":
@@ -85,7 +89,10 @@ def _format_lights(drift: Drift) -> list[str]:
 
 
 def _list_views(history: DriftHistory, question: Question | None, loaded: Loaded) -> dict[str, Callable[[], Any]]:
-    """Return the views of Drift by name, each as a function that draws it."""
+    """Return the views of the Drift page, name → function that draws it.
+
+    Some exist for people's feedback only, some for simulations only.
+    """
 
     def draw_quality() -> None:
         """Draw the quality of the decoders over time, from real votes or from a simulation."""
@@ -104,6 +111,7 @@ def _list_views(history: DriftHistory, question: Question | None, loaded: Loaded
     def use_feedback() -> None:
         """Show the real feedback from the next run on, with the documents as it has moved them."""
         # From the next run on, and at the documents as they are now.
+        # The key of the source's widget once there is feedback.
         st.session_state[f"{SOURCE_KEY}.True"] = OWN_FEEDBACK
         feedback.turn_on()
 

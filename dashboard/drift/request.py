@@ -30,7 +30,7 @@ MAX_PROBES = 200
 
 @dataclass(frozen=True, kw_only=True)
 class SimulationRequest(JobRequest):
-    """Settings of a simulation; fields without a comment are parameters of `simulate`."""
+    """Settings of a simulation; fields without a comment are parameters of the engine's `simulate`."""
 
     learn: str  # the split to learn from, "" for documents as their own queries
     report: str | None  # the split that is only measured, None for a share of the first
@@ -38,12 +38,12 @@ class SimulationRequest(JobRequest):
     plan: Plan = field(default_factory=Plan)
     preset: Preset = field(default_factory=Preset)
     decoders: tuple[Decoder, ...]
-    k: int
+    k: int  # documents per set, in measurements
     words: int | None = None  # maximal number per document, None for full documents
-    reranker: str | None = None
-    candidates: int | None = None
-    arrivals: tuple[tuple[float, int], ...] = ()
-    newcomers: str = NEWCOMER_START.default
+    reranker: str | None = None  # picks the document shown among several drawn, None for one drawn
+    candidates: int | None = None  # number drawn for the reranker
+    arrivals: tuple[tuple[float, int], ...] = ()  # (share of the documents, round after which they come)
+    newcomers: str = NEWCOMER_START.default  # how the vectors of documents that come later start
     by_hops: bool = False  # True if queries are the steps of their plans
     updates: int | None = None
 
@@ -59,7 +59,7 @@ class SimulationRequest(JobRequest):
         return tuple(split for split in (self.learn, self.report) if split)
 
     def expand_hops(self, loaded: Loaded) -> tuple[Loaded, Mapping[str, tuple[str, ...]] | None]:
-        """Return the corpus with each step of a question as a query, and the steps by question.
+        """Return the corpus with each step of a question's plan as a query, and question → its steps (hops).
 
         Unchanged and None if questions are asked as a whole. Raises DataError if the plans cannot be read.
         """
@@ -69,7 +69,10 @@ class SimulationRequest(JobRequest):
         return replace(loaded, dataset=expanded.dataset, queries=None), expanded.hops
 
     def forecast(self, loaded: Loaded) -> Forecast:
-        """Forecast how much work the simulation is. Raises DataError, also if the splits share a query."""
+        """Forecast how much work the simulation is, such as rounds and queries, before it runs.
+
+        Raises FrontierError for impossible settings, also if the splits share a query.
+        """
         loaded, hops = self.expand_hops(loaded)
         deployment = Deployment.build(self.reranker, self.candidates, self.arrivals, self.newcomers)
         # Called for its errors: impossible arrivals are refused before the run.
@@ -92,7 +95,7 @@ class SimulationRequest(JobRequest):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SimulationOutcome:
-    """Result of a simulation."""
+    """Result of a simulation, with the request and the probe queries by which drift is measured."""
 
     request: SimulationRequest  # what was asked for
     key: str  # names it
@@ -105,7 +108,10 @@ class SimulationOutcome:
 
 
 def run_simulation(request: SimulationRequest, loaded: Loaded, job: Job) -> SimulationOutcome:
-    """Run a simulation in a job, resuming from its file; measurements go to job.partial."""
+    """Run a simulation in a job and return its outcome; a stopped one resumes from its file.
+
+    Measurements go to job.partial as they come, for the page.
+    """
     key, state_file, full_corpus = request.digest(loaded), request.file(loaded), loaded
     loaded, hops = request.expand_hops(_shorten_corpus(loaded, request.words, job))
     held_out: Qrels | None = None
@@ -151,7 +157,10 @@ def run_simulation(request: SimulationRequest, loaded: Loaded, job: Job) -> Simu
 
 
 def _shorten_corpus(loaded: Loaded, n_words: int | None, job: Job) -> Loaded:
-    """Return the corpus with its documents cut to `n_words` and embedded again; unchanged for None."""
+    """Return the corpus with its documents cut to `n_words` and embedded again, in a job.
+
+    Unchanged if n_words is None, or without an encoder.
+    """
     encoder = loaded.space.encoder
     if n_words is None or encoder is None:
         return loaded
@@ -162,10 +171,10 @@ def _shorten_corpus(loaded: Loaded, n_words: int | None, job: Job) -> Loaded:
 
 
 def find_probes(loaded: Loaded, split: str, job: Job, available: Embeddings | None = None) -> tuple[Embeddings, Qrels]:
-    """Return the queries by which drift is measured, always the same sample, and their judgements.
+    """Return the probes, queries by whose answers drift is measured, and their judgements.
 
-    split: to sample from with a fixed seed, "" for documents as their own queries
-    available: vectors of all its queries, None where the job finds or makes them
+    It is always the same sample. split: to sample from with a fixed seed, "" for documents as their own
+    queries; available: vectors of all its queries, None where the job finds or makes them
     """
     if not split:
         return sample_self_queries(loaded.space, MAX_PROBES)

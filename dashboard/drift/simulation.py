@@ -30,7 +30,10 @@ _EXAMPLES: SharedJobs[str] = SharedJobs(3)
 
 
 def draw_simulation(loaded: Loaded) -> DriftHistory | None:
-    """Draw the form of a simulation and its job; return the history of the last one, None without."""
+    """Draw the form of a simulation and its job; return the last finished one's history, None without.
+
+    None also while a job runs or if it failed: the job's panel is drawn then.
+    """
     panel = _get_panel(loaded)
     job = None if panel is None else panel.job
     outcomes: dict[str, SimulationOutcome] = st.session_state.setdefault(OUTCOMES_KEY, {})
@@ -54,7 +57,7 @@ def draw_simulation(loaded: Loaded) -> DriftHistory | None:
 
 
 def _draw_form(loaded: Loaded) -> None:
-    """Draw the settings, what the simulation would take, and the button that runs or resumes it."""
+    """Draw the form's settings, what the simulation would take, and the button that runs or resumes it."""
     request = form.ask(loaded)
     failed, resumes = False, False
     try:
@@ -78,7 +81,10 @@ def _draw_form(loaded: Loaded) -> None:
 
 
 def _format_forecast(loaded: Loaded, request: SimulationRequest) -> str:
-    """Describe how much work a simulation is, and how long it takes if this machine's pace is known."""
+    """Describe how much work a simulation is, and how long it takes if this machine's pace is known.
+
+    Raises FrontierError for impossible settings.
+    """
     forecast = request.forecast(loaded)
     left_text = f" {forecast.left_out:,} without a relevant document are left out." if forecast.left_out else ""
     time_text = ""
@@ -105,7 +111,7 @@ def _get_panel(loaded: Loaded) -> JobPanel[SimulationOutcome] | None:
 
 
 def _start_simulation(loaded: Loaded, request: SimulationRequest) -> None:
-    """Start the simulation in a job of this session, and remember its panel."""
+    """Start the simulation in a job of this session, and store its panel in the session."""
     panel = st.session_state[STARTED_KEY] = JobPanel(
         purpose=SIMULATION_PURPOSE,
         key=loaded.key,
@@ -118,7 +124,10 @@ def _start_simulation(loaded: Loaded, request: SimulationRequest) -> None:
 
 
 def draw_example(loaded: Loaded) -> DriftHistory | None:
-    """Return the history of a small example simulation; until it has run, draw it and return None."""
+    """Return the history of a small example simulation of this corpus; until it has run, draw its job.
+
+    All sessions share the example. None until it has run.
+    """
     job = find_example_job(loaded)
     request = make_example_request(loaded) if job is None else job.key
     panel = SharedPanel(

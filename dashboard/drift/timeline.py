@@ -43,9 +43,10 @@ def draw_sparklines(
     step: int | None = None,
     unexplored: Mapping[str, Sequence[float | None]] = MappingProxyType({}),
 ) -> None:
-    """Draw small line charts of the chosen measures over all steps, with the values at one step.
+    """Draw small line charts of the chosen drift measures over all steps, with the values at one step.
 
-    unexplored: measure → its values without exploration, one per step.
+    drifts: measurements, one per step; step_unit: "rounds" or "records"; step: None for the last; unexplored:
+    measure → its values if the best document were always shown, one per step.
     """
     if not drifts:
         return
@@ -75,7 +76,10 @@ def draw_sparklines(
 
 
 def draw_quality(checkpoints: Sequence[RoundMetrics], labels: Mapping[str, tuple[str, str]], k: int, unit: str) -> None:
-    """Draw the quality of every decoder over time, for all queries and by how often they are asked."""
+    """Draw a metric of every decoder over time, for all queries and by how often they are asked for.
+
+    checkpoints: measurements over time; labels: decoder's label → (selector, title); unit: of a step
+    """
     if not checkpoints:
         return
     # All checkpoints have the same parts.
@@ -102,7 +106,7 @@ def draw_quality(checkpoints: Sequence[RoundMetrics], labels: Mapping[str, tuple
 
 
 def draw_regret(history: DriftHistory) -> None:
-    """Draw the regret of a simulation: the loss beyond that of a learner who knew more, and its bound."""
+    """Draw the regret of a simulation: its loss beyond that of a learner who knew more, and the bounds."""
     simulated = history.simulated
     if simulated is None:
         return
@@ -125,7 +129,7 @@ def draw_regret(history: DriftHistory) -> None:
 
 
 def panel_arguments(request: SimulationRequest, loaded: Loaded) -> dict[str, Any]:
-    """Return the arguments of a JobPanel for a simulation: its work, partial results and wording."""
+    """Return arguments that every JobPanel of a simulation has: its work, partial results and wording."""
     decoder_names, k = name_decoders(request.decoders), request.k
 
     def draw(checkpoints: Sequence[RoundMetrics]) -> None:
@@ -144,7 +148,7 @@ def panel_arguments(request: SimulationRequest, loaded: Loaded) -> dict[str, Any
 
 
 def draw_log_quality(history: DriftHistory) -> None:
-    """Draw the decoders' quality at steps of the log, and the job that measures the missing ones."""
+    """Draw the decoders' quality at moments of people's votes, and the job that measures the missing ones."""
     split = find_split(history.loaded)
     if not split:
         st.info("Decoder quality needs judged queries, and this corpus has none.")
@@ -157,11 +161,15 @@ def draw_log_quality(history: DriftHistory) -> None:
     job = jobs.find_job(QUALITY_PURPOSE, key, stop_other=True)
 
     def list_measured() -> list[RoundMetrics]:
-        """Return the measurements that exist by now, those of a running job too, in order of the steps."""
+        """Return the measurements that exist by now, those of a running job too, in order of the steps.
+
+        The job's are stored in the session.
+        """
         # Finished moments of a running job count as soon as they come.
         measured.update({keys[checkpoint.step]: checkpoint for checkpoint in (job and job.partial) or ()})
         return [measured[keys[step]] for step in history.steps if keys[step] in measured]
 
+    # Called to store what a running job has finished, before counting what is missing.
     list_measured()
     missing = [step for step in history.steps if keys[step] not in measured]
 
@@ -204,7 +212,10 @@ def _can_measure(history: DriftHistory) -> bool:
 
 
 def _measure_log(history: DriftHistory, split: str, steps: list[int], job: Job) -> bool:
-    """Measure the decoders' quality at steps of the log, in a job; each result goes to job.partial."""
+    """Measure the decoders' quality after each of some numbers of votes, in a job.
+
+    Each result goes to job.partial. Returns True, as a panel takes None for no result.
+    """
     queries, qrels = find_probes(history.loaded, split, job)
     session = history.feedback
     start = history.known_origin or beginning(session, queries, qrels)

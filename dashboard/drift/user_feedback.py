@@ -35,7 +35,7 @@ HISTORY_WAIT_SECONDS = 0.4
 
 
 class Probes(NamedTuple):
-    """Probe queries, their judgements, and the baseline of drift."""
+    """Probe queries, by whose answers drift is measured, their judgements, and the state before feedback."""
 
     queries: Embeddings
     qrels: Qrels
@@ -43,7 +43,11 @@ class Probes(NamedTuple):
 
 
 def load_history(loaded: Loaded) -> DriftHistory | None:
-    """Return the feedback that people gave on this corpus; None without any, with a hint how to give some."""
+    """Return people's feedback on this corpus as the history that the Drift page draws.
+
+    None without any votes, with a hint how to give some, and if the log cannot be read. Missing measurements
+    are made by a job.
+    """
     try:
         session, notices = feedback.session(loaded), feedback.list_notices(loaded)
     except FrontierError as error:
@@ -72,6 +76,7 @@ def load_history(loaded: Loaded) -> DriftHistory | None:
         loaded=loaded,
         steps=steps,
         unit=RECORDS_UNIT,
+        # The present vectors are at hand, earlier ones are replayed from the log.
         vectors=lambda step: session.vectors if step == session.position else state_at(session, step).vectors,
         temperature=session.temperature,
         drifts=drifts,
@@ -86,20 +91,20 @@ def load_history(loaded: Loaded) -> DriftHistory | None:
 
 
 def find_split(loaded: Loaded) -> str:
-    """Return the split whose queries measure the drift, the first one; "" if documents are the queries."""
+    """Return the split whose queries measure the drift, the first shown; "" if documents are the queries."""
     split = find_first_split(loaded.dataset)
     return split if split in form.list_splits(loaded) else ""
 
 
 def compute_log_digests(session: orag.Session, steps: Sequence[int]) -> Mapping[int, str]:
-    """Return step → digest of the log up to that step, under which measurements are cached."""
+    """Return number of records → digest of the log up to there, under which measurements are cached."""
     space, settings = session.space, repr((session.preset, session.temperature))
     ids = [record.id for record in session.records]
     return {step: digest_of([space.embeddings.digest, space.corpus.digest, settings, *ids[:step]]) for step in steps}
 
 
 def _get_probes(session: orag.Session, split: str) -> Probes | None:
-    """Return the queries that measure the drift, if this session has embedded them for this start."""
+    """Return the probe queries, if this session has embedded them for the same state before feedback."""
     start, probes = st.session_state.get(PROBES_KEY, (None, None))
     return probes if start == _start_key(session, split) else None
 
@@ -113,7 +118,10 @@ def _start_key(session: orag.Session, split: str) -> Hashable:
 def _measure_missing(
     loaded: Loaded, session: orag.Session, split: str, keys: Mapping[int, Hashable], measured: Memo[Any, Drift]
 ) -> None:
-    """Measure in a job the drift at steps that have no measurement yet; store what is finished."""
+    """Measure in a job the drift at those steps of the log that have no measurement yet.
+
+    keys: step → key of its measurement; measured: where they are stored, also those of a stopped job
+    """
     # The newest first, as people look at it first.
     missing = [step for step in sorted(keys, reverse=True) if keys[step] not in measured]
     if not missing:
@@ -138,7 +146,10 @@ def _measure_missing(
 def _measure_steps(
     loaded: Loaded, session: orag.Session, split: str, missing: list[int], known_probes: Probes | None, job: Job
 ) -> Probes:
-    """Measure the drift at steps of the log, in a job; return the queries it was measured with."""
+    """Measure the drift at steps of the log, in a job; return the probe queries it was measured with.
+
+    Each measurement goes to job.partial. known_probes: None if they must be embedded first
+    """
     # Probes are embedded once per session and corpus.
     if known_probes is None:
         queries, qrels = find_probes(loaded, split, job)

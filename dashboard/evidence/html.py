@@ -21,7 +21,10 @@ def evidence(measured: str | None, out: str) -> None:
 
 
 def build_page(report: Report) -> str:
-    """Build the page of judged claims as HTML: counts, then every claim, which opens on a click."""
+    """Build a page of judged claims as HTML: counts of verdicts, then every claim, which opens on a click.
+
+    A claim is a paper's statement; its verdict follows from our measurements.
+    """
     header_cells, *count_rows = report.table()
     counts = [_format_cells(map(escape_html, header_cells), "th"), *map(_format_cells, count_rows)]
     # The first claim with a chart brings the chart library for all.
@@ -34,6 +37,7 @@ def build_page(report: Report) -> str:
     ]
     for paper, paper_title in PAPERS.items():
         paper_claims = [claim_row for claim_row in report.rows if claim_row.claim.paper == paper]
+        # A paper without claims in this report has no heading.
         page_parts += [f"<h2>{escape_html(paper_title)}</h2>"] if paper_claims else []
         page_parts += [_format_claim(claim_row, claim_row is first_row) for claim_row in paper_claims]
     return format_page("Frontier: evidence", page_parts)
@@ -45,7 +49,10 @@ def _format_cells(cells: Iterable[Any], tag_name: str = "td") -> list[str]:
 
 
 def _format_claim(row: JudgedClaim, has_library: bool) -> str:
-    """Format a claim that opens on a click: charts, facts, command, reason, figures."""
+    """Format a paper's claim as HTML that opens on a click: verdict, charts, facts, command, reason.
+
+    row: the claim with the measured effects; has_library: True to include the chart library, once per page
+    """
     effects, contents = row.ruling.effects, []
     charts = plot_curves(row.ruling.curves, dark=False) + ([plot_effects(effects, is_dark=False)] if effects else [])
     for position, figure in enumerate(charts):

@@ -33,7 +33,7 @@ def draw_evidence() -> None:
 
 @st.fragment
 def _draw_claims(report: Report) -> None:
-    """Draw the claims, filtered by paper and verdict."""
+    """Draw the papers' claims with their verdicts, filtered by paper and verdict, a list for each paper."""
     # Verdicts that no claim has are left out.
     verdict_titles = {ALL_CLAIMS: f"All {len(report.rows)}"}
     for short, count in report.counts().items():
@@ -58,7 +58,7 @@ def _draw_claims(report: Report) -> None:
 
 
 def _draw_claim(row: JudgedClaim) -> None:
-    """Draw a claim as a line that opens: its chart, its facts, and the command that measures it."""
+    """Draw a paper's claim as a line that opens: its charts, its facts, the command that measures it."""
     name, effects = row.claim.id, row.ruling.effects
     claim_text = f":{COLOURS[row.short]}-badge[{row.short}] {row.claim.sentence}"
     claim_line = st.expander(claim_text, key=f"evidence.{name}", on_change="rerun", type="compact")
@@ -70,6 +70,7 @@ def _draw_claim(row: JudgedClaim) -> None:
         with chart_column:
             if effects:
                 charts = plot_curves(row.ruling.curves, is_dark())
+                # The curves stand in two columns, by turns.
                 columns = st.columns(min(2, len(charts))) if charts else []
                 for position, (figure, column) in enumerate(zip(charts, cycle(columns), strict=False)):
                     with column:

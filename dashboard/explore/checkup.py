@@ -31,7 +31,7 @@ CHECKUP_TABLE, MAX_CHECKUPS = "checkup", 4
 
 @dataclass(frozen=True)
 class CheckUpResult:
-    """Check-up of a corpus with its queries."""
+    """Check-up of a corpus: how much the first results of many queries repeat each other."""
 
     check_up: CheckUp
     query_texts: tuple[str, ...]  # of the queries
@@ -46,7 +46,11 @@ class CheckUpResult:
 
 
 def find_check_up(loaded: Loaded, k: int, depth: int | None) -> CheckUpResult | None:
-    """Return the check-up of many queries' results, computed once a session; None if it needs a job."""
+    """Return the check-up: how much many queries' results repeat each other; None if it needs a job.
+
+    k: number of results compared per query; depth: how many candidates they are chosen from, None for all. It
+    is computed once a session.
+    """
     key, cached = _check_up_key(loaded, k, depth), session_memo(CHECKUP_TABLE, MAX_CHECKUPS)
     if key in cached:
         result: CheckUpResult = cached[key]
@@ -60,7 +64,10 @@ def find_check_up(loaded: Loaded, k: int, depth: int | None) -> CheckUpResult | 
 
 
 def draw_check_up(loaded: Loaded, question: Question, *_: object) -> None:
-    """Draw how redundant the results of many queries are, a square each, the worst first."""
+    """Draw how redundant the results of many queries are, a square per query, the worst first.
+
+    The other arguments, which all views of Explore take, are not used.
+    """
     confirm.rerun_if_stale()
     with st.spinner("Checking queries"):
         result = find_check_up(loaded, question.k, question.depth)
@@ -82,9 +89,10 @@ def draw_check_up(loaded: Loaded, question: Question, *_: object) -> None:
     label = "Similarities within each query's results, the most redundant first"
 
     def open_query(square: int) -> None:
-        """Select the query of a square, and show Explore's first view."""
+        """Make the query of a square the current one, and show Explore's first view, in which it is read."""
         mode = SIMILAR if result.with_documents else LABELLED
         confirm.take_step(lambda: query.select_query(loaded, mode, result.split, checked.queries[positions[square]]))
+        # Without a stored view Explore shows its first one.
         st.session_state.pop(decoders.VIEW_KEY, None)
 
     n_pairs = [str(checked.pairs[position]) for position in positions]
@@ -101,9 +109,10 @@ def _format_figures(checked: CheckUp, position: int) -> str:
 
 
 def _check_up_panel(loaded: Loaded, question: Question) -> JobPanel[CheckUpResult]:
-    """Return the panel of the job that embeds the queries and then checks their results."""
+    """Return the panel of the job that embeds the check-up's queries and then checks their results."""
 
     def run_job(job: Job) -> CheckUpResult:
+        """Embed the sampled queries, if there are any, and check their results."""
         queries = _sample_queries(loaded)[0]
         vectors = None if queries is None else embed_missing(loaded, queries, job)
         return _run_check_up(loaded, vectors, question.k, question.depth)
@@ -118,17 +127,21 @@ def _check_up_key(loaded: Loaded, set_size: int, depth: int | None) -> tuple[obj
 
 
 def _get_split(loaded: Loaded) -> str | None:
-    """Return the current split, or the one displayed first."""
+    """Return the split of queries chosen in the header, else the one displayed first; None without any."""
     mode, split, _ = query.get_selection(loaded)
     return split if mode == LABELLED else find_first_split(loaded.dataset)
 
 
 def _clip_k(set_size: int) -> int:
+    """Limit the number of compared results: at least 2, as one alone repeats nothing."""
     return min(max(set_size, 2), MAX_CHECKED_K)
 
 
 def _sample_queries(loaded: Loaded) -> tuple[Queries | None, str | None, int]:
-    """Return a sample of the labelled queries, their split, and the number of all; None without any."""
+    """Return a sample of the labelled queries, their split, and their number before sampling.
+
+    Without queries, or an encoder for them, these are None, None and the number of documents, which stand in.
+    """
     dataset, split = loaded.dataset, _get_split(loaded)
     queries = dataset.judged(split) if split else dataset.queries
     # A click must be able to open any of them, so pickers' limits apply.
@@ -139,7 +152,11 @@ def _sample_queries(loaded: Loaded) -> tuple[Queries | None, str | None, int]:
 
 
 def _run_check_up(loaded: Loaded, vectors: Embeddings | None, set_size: int, depth: int | None) -> CheckUpResult:
-    """Measure how redundant the results of sampled queries are; documents stand in for missing queries."""
+    """Measure how much the baseline's results of sampled queries repeat each other.
+
+    Without queries, documents are their own queries. vectors: of the queries, None without; set_size: number
+    of results compared; depth: of candidates, None for all
+    """
     queries, split, n_queries = _sample_queries(loaded)
     if queries is None or vectors is None:
         vectors = build_document_variants([loaded.space], MAX_DOCUMENTS)[0].queries

@@ -33,7 +33,7 @@ PANEL_KEY = "reading"
 
 @dataclass(frozen=True)
 class OpenDocument:
-    """Document in the panel."""
+    """Document that is open in the reading panel, and the query for which it was opened."""
 
     corpus: str  # the digest
     query: str
@@ -47,7 +47,7 @@ def open_document(loaded: Loaded, question: Question, row_index: int, source: st
 
 
 def current_document(loaded: Loaded, question: Question) -> OpenDocument | None:
-    """Return the document that is open for this query; None if there is none."""
+    """Return the open document if it was opened for this query on this corpus; else None."""
     document: OpenDocument | None = st.session_state.get(PANEL_KEY)
     if document is not None and (document.corpus, document.query) == (loaded.space.corpus.digest, question.text):
         return document
@@ -60,7 +60,10 @@ def close_panel() -> None:
 
 
 def draw_panel(loaded: Loaded, question: Question, answers: Mapping[str, Answer]) -> None:
-    """Draw the open document: its text, votes, and why each decoder has it or not."""
+    """Draw the open document in a drawer: its text, votes, and why each decoder retrieved it or not.
+
+    answers: decoder → its ranking
+    """
     document = current_document(loaded, question)
     if document is None:
         return
@@ -80,6 +83,7 @@ def draw_panel(loaded: Loaded, question: Question, answers: Mapping[str, Answer]
             st.button("Close", key="reading.close", type="tertiary", icon=":material/close:", on_click=close_panel)
         st.caption(_format_relevance(loaded, question, row_index, answers, next(iter(explanations.values()))))
         st.text(get_body(loaded, row_index))
+        # Documents in a vector engine cannot be moved by votes.
         if loaded.reach is None:
             vote_buttons.draw_vote_buttons(loaded, question, row_index, answers, document.source)
         for decoder_name, explanation in explanations.items():
@@ -87,12 +91,13 @@ def draw_panel(loaded: Loaded, question: Question, answers: Mapping[str, Answer]
 
 
 def _draw_reason(answer: Answer, explanation: Why) -> None:
-    """Draw in words why a decoder has the document or not."""
+    """Draw in words why a decoder retrieved the document or not, with the figures behind it."""
     sign = method_style(answer.name).sign
     rank_text = "" if explanation.rank is None else f" #{explanation.rank}"
     lines = [f"{sign} {answer.title}{rank_text}. {describe_reasons(explanation)}"]
     details = []
     if explanation.nearest is not None:
+        # A retrieved document is compared with those ranked above it, another one with the full set.
         location = "above" if explanation.rank is not None else "in the set"
         cosine = decimal(explanation.similarity or 0.0)
         details.append(f"Closest {location}: #{explanation.nearest_rank} {explanation.nearest}, cosine {cosine}")
@@ -107,7 +112,10 @@ def _draw_reason(answer: Answer, explanation: Why) -> None:
 def _format_relevance(
     loaded: Loaded, question: Question, row_index: int, answers: Mapping[str, Answer], explanation: Why
 ) -> str:
-    """Format how relevant a document is: by score, rank and judgement."""
+    """Format how relevant the open document is to the query: by score, rank and judgement.
+
+    explanation: of any decoder, as the score and rank are the same for all
+    """
     # The scorer is named only if a decoder has another one.
     has_others = any(answer.relevance is not None for answer in answers.values())
     scorer = f" by {decoders.first_scorer().spec.title}" if has_others else ""

@@ -45,7 +45,10 @@ MAX_LASSO_ROWS = 200
 
 
 def draw_options(answers: dict[str, Answer], baseline: str) -> None:
-    """Draw the choice of projection, and the switch for reading on hover."""
+    """Draw the options of the Map view: its projection to two dimensions, and reading on hover.
+
+    The arguments, which all views' options take, are not used.
+    """
     choose("Projection", MAP_WAYS, WAY_KEY)
     st.toggle("Read on hover", key=HOVER_KEY, persist_state="session", help="Otherwise a click opens a document.")
 
@@ -67,7 +70,11 @@ def draw_map_view(loaded: Loaded, question: Question, answers: dict[str, Answer]
 
 
 def _draw_map(loaded: Loaded, question: Question, answers: dict[str, Answer], chart: CorpusMap, colour: str) -> Picked:
-    """Draw the map with the query, every decoder's documents and the relevant ones; return the clicks."""
+    """Draw the map with the query, every decoder's documents and the relevant ones; return the clicks.
+
+    chart: the corpus in two dimensions; colour: the column by which documents are coloured. The overlay is
+    drawn by the browser, with a fallback for browsers that cannot.
+    """
     key = f"map.{loaded.space.embeddings.digest[:12]}"  # clicks on one corpus are meaningless on another
     corpus, layout, dark = loaded.space.corpus, chart.layout, is_dark()
     judged = question.qrels.relevant(question.id) if question.qrels is not None else ()
@@ -75,6 +82,7 @@ def _draw_map(loaded: Loaded, question: Question, answers: dict[str, Answer], ch
     sets = {name: answer.ranking.rows() for name, answer in answers.items()}
     row_sets = set(chain.from_iterable(sets.values()))
     clicked = _parse_row(loaded, get_picked(key).clicked)
+    # The clicked document first, then its nearest neighbours.
     near = [] if clicked is None else [clicked, *(row for row, _ in _find_neighbours(loaded, clicked))]
     places = _locate_rows(loaded, layout, sorted({*relevant, *near, *row_sets}))
     query = place_query(loaded.space, question, layout)
@@ -125,7 +133,8 @@ def _draw_map(loaded: Loaded, question: Question, answers: dict[str, Answer], ch
 def _get_extent(question: Question, layout: maps.Layout, marked: list[np.ndarray]) -> np.ndarray:
     """Return the corners of a map that shows everything marked for this query so far, (2, 2).
 
-    It only grows, so that the map stays still while a slider moves.
+    marked: positions of the query and the retrieved documents. The extent only grows, so that the map stays
+    still while a slider moves.
     """
     key = (layout.digest, query_digest(question))
     frames, extent = session_memo("map.frames", MAX_PLACES), np.stack(marked)
@@ -136,14 +145,21 @@ def _get_extent(question: Question, layout: maps.Layout, marked: list[np.ndarray
 
 
 def _mark_set(name: str, answer: Answer, rows: list[int]) -> dict[str, Any]:
-    """Return a decoder's documents with its colour and symbol, as the browser's overlay takes them."""
+    """Return a decoder's documents with its colour and symbol as a dict, for the browser's overlay.
+
+    rows: of the documents in the corpus
+    """
     style = method_style(answer.name)
     mark_style = {"sign": style.sign, "symbol": style.symbol, "light": style.light, "dark": style.dark}
     return {"key": name, "title": answer.title, "rows": rows, **mark_style}
 
 
 def _locate_rows(loaded: Loaded, layout: maps.Layout, rows: list[int]) -> dict[int, np.ndarray]:
-    """Return row → its position on the map; documents that a sampled map lacks are placed now."""
+    """Return each document's position on the map, row → (2,).
+
+    A sampled map lacks some documents: they are placed now, and remembered.
+    """
+    # The cached dict itself is extended below.
     places: dict[int, np.ndarray] = get_or_compute("map.places", layout.digest, dict, max_entries=1)
     if missing := [row_index for row_index in rows if row_index not in places]:
         with jobs.page_turn():
@@ -152,7 +168,7 @@ def _locate_rows(loaded: Loaded, layout: maps.Layout, rows: list[int]) -> dict[i
 
 
 def _parse_row(loaded: Loaded, point_id: str | None) -> int | None:
-    """Return the row of a clicked point; None for no point, or for one of another corpus."""
+    """Return the corpus row of a clicked point from its id; None for no point, or one of another corpus."""
     row_index = None if point_id is None else int(point_id)
     return row_index if row_index is not None and row_index < len(loaded.space) else None
 
@@ -176,7 +192,10 @@ def _describe_view(chart: CorpusMap) -> str:
 
 
 def _draw_selection(loaded: Loaded, selection: Picked) -> None:
-    """Draw the documents inside the lasso, or the clicked or hovered one with its nearest neighbours."""
+    """Draw, beside the map, the documents inside the lasso, or the clicked or hovered one and neighbours.
+
+    selection: what the map's browser component reports
+    """
     if selection.selected:
         _list_documents(loaded, [int(row) for row in selection.selected if int(row) < len(loaded.space)])
         return
@@ -203,7 +222,7 @@ def _draw_selection(loaded: Loaded, selection: Picked) -> None:
 
 
 def _list_documents(loaded: Loaded, rows: list[int]) -> None:
-    """Draw the documents inside the lasso, and their downloads."""
+    """Draw a list of the documents inside the lasso (rows of the corpus), and their downloads."""
     corpus = loaded.space.corpus
     st.text(f"{len(rows):,} documents inside")
     st.caption("Double-click to clear the selection.")

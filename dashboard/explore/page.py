@@ -39,7 +39,7 @@ EXPLORE_CSS = """<style>
 
 @dataclass(frozen=True)
 class View:
-    """View of the retrieved sets: the function that draws it, and its options."""
+    """View of the retrieved sets on Explore: the function that draws it, and the one for its options."""
 
     draw: Callable[[Loaded, Question, dict[str, Answer], str], None]
     draw_options: Callable[[dict[str, Answer], str], None] = lambda *_: None
@@ -59,7 +59,7 @@ VIEWS = {
 
 @st.fragment
 def draw_explore(loaded: Loaded, question: Question) -> None:
-    """Draw the main area of Explore: each decoder's results for the question, and the chosen view."""
+    """Draw the Explore page: each decoder's results for the question, and the chosen view of them."""
     confirm.rerun_if_stale()
     is_released = st.session_state.pop(RELEASED_KEY, False)
     with st.container(key="explore"):
@@ -67,6 +67,7 @@ def draw_explore(loaded: Loaded, question: Question) -> None:
         try:
             _draw_answers(loaded, question, is_released)
         except DataError as error:
+            # Only a vector engine can fail to answer: other data errors are for the page around this one.
             if loaded.reach is None:
                 raise
             show_failure(f"{as_label(loaded.source.name)} does not answer.", error)
@@ -77,13 +78,14 @@ def draw_explore(loaded: Loaded, question: Question) -> None:
 
 
 def _draw_answers(loaded: Loaded, question: Question, is_released: bool) -> None:
-    """Compute and draw the answers of all chosen decoders, and below them the chosen view.
+    """Compute and draw the answers of all chosen decoders as tiles, and below them the chosen view.
 
-    is_released: True just after a slider was released; its change is then marked
+    is_released: True in the run just after a slider was released
     """
     tiles, bar, below = (st.container(), st.container(horizontal=True, vertical_alignment="center"), st.container())
     specs = methods("selector")
     names = list(specs)
+    # A vector engine keeps the documents, so views that need all of them here are left out.
     views = VIEWS if loaded.reach is None else {name: view for name, view in VIEWS.items() if not view.needs_documents}
     with bar:
         view = views[choose("View", views, "view")]
@@ -94,6 +96,7 @@ def _draw_answers(loaded: Loaded, question: Question, is_released: bool) -> None
             with settings:
                 _draw_settings(loaded)
     chosen, state = decoders.get_decoders(), loaded.state
+    # The baseline is the first selector with the default scorers, always computed for comparison.
     baseline = compute_answer(loaded, question, names[0], decoders.make_baseline(question.depth))
     answers: dict[str, Answer] = {}
     errors: dict[str, str] = {}
@@ -123,7 +126,7 @@ def _draw_answers(loaded: Loaded, question: Question, is_released: bool) -> None
 
 
 def _draw_settings(loaded: Loaded) -> None:
-    """Draw the choice of decoders, and all their parameters and scorers."""
+    """Draw the popover's choice of decoders, and for each its parameters and scorers."""
     specs = methods("selector")
     names = list(specs)
     intro = f"Changes are marked against {specs[names[0]].title}."
@@ -138,6 +141,7 @@ def _draw_settings(loaded: Loaded) -> None:
     for name in chosen_names:
         spec = specs[name]
         heading = partial(draw_method_heading, name, spec.title)
+        # Called inside the row's popover, which has the scorers too.
         picker = partial(scorers.draw_scorers, spec, loaded.space)
         draw_stage_row(spec, decoders.PARAM_PREFIX, heading, ("scorer", picker), scorers.count_changed_scorers(spec))
 
@@ -145,7 +149,10 @@ def _draw_settings(loaded: Loaded) -> None:
 def _answer_or_last(
     loaded: Loaded, question: Question, method_name: str, decoder: Decoder, errors: dict[str, str]
 ) -> Answer | None:
-    """Return a decoder's answer; if it fails, note the reason in `errors` and return its last answer."""
+    """Return a decoder's answer to the question; if it fails, its last answer, and the reason in `errors`.
+
+    None if the last answer was to another question. errors: method → reason, filled here
+    """
     last_answers: dict[str, tuple[tuple[Any, ...], Answer]] = st.session_state.setdefault("good", {})
     query_parts = (loaded.space.embeddings.digest, loaded.state, question.text, question.k, question.depth)
     try:
@@ -167,12 +174,13 @@ def draw_tiles(
     errors: Mapping[str, str],
     is_released: bool,
 ) -> None:
-    """Draw a tile for each decoder: its figures, and sliders that answer in the browser at once.
+    """Draw a tile for each decoder: its figures, and sliders that the browser answers at once.
 
-    errors: by decoder, the reason for no answer at its setting; its last answer is drawn instead
-    is_released: True just after a slider was released
+    errors: selector → the reason for no answer at its setting; its last answer is drawn instead
+    is_released: True in the run just after a slider was released
     """
     relevant_ids, forms = question.relevant_ids, dict[str, dict[str, tuple[str, Param]]]()
+    # Without a tile of its own, the baseline is packed for the comparison with the others.
     has_baseline = any(result.decoder == baseline.decoder for result in answers.values())
     data: dict[str, Any] = {
         "query": query_key(loaded, question),
@@ -196,6 +204,7 @@ def draw_tiles(
     # After a drag the browser displays the change in place of the headline.
     if not is_released and loaded.reach is None and st.session_state.get(decoders.VIEW_KEY) != view_names.CHECK_UP:
         check_up = checkup.find_check_up(loaded, question.k, question.depth)
+        # None if the check-up still needs a job.
         data["headline"] = check_up and check_up.headline
 
     def step_to(direction: int) -> None:
@@ -211,14 +220,16 @@ def draw_tiles(
 def _build_tile(
     loaded: Loaded, question: Question, key: str, result: Answer, forms: dict[str, tuple[str, Param]]
 ) -> dict[str, Any]:
-    """Build the data of a decoder's tile; each slider has addresses of the answers at its positions.
+    """Build the data of a decoder's tile as a dict for the browser, with its sliders.
 
-    forms: filled with the widget key and declaration of each slider's parameter
+    Each slider has addresses at which the browser finds the answers for all its positions. key: of the tile;
+    forms: parameter → (widget key, declaration), filled here for each slider
     """
     stage, values, sliders = result.stage, values_of(result.stage), []
     extra = {"relevant": question.relevant_ids, "scores": None if result.relevance is None else result.relevance.score}
     for param in stage.spec.params:
         widget_key, form = resolve_form(param_key(stage.spec, decoders.PARAM_PREFIX, param.name), param, values)
+        # A parameter may require a value of another one, as (name, value), else it has no effect.
         if not slider.has_slider(form) or (param.requires and values[param.requires[0]] != param.requires[1]):
             continue
         forms[param.name] = widget_key, form
@@ -231,6 +242,7 @@ def _build_tile(
                 "value": values[param.name],
                 "standard": form.default,
                 "linked": isinstance(form, Real) and form.scale == "linear" and form.comfortable_range == (0.0, 1.0),
+                # The last request is the one for all positions.
                 "stops": next(reversed(requests.values())).stops,
                 "urls": [vendor.serve_answer(digest, request) for digest, request in requests.items()],
             }
@@ -242,7 +254,10 @@ def _build_tile(
 
 
 def _commit_sliders(forms: Mapping[str, Mapping[str, tuple[str, Param]]], message: Mapping[str, Any]) -> None:
-    """Take over the positions of released sliders as the parameters; for a callback."""
+    """Take over the positions of released sliders as the decoders' parameters; for a callback.
+
+    forms: tile → parameter → (widget key, declaration); message: the browser's report with its number
+    """
     st.session_state[RELEASED_KEY] = True
     # Reports may arrive out of order: the number never falls.
     st.session_state[SERIAL_KEY] = max(int(message["serial"]), st.session_state.get(SERIAL_KEY, 0))
@@ -250,5 +265,6 @@ def _commit_sliders(forms: Mapping[str, Mapping[str, tuple[str, Param]]], messag
         for param, value in values.items():
             if param in forms.get(name, ()):
                 widget_key, form = forms[name][param]
+                # A value that the browser should not have sent changes nothing.
                 with suppress(ParamError):
                     st.session_state[widget_key] = form.check(value)

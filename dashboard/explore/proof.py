@@ -20,7 +20,10 @@ HELP = "The engine looks at all documents in place of its index, until nothing i
 
 
 def draw_proofs(loaded: Loaded, question: Question, answers: Mapping[str, Answer]) -> None:
-    """Draw which answers from a vector engine hold for all its documents, and a button that proves others."""
+    """Draw which answers from a vector engine are proven for all its documents, and a button for others.
+
+    An engine's index returns some documents only: an answer is proven if no unseen one could change it.
+    """
     reach = loaded.reach
     if reach is None:
         return
@@ -28,6 +31,7 @@ def draw_proofs(loaded: Loaded, question: Question, answers: Mapping[str, Answer
     for answer in answers.values():
         info = answer.ranking.info[0]
         is_proven = info["scope"] == SCOPE_PROVEN
+        # Each answer goes to exactly one of the three lists.
         (proven if is_proven else provable if info["provable"] else partial_answers).append(answer)
     panel = _proof_panel(reach, loaded.origin, question, provable)
     # While a proof runs, its progress replaces the summary.
@@ -55,7 +59,7 @@ def draw_proofs(loaded: Loaded, question: Question, answers: Mapping[str, Answer
 def _proof_panel(
     reach: Reach, corpus: Loaded, question: Question, answers: Sequence[Answer]
 ) -> JobPanel[list[Ranking]]:
-    """Return the panel of the job that proves these answers."""
+    """Return the panel of the job that proves that these answers hold for all documents of the engine."""
     query = as_embeddings(corpus, question)
 
     def prove(job: Job) -> list[Ranking]:

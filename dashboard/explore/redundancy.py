@@ -35,10 +35,14 @@ PAIR_KEY, SETS_KEY = "redundancy.pair", "redundancy.beside"
 
 
 def draw_options(answers: Mapping[str, Answer], baseline: str) -> None:
-    """Draw the choice of decoders to compare with the baseline, if not all fit."""
+    """Draw the choice of decoders to compare with the baseline, unless all of them fit side by side.
+
+    baseline: name of the baseline's answer
+    """
     other_names = _list_others(answers, baseline)
     if len(other_names) < MAX_SETS:
         return
+    # The widget starts from what is compared, without decoders that are gone.
     st.session_state[SETS_KEY] = _list_sets(answers, baseline)[1:]
     label, titles = f"Beside {answers[baseline].title}", {name: answers[name].title for name in other_names}
     look = {"label_visibility": "collapsed", "placeholder": label, "width": 320}
@@ -52,7 +56,7 @@ def _list_others(answers: Mapping[str, Answer], baseline: str) -> list[str]:
 
 
 def _list_sets(answers: Mapping[str, Answer], baseline: str) -> list[str]:
-    """Return the names of the compared answers, the baseline first."""
+    """Return the names of the answers compared side by side, the baseline first, at most MAX_SETS."""
     other_names = _list_others(answers, baseline)
     if len(other_names) < MAX_SETS:
         return [baseline, *other_names]
@@ -64,7 +68,7 @@ def _list_sets(answers: Mapping[str, Answer], baseline: str) -> list[str]:
 def draw_redundancy(loaded: Loaded, question: Question, answers: Mapping[str, Answer], baseline: str) -> None:
     """Draw how similar the documents within each set are: heat maps, statistics, and the clicked pair.
 
-    answers: by selector in display order, including the baseline's.
+    answers: by selector in display order, including the baseline's; baseline: its name.
     """
     with page_turn():
         sets = {}
@@ -97,7 +101,10 @@ def draw_redundancy(loaded: Loaded, question: Question, answers: Mapping[str, An
 
 
 def _draw_set(loaded: Loaded, question: Question, name: str, answer: Answer, redundancy: Redundancy) -> None:
-    """Draw the documents of a set, each with the most similar one ranked above it."""
+    """Draw a decoder's set as a table, each document with the most similar one ranked above it.
+
+    A click on a row opens both side by side.
+    """
     if not redundancy.pairs:
         return
     draw_method_heading(answer.stage.spec.name, answer.title)
@@ -143,7 +150,10 @@ def _open_pair(loaded: Loaded, question: Question, first_row: int, second_row: i
 
 
 def _get_pair(loaded: Loaded, question: Question, sets: Mapping[str, Redundancy]) -> tuple[int, int]:
-    """Return the rows of two documents: those clicked last for this query, else the most similar ones."""
+    """Return the corpus rows of the two documents to compare: those clicked last for this query.
+
+    If none were, the most similar two of all sets.
+    """
     corpus, query_text, first_row, second_row = st.session_state.get(PAIR_KEY, ("", "", 0, 0))
     if (corpus, query_text) == (loaded.space.corpus.digest, question.text):
         return first_row, second_row
@@ -155,11 +165,12 @@ def _get_pair(loaded: Loaded, question: Question, sets: Mapping[str, Redundancy]
 def _draw_pair(
     loaded: Loaded, question: Question, answers: Mapping[str, Answer], sets: Mapping[str, Redundancy]
 ) -> None:
-    """Draw two documents side by side, how similar they are, and their ranks in every set."""
+    """Draw two documents side by side, how similar they are, and their ranks in every decoder's set."""
     pair = _get_pair(loaded, question, sets)
     with page_turn():
         similarity = similarities(loaded.space, pair)[0, 1]
     with st.container(border=True, height=PAIR_PX, key="redundancy.panel"):
+        # Two columns of text, and one of ranks.
         *texts, ranks = st.columns([5, 5, 4], gap="small")
         for row_index, column, letter in zip(pair, texts, "AB", strict=True):
             with column, st.container(gap="xxsmall"):

@@ -41,12 +41,16 @@ FIGURE_SPACE = "\u2007"
 
 
 def draw_lists(loaded: Loaded, question: Question, answers: Mapping[str, Answer], baseline: str) -> None:
-    """Draw each decoder's ranked list, the relevant documents that all missed, and the open document."""
+    """Draw each decoder's ranked list, the relevant documents that all missed, and the open document.
+
+    Clicks and votes in the lists come back as messages of the browser's component.
+    """
     document = document_panel.current_document(loaded, question)
     votes = None
     if feedback.is_live():
         feedback.prepare_session(loaded)
         user_votes = vote_buttons.find_own_votes(loaded, question)
+        # The lists have buttons for two kinds of votes only.
         votes = {str(row_index): kind for row_index, kind in user_votes if kind != vote_buttons.RIGHT}
     opened_row = None if document is None else document.row
     list_data = {"query": query_key(loaded, question), "opened": opened_row, "votes": votes}
@@ -61,7 +65,10 @@ def draw_lists(loaded: Loaded, question: Question, answers: Mapping[str, Answer]
             document_panel.open_document(loaded, question, row_index, str(message["source"]))
 
     def on_voted(message: Mapping[str, Any]) -> None:
-        """Store a vote on a document, with the list in which it was seen."""
+        """Store a person's vote on a document, with the list in which it was seen.
+
+        message: row, kind of vote, and the decoder of the list
+        """
         row_index, kind = message["row"], message["kind"]
         if row_index in range(len(loaded.space)) and kind in (vote_buttons.UP, vote_buttons.DOWN):
             seen = vote_buttons.find_list(row_index, lists, str(message["source"]))
@@ -82,7 +89,10 @@ def draw_table_view(loaded: Loaded, question: Question, answers: Mapping[str, An
 
 
 def draw_metrics(loaded: Loaded, question: Question, answers: dict[str, Answer], baseline: str) -> None:
-    """Draw the metrics of each decoder's set as a table."""
+    """Draw the metrics of each decoder's set as a table, a row per decoder.
+
+    baseline: name of the answer that the overlap is with
+    """
     rows, baseline_ranking = [], answers[baseline].ranking
     for answer in answers.values():
         with page_turn():
@@ -101,14 +111,17 @@ def draw_metrics(loaded: Loaded, question: Question, answers: dict[str, Answer],
 
 
 def _draw_side(loaded: Loaded, question: Question, answers: Mapping[str, Answer]) -> None:
-    """Draw, beside the results, the open document and what the last vote changed."""
+    """Draw, beside the results, the open document and what feedback has changed for this query."""
     document_panel.draw_panel(loaded, question, answers)
     confirm.show_error("This feedback was not taken.")
     live_feedback.draw_effect(loaded, question, answers)
 
 
 def _draw_merged(loaded: Loaded, question: Question, answers: Mapping[str, Answer], baseline: str) -> None:
-    """Draw all returned documents in one table, with a column of ranks for each decoder."""
+    """Draw all documents that any decoder returned in one table, a column of ranks for each decoder.
+
+    baseline: name of the answer to which places are gained or lost
+    """
     rankings = {name: answer.ranking for name, answer in answers.items()}
     with page_turn():
         rows = merge_rankings(loaded.space, question.vector, question.id, rankings, baseline, question.qrels)
@@ -125,6 +138,7 @@ def _draw_merged(loaded: Loaded, question: Question, answers: Mapping[str, Answe
 
     # Scores of different scorers are not comparable: the column is then the inner product.
     relevance = "Relevance" if all(answer.relevance is None for answer in answers.values()) else "Inner product"
+    # With many columns the documents stay visible while the table scrolls.
     pinned = st.column_config.TextColumn(width=280, pinned=len(answers) > MAX_UNPINNED + 1)
     columns: dict[str, tuple[list[Any], Any]] = {"Document": (list(map(format_document, rows)), pinned)}
     for tick, column in make_relevance_column(rows).items():

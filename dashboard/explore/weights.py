@@ -19,7 +19,10 @@ from engine.wording import power
 
 
 def draw_weights(loaded: Loaded, question: Question, answers: Mapping[str, Answer], baseline: str) -> None:
-    """Draw the documents' weights at every λ₁, and beside it how accurate the paper's solver is."""
+    """Draw the documents' weights at every λ₁, and beside it how accurate the paper's solver is.
+
+    λ₁ is the penalty of selectors that weigh documents: the larger, the fewer have a weight.
+    """
     names = [name for name in answers if answers[name].stage.has_weights()]
     if not names:
         titles = [spec.title for spec in methods("selector").values() if spec.cls.has_weights()]
@@ -42,7 +45,10 @@ def draw_weights(loaded: Loaded, question: Question, answers: Mapping[str, Answe
 
 
 def _draw_path(loaded: Loaded, question: Question, answer: Answer, path: WeightPath, min_l1: float) -> None:
-    """Draw the documents' weights over λ₁, down to min_l1, with the current λ₁ marked."""
+    """Draw the documents' weights over λ₁, down to min_l1, with the current λ₁ marked.
+
+    path: the exact weights at every λ₁, as linear segments
+    """
     ranking, info = answer.ranking, answer.ranking.info[0]
     if not len(path):
         st.info("No document scores above the lowest λ₁: there is no weight to show.")
@@ -52,6 +58,7 @@ def _draw_path(loaded: Loaded, question: Question, answer: Answer, path: WeightP
     corpus = loaded.space.corpus
     weighed = zip(ranking.rows(), ranking.gain[0].tolist(), strict=False)
     labelled = [(weight, corpus.titles[row] or corpus.ids[row]) for row, weight in weighed if weight > 0]
+    # Certified weights lie on the exact lines: they need no marks of their own.
     solver_weights = [] if info["certified"] else labelled
     span = (min_l1, max(L1_AXIS_RANGE[1], l1, path.levels[0]))
     figure = plot_weights(lines, l1, span, answer.stage.spec.name, solver_weights, is_dark())

@@ -45,7 +45,10 @@ COMPARE_COLUMNS = ("Setting", "Decoder", "Metric", "Difference", "Document", "Ti
 
 
 def draw_menu(loaded: Loaded, question: Question | None) -> None:
-    """Draw the Share menu, and the dialog that was chosen in it."""
+    """Draw the Share menu in the header, and the dialog that was chosen in it.
+
+    question: the current query, None without one
+    """
     # Without a query there is nothing to export.
     options = [name for name in (LINK, EXPORT, VIEWS) if name != EXPORT or question is not None]
     dialog = st.menu_button("Share", options, icon=":material/ios_share:", key="header.share")
@@ -54,12 +57,13 @@ def draw_menu(loaded: Loaded, question: Question | None) -> None:
     elif dialog == EXPORT and question is not None:
         st.dialog("Export", width="large")(draw_export)(loaded, question)
     elif dialog == VIEWS:
+        # A message of an earlier time would be misleading.
         st.session_state.pop(OUTCOME_KEY, None)
         st.dialog("Saved views", width="large")(draw_snapshots)(loaded, question)
 
 
 def draw_link(loaded: Loaded) -> None:
-    """Draw the dialog with the link to the current view, and what it contains."""
+    """Draw the dialog with the link to the current view, and words that say what the link restores."""
     base = st.context.url or "http://localhost:8501"
     try:
         address = build_url(base, get_link_params(loaded))
@@ -73,6 +77,7 @@ def draw_link(loaded: Loaded) -> None:
     decoders = counted(len(state.decoders), "decoder")
     content = f", {decoders} and settings of Trade-off" if state.tradeoff else f" and {decoders}"
     st.text(f"Opens this page with the same query, k, pool{content}. Viewers are warned if the corpus has changed.")
+    # Votes move the documents of `loaded`; without any it is its own origin.
     omitted = "" if loaded is loaded.origin else " and votes"
     st.caption(
         f"Documents{omitted} are not included. Only works for people who can reach this server "
@@ -81,7 +86,7 @@ def draw_link(loaded: Loaded) -> None:
 
 
 def draw_export(loaded: Loaded, question: Question) -> None:
-    """Draw the dialog that exports a decoder as code, and the results of all decoders as files."""
+    """Draw the dialog that exports a decoder as code, and all decoders' results for the query as files."""
     decoders = setting.get_decoders()
     if not decoders:
         st.info("Choose a decoder on Explore to export its code and results.")
@@ -90,6 +95,7 @@ def draw_export(loaded: Loaded, question: Question) -> None:
     # The last one by default: people rarely export the baseline.
     titles = {name: setting.format_title(decoder) for name, decoder in decoders.items()}
     name = st.selectbox("Decoder", names, len(names) - 1, format_func=titles.__getitem__, key="export.decoder")
+    # The code retrieves a pool that is large enough for the same documents.
     with st.spinner("Measuring how many candidates it needs"):
         depth = measure_pool_depth(loaded.origin, decoders[name], question.k)
     context = trained.export_context(loaded, question.k, query=question.text, pool=depth)
@@ -120,7 +126,10 @@ def draw_export(loaded: Loaded, question: Question) -> None:
 
 
 def draw_snapshots(loaded: Loaded, question: Question | None) -> None:
-    """Draw the dialog that saves the current view, and opens, compares and deletes saved ones."""
+    """Draw the dialog that saves the current view, and opens, compares and deletes saved views.
+
+    question: the current query, without which there is nothing to save
+    """
     with st.container(horizontal=True, vertical_alignment="bottom"):
         st.text_input("Name", key=NAME_KEY, placeholder="For example: before tuning", disabled=question is None)
         how: dict[str, Any] = {
@@ -151,6 +160,7 @@ def draw_snapshots(loaded: Loaded, question: Question | None) -> None:
             del st.session_state[key]  # somebody deleted it
     snapshot = by_id[st.selectbox("Saved view", list(by_id), format_func=labels.__getitem__, key=VIEW_KEY)]
     _draw_snapshot(snapshot)
+    # The one to compare with must differ from the one that is open.
     if other_ids := [snapshot_id for snapshot_id in by_id if snapshot_id != snapshot.id]:
         options: dict[str, Any] = {"format_func": labels.__getitem__, "placeholder": "Another saved view"}
         other_id = st.selectbox("Compare with", other_ids, None, key=OTHER_KEY, **options)
@@ -159,7 +169,7 @@ def draw_snapshots(loaded: Loaded, question: Question | None) -> None:
 
 
 def _draw_snapshot(snapshot: PageSnapshot) -> None:
-    """Draw what a saved view contains, and the buttons that open, rename and delete it."""
+    """Draw what one saved view contains, and the buttons that open, rename and delete it."""
     st.text(visible(shorten(snapshot.query, 300)))
     words = ", ".join(answer.words or answer.title for answer in snapshot.answers.values()) or "no decoder"
     details = f"k = {snapshot.state.get('k', '–')} · {snapshot.corpus}, {snapshot.encoder}, embeddings"
@@ -171,6 +181,7 @@ def _draw_snapshot(snapshot: PageSnapshot) -> None:
             draw_columns(
                 {name: (list(cells), None) for name, cells in zip(names, zip(*rows, strict=True), strict=True)}
             )
+    # The saved state may be of an earlier version: what it cannot restore is said.
     reading = parse_link(snapshot.state)
     state = reading.state
     parts = ["the corpus", "the query", "k", "the pool", counted(len(state.decoders), "decoder")]
@@ -192,7 +203,10 @@ def _draw_snapshot(snapshot: PageSnapshot) -> None:
 
 @contextmanager
 def _record_errors() -> Iterator[None]:
-    """Keep the error of a callback for the dialog, which draws it in the next run."""
+    """Catch an error of a callback and store it for the dialog, which draws it in the next run.
+
+    As a decorator it wraps the callback.
+    """
     try:
         yield
     except FrontierError as error:
@@ -228,7 +242,10 @@ def _delete_snapshot(snapshot: PageSnapshot) -> None:
 
 
 def _take_snapshot(name: str, loaded: Loaded, question: Question) -> PageSnapshot:
-    """Return the current view with its settings, results and metrics, not saved yet."""
+    """Return the current page as a snapshot with its settings, results and metrics, not saved yet.
+
+    name: as typed. Raises FrontierError if a decoder cannot run or the name is empty.
+    """
     space, answers = loaded.space, {}
     for result in compute_results(loaded, question, setting.get_decoders()):
         documents = tuple(map(attrgetter("id", "title"), result.rows))
@@ -247,7 +264,7 @@ def _take_snapshot(name: str, loaded: Loaded, question: Question) -> PageSnapsho
 
 
 def _describe_encoder(loaded: Loaded) -> str:
-    """Describe the embeddings: by which encoder, trained or not, moved by feedback or not."""
+    """Describe in words where the embeddings come from: encoder, trained or not, moved by votes or not."""
     encoder, origin = loaded.space.encoder, loaded.origin
     made_by = "own vectors" if encoder is None else f"{encoder.name} {encoder.dtype}"
     made_by += f", trained: {origin.training}" if origin.training else ""
@@ -255,11 +272,12 @@ def _describe_encoder(loaded: Loaded) -> str:
 
 
 def _draw_comparison(*pair: PageSnapshot) -> None:
-    """Draw the differences of two saved views in settings, metrics and results, the older one first."""
+    """Draw how two saved views differ in settings, metrics and results, the older one first."""
     older, newer = sorted(pair, key=lambda snapshot: snapshot.made)
     if difference := snapshots.describe_difference(older, newer):
         st.warning("These views are not of the same corpus and vectors.", icon=":material/warning:")
         st.text(difference)
+    # Names are the columns' titles.
     a, b = older.name, newer.name
     # A data frame with equal column names cannot be drawn.
     if a in COMPARE_COLUMNS or b in COMPARE_COLUMNS or a == b:
@@ -283,7 +301,7 @@ def _draw_comparison(*pair: PageSnapshot) -> None:
 
 
 def _draw_set_comparison(older: PageSnapshot, newer: PageSnapshot, older_name: str, newer_name: str) -> None:
-    """Draw two decoders' documents side by side, one of each saved view."""
+    """Draw which documents two decoders share, one chosen from each saved view, with their ranks."""
     if not (older.answers and newer.answers):
         st.info("No results to compare: one view has no decoder.")
         return
@@ -309,6 +327,7 @@ def _draw_set_comparison(older: PageSnapshot, newer: PageSnapshot, older_name: s
     st.text(f"{counts[IN_BOTH]} in both, {only_counts}")
     ranks = [f"# {older_name}", f"# {newer_name}"]
     frame = pd.DataFrame(rows, columns=["Document", "Title", *ranks, "Where"])
+    # Ranks are whole numbers, or missing, which plain integers cannot be.
     _draw_compared(frame.astype(dict.fromkeys(ranks, "Int64")), "compare.sets")
 
 

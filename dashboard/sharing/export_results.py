@@ -32,10 +32,10 @@ SET_COLUMNS = ("rank", "id", "title", "text", "relevant", "relevance", "gain", "
 
 @dataclass(frozen=True, kw_only=True)
 class DecoderResult:
-    """Retrieved set of one decoder and its metrics."""
+    """Documents that one decoder retrieved for the query, with its settings and metrics."""
 
-    name: str
-    title: str
+    name: str  # of the selector
+    title: str  # for people
     setting: str  # the decoder as text
     words: str  # its display name
     parameters: tuple[tuple[str, ...], ...]  # PARAMETER_COLUMNS of each effective parameter
@@ -44,7 +44,10 @@ class DecoderResult:
 
 
 def compute_results(loaded: Loaded, question: Question, decoders: Mapping[str, Decoder]) -> tuple[DecoderResult, ...]:
-    """Compute each decoder's documents and metrics for the question. Raises ParamError if one cannot run."""
+    """Compute each decoder's documents and metrics for the question, for export and saved views.
+
+    Raises ParamError if a decoder cannot run.
+    """
     space = loaded.space
     query = as_embeddings(loaded, question)
     qrels = question.qrels if question.is_judged else None
@@ -57,6 +60,7 @@ def compute_results(loaded: Loaded, question: Question, decoders: Mapping[str, D
         with page_turn():
             ranking = select_from(decoder.select, candidates, question.k)
             scores = relevance(decoder.select, candidates)
+            # Compared with itself, as only the rows with titles and scores are wanted.
             rows, _ = diff(space, question.vector, question.id, ranking, ranking, qrels, scores)
             values = measure(ranking, space, query, qrels, question.k, metrics, aspects).per_query
         figures = {f"{title_of(metric)}@{question.k}": values[metric].get(question.id) for metric in metrics}
@@ -68,11 +72,15 @@ def compute_results(loaded: Loaded, question: Question, decoders: Mapping[str, D
 
 
 def list_parameters(decoder: Decoder) -> tuple[tuple[str, ...], ...]:
-    """Return a row of text (PARAMETER_COLUMNS) for each parameter that has an effect on a decoder."""
+    """Return a row of text (PARAMETER_COLUMNS) for each parameter that has an effect on a decoder.
+
+    A stage is a part of the decoder: the retriever, the reranker or the selector.
+    """
     rows = []
     for stage in filter(None, (decoder.retrieve, decoder.rerank, decoder.select)):
         values = values_of(stage)
         for param in stage.spec.params:
+            # Of (name of the form, form): a parameter may be a share in place of a number, as another one says.
             form = form_of(param, values)[1]
             # A parameter may require a value of another one, as (name, value): else it has no effect.
             if param.requires is None or values[param.requires[0]] == param.requires[1]:
@@ -98,7 +106,10 @@ def format_figures_csv(results: Sequence[DecoderResult]) -> bytes:
 
 
 def format_sets_json(results: Sequence[DecoderResult], state: Mapping[str, str], **facts: Any) -> bytes:
-    """Format settings, documents and metrics of all decoders as JSON; facts: further fields."""
+    """Format settings, documents and metrics of all decoders as JSON.
+
+    state: a link's parameters, which restore the page; facts: further fields
+    """
     decoders = []
     for result in results:
         texts = {"decoder": result.name, "setting": result.setting, "words": result.words}
@@ -111,12 +122,12 @@ def format_sets_json(results: Sequence[DecoderResult], state: Mapping[str, str],
 
 
 def _format_document(row: Row) -> dict[str, Any]:
-    """Return the exported fields of a document, by column."""
+    """Return the exported fields of a retrieved document, column → value."""
     return dict(zip(SET_COLUMNS, attrgetter(*SET_COLUMNS)(row), strict=True))
 
 
 def _format_csv(header: list[str], rows: list[list[Any]]) -> bytes:
-    """Format rows as CSV, with cells guarded against being read as formulas by a spreadsheet."""
+    """Format rows as CSV bytes; a text that a spreadsheet would run as a formula gets an apostrophe."""
     # The csv module writes its own line ends.
     stream = io.StringIO(newline="")
     writer = csv.writer(stream)

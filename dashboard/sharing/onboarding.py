@@ -31,7 +31,7 @@ TOUR_CSS = """<style>
 
 @dataclass(frozen=True)
 class TourStop:
-    """Stop of the tour."""
+    """Stop of the tour for newcomers: a hint what to do next."""
 
     act: str  # what to do
     why: str  # what that shows
@@ -59,7 +59,10 @@ def draw_tour() -> None:
 
 @st.fragment
 def _draw_strip() -> None:
-    """Draw the current stop of the tour, with buttons to go on, close it, or never see it again."""
+    """Draw the current stop of the tour as a small strip: what to do, and buttons to go on or close it.
+
+    Closing is for this session, or for good.
+    """
     if st.session_state[CLOSED_KEY]:
         return
     # The page is switched in the run after the click, as a callback cannot.
@@ -74,6 +77,7 @@ def _draw_strip() -> None:
                 "Next",
                 key="tour.next",
                 type="primary",
+                # The click stores the next stop, and the page to open for it.
                 on_click=st.session_state.update,
                 args=({STOP_KEY: number + 1, SCREEN_KEY: TOUR_STOPS[number + 1].screen},),
             )

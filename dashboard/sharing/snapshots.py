@@ -27,7 +27,7 @@ IN_BOTH, OLDER_ONLY, NEWER_ONLY = "both", "older only", "newer only"
 
 @dataclass(frozen=True)
 class SavedAnswer:
-    """Set of one decoder at the time of a snapshot."""
+    """Documents and metrics of one decoder at the time of a snapshot."""
 
     title: str
     setting: str  # the decoder as text
@@ -39,15 +39,15 @@ class SavedAnswer:
 
 @dataclass(frozen=True, kw_only=True)
 class PageSnapshot:
-    """State of the page and its results at one time."""
+    """Saved view: the page's settings and every decoder's results at one time."""
 
-    name: str
-    state: Mapping[str, str]  # a link's parameters
-    corpus: str
+    name: str  # as a person typed it
+    state: Mapping[str, str]  # a link's parameters, which restore the page
+    corpus: str  # its name
     digest: str  # of the corpus
     vectors: str  # digest of its embeddings
-    encoder: str
-    query: str
+    encoder: str  # described in words
+    query: str  # its text
     answers: Mapping[str, SavedAnswer]  # by the decoder's name
     frontier: str  # the program's version
     made: str  # creation time, UTC, ISO 8601
@@ -60,16 +60,19 @@ class PageSnapshot:
 
 
 def make_snapshot(name: str, **state: Any) -> PageSnapshot:
-    """Make a snapshot of the page at this moment, not saved yet; state: the other fields.
+    """Make a snapshot of the page at this moment, not saved yet; state: the other fields of it.
 
-    Raises DataError for a name without a letter.
+    Raises DataError for an empty name.
     """
     made = datetime.now(UTC).isoformat(timespec="seconds")
     return PageSnapshot(name=_clean_name(name), frontier=_get_version(), made=made, id=uuid.uuid4().hex, **state)
 
 
 def save(snapshot: PageSnapshot) -> PageSnapshot:
-    """Write a snapshot to its file; a name that another has gets a number. Raises FrontierError."""
+    """Write a snapshot to its file and return it; a name that another one has gets a number.
+
+    Raises FrontierError if the file cannot be written.
+    """
     other_names = {other.name for other in read_snapshots()[0] if other.id != snapshot.id}
     # One of these names is free, as there are more of them than other snapshots.
     suffixes = ["", *map(" ({})".format, range(2, len(other_names) + 2))]
@@ -98,7 +101,10 @@ def read_snapshots() -> tuple[list[PageSnapshot], list[str]]:
 
 
 def rename_snapshot(snapshot_id: str, name: str) -> PageSnapshot:
-    """Save a snapshot under another name. Raises DataError if it is gone or the name has no letter."""
+    """Save a snapshot under another name and return it; a name that another one has gets a number.
+
+    Raises DataError if it is gone or the name is empty, FrontierError if it cannot be written.
+    """
     name = _clean_name(name)
     try:
         return save(replace(_read_snapshot(_snapshot_file(snapshot_id)), name=name))
@@ -126,7 +132,10 @@ def describe_difference(older: PageSnapshot, newer: PageSnapshot) -> str | None:
 
 
 def compare_settings(older: PageSnapshot, newer: PageSnapshot) -> list[tuple[str, str, str]]:
-    """Return the settings that differ, as (setting, older value, newer value); "–" if one has none."""
+    """Return the settings in which two snapshots differ, as (setting, older value, newer value).
+
+    A setting that one does not have is "–".
+    """
     rows = []
     for name in dict.fromkeys([*older.state, *newer.state]):
         older_value, newer_value = older.state.get(name, "–"), newer.state.get(name, "–")
@@ -138,9 +147,13 @@ def compare_settings(older: PageSnapshot, newer: PageSnapshot) -> list[tuple[str
 def compare_metrics(
     older: PageSnapshot, newer: PageSnapshot
 ) -> list[tuple[str, str, float | None, float | None, float | None]]:
-    """Return (decoder, metric, older value, newer value, difference) for each metric of either."""
+    """Return (decoder, metric, older value, newer value, difference) for each metric of either snapshot.
+
+    A value that one of them does not have is None.
+    """
     rows = []
     for name in dict.fromkeys([*older.answers, *newer.answers]):
+        # A decoder that one snapshot does not have has no metrics there.
         figures = (snapshot.answers[name].figures if name in snapshot.answers else {} for snapshot in (older, newer))
         older_figures, newer_figures = figures
         title = (older.answers.get(name) or newer.answers[name]).title
@@ -152,7 +165,10 @@ def compare_metrics(
 
 
 def compare_sets(older: SavedAnswer, newer: SavedAnswer) -> list[tuple[str, str, int | None, int | None, str]]:
-    """Return (id, title, older rank, newer rank, in which) of every document of two sets, shared first."""
+    """Return every document of two sets as (id, title, older rank, newer rank, in which), shared first.
+
+    A rank is None if the document is not in that set.
+    """
     older_ranks, newer_ranks = _rank_documents(older), _rank_documents(newer)
     # The older title wins, if a document was renamed in between.
     titles, rows = dict([*newer.documents, *older.documents]), []
@@ -169,18 +185,23 @@ def _rank_documents(answer: SavedAnswer) -> dict[str, int]:
 
 
 def _read_snapshot(file: Path) -> PageSnapshot:
-    """Read a snapshot from its file. Raises DataError if it is damaged or not a snapshot."""
+    """Read a snapshot from its file and check it. Raises DataError if it is damaged or not a snapshot.
+
+    Raises OSError if the file cannot be read.
+    """
     if file.stat().st_size > MAX_SNAPSHOT_BYTES:
         raise DataError("it is too large for a saved view; delete the file")
     try:
         data = json.loads(file.read_bytes())
         # The seal is of the data without it.
         if data.pop("seal") != digest_of([json.dumps(data, sort_keys=True)]):
+            # The handler below words it.
             raise ValueError
         answers = {_parse_text(name): _parse_answer(answer) for name, answer in data["answers"].items()}
         state = {_parse_text(name): _parse_text(value) for name, value in data["state"].items()}
         texts = {field: _parse_text(data[field]) for field in TEXT_FIELDS}
         return PageSnapshot(name=_clean_name(data["name"]), state=state, answers=answers, id=file.stem, **texts)
+    # A DataError, which is a ValueError too, has a better message already.
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         if isinstance(error, DataError):
             raise
@@ -188,7 +209,10 @@ def _read_snapshot(file: Path) -> PageSnapshot:
 
 
 def _parse_answer(data: Any) -> SavedAnswer:
-    """Check and convert the stored answer of a decoder. Raises TypeError, KeyError or ValueError."""
+    """Check and convert the stored answer of one decoder. Raises TypeError, KeyError or ValueError.
+
+    data: as JSON has it, from a file that anybody may have written
+    """
     documents = tuple((_parse_text(doc_id), _parse_text(title)) for doc_id, title in data["documents"])
     figures = {}
     for title, value in data["figures"].items():
@@ -202,14 +226,14 @@ def _parse_answer(data: Any) -> SavedAnswer:
 
 
 def _parse_text(value: Any) -> str:
-    """Return a stored text that can be displayed. Raises TypeError for anything else."""
+    """Return a stored text in a form that can be displayed. Raises TypeError for anything else."""
     if not isinstance(value, str):
         raise TypeError
     return replace_surrogates(value)
 
 
 def _parse_number(value: Any) -> float:
-    """Return a stored number. Raises ValueError if it is not finite."""
+    """Return a stored number. Raises ValueError if it is not finite, TypeError if it is no number."""
     # JSON from other tools may hold NaN, which tables cannot compare.
     if not math.isfinite(value):
         raise ValueError

@@ -53,17 +53,19 @@ MAX_PAGE_CHARACTERS = 2_000_000
 def _draw_margins(loaded: Loaded, _: Question | None) -> None:
     """Draw the margins of many queries by length of document; the study runs in a job.
 
-    The margin of a pair is how much higher the relevant document scores than another one.
+    The margin of a pair is how clearly a query prefers the relevant document to another: the difference of
+    their scores, divided by the lengths of the vectors.
     """
     # The choice is part of the key: another split is another job.
     choice = choose_queries(loaded)
 
     def compute_margins(job: Job) -> MarginsByKind:
-        """Measure the margins for each kind of vectors; return the number of queries, and margins by kind."""
+        """Measure the margins for each kind of vectors, dense or of words; return them with the query count."""
         queries, qrels = choice.load_task()
         vectors = choice.embed(queries, job)
         margins, options = {}, dict[str, Any](progress=job.report, stop=job.stop)
         for kind in VECTORS.options:
+            # Dense vectors of queries come from the encoder, word vectors from their texts.
             texts = vectors if kind == "dense" else queries
             if texts is not None:
                 margins[kind] = relevant_margins(loaded.space, texts, qrels, kind, **options)
@@ -73,7 +75,10 @@ def _draw_margins(loaded: Loaded, _: Question | None) -> None:
 
 
 def _show_margins(result: MarginsByKind) -> None:
-    """Draw the chart and the table of measured margins; result: number of queries, and margins by kind."""
+    """Draw the chart and the table of measured margins, by length of document.
+
+    result: number of queries, and margins by kind of vectors
+    """
     count, margins = result
     if not any(len(row.values) for rows in margins.values() for row in rows):
         st.info("No margins: no query has both a relevant and another document.")
@@ -96,7 +101,10 @@ def _show_margins(result: MarginsByKind) -> None:
 
 
 def _draw_dimensions(loaded: Loaded, _: Question | None) -> None:
-    """Draw how many dimensions a random projection needs: so that pairs keep their order, or Recall."""
+    """Draw how many dimensions a random projection needs to keep the order of pairs, or the Recall.
+
+    A random projection maps long vectors of word scores to k dimensions.
+    """
     of_pairs = choose("What is measured", (PAIRS_VIEW, RECALL_VIEW), "theory.dimension.what") == PAIRS_VIEW
     with query_row(loaded, 360, "medium") as choice:
         weighting = draw_parameter(WEIGHTING, "theory.weighting", st.container(width=150))
@@ -119,7 +127,9 @@ def _draw_dimensions(loaded: Loaded, _: Question | None) -> None:
 def _measure_pairs(choice: QueryChoice, weighting: str, projection: str, job: Job) -> tuple[int, Margins, PairErrors]:
     """Measure how often random projections reverse pairs of documents; return queries, margins and errors.
 
-    A job runs this: it reports progress and can be stopped.
+    weighting: of the words in the vectors; projection: kind of random matrix. A job runs this: it reports
+    progress and can be stopped. Returned are the number of queries, each query's margin of its best document
+    over the next, and the errors by margin and dimension.
     """
     queries, _ = choice.load_task()
     space, options = choice.loaded.space, {"progress": job.report, "stop": job.stop}
@@ -130,9 +140,10 @@ def _measure_pairs(choice: QueryChoice, weighting: str, projection: str, job: Jo
 
 
 def _show_pairs(weighting: str, error: float, count: int, margins: Margins, errors: PairErrors) -> None:
-    """Draw the measured and the guaranteed dimension at which at most a share of pairs is reversed.
+    """Draw how many dimensions keep the share of reversed pairs within `error`, measured and guaranteed.
 
-    weighting: of the words; error: that share; count: number of queries
+    weighting: of the words; count: number of queries; margins: of each query's best document; errors: the
+    measured shares
     """
     rows, needed_rows = compare_with_bound(errors, error), compute_needed(margins, error)
     chart_column, table_column = st.columns(2, gap="medium")
@@ -150,6 +161,7 @@ def _show_pairs(weighting: str, error: float, count: int, margins: Margins, erro
             margin_texts.append(f"{row.least:.3f} to {row.most:.3f}")
             # The smallest measured k may already be enough: then the true one may be smaller still.
             lower, upper = ("≥ ", "≤ ") if row.at_once else ("", "")
+            # None: not even the largest dimension was enough.
             is_reached = row.measured is not None
             measured_texts.append(f"{upper}{row.measured:,}" if is_reached else f"> {PAIR_DIMENSIONS[-1]:,}")
             factor_texts.append("–" if row.times is None else f"{lower}{row.times:.1f}")
@@ -178,7 +190,7 @@ def _show_pairs(weighting: str, error: float, count: int, margins: Margins, erro
 def _measure_recall(
     choice: QueryChoice, weighting: str, projection: str, job: Job
 ) -> tuple[int, tuple[LengthDimension, ...]]:
-    """Measure at which dimensions a projection keeps the best document, by length of document.
+    """Measure in how many dimensions a random projection keeps the best document, by length of document.
 
     Return the number of queries, and a row for each range of lengths.
     """
@@ -188,9 +200,10 @@ def _measure_recall(
 
 
 def _show_recall(weighting: str, target: float, count: int, rows: Sequence[LengthDimension]) -> None:
-    """Draw the smallest dimension that keeps the best document in a share of cases, by length of document.
+    """Draw the smallest dimension that keeps the best document near the top, by length of document.
 
-    target: that share; count: number of queries; rows: one for each range of lengths
+    target: in which share of cases; weighting: of the words; count: number of queries; rows: one for each
+    range of lengths
     """
     if not any(row.queries for row in rows):
         st.info("No query shares a word with a document.")
@@ -206,6 +219,7 @@ def _show_recall(weighting: str, target: float, count: int, rows: Sequence[Lengt
     lengths, texts = [], []
     for row, k in zip(rows, smallest, strict=True):
         lengths.append(f"{row.least:,} to {row.most:,}")
+        # The smallest tried dimension may be more than is needed.
         reached = f"> {TRIED_DIMENSIONS[-1]:,}" if k is None else f"{'≤ ' if k == TRIED_DIMENSIONS[0] else ''}{k:,}"
         texts.append(reached if row.queries else "–")
     columns: dict[str, list[Any]] = {"Words": lengths, "Queries": read_column(rows, "queries"), "Smallest k": texts}
@@ -237,17 +251,23 @@ PROJECTIONS = StudyView(
 
 
 def _draw_segments(loaded: Loaded, question: Question | None) -> None:
-    """Draw a theorem about passages, measured on many queries, and its pairs for one example query."""
+    """Draw a theorem about passages, measured on many queries, and its pairs for one example query.
+
+    A segment is a part of a document's word vector; the parts add up to it. The theorem says when the margin
+    between two matching segments is at least that between their documents.
+    """
     with query_row(loaded, 380, "medium") as choice:
         n_words = draw_parameter(PASSAGE_LENGTH, "theory.passage", st.container(width=300))
     key, title = ("segments", "many", choice.key, n_words), "Margins of segments"
 
     def compute_segments(job: Job) -> tuple[Segments, tuple[str, ...]]:
+        """Measure the margins of segments for many queries; return them with the queries' texts."""
         queries, _ = choice.load_task()
         options = {"progress": job.report, "stop": job.stop}
         return engine.segments(loaded.space, queries, passage_words=n_words, **options), queries.texts
 
     result = run_study(key, title, compute_segments, autostart=choice.is_small)
+    # The example may need a job of its own, which would replace the running one.
     if result is None and (job := jobs.find_job(THEORY_PURPOSE, key)) is not None and job.is_active:
         return
     example = None
@@ -270,9 +290,9 @@ def _draw_segments(loaded: Loaded, question: Question | None) -> None:
 
 
 def _draw_example(loaded: Loaded, text: str, n_words: int, rivals: int) -> None:
-    """Draw, for one query, the margins between its best document and the next ones.
+    """Draw, for one query, the margins between its best document and the next ones, also by passages.
 
-    rivals: number of next ones; n_words: length of a passage
+    text: of the query; n_words: length of a passage; rivals: number of next ones
     """
     space, corpus = loaded.space, loaded.space.corpus
     st.text(shorten(visible(text), 200))
@@ -290,7 +310,11 @@ def _draw_example(loaded: Loaded, text: str, n_words: int, rivals: int) -> None:
 
 
 def _show_segments(corpus: Corpus, margins: Segments) -> None:
-    """Draw the chart, the verdict and the table of one query's pairs, each with its margins."""
+    """Draw the chart, the verdict and the table of one query's pairs: its best document against rivals.
+
+    A pair is covered if the theorem's premises hold for it: then its segments' margin must be at least the
+    documents'.
+    """
     # All pairs have the query's best document first.
     rows = [int(margins.first[0]), *margins.second.tolist()]
     best, *names = (visible(corpus.titles[row] or corpus.ids[row]) for row in rows)

@@ -44,7 +44,7 @@ Searches = tuple[AnnResult, ...]
 
 
 def _draw_depths(loaded: Loaded, _: Question | None) -> None:
-    """Draw how a metric grows with the number of reranked documents, and the smallest one that is enough."""
+    """Draw how a metric grows with the number of documents reranked, and the smallest one that is enough."""
     with query_row(loaded, 340) as choice:
         decoder = _draw_decoder()
     if loaded.space.encoder is None:
@@ -54,6 +54,7 @@ def _draw_depths(loaded: Loaded, _: Question | None) -> None:
     if decoder.rerank == decoder.retrieve:
         st.info("Choose another reranker: the retriever itself changes nothing.")
         return
+    # A scorer for reranking only reads each pair of query and document with a model.
     is_slow = decoder.rerank is not None and decoder.rerank.rerank_only
     limit = min(RERANK_DEPTHS[-1], len(loaded.space))
     if is_slow:
@@ -76,7 +77,7 @@ def _draw_decoder() -> Decoder:
 
 
 def _draw_scorer(role: str) -> Scorer:
-    """Draw the choice of the scorer for a role (retriever or reranker), with its parameters; return it."""
+    """Draw the choice of the scorer for a role, "retrieve" or "rerank", with its parameters; return it."""
     specs, key = decoders.list_scorers(role), f"theory.depth.{role}"
     names = list(specs)
     # By default the reranker differs from the retriever.
@@ -86,6 +87,7 @@ def _draw_scorer(role: str) -> Scorer:
     # A popover without parameters would be empty.
     if not spec.params:
         return read_stage(spec, key)
+    # The label is short, with the number of parameters that were changed.
     n_changed, role_name = count_changed(spec, key), ROLE_TITLES[role].split()[0]
     with st.popover(f"{role_name} ({n_changed})" if n_changed else role_name):
         scorer: Scorer = draw_stage(spec, key)
@@ -93,7 +95,10 @@ def _draw_scorer(role: str) -> Scorer:
 
 
 def _measure_depths(choice: QueryChoice, decoder: Decoder, job: Job) -> Cells:
-    """Measure a decoder at rising rerank depths in a job; return all cells, that without reranking first."""
+    """Measure a decoder at rising numbers of reranked documents, in a job; return a cell for each.
+
+    The cell without reranking comes first. A cell is a decoder with its metrics by query.
+    """
     queries, qrels = choice.load_task()
     vectors, space = choice.embed(queries, job), choice.loaded.space
     options = {"metrics": SEARCH_METRICS, "split": choice.split, "store": sweeps.open_store(), "stop": job.stop}
@@ -108,7 +113,10 @@ def _measure_depths(choice: QueryChoice, decoder: Decoder, job: Job) -> Cells:
 
 
 def _show_depths(decoder: Decoder, points: Cells) -> None:
-    """Draw the metric over the rerank depth, the conclusion in words, and the table of depths."""
+    """Draw a metric over the number of documents reranked, the conclusion in words, and the table.
+
+    decoder: the measured one; points: its measurements, a cell per depth
+    """
     metric = choose("Metric", SEARCH_METRICS, "theory.depth.metric", format_func=title_of)
     study = compare_depths(points, metric, SEARCH_K)
     title = f"{title_of(study.metric)}@{study.k}"
@@ -136,7 +144,10 @@ def _show_depths(decoder: Decoder, points: Cells) -> None:
 
 
 def _format_headline(study: DepthComparison, title: str) -> str:
-    """Say in a sentence if reranking helps, by how much, and if the difference is significant."""
+    """Say in a sentence if reranking helps, by how much, and if the difference is significant.
+
+    title: of the metric. `study.gain` is 1 or −1 for a significant difference to no reranking, else 0.
+    """
     best = study.best
     base = next((row for row in study.rows if row.depth is None), None)
     if base is None:
@@ -149,7 +160,7 @@ def _format_headline(study: DepthComparison, title: str) -> str:
 
 
 def _format_details(study: DepthComparison) -> str:
-    """Name the smallest depth that is not significantly worse than the best, and the test behind it."""
+    """Name the smallest rerank depth not significantly worse than the best one, and the statistical test."""
     best_row, shallowest = study.best, study.shallowest
     parts = []
     if shallowest.depth and best_row.depth and shallowest.depth < best_row.depth:
@@ -170,7 +181,7 @@ DEPTH = StudyView(
 
 
 def _draw_approximate(loaded: Loaded, _: Question | None) -> None:
-    """Draw the speed and quality of approximate search, for each scorer and index, beside exact search."""
+    """Draw the speed and quality of approximate search, a curve per scorer and index, beside exact search."""
     try:
         import_faiss()
     except FrontierError as error:
@@ -194,7 +205,7 @@ def _draw_approximate(loaded: Loaded, _: Question | None) -> None:
 
 
 def _draw_scorers() -> list[Scorer]:
-    """Draw the choice of scorers, with their parameters; return them."""
+    """Draw the choice of scorers whose vectors are searched, with their parameters; return the scorers."""
     specs = list_searchable()
     names = choose_several(
         "Vectors of",
@@ -214,7 +225,10 @@ def _draw_scorers() -> list[Scorer]:
 
 
 def _draw_indexes() -> dict[str, dict[str, Any]]:
-    """Draw the choice of indexes and their parameters; return index → its parameters that stay fixed."""
+    """Draw the choice of indexes and their parameters; return index → its parameters that stay fixed.
+
+    The parameter of effort, how many vectors a search looks at, is what the study varies.
+    """
     kinds = choose_several(
         "Indexes",
         INDEXES,
@@ -235,7 +249,10 @@ def _draw_indexes() -> dict[str, dict[str, Any]]:
 
 
 def _time_searches(choice: QueryChoice, scorers: list[Scorer], fixed: dict[str, dict[str, Any]], job: Job) -> Searches:
-    """Measure quality and time of every scorer in every index, in a job; return a row for each search."""
+    """Measure quality and time of every scorer in every index, in a job; return a row for each search.
+
+    fixed: index → its parameters that are not varied
+    """
     space = choice.loaded.space
     queries: Embeddings | None
     qrels: Qrels | None = None
@@ -282,7 +299,7 @@ def _quality_title(name: str) -> str:
 
 
 def _draw_searches(rows: Sequence[AnnResult]) -> None:
-    """Draw the table of searches, with only the columns in which they differ."""
+    """Draw the table of searches; the column of scorers only if there are several."""
     make_column, columns = st.column_config.NumberColumn, dict[str, tuple[list[Any], Any]]()
     # One scorer needs no column of its own.
     if len(set(read_column(rows, "scorer"))) > 1:

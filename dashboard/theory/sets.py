@@ -46,7 +46,10 @@ SHARE_COLUMN = st.column_config.ProgressColumn(format="percent", min_value=0.0, 
 
 
 def _draw_decodable(loaded: Loaded, question: Question | None) -> None:
-    """Draw which sets of documents the elastic net can return: a theorem and a proposition side by side."""
+    """Draw which sets of documents the elastic net can return: a theorem and a proposition side by side.
+
+    The elastic net is the selector that gives documents weights; those with a weight are its set.
+    """
     theorem_column, proposition_column = st.columns(2, gap="large")
     with theorem_column:
         _draw_theorem(loaded, question)
@@ -55,7 +58,7 @@ def _draw_decodable(loaded: Loaded, question: Question | None) -> None:
 
 
 def _draw_theorem(loaded: Loaded, question: Question | None) -> None:
-    """Draw Theorem 1, and its numerical proof for the k best documents of the current query."""
+    """Draw Theorem 1, any top-k set can be returned, and its numerical proof for the current query."""
     st.subheader("Every top-k set (Theorem 1)")
     st.caption(
         "For any k there are λ₁ and λ₂ at which exactly the k best documents get a weight: the elastic net can return "
@@ -77,7 +80,10 @@ def _draw_theorem(loaded: Loaded, question: Question | None) -> None:
 
 
 def _draw_proof(result: Proof, k: int) -> None:
-    """Draw the weights λ₁, λ₂ at which exactly k documents are chosen, and if that is verified."""
+    """Draw the penalties λ₁, λ₂ at which exactly the k best documents get a weight, and if it is verified.
+
+    result: the penalties, the documents and the residual of the optimality conditions
+    """
     title = methods("selector")[result.method].title
     # The witness has λ₁ and λ₂, and the scores alpha and beta between which the threshold lies.
     w = result.witness
@@ -113,7 +119,10 @@ def _draw_proof(result: Proof, k: int) -> None:
 
 
 def _draw_proposition() -> None:
-    """Draw Proposition 1: three documents, of which the elastic net returns a set that no ranking does."""
+    """Draw Proposition 1: three documents, of which the elastic net returns a set that no ranking does.
+
+    Two sliders turn the query and set λ₁.
+    """
     st.subheader("Sets beyond rankings (Proposition 1)")
     st.caption(
         "Document 1 scores above document 3 but repeats document 2, so the elastic net returns 2 and 3: no top-k does. "
@@ -146,7 +155,11 @@ def _format_documents(rows: tuple[int, ...]) -> str:
 
 
 def _draw_best(loaded: Loaded, question: Question | None) -> None:
-    """Draw how many of the relevant documents can be returned at most, by a ranking and by any set."""
+    """Draw how close each selector comes to the best possible set of k documents for the query.
+
+    Every set of the query's most relevant documents is tried. Below are two checks of the papers' claims on
+    the same query.
+    """
     if question is None or len(loaded.space) <= BEST_SET_POOL.low:
         st.info(f"Pick a query of a corpus with more than {BEST_SET_POOL.low} documents.")
         return
@@ -158,6 +171,7 @@ def _draw_best(loaded: Loaded, question: Question | None) -> None:
     key = ("best", loaded.space.embeddings.digest, question.vector.numpy().tobytes(), k, pool, weight)
     with st.spinner("Trying every set"):
         result = get_cached(key, lambda: best_sets(loaded.space, question.vector, k, pool, weight))
+    # (selector's title, gap between its set and the best one) of each.
     titles, gaps = zip(*result.gaps, strict=True)
     draw_columns(
         {
@@ -183,13 +197,17 @@ def _draw_best(loaded: Loaded, question: Question | None) -> None:
 
 
 def _draw_steps(loaded: Loaded, question: Question | None) -> None:
-    """Draw how far the paper's solver, stopped after 50 steps, is from the exact answer to the query."""
+    """Draw how far the paper's solver, stopped after 50 steps, is from the exact answer to the query.
+
+    question: the current query, never None here
+    """
     # A view with `needs_query` is drawn with a query only.
     assert question is not None
     spec = methods("selector")[find_weighing_selector()]
     decoder = Decoder(read_stage(spec, decoders.PARAM_PREFIX), depth=question.depth)
     stage, result = decoder.select, compute_answer(loaded, question, spec.name, decoder)
     l1 = result.ranking.info[0]["l1"]
+    # The path must reach the current λ₁, also below the usual range.
     min_l1 = min(weights.L1_AXIS_RANGE[0], l1) if l1 > 0 else weights.L1_AXIS_RANGE[0]
     with st.spinner("Following the path"):
         path = weights.compute_path(loaded, question, stage, min_l1)

@@ -29,10 +29,10 @@ MAX_UNASKED_PRODUCTS = 1_500_000
 
 @dataclass(frozen=True)
 class QueryChoice:
-    """Chosen queries."""
+    """Queries that a study of the Theory page measures: labelled ones, or passages of the corpus."""
 
     loaded: Loaded  # the corpus
-    way: str  # LABELLED or PASSAGES
+    way: str  # TEST_QUERIES or PASSAGE_QUERIES
     split: str  # of the labelled queries, or ""
 
     @property
@@ -44,12 +44,14 @@ class QueryChoice:
     @property
     def is_small(self) -> bool:
         """True if measuring takes seconds only, so that it may start without a click."""
+        # An upper bound of the work, before the queries are loaded.
         return len(self.loaded.space) * N_QUERIES <= MAX_UNASKED_PRODUCTS
 
     def load_task(self) -> tuple[Queries, Qrels]:
         """Return up to N_QUERIES queries with judgements: labelled ones, or passages of the corpus.
 
-        Raises DataError if the corpus has too few words.
+        A passage is a query whose relevant documents contain it. Raises DataError if the corpus has too few
+        words.
         """
         dataset = self.loaded.dataset
         if self.way == TEST_QUERIES:
@@ -88,7 +90,7 @@ def choose_queries(loaded: Loaded) -> QueryChoice:
 
 @contextmanager
 def query_row(loaded: Loaded, width: int, gap: Any = "small") -> Iterator[QueryChoice]:
-    """Draw the choice of queries and yield it; what is drawn inside the `with` stands beside it."""
+    """Draw the choice of queries and yield it; what the caller draws inside the `with` stands beside it."""
     with st.container(horizontal=True, vertical_alignment="bottom", gap=gap):
         with st.container(width=width):
             choice = choose_queries(loaded)
@@ -97,7 +99,7 @@ def query_row(loaded: Loaded, width: int, gap: Any = "small") -> Iterator[QueryC
 
 @dataclass(frozen=True, kw_only=True)
 class StudyView:
-    """View of Theory."""
+    """View of the Theory page: a paper's statement that is measured on the loaded corpus."""
 
     title: str
     caption: str  # "" if its parts have captions
@@ -133,10 +135,12 @@ def run_study(
 ) -> T | None:
     """Return a study's result, from the cache or a job, after drawing it; until then draw the job's state.
 
-    Other arguments are those of a JobPanel.
+    key: everything that the result depends on; work: computes the result in the job; draw: draws it;
+    autostart: False to wait for a click; on_partial: draws what a running job has so far.
     """
 
     def report_and_work(job: Job) -> T:
+        """Compute the result with the job's progress and stop at hand for all work inside."""
         # Slow work before the first step, such as counting words, reports too.
         with report_to(job.report, job.stop):
             return work(job)

@@ -60,9 +60,11 @@ def draw_differences(
     systems: Mapping[str, Decoder | RankedRun],
     open_label: str,
 ) -> None:
-    """Draw the decoders against the baseline in one of three views: settings, queries, kinds of queries.
+    """Draw how decoders differ from the baseline in three views: by setting, query or kind of query.
 
-    systems: label → decoder or run; open_label: of the open one.
+    curves: the measured settings as points of the chart; share: of the baseline's value to keep; rows:
+    comparisons with the baseline, by metric and label; systems: label → decoder or run; open_label: of the
+    setting open beside the chart.
     """
     view = choose("View", TRADEOFF_VIEWS, TRADEOFF_VIEW_KEY)
     # All views compare the same best settings.
@@ -78,12 +80,16 @@ def draw_differences(
 def _draw_settings(
     sweep: Sweep, cells: Cells, curves: Frontier, baseline: FrontierPoint, rows: ComparisonsByMetric
 ) -> None:
-    """Draw the table of all settings against the baseline, and their downloads."""
+    """Draw the table of all settings against the baseline, a summary of their differences, and downloads.
+
+    rows: comparisons with the baseline, by metric and label
+    """
     n_compared = max((row.comparisons for by_label in rows.values() for row in by_label.values()), default=0)
     with st.container(horizontal=True, vertical_alignment="center"):
         for metric in rows:
             st.text(summarize_comparisons(list(rows[metric].values())))
         _draw_downloads(sweep, cells, curves, baseline)
+    # The baseline first, then from the best x to the worst; direction is −1 for time, of which less is better.
     points = sorted(curves.points, key=lambda point: (point is not baseline, -curves.direction * point.x, -point.y))
     _draw_table(points, rows, curves, baseline)
     st.caption(
@@ -94,7 +100,10 @@ def _draw_settings(
 
 
 def _draw_table(points: list[FrontierPoint], rows: ComparisonsByMetric, curves: Frontier, base: FrontierPoint) -> None:
-    """Draw a row of figures per setting; a click opens what it retrieves."""
+    """Draw a row of figures per setting, the baseline first; a click opens what the setting retrieves.
+
+    rows: comparisons with the baseline, by metric and label
+    """
     names = [f"{method_style(point.point.method).sign} {point.name}" for point in points]
     columns: dict[str, tuple[list[Any], Any]] = {"Decoder": (names, text_column(270))}
     extra_columns: dict[str, tuple[list[Any], Any]] = {}
@@ -124,13 +133,14 @@ def _format_difference(comparison: Comparison | None) -> str:
 
 
 def _draw_downloads(sweep: Sweep, cells: Cells, curves: Frontier, baseline: FrontierPoint) -> None:
-    """Draw the downloads of the measurements; a file is built when it is asked for."""
+    """Draw buttons that download the measurements as files; each file is built only on its click."""
     points, set_size, names = list(cells.points), curves.k, read_column(curves.points, "name")
     metrics = list(dict.fromkeys([*curves.metrics, *sweep.metrics]))
 
     def build_results() -> tables.ResultsTable:
-        """Build the table of results, without the settings that the chart left out."""
+        """Build the table of results for publication, without the settings that the chart left out."""
         table = tables.build_results(points, metrics, baseline.point, set_size)
+        # A row begins with the decoder's name.
         is_listed = [comparison[0] in names for comparison in table.rows]
         rows, marks = compress(table.rows, is_listed), compress(table.marks, is_listed)
         return replace(table, rows=tuple(rows), marks=tuple(marks))
@@ -156,9 +166,9 @@ def _draw_downloads(sweep: Sweep, cells: Cells, curves: Frontier, baseline: Fron
 def order_queries(
     sweep: Sweep, curves: Frontier, baseline: FrontierPoint, label: str, metric: str
 ) -> tuple[QueryDifference, ...]:
-    """Return the queries from a setting's largest win over the baseline to its largest loss.
+    """Return the queries from a setting's largest win over the baseline in a metric to its largest loss.
 
-    Empty for the baseline itself, and for a single query.
+    label: of the setting. Empty for the baseline itself, and for a single query.
     """
     point = find_point(curves, label)
     # The baseline has no differences, and one query no order.
@@ -181,9 +191,10 @@ def _draw_wins(
     systems: Mapping[str, Decoder | RankedRun],
     opened: str,
 ) -> None:
-    """Draw the difference of each query as a bar, sorted; a click selects the query.
+    """Draw each query's difference to the baseline as a bar, sorted; a click selects the query.
 
-    best: shown if no setting is open; systems: label → decoder or run; opened: label of the open setting
+    best: points whose first is shown if no setting is open, or the baseline; systems: label → decoder or run;
+    opened: label of the open setting
     """
     point = find_point(curves, opened)
     if point is None or point is baseline:
@@ -204,6 +215,7 @@ def _draw_wins(
     figure = plot_wins(rows, cards, point.point.method, title, baseline.name, is_dark())
     picked = plot(figure, "tradeoff.wins", file=f"wins-{metric}")
     st.caption("Click a bar to open its query above.")
+    # The component repeats its last click in every run: only a new count is a new click.
     if picked.clicks != st.session_state.get("tradeoff.wins.clicks", 0) and picked.clicked is not None:
         st.session_state["tradeoff.wins.clicks"] = picked.clicks
         open_point(label)
@@ -214,7 +226,11 @@ def _draw_wins(
 def _build_cards(
     loaded: Loaded, sweep: Sweep, rows: Sequence[QueryDifference], system: Decoder | RankedRun, names: tuple[str, str]
 ) -> Mapping[str, str]:
-    """Build each query's hover text: its figures, and the documents that only one of the two sets has."""
+    """Build each query's hover text: its figures, and the documents that only one of the two sets has.
+
+    rows: the queries; system: the compared decoder or run; names: its name and the baseline's. Without
+    vectors, and for slow scorers or many queries, the sets are left out.
+    """
     space, vectors, rankings, cards = loaded.space, sweep.vectors, [], {}
     # Other scorers would be computed for the hover text of every query.
     is_fast = isinstance(system, RankedRun) or decoders.has_default_scorers(system)
@@ -240,7 +256,10 @@ def _build_cards(
 
 
 def _list_only(corpus: Corpus, name: str, this_set: Sequence[int], that_set: Sequence[int]) -> str:
-    """List the titles of documents in this set that are not in that set; "" if there are none."""
+    """Format the titles of documents in this set that are not in that set; "" if there are none.
+
+    Sets are rows of the corpus; name: of the decoder that retrieved this set
+    """
     titles = []
     for row_index in this_set:
         # Rows of −1 fill sets that have fewer than k documents.
@@ -253,7 +272,10 @@ def _list_only(corpus: Corpus, name: str, this_set: Sequence[int], that_set: Seq
 def _draw_kinds(
     loaded: Loaded, sweep: Sweep, curves: Frontier, baseline: FrontierPoint, best: tuple[FrontierPoint, ...]
 ) -> None:
-    """Draw the differences by kinds of queries, such as their length or number of relevant documents."""
+    """Draw differences to the baseline by kinds of queries, such as their number of relevant documents.
+
+    best: each decoder's best setting, the baseline's among them
+    """
     corpus, qrels = loaded.space.corpus, sweep.qrels
     if qrels is None:
         return
@@ -281,6 +303,7 @@ def _draw_kinds(
         ("kinds", sweep.key, tuple(labels), metric, grouping_name),
         lambda: stratify(cells, metric, counts[grouping_name], curves.k, against=base_label),
     )
+    # Against itself the baseline has no difference.
     differences = [comparison for comparison in rows if comparison.label != base_label]
     method_names = dict(zip(labels, read_column(cells, "method"), strict=True))
     grouping, title = QUERY_KINDS.get(grouping_name, grouping_name), f"{title_of(metric)}@{curves.k}"

@@ -70,7 +70,10 @@ DEFAULT_SAMPLE = 500
 
 
 def draw_tradeoff(loaded: Loaded, question: Question | None) -> None:
-    """Draw the Trade-off page: choice of queries, decoders and axes, then the measured results."""
+    """Draw the Trade-off page: choice of queries, decoders and axes, then the measured results.
+
+    loaded: the corpus; question: the current query, None if none was typed or picked
+    """
     if st.session_state.pop(selection.LEAVE_KEY, False):
         decoders.open_explore()  # from a full run: from a fragment's, the sidebar would forget its question
     st.html(TRADEOFF_CSS)
@@ -139,7 +142,11 @@ def _draw_decoders() -> list[str]:
 
 
 def _get_labelled(loaded: Loaded) -> tuple[str, Qrels | None, Queries]:
-    """Return the split chosen in the sidebar, its judgements and its queries; empty if nothing is judged."""
+    """Return the split chosen in the sidebar, its judgements and its labelled queries.
+
+    They are "", None and no queries if nothing is judged, or if no encoder can embed the queries. The
+    judgements are None if the split has no judged query.
+    """
     dataset, splits = loaded.dataset, list(loaded.dataset.qrels)
     if not splits or loaded.space.encoder is None:
         return "", None, Queries((), ())
@@ -150,16 +157,21 @@ def _get_labelled(loaded: Loaded) -> tuple[str, Qrels | None, Queries]:
 
 
 def _draw_scope(loaded: Loaded, qrels: Qrels | None) -> bool:
-    """Draw the choice between one query and many; return True for all labelled queries or passages."""
+    """Draw the choice between the current query alone and many; return True for many.
+
+    Many are all labelled queries, or, without judgements, passages of the corpus that serve as queries.
+    qrels: None without judgements
+    """
     if qrels is not None:
         return choose("Queries", [ALL_QUERIES, THIS_QUERY], settings.SCOPE_KEY) != THIS_QUERY
     ways = [THIS_QUERY, *([passage_queries.PASSAGES_TITLE] if passage_queries.can_make(loaded) else [])]
+    # A link may ask for passages, which this corpus cannot have.
     restore.check_setting(settings.PASSAGES_KEY, ways.__contains__, f"{THIS_QUERY!r} is taken")
     return choose("Queries", ways, settings.PASSAGES_KEY) != THIS_QUERY
 
 
 def _draw_sample(queries: Queries) -> Queries:
-    """Draw the choice of how many labelled queries are measured; return a sample of that size."""
+    """Draw the choice of how many labelled queries are measured; return a random sample of that size."""
     # The full set is always offered, whatever its size.
     sizes = [*(size for size in SAMPLE_SIZES if size < len(queries)), len(queries)]
     default_size = DEFAULT_SAMPLE if DEFAULT_SAMPLE in sizes else len(queries)
@@ -179,13 +191,18 @@ def _draw_sample(queries: Queries) -> Queries:
 
 
 def _draw_axes(sweep: Sweep) -> tuple[str, str]:
-    """Draw the choice of the chart's two metrics, in which more is better; return their names, x first."""
+    """Draw the choice of the chart's two axes; return them as metrics' names, x first.
+
+    The horizontal axis may be time as well, if the measurements are stored.
+    """
     metrics = [metric for metric in sweep.metrics if not METRICS[metric].lower_is_better]
     defaults = {"x": X_METRIC, "y": Y_METRIC if Y_METRIC in metrics else UNJUDGED_Y}
     why = "; ".join(f"{METRICS[metric].title}: {METRICS[metric].formula}" for metric in metrics)
 
     def draw_axis(name: str, options: list[str]) -> str:
+        """Draw the choice of the metric on one axis, "x" or "y"; return the metric's name."""
         key = settings.axis_key(name, Y_METRIC in metrics)
+        # A link may name a metric that this corpus does not have.
         restore.check_setting(key, options.__contains__, f"{format_axis_title(defaults[name])} is taken")
         return select(f"{name} axis", options, key, default=defaults[name], format_func=format_axis_title, help=why)
 
@@ -203,8 +220,8 @@ def _build_sweep(
 ) -> Sweep | None:
     """Collect what is measured: decoders, queries with vectors, and metrics; None without any query.
 
-    all_queries: measure all labelled ones, else the query of the question; values: how many of each parameter;
-    labelled: the split, its judgements and its queries
+    all_queries: measure all labelled ones, else the query of the question alone, of which nothing is stored;
+    values: how many of each parameter; labelled: the split, its judgements and its queries
     """
     k = question.k if question is not None else st.session_state.get(decoders.K_KEY, SET_SIZE.default)
     depth = question.depth if question is not None else st.session_state.get(decoders.POOL_KEY, POOL.default)
@@ -229,7 +246,10 @@ def _build_sweep(
 
 
 def _draw_scorers() -> list[Scorer]:
-    """Draw the choice of scorers; return those that every decoder is measured with."""
+    """Draw the choice of scorers, which estimate relevance; every decoder is measured with each of them.
+
+    Return them with their default parameters.
+    """
     specs = decoders.list_scorers(decoders.RETRIEVE)
     help_text = (
         "Relevance comes from these, similarity between documents always from the dense vectors. A decoder is "
@@ -251,7 +271,9 @@ def _list_decoders(
 ) -> tuple[Decoder, ...]:
     """Return the decoders to measure, the baseline first; tell the visitor which are left out.
 
-    values: how many values of each parameter; depth: how many candidates a decoder chooses from, None for all
+    Each selector is measured over its parameters' usual values, and as set in Explore, behind each of the
+    scorers. values: how many values of each parameter; depth: how many candidates a decoder chooses from,
+    None for all
     """
     specs, chosen = methods("selector"), decoders.list_chosen()
     first_name = next(iter(specs))
@@ -261,6 +283,7 @@ def _list_decoders(
     for name in dict.fromkeys([first_name, *method_names]):
         explored = decoders.get_decoder(name)
         stages = read_column(grid(name, values), "select") + ([explored.select] if name in chosen else [])
+        # A chain is a retriever with a reranker; None stands for no reranker.
         chains: list[tuple[Scorer, Scorer | None]] = list(zip(scorers, repeat(None)))
         if name in method_names and name in chosen:
             chains.append((explored.retrieve, explored.rerank))
@@ -300,7 +323,8 @@ def _draw_explanation(loaded: Loaded) -> None:
 def _draw_board(loaded: Loaded, question: Question | None, sweep: Sweep, x: str, y: str, small: bool) -> None:
     """Draw the finished results; offer or run the job that measures the missing ones.
 
-    small: True if the choice of decoders is the default, so that a short job may start without a click
+    small: True if the decoders are among those of Explore and the baseline, so that a short job may start
+    without a click
     """
     draw_results = partial(st.fragment(_draw_results), loaded, question, sweep, x, y)
     try:
@@ -335,8 +359,12 @@ def _draw_board(loaded: Loaded, question: Question | None, sweep: Sweep, x: str,
 
 @st.fragment(run_every=POLL_INTERVAL)
 def _draw_measuring(job: Job, draw: Callable[[], None]) -> None:
-    """Draw the progress of measuring above the results so far, every second, until it ends."""
+    """Draw the progress of the measuring job above the results so far, every second, until it ends.
+
+    draw: draws the results
+    """
     if not job.is_active:
+        # The full page then draws the end of the job.
         st.rerun()
     progress = job.progress
     with st.container(key=PROGRESS, horizontal=True, vertical_alignment="center", gap="small"):
@@ -347,7 +375,10 @@ def _draw_measuring(job: Job, draw: Callable[[], None]) -> None:
 
 
 def _describe_missing(sweep: Sweep, cells: Cells) -> str:
-    """Describe the decoders and curves that are not measured yet, and what measuring them costs."""
+    """Describe in a sentence the settings and curves not measured yet, and how much work they are.
+
+    A curve is a decoder at every λ. cells: what is measured already
+    """
     n_settings, n_curves = len(sweep.decoders) - len(cells.points), len(sweep.exact_selectors) - len(cells.curves)
     parts = [f"{n_settings:,} of {len(sweep.decoders):,} settings"] if n_settings else []
     parts += [f"every λ of {counted(n_curves, 'decoder')}"] if n_curves else []
@@ -359,7 +390,11 @@ def _describe_missing(sweep: Sweep, cells: Cells) -> str:
 
 
 def _draw_results(loaded: Loaded, question: Question | None, sweep: Sweep, x: str, y: str) -> None:
-    """Draw verdict, chart, tables and sets of the finished measurements; a click draws only these anew."""
+    """Draw verdict, chart, tables and sets of the finished measurements; a click draws only these anew.
+
+    x, y: names of the metrics on the axes. The parts share the open setting, whose sets are drawn beside the
+    chart.
+    """
     if st.session_state.pop(selection.REDRAW_KEY, False):
         st.rerun()
     cells = sweeps.find_cells(sweep)
@@ -367,6 +402,7 @@ def _draw_results(loaded: Loaded, question: Question | None, sweep: Sweep, x: st
         return
     n_all, n_measured = len(sweep.decoders), len(cells.points)
     systems_cells = _other_systems(loaded, sweep, _get_labelled(loaded)[2])
+    # Uploaded runs of other systems are points like the decoders' own.
     cells = replace(cells, points=(*cells.points, *map(itemgetter(1), systems_cells.values())))
     # Bands of incomplete results may be coarse.
     resamples = RESAMPLES.low if cells.running else BAND_RESAMPLES
@@ -383,6 +419,7 @@ def _draw_results(loaded: Loaded, question: Question | None, sweep: Sweep, x: st
         return
     base, labels = selection.find_point(curves, sweep.baseline.label), read_column(curves.points, "point.label")
     share, rows = selection.get_budget(), _compare_settings(sweep, cells, curves, base)
+    # Without another point than the baseline's there is nothing to conclude.
     result = None if base is None or len(labels) < 2 else find_verdict(curves, base.point.label, share, rows)
     if result is not None and n_measured < n_all:
         result = replace(result, text=f"{result.text} Of the {n_measured:,} of {n_all:,} settings measured so far.")
@@ -421,7 +458,10 @@ def _draw_results(loaded: Loaded, question: Question | None, sweep: Sweep, x: st
 
 
 def _compare_settings(sweep: Sweep, cells: Cells, curves: Frontier, base: FrontierPoint | None) -> ComparisonsByMetric:
-    """Return each decoder's comparison with the baseline, by metric and label; {} while a job measures."""
+    """Return each decoder's comparison with the baseline, as {metric: {label: comparison}}.
+
+    {} without a baseline, and while a job measures, as a test over all settings takes long.
+    """
     if base is None or cells.running:
         return {}
 
@@ -436,7 +476,11 @@ def _compare_settings(sweep: Sweep, cells: Cells, curves: Frontier, base: Fronti
 def _find_opened(
     system: Decoder | RankedRun, point: FrontierPoint, curve: Curve | None, curves: Frontier
 ) -> OpenSetting:
-    """Return the setting that is open beside the chart: a point, or a position dragged on its curve."""
+    """Return the setting that is open beside the chart: a point, or a position dragged on its curve.
+
+    system, point: of the open point; curve: the exact one through it, None if it has none; curves: the
+    frontier
+    """
     dragged_value = st.session_state.get(settings.SCRUBBED_KEY)
     # Without a drag the point itself is open.
     if curve is None or dragged_value is None:
@@ -461,10 +505,12 @@ def _draw_chart(
     opened: OpenSetting,
     curve: Curve | None,
 ) -> None:
-    """Draw the chart with its switches, and open the point that is clicked.
+    """Draw the chart with its switches; open the point that is clicked or the position that is dragged.
 
-    exact: curves computed at every λ; rows: comparisons with the baseline; curve: the one that the open point is on
+    exact: curves computed at every λ; rows: comparisons with the baseline, by metric and label; result: the
+    verdict; opened: the setting that is open; curve: the one that it is on
     """
+    # Settings of Explore have a ring on the chart.
     explored = set(map(decoders.effective_decoder, decoders.get_decoders().values()))
     has_panels = len(set(read_column(curves.points, "point.method"))) > MIN_PANEL_METHODS
     toggle = partial(st.toggle, persist_state="session")
@@ -472,6 +518,7 @@ def _draw_chart(
         show_all = toggle("Show all", key=settings.WHOLE_KEY, help="Also what keeps too little")
         as_panels = has_panels and toggle("Panels", key=settings.PANELS_KEY, help="One a decoder")
     decoder = opened.decoder
+    # The dot that can be dragged starts at the open setting's value of the parameter.
     scrub = None if curve is None or decoder is None else (curve, getattr(decoder.select, curve.parameter))
     chart = FrontierChart(
         frontier=curves,
@@ -504,7 +551,10 @@ def _draw_chart(
 
 
 def _build_callouts(curves: Frontier, result: Verdict | None, rows: ComparisonsByMetric) -> dict[str, str]:
-    """Build the texts at two points: the best one within the budget, and the knee of the frontier."""
+    """Build the texts at two points, label → text: the best within the budget, and the frontier's knee.
+
+    The knee is the point where the frontier bends most. A text is the change to the baseline in both metrics.
+    """
     callouts = {}
     for p in (find_knee(curves), None if result is None else result.best):
         changes = [rows.get(axis, {}).get(p.point.label) if p is not None else None for axis in (curves.x, curves.y)]
@@ -516,7 +566,8 @@ def _build_callouts(curves: Frontier, result: Verdict | None, rows: ComparisonsB
 def _take_drag(curve: Curve | None, labels: list[str], control_name: str, dragged_value: float) -> None:
     """Store what was dragged on the chart, the budget's line or the dot on a curve; for a callback.
 
-    control_name: "level" for the budget's line, in percent; anything else is the dot
+    curve: that of the dot; labels: of all points: one at the dragged value is opened in its place;
+    control_name: "level" for the budget's line, in percent, anything else is the dot
     """
     if control_name == "level":
         st.session_state[settings.SHARE_KEY] = round(dragged_value / 100, 2)
@@ -529,10 +580,15 @@ def _take_drag(curve: Curve | None, labels: list[str], control_name: str, dragge
 
 
 def _describe_chart(curves: Frontier, sweep: Sweep, n_available: int, has_exact: bool) -> tuple[str, str]:
-    """Return the line below the chart, and the statistical details behind its help icon."""
+    """Return the caption below the chart, and the statistical details behind its help icon.
+
+    n_available: number of labelled queries, of which a sample may be measured; has_exact: True if a curve is
+    drawn at every value of its parameter
+    """
     is_time = curves.x == TIME_AXIS
     if not sweep.is_stored:
         return "One query: no confidence interval · click a point to see its results", ""
+    # Only queries that have both metrics at every setting are on the chart.
     n_missing = curves.asked - curves.queries
     parts = [f"Mean of {curves.queries:,}{f' of {curves.asked:,}' if n_missing else ''} queries"]
     if n_missing:
@@ -558,9 +614,10 @@ def _describe_chart(curves: Frontier, sweep: Sweep, n_available: int, has_exact:
 
 
 def _other_systems(loaded: Loaded, sweep: Sweep, queries: Queries) -> dict[str, tuple[RankedRun, Cell]]:
-    """Measure the uploaded runs of other systems; return label → the run and its measurement.
+    """Measure the uploaded runs of other systems like decoders; return label → (run, its measurement).
 
-    queries: all labelled ones, of which the sweep may be a sample; returns {} before the queries have vectors
+    queries: all labelled ones, of which the sweep may be a sample; returns {} without judgements, and before
+    the queries have vectors
     """
     vectors, qrels = sweep.vectors, sweep.qrels
     if vectors is None or qrels is None:

@@ -46,9 +46,10 @@ def draw_sets(
     curve: Curve | None,
     order: tuple[QueryDifference, ...],
 ) -> None:
-    """Draw the open setting: its mean figures, and what it retrieves for one query.
+    """Draw the open setting: its mean figures, and the documents it retrieves for the current query.
 
-    curve: that contains the setting; order: queries from the largest win to the largest loss.
+    curve: the exact one that contains the setting, along which it can be dragged; order: queries from the
+    largest win to the largest loss.
     """
     with st.container(horizontal=True, vertical_alignment="center"):
         draw_method_heading(opened.style_name[0], opened.name)
@@ -75,7 +76,10 @@ def draw_sets(
 def _draw_steps(
     loaded: Loaded, sweep: Sweep, question: Question, order: tuple[QueryDifference, ...], curves: Frontier
 ) -> None:
-    """Draw the query's rank from win to loss, and buttons to its neighbours and to both ends."""
+    """Draw the query's rank between win and loss, and buttons to its neighbours and to both ends.
+
+    order: queries from the setting's largest win over the baseline to its largest loss
+    """
     query_ids = read_column(order, "query")
     rank, last = query_ids.index(question.id) if question.id in query_ids else None, len(order) - 1
     prior, following = (None, None) if rank is None else (rank - 1, rank + 1)
@@ -83,6 +87,7 @@ def _draw_steps(
         buttons = {"most": ("Biggest win", 0), "before": ("⟨", prior), "after": ("⟩", following)}
         for step_name, (label, target_rank) in (buttons | {"least": ("Biggest loss", last)}).items():
             is_enabled = target_rank is not None and 0 <= target_rank <= last and target_rank != rank
+            # A button that is disabled needs no query.
             arguments = (loaded, sweep.split, query_ids[target_rank] if is_enabled and target_rank is not None else "")
             st.button(label, key=f"tradeoff.{step_name}", on_click=ask, args=arguments, disabled=not is_enabled)
         if rank is not None:
@@ -90,7 +95,7 @@ def _draw_steps(
 
 
 def ask(loaded: Loaded, split: str, query_id: str) -> None:
-    """Select a labelled query for the whole session; for a callback."""
+    """Make a labelled query the current one of the whole session, on all pages; for a callback."""
     # None: the query could be selected.
     if select_query(loaded, LABELLED, split, query_id) is None:
         st.session_state[selection.REDRAW_KEY] = True
@@ -99,7 +104,10 @@ def ask(loaded: Loaded, split: str, query_id: str) -> None:
 def _draw_query(
     loaded: Loaded, question: Question, sweep: Sweep, curves: Frontier, opened: OpenSetting, curve: Curve | None
 ) -> None:
-    """Draw the documents that the open setting retrieves for the query; they follow a drag on the curve."""
+    """Draw the documents that the open setting retrieves for the query, compared with the baseline's.
+
+    On a curve, the browser is given the sets at all positions of the dot, so that they follow a drag.
+    """
     space = loaded.space
     query_vectors = as_embeddings(loaded, question)
     try:
@@ -121,6 +129,7 @@ def _draw_query(
     slider_param, offer_url = curve.declared if curve is not None else None, None
     # Exact curves have a slider: its answers are computed in the browser.
     if decoder and has_slider(slider_param):
+        # The last request is the one for the whole slider.
         digest, request = list(build_slider_requests(loaded, question, decoder, slider_param, **options).items())[-1]
         offer_url = vendor.serve_answer(digest, request)
     st.text(shorten(question.text, MAX_QUERY_LENGTH))
@@ -141,6 +150,7 @@ def _draw_query(
     vendor.draw_view("along", "tradeoff.set", data, {"opened": partial(_open_document, len(space))})
     if (row := st.session_state.get(READ_KEY)) is not None and row < len(space):
         corpus = space.corpus
+        # Ids, titles and texts may be equal: each is shown once.
         text = " ".join(dict.fromkeys(filter(None, [corpus.ids[row], corpus.titles[row], corpus.texts[row]])))
         st.text(shorten(replace_surrogates(text), MAX_TEXT_LENGTH))
 
@@ -148,7 +158,10 @@ def _draw_query(
 def _compute_set(
     loaded: Loaded, question: Question, system: Decoder | RankedRun, k: int
 ) -> tuple[Ranking, Relevance | None]:
-    """Return the documents for a query, and the relevance that its selector saw. Raises FrontierError."""
+    """Return the documents that a system retrieves for a query, and the relevance that its selector saw.
+
+    The relevance is None for a run of another system. Raises FrontierError.
+    """
     if isinstance(system, RankedRun):
         return system.build_ranking(loaded.space, [question.id], k), None
     # Scores are cached for the session, so other settings of the decoder are quick.
@@ -158,6 +171,6 @@ def _compute_set(
 
 
 def _open_document(n_documents: int, message: Mapping[str, Any]) -> None:
-    """Open the text of a clicked document below the list, or close it; for a callback."""
+    """Open the text of a clicked document below the list, or close it if it has no row; for a callback."""
     row_index = message["row"]
     st.session_state[READ_KEY] = row_index if row_index in range(n_documents) else None

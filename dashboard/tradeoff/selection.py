@@ -19,19 +19,19 @@ Ends = tuple[float | None, float | None]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class OpenSetting:
-    """Setting whose sets are displayed: a point, a position between points, or a run of another system."""
+    """Setting whose documents are displayed: a point, a position between points, or another system's run."""
 
     system: Decoder | RankedRun
-    name: str
+    name: str  # as the page writes it
     point: FrontierPoint | None  # None between points
-    x: float
-    y: float
+    x: float  # mean of the metric on the horizontal axis
+    y: float  # mean of the metric on the vertical axis
     x_ends: Ends  # of the means' 95 % intervals
     y_ends: Ends
 
     @property
     def decoder(self) -> Decoder | None:
-        """The decoder; None if the setting is a run of another system."""
+        """Decoder of the open setting; None if the setting is a run of another system."""
         return self.system if isinstance(self.system, Decoder) else None
 
     @property
@@ -42,7 +42,7 @@ class OpenSetting:
 
 
 def open_point(label: str | None) -> None:
-    """Open a setting beside the chart, in place of a dragged position."""
+    """Open a setting beside the chart by its label, in place of a dragged position; None changes nothing."""
     if label is not None:
         st.session_state[OPEN_POINT_KEY] = label
         # A point replaces the dragged position.
@@ -50,7 +50,10 @@ def open_point(label: str | None) -> None:
 
 
 def find_open_label(labels: Sequence[str], *defaults: str | None) -> str:
-    """Return the label of the open setting: the clicked one, else the first existing default, else any."""
+    """Return the label of the open setting: the clicked one, else the first available default, else any.
+
+    labels: of all settings
+    """
     candidates = (st.session_state.get(OPEN_POINT_KEY), *defaults)
     return next((label for label in candidates if label is not None and label in labels), labels[0])
 

@@ -42,7 +42,10 @@ overflow-wrap: anywhere}}
 
 
 def draw_verdict(loaded: Loaded, curves: Frontier, verdict: Verdict, decoder: Decoder | None) -> None:
-    """Draw the conclusion in a sentence, and buttons to use, export or share its setting."""
+    """Draw the verdict, a sentence that names the best setting, and buttons to use, export or share it.
+
+    decoder: of the best setting; without it (no setting, or a run of another system) there are no buttons
+    """
     st.html(VERDICT_CSS)
     with st.container(key=KEY, border=True, horizontal=True, vertical_alignment="center", gap="small"):
         sign = f"{method_style(verdict.best.point.method).sign} " if verdict.best is not None else ""
@@ -60,14 +63,17 @@ def draw_verdict(loaded: Loaded, curves: Frontier, verdict: Verdict, decoder: De
 
 
 def use_in_explore(decoder: Decoder) -> None:
-    """Set Explore to a decoder and go there; for a callback."""
+    """Set Explore to a decoder and go to that page; for a callback."""
     decoders.apply_decoder(decoder)
     # The page switches in the next full run, as a callback cannot.
     st.session_state[selection.LEAVE_KEY] = st.session_state[selection.REDRAW_KEY] = True
 
 
 def draw_card_button(build_card: Callable[[], VerdictCard], key: str) -> None:
-    """Draw a button that shows the verdict as one picture; build_card: called on the click only."""
+    """Draw a button that shows the verdict as one picture in a dialog.
+
+    build_card: makes the picture's content, called on the click only; key: of the button
+    """
 
     def draw_preview(card: VerdictCard) -> None:
         svg = build_verdict_svg(card)
@@ -78,7 +84,7 @@ def draw_card_button(build_card: Callable[[], VerdictCard], key: str) -> None:
 
 
 def _build_card(loaded: Loaded, curves: Frontier, verdict: Verdict, short_code: tuple[str, ...]) -> VerdictCard:
-    """Build the content of the picture that sums up the verdict."""
+    """Build the content of the picture that sums up the verdict: sentence, curves, best setting, code."""
     best_point, gain = verdict.best, verdict.gain
     interval = ""
     if gain is not None and gain.low is not None and gain.high is not None:
@@ -105,7 +111,10 @@ MAX_BEST_ROWS = 10
 
 
 def draw_budget(curves: Frontier, baseline: FrontierPoint) -> None:
-    """Draw the slider of the share of Recall to keep, which the chart's line can be dragged to as well."""
+    """Draw the slider of the budget, the share of the baseline's y that a setting must keep.
+
+    The line in the chart, which can be dragged, sets it too.
+    """
     # The chart sets it too, which a default would contradict.
     st.session_state.setdefault(SHARE_KEY, KEPT_SHARE.default)
     st.slider(
@@ -119,7 +128,10 @@ def draw_budget(curves: Frontier, baseline: FrontierPoint) -> None:
 
 
 def draw_best(curves: Frontier, verdict: Verdict, rows: ComparisonsByMetric) -> None:
-    """Draw a row per decoder at its best setting, the best first; a click opens what it retrieves."""
+    """Draw a row per decoder at its best setting, those within the budget first; a click opens a setting.
+
+    rows: comparisons with the baseline, by metric and label
+    """
     best_points = select_best_per_method(curves, verdict.base.point.label, verdict.share)
     # Decoders that miss the budget are listed last, by their diversity.
     floor = compute_floor(verdict.base, verdict.share)
@@ -129,7 +141,10 @@ def draw_best(curves: Frontier, verdict: Verdict, rows: ComparisonsByMetric) -> 
 
 
 def draw_point_table(name: str, columns: dict[str, tuple[list[Any], Any]], labels: list[str], max_rows: int) -> None:
-    """Draw a table of settings; a click on a row opens it. labels: of the rows' decoders."""
+    """Draw a table of settings; a click on a row opens that setting beside the chart.
+
+    columns: title → (values, settings of the column); labels: of the rows' decoders
+    """
     # Another list is another widget: a selection is a position, and must not outlive its list.
     widget_key = f"tradeoff.{name}.{digest_of(labels)[:12]}"
     on_select = partial(open_row, widget_key, labels)
@@ -140,7 +155,10 @@ def draw_point_table(name: str, columns: dict[str, tuple[list[Any], Any]], label
 def _columns(
     curves: Frontier, points: list[FrontierPoint], floor: float, share: float, rows: ComparisonsByMetric
 ) -> dict[str, tuple[list[Any], Any]]:
-    """Return the columns of the table of best settings; floor: the smallest acceptable y, by `share`."""
+    """Return the columns of the table of best settings, title → (values, settings of the column).
+
+    floor: the smallest acceptable y, which is `share` of the baseline's; a decoder below it has its name only
+    """
     settings, diversities, changes, wins, y_title = [], [], [], [], title_of(curves.y)
     for point in points:
         comparison, is_feasible = rows.get(curves.y, {}).get(point.point.label), point.y >= floor
@@ -175,6 +193,9 @@ def format_interval(comparison: Comparison | None) -> str:
 
 
 def open_row(widget_key: str, labels: list[str]) -> None:
-    """Open the setting of the clicked row; for a callback."""
+    """Open the setting of the clicked row; for a callback of a table's selection.
+
+    labels: of the rows' decoders; without a selected row nothing changes
+    """
     cells = st.session_state[widget_key].selection.cells
     selection.open_point(labels[cells[0][0]] if cells else None)

@@ -37,7 +37,8 @@ COLOURS = list(map(attrgetter("light", "dark"), SERIES))
 def draw_form(loaded: Loaded, passages: bool) -> TrainingRequest | None:
     """Draw the form of a training; return its settings, None if no queries are left to learn from.
 
-    passages: True if passages of the corpus are the queries
+    loaded: the corpus with the encoder's own embeddings; passages: True if passages of the corpus are the
+    queries
     """
     method_column, split_column = st.columns(2)
     method = select(
@@ -60,6 +61,7 @@ def draw_form(loaded: Loaded, passages: bool) -> TrainingRequest | None:
         seed_columns = st.columns(4)
         with seed_columns[0]:
             seed = _draw_seed("Seed", f"{PREFIX}.seed", SEED.help)
+        # One set that is drawn into three parts: its seed decides which query goes where.
         if "divide" in splits:
             with seed_columns[1]:
                 splits["parting"] = _draw_seed("Split seed", f"{PREFIX}.parting", "Another seed draws other queries.")
@@ -70,9 +72,9 @@ def draw_form(loaded: Loaded, passages: bool) -> TrainingRequest | None:
 
 
 def _draw_splits(dataset: Dataset, corpus_digest: str, passages: bool) -> dict[str, Any] | None:
-    """Draw the choice of queries to train, validate and test on; return these fields of a request.
+    """Draw the choice of queries to train, validate and test on; return these fields of a TrainingRequest.
 
-    None if there are too few sets of queries
+    None if there are too few sets of queries; "divide" names the one set that is split in three, if any.
     """
     sizes = count_judged(dataset)
     names = list(sizes)
@@ -83,6 +85,7 @@ def _draw_splits(dataset: Dataset, corpus_digest: str, passages: bool) -> dict[s
     shares = ", ".join(map(percent, SPLIT_SHARES))
     # Tune reports on the test queries, so training must not learn from them by default.
     unreported = [name for name in names if passages or name not in ROLES["test"][1]]
+    # Passages are one set of queries, which has to be split.
     divide = (passages and len(names) < 2) or st.toggle(
         "Split one query set",
         len(names) < N_SPLITS and bool(unreported),
@@ -97,6 +100,7 @@ def _draw_splits(dataset: Dataset, corpus_digest: str, passages: bool) -> dict[s
     if not divide:
         chosen: dict[str, Any] = {}
         for role, (label, usual) in ROLES.items():
+            # A set serves one role only; testing may be left out.
             options = [name for name in names if name not in chosen.values()] + ([NO_SPLIT] if role == "test" else [])
             default = next(filter(options.__contains__, usual), None)
             # Other earlier choices leave other options: the widget is then another one.
@@ -112,7 +116,7 @@ def _draw_splits(dataset: Dataset, corpus_digest: str, passages: bool) -> dict[s
 
 
 def _draw_bar(request: TrainingRequest, dataset: Dataset) -> None:
-    """Draw the numbers of queries to train, validate and test on as one bar."""
+    """Draw the numbers of queries to train, validate and test on as one bar with three parts."""
     qrels = request.qrels(dataset)
     split_names = {"train": request.train, "validate": request.dev, "test": request.test}
     counts = {role: len(qrels[name]) for role, name in split_names.items() if name is not None}
@@ -137,7 +141,10 @@ def _draw_seed(label: str, widget_key: str, help_text: str) -> int:
 
 
 def _draw_parameters(method: str) -> dict[str, Any]:
-    """Draw the parameters of a training method; return the values of those that are set by hand."""
+    """Draw a training method's parameters; return name → value, without those that the data are to choose.
+
+    "Late" parameters are chosen on the validation queries, unless a person overrides them here.
+    """
     declared = declared_params(method)
     params = dict(zip(read_column(declared, "name"), declared, strict=True))
     late_names = list(filter(params.__contains__, RECIPES[method].late))

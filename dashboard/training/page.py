@@ -38,7 +38,10 @@ OPEN_KEY, MAX_LISTED = "train.at", 12
 
 
 def draw_training(loaded: Loaded) -> None:
-    """Draw the Train page: the form, the open training, and the list of all."""
+    """Draw the Train page: the form, the open training, and the list of all trainings of this corpus.
+
+    loaded: the corpus as the session searches it, perhaps with trained embeddings
+    """
     # Training begins with the encoder's own embeddings, whatever the session searches.
     untrained = loaded.without_training
     with_passages = passages.draw_toggle(untrained, "train.passages", st.container())
@@ -91,7 +94,10 @@ def _draw_obstacle(loaded: Loaded, help_text: str, remedy: str) -> None:
 
 
 def _draw_introduction(request: TrainingRequest) -> None:
-    """Draw what this training changes, and how it will be judged."""
+    """Draw in words what this training changes, and how it will be judged.
+
+    The start is the encoder before training; `learns` says what is trained.
+    """
     learns = make_recipe(request.method, **dict(request.params)).learns
     reported = "the table is of the test queries"
     if request.test is None:
@@ -103,7 +109,10 @@ def _draw_introduction(request: TrainingRequest) -> None:
 
 
 def _attach_running(untrained: Loaded) -> None:
-    """Show a training of this corpus that another window runs, as after a reload of the page."""
+    """Open a training of this corpus that another window runs, as after a reload of the page.
+
+    untrained: the corpus with the encoder's own embeddings
+    """
     if TRAINING in jobs.get_session_jobs() or _get_open_digest(untrained) is not None or jobs.find_blocker(TRAINING):
         return
     for training in training_runs.list_trainings(untrained):
@@ -115,9 +124,10 @@ def _attach_running(untrained: Loaded) -> None:
 
 
 def _draw_run(loaded: Loaded, untrained: Loaded, digest: str, stale: bool) -> None:
-    """Draw the open training: running, stopped, failed or finished.
+    """Draw the open training: running, stopped, failed or finished; or a notice if it was deleted.
 
-    untrained: the corpus with the encoder's own embeddings; stale: True if the form has changed since
+    loaded: the corpus as the session searches it; untrained: with the encoder's own embeddings; digest: of
+    the training; stale: True if the form has changed since
     """
     requests = {training.digest: training.request for training in training_runs.list_trainings(untrained)}
     request = requests.get(digest)
@@ -141,6 +151,7 @@ def _draw_run(loaded: Loaded, untrained: Loaded, digest: str, stale: bool) -> No
             st.badge("from earlier settings", icon=":material/history:", color="gray")
     if training_job is not None and training_job.error:
         return _draw_failure(untrained, request, digest, training_job.error)
+    # A finished training has a table that compares it with its start and its control.
     if outcome is None or outcome.table is None:
         return _draw_stopped(loaded, untrained, request, digest, outcome)
     result.warn_of_unlearnt(outcome.stages)
@@ -153,7 +164,11 @@ def _draw_run(loaded: Loaded, untrained: Loaded, digest: str, stale: bool) -> No
 
 
 def _draw_curves(key: str, progress: TrainingProgress | None) -> None:
-    """Draw the training curves of a stage, by default the newest one."""
+    """Draw the training curves of one stage, by default of the newest one.
+
+    A training has several stages, trained one after the other: the start, its control, the method. key: of
+    the chart; progress: the stages' epochs so far, None for none.
+    """
     if progress is None:
         return
     stages = [name for name, history in progress.histories.items() if history]
@@ -177,14 +192,20 @@ def _draw_curves(key: str, progress: TrainingProgress | None) -> None:
 
 
 def _is_same_training(untrained: Loaded, request: TrainingRequest, digest: str) -> bool:
-    """Return True if the settings still give this digest: judgements may have changed since."""
+    """Return True if a request still gives this digest: judgements, which it depends on, may have changed.
+
+    Also False if the request is no longer possible.
+    """
     with suppress(FrontierError):
         return request.digest(untrained) == digest
     return False
 
 
 def _draw_failure(untrained: Loaded, request: TrainingRequest, digest: str, help_text: str) -> None:
-    """Draw the error of a training, and the buttons that resume it or start it again."""
+    """Draw the error of a training, and the buttons that resume it or start it again.
+
+    help_text: the error
+    """
     show_failure("Training failed.", help_text)
     blocked = jobs.find_blocker() is not None or not _is_same_training(untrained, request, digest)
     is_readable = False
@@ -197,6 +218,7 @@ def _draw_failure(untrained: Loaded, request: TrainingRequest, digest: str, help
         _begin_training(untrained, request)
 
     with st.container(horizontal=True):
+        # Without a readable checkpoint there is nothing to resume from.
         if is_readable:
             help_text = "Continues from the last complete epoch."
             options: dict[str, Any] = {"type": "primary", "disabled": blocked, "help": help_text}
@@ -208,7 +230,10 @@ def _draw_failure(untrained: Loaded, request: TrainingRequest, digest: str, help
 def _draw_stopped(
     loaded: Loaded, untrained: Loaded, request: TrainingRequest, digest: str, outcome: TrainingOutcome | None
 ) -> None:
-    """Draw an unfinished training: how far it came, its curves, and the buttons to resume or close it."""
+    """Draw an unfinished training: how far it came, its curves, and the buttons to resume or close it.
+
+    outcome: of this session, None after a restart: then its checkpoints on disk are read
+    """
     try:
         reached = outcome and outcome.progress
         progress = reached or TrainingProgress(histories(training_runs.training_folder(digest), request.method), {})
@@ -245,10 +270,14 @@ def _draw_stopped(
 
 
 def _draw_start(untrained: Loaded, request: TrainingRequest, digest: str) -> None:
-    """Draw the buttons that start a training and estimate its time, and the estimate."""
+    """Draw the buttons that start a training and that estimate its time, and the estimate.
+
+    digest: identifies the training with all its settings
+    """
     estimates: dict[str, Foreseen] = st.session_state.setdefault(ESTIMATES, {})
     panel = JobPanel(
         purpose=ESTIMATE_PURPOSE,
+        # One panel for all settings: its result has the digest of those that were timed.
         key=None,
         title="Timing the first steps",
         work=lambda job: (digest, estimate_training(request, untrained, job)),
@@ -274,7 +303,10 @@ def _draw_start(untrained: Loaded, request: TrainingRequest, digest: str) -> Non
 
 
 def _draw_estimate(estimated: Foreseen, request: TrainingRequest) -> None:
-    """Draw how many queries are learnt from, and how long the training takes at most."""
+    """Draw how many queries a training learns from, and how long it takes at most.
+
+    estimated: from timing its first steps
+    """
     method = estimated.method
     with st.container(horizontal=True, border=True):
         st.metric("Training queries", f"{method.queries:,}")
@@ -299,7 +331,7 @@ def _format_seconds(seconds: float) -> str:
 
 
 def _begin_training(untrained: Loaded, request: TrainingRequest) -> None:
-    """Start or resume a training, or load a finished one, and open it on this page."""
+    """Start a training, resume a stopped one or make a finished one's table, and open it on this page."""
     digest = training_runs.start_training(untrained, request)
     # An earlier result of the same training must not hide the new one.
     st.session_state.setdefault(OUTCOMES, {}).pop(digest, None)
@@ -308,7 +340,7 @@ def _begin_training(untrained: Loaded, request: TrainingRequest) -> None:
 
 
 def _get_open_digest(untrained: Loaded) -> str | None:
-    """Return the digest of the open training of these embeddings, None without one."""
+    """Return the digest of the training that is open for these embeddings; None without one."""
     open_digests: dict[str, str | None] = st.session_state.setdefault(OPEN_KEY, {})
     return open_digests.get(untrained.space.embeddings.digest)
 
@@ -319,7 +351,7 @@ def _open_training(untrained: Loaded, digest: str | None) -> None:
 
 
 def _describe_request(request: TrainingRequest) -> str:
-    """Describe a training in a line: method, changed parameters, queries and seed."""
+    """Describe a training in a line: method, parameters that differ from the defaults, queries and seed."""
     params = dict(request.params)
     recipe = RECIPES[request.method]
     changed = []

@@ -29,7 +29,10 @@ TABLE, GROUPS = "All queries", "By relevant documents"
 
 
 def draw_comparison(outcome: TrainingOutcome, comparison: Table, digest: str) -> None:
-    """Draw the table that compares the trained systems, and the conclusions in words."""
+    """Draw the table that compares the trained system with its start and control, and the conclusions.
+
+    comparison: the table; digest: of the training, for the file's name
+    """
     st.html(f"<h3>On {comparison.queries:,} queries of {escape(visible(comparison.split))}</h3>")
     if verdict := outcome.verdict:
         st.text(verdict)
@@ -57,7 +60,7 @@ def draw_comparison(outcome: TrainingOutcome, comparison: Table, digest: str) ->
 
 
 def _draw_groups(comparison: Table) -> None:
-    """Draw the table of systems by groups of queries with equally many relevant documents."""
+    """Draw the systems' metric by groups of queries with equally many relevant documents, as a table."""
     columns = {"System": list(comparison.values)}
     for group in comparison.groups():
         title = f"{group.relevant} relevant ({group.queries:,})"
@@ -68,7 +71,7 @@ def _draw_groups(comparison: Table) -> None:
 
 
 def draw_stage_ends(outcome: TrainingOutcome) -> None:
-    """Draw the table of stages: best epoch, reason of the end, decoder it is measured with."""
+    """Draw the table of a training's stages: best epoch, why it ended, decoder it is measured with."""
     stages = outcome.stages
     table = {
         "Stage": read_column(stages, "name"),
@@ -80,7 +83,10 @@ def draw_stage_ends(outcome: TrainingOutcome) -> None:
 
 
 def warn_of_unlearnt(stages: Sequence[TrainingStage]) -> None:
-    """Warn of stages in which no epoch was better than the start."""
+    """Warn of stages (parts of a training) in which no epoch was better than the start.
+
+    stages: in order, the method's own last; their best epoch is −1 if the start was the best
+    """
     *earlier_stages, last = stages
     if last.best < 0:
         st.warning("Training never improved dev: these are the start's weights.", icon=":material/warning:")
@@ -89,7 +95,7 @@ def warn_of_unlearnt(stages: Sequence[TrainingStage]) -> None:
 
 
 def draw_use_buttons(loaded: Loaded, digest: str, stages: Sequence[TrainingStage]) -> None:
-    """Draw a button for each stage that puts its trained embeddings in place of the encoder's."""
+    """Draw a button for each stage of a training that makes the session search its trained embeddings."""
     st.subheader("Use these embeddings", anchor=False)
     st.caption(
         "All pages then search the trained embeddings, and Explore shows their decoder. Switch back here or on the "
@@ -107,7 +113,10 @@ def draw_use_buttons(loaded: Loaded, digest: str, stages: Sequence[TrainingStage
 
 
 def draw_in_use(loaded: Loaded) -> None:
-    """Draw which trained embeddings are in use, and the button that goes back to the encoder's own."""
+    """Draw which trained embeddings the session searches, with the button back to the encoder's own.
+
+    Nothing is drawn if it searches the encoder's own.
+    """
     origin = loaded.origin
     decoder = origin.trained_for
     if not origin.source.trained or decoder is None:
@@ -129,9 +138,9 @@ def draw_in_use(loaded: Loaded) -> None:
 
 
 def _use_stage(loaded: Loaded, digest: str, stage: str) -> None:
-    """Put a stage's trained embeddings into use, with the decoder they were trained for.
+    """Make the session search a stage's trained embeddings, with the decoder they were trained for.
 
-    Raises FrontierError if the checkpoint cannot be read or stored.
+    digest: of the training. Raises FrontierError if the checkpoint cannot be read or stored.
     """
     untrained = loaded.without_training
     # Checkpoints are of the encoder's own embeddings, whatever the session searches now.

@@ -67,7 +67,8 @@ HALVES, NO_REPORT = 0, 1
 def draw_form(loaded: Loaded) -> tuple[TuningRequest, DeltaGenerator]:
     """Draw the form of a tuning as a sentence to fill in; return its settings, and its last line.
 
-    The request may be impossible: its properties raise then.
+    The last line is a container in which the page draws the costs and the start. The request may be
+    impossible: its properties raise then.
     """
     baseline_name = find_baseline()
     specs = {name: spec for name, spec in methods("selector").items() if spec.params and name != baseline_name}
@@ -90,7 +91,11 @@ def draw_form(loaded: Loaded) -> tuple[TuningRequest, DeltaGenerator]:
 
 
 def fill_form(asked: Mapping[str, Any], loaded: Loaded) -> None:
-    """Set the form to a past request (as `TuningRequest.as_json` writes it), before it is drawn."""
+    """Set the form to a past tuning's settings, through the session state that its widgets read.
+
+    It must be called before the form is drawn. asked: the settings, as `TuningRequest.as_json` writes them;
+    loaded: the corpus of both
+    """
     method, choose, corpus_digest, state = asked["method"], asked["choose"], corpus_key(loaded), st.session_state
     values = {name: asked[name] for name in ("method", "most", "points", "trials")} | asked["objective"]
     for name, value in values.items():
@@ -101,6 +106,7 @@ def fill_form(asked: Mapping[str, Any], loaded: Loaded) -> None:
     if len(other_splits) < len(loaded.dataset.qrels):
         is_available = asked["report"] in other_splits
         state[f"{PREFIX}.choose.{corpus_digest}"] = choose
+        # Without a second split, half of the first one confirms, or nothing does.
         option = HALVES if asked["halve"] else NO_REPORT
         option = other_splits.index(asked["report"]) + 2 if is_available else option
         state[f"{PREFIX}.report.{corpus_digest}.{choose}"] = option
@@ -108,9 +114,11 @@ def fill_form(asked: Mapping[str, Any], loaded: Loaded) -> None:
         state[f"{PREFIX}.scorers"] = list(asked["scorers"])
         return
     state.update({decoders.POOL_KEY: asked["depth"], f"{PREFIX}.free.{method}": list(asked["free"])})
+    # None stands for the default retriever, or for no reranker.
     stages = {role: asked[role] and make(**asked[role]) for role in (decoders.RETRIEVE, decoders.RERANK)}
     decoders.put_scorers(method, stages)
     spec, fixed = methods("selector")[method], dict(asked["fixed"])
+    # A parameter may need the values of earlier ones to know its own form and widget.
     set_values: dict[str, Any] = {}
     for param in order_params(param for param in spec.params if param.name in fixed):
         widget_key, form = resolve_form(param_key(spec, PREFIX, param.name), param, set_values)
@@ -118,7 +126,7 @@ def fill_form(asked: Mapping[str, Any], loaded: Loaded) -> None:
 
 
 def _draw_all_decoders(loaded: Loaded) -> dict[str, Any]:
-    """Draw the further settings for tuning every decoder; return these fields of the request."""
+    """Draw the further settings for tuning every decoder; return these fields of a TuningRequest."""
     specs = decoders.list_scorers(decoders.RETRIEVE)
     default, key = [next(iter(specs))], f"{PREFIX}.scorers"
     titles = {name: spec.title for name, spec in specs.items()}
@@ -126,24 +134,30 @@ def _draw_all_decoders(loaded: Loaded) -> dict[str, Any]:
     columns = st.columns(4, vertical_alignment="bottom")
     fields = _draw_sizes(loaded, columns)
     fields["points"] = draw_parameter(STEP_COUNT, f"{PREFIX}.points", columns[2])
+    # Settings of a single decoder stay at their defaults.
     fields |= {"depth": None, "free": (), "fixed": (), "trials": TRIAL_COUNT.default}
     return fields | {"scorers": tuple(scorers)}
 
 
 def _draw_sizes(loaded: Loaded, columns: Sequence[DeltaGenerator]) -> dict[str, Any]:
-    """Draw the set size and the number of queries; return these fields of the request."""
+    """Draw the set size and the number of queries, in two columns; return these fields of a TuningRequest."""
     k = min(draw_parameter(SET_SIZE, decoders.K_KEY, columns[0]), find_max_k(loaded))
     return {"k": k, "most": draw_parameter(QUERY_SAMPLE, f"{PREFIX}.most", columns[1])}
 
 
 def _draw_one_decoder(loaded: Loaded, spec: Spec) -> dict[str, Any]:
-    """Draw the further settings for tuning one decoder; return these fields of the request."""
+    """Draw the further settings for tuning one decoder; return these fields of a TuningRequest.
+
+    spec: the decoder's selector
+    """
     free = _draw_free_params(spec)
     columns = st.columns(4, vertical_alignment="bottom")
     fields = _draw_sizes(loaded, columns) | {"depth": draw_parameter(POOL, decoders.POOL_KEY, columns[2])}
     fields |= {"points": STEP_COUNT.default, "trials": TRIAL_COUNT.default}
+    # Many parameters are searched by a number of trials, few on a grid of values.
     if len(free) > MAX_GRID_DIMS:
         fields["trials"] = draw_parameter(TRIAL_COUNT, f"{PREFIX}.trials", columns[3])
+    # Parameters with usual values of their own need no number of steps.
     elif any(not param.swept or len(param.swept) < 2 for param in spec.params if param.name in free):
         fields["points"] = draw_parameter(STEP_COUNT, f"{PREFIX}.points", columns[3])
     fixed = _draw_fixed_params(spec, free)
@@ -167,12 +181,15 @@ def draw_words(sentence_text: str) -> None:
 def _draw_blank(
     label: str, options: Iterable[V], key: str, width: int, format_func: Callable[[Any], str], **look: Any
 ) -> V:
-    """Draw a choice in the middle of a sentence; return the chosen option. label: for screen readers."""
+    """Draw a choice in the middle of a sentence, without a visible label; return the chosen option.
+
+    label: for screen readers; format_func: option → its text; look: further options of `select`
+    """
     return select(label, options, key, label_visibility="collapsed", width=width, format_func=format_func, **look)
 
 
 def _draw_objective(loaded: Loaded) -> Objective:
-    """Draw the goal of the tuning, and the metric or the share to keep that it needs; return it."""
+    """Draw the goal of the tuning, and the metric to maximise or the share of Recall to keep; return it."""
     aim, metric, share = params_of(Objective)
     assert isinstance(aim, Choice) and isinstance(metric, Choice)
     dataset = loaded.dataset
@@ -182,11 +199,13 @@ def _draw_objective(loaded: Loaded) -> Objective:
     usual = next((option for option in aim.options if Objective(aim=option).constrained), None)
     chosen = _draw_blank("Goal", aim.options, f"{PREFIX}.aim", 265, lambda a: AIM_TEXTS.get(a, a), default=usual)
     values: dict[str, Any] = {}
+    # A field may require a value of another one, as (name, value): here the aim that needs it.
     if metric.requires and metric.requires[1] == chosen:
         values["metric"] = _draw_blank("Metric", metrics, f"{PREFIX}.metric", 150, title_of, default=metric.default)
     elif share.requires and share.requires[1] == chosen:
         draw_words("while keeping")
         share_key = f"{PREFIX}.share"
+        # A past tuning may have set a share that is not in the list.
         options = sorted({*KEPT_SHARES, st.session_state.get(share_key, share.default)})
         values["share"] = _draw_blank(
             "Recall to keep", options, share_key, 95, lambda v: f"{100 * v:g}%", default=share.default
@@ -196,7 +215,10 @@ def _draw_objective(loaded: Loaded) -> Objective:
 
 
 def _draw_splits(loaded: Loaded) -> tuple[str, str | None, bool]:
-    """Draw the choice of queries; return the split to choose on, that to confirm on, True for halves."""
+    """Draw the choice of judged queries; return (split to choose on, split to confirm on or None, halve).
+
+    halve: True if one half of the first split confirms what the other half chose.
+    """
     split_names = list(loaded.dataset.qrels)
     usual = next(filter(split_names.__contains__, DEV_NAMES), split_names[0])
     corpus_digest = corpus_key(loaded)
@@ -217,7 +239,7 @@ def _draw_splits(loaded: Loaded) -> tuple[str, str | None, bool]:
 
 
 def _draw_free_params(spec: Spec) -> tuple[str, ...]:
-    """Draw the choice of the parameters to tune; return their names."""
+    """Draw the choice of the selector's parameters to tune, the others are fixed; return their names."""
     declared = dict(zip(read_column(spec.params, "name"), spec.params, strict=True))
     chosen = choose_several(
         "Parameters to tune",
@@ -232,7 +254,10 @@ def _draw_free_params(spec: Spec) -> tuple[str, ...]:
 
 
 def _draw_fixed_params(spec: Spec, free: tuple[str, ...]) -> Mapping[str, Any]:
-    """Draw the parameters that are not tuned; return their values, by default those of Explore."""
+    """Draw the parameters that are not tuned; return name → value, by default those of Explore.
+
+    free: names of the parameters that are tuned
+    """
     params = [param for param in spec.params if param.name not in free]
     if not params:
         return {}

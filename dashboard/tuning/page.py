@@ -35,16 +35,19 @@ OUTCOMES, SPLITS, REPEAT_KEY = "tune.outcomes", "tune.splits", "tune.again"
 
 @dataclass(frozen=True, eq=False)
 class StartedTuning:
-    """The key of a tuning job."""
+    """A started tuning with what it is measured on; it is the key of its job."""
 
-    request: TuningRequest
+    request: TuningRequest  # its settings
     digest: str  # of what it is measured on
     corpus: str  # the name
     count: int  # of the settings, at most
 
 
 def draw_tuning(loaded: Loaded) -> None:
-    """Draw the Tune page: the form, the running tuning, and the last result."""
+    """Draw the Tune page: the form, the running tuning, and the last result.
+
+    A tuning tries settings of decoders on judged queries and confirms the best one on others.
+    """
     with_passages = passages.draw_toggle(loaded, "tune.passages", st.container())
     if not loaded.dataset.qrels and not with_passages:
         return _draw_obstacle(
@@ -77,6 +80,7 @@ def draw_tuning(loaded: Loaded) -> None:
         if outcome is None:
             return None
         outcomes[job.key.digest] = outcome
+    # The result of another corpus or other judgements is not shown.
     last = outcomes.get(_identify_data(loaded))
     return None if last is None else result.draw_result(loaded, last, stale=last.request != request)
 
@@ -98,7 +102,7 @@ def _draw_obstacle(reason: str, remedy: str) -> None:
 def _draw_plan(loaded: Loaded, request: TuningRequest, sentence_end: DeltaGenerator) -> None:
     """Draw how much the tuning would measure, or why it cannot run, and the button that starts it.
 
-    sentence_end: the last line of the form, where both go
+    sentence_end: container of the form's last line, where both go
     """
     problem, n_settings = False, 0
     with sentence_end:
@@ -119,6 +123,7 @@ def _draw_plan(loaded: Loaded, request: TuningRequest, sentence_end: DeltaGenera
             form.draw_words(f"{counted(n_settings, 'setting')} × {counted(n_queries, 'query', 'queries')}{time_text}")
         job = jobs.get_session_jobs().get(PURPOSE)
         blocked = problem or (job is not None and job.is_active)
+        # A click on a past tuning asks for a run without the button.
         again = st.session_state.pop(REPEAT_KEY, False)
         if draw_run_button("Run", "tune.start", PURPOSE, disabled=blocked) or (again and not blocked):
             started = StartedTuning(request, _identify_data(loaded), loaded.space.corpus.name, n_settings)
@@ -129,7 +134,7 @@ def _draw_plan(loaded: Loaded, request: TuningRequest, sentence_end: DeltaGenera
 
 
 def _draw_history(loaded: Loaded) -> None:
-    """Draw the past tunings of this corpus, the newest first; a click repeats one."""
+    """Draw the table of past tunings of this corpus, the newest first; a click on a row repeats one."""
     store_file = find_store_file(loaded)
     studies = read_history(Store(store_file)) if store_file.exists() else []
     if not studies:
@@ -144,7 +149,10 @@ def _draw_history(loaded: Loaded) -> None:
 
 
 def _repeat_study(loaded: Loaded, studies: Sequence[PastStudy], table_key: str) -> None:
-    """Set the form to the clicked tuning and run it again, quickly, as its measurements are stored."""
+    """Set the form to the tuning clicked in the history, and ask for its run; for a callback.
+
+    The run is quick, as its measurements are stored. table_key: of the history's table
+    """
     row_index = next(iter(st.session_state[table_key].selection.rows), None)
     if row_index is not None:
         asked = studies[row_index].asked
@@ -154,17 +162,23 @@ def _repeat_study(loaded: Loaded, studies: Sequence[PastStudy], table_key: str) 
 
 
 def _estimate_text(loaded: Loaded, request: TuningRequest, n_calls: int) -> str:
-    """Estimate how long a tuning takes, from the last one of the same decoder; "" without one."""
+    """Format how long a tuning takes, from the pace of the last one of the same decoder; "" without one.
+
+    n_calls: number of settings times number of queries
+    """
     last_outcome = st.session_state[OUTCOMES].get(_identify_data(loaded)) if OUTCOMES in st.session_state else None
+    # Runs of other decoders have another pace.
     if last_outcome is None or last_outcome.request.method != request.method:
         return ""
-    # Runs of other decoders have another pace.
     paces = [cell.latency for cell in last_outcome.tuned.points if cell.latency is not None]
     return f" ≈ {format_duration(max(1.0, n_calls * sum(paces) / len(paces) / 1000))}" if paces else ""
 
 
 def _build_panel(loaded: Loaded, started: StartedTuning) -> JobPanel[TuningOutcome]:
-    """Return the panel of a tuning's job: its progress while it runs, and its button after a stop."""
+    """Return the panel of a tuning's job: its progress while it runs, and its button after a stop.
+
+    started: the tuning, which may be of another corpus than `loaded`; then it cannot be resumed here
+    """
     job, request = jobs.get_session_jobs().get(PURPOSE), started.request
     n_measured = sum(map(request.tries, (job and job.partial) or ()))
     is_elsewhere = started.digest != _identify_data(loaded)
@@ -184,7 +198,10 @@ def _build_panel(loaded: Loaded, started: StartedTuning) -> JobPanel[TuningOutco
 
 
 def _draw_partial(started: StartedTuning, cells: Sequence[Cell]) -> None:
-    """Draw the settings that a running tuning has measured so far."""
+    """Draw the settings that a running tuning has measured so far, once its baseline is measured.
+
+    cells: a decoder with its metrics by query each, the baseline among them
+    """
     measured = list(filter(started.request.tries, cells))
     baseline = next(filterfalse(started.request.tries, cells), None)
     # Settings are drawn against the baseline, so they wait for it.

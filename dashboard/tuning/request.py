@@ -30,7 +30,7 @@ STORED = "sweeps"
 
 @dataclass(frozen=True)
 class Splits:
-    """The judgements of a tuning."""
+    """Judged queries of a tuning: those to choose a setting on, and those to confirm it on."""
 
     qrels: Mapping[str, Qrels]  # by name
     dev: str  # the name of those to choose on
@@ -41,20 +41,20 @@ class Splits:
 
 @dataclass(frozen=True, kw_only=True)
 class TuningRequest(JobRequest):
-    """The settings of a tuning; fields without a remark are parameters of `tune`."""
+    """Settings of a tuning as a value; most fields are parameters of the engine's `tune`."""
 
     method: str  # a selector, or EVERY
     objective: Objective
-    k: int
-    depth: int | None
+    k: int  # documents per set
+    depth: int | None  # candidates that a decoder chooses from, None for all
     choose: str  # the split to choose on
     report: str | None  # the one to report on, None for none
     halve: bool  # report on one half of `choose`, and choose on the other
     most: int | None  # at most this many queries of each, None for all
-    free: tuple[str, ...]
-    fixed: tuple[tuple[str, Any], ...]
-    points: int
-    trials: int
+    free: tuple[str, ...]  # names of the parameters to tune
+    fixed: tuple[tuple[str, Any], ...]  # (name, value) of the others
+    points: int  # values tried of each parameter, on a grid
+    trials: int  # settings that a search tries, if there are too many for a grid
     retrieve: Scorer | None = None  # None for the default one
     rerank: Scorer | None = None
     scorers: tuple[str, ...] = ()  # of EVERY: those to retrieve with, none for the first
@@ -71,18 +71,21 @@ class TuningRequest(JobRequest):
 
     @property
     def count(self) -> int:
-        """The number of settings, at most. Raises ParamError."""
+        """Number of settings that the tuning measures, at most. Raises ParamError."""
         if self.every:
             return sum(map(len, build_families(scorers=self.scorers, points=self.points)))
         return self.settings.count_trials(self.trials)
 
     @property
     def chains(self) -> list[Decoder]:
-        """Decoders to check before the run: the baseline behind each scorer that is used."""
+        """Decoders to check before the run: the baseline behind each scorer that the tuning uses."""
         return [replace(self.like, retrieve=make(name)) for name in self.scorers] or [self.like]
 
     def tries(self, cell: Cell) -> bool:
-        """Return True if a measured cell is one of the settings being tuned, not the baseline."""
+        """Return True if a measured cell is one of the settings being tuned, and not the baseline.
+
+        cell: a decoder with its metrics
+        """
         return cell.label != self.like.label if self.every else cell.method == self.method
 
     @property
@@ -98,13 +101,13 @@ class TuningRequest(JobRequest):
 
     @property
     def split_names(self) -> tuple[str, ...]:
-        """The splits to choose on and to report on."""
+        """Names of the splits to choose on and to report on; the first alone if it is halved."""
         return (self.choose, *([self.report] if self.report is not None and not self.halve else []))
 
     def qrels(self, dataset: engine.Dataset) -> dict[str, Qrels]:
-        """Return the judgements by split, those to choose on first, halved if the request says so.
+        """Return the judgements by split, those to choose on first; as two halves of one split if asked.
 
-        Raises DataError if a split is missing.
+        dataset: has the judgements. Raises DataError if a split is missing.
         """
         judged = super().qrels(dataset)
         if not self.halve:
@@ -113,7 +116,7 @@ class TuningRequest(JobRequest):
         return {f"half {number} of {self.choose}": half for number, half in enumerate(halves, 1)}
 
     def splits(self, dataset: engine.Dataset) -> Splits:
-        """Return the judgements and queries to choose and to confirm on, sampled if the request says so.
+        """Return the judgements and queries to choose and to confirm on, as a sample if the request says so.
 
         Raises DataError, also if the two splits share a query.
         """
@@ -143,7 +146,7 @@ class TuningRequest(JobRequest):
 
 @dataclass(frozen=True, eq=False)
 class TuningOutcome:
-    """The result of a tuning."""
+    """Result of a tuning with the request that it answers."""
 
     request: TuningRequest  # what was asked for
     tuned: Tuned  # the result
@@ -157,13 +160,16 @@ def find_baseline() -> str:
 
 
 def find_store_file(loaded: Loaded) -> Path:
-    """Return the file that keeps the measurements and past tunings of a corpus."""
+    """Return the file on disk that has the measurements and past tunings of a corpus."""
     # The embeddings' digest identifies the corpus and its encoder.
     return cached_file(STORED, f"{loaded.space.embeddings.digest[:16]}.db")
 
 
 def run_tuning(request: TuningRequest, loaded: Loaded, job: Job) -> TuningOutcome:
-    """Measure the settings and choose the best, in a job; finished cells go to job.partial and to disk."""
+    """Measure the settings of a tuning and choose the best, in a job; return the result.
+
+    Finished cells go to job.partial, for the page, and to disk, so that a stopped run resumes.
+    """
     splits = request.splits(loaded.dataset)
     task = loaded.space, request.vectors(loaded, splits.qrels, job), splits.qrels
     options: dict[str, Any] = {
@@ -178,6 +184,7 @@ def run_tuning(request: TuningRequest, loaded: Loaded, job: Job) -> TuningOutcom
         "stop": job.stop,
         "seen": job.collect,
     }
+    # `choose` tunes every decoder and takes the best; `tune` tunes one.
     if request.every:
         tuned = choose(*task, scorers=request.scorers, **options)
     else:

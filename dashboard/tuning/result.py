@@ -41,7 +41,7 @@ PICKED, REPORTED = "tune.picked", "tune.reported"
 
 
 def draw_result(loaded: Loaded, outcome: TuningOutcome, stale: bool) -> None:
-    """Draw the result of a tuning: the choice, its differences to the baseline, and all settings.
+    """Draw the result of a tuning: the chosen setting, its gain over the baseline, and all settings.
 
     stale: True if the form has changed since
     """
@@ -66,7 +66,7 @@ def draw_result(loaded: Loaded, outcome: TuningOutcome, stale: bool) -> None:
 
 
 def _draw_verdict(outcome: TuningOutcome, stale: bool) -> None:
-    """Draw the chosen setting, if its gain was confirmed, and the button that opens it in Explore."""
+    """Draw the chosen setting, if its gain was confirmed on other queries, and the button to Explore."""
     tuned = outcome.tuned
     name = tuned.winner.name if tuned.several else format_decoder(tuned.chosen.decoder, with_scorers=False)
     gain_text = describe_comparison(tuned.winner_gain) if tuned.several and tuned.winner_gain is not None else ""
@@ -87,7 +87,11 @@ def _draw_verdict(outcome: TuningOutcome, stale: bool) -> None:
 
 
 def _draw_chosen_forest(tuned: Tuned) -> None:
-    """Draw the chosen setting's gain and price against the baseline, on both splits, as intervals."""
+    """Draw the chosen setting's differences to the baseline as intervals, on both splits of queries.
+
+    These are the metric that was to gain, and the one that was to be kept.
+    """
+    # (name, True for queries that confirm, comparisons); without confirming queries the first is empty.
     splits = [(tuned.test or "", True, tuned.comparisons), (tuned.dev, False, compare_on_dev(tuned))]
     rows = []
     # The gain comes first, then its price.
@@ -100,7 +104,7 @@ def _draw_chosen_forest(tuned: Tuned) -> None:
 
 
 def _draw_decoder_forests(tuned: Tuned) -> None:
-    """Draw each decoder at its best setting against the baseline, a chart of intervals per metric."""
+    """Draw each decoder's best setting against the baseline, a chart of intervals per metric."""
     metrics = tuned.objective.metrics[::-1]
     split_name, comparisons = _get_report_comparisons(tuned)
     by_label = _index_candidates(tuned)
@@ -116,22 +120,23 @@ def _draw_decoder_forests(tuned: Tuned) -> None:
 
 
 def _index_candidates(tuned: Tuned) -> dict[str, Any]:
-    """Return label → the decoder at its best setting, of those that were compared."""
+    """Return label → decoder at its best setting, of all decoders that a tuning compared."""
     return {candidate.dev.label: candidate for candidate in tuned.candidates}
 
 
 def _get_report_comparisons(tuned: Tuned) -> tuple[str, Sequence[Comparison]]:
-    """Return a split and the differences on it: the test split, or else the one that chose."""
+    """Return a split and the differences to the baseline on it: the confirming one, else the choosing one."""
     return (tuned.dev, compare_on_dev(tuned)) if tuned.test is None else (tuned.test, tuned.comparisons)
 
 
 def _draw_forest(tuned: Tuned, rows: Sequence[ForestRow], key: str, caption: str, scope: str = "") -> None:
-    """Draw a chart of intervals of differences, with the share that must be kept.
+    """Draw a chart of differences to the baseline with intervals, and the share that must be kept.
 
-    scope: metric and split, if the rows do not name them
+    rows: one for each interval; key: of the chart; scope: metric and split, if the rows do not name them
     """
     if not rows:
         return
+    # The first metric of a goal with a bound is the one of which a share is kept.
     min_shares = {tuned.objective.metrics[0]: tuned.objective.share} if tuned.objective.constrained else {}
     st.markdown(f"**{f'{scope}: d' if scope else 'D'}ifference to {rows[0].difference.baseline}**")
     plot(plot_forest(rows, min_shares, is_dark()), key, file="forest", label=f"{tuned.status}: {tuned.outcome}")
@@ -139,7 +144,7 @@ def _draw_forest(tuned: Tuned, rows: Sequence[ForestRow], key: str, caption: str
 
 
 def _draw_report(tuned: Tuned) -> None:
-    """Draw the table of the chosen setting and the baseline, on both splits."""
+    """Draw the table of the chosen setting beside the baseline, by metric, on both splits of queries."""
     rows = {comparison.metric: comparison for comparison in tuned.comparisons}
     dev_name, test_name = visible(tuned.dev), visible(tuned.test or "")
     table = []
@@ -157,6 +162,7 @@ def _draw_report(tuned: Tuned) -> None:
                 **dict(zip(("Wins", "Ties", "Losses"), comparison.wins, strict=True)),
             }
         table.append(table_row)
+    # Only the columns of means have a split and a colon in their names.
     means = [name for name in table[0] if ": " in name]
     draw_table(table, {**dict.fromkeys(means, number_column("%.3f")), **_build_difference_columns("")}, placeholder="")
     if tuned.reported:
@@ -164,7 +170,7 @@ def _draw_report(tuned: Tuned) -> None:
 
 
 def _build_difference_columns(prefix: str) -> dict[str, Any]:
-    """Return the column settings for a difference, its arrow, interval and p-value.
+    """Return column name → settings of the column, for a difference with its arrow, interval and p-value.
 
     prefix: of the columns' names
     """
@@ -179,9 +185,9 @@ def _build_difference_columns(prefix: str) -> dict[str, Any]:
 
 
 def _format_difference_values(row: Comparison, prefix: str = "") -> dict[str, Any]:
-    """Return the cells of a difference by column: its value, arrow, interval and p-value.
+    """Return column name → cell, for a difference with its arrow, interval and p-value.
 
-    prefix: of the columns' names
+    prefix: of the columns' names; without one the arrow's column has the empty name
     """
     return {
         f"{prefix}difference": row.difference,
@@ -193,7 +199,7 @@ def _format_difference_values(row: Comparison, prefix: str = "") -> dict[str, An
 
 
 def _draw_decoder_table(tuned: Tuned) -> None:
-    """Draw the table of each decoder's best setting, with its differences to the baseline."""
+    """Draw the table of each decoder's best setting, with its differences to the baseline by metric."""
     split, comparisons = _get_report_comparisons(tuned)
     by_label = _index_candidates(tuned)
     metrics = tuned.objective.metrics[::-1]
@@ -227,11 +233,16 @@ def _draw_export(loaded: Loaded, outcome: TuningOutcome) -> None:
 
 
 def draw_points(points: Sequence[Cell], base: Cell, k: int, objective: Objective, chosen: Cell | None = None) -> None:
-    """Draw all measured settings of one selector, as curves, heat map or table."""
+    """Draw all measured settings of one selector, as slices along each parameter, heat map or table.
+
+    points: the settings; base: the baseline; chosen: the best one, None before the end. Below are the
+    parameters that matter most, and the setting that was clicked.
+    """
     metrics = tuple(dict.fromkeys((RELEVANT, DIVERSE, *objective.metrics)))
     view_names = [SLICES, TABLE]
     # A heat map needs exactly two varying parameters.
     with suppress(ParamError, DataError):
+        # Computed for its error only: without one the heat map is offered.
         heat_map(points, objective.metrics[-1], k)
         view_names = [SLICES, HEAT_MAP, TABLE]
     view = choose("View", view_names, f"tune.view.{len(view_names)}")
@@ -255,7 +266,7 @@ def list_metrics(point: Cell) -> list[str]:
 
 
 def _draw_slices(points: Sequence[Cell], baseline: Cell, metrics: tuple[str, ...], k: int, chosen: Cell | None) -> None:
-    """Draw each metric over each parameter, a point for each setting; a click opens one."""
+    """Draw each metric over each parameter, a point for each measured setting; a click opens one."""
     grid = build_slices(points, baseline, metrics, k, chosen_cell=chosen)
     if not grid.slices:
         st.caption("One setting so far.")
@@ -268,7 +279,7 @@ def _draw_slices(points: Sequence[Cell], baseline: Cell, metrics: tuple[str, ...
 
 
 def _draw_heat_map(points: Sequence[Cell], objective: Objective, set_size: int, chosen: Cell | None) -> None:
-    """Draw a metric over the two parameters that vary; a click on a cell opens its setting."""
+    """Draw a metric over the two parameters that vary as a heat map; a click on a cell opens its setting."""
     metric_names = list_metrics(points[0])
     last = objective.metrics[-1]
     metric = select("Metric of the map", metric_names, "tune.map.metric", default=last, format_func=title_of, width=220)
@@ -283,7 +294,7 @@ def _draw_heat_map(points: Sequence[Cell], objective: Objective, set_size: int, 
 
 
 def _draw_table(points: Sequence[Cell], baseline: Cell, chosen: Cell | None) -> None:
-    """Draw the settings as a table of differences to the baseline; selecting a row opens it."""
+    """Draw the measured settings as a table of differences to the baseline; selecting a row opens it."""
     rows = [baseline, *points]
     frame = build_frame(rows)
     marks = [_format_name(baseline), *("chosen" if chosen and cell.key == chosen.key else "" for cell in points)]
@@ -292,6 +303,7 @@ def _draw_table(points: Sequence[Cell], baseline: Cell, chosen: Cell | None) -> 
         # Parameters with one value everywhere get no column.
         if len({cell.decoder["select"][name] for cell in points}) > 1:
             values = frame[f"select.{name}"].astype(object)
+            # NaN stands for an unset parameter, which the table shows as an empty cell.
             columns[param.symbol] = values.where(values.notna(), None), None
     for metric in list_metrics(points[0]):
         columns[title_of(metric)] = [_mean_difference(cell, baseline, metric) for cell in rows], DELTA_COLUMN
@@ -325,7 +337,10 @@ def _format_name(point: Cell) -> str:
 
 
 def _open_clicked(view: str, picked: Picked) -> None:
-    """Open the setting whose point was clicked since the last run; view: the chart it was clicked in."""
+    """Open the setting whose point was clicked since the last run of the page.
+
+    view: name of the chart it was clicked in; picked: the chart's report, which repeats its last click
+    """
     clicks = st.session_state.setdefault("tune.clicks", {})
     if picked.clicks != clicks.get(view, 0):
         clicks[view] = picked.clicks
@@ -333,7 +348,10 @@ def _open_clicked(view: str, picked: Picked) -> None:
 
 
 def _draw_opened(points: Sequence[Cell], baseline: Cell, set_size: int, chosen: Cell | None) -> None:
-    """Draw the setting opened last, its differences to the baseline, and the button to Explore."""
+    """Draw the setting that was clicked last, its differences to the baseline, and the button to Explore.
+
+    Nothing if none was. set_size: k for Explore; chosen: the best setting, for comparison
+    """
     point = next((p for p in points if p.key == st.session_state.get(PICKED)), None)
     if point is None:
         return
@@ -352,7 +370,10 @@ def _draw_opened(points: Sequence[Cell], baseline: Cell, set_size: int, chosen: 
 
 
 def draw_apply_button(point: Cell, k: int, key: str, kind: Literal["primary", "secondary"] = "secondary") -> None:
-    """Draw the button that sets Explore to a measured setting and opens it."""
+    """Draw the button that sets Explore to a measured setting and goes there.
+
+    key, kind: of the button
+    """
     look: dict[str, Any] = {"key": key, "type": kind, "icon": ":material/compare_arrows:"}
     arguments = decoder_from_json(point.decoder), k
     if st.button("Use in Explore", on_click=decoders.apply_decoder, args=arguments, **look):
