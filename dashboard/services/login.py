@@ -22,9 +22,10 @@ _LOGIN_REQUIRED: list[bool] = []
 def check_login_setup() -> bool:
     """Read Streamlit's secrets when the server starts; return True if people must sign in.
 
-    Raises FrontierError if the secrets cannot be read or lack something.
+    They must if the secrets name a provider of accounts. Raises FrontierError if the secrets cannot be read or lack
+    something, or if the package that signs people in is not installed.
     """
-    # The answer is stored for the process, before anything can raise.
+    # The answer is stored for the process, before a missing field can raise.
     _LOGIN_REQUIRED[:] = [bool(auth_section := _read_auth_section())]
     if auth_section:
         if missing_fields := [field_name for field_name in REQUIRED_FIELDS if not auth_section.get(field_name)]:
@@ -48,6 +49,7 @@ def is_signed_in() -> bool:
 
 def list_providers() -> list[str | None]:
     """Return the names of the sign-in providers; None stands for the one that the secrets give no name."""
+    # The secrets have an unnamed provider's fields in [auth] itself, and a named one's in a table below it.
     auth_section = _read_auth_section()
     named_providers = [name for name, value in auth_section.items() if isinstance(value, dict) and "client_id" in value]
     return [*([None] if "client_id" in auth_section else []), *named_providers]
