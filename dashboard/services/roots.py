@@ -73,7 +73,7 @@ def check_path(typed_path: str | Path) -> Path:
 
 
 def check_corpus(typed_path: str | Path) -> Path:
-    """Return the path of a corpus or judgements, if the server may read all files that a reader would open.
+    """Return the path of a corpus or judgements, if the server may read all files that it would open.
 
     Each is checked, as a link in a permitted folder may lead elsewhere. Raises DataError otherwise.
     """

@@ -66,12 +66,13 @@ _NO_WIDGETS = PICKED_KEY, OPEN_POINT_KEY, SCRUBBED_KEY
 
 
 def list_choices() -> dict[str, Mapping[str, Spec]]:
-    """Return the settings that are lists of names: session key → what can be chosen, by name."""
+    """Return Trade-off's settings that are lists of names: session key → selectors or scorers, by name."""
     return {PICKED_KEY: methods("selector"), SCORERS_KEY: decoders.list_scorers(decoders.RETRIEVE)}
 
 
 def get_default(key: str) -> Any:
     """Return the default of a setting on the Trade-off page, by its session key."""
+    # The baseline's selector, the first of the registry, and those chosen on Explore.
     if key == PICKED_KEY:
         return list(dict.fromkeys([next(iter(methods("selector"))), *decoders.list_chosen()]))
     if key == SCORERS_KEY:
@@ -86,6 +87,7 @@ def list_changed() -> dict[str, Any]:
     # Only changed settings go to links, so that new defaults reach old links.
     for key in (*multi_choices, *SETTINGS):
         value = st.session_state.get(key, get_default(key))
+        # The order of the names means nothing: the same choice has to be equal to the default.
         if key in multi_choices:
             value = [name for name in multi_choices[key] if name in value]
         if value != get_default(key):
