@@ -114,7 +114,7 @@ class Listening:
         return workers.WORKER_HOST if gate.is_wildcard(self.address) else self.address
 
     def format_flags(self) -> list[str]:
-        """Return command-line flags by which a worker listens with the same rules."""
+        """Return flags of `frontier serve` by which a worker process listens with the same rules."""
         flags_by: dict[str, Sequence[str]] = {
             "--base-path": [self.base] if self.base else [],
             "--address": [self.address],
@@ -137,7 +137,7 @@ class Listening:
         )
 
     def warn_if_open(self) -> None:
-        """Print a warning if others can reach the server without signing in."""
+        """Print a warning if others than this machine's users can reach the server without signing in."""
         if self.is_shared and not login.is_login_required():
             echo(
                 "Warning: whoever reaches this server can use it, as it asks for no password: read its corpora, run "
@@ -239,7 +239,7 @@ async def _answer_health(_: Request) -> Response:
 def _prepare_server(browser: bool, server: Listening) -> None:
     """Load the corpora in the background, open the browser once the port answers, and warm the encoder."""
     use_threads()
-    corpora.get_loading_job()
+    corpora.get_loading_job()  # the first corpus, whose job runs while the browser starts
     if browser:
         port = config.get_option("server.port")
         # The lifespan begins just before the port answers.

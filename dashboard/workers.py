@@ -100,7 +100,7 @@ def list_taken_ports(ports: Sequence[int], host: str = WORKER_HOST) -> list[int]
     """Return those of the ports that cannot be bound, as another process on this machine listens on them."""
 
     def is_taken(port: int) -> bool:
-        """Return True if the port cannot be bound."""
+        """Return True if the port cannot be bound at `host`."""
         with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
             if os.name == "posix":  # where a port that was used a moment ago is free again
                 probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

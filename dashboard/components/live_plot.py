@@ -190,7 +190,7 @@ def _draw_static(
 
 
 def _remember_static(key: str) -> None:
-    """Store what was picked in a chart of Streamlit's own component; for a callback."""
+    """Store the points picked in a chart that Streamlit's own component has drawn; for a callback."""
     selection, previous = st.session_state[key].selection, get_picked(key)
     point_ids = tuple(point_id for point in selection.points if (point_id := _point_id(point)) is not None)
     # A click selects one point without a box or a lasso.

@@ -78,7 +78,7 @@ def draw() -> None:
 
 
 def _draw_sections(items: Sequence[Item]) -> None:
-    """Draw the sections of the cache with their numbers of files and sizes."""
+    """Draw a table of the cache's sections (kinds of stored things) with their numbers of files and sizes."""
     rows = []
     for section in _list_sections(items):
         section_items = [item for item in items if item.section == section]
@@ -173,7 +173,10 @@ def _is_locked(item: Item) -> bool:
 
 
 def _is_in_use(item: Item) -> bool:
-    """Return True if a corpus that is loaded or loading uses this item of the cache."""
+    """Return True if a corpus that is loaded or loading uses this item of the cache on disk.
+
+    An item is an upload, trained embeddings, or embeddings of a corpus's documents or queries.
+    """
     if item.section == uploads.UPLOADS_SECTION:
         folder = str(home() / item.section / item.name)
         return any(source.path.startswith(folder) for source in corpora.list_sources())
@@ -194,8 +197,8 @@ def _holds_texts(item: Item, loaded: Loaded) -> bool:
 
 
 def _describe_item(item: Item) -> str:
-    """Describe what an item of the cache holds, without naming what belongs to other visitors."""
-    facts = item.facts
+    """Describe what an item of the cache on disk holds, without naming what belongs to other visitors."""
+    facts = item.facts  # from the item's label; an older or damaged one may lack any of them
     if _is_of_others(item):
         return "from another window"
     if "texts" in facts:

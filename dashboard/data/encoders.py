@@ -75,7 +75,7 @@ def draw() -> None:
 
 
 def _draw_add_form(loaded: Loaded) -> None:
-    """Draw the form that embeds the corpus with another encoder."""
+    """Draw the form that embeds the corpus with another encoder, beside the one in use."""
     with st.form("data.again", border=False):
         encoder_name = loading.draw_encoder_field("data.again.encoder", "bundled: all-MiniLM-L6-v2.")
         dtype: str = select("Precision", PRECISIONS, "data.again.dtype")
@@ -235,7 +235,10 @@ def _draw_result(result: EncoderResult, is_stale: bool) -> None:
 
 
 def _draw_differences(result: EncoderResult, metric: str) -> None:
-    """Draw the queries for which two encoders retrieve the most different documents."""
+    """Draw the queries for which two encoders retrieve the most different documents, by one decoder.
+
+    metric: what is drawn beside the overlap of the two sets
+    """
     comparison = result.comparison
     st.subheader("Where they differ most")
     left_column, right_column = st.columns(2)

@@ -339,7 +339,7 @@ def _use_judgements(loaded: Loaded, judgements: Judged) -> None:
 
 
 def _zip_export(loaded: Loaded, judgements: Judged) -> bytes:
-    """Export the judgements; return them as the bytes of a zip archive."""
+    """Return the judgements as a zip archive of the files that a corpus with judgements is loaded from."""
     stream, folder = io.BytesIO(), _write_export(loaded, judgements)
     # Sorted, so that the same judgements give the same archive.
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:

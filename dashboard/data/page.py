@@ -240,7 +240,10 @@ def _draw_repeated_choice(source: Source, options: list[str]) -> str | None:
 
 
 def _draw_kept_columns(path: Path, column_names: list[str]) -> tuple[str, ...]:
-    """Draw the choice of further columns to read with the documents; return their names."""
+    """Draw the choice of a table's further columns to keep beside its documents; return their names.
+
+    They colour maps and group queries, and are not embedded.
+    """
     if not column_names:
         return ()
     why = "Kept beside the documents and not embedded: for colours of the map, and for groups of queries on Trade-off."
@@ -256,7 +259,7 @@ def _draw_preview(preview: Preview) -> None:
 
 
 def _draw_encoder(source: Source | None) -> Source | None:
-    """Draw the choice of the encoder; return the source with it, None without a source."""
+    """Draw the choice of the encoder and its number format; return the source with them, None without one."""
     if source is None:
         return None
     with st.expander("Encoder", expanded=False):

@@ -76,7 +76,7 @@ class Inspection:
         return self.datasets[source]
 
     def take_dataset(self, source: Source) -> Dataset | None:
-        """Return the data set that was read for a source; None if it was not read or the files have changed."""
+        """Return the data set that was read for a source, to load it; None if unread or changed since."""
         from engine.values import Dataset
 
         # The inspection was keyed without an encoder, as which one embeds the documents does not change them.
@@ -152,7 +152,7 @@ def inspect_files(source: Source) -> Inspection:
 
 
 def _list_file_states(path: Path) -> tuple[tuple[str, int, int], ...]:
-    """Return name, modification time and size of a corpus's files, to see whether one has changed."""
+    """Return name, modification time in ns and size of a corpus's files, to see if one has changed."""
     # In a folder, judgements lie one level down: qrels/dev.tsv.
     paths = [path] if path.is_file() else sorted((*path.glob("*"), *path.glob("*/*.tsv")))
     stats = [(str(file), file.stat()) for file in paths if file.is_file()]
@@ -294,7 +294,7 @@ def _load_and_freeze(source: Source, inspection: Inspection | None, job: Job) ->
 
 
 def _attach_store(source: Source, job: Job) -> Loaded:
-    """Connect to a vector engine; return its corpus with a sample of its documents in memory."""
+    """Connect to a vector engine (a database of documents); return its corpus, with a sample in memory."""
     from engine.reach import attach, sample_documents
     from engine.values import Dataset, Queries
 
@@ -307,7 +307,7 @@ def _attach_store(source: Source, job: Job) -> Loaded:
 
 
 def _load_corpus(source: Source, job: Job) -> Loaded:
-    """Load a corpus from a vector engine, by an encoder, or with embeddings that were trained here."""
+    """Load a corpus from a vector engine (a database), by an encoder, or with embeddings trained here."""
     if source.store:
         return _attach_store(source, job)
     if not source.trained:

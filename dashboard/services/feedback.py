@@ -154,9 +154,10 @@ def adapt_corpus(loaded: Loaded) -> Loaded:
 
 
 def carry(loaded: Loaded) -> tuple[Notice, ...]:
-    """Apply feedback of an older state of the corpus to the changed one; return what is lost, as notices.
+    """Apply the feedback on an older state of a corpus to its present documents; return notices of losses.
 
-    The old log stays beside the new one. Raises DataError if the encoder differs.
+    A copy of the old log stays beside the new one. Raises FrontierError if the log is damaged, cannot be written, or
+    belongs to another encoder.
     """
     log_path = get_log_path(loaded)
     log_key = _log_key(loaded, log_path)
@@ -167,7 +168,7 @@ def carry(loaded: Loaded) -> tuple[Notice, ...]:
 
 
 def begin_new_log(loaded: Loaded) -> Path:
-    """Begin an empty log for the corpus as it is now; return the path of the log that it replaces.
+    """Begin an empty log of feedback on the corpus as it is now; return the path of the log it replaces.
 
     The replaced log cannot be used: it is damaged, or belongs to another state of the corpus. It stays on disk.
     """

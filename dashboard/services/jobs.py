@@ -161,7 +161,8 @@ def _cancel_all(session_queue: list[Job], session_id: str | None) -> None:
 
 
 def get_session_jobs() -> SessionJobs:
-    """Return the jobs of this browser session by purpose, and its queue."""
+    """Return the jobs of this browser session by purpose (such as "train"), and its queue."""
+    # Made on first use; outside of a page's run, as in a test, the session has no id.
     if "jobs" not in st.session_state:
         context = get_script_run_ctx()
         st.session_state["jobs"] = SessionJobs(None if context is None else context.session_id)
@@ -183,9 +184,9 @@ def find_job(purpose: str, key: Hashable, *, stop_other: bool = False) -> Job | 
 
 
 def find_blocker(purpose: str | None = None) -> Job | None:
-    """Return the first job of this session that a job for `purpose` would have to wait for.
+    """Return the first job of this session that a job for `purpose` would have to wait for; None if none.
 
-    A session runs one job at a time.
+    A session runs one job at a time; one for the same purpose, such as "train", would be replaced.
     """
     session_jobs = get_session_jobs()
     other_jobs = [job for name, job in session_jobs.items() if job.running and name != purpose]
@@ -280,9 +281,9 @@ def is_unsubscribed(job: Job) -> bool:
 
 
 def _wait_for_turn(job: Job, queue: list[Job]) -> None:
-    """Wait until a job is the next of its session's queue and the server has a free slot.
+    """Wait, in a job's thread, until it is the next of its session's queue and the server has a free slot.
 
-    Raises Cancelled if it is stopped before.
+    Each working job of the server holds a slot; the caller frees it. Raises Cancelled if the job is stopped before.
     """
     while not job.stop.is_set():
         with _QUEUE_LOCK:

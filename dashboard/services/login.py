@@ -56,7 +56,10 @@ def list_providers() -> list[str | None]:
 
 
 def has_login_cookie(headers: Iterable[tuple[bytes, bytes]]) -> bool:
-    """Return True if a request carries the signed cookie of somebody who has signed in."""
+    """Return True if a request's headers carry the signed cookie of somebody who has signed in.
+
+    Uploads are checked by it, as they reach the server outside of any page.
+    """
     from streamlit.auth_util import get_cookie_with_chunks
     from streamlit.web.server.server_util import get_cookie_secret
     from streamlit.web.server.starlette.starlette_app_utils import decode_signed_value
@@ -72,11 +75,13 @@ def has_login_cookie(headers: Iterable[tuple[bytes, bytes]]) -> bool:
 
     # Streamlit splits a long cookie into several and puts them together again with this callback.
     def read_signed_cookie(cookie_name: str) -> bytes | None:
+        """Return the content of a cookie that this server has signed; None if it is missing or forged."""
         cookie = cookies.get(cookie_name)
         cookie_value = b"" if cookie is None else cookie.value.encode("latin-1")
         return decode_signed_value(get_cookie_secret(), cookie_name, cookie_value) if cookie_value else None
 
     try:
+        # Any failure to read it counts as not signed in.
         user = json.loads(get_cookie_with_chunks(read_signed_cookie, USER_COOKIE_NAME) or b"{}")
     except ValueError:
         return False

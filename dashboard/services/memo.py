@@ -26,6 +26,7 @@ class Memo(MutableMapping[K, V]):
         self._lock = threading.RLock()
 
     def __getitem__(self, key: K) -> V:
+        """Return a value, which counts as used now. Raises KeyError if there is none."""
         with self._lock:
             self._values.move_to_end(key)
             return self._values[key]

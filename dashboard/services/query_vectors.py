@@ -31,7 +31,10 @@ def find_query_vectors(loaded: Loaded, queries: Queries) -> Embeddings | None:
 
 
 def embed_missing(loaded: Loaded, queries: Queries, job: Job) -> Embeddings:
-    """Return the queries' vectors, embedded by the job if not stored. Raises FrontierError."""
+    """Return the vectors of a corpus's queries, embedded by the job if neither memory nor disk has them.
+
+    Raises FrontierError if they cannot be embedded.
+    """
     vectors = find_query_vectors(loaded, queries)
     if vectors is None:
         vectors = engine.embed_queries(loaded.space, queries, progress=job.report, stop=job.stop)

@@ -57,7 +57,10 @@ def select_judged_queries(dataset: Dataset, qrels: Mapping[str, Qrels]) -> Queri
 
 
 def _as_plain_value(value: Any) -> Any:
-    """Convert a field's value, with all that it contains, to values that JSON has."""
+    """Convert a setting's value, with all that it contains, to values that JSON has.
+
+    A Stage is a selector or scorer with its parameters; a Decoder combines them.
+    """
     match value:
         case Stage():
             return value.as_json()

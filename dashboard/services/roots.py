@@ -133,7 +133,7 @@ def _list_roots() -> Iterator[Path]:
 
 
 def _walk_folder(folder: Path, max_depth: int) -> Iterator[Path]:
-    """Yield everything in a folder down to a depth, following links."""
+    """Yield the paths of everything in a folder down to a depth (0: no inner folders), following links."""
     for inner_path in folder.iterdir():
         yield inner_path
         if max_depth and inner_path.is_dir():
@@ -141,7 +141,7 @@ def _walk_folder(folder: Path, max_depth: int) -> Iterator[Path]:
 
 
 def _format_refusal(typed_path: str | Path) -> str:
-    """Return the error for a path outside of the folders that may be read."""
+    """Return the text of the error for a path outside of the folders that this server may read."""
     # A whole command, as its reader is on a page, where a bare flag says nothing.
     return (
         f"{visible(str(typed_path))[:300]!r} lies outside the folders that this server reads; start it by "

@@ -52,7 +52,7 @@ def _is_readable(path: Path) -> bool:
 
 
 def find_checkpoint(name: str) -> Path:
-    """Return the file of trained embeddings by their name. Raises DataError if there is none."""
+    """Return the file of trained embeddings by their name, a digest. Raises DataError, with the ways out."""
     if not _TRAINED_NAME.fullmatch(name):
         raise DataError(
             f"trained must be the name of trained embeddings, {TRAINED_NAME_LENGTH} hexadecimal digits; got "
@@ -84,9 +84,10 @@ def export_context(loaded: Loaded, k: int, **other_fields: Any) -> ExportContext
 
 
 def apply_checkpoint(base: Loaded, source: Source, checkpoint_path: Path) -> Loaded:
-    """Return a corpus whose embeddings are replaced by those of a training's checkpoint.
+    """Return a corpus with the embeddings of a training's checkpoint (saved state) in place of its own.
 
-    Raises DataError if the checkpoint belongs to another corpus.
+    base: the corpus as its encoder embedded it; source: says by name which trained embeddings. Raises DataError if the
+    file belongs to another corpus or holds other embeddings.
     """
     from engine.training.trained import load_trained
 
@@ -105,7 +106,7 @@ def apply_checkpoint(base: Loaded, source: Source, checkpoint_path: Path) -> Loa
         base=base,
         training=format_title(trained),
         trained_for=trained.decoder,
-        learnt=trained.best.epoch >= 0,
+        learnt=trained.best.epoch >= 0,  # −1: no epoch was better than the start
     )
 
 

@@ -114,7 +114,10 @@ def describe_training(digest: str) -> str | None:
 
 
 def _read_training(digest: str) -> tuple[dict[str, Any], TrainingJob] | None:
-    """Read the file that a training was started with: its content, and the training; None if unreadable."""
+    """Read the file that a training was started with; return its content and the training.
+
+    None if there is no such file or it cannot be read.
+    """
     try:
         request_file = training_folder(digest) / REQUEST_FILE
         facts = json.loads(request_file.read_bytes())
@@ -138,7 +141,7 @@ def describe_status(training: TrainingJob) -> str:
 
 @lru_cache(maxsize=64)
 def _describe_folder(folder: Path, method: str, changed_ns: tuple[int, ...]) -> str:
-    """Describe how far the training in a folder has come.
+    """Describe in words how far the training in a folder has come, by its checkpoints (saved states).
 
     changed_ns: modification times of its files, only there so that the cached answer is not used after a change
     """

@@ -88,7 +88,7 @@ def get_source() -> Source:
 
 
 def reset_address() -> None:
-    """Set the browser's address to name the open corpus and nothing else."""
+    """Set the browser's address to name the open corpus and nothing else; not even that for the first."""
     source = st.session_state[ADDRESS_KEY] = st.session_state["source"]
     params = {} if source == corpora.get_start_source() else format_source(source)
     if st.query_params.to_dict() != params:

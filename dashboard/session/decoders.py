@@ -94,7 +94,7 @@ def check_decoder(decoder: Decoder, space: Space) -> Decoder:
 
 
 def explain_lack(decoder: Decoder, space: Space) -> str | None:
-    """Return the reason why a decoder cannot run now; None if it can."""
+    """Return the reason why a decoder cannot run on a corpus now, with the fix; None if it can."""
     try:
         check_decoder(decoder, space)
     except FrontierError as error:

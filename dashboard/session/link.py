@@ -139,7 +139,10 @@ def preview_address(loaded: Loaded) -> str | None:
 
 
 def _address_params(loaded: Loaded) -> dict[str, str] | None:
-    """Return the address's parameters for what is visible now; None if the address should stay."""
+    """Return the address's parameters for the state of the session; None if the address should stay.
+
+    One too long for other programs is not set; it then names the corpus alone.
+    """
     if LINK_KEY in st.session_state:
         return None
     state = get_state(loaded)

@@ -53,7 +53,10 @@ def read_stage(spec: Spec, prefix: str) -> Stage: ...
 
 
 def read_stage(spec: Spec, prefix: str) -> Stage:
-    """Return a selector or scorer with the values of its widgets; a widget never drawn has its default."""
+    """Return a selector or scorer with the values of its widgets; a widget never drawn has its default.
+
+    spec: its description in the registry; prefix: of the session keys
+    """
     values: dict[str, Any] = {}
     for param in order_params(spec.params):
         widget_key, form = resolve_form(param_key(spec, prefix, param.name), param, values)

@@ -59,6 +59,7 @@ def find_max_k(loaded: Loaded) -> int:
 
 def list_ways(loaded: Loaded) -> list[str]:
     """Return the ways in which this corpus can be searched; the first is the default."""
+    # Queries in words need an encoder; without one, a document's vector can still be the query.
     encoder = loaded.space.encoder
     return [
         *([LABELLED] if len(loaded.dataset.queries) and encoder is not None else []),

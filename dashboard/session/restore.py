@@ -109,7 +109,8 @@ def describe_mismatch(state: State, loaded: Loaded) -> str | None:
 
 
 def apply_state(state: State, loaded: Loaded) -> list[str]:
-    """Set the widgets to the state of a link, before they are drawn; return what could not be set."""
+    """Set the widgets to the state of a link, before they are drawn; return problems, in words."""
+    # `select_query` returns None if it succeeds; that is filtered out at the end.
     problems = [query.select_query(loaded, state.way, state.split, state.question)] if state.way else []
     st.session_state[decoders.K_KEY] = state.k
     st.session_state[decoders.POOL_KEY] = state.pool
@@ -200,7 +201,7 @@ def _draw_waiting(state: State) -> None:
 
 
 def _draw_remarks() -> None:
-    """Draw what of the link could not be applied, until the visitor confirms it."""
+    """Draw what of a link could not be applied, until the visitor clicks OK."""
     remarks = st.session_state.get(REMARKS_KEY)
     if not remarks:
         return
@@ -313,7 +314,7 @@ def _parse_question(unread: dict[str, str], remarks: list[str]) -> dict[str, str
 
 
 def _parse_page(page_name: str, remarks: list[str]) -> str:
-    """Return the page's name if there is such a page; else add a remark and return ""."""
+    """Return the page's name in a link if there is such a page; else add a remark and return ""."""
     if page_name in (page_names := ["", *sorted(path.stem for path in SCREENS.glob("[!_]*.py"))]):
         return page_name
     remarks.append(f"no page is called {page_name!r}; there are {', '.join(page_names[1:])}: this one stays")
@@ -321,7 +322,7 @@ def _parse_page(page_name: str, remarks: list[str]) -> str:
 
 
 def _check_hex(digits: str, field_name: str, remarks: list[str]) -> str:
-    """Return a fingerprint if it is hexadecimal; else add a remark and return ""."""
+    """Return a link's fingerprint (part of a digest) if it is hexadecimal; else add a remark, return ""."""
     if re.fullmatch(r"[0-9a-f]{0,64}", digits):
         return digits
     remarks.append(f"{field_name} must be hexadecimal digits; got {digits!r}: it is not compared")

@@ -208,7 +208,7 @@ class SharedPanel(JobPanel[T]):
 
     @property
     def job(self) -> Job | None:
-        """Job of all sessions for the key; this session subscribes to it by looking."""
+        """Job of all sessions for the panel's key, None if none; by looking, this session subscribes to it."""
         job = self.shared_jobs.get(self.key)
         if job is not None:
             jobs.subscribe(job)

@@ -139,7 +139,10 @@ def _format_rank(rank: int | None) -> str:
 
 
 def _draw_changes(changes: tuple[BeforeAfter, ...], titles: Mapping[str, str]) -> None:
-    """Draw the table of changes: scores, and ranks by each decoder; titles: decoder's name → title."""
+    """Draw a table of what feedback has changed for a query: documents' scores, and ranks by each decoder.
+
+    titles: decoder's name → its title, for the columns
+    """
     columns = {
         "Document": [change.title or change.id for change in changes],
         "Score": [f"{change.before:.4f} → {change.after:.4f}" for change in changes],

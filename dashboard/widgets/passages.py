@@ -54,7 +54,7 @@ def replace_by_passages(loaded: Loaded) -> Loaded | None:
 
 
 def draw_explanation(loaded: Loaded) -> None:
-    """Draw what the passages are as queries, and what the metrics mean for them."""
+    """Draw an explanation of passages as labelled queries, and of what the metrics mean for them."""
     queries, qrels = loaded.dataset.queries, loaded.dataset.qrels[passage_queries.PASSAGES_SPLIT]
     # A passage that occurs in several documents has several right answers.
     n_several = sum(len(qrels.relevant(query_id)) > 1 for query_id in queries.ids)

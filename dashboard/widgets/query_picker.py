@@ -75,7 +75,7 @@ def ask(loaded: Loaded) -> Question | None:
 
 
 def _freeze_label(label: str, key: str) -> str:
-    """Return a popover's label, unchanged while it is open, as Streamlit closes one whose label changes."""
+    """Return a popover's label, unchanged while it is open: Streamlit closes one whose label changes."""
     label_key = f"{key}.said"
     if not st.session_state.get(key):
         st.session_state[label_key] = label
@@ -127,7 +127,7 @@ def _draw_order(loaded: Loaded, split: str | None) -> None:
     k = min(st.session_state.get("k", SET_SIZE.default), find_max_k(loaded))
 
     def compute_order() -> tuple[int, ...]:
-        """Return the positions of the queries, the most redundant or the most improved first."""
+        """Return the positions of the queries in the file, the most redundant or most improved first."""
         if order == REDUNDANT_ORDER or against is None:
             # A set of one has no duplicates.
             return check_up(baseline, loaded.space, vectors, max(k, 2)).order

@@ -64,7 +64,10 @@ def vote_step(loaded: Loaded, question: Question, row: int, kind: VoteKind, rows
 
 
 def find_own_votes(loaded: Loaded, question: Question) -> dict[tuple[int, VoteKind], str]:
-    """Return this person's votes on a query, (row, kind) → event id; {} if they cannot be read."""
+    """Return this person's votes on a query: (row of the document, kind) → id in the log of feedback.
+
+    kind: "up", "down" or "right"; {} if they cannot be read
+    """
     try:
         # With live feedback on, the page has looked at the file already.
         events = feedback.list_events(loaded) if feedback.is_live() else feedback.session(loaded).effective_events

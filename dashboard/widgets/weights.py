@@ -53,6 +53,7 @@ def compute_path(
     key = (space.embeddings.digest, query_bytes, label, min_l1, question.depth, pool)
 
     def compute() -> WeightPath:
+        """Compute the weights at every λ₁ from `min_l1` on."""
         path = compute_weight_path(stage, space, as_embeddings(loaded, question), min_l1, question.depth, row_indices)
         assert path is not None, "only selectors with weights are asked for their path"
         return path
