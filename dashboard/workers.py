@@ -123,9 +123,9 @@ class Worker:
         self.process: subprocess.Popen[bytes] | None = None
         self._command = [sys.executable, "-c", WORKER_CODE, "serve", "--no-browser", "--port", str(port), *flags]
         self._variables = variables
-        self._started = 0.0
-        self._pause = 0.0
-        self._restart_time = 0.0
+        self._started = 0.0  # in monotonic seconds
+        self._pause = 0.0  # seconds before the next start
+        self._restart_time = 0.0  # in monotonic seconds, not before which it is started again
 
     def poll(self, say: Say) -> None:
         """Start the process if it does not run, after a pause that grows while it dies early; report an end.

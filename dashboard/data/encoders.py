@@ -69,6 +69,7 @@ def draw() -> None:
     with right_column:
         st.subheader("Compare")
         settings = _draw_compare_form(loaded)
+    # The first key of a result's settings is its baseline's: one of another corpus is not drawn.
     result: EncoderResult | None = st.session_state.get(RESULT_KEY)
     if result is not None and result.settings[0][0] in set(map(_encoder_key, corpora.list_variants(loaded))):
         _draw_result(result, is_stale=result.settings != settings)

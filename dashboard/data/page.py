@@ -252,8 +252,9 @@ def _draw_kept_columns(path: Path, column_names: list[str]) -> tuple[str, ...]:
 
 
 def _draw_preview(preview: Preview) -> None:
-    """Draw the first rows of a file."""
+    """Draw the first rows of a corpus's file, six of them without scrolling."""
     st.caption("First rows" + (f" of {preview.total_rows:,}" if preview.total_rows else ""))
+    # A data frame needs each name once; the height is 36 pixels a row, with the head, and two for the border.
     frame = pd.DataFrame(preview.first_rows, columns=list(dict.fromkeys(preview.columns)))
     draw_table(frame, height=36 * min(6, len(frame) + 1) + 2)
 

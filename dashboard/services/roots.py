@@ -58,10 +58,11 @@ def accepts_typed_paths() -> bool:
 def check_path(typed_path: str | Path) -> Path:
     """Return a path that a visitor typed, existing or not, if this server may read there.
 
-    Raises DataError if not."""
+    Raises DataError if not.
+    """
     try:
         path = Path(typed_path).expanduser()
-        if ".." in path.parts:  # else what a folder before it is called would tell whether that is there
+        if ".." in path.parts:  # else "guess/../file" would tell whether a folder called guess is there
             path = Path(os.path.abspath(path))
         real_path = path.resolve()
     except (OSError, RuntimeError, ValueError):  # no such user's home, links in a circle, a zero byte

@@ -33,6 +33,7 @@ def save_trained(trained: Trained, stage: str, corpus: str) -> str:
     """
     # The name is a content digest: the same training saved twice is one file.
     name = trained.digest[:TRAINED_NAME_LENGTH]
+    # The stage's name, which a checkpoint does not have by itself, goes along as a fact.
     path = _checkpoint_path(name)
     if not _is_readable(path):
         replace(trained, facts={**trained.facts, STAGE_FACT: stage}).save(path)

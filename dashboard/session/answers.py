@@ -126,7 +126,7 @@ def _scorer_dependencies(loaded: Loaded, decoder: Decoder) -> tuple[Any, ...]:
 
 
 def _question_key(loaded: Loaded, question: Question) -> tuple[str, ...]:
-    """Return a key of the query on the documents as they are now."""
+    """Return a key of a query on the documents as they are now: moved by feedback, or fetched so far."""
     vector = hashlib.sha256(question.vector.numpy().tobytes()).hexdigest()
     digests = loaded.space.embeddings.digest, loaded.space.corpus.digest, loaded.state
     return *digests, vector, question.id, question.text

@@ -69,7 +69,11 @@ def list_ways(loaded: Loaded) -> list[str]:
 
 
 def get_selection(loaded: Loaded) -> tuple[str, str | None, str]:
-    """Return the chosen way to search, the split or None, and the query's id, text or document's id."""
+    """Return the session's query: way to search, split or None, and an id, a text or a document's id.
+
+    The way is "Labelled" (with the query's id, "" if there is none), "Typed" (its text) or "Similar" (the id of a
+    document to be like).
+    """
     # The parts of a selection stay in the session by corpus, so that switching back finds them again.
     key, session, dataset = corpus_key(loaded), st.session_state, loaded.dataset
     mode = session.get(f"way.{key}") or list_ways(loaded)[0]

@@ -66,7 +66,10 @@ def _slider_range(param: Real | Whole, key: str) -> tuple[Any, Any]:
 
 
 def draw_stage(spec: Spec, key: str) -> Any:
-    """Draw the parameters of a selector or scorer, one below the other; return it with their values."""
+    """Draw the parameters of a selector or scorer, one below the other; return it with their values.
+
+    spec: its description in the registry; key: prefix of the session keys
+    """
     values: dict[str, Any] = {}
     draw_parameters(spec.params, lambda name: param_key(spec, key, name), values)
     return spec.cls(**values)
@@ -149,6 +152,7 @@ def _set_preset(spec: Spec, widget_keys: Mapping[str, str], values: Mapping[str,
     for param in spec.params:
         if param.name in values:
             st.session_state[widget_keys[param.name]] = values[param.name]
-            # A preset is in the plain form, so the parameters that would choose another form go back to their defaults.
+            # Under another parameter's value this one may have another form, such as a share in place of a number. A
+            # preset is in the plain form, so those other parameters go back to their defaults.
             for variant, _, _ in param.variants:
                 st.session_state[widget_keys[variant]] = next(p.default for p in spec.params if p.name == variant)

@@ -62,6 +62,7 @@ def pair(key: str) -> list[Any]:
 
 def _make_columns(n_columns: int, key: str, width: str, gap: Any) -> list[Any]:
     """Return columns of the page; on a narrow screen at least `width` wide (CSS), so that some move below."""
+    # Streamlit gives a container's key to it as the class st-key-….
     st.html(f"<style>@media (max-width: {NARROW_PX}px) {{.st-key-{key} .stColumn {{min-width: {width}}}}}</style>")
     with st.container(key=key):
         return list(st.columns(n_columns, gap=gap))
