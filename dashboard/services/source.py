@@ -48,7 +48,8 @@ class Source:
     @property
     def reading(self) -> dict[str, Any]:
         """Arguments by which `engine.load_dataset` reads the corpus, without its path and those at a default."""
-        # Defaults are left out, so that exported code has only arguments that matter.
+        # Defaults are left out, so that exported code has only arguments that matter: a default becomes an empty value
+        # below, and empty values are dropped at the end.
         column_roles = dict(zip(("id", "text", "title"), self.columns or (), strict=False))
         where: dict[str, list[str]] = {}
         for column, value in self.where:

@@ -98,7 +98,7 @@ def list_trainings(loaded: Loaded) -> list[TrainingJob]:
 
     Unreadable ones are skipped.
     """
-    # All cache folders are searched, not only the one that is written to.
+    # All cache folders are searched, not only the one that is written to; a training's folder is named by a digest.
     digests = {path.parent.name for r in cache_folders() for path in (r / TRAINED_SECTION).glob(f"*/{REQUEST_FILE}")}
     readable = [_read_training(name) for name in digests if len(name) == TRAINED_NAME_LENGTH]
     digest = loaded.space.embeddings.digest

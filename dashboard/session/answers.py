@@ -179,8 +179,8 @@ def _time_calls(
         # A GPU computes after the call has returned: the copy, which is dropped, waits until it is done.
         if get_tensor(result).is_cuda:
             get_tensor(result).cpu()
-        # Enough is measured; or the untimed first call alone was too slow for another one.
         seconds.append(time.perf_counter() - start_time)
+        # Enough is measured; or the untimed first call alone was too slow for another one.
         if sum(seconds) > MIN_TIMED_SECONDS and (len(seconds) > is_first or seconds[0] > MAX_REPEATED_SECONDS):
             break
     timed_seconds = seconds[is_first:]  # without the first one of a kind, as True counts as 1

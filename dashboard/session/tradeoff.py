@@ -100,6 +100,7 @@ def set_settings(settings: Mapping[str, Any]) -> None:
     for key in (*list_choices(), *SETTINGS):
         if key in settings:
             st.session_state[key] = settings[key]
+        # What has no widget, such as the open point, is unset by a missing value.
         elif key in _NO_WIDGETS:
             st.session_state.pop(key, None)
         elif key in st.session_state:  # without a value the browser would send the former one again
