@@ -18,8 +18,10 @@ def draw_header(with_query: bool = True, needs_documents: bool = True) -> tuple[
     """Draw the header of a page; return the open corpus and the query, None for what is missing.
 
     With live feedback on, it is the corpus as feedback has moved it. with_query: draw the query's controls;
-    needs_documents: draw a notice for a corpus in a vector engine, which does not have all documents here.
+    needs_documents: the page cannot work on a corpus in a vector engine (a database elsewhere): then draw a notice in
+    its place and return (None, None). Until the corpus is loaded, its progress is drawn.
     """
+    # Its place in the page, above the wait for the corpus; it is filled last.
     header = st.container(horizontal=True, vertical_alignment="center", gap="small", key="header")
     loaded = wait_for_corpus(address.get_source())
     if loaded is None:

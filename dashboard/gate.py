@@ -45,6 +45,7 @@ class Gate:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request by the application, or refuse it; forbid other sites to frame the pages."""
+        # The third kind, "lifespan", is the server's own start and end.
         if scope["type"] not in ("http", "websocket"):
             return await self.app(scope, receive, send)
         if refusal := self._refusal(scope):
@@ -59,7 +60,12 @@ class Gate:
         await self.app(scope, receive, send_framed)
 
     def _refusal(self, scope: Scope) -> str:
-        """Return the reason why a request is refused, by host, origin or upload; "" if it is not."""
+        """Return the reason why a request is refused; "" if it is not.
+
+        It must be to one of this server's names, come from a page of this very host if it changes something, and be an
+        upload only if those are allowed.
+        """
+        # All values of both headers: a second Host or Origin could mean something else to whoever reads it next.
         hosts, origins = ([v.decode("latin-1") for k, v in scope["headers"] if k == n] for n in (b"host", b"origin"))
         host = hosts[0] if len(hosts) == 1 else ""
         if (name := _host_name(host)) not in self.names:
@@ -101,7 +107,7 @@ def is_wildcard(address: str) -> bool:
 
 
 def _host_name(host: str) -> str:
-    """Return the name in a Host header without its port; "" if the header is invalid."""
+    """Return the name in a Host header, normalised and without its port; "" if the header is invalid."""
     try:
         parts = urlsplit(f"//{host}")
         parts.port  # noqa: B018  (raises where it is no number)
@@ -116,10 +122,11 @@ def _normalise_host(name: str) -> str:
 
 
 async def _refuse(reason: str, scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer a request with 403 and a sentence."""
+    """Answer a request with 403 and a sentence, or close a WebSocket with it."""
     from starlette.responses import PlainTextResponse
 
     if scope["type"] == "http":
         await PlainTextResponse(reason, status_code=403)(scope, receive, send)
     else:
+        # 1008 is WebSocket's code of a violated policy.
         await send({"type": "websocket.close", "code": 1008, "reason": reason[:MAX_REFUSAL_LENGTH]})

@@ -24,7 +24,10 @@ from engine.wording import decimal
 
 
 def report(swept: FinishedSweep, other_systems: OtherSystems, out: str) -> None:
-    """Write the report of a finished sweep (measured decoders) and runs of other systems to a file."""
+    """Write the report of a finished sweep (decoders measured at many settings) to an HTML file.
+
+    other_systems: runs (ranked lists) of systems that are no decoders, to be compared; out: the file's path
+    """
     cells, k = swept.load_cells()
     strata = swept.stratify(cells, k)
     cells += other_systems.cells(swept, cells, k)
@@ -37,9 +40,11 @@ def build_page(
 ) -> str:
     """Build the report of measured decoders as one HTML page, whose charts need no network.
 
-    across, up: metrics of the axes; strata: the metric `up` by kind of query
+    cells: a decoder's metrics for each query, at set size k; across, up: metrics of the chart's axes; baseline: label
+    of the decoder that the others are compared with, None for the usual one; strata: the metric `up` by kind of query
     """
     curve = frontier(cells, across, up, k)
+    # All metrics that were measured; the table's first row is the baseline.
     table = build_results(cells, tuple(cells[0].values), baseline, k)
     rows = compare(cells, up, table.rows[0][0], k)
     # The first sentence is about the largest significant gain.
@@ -72,7 +77,10 @@ def build_page(
 
 
 def _collect_facts(cells: Sequence[Any]) -> dict[str, str]:
-    """Collect the names of corpus and encoder and the dates of measuring, as far as they were recorded."""
+    """Collect corpus, encoder and dates of measuring from measured decoders, for the report's head.
+
+    Where a name was not recorded, the beginning of a digest stands in.
+    """
     provenance = cells[0].provenance
     dates = sorted({cell.provenance[DATE_ENTRY] for cell in cells if DATE_ENTRY in cell.provenance})
     return {
@@ -83,7 +91,11 @@ def _collect_facts(cells: Sequence[Any]) -> dict[str, str]:
 
 
 def _format_summary(cells: Sequence[Any], curve: Any, baseline: Any, k: int) -> list[str]:
-    """Format what was measured in a line, and the verdict on the frontier, as parts of the page."""
+    """Format what was measured in a line, and the verdict in words, as paragraphs of the report.
+
+    curve: all measured settings with those that nothing beats on both axes; baseline: what the verdict compares with;
+    without it among the points there is no verdict
+    """
     facts = _collect_facts(cells)
     split = f" of {cells[0].split}" if cells[0].split else ""
     queries = f"{counted(len(cells[0].queries), 'query', 'queries')}{split}"
@@ -99,7 +111,10 @@ def _format_summary(cells: Sequence[Any], curve: Any, baseline: Any, k: int) -> 
 
 
 def _format_strata(strata: StratifiedSweep, metric: str) -> list[str]:
-    """Format each method's best setting by groups of queries, as a chart and a table."""
+    """Format each method's best setting by groups of queries, as a heading, a chart and a table.
+
+    metric: its title, with k
+    """
     baseline = next(row.name for row in strata.means if row.label == strata.baseline)
     differences = [row for row in strata.differences if row.label != strata.baseline]
     chart = ""
@@ -119,7 +134,7 @@ def _format_strata(strata: StratifiedSweep, metric: str) -> list[str]:
 
 
 def _format_heat_maps(cells: Sequence[Any], metric: str, k: int) -> list[str]:
-    """Format a heat map for every method that was measured over exactly two parameters."""
+    """Format a heat map of a metric for every method that was measured over exactly two parameters."""
     parts = []
     for method in dict.fromkeys(cell.method for cell in cells):
         # Only a method with exactly two varying parameters has a map.
@@ -135,7 +150,8 @@ def _format_heat_maps(cells: Sequence[Any], metric: str, k: int) -> list[str]:
 
 
 def _format_table(table: Any) -> str:
-    """Format the table of results; significant gains and losses get a class and an arrow."""
+    """Format the table of results as HTML; significant gains and losses get a class and an arrow."""
+    # Of a cell: 1 for significantly more than the baseline, −1 for less, 0 for neither.
     marks = {0: "", 1: ' class="more"', -1: ' class="less"'}
     html_rows = [[f"<th>{escape_html(cell)}</th>" for cell in table.head]]
     for row, signs in zip(table.rows, table.marks, strict=True):

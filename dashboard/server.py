@@ -62,7 +62,12 @@ def serve(
     allow_uploads: bool,
     browser: bool,
 ) -> None:
-    """Run the server, alone or as several workers. Raises UsageError for a missing corpus or a taken port."""
+    """Run the server of the pages, alone or as several processes, until it is stopped.
+
+    The parameters are the options of `frontier serve`. count: of processes; base: path that the pages lie below;
+    stores: corpora in vector engines; hosts: names of the server for browsers; roots: folders of paths that visitors
+    may type; browser: open a window. Raises UsageError for a missing corpus or a taken port.
+    """
     # A missing corpus is refused at the prompt, not in the browser.
     for name in corpus:
         if name not in corpora.DEMOS and not Path(name).exists():
@@ -72,7 +77,8 @@ def serve(
         from engine.data.stores.config import read_entry
 
         for name in stores:
-            read_entry(name)
+            read_entry(name)  # raises here, at the prompt, for a name that the configuration lacks
+        # With --store alone, the demo that --corpus defaults to is not served beside it.
         is_corpus_given = click.get_current_context().get_parameter_source("corpus") is not ParameterSource.DEFAULT
         corpus = (*(f"{STORE_PREFIX}{name}" for name in stores), *(corpus if is_corpus_given else ()))
     server = Listening(base, address.strip("[]"), hosts, roots, allow_uploads)
@@ -84,7 +90,7 @@ def serve(
 
 @dataclass(frozen=True)
 class Listening:
-    """Address of a server, and its rules for visitors."""
+    """Address that a server listens on, and its rules for visitors: names, folders and uploads."""
 
     base: str  # path of the pages
     address: str  # to listen on
@@ -108,7 +114,7 @@ class Listening:
         return workers.WORKER_HOST if gate.is_wildcard(self.address) else self.address
 
     def format_flags(self) -> list[str]:
-        """Return command-line flags by which a worker listens with the same rules."""
+        """Return flags of `frontier serve` by which a worker process listens with the same rules."""
         flags_by: dict[str, Sequence[str]] = {
             "--base-path": [self.base] if self.base else [],
             "--address": [self.address],
@@ -121,7 +127,8 @@ class Listening:
         return [*flags, *(["--allow-uploads"] if self.allow_uploads else [])]
 
     def build_rules(self, corpus: tuple[str, ...]) -> Rules:
-        """Return the rules about paths and uploads for visitors of this server."""
+        """Return the rules about paths and uploads for visitors of this server; corpus: paths that it opens."""
+        # Absolute, with links in them: a path that the command line named is compared as it was typed.
         return Rules(
             roots=tuple(Path(root).absolute() for root in self.roots),
             corpora=tuple(Path(name).absolute() for name in corpus),
@@ -130,7 +137,7 @@ class Listening:
         )
 
     def warn_if_open(self) -> None:
-        """Print a warning if others can reach the server without signing in."""
+        """Print a warning if others than this machine's users can reach the server without signing in."""
         if self.is_shared and not login.is_login_required():
             echo(
                 "Warning: whoever reaches this server can use it, as it asks for no password: read its corpora, run "
@@ -141,11 +148,12 @@ class Listening:
 
 
 def _serve_many(port: int, corpus: tuple[str, ...], count: int, server: Listening) -> None:
-    """Run several workers, after printing the settings of a proxy for them.
+    """Run server processes at ports that follow each other, after printing a proxy's settings for them.
 
     Raises UsageError if a port is taken.
     """
     base_path, host = server.base, server.local_address
+    # Every worker checks it too; here a mistake is told once, at the prompt.
     login.check_login_setup()
     ports = range(port, port + count)
     if ports[-1] > 65535:
@@ -168,13 +176,16 @@ def _serve_many(port: int, corpus: tuple[str, ...], count: int, server: Listenin
 
 
 def _format_corpus_flag(name: str) -> tuple[str, str]:
-    """Return the command-line flag that opens a corpus, by name or from a vector engine."""
+    """Return the flag and value by which `frontier serve` opens a corpus, by path or in a vector engine."""
     store = Source(name).store
     return ("--store", store) if store else ("--corpus", name)
 
 
 def _serve_one(port: int | None, corpus: tuple[str, ...], server: Listening, browser: bool, is_worker: bool) -> None:
-    """Run one server until it is stopped; it loads its corpora in the background."""
+    """Run one server process until it is stopped; it loads its corpora in the background.
+
+    is_worker: it is one of several, whose parent has printed the warnings
+    """
     base_path = server.base
     corpora.set_start_sources(*corpus)
     roots.set_rules(rules := server.build_rules(corpus))
@@ -198,7 +209,7 @@ def _serve_one(port: int | None, corpus: tuple[str, ...], server: Listening, bro
             jobs.stop_all_jobs()
 
     def refuse_upload(headers: gate.Headers) -> str:
-        """Return the reason why an upload is refused, "" if it is not."""
+        """Return the reason why a request's upload is refused, by rules and sign-in cookie; "" if it is not."""
         if not rules.uploads:
             return roots.UPLOADS_OFF
         return "" if not login.is_login_required() or login.has_login_cookie(headers) else "Sign in first."
@@ -218,6 +229,7 @@ def _serve_one(port: int | None, corpus: tuple[str, ...], server: Listening, bro
 async def _answer_health(_: Request) -> Response:
     """Answer the health check: 200 once the corpora to be served are loaded, else 503."""
     health = corpora.report_health()
+    # Nobody signs in for it: then the names of the corpora stay private.
     if login.is_login_required():
         health = {"status": health["status"]}
     status_code = 200 if health["status"] == "ok" else 503
@@ -227,7 +239,7 @@ async def _answer_health(_: Request) -> Response:
 def _prepare_server(browser: bool, server: Listening) -> None:
     """Load the corpora in the background, open the browser once the port answers, and warm the encoder."""
     use_threads()
-    corpora.get_loading_job()
+    corpora.get_loading_job()  # the first corpus, whose job runs while the browser starts
     if browser:
         port = config.get_option("server.port")
         # The lifespan begins just before the port answers.

@@ -71,9 +71,10 @@ CADDY_TEMPLATE = """\
 
 
 def format_nginx(ports: Sequence[int], base_path: str = "", host: str = WORKER_HOST) -> str:
-    """Format the configuration of an nginx proxy that keeps each visitor with one of the workers.
+    """Format the configuration of an nginx proxy that keeps each visitor with one of the server's workers.
 
-    base_path: the path that the pages lie below, with its leading slash and no other, "" for none; host: of the workers
+    base_path: the path that the pages lie below, with a leading slash and none at its end, "" for none; host: of the
+    workers
     """
     servers = "\n".join(f"    server {format_host(host)}:{port};" for port in ports)
     # Without the final slash, a longer path of another site would match too.
@@ -82,7 +83,10 @@ def format_nginx(ports: Sequence[int], base_path: str = "", host: str = WORKER_H
 
 
 def format_caddy(ports: Sequence[int], base_path: str = "", host: str = WORKER_HOST) -> str:
-    """Format the configuration of a Caddy proxy that keeps each visitor with one of the workers."""
+    """Format the configuration of a Caddy proxy that keeps each visitor with one of the server's workers.
+
+    base_path: the path that the pages lie below, with a leading slash and none at its end, "" for none
+    """
     server_names = " ".join(f"{format_host(host)}:{port}" for port in ports)
     return CADDY_TEMPLATE.format(cookie=WORKER_COOKIE, path=f"{base_path}* " if base_path else "", servers=server_names)
 
@@ -93,10 +97,10 @@ def format_host(host: str) -> str:
 
 
 def list_taken_ports(ports: Sequence[int], host: str = WORKER_HOST) -> list[int]:
-    """Return the ports that another process on this machine listens on."""
+    """Return those of the ports that cannot be bound, as another process on this machine listens on them."""
 
     def is_taken(port: int) -> bool:
-        """Return True if the port cannot be bound."""
+        """Return True if the port cannot be bound at `host`."""
         with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
             if os.name == "posix":  # where a port that was used a moment ago is free again
                 probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -110,7 +114,7 @@ def list_taken_ports(ports: Sequence[int], host: str = WORKER_HOST) -> list[int]
 
 
 class Worker:
-    """Server process that ends with this one, and is restarted when it dies."""
+    """Server process at one port; it ends with this one, and `poll` starts it again when it has died."""
 
     def __init__(self, number: int, port: int, flags: Sequence[str], variables: Mapping[str, str]) -> None:
         """Describe a worker, which `poll` starts; flags: of `frontier serve`, variables: of its environment."""
@@ -119,15 +123,19 @@ class Worker:
         self.process: subprocess.Popen[bytes] | None = None
         self._command = [sys.executable, "-c", WORKER_CODE, "serve", "--no-browser", "--port", str(port), *flags]
         self._variables = variables
-        self._started = 0.0
-        self._pause = 0.0
-        self._restart_time = 0.0
+        self._started = 0.0  # in monotonic seconds
+        self._pause = 0.0  # seconds before the next start
+        self._restart_time = 0.0  # in monotonic seconds, not before which it is started again
 
     def poll(self, say: Say) -> None:
-        """Start the process if it does not run, after a pause that grows if it dies at once; report its end."""
+        """Start the process if it does not run, after a pause that grows while it dies early; report an end.
+
+        say: takes a line for people
+        """
         if self.process is not None and (code := self.process.poll()) is not None:
             lifetime = time.monotonic() - self._started
             # Exponential back-off, 1 s at first: a worker that dies at once must not spin.
+            # (`or 1.0` replaces a pause of 0, the first time.)
             self._pause = min(MAX_PAUSE_SECONDS, 2 * self._pause or 1.0) if lifetime < SHORT_LIFE_SECONDS else 0.0
             self._restart_time = time.monotonic() + self._pause
             pause = f" in {self._pause:.0f} s" if self._pause else ""
@@ -159,7 +167,7 @@ class Worker:
 
 
 def supervise(ports: Sequence[int], flags: Sequence[str], echo_line: Say) -> None:
-    """Run a worker process at each port until Ctrl-C or SIGTERM; start one again that has died.
+    """Run a server process (worker) at each port until Ctrl-C or SIGTERM; start one again that has died.
 
     flags: of `frontier serve`, the same for all; echo_line: takes a line for people
     """
@@ -172,6 +180,7 @@ def supervise(ports: Sequence[int], flags: Sequence[str], echo_line: Say) -> Non
                     worker.poll(echo_line)
                 end_event.wait(POLL_SECONDS)
         finally:
+            # All are told to end before any is waited for, so that they share the time of grace.
             for worker in workers:
                 worker.close_input()
             deadline = time.monotonic() + END_GRACE_SECONDS
@@ -182,6 +191,7 @@ def supervise(ports: Sequence[int], flags: Sequence[str], echo_line: Say) -> Non
 
 def _worker_variables(n_workers: int) -> dict[str, str]:
     """Return environment variables for all workers: their threads, and the secret that signs cookies."""
+    # Half of the cores, divided among the workers.
     n_threads = max(1, (os.cpu_count() or 2) // 2 // n_workers)
     defaults = {"FRONTIER_THREADS": str(n_threads), "STREAMLIT_SERVER_COOKIE_SECRET": secrets.token_hex(32)}
     # Values that the operator has set win.
@@ -207,7 +217,8 @@ def _end_signals() -> Iterator[threading.Event]:
 
 
 def end_with_parent() -> bool:
-    """If this process is a worker, let it end as by Ctrl-C when its parent is gone; return True if it is."""
+    """Return True if this process is a worker; let it end as by Ctrl-C when its parent is gone then."""
+    # Taken out of the environment, so that no process started from here counts as a worker.
     is_worker = bool(os.environ.pop(HELD_VARIABLE, ""))
     if is_worker:
         threading.Thread(target=_wait_for_end, name="wait for the end", daemon=True).start()
@@ -215,7 +226,7 @@ def end_with_parent() -> bool:
 
 
 def _wait_for_end() -> None:
-    """Wait until the parent closes this process's standard input, then end as by Ctrl-C."""
+    """Wait until the parent closes this worker's standard input, then end as by Ctrl-C."""
     # The parent holds the other end of the pipe: even if it is killed, the read ends.
     with suppress(OSError):
         while os.read(0, 1024):

@@ -30,7 +30,7 @@ MODEBAR = {"displaylogo": False}
 
 @dataclass(frozen=True)
 class Backdrop:
-    """Part of a chart that does not follow the controls: drawn below the figure, fetched once by the browser."""
+    """Part of a chart that does not follow the controls: drawn below the figure, fetched once."""
 
     digest: str  # names its content
     make: Callable[[], Figure] = field(compare=False)  # its traces, as a figure
@@ -102,7 +102,10 @@ def _draw_live(
     on_adjust: Callable[[str, float], None] | None,
     **options: bool | str,
 ) -> None:
-    """Draw the chart by the script in the browser, which gets the data only and reports what is picked."""
+    """Draw the chart by a script in the browser, which gets the data only and reports what is picked.
+
+    The parameters are those of `plot`; options: of the script.
+    """
     figure_json = _as_json(figure)
     layout = figure_json["layout"] = {"height": DEFAULT_HEIGHT_PX, "uirevision": key} | figure_json["layout"]
     data = {
@@ -118,6 +121,7 @@ def _draw_live(
     event_names = ("clicked", "selected", "hovered")
     callbacks: dict[str, Any] = {event_name: partial(_remember, key, event_name) for event_name in event_names}
     if on_adjust is not None:
+        # A drag of a handle is reported as {"name": "level" or "curve", "value": a number}.
         callbacks["adjusted"] = lambda dragged: on_adjust(dragged["name"], float(dragged["value"]))
     # A change between dark and light needs a new run of the page and nothing else.
     callbacks["dark"] = lambda _: None
@@ -127,7 +131,7 @@ def _draw_live(
 
 
 def _backdrop_address(backdrop: Backdrop) -> str:
-    """Return the URL of a backdrop; its traces are computed and served if they are not yet."""
+    """Return the URL of a chart's backdrop, its fixed part; compute and serve its traces if needed."""
     served_url = vendor.backdrop_url(backdrop.digest)
     # The traces are computed only if the server does not have them under this digest.
     return served_url or vendor.serve_backdrop(backdrop.digest, json.dumps(_as_json(backdrop.make())["data"]).encode())
@@ -140,7 +144,10 @@ def get_picked(key: str) -> Picked:
 
 
 def _remember(key: str, event_name: str, value: Any) -> None:
-    """Store what the browser reported: a click, a selection or the point under the mouse."""
+    """Store what the browser reported of a chart: a click, a selection or the point under the mouse.
+
+    key: of the chart; event_name: the field of Picked: "clicked", "selected" or "hovered"
+    """
     if event_name == "selected":
         value = tuple(value)
     previous = get_picked(key)
@@ -149,7 +156,7 @@ def _remember(key: str, event_name: str, value: Any) -> None:
 
 
 def _as_json(figure: Figure | dict[str, Any]) -> dict[str, Any]:
-    """Return a figure as plain values without a template: the browser's script applies the page's colours."""
+    """Return a plotly figure as plain values, without its template: the browser's script sets the colours."""
     if isinstance(figure, dict):
         return figure
     figure_json: dict[str, Any] = json.loads(figure.to_json())
@@ -166,7 +173,10 @@ def _draw_static(
     scroll: bool,
     file: str,
 ) -> None:
-    """Draw the chart by Streamlit's own component, on servers without the script's routes."""
+    """Draw the chart by Streamlit's own component, on servers without the live chart's routes.
+
+    The parameters are those of `plot`; backdrop and overlay become further traces of the figure.
+    """
     from plotly.graph_objects import Figure
 
     figure = Figure(figure)
@@ -180,7 +190,7 @@ def _draw_static(
 
 
 def _remember_static(key: str) -> None:
-    """Store what was picked in a chart of Streamlit's own component; for a callback."""
+    """Store the points picked in a chart that Streamlit's own component has drawn; for a callback."""
     selection, previous = st.session_state[key].selection, get_picked(key)
     point_ids = tuple(point_id for point in selection.points if (point_id := _point_id(point)) is not None)
     # A click selects one point without a box or a lasso.
@@ -192,7 +202,7 @@ def _remember_static(key: str) -> None:
 
 
 def _point_id(point: Mapping[str, Any]) -> str | None:
-    """Return the id that a picked point has as its customdata; None without one."""
+    """Return the id in a picked point's customdata, which is a list or a value; None without one."""
     customdata = point.get("customdata")
     first_value = customdata[0] if isinstance(customdata, list | tuple) and customdata else customdata
     return None if first_value is None or first_value == [] else str(first_value)

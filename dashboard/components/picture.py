@@ -18,7 +18,10 @@ PICTURE = (
 
 
 def draw_svg(svg: str, size: tuple[int, int], key: str, *, file: str, label: str) -> None:
-    """Draw an SVG as a picture; size: of the PNG, in pixels; file: name of the downloads; label: for screen readers."""
+    """Draw an SVG as a picture, with buttons that copy and download it.
+
+    size: of the PNG, in pixels; file: name of the downloads; label: for screen readers
+    """
     # The browser draws it as an image, in which no script runs and nothing is fetched.
     data = {"svg": svg, "width": size[0], "height": size[1], "file": file, "label": label}
     _draw_component("picture", PICTURE, ("picture.css", "buttons.css"), key, data)
@@ -30,7 +33,10 @@ def draw_copy_button(label: str, text: str, key: str) -> None:
 
 
 def _draw_component(name: str, html: str, style_files: tuple[str, ...], key: str, data: dict[str, Any]) -> None:
-    """Draw a small component of the browser from its HTML, styles and script."""
+    """Draw a small component of the browser from its HTML, its style files and its script, called `name`.
+
+    key: of the component in the session; data: for the script
+    """
     styles = "".join((FOLDER / style_file).read_text(encoding="utf-8") for style_file in style_files)
     script = (FOLDER / f"{name}.js").read_text(encoding="utf-8")
     # Registered anew in every run: a component belongs to the server's runtime, which outlives no test.

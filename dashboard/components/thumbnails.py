@@ -46,7 +46,7 @@ def draw_wall(
     data["version"] = hashlib.sha256(repr(data).encode()).hexdigest()[:16]
 
     def report_click() -> None:
-        """Call back with the position of the clicked matrix."""
+        """Call back with the position of the matrix that the browser reports as clicked."""
         position = st.session_state[key].get("clicked")
         # A browser may still show the previous wall, which can have more matrices.
         if isinstance(position, int) and 0 <= position < len(titles):

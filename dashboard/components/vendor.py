@@ -82,10 +82,11 @@ def _modules_version() -> str:
 def draw_view(
     name: str, key: str, data: dict[str, Any], callbacks: Mapping[str, Callable[[Any], Any]], **options: Any
 ) -> None:
-    """Draw a component of the browser: a short loader fetches its script, messages carry its data.
+    """Draw a view: a component of the page that a script draws in the browser.
 
-    callbacks: take the values that the view reports, by event; options: `isolate_styles` of the component, and those of
-    its element.
+    A short loader fetches the script, and messages carry its data. name: of the script; key: of the component in the
+    session; callbacks: event → function that takes the value that the view reports; options: `isolate_styles` of the
+    component, and those of its element, such as `height`
     """
     import streamlit as st
 
@@ -100,7 +101,7 @@ def draw_view(
 
 
 def _report(key: str, event: str, callback: Callable[[Any], Any]) -> None:
-    """Call back with the value that the browser reported for an event, if there is one."""
+    """Call back with the value that a view in the browser reported for an event, if there is one."""
     import streamlit as st
 
     if (value := st.session_state[key].get(event)) is not None:
@@ -108,7 +109,7 @@ def _report(key: str, event: str, callback: Callable[[Any], Any]) -> None:
 
 
 def serve_answer(digest: str, request: Answerable) -> str:
-    """Serve a request's answer from now on, computed when the browser asks for it; return its URL."""
+    """Serve a request's answer, such as a slider's, computed when the browser asks for it; return its URL."""
     _ANSWERS[digest] = request
     return f"{_BASE}{ANSWERS}/{digest}.json"
 
@@ -141,7 +142,7 @@ async def _send_library(_: Request) -> Response:
 
 
 async def _send_backdrop(request: Request) -> Response:
-    """Send a backdrop's traces, or 404."""
+    """Send the traces of a backdrop (the fixed part of a chart) to the browser, or 404."""
     from starlette.responses import PlainTextResponse, Response
 
     content = _BACKDROPS.get(request.path_params["digest"])
@@ -151,7 +152,7 @@ async def _send_backdrop(request: Request) -> Response:
 
 
 async def _send_module(request: Request) -> Response:
-    """Send a script or style file of the views, or 404."""
+    """Send a script or style file of the pages' charts and widgets to the browser, or 404."""
     from starlette.responses import FileResponse, PlainTextResponse
 
     file = MODULE_FOLDER / request.path_params["name"]
@@ -163,7 +164,10 @@ async def _send_module(request: Request) -> Response:
 
 
 async def _send_answer(request: Request) -> Response:
-    """Compute and send the answer to a request that a page has offered, or 404."""
+    """Compute and send the answer to a request that a page has offered to the browser, or 404.
+
+    An answer that cannot be computed is 422, with the reason.
+    """
     from starlette.concurrency import run_in_threadpool
     from starlette.responses import PlainTextResponse, Response
 

@@ -41,7 +41,10 @@ CACHE_TABLE_KEY, CACHE_MESSAGE_KEY = "data.cache.picked", "data.cache.said"
 
 
 def draw() -> None:
-    """Draw the sections of the cache with their sizes, what is stored, and the buttons that delete."""
+    """Draw the cache on disk: its sections with their sizes, the stored items, and buttons that delete.
+
+    On a server that others can reach, only this window's uploads are listed.
+    """
     items = inventory.list_items()
     n_free = inventory.count_free_bytes()
     used_text = format_bytes(inventory.count_bytes(items))
@@ -75,7 +78,7 @@ def draw() -> None:
 
 
 def _draw_sections(items: Sequence[Item]) -> None:
-    """Draw the sections of the cache with their numbers of files and sizes."""
+    """Draw a table of the cache's sections (kinds of stored things) with their numbers of files and sizes."""
     rows = []
     for section in _list_sections(items):
         section_items = [item for item in items if item.section == section]
@@ -86,7 +89,7 @@ def _draw_sections(items: Sequence[Item]) -> None:
 
 
 def _draw_items(items: Sequence[Item], section: str) -> list[Item]:
-    """Draw the stored items as a table; return the ticked ones."""
+    """Draw the items of a section of the cache (or of all) as a table; return the ticked ones."""
     timestamp = datetime.now().timestamp()
     rows = []
     for item in items:
@@ -102,6 +105,7 @@ def _draw_items(items: Sequence[Item], section: str) -> list[Item]:
         del table["Section"]
     if not any(table["Encoder"]):
         del table["Encoder"]
+    # The turn goes up with each deletion, as ticks of the old table would mark other rows.
     key = f"{CACHE_TABLE_KEY}.{section}.{st.session_state.get('data.cache.turn', 0)}"
     event = draw_table(
         table, key=key, max_rows=MAX_CACHE_ROWS, on_select="rerun", selection_mode="multi-row", placeholder=""
@@ -110,7 +114,10 @@ def _draw_items(items: Sequence[Item], section: str) -> list[Item]:
 
 
 def _draw_delete_buttons(ticked: Sequence[Item], listed: Sequence[Item], items: Sequence[Item], section: str) -> None:
-    """Draw the buttons that delete the ticked or all listed items, each with a confirmation."""
+    """Draw the buttons that delete the ticked or all listed items of the cache, each with a confirmation.
+
+    items: all of the cache, as two may share a file
+    """
     with st.container(horizontal=True, vertical_alignment="center"):
         with st.popover(f"Delete selected ({len(ticked)})" if ticked else "Delete selected", disabled=not ticked):
             _draw_confirmation(ticked, items, "ticked")
@@ -122,7 +129,7 @@ def _draw_delete_buttons(ticked: Sequence[Item], listed: Sequence[Item], items: 
 
 
 def _draw_confirmation(selected: Sequence[Item], items: Sequence[Item], suffix: str) -> None:
-    """Draw what deleting these items frees and costs, and the button that does it.
+    """Draw what deleting these items of the cache frees and costs, and the button that does it.
 
     items: all of the cache, as two may share a file; suffix: of the button's key
     """
@@ -142,7 +149,7 @@ def _draw_confirmation(selected: Sequence[Item], items: Sequence[Item], suffix: 
 
 
 def _remove_items(items: Sequence[Item]) -> None:
-    """Delete items, and keep for the page what was freed or what failed; for a callback."""
+    """Delete items of the cache; keep a message of what was freed or failed for the page; for a callback."""
     try:
         st.session_state[CACHE_MESSAGE_KEY] = f"{format_bytes(inventory.remove_items(items))} freed"
     except FrontierError as error:
@@ -152,18 +159,24 @@ def _remove_items(items: Sequence[Item]) -> None:
 
 
 def _is_locked(item: Item) -> bool:
-    """Return True if an item must not be deleted: a job uses it, or another open session sent it."""
+    """Return True if an item of the cache must not be deleted: it is in use, or another visitor's upload.
+
+    In use are an upload of a loaded corpus, a training that runs, and a database that a job may have open.
+    """
     if item.section == uploads.UPLOADS_SECTION:
         return uploads.belongs_to_others(item.name) or _is_in_use(item)
     if item.section == TRAINED:
         return training_runs.find_training_job(item.name) is not None
-    # A database may be open in any job, and recent changes may not be closed yet.
+    # A database may be open in any job but one that loads a corpus; a recent change may come from another process.
     working_jobs = [job for job in jobs.list_running_jobs() if not job.title.startswith("load ")]
     return item.is_database and (item.is_recent or bool(working_jobs))
 
 
 def _is_in_use(item: Item) -> bool:
-    """Return True if a corpus that is loaded or loading uses this item of the cache."""
+    """Return True if a corpus that is loaded or loading uses this item of the cache on disk.
+
+    An item is an upload, trained embeddings, or embeddings of a corpus's documents or queries.
+    """
     if item.section == uploads.UPLOADS_SECTION:
         folder = str(home() / item.section / item.name)
         return any(source.path.startswith(folder) for source in corpora.list_sources())
@@ -179,13 +192,13 @@ def _is_in_use(item: Item) -> bool:
 
 
 def _holds_texts(item: Item, loaded: Loaded) -> bool:
-    """Return True if the item was computed from the documents or the queries of this corpus."""
+    """Return True if an item of the cache was computed from the documents or the queries of this corpus."""
     return item.facts.get("content") in (loaded.dataset.corpus.digest, loaded.dataset.queries.digest)
 
 
 def _describe_item(item: Item) -> str:
-    """Describe what an item of the cache holds, without naming what belongs to other visitors."""
-    facts = item.facts
+    """Describe what an item of the cache on disk holds, without naming what belongs to other visitors."""
+    facts = item.facts  # from the item's label; an older or damaged one may lack any of them
     if _is_of_others(item):
         return "from another window"
     if "texts" in facts:
@@ -201,11 +214,12 @@ def _describe_item(item: Item) -> str:
 
 
 def _is_of_others(item: Item) -> bool:
-    """Return True if the item came from another visitor's upload, so that its name must not be shown."""
+    """Return True if a cache's item came from other visitors' uploads, so that its name must not be shown."""
     if item.section == uploads.UPLOADS_SECTION:
         return uploads.belongs_to_others(item.name)
     sources = (loaded.source for loaded in corpora.list_loaded() if _holds_texts(item, loaded))
     # A corpus that was not uploaded has no folder.
+    # What this visitor has uploaded too may be named.
     folders = list(filter(None, (uploads.find_upload_folder(source.path) for source in sources)))
     return bool(folders) and all(map(uploads.belongs_to_others, folders))
 

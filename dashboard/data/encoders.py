@@ -43,12 +43,12 @@ MAX_ENCODER_ROWS = 10
 
 @dataclass(frozen=True)
 class EncoderResult:
-    """Comparison, the texts of its queries, and its settings; it is stale once they change."""
+    """Comparison of encoders on one corpus, with its settings: it is stale once those of the form differ."""
 
-    settings: tuple[Any, ...]
+    settings: tuple[Any, ...]  # keys of the encoders, queries, decoders and k
     comparison: EncoderComparison
-    query_texts: tuple[str, ...]
-    query_set: str
+    query_texts: tuple[str, ...]  # in the order of the comparison's queries
+    query_set: str  # name of the queries: a split, all, or documents as queries
 
 
 def draw() -> None:
@@ -69,17 +69,19 @@ def draw() -> None:
     with right_column:
         st.subheader("Compare")
         settings = _draw_compare_form(loaded)
+    # The first key of a result's settings is its baseline's: one of another corpus is not drawn.
     result: EncoderResult | None = st.session_state.get(RESULT_KEY)
     if result is not None and result.settings[0][0] in set(map(_encoder_key, corpora.list_variants(loaded))):
         _draw_result(result, is_stale=result.settings != settings)
 
 
 def _draw_add_form(loaded: Loaded) -> None:
-    """Draw the form that embeds the corpus with another encoder."""
+    """Draw the form that embeds the corpus with another encoder, beside the one in use."""
     with st.form("data.again", border=False):
         encoder_name = loading.draw_encoder_field("data.again.encoder", "bundled: all-MiniLM-L6-v2.")
         dtype: str = select("Precision", PRECISIONS, "data.again.dtype")
         if st.form_submit_button("Add encoder", type="primary"):
+            # Vectors that came with the corpus would win over the encoder that is asked for here.
             keeps_own = loaded.source.own and loaded.dataset.vectors is None
             source = replace(loaded.source.without_training, encoder=encoder_name, dtype=dtype, own=keeps_own)
             loading.begin_loading(source, keep_current=True)
@@ -94,7 +96,10 @@ def _list_local_models() -> tuple[str, ...]:
 
 
 def _draw_compare_form(loaded: Loaded) -> tuple[Any, ...] | None:
-    """Draw the form that compares encoders; return its settings, None if there is only one."""
+    """Draw the form that compares a corpus's encoders, with its job; return its settings as they are now.
+
+    The job's result goes to the session with the settings that it was made for. None if there is only one encoder.
+    """
     variants = corpora.list_variants(loaded)
     # A comparison needs a second encoder or precision.
     if len(variants) < 2:
@@ -110,7 +115,7 @@ def _draw_compare_form(loaded: Loaded) -> tuple[Any, ...] | None:
     options, key = _list_query_sets(list(chosen.values())), f"data.encoders.on.{loaded.space.corpus.digest[:12]}"
     query_set = column.selectbox("Queries", list(options), format_func=lambda name: options.get(name, name), key=key)
     k = draw_parameter(SET_SIZE, "data.encoders.k", right_column)
-    # The baseline, and the decoders of Explore.
+    # The baseline, and the decoders of Explore with the default scorers: inner products by each encoder.
     baseline = setting.make_baseline(st.session_state.get(setting.POOL_KEY))
     extra = (Decoder(select=d.select, depth=d.depth) for d in setting.get_decoders().values())
     decoders = list(dict.fromkeys([baseline, *extra]))
@@ -135,12 +140,15 @@ def _draw_compare_form(loaded: Loaded) -> tuple[Any, ...] | None:
 
 
 def _encoder_key(loaded: Loaded) -> str:
-    """Return a key of a corpus and its encoder."""
+    """Return a text that identifies a corpus together with its encoder."""
     return f"{loaded.space.corpus.digest[:16]}.{corpora.compute_encoder_key(loaded)}"
 
 
 def _list_query_sets(variants: Sequence[Loaded]) -> dict[str, str]:
-    """Return the sets of queries that all encoders can embed, with their labels."""
+    """Return the sets of queries on which all of a corpus's encoders can be compared: name → label.
+
+    Labelled queries need encoders; vectors that came with the corpus have none, so that only documents can be queries.
+    """
     dataset, options = variants[0].dataset, {}
     if all(loaded.space.encoder is not None for loaded in variants):
         n_judged = count_judged(dataset)
@@ -155,7 +163,8 @@ def _compare_encoders(
 ) -> EncoderResult:
     """Run each decoder with each encoder on the same queries, in a job; return the comparison.
 
-    chosen: name → the corpus by that encoder, the baseline first; setup: kept with the result
+    chosen: encoder's name → the corpus as embedded by it, the baseline first; query_set: name of the queries; setup:
+    settings of the form, kept with the result
     """
     dataset = next(iter(chosen.values())).dataset
     qrels: Qrels | None = None
@@ -163,6 +172,7 @@ def _compare_encoders(
     if query_set == DOCUMENT_QUERIES:
         variants = dict(zip(chosen, build_document_variants([loaded.space for loaded in chosen.values()]), strict=True))
         corpus = dataset.corpus
+        # Some documents are drawn, the same for all encoders: the first one's are named.
         texts = tuple(corpus.passages[corpus.position[i]] for i in variants[next(iter(chosen))].queries.ids)
     else:
         qrels = dataset.qrels.get(query_set)
@@ -174,7 +184,10 @@ def _compare_encoders(
 
 
 def _draw_result(result: EncoderResult, is_stale: bool) -> None:
-    """Draw the comparison of encoders in one metric; is_stale: True if the form has changed since."""
+    """Draw the comparison of encoders in a metric to choose: a table, sentences, and queries that differ.
+
+    is_stale: True if the settings of the form have changed since it was measured
+    """
     study = result.comparison
     if is_stale:
         st.badge("Measured with other settings", icon=":material/history:", color="orange")
@@ -223,7 +236,10 @@ def _draw_result(result: EncoderResult, is_stale: bool) -> None:
 
 
 def _draw_differences(result: EncoderResult, metric: str) -> None:
-    """Draw the queries for which two encoders retrieve the most different documents."""
+    """Draw the queries for which two encoders retrieve the most different documents, by one decoder.
+
+    metric: what is drawn beside the overlap of the two sets
+    """
     comparison = result.comparison
     st.subheader("Where they differ most")
     left_column, right_column = st.columns(2)

@@ -51,11 +51,14 @@ JUDGE_CSS = """<style>
 
 @dataclass(frozen=True, eq=False)
 class JudgingTask:
-    """Systems to judge, and pairs of a query and a document, the most informative first."""
+    """Ranked lists of all systems that are judged, and the documents in them for people to grade.
 
-    vectors: Embeddings
-    runs: tuple[RankedRun, ...]
-    pairs: tuple[tuple[str, str], ...]
+    A system is a decoder, or another program of which a file with its lists was added.
+    """
+
+    vectors: Embeddings  # of the queries
+    runs: tuple[RankedRun, ...]  # a system's list for each query
+    pairs: tuple[tuple[str, str], ...]  # ids of a query and a document, the most informative grade first
 
 
 def draw() -> None:
@@ -91,7 +94,7 @@ def draw() -> None:
 
 
 def _get_k() -> int:
-    """Return the set size that is chosen on Explore: so many documents a query are judged."""
+    """Return the set size k that is chosen on Explore: of each system, k documents a query are judged."""
     return int(st.session_state.get(decoders.K_KEY, SET_SIZE.default))
 
 
@@ -101,9 +104,9 @@ def _get_name() -> str:
 
 
 def _draw_add_queries(loaded: Loaded, log: JudgingLog, log_queries: Queries) -> None:
-    """Draw the ways to add queries to judge: typed, from a file, those of the corpus.
+    """Draw the ways to add queries whose results people judge: typed, from a file, or those of the corpus.
 
-    log_queries: those that are in the log already
+    log: file of queries and grades of this corpus; log_queries: those that are in it already
     """
     st.text_area("Searches, one a line", key=TYPED_KEY, height=160, placeholder="sum without the missing values")
     step_button("Add", "judge.add", _add_typed_queries, log, log_queries, type="primary")
@@ -125,15 +128,15 @@ def _draw_add_queries(loaded: Loaded, log: JudgingLog, log_queries: Queries) -> 
 
 
 def _add_typed_queries(log: JudgingLog, log_queries: Queries) -> None:
-    """Add the typed queries to the log and empty the field; for a callback."""
+    """Add the searches typed one a line to the log of judgements, and empty the field; for a callback."""
     _add_queries(log, lambda: collect_queries(st.session_state[TYPED_KEY].splitlines(), log_queries))
     st.session_state[TYPED_KEY] = ""
 
 
 def _add_queries(log: JudgingLog, read_queries: Any) -> None:
-    """Add queries to the log, and keep what is to be said about them for the page; for a callback.
+    """Add queries to the log of judgements, and keep notices or the error for the page; for a callback.
 
-    read_queries: returns the queries and notices, or raises FrontierError
+    read_queries: reads them from a field or a file; returns the queries and notices, or raises FrontierError
     """
     try:
         collected = read_queries()
@@ -144,7 +147,10 @@ def _add_queries(log: JudgingLog, read_queries: Any) -> None:
 
 
 def _find_pool(loaded: Loaded, queries: Queries) -> JudgingTask | None:
-    """Return what there is to judge, from the results of all decoders; None while a job computes it."""
+    """Return the documents to judge: all that the baseline, Explore's decoders and added runs retrieve.
+
+    None while a job retrieves them, whose progress is drawn then.
+    """
     systems = tuple(dict.fromkeys([decoders.make_baseline(None), *decoders.get_decoders().values()]))
     k = _get_k()
     lists = tuple(runs.read_runs(loaded, queries).values())
@@ -152,7 +158,7 @@ def _find_pool(loaded: Loaded, queries: Queries) -> JudgingTask | None:
     key = (loaded.key, queries.digest, tuple(d.label for d in systems), k, tuple(run.digest for run in lists))
 
     def build_judging_pool(job: Job) -> JudgingTask:
-        """Retrieve each system's documents and order the (query, document) pairs to judge, in a job."""
+        """Retrieve each decoder's documents and order the (query, document) pairs to judge, in a job."""
         vectors = embed_missing(loaded, queries, job)
         found_runs = (*decode_runs(systems, loaded.space, vectors, k), *lists)
         return JudgingTask(vectors, found_runs, order_pairs(build_pool(found_runs, queries.ids, k)))
@@ -162,8 +168,11 @@ def _find_pool(loaded: Loaded, queries: Queries) -> JudgingTask | None:
 
 
 def _draw_next_pair(loaded: Loaded, log: JudgingLog, judgements: Judged, pool: JudgingTask) -> None:
-    """Draw the next query and document to judge, a button per grade, and this person's progress."""
-    # Without a name each browser session judges for itself, and shares no pairs.
+    """Draw the next query and document to judge, a button per grade, and this person's progress with Undo.
+
+    Several people can judge: the first N_SHARED_PAIRS go to everybody who gave a name, to see how far they agree.
+    """
+    # Without a name, each browser session is somebody else, and gets no pair that others have judged.
     person = _get_name() or feedback.get_person()
     remaining = judgements.remaining(pool.pairs, person, N_SHARED_PAIRS if _get_name() else 0)
     n_done = len(pool.pairs) - len(remaining)
@@ -189,6 +198,7 @@ def _draw_next_pair(loaded: Loaded, log: JudgingLog, judgements: Judged, pool: J
                 how: dict[str, Any] = {"shortcut": str(grade), "type": "primary" if grade > 1 else "secondary"}
                 step_button(label, f"judge.grade.{grade}", _store_grade, log, *pair, grade, person, **how)
             step_button("Skip", "judge.skip", _store_grade, log, *pair, None, person, type="tertiary", shortcut="s")
+    # This person's latest grade, which Undo takes back.
     last = next((vote for vote in reversed(judgements.judgements) if vote.person == person), None)
     if last is not None:
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
@@ -203,12 +213,12 @@ def _store_grade(log: JudgingLog, query_id: str, doc_id: str, grade: int | None,
 
 
 def _format_grade(judgement: Judgement) -> str:
-    """Return the name of a grade, "skipped" without one."""
+    """Return the name of a judgement's grade in lower case; "skipped" for a document that was passed over."""
     return "skipped" if judgement.grade is None else GRADE_LABELS[judgement.grade].lower()
 
 
 def _draw_more(loaded: Loaded, log: JudgingLog, judgements: Judged) -> None:
-    """Draw what is rarely needed: further queries, the person's name, runs of other systems, votes."""
+    """Draw the part of Judge that is rarely needed: further queries, a name, runs of other systems, votes."""
     for message in st.session_state.get(MESSAGES_KEY, ()):
         st.text(message)
     for notice in judgements.missing(loaded.space.corpus):
@@ -222,7 +232,7 @@ def _draw_more(loaded: Loaded, log: JudgingLog, judgements: Judged) -> None:
 
 
 def _draw_votes(loaded: Loaded, log: JudgingLog, judgements: Judged) -> None:
-    """Draw the votes given on Explore as grades, and the button that adds them."""
+    """Draw the votes (thumbs) given on Explore as grades of documents, and the button that adds them."""
     try:
         converted = convert_votes(feedback.session(loaded.origin), judgements, loaded.dataset.queries)
     except FrontierError as error:
@@ -244,13 +254,17 @@ def _draw_votes(loaded: Loaded, log: JudgingLog, judgements: Judged) -> None:
 
 
 def _draw_standing(loaded: Loaded, judged: Judged, pool: JudgingTask) -> None:
-    """Draw which decoder is ahead by the grades so far, with intervals, and how far people agree."""
+    """Draw which decoder is ahead by the grades so far, with intervals, and how far people agree.
+
+    Means are of Recall, the share of the documents graded as relevant that a decoder retrieves.
+    """
     k, run_names = _get_k(), tuple(run.name for run in pool.runs)
     # The grades and not their number: a second grade of a document replaces the first.
     grades = merge_grades(judged)
     key = (loaded.key, run_names, pool.vectors.digest, grades.digest, k)
 
     def compute() -> Standing:
+        """Compute each decoder's mean Recall with its interval; several people's grades are merged."""
         options = {"k": k, "resamples": N_STANDING_RESAMPLES}
         return compute_standing(pool.runs, grades, loaded.space, pool.vectors, **options)
 
@@ -285,7 +299,10 @@ def _draw_standing(loaded: Loaded, judged: Judged, pool: JudgingTask) -> None:
 
 
 def _draw_export(loaded: Loaded, judged: Judged) -> None:
-    """Draw the buttons that use or download the judgements, and the next step once they are used."""
+    """Draw the buttons that use or download the judgements, and, once they are in use, the next step.
+
+    In use: the corpus was loaded again with the judgements' folder.
+    """
     is_used = loaded.origin.source.qrels == str(_export_folder(loaded, judged))
     if is_used:
         splits = loaded.dataset.qrels.items()
@@ -324,7 +341,7 @@ def _use_judgements(loaded: Loaded, judgements: Judged) -> None:
 
 
 def _zip_export(loaded: Loaded, judgements: Judged) -> bytes:
-    """Export the judgements; return them as the bytes of a zip archive."""
+    """Return the judgements as a zip archive of the files that a corpus with judgements is loaded from."""
     stream, folder = io.BytesIO(), _write_export(loaded, judgements)
     # Sorted, so that the same judgements give the same archive.
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:

@@ -18,14 +18,20 @@ PRECISIONS = ("auto", "float32", "bfloat16")
 
 
 def draw_encoder_field(key: str, default_help: str) -> str:
-    """Draw the field of an encoder's name or path; default_help: describes the default."""
+    """Draw the field of an encoder's name or path; return it, "bundled" if it is empty.
+
+    default_help: describes the default
+    """
     model_help = "Or any sentence-transformers model, by name or local path."
     typed = st.text_input("Encoder", "bundled", key=key, persist_state="session", help=f"{default_help} {model_help}")
     return typed.strip() or "bundled"
 
 
 def begin_loading(source: Source, keep_current: bool = False) -> None:
-    """Start to load a corpus; keep_current: leave the open one open when it is loaded."""
+    """Start to load a corpus for this session, or join those who load it.
+
+    keep_current: leave the open corpus open when this one is loaded, as to compare encoders
+    """
     job = corpora.find_loading_job(source)
     # A failed load, or a new request for an ended one, reads the files again.
     if job is not None and not job.running and (job.error or not keep_current):
@@ -35,7 +41,7 @@ def begin_loading(source: Source, keep_current: bool = False) -> None:
 
 
 def draw_loading() -> None:
-    """Draw the corpora that this session is loading, with progress."""
+    """Draw the corpora that this session is loading: the latest with its progress, others in a line each."""
     loading_source = st.session_state.get(LOADING_KEY)
     if loading_source is not None:
         _draw_loading(loading_source)
@@ -47,11 +53,15 @@ def draw_loading() -> None:
 
 
 def _draw_loading(source: Source) -> None:
-    """Draw the progress of a load, or why it ended; open the corpus once it is loaded."""
+    """Draw the progress of a corpus's loading, or why it ended; once it is loaded, open it for all pages.
+
+    A corpus that was added beside the open one, to compare encoders, is not opened.
+    """
     job = corpora.find_loading_job(source)
     if job is None:  # it ended, and other corpora replaced it
         st.session_state.pop(LOADING_KEY, None)
         return
+    # The state is read before the result: a job may end in between.
     is_running, keeps_current = job.running and not jobs.is_unsubscribed(job), bool(st.session_state.get(BESIDE_KEY))
     if job.result is not None:
         st.session_state.pop(LOADING_KEY, None)
@@ -90,7 +100,7 @@ def _close_loading(source: Source, job: Job) -> None:
 
 
 def draw_report(dataset: Dataset) -> None:
-    """Draw how many documents, queries and judgements were read, and what the reader has to say."""
+    """Draw how many documents, queries and judgements of a corpus were read, and the reader's notices."""
     count_texts = {"documents": f"{len(dataset.corpus):,}", "queries": f"{len(dataset.queries):,}"}
     for split, qrels in dataset.qrels.items():
         count_texts[f"judgements, {split}"] = f"{qrels.count:,} for {counted(len(qrels), 'query', 'queries')}"
@@ -103,7 +113,7 @@ def draw_report(dataset: Dataset) -> None:
 
 
 def draw_current() -> Loaded | None:
-    """Draw the open corpus with its encoders and return it; None while it is loading."""
+    """Draw the open corpus with its encoders and return it; None while it is loading, or if it cannot be."""
     st.subheader("Current corpus")
     source = address.get_source()
     job = corpora.get_loading_job(source)
@@ -125,7 +135,10 @@ def draw_current() -> Loaded | None:
 
 
 def draw_encoders(loaded: Loaded) -> None:
-    """Draw the encoders that the corpus is loaded with, and buttons to switch between them."""
+    """Draw the encoders that the corpus is loaded with, and buttons to switch between them.
+
+    If trained embeddings are in use and the encoder's own are not loaded, a button goes back to those.
+    """
     variants = corpora.list_variants(loaded)
     names = corpora.format_variant_names(variants)
     untrained = loaded.source.without_training

@@ -56,7 +56,10 @@ def draw() -> None:
 
 
 def _draw_source() -> Source | None:
-    """Draw the choice of a corpus, built in, uploaded, by path or in an engine; return it, None before."""
+    """Draw the choice of a corpus: a demo, an upload, a path or a database; return it, None until then.
+
+    Raises FrontierError if this server may not read it, and OSError, RuntimeError or ValueError for impossible paths.
+    """
     origin = choose("Corpus", [DEMO_WAY, UPLOAD_WAY, PATH_WAY, ENGINE_WAY], "data.way", show_label=True)
     if origin == ENGINE_WAY:
         return _draw_stores()
@@ -119,7 +122,10 @@ def _draw_stores() -> Source | None:
 
 
 def _draw_table_source(path: Path) -> Source | None:
-    """Draw the first rows of a file and the choice of its columns; return the source."""
+    """Draw the first rows of a corpus's file and the choice of its columns; return the source to load.
+
+    None if it cannot be loaded as chosen; folders and files of vectors have fewer choices.
+    """
     if path.is_dir():
         return _draw_folder_source(path)
     # Vectors have no columns to choose.
@@ -154,7 +160,10 @@ def _draw_table_source(path: Path) -> Source | None:
 
 
 def _draw_folder_source(path: Path) -> Source | None:
-    """Draw the first documents of a folder (corpus.jsonl, queries.jsonl, qrels/); return the source."""
+    """Draw the first documents of a folder (corpus.jsonl, queries.jsonl, qrels/); return what to load.
+
+    None if it cannot be loaded as chosen. Of several folders of judgements, qrels…, one is chosen.
+    """
     qrels_folders = sorted(inner.name for inner in path.iterdir() if inner.is_dir() and inner.name.startswith("qrels"))
     qrels = qrels_folders[0] if qrels_folders else "qrels"
     if len(qrels_folders) > 1:
@@ -164,13 +173,18 @@ def _draw_folder_source(path: Path) -> Source | None:
         return _draw_encoder(source)
     head = preview_table(table, PREVIEW_ROWS)
     _draw_preview(head)
+    # The keys of a nested "metadata" are offered as columns, in place of the whole.
     fixed = ("_id", "text", "title", *(["metadata"] if head.nested_keys else []))
     free_columns = [name for name in dict.fromkeys((*head.columns, *head.nested_keys)) if name not in fixed]
     return _draw_encoder(_check_source(replace(source, metadata=_draw_kept_columns(path, free_columns))))
 
 
 def _check_source(source: Source) -> Source | None:
-    """Read a source and draw its problems and choices; return it with these, None if it is unreadable."""
+    """Read a corpus before it is loaded; draw its problems, and the choices that solve them.
+
+    Return the source with the choices: for repeated ids, and which documents to read by the values of kept columns.
+    None if it is unreadable. Large corpora are read when they are loaded only.
+    """
     inspection = corpora.inspect_files(source)
     if inspection.is_large:
         st.caption("Ids, copies and empty texts of a corpus as large as this are checked while it loads.")
@@ -199,7 +213,10 @@ def _check_source(source: Source) -> Source | None:
 
 
 def _draw_filters(source: Source, columns: Mapping[str, Sequence[str]]) -> tuple[tuple[str, str], ...]:
-    """Draw, for each column of few values, the choice of documents by value; return (column, value) pairs."""
+    """Draw, for each kept column of few values, the choice of the documents to read by its values.
+
+    Return (column, value) pairs; without any, all documents are read.
+    """
     filters = []
     for column, values in columns.items():
         options = sorted(set(values))
@@ -212,7 +229,10 @@ def _draw_filters(source: Source, columns: Mapping[str, Sequence[str]]) -> tuple
 
 
 def _draw_repeated_choice(source: Source, options: list[str]) -> str | None:
-    """Draw the choice of what happens to repeated ids; return None before one is chosen."""
+    """Draw the choice of what happens to documents with repeated ids; return it, None until it is made.
+
+    options: those of "refuse", "first" and "number" that are offered
+    """
     key = f"data.repeated.{source.path}"
     return st.segmented_control(
         "Repeated ids", options, format_func=REPEATED.__getitem__, key=key, persist_state="session"
@@ -220,7 +240,10 @@ def _draw_repeated_choice(source: Source, options: list[str]) -> str | None:
 
 
 def _draw_kept_columns(path: Path, column_names: list[str]) -> tuple[str, ...]:
-    """Draw the choice of further columns to read with the documents; return their names."""
+    """Draw the choice of a table's further columns to keep beside its documents; return their names.
+
+    They colour maps and group queries, and are not embedded.
+    """
     if not column_names:
         return ()
     why = "Kept beside the documents and not embedded: for colours of the map, and for groups of queries on Trade-off."
@@ -229,14 +252,15 @@ def _draw_kept_columns(path: Path, column_names: list[str]) -> tuple[str, ...]:
 
 
 def _draw_preview(preview: Preview) -> None:
-    """Draw the first rows of a file."""
+    """Draw the first rows of a corpus's file, six of them without scrolling."""
     st.caption("First rows" + (f" of {preview.total_rows:,}" if preview.total_rows else ""))
+    # A data frame needs each name once; the height is 36 pixels a row, with the head, and two for the border.
     frame = pd.DataFrame(preview.first_rows, columns=list(dict.fromkeys(preview.columns)))
     draw_table(frame, height=36 * min(6, len(frame) + 1) + 2)
 
 
 def _draw_encoder(source: Source | None) -> Source | None:
-    """Draw the choice of the encoder; return the source with it, None without a source."""
+    """Draw the choice of the encoder and its number format; return the source with them, None without one."""
     if source is None:
         return None
     with st.expander("Encoder", expanded=False):

@@ -12,7 +12,10 @@ MAX_DEPTH_QUERIES = 50
 
 
 def measure_pool_depth(loaded: Loaded, decoder: Decoder, k: int) -> PoolDepth | None:
-    """Find how many candidates keep 99% of the answers; None without queries, or if no number does."""
+    """Find how many candidates a decoder needs so that 99% of the queries keep their k documents.
+
+    None without queries and their vectors, if no number does, or if a document's score depends on the other candidates.
+    """
     # A sample bounds the time, as the export dialog waits for this.
     queries = loaded.dataset.queries.sample(MAX_DEPTH_QUERIES)
     query_vectors = find_query_vectors(loaded, queries) if len(queries) else None
@@ -20,7 +23,7 @@ def measure_pool_depth(loaded: Loaded, decoder: Decoder, k: int) -> PoolDepth | 
         return None
 
     def compute_depth() -> PoolDepth | None:
-        """Measure the depth; None if the decoder cannot run."""
+        """Measure the depth; None if the decoder cannot run or no depth is enough."""
         try:
             return pool_depth(decoder, loaded.space, query_vectors, k)
         except FrontierError:

@@ -47,7 +47,10 @@ MAX_EAGER_QUERIES = 512
 
 @dataclass(frozen=True, eq=False)
 class Inspection:
-    """Files of a corpus as one session read them before loading: first rows, and data sets by source."""
+    """Files of a corpus as one session read them before loading it, to preview and check them.
+
+    A Source says which columns, filters and judgements are read; each gives another data set of the same files.
+    """
 
     path: str
     file_states: tuple[tuple[str, int, int], ...]  # name, time of the last change and bytes of each
@@ -60,7 +63,7 @@ class Inspection:
         return sum(size for _, _, size in self.file_states) > MAX_INSPECTED_BYTES
 
     def read_dataset(self, source: Source) -> Dataset | FrontierError:
-        """Return the data set of a source, read once, or the error that says why it cannot be read."""
+        """Return the data set of a source (documents, queries, judgements), or the error of reading it."""
         from engine.errors import FrontierError
 
         if source not in self.datasets:
@@ -73,9 +76,10 @@ class Inspection:
         return self.datasets[source]
 
     def take_dataset(self, source: Source) -> Dataset | None:
-        """Return the data set that was read for a source; None if it was not read or the files have changed."""
+        """Return the data set that was read for a source, to load it; None if unread or changed since."""
         from engine.values import Dataset
 
+        # The inspection was keyed without an encoder, as which one embeds the documents does not change them.
         data = self.datasets.get(source.without_encoder)
         return data if isinstance(data, Dataset) and self.file_states == _list_file_states(Path(self.path)) else None
 
@@ -88,9 +92,9 @@ _LOADED_ONCE: set[Source] = set()
 
 
 def set_start_sources(*paths: str) -> None:
-    """Set the corpora that this server serves; a new session opens the first, and all stay in memory."""
+    """Set the corpora that this server serves, by path; a new session opens the first."""
     _START_SOURCES[:] = [Source(path) for path in dict.fromkeys(paths)]
-    # Start corpora are never evicted, however many the command line names.
+    # Loading one start corpus must not evict another, however many the command line names.
     _LOADING_JOBS.max_jobs = max(MAX_LOADED_CORPORA, len(_START_SOURCES))
 
 
@@ -132,7 +136,7 @@ def report_health() -> dict[str, Any]:
 
 
 def inspect_files(source: Source) -> Inspection:
-    """Return this session's view of a source's files, made anew if they have changed since."""
+    """Return this session's reading of a source's files before they are loaded, anew if they have changed."""
     from engine.data.files import HeldFile
     from engine.data.tables import TEXT_SUFFIXES
 
@@ -148,7 +152,8 @@ def inspect_files(source: Source) -> Inspection:
 
 
 def _list_file_states(path: Path) -> tuple[tuple[str, int, int], ...]:
-    """Return name, modification time and size of a corpus's files, to see whether one has changed."""
+    """Return name, modification time in ns and size of a corpus's files, to see if one has changed."""
+    # In a folder, judgements lie one level down: qrels/dev.tsv.
     paths = [path] if path.is_file() else sorted((*path.glob("*"), *path.glob("*/*.tsv")))
     stats = [(str(file), file.stat()) for file in paths if file.is_file()]
     return tuple((name, stat.st_mtime_ns, stat.st_size) for name, stat in stats)
@@ -157,8 +162,9 @@ def _list_file_states(path: Path) -> tuple[tuple[str, int, int], ...]:
 def get_loading_job(source: Source | None = None, resubscribe: bool = False) -> Job:
     """Return the job that loads a corpus, started if there is none; its result is a Loaded.
 
-    This subscribes the session to the job. resubscribe: even if the session has unsubscribed from it; the job then uses
-    what the session has read of the corpus.
+    It is one job for all sessions. This call subscribes the session to it: the job runs on while a subscriber is left.
+    resubscribe: even if the session has cancelled it for itself; a new job then uses what the session has read of the
+    corpus for its preview.
     """
     source = source or get_start_source()
     inspection = _INSPECTIONS.get(uploads.get_visitor()) if resubscribe else None
@@ -169,17 +175,21 @@ def get_loading_job(source: Source | None = None, resubscribe: bool = False) -> 
 
 
 def list_loads() -> list[tuple[Source, Job]]:
-    """Return all corpora that are loaded or loading, the most recently used last."""
+    """Return the corpora of all sessions with their loading jobs, ended or not, the latest used last."""
     return _LOADING_JOBS.items()
 
 
 def list_other_loads(used: Source | None) -> list[tuple[Source, Job]]:
-    """Return the corpora that this session is loading, except the open one."""
+    """Return the corpora that this session is loading, with their jobs, except the one in use."""
     return [(source, job) for source, job in list_loads() if job.running and source != used and jobs.is_subscribed(job)]
 
 
 def may_see_load(source: Source, job: Job, path: str) -> bool:
-    """Return True if this session may see a load: its paths are public, or this session asked for it."""
+    """Return True if this session may see a load: it asked for it, or it reveals no other visitor's path.
+
+    path: the corpus's path that this session knows already
+    """
+    # An encoder or judgements in a folder have a path that another visitor typed.
     shared = source.path == path and not any(map(roots.is_model_folder, (source.encoder, source.qrels)))
     return shared or source in _START_SOURCES or jobs.is_subscribed(job)
 
@@ -200,7 +210,7 @@ def list_sources() -> list[Source]:
 
 
 def list_variants(loaded: Loaded) -> list[Loaded]:
-    """Return this corpus as embedded by each encoder that the session may see, `loaded` first."""
+    """Return a corpus as embedded by each encoder that this session may see, `loaded` first."""
     # The first variant of an encoder wins, so that the open one is listed once, and first.
     by_encoder = {compute_encoder_key(loaded): loaded}
     for source, job in list_loads():
@@ -219,12 +229,16 @@ def format_encoder_name(name: str) -> str:
 
 
 def format_variant_names(variants: Sequence[Loaded]) -> list[str]:
-    """Name each variant of a corpus by encoder, number format and training; equal names get a digest."""
+    """Return display names of one corpus embedded in several ways: encoder, number format and training.
+
+    Equal names are told apart by the beginning of a digest.
+    """
     names, suffixes = [], []
     for variant in variants:
         encoder = variant.space.encoder
         name = "own vectors" if encoder is None else f"{format_encoder_name(encoder.name)}, {encoder.dtype}"
         name += f" · trained: {variant.training}" if variant.training else ""
+        # Vectors that came with a corpus have no encoder: then their own digest tells them apart.
         embeddings = variant.space.embeddings
         names.append(name)
         suffixes.append(f" ({(embeddings.encoder or embeddings).digest[:6]})")
@@ -232,15 +246,15 @@ def format_variant_names(variants: Sequence[Loaded]) -> list[str]:
 
 
 def compute_encoder_key(loaded: Loaded) -> str:
-    """Return a text that identifies the corpus's encoder, also by how it embeds queries."""
-    # Feedback moves the documents, not the encoder: the origin identifies it.
+    """Return a text that identifies a corpus's encoder by weights and number format, for widgets' keys."""
+    # Feedback moves the documents' vectors, not the encoder: the origin, as embedded before, identifies it.
     embeddings = loaded.origin.space.embeddings
     encoder = embeddings.encoder
     return f"{encoder.digest[:16]}.{encoder.dtype}" if encoder else f"own.{embeddings.digest[:16]}"
 
 
 def drop_load(source: Source, job: Job) -> None:
-    """Forget a load that has ended, so that the next one reads again; rejoin one that others wait for."""
+    """Forget a corpus's loading job, so that the next one reads again; rejoin one that others wait for."""
     if jobs.is_subscribed(job) or not job.is_active:
         _LOADING_JOBS.drop_job(source, job)
     else:
@@ -253,15 +267,16 @@ def read_dataset(
     stop: Stop | None = None,
     table_file: Path | HeldFile | None = None,
 ) -> Dataset:
-    """Read the documents, queries and judgements of a source, if this server may.
+    """Read the documents, queries and judgements of a source, if its path lies where this server may read.
 
-    Raises DataError if they cannot or must not be read, and Cancelled if stopped.
+    table_file: the table's content if it is in memory already. Raises DataError if they cannot or must not be read, and
+    Cancelled if stopped.
     """
     import engine
 
     if source.path not in DEMOS:
         roots.check_corpus(source.path)
-    # Judgements in a folder beside the corpus need no permission of their own; other paths do.
+    # Judgements in a folder inside the corpus's need no permission of their own; other paths do.
     is_inside = source.qrels == "qrels" or (Path(source.path) / source.qrels).is_dir()
     if len(Path(source.qrels).parts) > 1 or not is_inside:
         roots.check_corpus(source.qrels)
@@ -270,8 +285,8 @@ def read_dataset(
 
 
 def _load_and_freeze(source: Source, inspection: Inspection | None, job: Job) -> Loaded:
-    """Load a corpus in a job, from what the session has read of it, and tidy the memory afterwards."""
-    # The page has read the files already: they need not be read twice.
+    """Load a corpus in a job, from what its preview has read if possible; tidy the memory afterwards."""
+    # The page may have read the files already: they need not be read twice. `_embed_corpus` takes them from here.
     job.partial = inspection and inspection.take_dataset(source)
     loaded = _load_corpus(source, job)
     freeze_heap()  # here, where the temporary objects of loading are gone
@@ -279,11 +294,12 @@ def _load_and_freeze(source: Source, inspection: Inspection | None, job: Job) ->
 
 
 def _attach_store(source: Source, job: Job) -> Loaded:
-    """Connect to a vector engine; return its corpus with a sample of its documents in memory."""
+    """Connect to a vector engine (a database of documents); return its corpus, with a sample in memory."""
     from engine.reach import attach, sample_documents
     from engine.values import Dataset, Queries
 
     job.report(0, 0, f"asking {source.store}")
+    # A reach is the engine's connection to a database of vectors, which answers searches.
     reach = attach(source.store)
     sample = sample_documents(reach, STORE_SAMPLE_SIZE)
     dataset = Dataset(sample.corpus, Queries((), ()))
@@ -291,7 +307,7 @@ def _attach_store(source: Source, job: Job) -> Loaded:
 
 
 def _load_corpus(source: Source, job: Job) -> Loaded:
-    """Load a corpus from a vector engine, by an encoder, or with embeddings that were trained here."""
+    """Load a corpus from a vector engine (a database), by an encoder, or with embeddings trained here."""
     if source.store:
         return _attach_store(source, job)
     if not source.trained:
@@ -308,7 +324,10 @@ def _load_corpus(source: Source, job: Job) -> Loaded:
 
 
 def _embed_corpus(source: Source, job: Job) -> Loaded:
-    """Read a corpus and embed its documents, and its labelled queries if they are few."""
+    """Read a corpus; embed its documents, and its labelled queries if they are few; return it for search.
+
+    The job's `partial` may hold the data set already, and gets it before the documents are embedded, for its report.
+    """
     report = _freezing_progress(job, 1)
     report(0, 0, "reading the corpus")
     import engine
@@ -338,7 +357,7 @@ def _embed_corpus(source: Source, job: Job) -> Loaded:
 
 
 def _share_loaded_texts(dataset: Any) -> Any:
-    """Use the texts of an equal corpus in memory, so that two encoders' copies share them."""
+    """Return a data set with the texts of an equal corpus in memory, so that two encoders share a copy."""
     for loaded in list_loaded():
         if loaded.dataset.corpus == dataset.corpus and loaded.dataset.corpus.name == dataset.corpus.name:
             corpus, metadata = loaded.dataset.corpus, dataset.corpus.metadata
@@ -350,9 +369,9 @@ def _share_loaded_texts(dataset: Any) -> Any:
 
 
 def _freezing_progress(job: Job, step_number: int, text_kind: str = "") -> Callable[[int, int, str], None]:
-    """Build a progress callback for a step of loading; it shields new imports from garbage collection.
+    """Build a progress callback for one numbered step of loading; it also keeps garbage collections short.
 
-    text_kind: the texts that are embedded in this step of loading
+    text_kind: "documents" or "queries" if texts are embedded in this step, to say which; "" otherwise
     """
 
     def report(n_done: int, n_total: int, label: str) -> None:
@@ -384,12 +403,18 @@ def freeze_heap() -> None:
 
 
 def warm_encoder(source: Source) -> None:
-    """Run the encoder and compile the methods in a job, so that the first query need not wait."""
+    """Start a job that compiles the selectors and runs the encoder: the first query need not wait.
+
+    A selector is an algorithm that chooses the k documents of an answer.
+    """
     Job("warm the encoder", partial(_run_warm_up, source))
 
 
 def _run_warm_up(source: Source, job: Job) -> None:
-    """Compile the selectors and run the encoder once, in a job, while no page needs the processors."""
+    """Compile the selectors and run the encoder once, in a job that lets the first page go first.
+
+    A selector is an algorithm that chooses the k documents of an answer; the registry names the usual ones first.
+    """
     from engine.stages import methods
 
     kinds = [spec.cls for spec in methods("selector").values()]
@@ -415,7 +440,10 @@ def _run_warm_up(source: Source, job: Job) -> None:
 
 
 def _compile_lambda_path(selector: type[Selector]) -> None:
-    """Compile the code that ranks documents at every λ, by running it on eight made-up vectors."""
+    """Compile the code that ranks documents at every λ, the weight of relevance against diversity.
+
+    It runs on eight made-up vectors, with the first of them as the query; the result is dropped.
+    """
     import torch
 
     from engine.candidates import Candidates

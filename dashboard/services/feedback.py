@@ -63,15 +63,18 @@ def get_person() -> str:
 
 
 def get_log_path(loaded: Loaded) -> Path:
-    """Return the file of the corpus's log, existing or not; the file of just this state wins."""
+    """Return the file of the corpus's feedback, existing or not.
+
+    A file that was begun for just this state of the corpus wins over the usual one.
+    """
     usual_path, state_path = _list_log_paths(loaded)
     return state_path if event_log.log_exists(state_path) else usual_path
 
 
 def _list_log_paths(loaded: Loaded) -> tuple[Path, Path]:
-    """Return two possible files of the log: the usual one, and one whose name has the corpus's digest.
+    """Return two possible files of a corpus's feedback: the usual one, and one named by its state too.
 
-    The second one is for a new log, begun because the usual file belongs to another state of the corpus.
+    The second one is for a new log, begun because the usual file is damaged or belongs to other documents.
     """
     space = loaded.origin.space
     usual_path = orag.place(space)
@@ -80,30 +83,34 @@ def _list_log_paths(loaded: Loaded) -> tuple[Path, Path]:
 
 
 def session(loaded: Loaded) -> orag.Session:
-    """Return all feedback on the corpus as an engine session, after reading the log file again.
+    """Return all feedback on the corpus as the engine's session, after reading the log file again.
 
-    Raises FrontierError if the log cannot be read, is damaged, or belongs to another state of the corpus.
+    Such a session holds the votes of all people and computes how they move the documents. Raises FrontierError if the
+    log cannot be read, is damaged, or belongs to another state of the corpus.
     """
     log = _open_log(loaded)
     return _blank_session(loaded) if log is None else log.refresh()
 
 
 def list_events(loaded: Loaded) -> tuple[orag.Event, ...]:
-    """Return the feedback that counts, as of the last reading of the file, for drawing after a vote.
+    """Return the votes and other feedback that count, as of the last reading of the log's file.
 
-    Raises FrontierError as `session`.
+    Undone and replaced ones do not count. Raises FrontierError if the log cannot be used.
     """
     log = _open_log(loaded)
     return () if log is None else log.session.effective_events
 
 
 def count_events(loaded: Loaded) -> int:
-    """Count the votes and other events that were not undone. Raises FrontierError as `session`."""
+    """Count the votes and other events that count: neither undone nor replaced. Raises FrontierError."""
     return len(list_events(loaded))
 
 
 def prepare_session(loaded: Loaded) -> None:
-    """Compute the session without any feedback in a background job, so that the first vote need not wait."""
+    """Prepare a corpus for feedback in a background job, so that the first vote need not wait.
+
+    Nothing starts if it was computed or begun before, or if the corpus has feedback already.
+    """
     origin = loaded.origin
     key = origin.space.embeddings.digest
     with _LOCK:
@@ -114,15 +121,15 @@ def prepare_session(loaded: Loaded) -> None:
 
 
 def list_notices(loaded: Loaded) -> tuple[Notice, ...]:
-    """Return the notices of opening and reading the log."""
+    """Return notices for people about the corpus's log of feedback: what could not be read or applied."""
     log = _open_log(loaded)
     return () if log is None else log.notices
 
 
 def adapt_corpus(loaded: Loaded) -> Loaded:
-    """Return the corpus with its documents moved by feedback, or as embedded if none moved.
+    """Return the corpus with its documents' vectors moved by all feedback, or as embedded if none moved.
 
-    Raises FrontierError as `session`.
+    Raises FrontierError if the log of the feedback cannot be used.
     """
     origin = loaded.origin
     log = _open_log(origin)
@@ -147,9 +154,10 @@ def adapt_corpus(loaded: Loaded) -> Loaded:
 
 
 def carry(loaded: Loaded) -> tuple[Notice, ...]:
-    """Apply feedback of an older state of the corpus to the changed one; return what is lost, as notices.
+    """Apply the feedback on an older state of a corpus to its present documents; return notices of losses.
 
-    The old log stays beside the new one. Raises DataError if the encoder differs.
+    A copy of the old log stays beside the new one. Raises FrontierError if the log is damaged, cannot be written, or
+    belongs to another encoder.
     """
     log_path = get_log_path(loaded)
     log_key = _log_key(loaded, log_path)
@@ -160,7 +168,7 @@ def carry(loaded: Loaded) -> tuple[Notice, ...]:
 
 
 def begin_new_log(loaded: Loaded) -> Path:
-    """Begin an empty log for the corpus as it is now; return the path of the log that it replaces.
+    """Begin an empty log of feedback on the corpus as it is now; return the path of the log it replaces.
 
     The replaced log cannot be used: it is damaged, or belongs to another state of the corpus. It stays on disk.
     """
@@ -179,12 +187,12 @@ def begin_new_log(loaded: Loaded) -> Path:
 
 
 def _log_key(loaded: Loaded, log_path: Path) -> str:
-    """Return the name under which this process shares an open log: the corpus's embeddings and the file."""
+    """Return the key under which this process shares an open log of feedback: embeddings and file."""
     return f"{loaded.origin.space.embeddings.digest} {log_path}"
 
 
 def _open_log(loaded: Loaded) -> orag.Log | None:
-    """Return the corpus's log, opened once a process and shared by its sessions; None if there is no file."""
+    """Return the corpus's log of feedback, opened once for all visitors; None if there is no file."""
     space, log_path = loaded.origin.space, get_log_path(loaded)
     log_key = _log_key(loaded, log_path)
     if not event_log.log_exists(log_path):
@@ -193,6 +201,7 @@ def _open_log(loaded: Loaded) -> orag.Log | None:
         return None
     with _opening_lock(log_key):
         log = _OPEN_LOGS.get(log_key)
+        # A corpus that was loaded again is another object, with other tensors: its log is opened anew.
         if log is None or log.session.space is not space:
             log = _OPEN_LOGS[log_key] = orag.log(get_log_path(loaded), space)
         return log
@@ -205,37 +214,44 @@ def _opening_lock(log_key: str) -> threading.Lock:
 
 
 def open_or_create_log(loaded: Loaded) -> orag.Log:
-    """Return the corpus's log, created if there is none; what is added to it is on disk at once."""
+    """Return the corpus's log of feedback, created if there is none; additions are on disk at once."""
     log = _open_log(loaded)
     if log is not None:
         return log
     # Two processes may begin a log at once; the storage lets one of them win.
+    # Whoever wins, the file is there afterwards; it is tried again if somebody deletes it meanwhile.
     vote_log.begin_log(lambda: _blank_session(loaded), get_log_path(loaded))
     return _open_log(loaded) or open_or_create_log(loaded)
 
 
 def toggle_vote(loaded: Loaded, query: Embeddings, row_index: int, kind: VoteKind, visible_rows: Sequence[int]) -> None:
-    """Store this person's vote, or remove it if it was given; turn live feedback on.
+    """Store this person's vote on a document for a query, or take it back; turn live feedback on.
 
-    Raises FrontierError if the vote cannot be stored.
+    kind: "up", "down" or "right" (the correct answer); visible_rows: the list in which the document was seen. Raises
+    FrontierError if the vote cannot be stored.
     """
     if loaded.reach is not None:
+        # The documents of a vector engine (a database elsewhere) cannot be moved from here.
         raise loaded.reach.refuse("feedback that moves the documents")
     turn_on()
     orag.toggle_vote(open_or_create_log(loaded), query, row_index, kind, person=get_person(), shown=visible_rows)
 
 
 def _blank_session(loaded: Loaded) -> orag.Session:
-    """Return the session of a corpus without feedback, computed once and then cached."""
+    """Return the engine's state of learning from feedback on a corpus before any is given; cached."""
     key, space = loaded.origin.space.embeddings.digest, loaded.origin.space
     session = _BLANK_SESSIONS.get(key)
+    # The same corpus loaded again has other tensors, which the cached session would not know.
     if session is None or session.space is not space:
         session = _BLANK_SESSIONS[key] = orag.session(space, NEW_LOG_PRESET, queries=_temperature_queries(loaded))
     return session
 
 
 def _temperature_queries(loaded: Loaded) -> Embeddings | None:
-    """Return embedded labelled queries, from which a temperature of the feedback is set; None without any."""
+    """Return embedded labelled queries, by which the engine sets feedback's temperature; None without any.
+
+    The temperature says how much likelier a document of a higher score is to be shown.
+    """
     origin = loaded.origin
     queries = origin.dataset.queries
     if not len(queries) or origin.space.encoder is None:

@@ -38,11 +38,11 @@ class Progress:
 
 
 class Job:
-    """One piece of work in a daemon thread.
+    """One piece of work in a daemon thread, which the sessions that subscribe to it keep alive.
 
     title: what it does, for people; work: called with the job, reports to `report` and passes `stop` on; its return
-    value is `result`, intermediate results go to `partial`, and engine stages inside it stop with it; key: all that the
-    result depends on; session_id: its first subscriber; queued: True while it waits for its turn.
+    value is `result`, intermediate results go to `partial`, and engine calls inside it stop with it; key: all that the
+    result depends on; session_id: its first subscriber, None for the server; queued: True while it waits for its turn.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Job:
         self.stop.set()
 
     def add_subscriber(self, session_id: str | None = None) -> None:
-        """Add a session that wants the result; the job is cancelled only when the last one is removed."""
+        """Add a session that wants the result, None for the server: without any, the job is cancelled."""
         self._subscribers.append(session_id)
 
     def remove_subscriber(self, session_id: str | None = None) -> None:
@@ -109,9 +109,9 @@ class Job:
         self._thread.join(seconds)
 
     def _run(self, work: Callable[[Job], Any]) -> None:
-        """Do the work in the job's thread; store its result, or the text of its error."""
+        """Do the work in the job's thread; store its result, the text of its error, or that it was cancelled."""
         try:
-            # Stages of the engine find the stop signal by context, without passing it on.
+            # Calls of the engine find the stop signal by context, without passing it on.
             with report_to(stop=self.stop):
                 self.result = work(self)
         except Cancelled:
@@ -134,7 +134,11 @@ class Job:
 
 
 class SessionJobs(dict[str, Job]):
-    """Jobs of one session by their purpose, and its queue; they stop when the session is gone."""
+    """Jobs of one browser session: purpose (such as "train") → last job, and the queue that they wait in.
+
+    subscribed, unsubscribed: the jobs shared with other sessions that this one wants, and jobs that it gave up. When
+    the session is gone, those jobs in its queue that nobody else wants are cancelled.
+    """
 
     def __init__(self, session_id: str | None = None) -> None:
         """Create the empty table of a session; it gives up its jobs when Streamlit drops the session."""
@@ -151,13 +155,14 @@ class SessionJobs(dict[str, Job]):
 
 
 def _cancel_all(session_queue: list[Job], session_id: str | None) -> None:
-    """Withdraw a session from all of its jobs, which cancels those that nobody else wants."""
+    """Withdraw a session from the jobs in its queue, which cancels those that nobody else wants."""
     for job in session_queue:
         job.remove_subscriber(session_id)
 
 
 def get_session_jobs() -> SessionJobs:
-    """Return the jobs of this browser session by purpose, and its queue."""
+    """Return the jobs of this browser session by purpose (such as "train"), and its queue."""
+    # Made on first use; outside of a page's run, as in a test, the session has no id.
     if "jobs" not in st.session_state:
         context = get_script_run_ctx()
         st.session_state["jobs"] = SessionJobs(None if context is None else context.session_id)
@@ -166,9 +171,9 @@ def get_session_jobs() -> SessionJobs:
 
 
 def find_job(purpose: str, key: Hashable, *, stop_other: bool = False) -> Job | None:
-    """Return this session's job for a purpose if its settings, `key`, are these; None otherwise.
+    """Return this session's job for a purpose (such as "train") if its settings equal `key`; else None.
 
-    stop_other: unsubscribe from the job for other settings
+    stop_other: unsubscribe from a job that has other settings, which cancels it unless another session wants it
     """
     job = get_session_jobs().get(purpose)
     if job is None or job.key == key:
@@ -179,21 +184,22 @@ def find_job(purpose: str, key: Hashable, *, stop_other: bool = False) -> Job | 
 
 
 def find_blocker(purpose: str | None = None) -> Job | None:
-    """Return the first job of this session that a job for `purpose` would have to wait for.
+    """Return the first job of this session that a job for `purpose` would have to wait for; None if none.
 
-    A session runs one job at a time.
+    A session runs one job at a time; one for the same purpose, such as "train", would be replaced.
     """
     session_jobs = get_session_jobs()
     other_jobs = [job for name, job in session_jobs.items() if job.running and name != purpose]
     queue = session_jobs.queue
-    # A job that is not in the queue runs already: −1 puts it first.
+    # A job outside of the queue waits for no other: −1 puts it first.
     return min(other_jobs, key=lambda job: queue.index(job) if job in queue else -1, default=None)
 
 
 def start_job(purpose: str, title: str, work: Callable[[Job], Any], key: Hashable = None) -> Job:
-    """Start a job for a purpose; this session's last one for the same purpose is cancelled.
+    """Start a job for a purpose (such as "train"), in place of this session's last one for it.
 
-    It is queued behind this session's other jobs and behind other sessions'; its progress says so.
+    work: called with the job; key: all that its result depends on. It waits in its thread until this session's other
+    jobs have ended and the server has a free slot; its progress says so.
     """
     session_jobs = get_session_jobs()
     # A page has one job per purpose: changed settings replace the running one.
@@ -217,7 +223,7 @@ def start_job(purpose: str, title: str, work: Callable[[Job], Any], key: Hashabl
 
 
 def attach_job(purpose: str, job: Job) -> None:
-    """Let this session share a job of another session, which then runs while either session is there."""
+    """Let this session share another session's job, which then runs on while either session is there."""
     session_jobs = get_session_jobs()
     if session_jobs.get(purpose) is job:
         return
@@ -228,7 +234,10 @@ def attach_job(purpose: str, job: Job) -> None:
 
 
 def subscribe(job: Job, resubscribe: bool = False) -> None:
-    """Note that this session wants a shared job; one that it gave up only if `resubscribe` is True."""
+    """Note that this session wants a job of all sessions, which keeps it running.
+
+    A job that this session has given up is wanted again only if `resubscribe` is True.
+    """
     # The server itself loads corpora too, outside of any session.
     if get_script_run_ctx(suppress_warning=True) is None:  # no visitor asks
         return
@@ -243,14 +252,15 @@ def subscribe(job: Job, resubscribe: bool = False) -> None:
 
 
 def is_subscribed(job: Job) -> bool:
-    """Return True if this session wants a shared job, or if the server started it by itself."""
+    """Return True if this session wants a job of all sessions, or if only the server itself does."""
+    # Outside of any session the server asks; a job without a session among its subscribers is the server's own.
     if get_script_run_ctx(suppress_warning=True) is None or not any(job.subscribers):
         return True
     return job in get_session_jobs().subscribed
 
 
 def unsubscribe(job: Job) -> None:
-    """Give up a job for this session; cancel it if no other session with an open tab wants it."""
+    """Give up a job for this session, as by Cancel; stop it if no other session with an open tab wants it."""
     session_jobs = get_session_jobs()
     job.remove_subscriber(session_jobs.session)
     session_jobs.subscribed.discard(job)
@@ -271,9 +281,9 @@ def is_unsubscribed(job: Job) -> bool:
 
 
 def _wait_for_turn(job: Job, queue: list[Job]) -> None:
-    """Wait until a job is the next of its session's queue and the server has a free slot.
+    """Wait, in a job's thread, until it is the next of its session's queue and the server has a free slot.
 
-    Raises Cancelled if it is stopped before.
+    Each working job of the server holds a slot; the caller frees it. Raises Cancelled if the job is stopped before.
     """
     while not job.stop.is_set():
         with _QUEUE_LOCK:
@@ -297,7 +307,11 @@ def _wait_for_turn(job: Job, queue: list[Job]) -> None:
 
 
 def _find_job_ahead(job: Job, queue: list[Job]) -> Job | None:
-    """Return the job that this one waits for: a running one, else the first in the queue; None if none."""
+    """Return the job of a session's queue that this one waits for; None if it is this one's turn.
+
+    That is a job that works already, else the first of the queue, as a session works on one job at a time.
+    """
+    # A queued job's thread is alive too: it waits. This job itself is among them, so that running[0] exists.
     running = [other for other in queue if other.running]
     next_job = next((other for other in running if other is not job and not other.queued), running[0])
     return None if next_job is job else next_job
@@ -311,7 +325,10 @@ def _stop_abandoned_jobs() -> None:
 
 
 def _is_disconnected(session_id: str) -> bool:
-    """Return True if a session's tab has been closed for DISCONNECT_GRACE_SECONDS; keep track of it."""
+    """Return True if a session's tab has been closed for some seconds, as a reload closes it for a moment.
+
+    The first call that finds it closed notes the time, DISCONNECT_GRACE_SECONDS from which it counts.
+    """
     if has_open_tab(session_id):
         _TAB_LOST_AT.pop(session_id, None)
         return False
@@ -319,15 +336,18 @@ def _is_disconnected(session_id: str) -> bool:
 
 
 def has_open_tab(session_id: str) -> bool:
-    """Return True if a browser tab shows the session now, or if no server runs."""
+    """Return True if a browser tab shows the session now, or if no server runs, as in a test or a script."""
     return not runtime.exists() or runtime.get_instance().is_active_session(session_id)
 
 
 class SharedJobs(Generic[K]):
-    """Jobs shared by all sessions, by name; beyond `max_jobs` ended ones go, failed first, then least recently used."""
+    """Table of jobs that all sessions share, by name, which also keeps the results of ended ones.
+
+    Beyond `max_jobs` jobs ended ones are dropped: failed ones first, then the least recently used.
+    """
 
     def __init__(self, max_jobs: int) -> None:
-        """Create an empty table that holds up to `max_jobs` ended jobs."""
+        """Create an empty table that holds up to `max_jobs` jobs; running ones are never dropped."""
         self.max_jobs = max_jobs
         self._jobs: OrderedDict[K, Job] = OrderedDict()
         # Reentrant, and held for a copy too: hashing a key is Python code, in which threads change places.
@@ -343,7 +363,7 @@ class SharedJobs(Generic[K]):
             return list(self._jobs.items())
 
     def get_or_start(self, job_name: K, title: str, work: Callable[[Job], Any], key: Hashable = None) -> Job:
-        """Return the job of this name, or start it; drop the oldest ended ones if there are too many.
+        """Return the job of this name, started if there is none; a new one may push out ended ones.
 
         title, work, key: as a Job takes them
         """

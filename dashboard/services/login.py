@@ -22,9 +22,10 @@ _LOGIN_REQUIRED: list[bool] = []
 def check_login_setup() -> bool:
     """Read Streamlit's secrets when the server starts; return True if people must sign in.
 
-    Raises FrontierError if the secrets cannot be read or lack something.
+    They must if the secrets name a provider of accounts. Raises FrontierError if the secrets cannot be read or lack
+    something, or if the package that signs people in is not installed.
     """
-    # The answer is stored for the process, before anything can raise.
+    # The answer is stored for the process, before a missing field can raise.
     _LOGIN_REQUIRED[:] = [bool(auth_section := _read_auth_section())]
     if auth_section:
         if missing_fields := [field_name for field_name in REQUIRED_FIELDS if not auth_section.get(field_name)]:
@@ -48,13 +49,17 @@ def is_signed_in() -> bool:
 
 def list_providers() -> list[str | None]:
     """Return the names of the sign-in providers; None stands for the one that the secrets give no name."""
+    # The secrets have an unnamed provider's fields in [auth] itself, and a named one's in a table below it.
     auth_section = _read_auth_section()
     named_providers = [name for name, value in auth_section.items() if isinstance(value, dict) and "client_id" in value]
     return [*([None] if "client_id" in auth_section else []), *named_providers]
 
 
 def has_login_cookie(headers: Iterable[tuple[bytes, bytes]]) -> bool:
-    """Return True if a request carries the signed cookie of somebody who has signed in."""
+    """Return True if a request's headers carry the signed cookie of somebody who has signed in.
+
+    Uploads are checked by it, as they reach the server outside of any page.
+    """
     from streamlit.auth_util import get_cookie_with_chunks
     from streamlit.web.server.server_util import get_cookie_secret
     from streamlit.web.server.starlette.starlette_app_utils import decode_signed_value
@@ -70,11 +75,13 @@ def has_login_cookie(headers: Iterable[tuple[bytes, bytes]]) -> bool:
 
     # Streamlit splits a long cookie into several and puts them together again with this callback.
     def read_signed_cookie(cookie_name: str) -> bytes | None:
+        """Return the content of a cookie that this server has signed; None if it is missing or forged."""
         cookie = cookies.get(cookie_name)
         cookie_value = b"" if cookie is None else cookie.value.encode("latin-1")
         return decode_signed_value(get_cookie_secret(), cookie_name, cookie_value) if cookie_value else None
 
     try:
+        # Any failure to read it counts as not signed in.
         user = json.loads(get_cookie_with_chunks(read_signed_cookie, USER_COOKIE_NAME) or b"{}")
     except ValueError:
         return False

@@ -14,9 +14,10 @@ V = TypeVar("V")
 
 
 class Memo(MutableMapping[K, V]):
-    """Table that threads may share; beyond its limits the least recently used entry goes, never the newest.
+    """Cache that threads share; beyond its limits the least recently used entry goes, never the newest.
 
-    max_entries: limit on their number; weigh_value: an entry's weight; max_weight: limit on the sum.
+    max_entries: limit on their number; weigh_value: returns an entry's weight, such as its size, None for no weights;
+    max_weight: limit on the sum of the weights
     """
 
     def __init__(self, max_entries: float, weigh_value: Callable[[V], int] | None = None, max_weight: int = 0) -> None:
@@ -25,12 +26,13 @@ class Memo(MutableMapping[K, V]):
         self._lock = threading.RLock()
 
     def __getitem__(self, key: K) -> V:
+        """Return a value, which counts as used now. Raises KeyError if there is none."""
         with self._lock:
             self._values.move_to_end(key)
             return self._values[key]
 
     def __setitem__(self, key: K, value: V) -> None:
-        """Store a value as the newest entry, then drop the oldest ones beyond the limits."""
+        """Store a value as the newest entry, then drop the least recently used ones beyond the limits."""
         with self._lock:
             self._values[key] = value
             self._values.move_to_end(key)
@@ -66,7 +68,10 @@ def session_memo(table_name: str, max_entries: int) -> Memo[Any, Any]:
 
 
 def get_or_compute(table_name: str, key: Hashable, compute_value: Callable[[], V], max_entries: int = 24) -> V:
-    """Return this session's cached value for a key, computed if missing; max_entries: of the table."""
+    """Return this session's cached value for a key in the named table, computed if missing.
+
+    max_entries: values that the table holds, if this call creates it; the least recently used one goes first
+    """
     memo: Memo[Hashable, V] = session_memo(table_name, max_entries)
     if key not in memo:
         # The turn is held only while computing, so that cached values never wait.

@@ -26,7 +26,8 @@ def can_make(loaded: Loaded) -> bool:
 def find_task(loaded: Loaded) -> Dataset | None:
     """Return passages of a corpus as labelled queries, made now if that is quick; None if a job has to.
 
-    Raises FrontierError if the corpus has too few words.
+    Each passage is a query whose right answer is the document that contains it. Raises FrontierError if no document
+    has enough words.
     """
     digest = loaded.space.corpus.digest
     # A long corpus would block the page, so a job searches it.
@@ -37,7 +38,10 @@ def find_task(loaded: Loaded) -> Dataset | None:
 
 
 def make_task(loaded: Loaded, job: Job | None = None) -> Dataset:
-    """Choose passages of a corpus as labelled queries, each with its document as the answer; cache them."""
+    """Choose passages of a corpus as labelled queries, whose answers are the documents with them; cached.
+
+    job: the job that this runs in, None while a page waits
+    """
     corpus = loaded.dataset.corpus
     progress, stop = (None, None) if job is None else (job.report, job.stop)
     task: Dataset = engine.containing_passages(corpus, COUNT.default, distractors=0, progress=progress, stop=stop)
@@ -46,7 +50,10 @@ def make_task(loaded: Loaded, job: Job | None = None) -> Dataset:
 
 
 def swap_queries(loaded: Loaded, task: Dataset) -> Loaded:
-    """Return the corpus with passages in place of its labelled queries; their vectors come on demand."""
+    """Return the corpus with passages of its texts as labelled queries, which are embedded when needed.
+
+    task: the passages, with the documents that contain them as right answers, of a single split
+    """
     qrels = {PASSAGES_SPLIT: next(iter(task.qrels.values()))}
     dataset = replace(loaded.dataset, queries=task.queries, qrels=qrels, aspects=None)
     return replace(loaded, dataset=dataset, queries=None)

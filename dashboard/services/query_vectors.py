@@ -13,7 +13,10 @@ _QUERY_VECTORS: Memo[Any, Embeddings] = Memo(4)
 
 
 def find_query_vectors(loaded: Loaded, queries: Queries) -> Embeddings | None:
-    """Return the queries' vectors if memory or disk has them; None if they have to be embedded."""
+    """Return the vectors of a corpus's queries if memory or disk has them; None if they must be embedded.
+
+    None also if the corpus came with vectors and has no encoder for queries.
+    """
     space = loaded.space
     if (vectors := loaded.vectors_of(queries)) is not None or space.encoder is None:
         return vectors
@@ -22,12 +25,16 @@ def find_query_vectors(loaded: Loaded, queries: Queries) -> Embeddings | None:
     if vectors is None:
         stored_vectors = read_embedded_texts(queries, space.encoder.name, dtype=space.encoder.dtype)
         if stored_vectors is not None:
+            # If the documents' vectors were trained, the queries' have to follow.
             vectors = _QUERY_VECTORS[vectors_key] = space.fitted(stored_vectors)
     return vectors
 
 
 def embed_missing(loaded: Loaded, queries: Queries, job: Job) -> Embeddings:
-    """Return the queries' vectors, embedded by the job if not stored. Raises FrontierError."""
+    """Return the vectors of a corpus's queries, embedded by the job if neither memory nor disk has them.
+
+    Raises FrontierError if they cannot be embedded.
+    """
     vectors = find_query_vectors(loaded, queries)
     if vectors is None:
         vectors = engine.embed_queries(loaded.space, queries, progress=job.report, stop=job.stop)

@@ -17,7 +17,7 @@ from engine.values import Dataset, Embeddings, Qrels, Queries, digest_of, explai
 
 @dataclass(frozen=True, kw_only=True)
 class JobRequest:
-    """Settings of long work on a page."""
+    """Settings of long work on a page, such as tuning or training, that uses judged queries."""
 
     @property
     def split_names(self) -> tuple[str, ...]:
@@ -25,7 +25,10 @@ class JobRequest:
         raise NotImplementedError
 
     def qrels(self, dataset: Dataset) -> dict[str, Qrels]:
-        """Return the judgements that the work uses, by split. Raises DataError if a split is missing."""
+        """Return the relevance judgements that the work uses, by split, which is a named part of the queries.
+
+        Raises DataError if a split is missing.
+        """
         for split_name in self.split_names:
             if split_name not in dataset.qrels:
                 raise DataError(explain_missing_split(dataset.qrels, split_name))
@@ -36,7 +39,7 @@ class JobRequest:
         return embed_missing(loaded, select_judged_queries(loaded.dataset, qrels), job)
 
     def digest(self, loaded: Loaded) -> str:
-        """Return a name for the result of these settings on this corpus and its judgements."""
+        """Return a name for the result of these settings on this corpus and its judgements: their digest."""
         # Judgements are part of the name: edited judgements must not find an old result.
         parts: list[str] = []
         for name, qrels in self.qrels(loaded.dataset).items():
@@ -54,7 +57,10 @@ def select_judged_queries(dataset: Dataset, qrels: Mapping[str, Qrels]) -> Queri
 
 
 def _as_plain_value(value: Any) -> Any:
-    """Convert a field's value, with all that it contains, to values that JSON has."""
+    """Convert a setting's value, with all that it contains, to values that JSON has.
+
+    A Stage is a selector or scorer with its parameters; a Decoder combines them.
+    """
     match value:
         case Stage():
             return value.as_json()

@@ -29,7 +29,7 @@ PATHS_OFF = "Typed paths are off, as others can reach this server: frontier serv
 
 @dataclass(frozen=True, kw_only=True)
 class Rules:
-    """Rules of reading that the command line sets."""
+    """Rules, set by the command line, about the files of this machine that visitors may have read."""
 
     roots: tuple[Path, ...] = ()  # folders in which typed paths may lie
     corpora: tuple[Path, ...] = ()  # files and folders that it names, links in them included
@@ -56,10 +56,13 @@ def accepts_typed_paths() -> bool:
 
 
 def check_path(typed_path: str | Path) -> Path:
-    """Return a typed path if this server may read it. Raises DataError, whether it exists or not."""
+    """Return a path that a visitor typed, existing or not, if this server may read there.
+
+    Raises DataError if not.
+    """
     try:
         path = Path(typed_path).expanduser()
-        if ".." in path.parts:  # else what a folder before it is called would tell whether that is there
+        if ".." in path.parts:  # else "guess/../file" would tell whether a folder called guess is there
             path = Path(os.path.abspath(path))
         real_path = path.resolve()
     except (OSError, RuntimeError, ValueError):  # no such user's home, links in a circle, a zero byte
@@ -71,11 +74,12 @@ def check_path(typed_path: str | Path) -> Path:
 
 
 def check_corpus(typed_path: str | Path) -> Path:
-    """Return the path of a corpus or judgements, if the server may read it with all of its files.
+    """Return the path of a corpus or judgements, if the server may read all files that it would open.
 
-    Raises DataError otherwise.
+    Each is checked, as a link in a permitted folder may lead elsewhere. Raises DataError otherwise.
     """
     path = check_path(typed_path)
+    # Whoever started the server with this corpus has permitted the links in it.
     if path.absolute() in get_rules().corpora:
         return path
     if os.path.isdir(path):  # False for a name that no file can have, which the reader refuses by name
@@ -88,7 +92,7 @@ def check_corpus(typed_path: str | Path) -> Path:
 
 
 def check_model(model_name: str) -> None:
-    """Raise DataError if a model is a folder that this server may not read, or has links out of it."""
+    """Raise DataError if an encoder is a folder that this server may not read, or has links out of it."""
     if not is_model_folder(model_name):
         return
     folder = check_path(model_name)
@@ -105,7 +109,7 @@ def is_model_folder(model_name: str) -> bool:
 
 
 def explain_refusal(typed_path: str) -> str | None:
-    """Return the reason why this server may not read a corpus's path; None if it may."""
+    """Return the reason why this server may not read a corpus's path, for the page; None if it may."""
     try:
         check_corpus(typed_path)
     except DataError as error:
@@ -114,7 +118,11 @@ def explain_refusal(typed_path: str) -> str | None:
 
 
 def _list_roots() -> Iterator[Path]:
-    """Yield the folders that visitors may read from, with links resolved."""
+    """Yield the folders and files that visitors may read, with links resolved.
+
+    They are those of the command line, and the user's home and caches, or, if others can reach the server, only what
+    pages open again: uploads and judgements.
+    """
     server_rules = get_rules()
     local_roots = (
         [folder / folder_name for folder in cache_folders() for folder_name in REOPENED_FOLDERS]
@@ -126,7 +134,7 @@ def _list_roots() -> Iterator[Path]:
 
 
 def _walk_folder(folder: Path, max_depth: int) -> Iterator[Path]:
-    """Yield everything in a folder down to a depth, following links."""
+    """Yield the paths of everything in a folder down to a depth (0: no inner folders), following links."""
     for inner_path in folder.iterdir():
         yield inner_path
         if max_depth and inner_path.is_dir():
@@ -134,7 +142,7 @@ def _walk_folder(folder: Path, max_depth: int) -> Iterator[Path]:
 
 
 def _format_refusal(typed_path: str | Path) -> str:
-    """Return the error for a path outside of the folders that may be read."""
+    """Return the text of the error for a path outside of the folders that this server may read."""
     # A whole command, as its reader is on a page, where a bare flag says nothing.
     return (
         f"{visible(str(typed_path))[:300]!r} lies outside the folders that this server reads; start it by "

@@ -21,7 +21,7 @@ STORE_PREFIX = "store://"
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """Origin of a corpus and the way it is embedded."""
+    """Choice of a corpus: its path, how its files are read, and by which encoder it is embedded."""
 
     path: str = field(kw_only=False)  # a demo's name, a file or a folder, or store://name/collection
     columns: tuple[str | None, str, str | None] | None = None  # (id, text, title) of a table
@@ -47,8 +47,9 @@ class Source:
 
     @property
     def reading(self) -> dict[str, Any]:
-        """Arguments of `engine.load_dataset` that differ from their defaults, without the path."""
-        # Defaults are left out, so that exported code has only arguments that matter.
+        """Arguments by which `engine.load_dataset` reads the corpus, without its path and those at a default."""
+        # Defaults are left out, so that exported code has only arguments that matter: a default becomes an empty value
+        # below, and empty values are dropped at the end.
         column_roles = dict(zip(("id", "text", "title"), self.columns or (), strict=False))
         where: dict[str, list[str]] = {}
         for column, value in self.where:
@@ -76,7 +77,10 @@ class Source:
 
 @dataclass(frozen=True, kw_only=True)
 class Loaded:
-    """Corpus ready to be searched."""
+    """Corpus ready to be searched: documents, embeddings, queries, and how it came to be.
+
+    Its embeddings may be its encoder's, those that a training made of them, or those that feedback has moved.
+    """
 
     source: Source  # where it comes from
     dataset: Dataset  # its documents, queries and judgements
@@ -110,7 +114,10 @@ class Loaded:
         return "" if self.reach is None else self.reach.digest
 
     def as_answered(self) -> Loaded:
-        """Return the corpus with all documents that answers may name, of a vector engine those fetched."""
+        """Return the corpus with all documents that answers may name.
+
+        With the documents in a vector engine (a database elsewhere) these are those fetched from it so far.
+        """
         return self if self.reach is None else replace(self, space=self.reach.space, embedded=self.origin)
 
     @property
@@ -119,7 +126,7 @@ class Loaded:
         return f"{self.space.embeddings.digest} {self.space.corpus.digest}"
 
     def vectors_of(self, queries: Queries) -> Embeddings | None:
-        """Return the vectors of some of its labelled queries; None if they come on demand."""
+        """Return the vectors of some of its labelled queries; None if they were not embedded with the corpus."""
         from engine.values import Embeddings
 
         if self.queries is None:

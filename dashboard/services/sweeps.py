@@ -33,7 +33,10 @@ MAX_CELL_VALUES = 20_000_000
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Sweep:
-    """Decoders to be measured on queries, at one k."""
+    """Decoders (each a way to choose k documents for a query) to be measured on queries, at one k.
+
+    Measuring one decoder on all queries gives a cell: its metrics for each query.
+    """
 
     loaded: Loaded
     decoders: tuple[Decoder, ...]  # the first one is the baseline
@@ -49,6 +52,7 @@ class Sweep:
     @property
     def key(self) -> tuple[Any, ...]:
         """Key under which the results are cached: equal for two sweeps with equal results."""
+        # Stored queries are identified by their digest; a query somebody typed also by its vector.
         raw = b"" if self.is_stored or self.vectors is None else self.vectors.vectors.numpy().tobytes()
         qrels = self.qrels.digest if self.qrels is not None else ""
         embeddings = self.loaded.space.embeddings.digest
@@ -63,20 +67,24 @@ class Sweep:
     @property
     def n_pairs(self) -> int:
         """Number of (query, document) pairs that a reranking model has to read, which is slow."""
+        # `depth` is the number of candidates of a query that a decoder reranks.
         n_reranked = sum(d.depth or 0 for d in self.decoders if d.rerank is not None and d.rerank.rerank_only)
         return n_reranked * len(self.queries)
 
     @property
     def n_scores(self) -> int:
-        """Number of scores that measuring takes: documents × queries × decoders."""
+        """Number of scores that measuring takes: documents (or k² pairs, if more) × queries × decoders."""
         return max(len(self.loaded.space), self.k * self.k) * len(self.queries) * len(self.decoders)
 
     @property
     def exact_selectors(self) -> tuple[Selector, ...]:
-        """One selector for each family that can be measured exactly at every λ; none on a large corpus."""
+        """One selector for each group that differs in λ alone and can be measured exactly at every λ.
+
+        None on a corpus whose inner products do not fit in memory, nor for a query that somebody typed.
+        """
         if not self.is_stored or self.vectors is None or len(self.loaded.space) > GRAM_ROWS:
             return ()
-        # Exact paths exist only for selectors behind a scorer of inner products.
+        # Exact paths exist only for selectors behind a scorer of inner products, without a pool or a reranker.
         scorer = self.baseline.retrieve
         selectors = [d.select for d in self.decoders if d == Decoder(d.select, scorer) and scorer.inner_product]
         by_family = {}
@@ -87,7 +95,7 @@ class Sweep:
         return tuple(by_family.values())
 
     def arguments(self) -> dict[str, Any]:
-        """Return the arguments of `engine.sweep`."""
+        """Return the arguments by which `engine.sweep` measures all decoders."""
         arguments = {name: getattr(self, name) for name in ("decoders", "qrels", "k", "metrics", "split")}
         return arguments | {"space": self.loaded.space, "queries": self.vectors, "aspects": self.loaded.dataset.aspects}
 
@@ -98,7 +106,7 @@ class Sweep:
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """Finished cells of a sweep."""
+    """Finished part of a sweep: a cell for each measured decoder, with its metrics for each query."""
 
     points: tuple[Cell, ...]  # finished ones, in the order of the decoders
     missing: int  # the number of those that are not, curves counted
@@ -118,12 +126,15 @@ _CURVES: Memo[Any, tuple[Curve, ...]] = Memo(64)
 
 
 def open_store() -> Store:
-    """Return the file of finished cells, created if there is none."""
+    """Return the database of all finished measurements (cells) on this machine, created if there is none."""
     return Store(cached_file(SWEEPS_SECTION, CELLS_FILE))
 
 
 def find_cells(sweep: Sweep) -> Cells:
-    """Return the finished measurements of a sweep and its job; stop a job for another sweep."""
+    """Return the finished measurements of a sweep and its job; give up this session's job for another.
+
+    A single query on a small corpus is measured at once, while the page waits.
+    """
     job = jobs.find_job(SWEEP_PURPOSE, sweep.key, stop_other=True)
     if job is not None and job.result is not None:
         # A finished job has all cells: they replace what memory had.
@@ -137,7 +148,7 @@ def find_cells(sweep: Sweep) -> Cells:
 
 
 def load_stored_curves(sweep: Sweep) -> tuple[Curve, ...]:
-    """Return the finished exact curves of a sweep, from memory or the file."""
+    """Return the finished exact curves of a sweep, from memory or file: a selector's metrics at every λ."""
     curves = _CURVES.get(sweep.key)
     # Only complete sets of curves are cached, as the job adds one at a time.
     if curves is None and sweep.exact_selectors:
@@ -149,10 +160,14 @@ def load_stored_curves(sweep: Sweep) -> tuple[Curve, ...]:
 
 
 def _load_or_compute_cells(sweep: Sweep) -> tuple[Cell, ...]:
-    """Return the finished cells from memory or the file; measure a single query at once."""
+    """Return a sweep's finished cells (a decoder's metrics each) from memory or file, in decoders' order.
+
+    A single query is measured at once if that is quick; () if nothing is finished.
+    """
     points = _CELLS.get(sweep.key)
     if points is None and sweep.is_stored and sweep.vectors is not None:
         points = _order_cells(sweep, stored_cells(**sweep.arguments(), store=open_store())[0])
+        # An incomplete sweep is not cached, as a job, or another server, adds to the file.
         if len(points) == len(sweep.decoders):
             _CELLS[sweep.key] = points
     elif points is None and not sweep.is_stored and sweep.n_scores <= MAX_PAGE_SCORES and sweep.shares_scorers:
@@ -163,21 +178,25 @@ def _load_or_compute_cells(sweep: Sweep) -> tuple[Cell, ...]:
 
 
 def _order_cells(sweep: Sweep, points: Any) -> tuple[Cell, ...]:
-    """Return the cells in the order of the sweep's decoders; missing ones are left out."""
+    """Return the measured decoders (cells) in the order of the sweep's; missing ones are left out."""
     by_label = {cell.label: cell for cell in points}
     return tuple(by_label[decoder.label] for decoder in sweep.decoders if decoder.label in by_label)
 
 
 def is_small(sweep: Sweep) -> bool:
-    """Return True if the sweep is quick enough to be measured without a click."""
+    """Return True if a sweep is quick enough to start without a click: few scores, nothing reranked."""
     return sweep.vectors is not None and sweep.n_scores <= MAX_UNASKED_SCORES and not sweep.n_pairs
 
 
 def run_sweep(sweep: Sweep, job: Job) -> tuple[Cell, ...]:
-    """Measure the missing cells and curves in a job; finished cells go to job.partial at once."""
+    """Measure a sweep's missing decoders and exact curves in a job; return a cell for each decoder.
+
+    Finished cells go to job.partial at once, for the page; curves go to the file only.
+    """
     if sweep.vectors is None:
         sweep = replace(sweep, vectors=embed_missing(sweep.loaded, sweep.queries, job))
 
+    # The page counts settings, whatever the engine calls its steps.
     def report(n_done: int, n_total: int, label: str) -> None:
         job.report(n_done, n_total, "settings measured")
 

@@ -26,9 +26,14 @@ STAGE_FACT = "stage"
 
 
 def save_trained(trained: Trained, stage: str, corpus: str) -> str:
-    """Write the embeddings of a training's stage to the cache, unless they are there; return their name."""
+    """Write the embeddings that a stage of a training learnt to the cache, once; return their name.
+
+    A training has several stages, such as its control and its method; the stage's name is kept for titles. corpus: the
+    corpus's name, for the list of the cache
+    """
     # The name is a content digest: the same training saved twice is one file.
     name = trained.digest[:TRAINED_NAME_LENGTH]
+    # The stage's name, which a checkpoint does not have by itself, goes along as a fact.
     path = _checkpoint_path(name)
     if not _is_readable(path):
         replace(trained, facts={**trained.facts, STAGE_FACT: stage}).save(path)
@@ -38,7 +43,7 @@ def save_trained(trained: Trained, stage: str, corpus: str) -> str:
 
 
 def _is_readable(path: Path) -> bool:
-    """Return True if the file exists and is an undamaged checkpoint."""
+    """Return True if the file exists and is an undamaged checkpoint (saved state) of a training."""
     from engine.training.checkpoints import read
 
     try:
@@ -48,7 +53,7 @@ def _is_readable(path: Path) -> bool:
 
 
 def find_checkpoint(name: str) -> Path:
-    """Return the file of trained embeddings by their name. Raises DataError if there is none."""
+    """Return the file of trained embeddings by their name, a digest. Raises DataError, with the ways out."""
     if not _TRAINED_NAME.fullmatch(name):
         raise DataError(
             f"trained must be the name of trained embeddings, {TRAINED_NAME_LENGTH} hexadecimal digits; got "
@@ -64,7 +69,7 @@ def find_checkpoint(name: str) -> Path:
 
 
 def export_fields(loaded: Loaded) -> dict[str, str]:
-    """Return the fields of an export that name the trained embeddings; {} if none are in use."""
+    """Return the fields of an exported decoder that name the trained embeddings in use; {} if none are."""
     name, encoder = loaded.origin.source.trained, loaded.space.encoder
     return {"trained": str(_checkpoint_path(name)), "dtype": encoder.dtype if encoder else "auto"} if name else {}
 
@@ -80,9 +85,10 @@ def export_context(loaded: Loaded, k: int, **other_fields: Any) -> ExportContext
 
 
 def apply_checkpoint(base: Loaded, source: Source, checkpoint_path: Path) -> Loaded:
-    """Return a corpus whose embeddings are replaced by those of a training's checkpoint.
+    """Return a corpus with the embeddings of a training's checkpoint (saved state) in place of its own.
 
-    Raises DataError if the checkpoint belongs to another corpus.
+    base: the corpus as its encoder embedded it; source: says by name which trained embeddings. Raises DataError if the
+    file belongs to another corpus or holds other embeddings.
     """
     from engine.training.trained import load_trained
 
@@ -101,19 +107,21 @@ def apply_checkpoint(base: Loaded, source: Source, checkpoint_path: Path) -> Loa
         base=base,
         training=format_title(trained),
         trained_for=trained.decoder,
-        learnt=trained.best.epoch >= 0,
+        learnt=trained.best.epoch >= 0,  # −1: no epoch was better than the start
     )
 
 
 def format_title(trained: Trained) -> str:
-    """Return the title of the method or stage, and the first digits of the checkpoint's name."""
+    """Return the display name of trained embeddings: method or stage, and first digits of the checkpoint."""
+    # The stage that `save_trained` noted; a control, say, has a stage's name and not the method's title.
     stage_name = trained.facts.get(STAGE_FACT, trained.recipe.name)
     title = trained.recipe.title if stage_name == trained.recipe.name else replace_surrogates(str(stage_name))[:40]
     return f"{title} {trained.digest[:SHORT_NAME_LENGTH]}"
 
 
 def warn_of_leakage(loaded: Loaded, queries: Queries) -> None:
-    """Warn on the page if some of the queries to be measured were used in training."""
+    """Warn on the page if some of the queries to be measured were used to train the embeddings in use."""
+    # The encoder's own embeddings have learnt nothing here.
     if loaded.space.adapt is None:
         return
     from engine.training.leakage import learnt_from

@@ -25,7 +25,10 @@ TRAINING, ESTIMATE_PURPOSE = "train", "train.look"
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingRequest(JobRequest):
-    """Settings of a training."""
+    """Settings of a training: what it learns, by which method, and from which judged queries.
+
+    Queries are divided into splits: one to learn from, one to choose the best state by (dev), one to report on.
+    """
 
     method: str  # as `course` takes it
     params: tuple[tuple[str, Any], ...]  # as `course` takes them, without what the data decide
@@ -49,7 +52,7 @@ class TrainingRequest(JobRequest):
         return (self.train, self.dev, *([self.test] if self.test is not None else []))
 
     def qrels(self, dataset: engine.Dataset) -> dict[str, Qrels]:
-        """Return the judgements by split, dividing one split in three if the request says so.
+        """Return the relevance judgements by split; a split that the request divides, as train, dev and test.
 
         Raises DataError if they are missing or too few.
         """
@@ -62,7 +65,10 @@ class TrainingRequest(JobRequest):
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> TrainingRequest:
-        """Build a request from the values in a file. Raises ParamError, KeyError or TypeError."""
+        """Build a request from the values in a file, as `as_json` wrote them.
+
+        Raises ParamError, KeyError or TypeError for a file that is damaged or of another version.
+        """
         params = values["params"]
         param_names = {declaration.name for declaration in declared_params(values["method"])}
         if not params.keys() <= param_names:
@@ -72,20 +78,20 @@ class TrainingRequest(JobRequest):
 
 @dataclass(frozen=True)
 class TrainingProgress:
-    """Intermediate results of a course."""
+    """Results so far of a running training, which has several stages one after the other."""
 
     histories: Mapping[str, tuple[Epoch, ...]]  # stage → its epochs
     lines: Mapping[str, Dev]  # name → the dev metrics of a system that does not learn
 
     def with_epoch(self, stage_name: str, epoch: Epoch) -> TrainingProgress:
-        """Return a copy with one more epoch of a stage."""
+        """Return a copy with the metrics of one more epoch (pass over the queries) of a stage."""
         epochs = self.histories.get(stage_name, ())
         return replace(self, histories={**self.histories, stage_name: (*epochs, epoch)})
 
 
 @dataclass(frozen=True)
 class TrainingStage:
-    """End of a stage of a course."""
+    """End of one stage of a training, such as its control, which trains as long without the method."""
 
     name: str
     best: int  # its best epoch, −1 for before training
@@ -95,17 +101,20 @@ class TrainingStage:
 
 @dataclass(frozen=True, eq=False)
 class TrainingOutcome:
-    """Result of a course, without its embeddings, which are on disk."""
+    """Result of a training with all its stages, without its embeddings, which are on disk."""
 
     request: TrainingRequest
     table: Table | None  # None if it was stopped early
-    verdict: str  # of its control
+    verdict: str  # of the comparison with its control, which trained as long without the method
     stages: tuple[TrainingStage, ...]
     progress: TrainingProgress  # its epochs, those before an interruption too
 
 
 def run_training(request: TrainingRequest, loaded: Loaded, folder: Path, job: Job) -> TrainingOutcome:
-    """Run all stages of a training, resuming from its folder; pages read its progress in job.partial."""
+    """Run all stages of a training in a job, resuming from its folder; return how they compare.
+
+    Pages read its progress in job.partial, a TrainingProgress, which is replaced and never changed.
+    """
     job.partial = TrainingProgress(histories(folder, request.method), {})
 
     def on_epoch(stage_name: str, epoch: Epoch) -> None:
@@ -115,6 +124,7 @@ def run_training(request: TrainingRequest, loaded: Loaded, folder: Path, job: Jo
         job.partial = replace(job.partial, lines={**job.partial.lines, system_name: dev_metrics})
 
     arguments = _course_arguments(request, loaded, job)
+    # The engine calls `watch` after each epoch, and `lines` for each system that does not learn, a line in the chart.
     result = course(**arguments, folder=folder, seed=request.seed, watch=on_epoch, lines=on_dev, progress=job.report)
     stages = tuple(TrainingStage(name, t.best.epoch, t.stopped, t.decoder.label) for name, t in result.stages.items())
     return TrainingOutcome(request, result.table, result.verdict, stages, job.partial)

@@ -45,7 +45,8 @@ def training_folder(digest: str) -> Path:
 def start_training(loaded: Loaded, request: TrainingRequest) -> str:
     """Start or resume a training, or attach to one that runs in another window; return its digest.
 
-    Raises FrontierError.
+    The digest names the request on this corpus, and the folder of its checkpoints. Raises FrontierError, before
+    anything starts, if judgements are missing or the folder cannot be written.
     """
     digest = request.digest(loaded)
     # Another window may run the same training: attach to its job.
@@ -58,10 +59,12 @@ def start_training(loaded: Loaded, request: TrainingRequest) -> str:
     # The list is ordered by this file's time: opening a finished training must not make it the newest.
     if not (is_training_finished(digest, request) and (folder / REQUEST_FILE).exists()):
         cache.write(folder / REQUEST_FILE, request_bytes)
+    # A job for this training that was cancelled may still be writing its checkpoint.
     with _TRAININGS_LOCK:
         _, previous_job = _TRAININGS.get(digest, ("", None))
 
     def run_job(job: Job) -> TrainingOutcome:
+        """Train in a job, once the previous job for the same training has ended."""
         if previous_job is not None:
             previous_job.join()  # it is about to stop, and has to write its last
         return run_training(request, loaded, folder, job)
@@ -73,7 +76,10 @@ def start_training(loaded: Loaded, request: TrainingRequest) -> str:
 
 
 def find_training_job(digest: str) -> Job | None:
-    """Return the job of a training that runs in any window; None if none runs or it is stopping."""
+    """Return the job of a training that runs in any window; None if none runs or it is stopping.
+
+    Trainings whose jobs have ended are forgotten by the way.
+    """
     with _TRAININGS_LOCK:
         for ended_digest in [key for key, (_, job) in _TRAININGS.items() if not job.running]:
             del _TRAININGS[ended_digest]
@@ -88,8 +94,11 @@ def is_training(loaded: Loaded) -> bool:
 
 
 def list_trainings(loaded: Loaded) -> list[TrainingJob]:
-    """Return the trainings started on this corpus's embeddings, the newest first; skip unreadable ones."""
-    # All cache folders are searched, not only the one that is written to.
+    """Return the trainings on disk that were started on this corpus's embeddings, the newest first.
+
+    Unreadable ones are skipped.
+    """
+    # All cache folders are searched, not only the one that is written to; a training's folder is named by a digest.
     digests = {path.parent.name for r in cache_folders() for path in (r / TRAINED_SECTION).glob(f"*/{REQUEST_FILE}")}
     readable = [_read_training(name) for name in digests if len(name) == TRAINED_NAME_LENGTH]
     digest = loaded.space.embeddings.digest
@@ -98,14 +107,17 @@ def list_trainings(loaded: Loaded) -> list[TrainingJob]:
 
 
 def describe_training(digest: str) -> str | None:
-    """Return the title of a training for the list of the cache; None if there is no such training."""
+    """Return a training's title, corpus and method, for the list of the cache; None if it is unreadable."""
     if (request_file := _read_training(digest)) is None or "corpus" not in request_file[0]:
         return None
     return replace_surrogates(f"{request_file[0]['corpus']}: training of {request_file[1].request.method}")
 
 
 def _read_training(digest: str) -> tuple[dict[str, Any], TrainingJob] | None:
-    """Read the file that a training was started with: its content, and the training; None if unreadable."""
+    """Read the file that a training was started with; return its content and the training.
+
+    None if there is no such file or it cannot be read.
+    """
     try:
         request_file = training_folder(digest) / REQUEST_FILE
         facts = json.loads(request_file.read_bytes())
@@ -117,18 +129,19 @@ def _read_training(digest: str) -> tuple[dict[str, Any], TrainingJob] | None:
 
 
 def describe_status(training: TrainingJob) -> str:
-    """Describe in words how far a training on disk has come."""
+    """Describe in words how far a training on disk has come: "under way", "finished", or where it stopped."""
     if find_training_job(training.digest) is not None:
         return "under way"
     folder = training_folder(training.digest)
     paths = [checkpoint(folder, stage) for stage in list_planned_stages(training.request.method)]
+    # Reading checkpoints takes a while: the answer is cached until one of the files changes.
     changed_ns = tuple(path.stat().st_mtime_ns if path.exists() else 0 for path in paths)
     return _describe_folder(folder, training.request.method, changed_ns)
 
 
 @lru_cache(maxsize=64)
 def _describe_folder(folder: Path, method: str, changed_ns: tuple[int, ...]) -> str:
-    """Describe how far the training in a folder has come.
+    """Describe in words how far the training in a folder has come, by its checkpoints (saved states).
 
     changed_ns: modification times of its files, only there so that the cached answer is not used after a change
     """
@@ -152,7 +165,10 @@ def load_stages(digest: str, request: TrainingRequest) -> tuple[TrainingStage, .
 
 @lru_cache(maxsize=64)
 def _load_stage(stage_name: str, checkpoint_file: Path, changed_ns: int) -> TrainingStage:
-    """Read from a checkpoint how a stage ended; cached until the file's modification time changes."""
+    """Read from a checkpoint how a stage of a training ended; cached until the file changes.
+
+    changed_ns: the file's modification time, only there to be part of the cache's key
+    """
     checkpoint_run = read(checkpoint_file).run
     return TrainingStage(stage_name, checkpoint_run.best, checkpoint_run.stopped, decoder_at(checkpoint_file).label)
 

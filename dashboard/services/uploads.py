@@ -41,14 +41,15 @@ def save_uploads(files: Sequence[Any]) -> Path:
 
 
 def is_own_upload(folder_name: str) -> bool:
-    """Return True if this session sent the content of a folder of this name."""
+    """Return True if this browser session has uploaded the content of the folder of this name."""
     return get_visitor() in _SENDERS.get(folder_name, ())
 
 
 def belongs_to_others(folder_name: str) -> bool:
-    """Return True if a folder was sent by another session that is still there or may come back.
+    """Return True if other visitors may need an upload's folder, so that this session must not delete it.
 
-    On a server that only its own machine reaches, anybody may delete uploads of windows that are closed.
+    On a server that others can reach, that is every folder that this session did not send; else one that another open
+    window sent, as uploads of closed windows have no owner.
     """
     if is_own_upload(folder_name):
         return False
@@ -57,7 +58,7 @@ def belongs_to_others(folder_name: str) -> bool:
 
 
 def find_upload_folder(path: str) -> str:
-    """Return the name of the upload folder that contains a path; "" if it was not uploaded."""
+    """Return the name of the upload folder that contains a corpus's path; "" if it was not uploaded."""
     try:
         return _folder_name(Path(path))
     except ValueError:
@@ -66,6 +67,7 @@ def find_upload_folder(path: str) -> str:
 
 def _folder_name(path: Path) -> str:
     """Return the name of the folder of uploads that holds a path. Raises ValueError if it is elsewhere."""
+    # Without a match the relative default makes `relative_to` raise the ValueError.
     folder = next(
         (r / UPLOADS_SECTION for r in cache_folders() if path.is_relative_to(r / UPLOADS_SECTION)),
         Path(UPLOADS_SECTION),
@@ -93,13 +95,18 @@ def _save_files(files: list[tuple[str, bytes]]) -> Path:
         if not target.exists():
             cache.write(target, content)
     names = list(targets)
+    # The ids in a .txt lie beside their vectors, whose file is the corpus then.
     if CORPUS_FILE in targets and len(names) > 1:
         return folder
     return folder / next((n for n in names if not n.endswith(".txt")), names[0])
 
 
 def _plan_targets(names: list[str]) -> dict[str, str]:
-    """Return the path in the folder for each uploaded name. Raises DataError if they make no corpus."""
+    """Return uploaded name → path in the upload's folder. Raises DataError if they make no corpus.
+
+    They make one as a BEIR folder (corpus.jsonl, queries.jsonl, judgements in qrels/), as vectors with their ids, or as
+    one table.
+    """
     if len(set(names)) < len(names):
         raise DataError("two of the files have the same name; upload them one by one, or as a folder by path")
     if CORPUS_FILE in names:

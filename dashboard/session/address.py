@@ -20,8 +20,9 @@ ADDRESS_KEY, LINK_KEY = "address", "link"
 
 
 def format_source(source: Source) -> dict[str, str]:
-    """Return a corpus as parameters of an address, without the fields at their default."""
+    """Return a corpus as parameters of a page's address, without the fields at their default."""
     # Defaults are left out, so that an address stays short and survives new fields.
+    # Names and values of columns are quoted, as they may hold the commas that separate them.
     default = Source(source.path)
     fields = {name: getattr(source, name) for name in SOURCE_FIELDS if getattr(source, name) != getattr(default, name)}
     columns = {key: value for key, value in zip(COLUMN_PARAMS, source.columns or (), strict=False) if value is not None}
@@ -32,7 +33,7 @@ def format_source(source: Source) -> dict[str, str]:
 
 
 def parse_source(params: Mapping[str, str]) -> Source | None:
-    """Return the corpus that an address names, loaded or not; None if it names none."""
+    """Return the corpus that a page's address names, loaded or not; None if it names none."""
     if not params.get("corpus"):
         return None
     id_column, text_column, title_column = map(params.get, COLUMN_PARAMS)
@@ -50,7 +51,8 @@ def parse_source(params: Mapping[str, str]) -> Source | None:
 def find_source(requested: Source) -> Source | None:
     """Return the corpus that a link may open here: a demo, a start corpus, or a loaded one; else None.
 
-    Trained embeddings are kept, existing or not: loading reports it. If it is loaded in other ways only, one of those
+    A link must not make the server read a path that nobody has loaded. Trained embeddings are kept, existing or not:
+    loading reports it. If the path is loaded in other ways only (by another encoder, say), the result is one of those
     that reveal nothing that another session typed.
     """
     loads = [(s, job) for s, job in corpora.list_loads() if s.path == requested.path]
@@ -64,9 +66,10 @@ def find_source(requested: Source) -> Source | None:
 
 
 def get_source() -> Source:
-    """Return the corpus that this session has open, and name it in the address for a reload.
+    """Return the corpus that this session has open, and name it in the browser's address for a reload.
 
-    A link in the address of a session's first run waits in the session for its corpus.
+    The first call of a session opens the corpus that the address names. If that is a link to a complete state, with
+    query and settings, the rest of it waits in the session until the corpus is loaded.
     """
     if "source" not in st.session_state:
         requested = parse_source(st.query_params)
@@ -76,6 +79,7 @@ def get_source() -> Source:
         if VERSION_KEY in st.query_params:
             st.session_state[LINK_KEY] = st.query_params.to_dict()
     session_source: Source = st.session_state["source"]
+    # The address is stale after a switch, or if the browser has lost its parameters, as by a change of page.
     if st.session_state.get(ADDRESS_KEY) != session_source or (
         session_source != corpora.get_start_source() and "corpus" not in st.query_params
     ):
@@ -84,7 +88,7 @@ def get_source() -> Source:
 
 
 def reset_address() -> None:
-    """Set the browser's address to name the open corpus and nothing else."""
+    """Set the browser's address to name the open corpus and nothing else; not even that for the first."""
     source = st.session_state[ADDRESS_KEY] = st.session_state["source"]
     params = {} if source == corpora.get_start_source() else format_source(source)
     if st.query_params.to_dict() != params:

@@ -39,7 +39,7 @@ PROGRESS_DELAY_SECONDS = 0.5
 
 @dataclass(frozen=True)
 class Answer:
-    """Answer of one decoder."""
+    """Answer of one decoder (a way to choose k documents) to the session's query."""
 
     name: str  # of its selector
     decoder: Decoder  # as it was set
@@ -64,12 +64,15 @@ def as_embeddings(loaded: Loaded, question: Question) -> Embeddings:
 
 
 def compute_answer(loaded: Loaded, question: Question, selector_name: str, decoder: Decoder) -> Answer:
-    """Return a decoder's answer to the question, computed once and then cached for the session."""
+    """Return the documents that a decoder chooses for the question, timed; cached for the session.
+
+    selector_name: of the decoder's selector in the registry. Raises ParamError if the decoder cannot run now.
+    """
     decoders.check_decoder(decoder, loaded.space)
     answers: Memo[tuple[Any, ...], Answer] = _memo(loaded, "answers", MAX_CACHED_ANSWERS)
     cache_key = answer_key(loaded, question, decoder)
     if cache_key not in answers:
-        # With default scorers, a single call of the decoder includes the scoring.
+        # Inner products, the default scores, are part of a call of the decoder; a vector engine computes its own.
         needs_no_scores = decoders.has_default_scorers(decoder) or loaded.reach is not None
         candidates, scoring_seconds = (None, 0.0) if needs_no_scores else compute_scores(loaded, question, decoder)
         with jobs.page_turn():
@@ -89,11 +92,14 @@ def answer_key(loaded: Loaded, question: Question, decoder: Decoder) -> tuple[An
 def build_slider_requests(
     loaded: Loaded, question: Question, decoder: Decoder, param: Real | Whole, **details: Any
 ) -> dict[str, SliderRequest]:
-    """Build what the browser asks for while a slider moves: digest → request, the last one complete.
+    """Build what the browser may ask for while a slider moves: digest → request, the last one complete.
 
+    The slider sets `param` of the decoder's selector. A request is answered by the sets at many positions of the
+    slider; a partial one comes first where that takes long.
     details: options of the engine's `requests`
     """
     stage, candidates = decoder.select, None
+    # The parameter at its default: digests must not depend on where the slider stands now.
     default_stage = type(stage)(**values_of(stage) | {param.name: param.default})
     family = Decoder(default_stage, decoder.retrieve, decoder.rerank, decoder.depth)
     if loaded.reach is None and not decoders.has_default_scorers(decoder):
@@ -104,30 +110,34 @@ def build_slider_requests(
 
 
 def _memo(loaded: Loaded, table_name: str, max_entries: int) -> Memo[tuple[Any, ...], Any]:
-    """Return this session's table for a corpus; only the last two corpora have one, as vectors are large."""
+    """Return this session's cache of one kind of values for a corpus; the last two corpora have one each."""
     tables: Memo[str, Memo[tuple[Any, ...], Any]] = session_memo(table_name, MAX_CACHED_CORPORA)
     digest = loaded.space.embeddings.digest
-    # Tables of older corpora go first, with their vectors.
+    # Tables of older corpora go first, with their vectors, which are large.
     if digest not in tables:
         tables[digest] = Memo(max_entries)
     return tables[digest]
 
 
 def _scorer_dependencies(loaded: Loaded, decoder: Decoder) -> tuple[Any, ...]:
-    """Return cache dependencies of the scorers besides the question and their parameters."""
+    """Return what a decoder's scores depend on besides query and parameters, for the keys of caches."""
     scorers = filter(None, (decoder.retrieve, decoder.rerank))
     return tuple(tuple(sorted(scorer.cache_dependencies(loaded.space).items())) for scorer in scorers)
 
 
 def _question_key(loaded: Loaded, question: Question) -> tuple[str, ...]:
-    """Return a key of the query on the documents as they are now."""
+    """Return a key of a query on the documents as they are now: moved by feedback, or fetched so far."""
     vector = hashlib.sha256(question.vector.numpy().tobytes()).hexdigest()
     digests = loaded.space.embeddings.digest, loaded.space.corpus.digest, loaded.state
     return *digests, vector, question.id, question.text
 
 
 def compute_scores(loaded: Loaded, question: Question, decoder: Decoder) -> tuple[ScoredCandidates, float | None]:
-    """Score the candidates by retriever and reranker; return them and the seconds; cached for the session."""
+    """Score documents for the question by a decoder's retriever and reranker; cached for the session.
+
+    Return the candidates with their scores and the median seconds, None if that takes too long to be timed. The page
+    shows a spinner, and progress if it goes on.
+    """
     cached_scores: Memo[tuple[Any, ...], tuple[ScoredCandidates, float | None]] = _memo(loaded, "scored", MAX_SCORES)
     scorers = decoder.retrieve.label, decoder.rerank.label if decoder.rerank else None
     cache_key = (*_question_key(loaded, question), *scorers, *_scorer_dependencies(loaded, decoder), decoder.depth)
@@ -142,7 +152,7 @@ def compute_scores(loaded: Loaded, question: Question, decoder: Decoder) -> tupl
         words = f"Scoring by {titles}; the first time an index is made or a model is loaded"
         query = as_embeddings(loaded, question)
         with st.spinner(words), jobs.page_turn(), report_to(report):
-            # What is computed once for a corpus is not part of a query's time.
+            # What is computed once for a corpus, such as an index of words, is not part of a query's time.
             for scorer in filter(None, (decoder.retrieve, decoder.rerank)):
                 scorer.prepare(loaded.space)
             compute = partial(score_candidates, decoder, loaded.space, query)
@@ -154,10 +164,10 @@ def compute_scores(loaded: Loaded, question: Question, decoder: Decoder) -> tupl
 def _time_calls(
     loaded: Loaded, call_kind: tuple[Any, ...], compute: Callable[[], T], get_tensor: Callable[[T], Tensor]
 ) -> tuple[T, float | None]:
-    """Call a function a few times; return its result and the median seconds, None if it is too slow.
+    """Call a function a few times; return its result and the median seconds of a call.
 
-    The median is None if the first call took too long to be repeated. get_tensor: returns the tensor of a result, whose
-    device is waited for.
+    The median is None if the first call of its kind, which is not timed, took too long to be repeated. call_kind: equal
+    for calls that need the same compiled code; get_tensor: returns a tensor of the result, to wait for its device.
     """
     timed_kinds = _memo(loaded, "timed", MAX_CACHED_ANSWERS)
     is_first, seconds = call_kind not in timed_kinds, list[float]()
@@ -166,21 +176,23 @@ def _time_calls(
     for _ in range(N_TIMED_CALLS + is_first):
         start_time = time.perf_counter()
         result = compute()
+        # A GPU computes after the call has returned: the copy, which is dropped, waits until it is done.
         if get_tensor(result).is_cuda:
             get_tensor(result).cpu()
         seconds.append(time.perf_counter() - start_time)
+        # Enough is measured; or the untimed first call alone was too slow for another one.
         if sum(seconds) > MIN_TIMED_SECONDS and (len(seconds) > is_first or seconds[0] > MAX_REPEATED_SECONDS):
             break
-    timed_seconds = seconds[is_first:]
+    timed_seconds = seconds[is_first:]  # without the first one of a kind, as True counts as 1
     return result, statistics.median(timed_seconds) if timed_seconds else None
 
 
 def _time_ranking(
     loaded: Loaded, question: Question, decoder: Decoder, candidates: ScoredCandidates | None
 ) -> tuple[Ranking, float | None]:
-    """Compute a decoder's ranking; return it and the seconds that it takes, None if unknown.
+    """Compute the documents that a decoder chooses; return them and its seconds, None if unknown.
 
-    candidates: scored already, None to score and select in one call
+    candidates: documents scored already, None to score and select in one call
     """
     query, stage = as_embeddings(loaded, question), decoder.select
     if loaded.reach is not None:
@@ -191,13 +203,17 @@ def _time_ranking(
     if not stage.is_warm():
         return compute(), None
     stage.warm()  # a first call's compilation is not part of a query's time
+    # Compiled code depends on the stages but not on the pool's depth, the last part of the key.
     return _time_calls(loaded, decoder_family(decoder)[:-1], compute, lambda ranking: ranking.index)
 
 
 def _ask_store(
     reach: Reach, proof_key: tuple[Any, ...], decoder: Decoder, query: Embeddings, k: int
 ) -> tuple[Ranking, float | None]:
-    """Return the ranking that a vector engine gives, or a proven one from before, and the seconds."""
+    """Return the documents that a decoder chooses from a vector engine, a database, and the seconds.
+
+    Such an engine searches approximately: an answer that was proven exact before is used instead, without a time.
+    """
     proofs: Memo[tuple[Any, ...], Ranking] = session_memo(PROOFS_TABLE, MAX_CACHED_ANSWERS)
     # A proven answer replaces the engine's own for the rest of the session.
     if proof_key in proofs:
@@ -209,7 +225,7 @@ def _ask_store(
 
 
 def store_proof(loaded: Loaded, question: Question, decoder: Decoder, ranking: Ranking) -> None:
-    """Use the proven answer in place of the engine's own one, from the next run on."""
+    """Use an answer that was proven exact in place of a vector engine's own, from the next run on."""
     proofs: Memo[tuple[Any, ...], Ranking] = session_memo(PROOFS_TABLE, MAX_CACHED_ANSWERS)
     proof_key = answer_key(loaded, question, decoder)
     proofs[proof_key] = ranking

@@ -21,7 +21,7 @@ AGREED_KEY = "agreed to"
 
 
 def list_chosen() -> list[str]:
-    """Return the names of the selectors chosen on Explore, in the registry's order."""
+    """Return the names of the selectors (algorithms that choose a set) of Explore, in registry order."""
     names = list(methods("selector"))
     # Decoders keep the registry's order, in whatever order they were chosen.
     picked_names = st.session_state.get(DECODERS_KEY, names[:2])
@@ -34,7 +34,7 @@ def get_decoders() -> dict[str, Decoder]:
 
 
 def get_decoder(name: str) -> Decoder:
-    """Return the decoder of a selector as it is set: parameters, scorers, and the header's pool."""
+    """Return a selector's decoder as this session has set it: parameters, scorers, and size of the pool."""
     return add_scorers(read_stage(methods("selector")[name], PARAM_PREFIX), name, get_pool_depth())
 
 
@@ -45,7 +45,7 @@ def get_pool_depth() -> int | None:
 
 
 def add_scorers(selector: Selector, name: str, depth: int | None) -> Decoder:
-    """Build a decoder from a selector and the scorers that are set under `name`."""
+    """Build a decoder from a selector and the scorers that this session has set under its name."""
     return Decoder(selector, _get_scorer(name, RETRIEVE) or first_scorer(), _get_scorer(name, RERANK), depth)
 
 
@@ -70,14 +70,20 @@ def role_key(selector_name: str, role: str) -> str:
 
 
 def _get_scorer(selector_name: str, role: str) -> Scorer | None:
-    """Return the retriever or reranker that is set for a decoder; None if none is."""
+    """Return the scorer that this session has set for a selector's decoder in a role; None if none is.
+
+    The role is "retrieve" (it scores all documents) or "rerank" (it scores the candidates again).
+    """
     scorers, session_key = list_scorers(role), role_key(selector_name, role)
     picked_name = st.session_state.get(session_key)
     return read_stage(scorers[picked_name], session_key) if picked_name in scorers else None
 
 
 def check_decoder(decoder: Decoder, space: Space) -> Decoder:
-    """Return the decoder if it can run now. Raises ParamError, with the fix, if a scorer lacks something."""
+    """Return the decoder if it can run now. Raises ParamError, with the fix, if a scorer lacks something.
+
+    A reranker needs a pool of candidates; a scorer may need the visitor's consent to a download or to long work.
+    """
     if decoder.rerank is not None and decoder.depth is None:
         title = decoder.rerank.spec.title
         raise ParamError(f"{title} scores a pool again, and there is none: set one beside k (pool, n)")
@@ -88,7 +94,7 @@ def check_decoder(decoder: Decoder, space: Space) -> Decoder:
 
 
 def explain_lack(decoder: Decoder, space: Space) -> str | None:
-    """Return the reason why a decoder cannot run now; None if it can."""
+    """Return the reason why a decoder cannot run on a corpus now, with the fix; None if it can."""
     try:
         check_decoder(decoder, space)
     except FrontierError as error:
@@ -101,6 +107,7 @@ def find_due(scorer: Scorer, space: Space) -> str | None:
 
     A link alone must not start it. Raises FrontierError if its model is a folder that this server does not read.
     """
+    # Only scorers with a model have this parameter.
     if isinstance(model := getattr(scorer, "model", None), str):
         roots.check_model(model)
     consent = scorer.consent_needed(space)
@@ -113,7 +120,7 @@ def agree(consent: str) -> None:
 
 
 def effective_decoder(decoder: Decoder) -> Decoder:
-    """Return an equal decoder with default scorers, if its scorers have no effect on what it retrieves."""
+    """Return the decoder, with default scorers if its own have no effect on what it retrieves."""
     # Without a pool, a selector on vectors never sees the scorers' scores.
     if decoder.select.by_scores or decoder.depth is not None:
         return decoder
@@ -131,13 +138,13 @@ def last_scorer(decoder: Decoder) -> Scorer:
 
 
 def format_title(decoder: Decoder) -> str:
-    """Return the decoder's display name: its selector's, after the scorers' if they are not the baseline's."""
+    """Return the decoder's display name: its selector's, after its scorers' unless those are the defaults."""
     stages = [decoder.select] if has_default_scorers(decoder) else [decoder.retrieve, decoder.rerank, decoder.select]
     return " → ".join(stage.spec.title for stage in stages if stage is not None)
 
 
 def describe_scorers(decoder: Decoder) -> str:
-    """Describe what relevance and similarity come from; "" if both are from the default scorer."""
+    """Describe the scores by which a decoder judges relevance and similarity; "" for the default ones."""
     if has_default_scorers(decoder):
         return ""
     scorer_titles = decoder.retrieve.spec.title + (f", then {decoder.rerank.spec.title}" if decoder.rerank else "")
@@ -152,7 +159,7 @@ def describe_scorers(decoder: Decoder) -> str:
 
 
 def apply_decoder(decoder: Decoder, k: int | None = None) -> None:
-    """Add a decoder to those of Explore, with its settings, and set k; call from a callback."""
+    """Add a decoder, with its settings and pool, to those compared on Explore, and set k; for a callback."""
     put_decoder(decoder)
     name = decoder.select.spec.name
     st.session_state[DECODERS_KEY] = list(dict.fromkeys([*list_chosen(), name]))
@@ -162,7 +169,7 @@ def apply_decoder(decoder: Decoder, k: int | None = None) -> None:
 
 
 def put_decoder(decoder: Decoder) -> None:
-    """Set the widgets to a decoder's stages, before they are drawn."""
+    """Set the widgets of Explore to a decoder's selector and scorers, before they are drawn."""
     set_stage(decoder.select, PARAM_PREFIX)
     put_scorers(decoder.select.spec.name, {RETRIEVE: decoder.retrieve, RERANK: decoder.rerank})
 

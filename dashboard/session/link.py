@@ -35,7 +35,7 @@ FIRST_STATE_KEY = "link.first"
 
 @dataclass(frozen=True, kw_only=True)
 class State:
-    """State of a session."""
+    """State of a session that a link carries: corpus, query, decoders and the settings of pages."""
 
     source: Source | None = None  # the corpus, None for the one that is open
     digest: str = ""  # the beginning of the corpus's digest, "" if unknown
@@ -72,7 +72,7 @@ def get_state(loaded: Loaded) -> State:
 
 
 def format_state(state: State) -> dict[str, str]:
-    """Return the state as address parameters, in the order in which a person reads them."""
+    """Return a session's state as parameters of an address, in the order in which a person reads them."""
     params = {VERSION_KEY: SCHEMA.text(SCHEMA.default)}
     if state.source is not None:
         params |= address.format_source(state.source)
@@ -88,15 +88,20 @@ def format_state(state: State) -> dict[str, str]:
         name = decoder.select.spec.name
         params |= _format_stage(decoder.select, name)
         for role, stage in ((decoders.RETRIEVE, decoder.retrieve), (decoders.RERANK, decoder.rerank)):
+            # The default retriever is left out; links without one mean it.
             if stage is not None and (role == decoders.RERANK or stage != decoders.first_scorer()):
                 params |= {f"{name}.{role}": stage.spec.name, **_format_stage(stage, f"{name}.{role}")}
     for key, value in state.tradeoff.items():
+        # Lists of names, such as the decoders to measure, are joined; other settings have a text of their own.
         params[key] = ",".join(value) or UNSET if key in tradeoff.list_choices() else tradeoff.SETTINGS[key].text(value)
     return params | {name: value for name, value in (("view", state.view), (PAGE_PARAM, state.page)) if value}
 
 
 def build_url(base: str, params: Mapping[str, str]) -> str:
-    """Return the address that opens a state; base: the page's. Raises ParamError if it is too long."""
+    """Return the address that opens a session's state, given as parameters.
+
+    base: the page's own address. Raises ParamError if the result is so long that programs would cut it.
+    """
     root = "" if urlsplit(base).path else "/"
     # The page is part of the base already.
     query = urlencode({name: value for name, value in params.items() if name != PAGE_PARAM}, quote_via=quote, safe=",:")
@@ -115,9 +120,9 @@ def get_link_params(loaded: Loaded) -> dict[str, str]:
 
 
 def update_address(loaded: Loaded) -> None:
-    """Set the browser's address to the visible state, so that a reload comes back to it.
+    """Set the browser's address to the state of the session, so that a reload comes back to it.
 
-    A link that still waits for its corpus stays in place.
+    The address stays as it is while a link in it still waits for its corpus, and while nothing was changed.
     """
     params = _address_params(loaded)
     if params is not None and st.query_params.to_dict() != params:
@@ -125,13 +130,19 @@ def update_address(loaded: Loaded) -> None:
 
 
 def preview_address(loaded: Loaded) -> str | None:
-    """Return the query string that `update_address` would set, for a script that replaces the history entry."""
+    """Return the address's query string for the session's state, for a script that edits the history.
+
+    None if the address should stay.
+    """
     params = _address_params(loaded)
     return None if params is None else urlencode(params)
 
 
 def _address_params(loaded: Loaded) -> dict[str, str] | None:
-    """Return the address's parameters for what is visible now; None if the address should stay."""
+    """Return the address's parameters for the state of the session; None if the address should stay.
+
+    One too long for other programs is not set; it then names the corpus alone.
+    """
     if LINK_KEY in st.session_state:
         return None
     state = get_state(loaded)
@@ -150,11 +161,14 @@ def _address_params(loaded: Loaded) -> dict[str, str] | None:
 
 
 def _format_stage(stage: Stage, prefix: str) -> dict[str, str]:
-    """Return a stage's parameters as text, by the names they have in an address."""
+    """Return the parameters of a selector or scorer as text, by the names they have in an address.
+
+    Some parameters take another form under another one's value, such as λ₁ as a number of documents.
+    """
     values = values_of(stage)
     effective, formatted = drop_ineffective(stage.spec.params, values), {}
     for param in stage.spec.params:
-        form: Any = form_of(param, effective)[1]
+        form: Any = form_of(param, effective)[1]  # the declaration; [0] names it
         value: Any = values[param.name]
         try:
             text = form.text(form.check(value))

@@ -17,7 +17,7 @@ MAX_LISTED_QUERIES = 20_000
 
 @dataclass(frozen=True)
 class Question:
-    """Query, set size and pool size."""
+    """Query that the session asks, with the size of the set to retrieve and of the pool to choose it from."""
 
     id: str  # of the labelled query, or ""
     text: str  # its words
@@ -43,22 +43,23 @@ def query_key(loaded: Loaded, question: Question) -> str:
 
 
 def find_first_split(dataset: Dataset) -> str | None:
-    """Return the split displayed first: dev or test if there are such; None without judgements."""
+    """Return the split (part of the queries) displayed first: dev, else test, else the first, else None."""
     return next((name for name in ("dev", "test") if name in dataset.qrels), next(iter(dataset.qrels), None))
 
 
 def count_judged(dataset: Dataset) -> dict[str, int]:
-    """Count the judged queries of every split that has some."""
+    """Count the judged queries of every split (named part of the queries) that has some."""
     return {split: n_judged for split in dataset.qrels if (n_judged := len(dataset.judged(split)))}
 
 
 def find_max_k(loaded: Loaded) -> int:
-    """Return the largest sensible k on a corpus: an address may hold any."""
+    """Return the largest k that is used on a corpus, by which one from an address is cut."""
     return max(loaded.size, SET_SIZE.comfortable_range[1])
 
 
 def list_ways(loaded: Loaded) -> list[str]:
     """Return the ways in which this corpus can be searched; the first is the default."""
+    # Queries in words need an encoder; without one, a document's vector can still be the query.
     encoder = loaded.space.encoder
     return [
         *([LABELLED] if len(loaded.dataset.queries) and encoder is not None else []),
@@ -68,7 +69,12 @@ def list_ways(loaded: Loaded) -> list[str]:
 
 
 def get_selection(loaded: Loaded) -> tuple[str, str | None, str]:
-    """Return the chosen way to search, the split or None, and the query's id, text or document's id."""
+    """Return the session's query: way to search, split or None, and an id, a text or a document's id.
+
+    The way is "Labelled" (with the query's id, "" if there is none), "Typed" (its text) or "Similar" (the id of a
+    document to be like).
+    """
+    # The parts of a selection stay in the session by corpus, so that switching back finds them again.
     key, session, dataset = corpus_key(loaded), st.session_state, loaded.dataset
     mode = session.get(f"way.{key}") or list_ways(loaded)[0]
     if mode == TYPED:
@@ -82,9 +88,10 @@ def get_selection(loaded: Loaded) -> tuple[str, str | None, str]:
 
 
 def select_query(loaded: Loaded, mode: str, split: str | None, entry: str) -> str | None:
-    """Set the widgets to a query, before they are drawn; return why that is impossible, or None.
+    """Set the widgets of the query, before they are drawn; return why that is impossible, or None.
 
-    mode, split, entry: as `get_selection` returns them
+    mode: "Labelled", "Typed" or "Similar"; split: of a labelled query, None without judgements; entry: its id, the
+    typed text, or the id of the document to be like
     """
     key, dataset = corpus_key(loaded), loaded.dataset
     # Links may come from a corpus with an encoder: the reason is returned, not raised.
@@ -107,7 +114,10 @@ def select_query(loaded: Loaded, mode: str, split: str | None, entry: str) -> st
 
 
 def step_query(loaded: Loaded, direction: int) -> None:
-    """Go to the next (1) or previous (−1) labelled query, from the last to the first; for a callback."""
+    """Go to the next (1) or previous (−1) labelled query, from the last on to the first; for a callback.
+
+    The order is that in which they are listed; a query outside of it leads to the first.
+    """
     ask_way, split, _ = get_selection(loaded)
     queries = loaded.dataset.judged(split) if split else loaded.dataset.queries
     if ask_way == LABELLED and len(queries):
@@ -117,7 +127,10 @@ def step_query(loaded: Loaded, direction: int) -> None:
 
 
 def get_query_order(loaded: Loaded, split: str | None, count: int) -> list[int]:
-    """Return the positions of a split's queries in the order in which they are listed."""
+    """Return the positions of a split's `count` queries in the order in which they are listed.
+
+    Another order is stored if the visitor has chosen one, such as by redundancy; one of another length is outdated.
+    """
     stored: list[int] | None = st.session_state.get(f"order.{corpus_key(loaded)}.{split}")
     return stored if stored is not None and len(stored) == count else list(range(min(count, MAX_LISTED_QUERIES)))
 

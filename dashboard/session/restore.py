@@ -39,11 +39,14 @@ class Reading:
 
 
 def parse_link(params: Mapping[str, str]) -> Reading:
-    """Read the state of a session from an address; invalid parts get a remark and their default."""
+    """Read the state of a session from a link's parameters; invalid parts get a remark and their default."""
     unread, remarks = dict(params), []
 
     def take(name: str, param: Param, owner: str = "") -> Any:
-        """Read a parameter from the address and mark it as read; on errors add a remark, return the default."""
+        """Read one parameter from the address and mark it as read; if invalid, remark it, return the default.
+
+        param: its domain and default; owner: text before the remark, such as the decoder that has the parameter
+        """
         text = unread.pop(name, None)
         if text is None:
             return param.default
@@ -81,14 +84,17 @@ def parse_link(params: Mapping[str, str]) -> Reading:
 
 
 def fits_corpus(state: State, loaded: Loaded) -> bool:
-    """Return True if a link is about this corpus, by name or by fingerprint, or about none."""
+    """Return True if a link's state is about this corpus, by name or by fingerprint, or about none."""
     if state.source is None or (state.digest and loaded.space.corpus.digest.startswith(state.digest)):
         return True
     return Path(state.source.path).name == Path(loaded.source.path).name
 
 
 def describe_mismatch(state: State, loaded: Loaded) -> str | None:
-    """Describe how this corpus differs from the one that a link was made on; None if it does not."""
+    """Describe how the open corpus differs from the one that a link was made on; None if it does not.
+
+    A link carries the beginning of two digests: of the documents, and of their vectors; "" for unknown fits anything.
+    """
     pairs = ((state.vectors, loaded.space.embeddings.digest), (state.digest, loaded.space.corpus.digest))
     differences = [not now.startswith(then) for then, now in pairs]
     if not any(differences):
@@ -103,7 +109,8 @@ def describe_mismatch(state: State, loaded: Loaded) -> str | None:
 
 
 def apply_state(state: State, loaded: Loaded) -> list[str]:
-    """Set the widgets to the state of a link, before they are drawn; return what could not be set."""
+    """Set the widgets to the state of a link, before they are drawn; return problems, in words."""
+    # `select_query` returns None if it succeeds; that is filtered out at the end.
     problems = [query.select_query(loaded, state.way, state.split, state.question)] if state.way else []
     st.session_state[decoders.K_KEY] = state.k
     st.session_state[decoders.POOL_KEY] = state.pool
@@ -112,7 +119,7 @@ def apply_state(state: State, loaded: Loaded) -> list[str]:
     st.session_state[decoders.DECODERS_KEY] = [decoder.select.spec.name for decoder in state.decoders]
     st.session_state.pop(decoders.VIEW_KEY, None)
     tradeoff.set_settings(state.tradeoff)
-    # Pages validate these settings when they are first drawn, as only they know the domain.
+    # Pages check these settings when they are first drawn, as only they know what they offer.
     st.session_state[UNSEEN_KEY] = dict(state.tradeoff)
     if state.view in VIEW_NAMES:
         st.session_state[decoders.VIEW_KEY] = state.view
@@ -123,7 +130,7 @@ def apply_state(state: State, loaded: Loaded) -> list[str]:
 
 
 def reopen_state(params: dict[str, str]) -> None:
-    """Apply a saved state from the next run on; its corpus is opened first."""
+    """Apply a saved state, given as a link's parameters, from the next run on; its corpus is opened first."""
     st.session_state[LINK_KEY] = params
     requested = address.parse_source(params)
     # The session's corpus is replaced only by one that this server may open.
@@ -132,9 +139,10 @@ def reopen_state(params: dict[str, str]) -> None:
 
 
 def check_setting(key: str, is_available: Callable[[Any], bool], instead: str) -> None:
-    """Remove a setting that came with a link if the page does not offer it, and add a remark.
+    """Remove a setting of a link if the page does not offer it; add a remark and draw the page again.
 
-    instead: the replacement in words.
+    A page calls this for each such setting when it is drawn; only the first call after a link does anything. key: of
+    the setting in the session; is_available: returns True for a value on offer; instead: the replacement in words.
     """
     value = st.session_state.get(UNSEEN_KEY, {}).pop(key, None)
     if value is None or value != st.session_state.get(key) or is_available(value):
@@ -157,8 +165,9 @@ def apply_waiting_link(loaded: Loaded) -> None:
     if params is not None:
         reading = parse_link(params)
         requested = reading.state.source
+        # The link wants trained embeddings, and the corpus is open with its encoder's own.
         if requested is not None and requested.trained and requested != loaded.source == requested.without_training:
-            # The corpus is loaded; loading its trained embeddings finds them or says that they are missing.
+            # Loading them finds them or says that they are missing.
             address.switch_source(requested)
             st.rerun()
         if fits_corpus(reading.state, loaded):
@@ -174,7 +183,7 @@ def apply_waiting_link(loaded: Loaded) -> None:
 
 
 def _draw_waiting(state: State) -> None:
-    """Draw which corpus the link needs and how to load it."""
+    """Draw which corpus a link needs that is not loaded here, how to load it, and a button to forget it."""
     with st.container(gap="small"):
         st.info("This link is about a corpus that is not loaded here.", icon=":material/link:")
         fingerprint = state.vectors or state.digest
@@ -192,7 +201,7 @@ def _draw_waiting(state: State) -> None:
 
 
 def _draw_remarks() -> None:
-    """Draw what of the link could not be applied, until the visitor confirms it."""
+    """Draw what of a link could not be applied, until the visitor clicks OK."""
     remarks = st.session_state.get(REMARKS_KEY)
     if not remarks:
         return
@@ -205,16 +214,23 @@ def _draw_remarks() -> None:
 
 
 def _parse_decoder(spec: SelectorSpec, unread: dict[str, str], take: TakeParam, remarks: list[str]) -> Decoder:
-    """Read one decoder from the address: its selector's parameters, its retriever and its reranker."""
+    """Read one decoder from the address: its selector's parameters, its retriever and its reranker.
+
+    unread: the address's parameters that nothing has read yet; take: reads and removes one of them; remarks: gets what
+    is invalid
+    """
     selector = _parse_stage(spec, spec.name, take)
     retriever, reranker = (_parse_scorer(unread, spec, role, take, remarks) for role in (RETRIEVE, RERANK))
     return Decoder(selector, retriever or first_scorer(), reranker)
 
 
 def _parse_stage(spec: Spec, prefix: str, take: TakeParam) -> Any:
-    """Read the parameters of a selector or scorer from the address; prefix: of their names there."""
+    """Read a selector or scorer from the address, by its parameters there; prefix: of their names.
+
+    take: reads one parameter, and adds a remark if it is invalid
+    """
     values: dict[str, Any] = {}
-    # A parameter's domain may depend on others, which come before it.
+    # A parameter's domain may depend on others, which come before it: form_of(…)[1] is its declaration given theirs.
     for param in order_params(spec.params):
         form = form_of(param, drop_ineffective(spec.params, values))[1]
         values[param.name] = take(f"{prefix}.{param.name}", form, f"{spec.title}: ")
@@ -222,7 +238,11 @@ def _parse_stage(spec: Spec, prefix: str, take: TakeParam) -> Any:
 
 
 def _parse_scorer(unread: dict[str, str], spec: Spec, role: str, take: TakeParam, remarks: list[str]) -> Scorer | None:
-    """Read a decoder's retriever or reranker (role) from the address; None if it names no valid one."""
+    """Read a decoder's retriever or reranker (role) from the address; None if it names no valid one.
+
+    unread: the address's parameters that nothing has read yet; take: reads and removes one of them; remarks: gets what
+    is invalid
+    """
     prefix, scorers = f"{spec.name}.{role}", list_scorers(role)
     name = unread.pop(prefix, None)
     if name is None:
@@ -239,7 +259,10 @@ def _parse_scorer(unread: dict[str, str], spec: Spec, role: str, take: TakeParam
 
 
 def _parse_selectors(unread: dict[str, str], remarks: list[str]) -> list[SelectorSpec]:
-    """Read the chosen selectors from the address; the first two of the registry if it lists none."""
+    """Read the chosen selectors from the address, in the registry's order; its first two if it lacks them.
+
+    unread: the address's parameters that nothing has read yet; remarks: gets the names that do not exist
+    """
     selectors, listed = methods("selector"), unread.pop("decoders", None)
     if listed is None:
         return list(selectors.values())[:2]
@@ -248,20 +271,29 @@ def _parse_selectors(unread: dict[str, str], remarks: list[str]) -> list[Selecto
 
 
 def _parse_names(listed: str, specs: Mapping[str, Spec], remarks: list[str]) -> list[str]:
-    """Return the names in a comma-separated list that exist, in the order of `specs`."""
+    """Return the names in a comma-separated list that exist, in the order of `specs`; remark the others.
+
+    specs: what can be listed, by name; all are selectors, or all are scorers
+    """
     listed_names = set()
+    # UNSET is the text for an empty list.
     for name in listed.split(",") if listed != UNSET else ():
         try:
             listed_names.add(spec_name := spec_of(name, next(iter(specs.values())).kind).name)
         except ParamError as error:
             remarks.append(f"{error}: it is left out")
         else:
+            # It exists and cannot be taken here, such as a scorer that only reranks.
             remarks += [] if spec_name in specs else [f"{name!r} is none of {', '.join(specs)}: it is left out"]
     return [name for name in specs if name in listed_names]
 
 
 def _parse_tradeoff(unread: dict[str, str], take: TakeParam, remarks: list[str]) -> dict[str, Any]:
-    """Read the settings of the Trade-off page that differ from their defaults."""
+    """Read the Trade-off page's settings from the address: session key → value, unless at the default.
+
+    unread: the address's parameters that nothing has read yet; take: reads and removes one of them; remarks: gets what
+    is invalid
+    """
     settings: dict[str, Any] = {}
     for key, specs in tradeoff.list_choices().items():
         if key in unread:
@@ -274,7 +306,7 @@ def _parse_tradeoff(unread: dict[str, str], take: TakeParam, remarks: list[str])
 
 
 def _parse_question(unread: dict[str, str], remarks: list[str]) -> dict[str, str]:
-    """Read the query from the address, as fields of a State; {} without one."""
+    """Read the query from the address, as fields of a State: "way" (to ask) and "question"; {} for none."""
     questions = [{"way": way, "question": unread.pop(name)} for way, name in QUESTION_PARAMS.items() if name in unread]
     if len(questions) > 1:
         remarks.append(f"the link asks in {len(questions)} ways at once: the first is taken")
@@ -282,7 +314,7 @@ def _parse_question(unread: dict[str, str], remarks: list[str]) -> dict[str, str
 
 
 def _parse_page(page_name: str, remarks: list[str]) -> str:
-    """Return the page's name if there is such a page; else add a remark and return ""."""
+    """Return the page's name in a link if there is such a page; else add a remark and return ""."""
     if page_name in (page_names := ["", *sorted(path.stem for path in SCREENS.glob("[!_]*.py"))]):
         return page_name
     remarks.append(f"no page is called {page_name!r}; there are {', '.join(page_names[1:])}: this one stays")
@@ -290,7 +322,7 @@ def _parse_page(page_name: str, remarks: list[str]) -> str:
 
 
 def _check_hex(digits: str, field_name: str, remarks: list[str]) -> str:
-    """Return a fingerprint if it is hexadecimal; else add a remark and return ""."""
+    """Return a link's fingerprint (part of a digest) if it is hexadecimal; else add a remark, return ""."""
     if re.fullmatch(r"[0-9a-f]{0,64}", digits):
         return digits
     remarks.append(f"{field_name} must be hexadecimal digits; got {digits!r}: it is not compared")

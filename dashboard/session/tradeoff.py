@@ -66,12 +66,13 @@ _NO_WIDGETS = PICKED_KEY, OPEN_POINT_KEY, SCRUBBED_KEY
 
 
 def list_choices() -> dict[str, Mapping[str, Spec]]:
-    """Return the settings that are lists of names: session key → what can be chosen, by name."""
+    """Return Trade-off's settings that are lists of names: session key → selectors or scorers, by name."""
     return {PICKED_KEY: methods("selector"), SCORERS_KEY: decoders.list_scorers(decoders.RETRIEVE)}
 
 
 def get_default(key: str) -> Any:
     """Return the default of a setting on the Trade-off page, by its session key."""
+    # The baseline's selector, the first of the registry, and those chosen on Explore.
     if key == PICKED_KEY:
         return list(dict.fromkeys([next(iter(methods("selector"))), *decoders.list_chosen()]))
     if key == SCORERS_KEY:
@@ -86,6 +87,7 @@ def list_changed() -> dict[str, Any]:
     # Only changed settings go to links, so that new defaults reach old links.
     for key in (*multi_choices, *SETTINGS):
         value = st.session_state.get(key, get_default(key))
+        # The order of the names means nothing: the same choice has to be equal to the default.
         if key in multi_choices:
             value = [name for name in multi_choices[key] if name in value]
         if value != get_default(key):
@@ -98,6 +100,7 @@ def set_settings(settings: Mapping[str, Any]) -> None:
     for key in (*list_choices(), *SETTINGS):
         if key in settings:
             st.session_state[key] = settings[key]
+        # What has no widget, such as the open point, is unset by a missing value.
         elif key in _NO_WIDGETS:
             st.session_state.pop(key, None)
         elif key in st.session_state:  # without a value the browser would send the former one again

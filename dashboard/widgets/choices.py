@@ -71,7 +71,11 @@ def choose_several(
     format_func: Callable[[Any], str] = str,
     help: str | None = None,
 ) -> list[V]:
-    """Draw the options side by side; return the chosen ones in the options' order, by default all."""
+    """Draw the options side by side; return the chosen ones in the options' order, by default all.
+
+    key: of the choice in the session, where it is kept while other pages are drawn; default: the first choice;
+    format_func: returns an option's text; help: the tooltip
+    """
     choices = list(options)
     selected = st.pills(
         label,

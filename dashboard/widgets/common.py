@@ -15,7 +15,10 @@ from engine.wording import visible
 
 
 def wait_for_corpus(source: Source) -> Loaded | None:
-    """Return the corpus once it is loaded; until then draw the progress or the error, and return None."""
+    """Return a corpus once a job has loaded it; until then draw the progress or the error, return None.
+
+    The job starts if there is none. After an error or a stop the page offers another try, or another corpus.
+    """
     job = corpora.get_loading_job(source)
     # The state is read before the result: a job may end in between.
     is_running = job.running and not jobs.is_unsubscribed(job)
@@ -39,7 +42,7 @@ def wait_for_corpus(source: Source) -> Loaded | None:
 
 
 def as_label(text: str) -> str:
-    """Escape a text for use as a label, which Streamlit reads as Markdown with icons between colons."""
+    """Escape a text for use as a label: Streamlit reads labels as Markdown with icons between colons."""
     # The zero-width space breaks Streamlit's icon syntax without changing the text.
     return re.sub(r"([\\`*_\[\]<>$~&#|])", r"\\\1", visible(text)).replace(":", ":\u200b")
 
@@ -56,7 +59,10 @@ def draw_method_heading(method_name: str, title: str) -> None:
 
 
 def draw_corpus_chip(loaded: Loaded, n_learned: int | None = None) -> None:
-    """Draw the facts of the open corpus: name, size, dimension, fingerprint, number of votes."""
+    """Draw the facts of the open corpus: name, size, dimension, fingerprint, number of votes.
+
+    n_learned: votes and other feedback that have moved its vectors, None with live feedback off
+    """
     space = loaded.origin.space
     encoder = space.encoder
     # Names are text and figures are captions: a name may hold what Markdown would format.

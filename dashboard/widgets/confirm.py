@@ -19,7 +19,7 @@ def show_error(title: str = "This was not done.") -> None:
 
 
 def take_step(step: Callable[[], Any]) -> None:
-    """Call a function that changes something and keep its error for `show_error`; for a callback."""
+    """Call a function that changes something, such as a vote; keep its error for the page; for a callback."""
     try:
         step()
     except FrontierError as error:
@@ -29,13 +29,20 @@ def take_step(step: Callable[[], Any]) -> None:
 
 
 def rerun_if_stale() -> None:
-    """Draw the full page again if a step was taken; call at the beginning of a fragment."""
+    """Draw the full page again if a button has changed something; call at the beginning of a fragment.
+
+    A fragment is a part of a page that Streamlit draws alone after a click in it.
+    """
     if st.session_state.pop(STALE_KEY, False):
         st.rerun()
 
 
 def ask(name: str, label: str, question: str, disabled: bool, step: Callable[[], Any], why: str | None = None) -> None:
-    """Draw a button that asks a question with Yes and No before its step is taken; name: of its key."""
+    """Draw a button that asks a question with Yes and No before it does something.
+
+    name: tells this button from others in the session; step: called after Yes; why: tooltip
+    """
+    # One question is open at a time: a click stores its name, and the next run draws it here in the button's place.
     if st.session_state.get(CONFIRM_KEY) != name:
         st.button(label, key=f"drift.{name}", disabled=disabled, help=why, on_click=_answer, args=(name,))
         return
@@ -45,7 +52,7 @@ def ask(name: str, label: str, question: str, disabled: bool, step: Callable[[],
 
 
 def _answer(step_name: str | None, step: Callable[[], Any] | None = None) -> None:
-    """Open the question of this name, or close it with None, and take the step if there is one."""
+    """Open the question of this name, or with None close the open one; call `step` if there is one."""
     st.session_state[CONFIRM_KEY] = step_name
     if step is not None:
         take_step(step)

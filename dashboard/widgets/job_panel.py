@@ -29,7 +29,7 @@ def draw_running(
     to_end: bool = False,
     cancel_help: str | None = None,
 ) -> None:
-    """Draw a running job's progress every second, and the full page again when it ends or is cancelled.
+    """Draw a running job's progress once a second, and the full page again when it ends or is cancelled.
 
     key: of its cancel button, None for no button
     on_partial: draws what the job has so far, None before it has anything
@@ -53,7 +53,7 @@ def draw_running(
 
 
 def draw_cancel_button(job: Job, key: str, help_text: str | None = None) -> None:
-    """Draw the button by which this session unsubscribes from a job."""
+    """Draw the button that cancels a job for this session; it goes on if others want it."""
     is_stopping = not job.is_active
     label = "Stopping" if is_stopping else "Cancel"
     st.button(label, key=key, on_click=jobs.unsubscribe, args=(job,), disabled=is_stopping, help=help_text)
@@ -79,10 +79,10 @@ def draw_end(job: Job, failed_text: str = FAILED_TEXT, stopped_text: str = STOPP
 
 
 def draw_run_button(label: str, key: str, purpose: str | None, **options: Any) -> bool:
-    """Draw the button that starts a job, "Queue" if another one runs, with a way to cancel that one.
+    """Draw the button that starts a job, "Queue" if that has to wait; return True if it was just clicked.
 
-    purpose: of the job that it starts, None for one that waits for no other; options: of `st.button`. Return True if it
-    was clicked just now.
+    With it, the job to wait for is drawn, and a button that cancels that one. purpose: of the job that is started, None
+    for one that waits for no other; options: of `st.button`, with the function that starts the job
     """
     # A blocked start is queued, and the label says so.
     is_blocked = purpose is not None and jobs.find_blocker(purpose) is not None
@@ -94,7 +94,10 @@ def draw_run_button(label: str, key: str, purpose: str | None, **options: Any) -
 
 @st.fragment(run_every=POLL_INTERVAL)
 def _show_busy(purpose: str | None, key: str) -> None:
-    """Draw the job that this purpose has to wait for, with a cancel button, until it ends."""
+    """Draw the session's job that a new one has to wait for, with a cancel button, until it ends.
+
+    purpose: of the new job; key: of the button that starts it
+    """
     blocking_job = jobs.find_blocker(purpose)
     if blocking_job is None:
         st.rerun()
@@ -107,7 +110,10 @@ def _show_busy(purpose: str | None, key: str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class JobPanel(Generic[T]):
-    """Result that takes long: the job that computes it and, until then, its progress and start button."""
+    """Result that takes long: the job that computes it and, until then, its progress and start button.
+
+    A page builds the panel anew in every run and calls `result`; the session keeps the job.
+    """
 
     purpose: str  # names the session's job and the widgets; a later job of this purpose replaces it
     key: Hashable  # names all that the result depends on
@@ -142,7 +148,10 @@ class JobPanel(Generic[T]):
         jobs.start_job(self.purpose, self.title, self.work, self.key)
 
     def result(self) -> T | None:
-        """Return the job's result if there is one; else draw its progress, its end or its start button."""
+        """Return the job's result if there is one; else draw its progress, its end or its start button.
+
+        The first time the job may start by itself. What it has finished so far is drawn below.
+        """
         if self.memo is not None and self.key in self.memo:
             return self.memo[self.key]
         job = self.job
@@ -166,6 +175,7 @@ class JobPanel(Generic[T]):
             st.text(self.offer_text)
         if job is not None:
             draw_end(job, self.failed_text, self.stopped_text)
+            # The button's key ends in "start", or in "on" in a panel whose job starts by itself.
             label, name = "Retry" if job.error else self.resume_label, name if label else "on"
             if self.heading:
                 st.text(self.heading)
@@ -191,14 +201,14 @@ class JobPanel(Generic[T]):
 
 @dataclass(frozen=True, kw_only=True)
 class SharedPanel(JobPanel[T]):
-    """Result that all sessions share."""
+    """Result that all sessions share, such as a map of the corpus: one job computes it for all of them."""
 
     shared_jobs: SharedJobs[Any]  # by their keys
     job_key: Hashable = None  # of the jobs themselves
 
     @property
     def job(self) -> Job | None:
-        """Job of all sessions for the key; this session subscribes to it by looking."""
+        """Job of all sessions for the panel's key, None if none; by looking, this session subscribes to it."""
         job = self.shared_jobs.get(self.key)
         if job is not None:
             jobs.subscribe(job)

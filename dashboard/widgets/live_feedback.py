@@ -28,7 +28,8 @@ MAX_DOCUMENT_LENGTH = 60
 def select_corpus(loaded: Loaded, header: Any) -> Loaded:
     """Return the corpus to work on, as embedded or as moved by feedback; draw the switch between them.
 
-    header: the container of the header for both.
+    header: the container for the switch and the corpus's facts. If the log of the feedback cannot be used, the corpus
+    is as embedded, and the reason is drawn with the ways out. A corpus in a vector engine (a database) has no switch.
     """
     adapted, error_text, n_learned = loaded, None, None
     if loaded.reach is not None:
@@ -67,7 +68,7 @@ def select_corpus(loaded: Loaded, header: Any) -> Loaded:
 
 
 def _replace_log(loaded: Loaded, begin_new: bool) -> None:
-    """Replace a log that cannot be used: begin a new one, or apply what still fits; for a callback."""
+    """Replace a log of feedback that cannot be used: by an empty one, or by what of it still fits."""
     # An older error would be displayed beside the outcome.
     st.session_state.pop(confirm.ERROR_KEY, None)
     try:
@@ -81,9 +82,10 @@ def _replace_log(loaded: Loaded, begin_new: bool) -> None:
 
 
 def draw_effect(loaded: Loaded, question: Question, answers: Mapping[str, Answer]) -> None:
-    """Draw what feedback has changed for this query, this person's last vote, and Undo.
+    """Draw how feedback has changed this query's results, and this person's last vote with Undo.
 
-    answers: those to compare. Draws nothing with live feedback off, or without effective events.
+    answers: decoder's name → its answer, to be compared with the answer before feedback. Draws nothing with live
+    feedback off, or if no feedback counts.
     """
     if not feedback.is_live():
         return
@@ -93,6 +95,7 @@ def draw_effect(loaded: Loaded, question: Question, answers: Mapping[str, Answer
         return  # the header says why
     if not events:
         return
+    # The newest vote of this person: events are in the order in which they were given.
     last = next((event for event in reversed(events) if event.person == feedback.get_person()), None)
     changes = _list_changes(loaded, question, answers)
     with st.container(border=True, key="feedback.effect"):
@@ -108,6 +111,7 @@ def draw_effect(loaded: Loaded, question: Question, answers: Mapping[str, Answer
                     icon=":material/undo:",
                     help="Remove this vote and restore the previous embeddings exactly.",
                     on_click=confirm.take_step,
+                    # The default binds the id now: the click undoes the vote that the page has shown.
                     args=(lambda event_id=last.id: feedback.open_or_create_log(loaded).undo(event_id),),
                 )
         with change_column:
@@ -118,7 +122,7 @@ def draw_effect(loaded: Loaded, question: Question, answers: Mapping[str, Answer
 
 
 def _list_changes(loaded: Loaded, question: Question, answers: Mapping[str, Answer]) -> tuple[BeforeAfter, ...]:
-    """Return the documents whose score or rank feedback has changed, with both values."""
+    """Return the documents whose score or rank for a query feedback has changed, with both values."""
     origin = loaded.origin
     # Without adapted vectors both answers are the same object.
     if origin is loaded:
@@ -135,7 +139,10 @@ def _format_rank(rank: int | None) -> str:
 
 
 def _draw_changes(changes: tuple[BeforeAfter, ...], titles: Mapping[str, str]) -> None:
-    """Draw the table of changes: scores, and ranks by each decoder; titles: decoder's name → title."""
+    """Draw a table of what feedback has changed for a query: documents' scores, and ranks by each decoder.
+
+    titles: decoder's name → its title, for the columns
+    """
     columns = {
         "Document": [change.title or change.id for change in changes],
         "Score": [f"{change.before:.4f} → {change.after:.4f}" for change in changes],

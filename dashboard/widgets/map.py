@@ -35,7 +35,7 @@ NO_COLOUR, CLUSTER_COLOUR = "None", "Cluster"
 
 @dataclass(frozen=True)
 class CorpusMap:
-    """Map of a corpus."""
+    """Map of a corpus: a point in the plane for each document, where similar ones are close together."""
 
     layout: maps.Layout
     fidelity: float  # share of a document's nearest neighbours that it preserves
@@ -47,7 +47,10 @@ _MAPS: SharedJobs[tuple[str, str, str]] = SharedJobs(MAX_MAPS)
 
 
 def get_map(loaded: Loaded, method: str) -> CorpusMap | None:
-    """Return the map of a corpus; while a job computes it, draw its progress and return a rough one."""
+    """Return the map of a corpus; while a job computes it, draw its progress and return a rough one.
+
+    method: "tsne" or "pca"; the rough one is by "pca", None if even that is not ready
+    """
     corpus_map = _map_panel(loaded, method).result()
     if corpus_map is None:
         # PCA takes a fraction of a second, so the page has a map at once.
@@ -61,7 +64,10 @@ def get_map(loaded: Loaded, method: str) -> CorpusMap | None:
 
 
 def _map_panel(loaded: Loaded, method: str) -> SharedPanel[CorpusMap]:
-    """Return the panel of the job that computes a map, which all sessions share; method: of projection."""
+    """Return the panel (job, progress and buttons) that computes a map of a corpus for all sessions.
+
+    method: of projection into the plane, "tsne" or "pca"
+    """
     corpus = loaded.space.corpus
 
     def compute_map(job: Job) -> CorpusMap:
@@ -108,7 +114,7 @@ def name_document(loaded: Loaded, row_index: int) -> str:
 def build_backdrop(loaded: Loaded, corpus_map: CorpusMap, dark: bool, colour: str = NO_COLOUR) -> Backdrop:
     """Build the picture of all documents on a map, which the browser fetches once, below any chart.
 
-    colour: NO_COLOUR, CLUSTER_COLOUR, or a column of the corpus' metadata.
+    colour: NO_COLOUR, CLUSTER_COLOUR, or a column of the corpus's metadata; dark: for a dark page
     """
     # The digest covers everything drawn, so that the browser may keep the picture.
     layout, corpus = corpus_map.layout, loaded.space.corpus
@@ -117,12 +123,13 @@ def build_backdrop(loaded: Loaded, corpus_map: CorpusMap, dark: bool, colour: st
     row_ids = layout.rows.tolist()
 
     def group_colours() -> Groups | Numbers | None:
-        """Return the documents' groups or numbers to colour by; None for grey."""
+        """Return the groups or numbers by which the map colours documents; None for grey."""
         if colour == CLUSTER_COLOUR:
             return Groups(tuple(map(visible, corpus_map.clusters.names)), corpus_map.clusters.of)
         return colouring([visible(values[row]) for row in row_ids]) if values else None
 
     def draw_documents() -> Any:
+        """Draw the picture; called only if the server does not have one of this digest yet."""
         names = [name_document(loaded, row_id) for row_id in row_ids]
         return plot_backdrop(layout.points, row_ids, names, dark, estimate_density(layout.points), group_colours())
 

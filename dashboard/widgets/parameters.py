@@ -18,7 +18,10 @@ NUMBER_STEP = 0.01
 
 
 def draw_parameter(param: Param, key: str, container: Any = st) -> Any:
-    """Draw the widget that fits a parameter's type and domain; return its value."""
+    """Draw the widget that fits the type and domain of a declared parameter; return its value.
+
+    key: of the widget in the session; container: to draw in, the page by default
+    """
     label = format_label(param)
     help_ = " ".join(filter(None, [param.help, param.source]))
     options: dict[str, Any] = {"key": key, "help": help_, "persist_state": "session"}
@@ -29,11 +32,13 @@ def draw_parameter(param: Param, key: str, container: Any = st) -> Any:
             return container.toggle(label, param.default, **options)
         case Text():
             return as_legible(param, container.text_input(label, param.default, max_chars=param.max_length, **options))
+        # `unset` is what None means, in words: such a parameter may be empty, so it is typed and has no slider.
         case Real(unset=str()):
             high = param.high if isfinite(param.high) else None
             options |= {"step": NUMBER_STEP, "format": "%g", "placeholder": param.unset}
             return container.number_input(label, param.low, high, param.default, **options)
         case Real(scale="log"):
+            # The default and a value set by a link need not be among the 25 even steps.
             stops = sorted({*param.grid(25), param.default, st.session_state.get(key, param.default)})
             return container.select_slider(label, stops, param.default, format_func=lambda stop: f"{stop:g}", **options)
         case Real():
@@ -53,7 +58,7 @@ def format_label(param: Param) -> str:
 
 
 def _slider_range(param: Real | Whole, key: str) -> tuple[Any, Any]:
-    """Return the ends of a slider: the parameter's usual range, widened to any value that was ever set."""
+    """Return the ends of a parameter's slider: its usual range, widened to any value set in this session."""
     # A slider that shrank would forget a value set by a link or a preset.
     ends = (*st.session_state.get(f"{key}.reach", param.comfortable_range), st.session_state.get(key, param.default))
     st.session_state[f"{key}.reach"] = slider_range = (min(ends), max(ends))
@@ -61,16 +66,19 @@ def _slider_range(param: Real | Whole, key: str) -> tuple[Any, Any]:
 
 
 def draw_stage(spec: Spec, key: str) -> Any:
-    """Draw the parameters of a selector or scorer, one below the other; return it with their values."""
+    """Draw the parameters of a selector or scorer, one below the other; return it with their values.
+
+    spec: its description in the registry; key: prefix of the session keys
+    """
     values: dict[str, Any] = {}
     draw_parameters(spec.params, lambda name: param_key(spec, key, name), values)
     return spec.cls(**values)
 
 
 def draw_parameters(params: Iterable[Param], key: Callable[[str], str], values: dict[str, Any]) -> None:
-    """Draw the parameters that have an effect, and add their values to `values`.
+    """Draw the widgets of those parameters that have an effect, and add their values to `values`.
 
-    key: parameter's name → session key
+    Some have an effect, or their present form, only under the value of another one. key: parameter's name → session key
     """
     for param in order_params(params):
         if _is_effective(param, values):
@@ -93,7 +101,8 @@ def draw_stage_row(
 ) -> Any:
     """Draw the parameters of a selector or scorer in a row, advanced ones in a popover; return it.
 
-    extra: title of more content of the popover, and the function that draws it; n_extra: number of changes in it.
+    spec: its description in the registry; key: prefix of the session keys; heading: draws what the row begins with;
+    extra: title of more content of the popover, and the function that draws it; n_extra: number of changes in it
     """
     widget_keys = {p.name: param_key(spec, key, p.name) for p in spec.params}
     values: dict[str, Any] = {}
@@ -103,6 +112,7 @@ def draw_stage_row(
         # Without advanced parameters an empty popover would be a dead button.
         if hidden or extra:
             current = {p.name: st.session_state.get(widget_keys[p.name], p.default) for p in hidden}
+            # The popover's label counts what is not at its default, as its content is hidden.
             n_changed = n_extra + sum(current[p.name] != p.default and _is_effective(p, current) for p in hidden)
             label = ", ".join(filter(None, [extra and extra[0], "more" if hidden else ""])).capitalize()
             with st.popover(f"{label} ({n_changed})" if n_changed else label, width=POPOVER_WIDTH):
@@ -122,7 +132,7 @@ def draw_stage_row(
 
 
 def _draw_presets(spec: Spec, key: str, widget_keys: Mapping[str, str]) -> None:
-    """Draw a button for each preset of a method, which sets its parameters."""
+    """Draw a button for each preset (named values of parameters) of a selector or scorer, which sets them."""
     if not spec.presets:
         return
     with st.container(horizontal=True):
@@ -138,10 +148,11 @@ def _is_effective(param: Param, values: Mapping[str, Any]) -> bool:
 
 
 def _set_preset(spec: Spec, widget_keys: Mapping[str, str], values: Mapping[str, Any]) -> None:
-    """Set the widgets of a method to a preset, before they are drawn; for a callback."""
+    """Set the widgets of a selector or scorer to a preset's values, before they are drawn; for a callback."""
     for param in spec.params:
         if param.name in values:
             st.session_state[widget_keys[param.name]] = values[param.name]
-            # A preset is in the plain form, so the parameters that would choose another form go back to their defaults.
+            # Under another parameter's value this one may have another form, such as a share in place of a number. A
+            # preset is in the plain form, so those other parameters go back to their defaults.
             for variant, _, _ in param.variants:
                 st.session_state[widget_keys[variant]] = next(p.default for p in spec.params if p.name == variant)

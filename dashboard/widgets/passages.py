@@ -19,7 +19,8 @@ NO_PASSAGES = "No passages can be had of this corpus."
 def draw_toggle(loaded: Loaded, key: str, container: Any = None) -> bool:
     """Draw the switch that uses passages of the corpus as labelled queries; return its value.
 
-    False, and nothing is drawn, if passages cannot be used.
+    A passage's right answer is the document that contains it. False, and nothing is drawn, if the corpus has judgements
+    or no encoder.
     """
     if not passage_queries.can_make(loaded):
         return False
@@ -29,9 +30,9 @@ def draw_toggle(loaded: Loaded, key: str, container: Any = None) -> bool:
 
 
 def replace_by_passages(loaded: Loaded) -> Loaded | None:
-    """Return the corpus with passages as labelled queries; None until a job has chosen them.
+    """Return the corpus with passages of its texts as labelled queries; None until a job has chosen them.
 
-    No document is added. If no document has enough words, draw that.
+    No document is added. If no document has enough words, draw that and return None.
     """
     try:
         task = passage_queries.find_task(loaded)
@@ -53,7 +54,7 @@ def replace_by_passages(loaded: Loaded) -> Loaded | None:
 
 
 def draw_explanation(loaded: Loaded) -> None:
-    """Draw what the passages are as queries, and what the metrics mean for them."""
+    """Draw an explanation of passages as labelled queries, and of what the metrics mean for them."""
     queries, qrels = loaded.dataset.queries, loaded.dataset.qrels[passage_queries.PASSAGES_SPLIT]
     # A passage that occurs in several documents has several right answers.
     n_several = sum(len(qrels.relevant(query_id)) > 1 for query_id in queries.ids)

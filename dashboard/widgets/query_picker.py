@@ -44,7 +44,10 @@ MAX_TYPED_VECTORS = 200
 
 
 def ask(loaded: Loaded) -> Question | None:
-    """Draw the controls of the query in a row; return the question, None until there is a query."""
+    """Draw the controls of query, set size and pool size; return what is set, None until there is a query.
+
+    A query is a labelled one, typed, or a document to be like; the pool holds the candidates that a set is chosen from.
+    """
     ways, key = list_ways(loaded), corpus_key(loaded)
     mode, split, _ = get_selection(loaded)
     mode = mode if mode in ways else ways[0]
@@ -72,7 +75,7 @@ def ask(loaded: Loaded) -> Question | None:
 
 
 def _freeze_label(label: str, key: str) -> str:
-    """Return a popover's label, unchanged while it is open, as Streamlit closes one whose label changes."""
+    """Return a popover's label, unchanged while it is open: Streamlit closes one whose label changes."""
     label_key = f"{key}.said"
     if not st.session_state.get(key):
         st.session_state[label_key] = label
@@ -101,7 +104,11 @@ def _draw_kind(loaded: Loaded, ways: Sequence[str], key: str) -> tuple[str, str 
 
 
 def _draw_order(loaded: Loaded, split: str | None) -> None:
-    """Draw the choice of the queries' order, by file, redundancy or gain, if their vectors are stored."""
+    """Draw the choice of the order in which labelled queries are listed: by file, redundancy or gain.
+
+    Redundancy: near-duplicates in the baseline's results; gain: of a decoder of Explore over the baseline. Nothing is
+    drawn if the queries are many or their vectors are not stored.
+    """
     queries = loaded.dataset.judged(split) if split else loaded.dataset.queries
     if not 0 < len(queries) <= MAX_ORDERED_QUERIES or (vectors := find_query_vectors(loaded, queries)) is None:
         return
@@ -120,8 +127,9 @@ def _draw_order(loaded: Loaded, split: str | None) -> None:
     k = min(st.session_state.get("k", SET_SIZE.default), find_max_k(loaded))
 
     def compute_order() -> tuple[int, ...]:
-        """Return the positions of the queries, the most redundant or the most improved first."""
+        """Return the positions of the queries in the file, the most redundant or most improved first."""
         if order == REDUNDANT_ORDER or against is None:
+            # A set of one has no duplicates.
             return check_up(baseline, loaded.space, vectors, max(k, 2)).order
         qrels = loaded.dataset.qrels[split] if split else None
         return rank_by_gain(against, baseline, loaded.space, vectors, qrels, k).positions
@@ -135,7 +143,7 @@ def _draw_order(loaded: Loaded, split: str | None) -> None:
 def _draw_labelled(loaded: Loaded, key: str, split: str | None) -> tuple[str, str, Tensor, Qrels | None] | None:
     """Draw the choice of a labelled query; return its id, text, vector and judgements, None without any.
 
-    key: of the corpus in session keys
+    key: the corpus's part of session keys; split: the part of the queries to choose from, None without judgements
     """
     dataset = loaded.dataset
     queries = dataset.judged(split) if split else dataset.queries
@@ -144,6 +152,7 @@ def _draw_labelled(loaded: Loaded, key: str, split: str | None) -> tuple[str, st
         return None
 
     def format_query(position: int) -> str:
+        """Return the text by which the picker lists the query at a position."""
         # With its id if another query has the same text: a picker identifies entries by their labels.
         text = queries.texts[position]
         return visible(text if queries.counted[text] == 1 else f"{text} ({queries.ids[position]})")
@@ -167,7 +176,10 @@ def _draw_labelled(loaded: Loaded, key: str, split: str | None) -> tuple[str, st
 
 
 def _draw_typed(loaded: Loaded, key: str, _: str | None) -> tuple[str, str, Tensor, Qrels | None] | None:
-    """Draw the field for a query; return ("", its text, its vector, None), or None while it is empty."""
+    """Draw the field for a typed query; return ("", its text, its vector, None); None while it is empty.
+
+    "" and None: it has no id and no judgements; the last parameter is for the same call as for labelled queries.
+    """
     query_text = st.text_input(
         "Your query",
         key=f"own.{key}",
@@ -181,9 +193,10 @@ def _draw_typed(loaded: Loaded, key: str, _: str | None) -> tuple[str, str, Tens
 
 
 def _draw_similar(loaded: Loaded, key: str, _: str | None) -> tuple[str, str, Tensor, Qrels | None] | None:
-    """Draw the field for a document's id; return ("", its text, its vector, None) as the query.
+    """Draw the field for the id of a document to search by; return ("", its text, its vector, None).
 
-    None if there is no such document; similar ids are then proposed.
+    "" and None: the query has no id and no judgements. None if there is no such document; similar ids are then
+    proposed.
     """
     corpus = loaded.dataset.corpus
     document_id = st.text_input(
@@ -206,7 +219,7 @@ def _draw_similar(loaded: Loaded, key: str, _: str | None) -> tuple[str, str, Te
 
 
 def _embed_text(loaded: Loaded, query_text: str) -> Tensor:
-    """Return the vector of a query by the corpus's encoder; the last ones are cached."""
+    """Return the vector of a query's text by the corpus's encoder; the session caches the last ones."""
     encoder = loaded.space.embeddings.encoder
     vectors: Memo[Any, Tensor] = session_memo("embedded", MAX_TYPED_VECTORS)
     vector_key = (encoder, query_text)

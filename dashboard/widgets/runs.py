@@ -36,7 +36,10 @@ def draw_runs(loaded: Loaded, queries: Queries) -> None:
 
 
 def get_run_files(loaded: Loaded) -> dict[str, str]:
-    """Return name → file of the runs that this session has added on a corpus."""
+    """Return name → file of the runs that this session has added for a corpus; changes to it are kept.
+
+    A run is another system's ranked lists.
+    """
     files_by_corpus: dict[str, dict[str, str]] = st.session_state.setdefault(RUNS_KEY, {})
     return files_by_corpus.setdefault(loaded.space.corpus.digest, {})
 
@@ -48,11 +51,11 @@ def read_runs(loaded: Loaded, queries: Queries) -> dict[str, RankedRun]:
 
 
 def _read_run(run_file: Path, loaded: Loaded, queries: Queries, run_name: str) -> RankedRun | None:
-    """Read a run from its file, once; None if it answers none of these queries or cannot be read."""
+    """Read another system's ranked lists from a file, once; None if invalid or of other queries."""
     corpus = loaded.space.corpus
 
     def read_or_none() -> RankedRun | None:
-        """Read the run; None if it cannot be read."""
+        """Read the ranked lists from the file; None if they cannot be read for these queries."""
         try:
             return read_run(run_file, corpus.ids, queries.ids, run_name)
         except FrontierError:
@@ -62,7 +65,10 @@ def _read_run(run_file: Path, loaded: Loaded, queries: Queries, run_name: str) -
 
 
 def _add_run(loaded: Loaded, queries: Queries, upload: object | None) -> None:
-    """Add an uploaded run, or the one at the typed path; for a callback."""
+    """Add a run (another system's ranked lists) from an upload, or else the typed path; for a callback.
+
+    An error is kept for the page.
+    """
     typed_path = str(st.session_state.get(RUN_PATH_KEY) or "").strip()
     try:
         if upload is None and not typed_path:

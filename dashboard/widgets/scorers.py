@@ -20,7 +20,10 @@ ROLE_HELP = {
 
 
 def draw_scorers(spec: SelectorSpec, space: Space) -> None:
-    """Draw the choice of a decoder's retriever and reranker, and their parameters."""
+    """Draw the choice of the scorers of a selector's decoder, and their parameters.
+
+    One scorer scores the corpus, and so chooses the pool of candidates; another one may score the pool again.
+    """
     for role, label in ROLE_LABELS.items():
         scorers, key = list_scorers(role), role_key(spec.name, role)
         # A retriever is required; a reranker is optional.
@@ -41,7 +44,7 @@ def draw_scorers(spec: SelectorSpec, space: Space) -> None:
 
 
 def _draw_consent(spec: ScorerSpec, key: str, space: Space) -> None:
-    """Ask for consent if a scorer needs long work or a download before its first use."""
+    """Draw the request for consent to long work or a download that a scorer needs before its first use."""
     try:
         consent = find_due(read_stage(spec, key), space)
     except FrontierError as error:
@@ -53,7 +56,7 @@ def _draw_consent(spec: ScorerSpec, key: str, space: Space) -> None:
 
 
 def count_changed_scorers(spec: SelectorSpec) -> int:
-    """Count how many settings of a decoder's scorers differ from the defaults."""
+    """Count how many settings of the scorers of a selector's decoder differ from the defaults."""
     first_name, n_changed = first_scorer().spec.name, 0
     for role in ROLE_LABELS:
         scorers, key = list_scorers(role), role_key(spec.name, role)

@@ -51,7 +51,7 @@ def draw_columns(columns: Mapping[str, tuple[Any, Any]], **options: Any) -> Any:
 
 
 def make_grid(n_columns: int, key: str) -> list[Any]:
-    """Return columns side by side; on a narrow screen two, and the third below."""
+    """Return columns of the page side by side, on a narrow screen two in a row; key: of their container."""
     return _make_columns(n_columns, key, "calc(50% - 1rem)", "small")
 
 
@@ -61,14 +61,18 @@ def pair(key: str) -> list[Any]:
 
 
 def _make_columns(n_columns: int, key: str, width: str, gap: Any) -> list[Any]:
-    """Return columns that are at least `width` wide on a narrow screen, so that some move below others."""
+    """Return columns of the page; on a narrow screen at least `width` wide (CSS), so that some move below."""
+    # Streamlit gives a container's key to it as the class st-key-….
     st.html(f"<style>@media (max-width: {NARROW_PX}px) {{.st-key-{key} .stColumn {{min-width: {width}}}}}</style>")
     with st.container(key=key):
         return list(st.columns(n_columns, gap=gap))
 
 
 def find_click(key: str, event: Any, n_rows: int) -> int | None:
-    """Return the row that was clicked since the last run in a CLICKABLE table; None without a click."""
+    """Return the row that was clicked since the last run in a CLICKABLE table; None without a click.
+
+    key: of the table; event: Streamlit's, with the marked cell, which stays marked in later runs; n_rows: of the table
+    """
     # The grid remembers a position, not a document: only a change of position is a click.
     cells = event.selection.cells
     row = cells[0][0] if cells and cells[0][0] < n_rows else None
@@ -90,10 +94,11 @@ def draw_set(
     relevance_help: str,
     nearest: tuple[Mapping[str, Sequence[Any]], Mapping[str, Any]] | None = None,
 ) -> Any:
-    """Draw retrieved documents as a table; return Streamlit's event, None for an empty set.
+    """Draw the documents of a retrieved set as a table; return Streamlit's event, None for an empty set.
 
     dropped: the baseline's documents that the set lacks, drawn below it; None without a comparison; width: of the
-    documents' column; relevance_help: of its column; nearest: values and configurations in place of "Nearest".
+    documents' column, in pixels; relevance_help: tooltip of the relevance's column; nearest: values and configurations,
+    by name, of columns in place of "Nearest", the similarity to the most similar document above
     """
     compared, rows = dropped is not None, [*retrieved, *(dropped or ())]
     if not rows:

@@ -31,9 +31,10 @@ NO_LIST_HELP = "No list shown here has it. You can still vote it up or down."
 
 
 def draw_vote_buttons(loaded: Loaded, question: Question, row: int, answers: Mapping[str, Answer], source: str) -> None:
-    """Draw the vote buttons of the open document; pressing one again takes the vote back.
+    """Draw the buttons that vote on a document for the query; pressing one again takes the vote back.
 
-    source: the decoder from whose set it was opened, "" for none.
+    row: of the document in the corpus; answers: the decoders' answers on the page, by name; source: the decoder from
+    whose set the document was opened, "" for none
     """
     feedback.prepare_session(loaded)
     listed = find_list(row, list_rankings(answers), source)
@@ -55,15 +56,18 @@ def draw_vote_buttons(loaded: Loaded, question: Question, row: int, answers: Map
 
 
 def vote_step(loaded: Loaded, question: Question, row: int, kind: VoteKind, rows: Sequence[int]) -> Callable[[], None]:
-    """Return the function that gives a vote, or takes it back if it was given.
+    """Return a button's function, which gives this person's vote on a document or takes it back.
 
-    rows: the list in which the document was seen, () for none
+    row: of the document; kind: "up", "down" or "right"; rows: the list in which the document was seen, () for none
     """
     return partial(feedback.toggle_vote, loaded, as_embeddings(loaded, question), row, kind, rows)
 
 
 def find_own_votes(loaded: Loaded, question: Question) -> dict[tuple[int, VoteKind], str]:
-    """Return this person's votes on a query, (row, kind) → event id; {} if they cannot be read."""
+    """Return this person's votes on a query: (row of the document, kind) → id in the log of feedback.
+
+    kind: "up", "down" or "right"; {} if they cannot be read
+    """
     try:
         # With live feedback on, the page has looked at the file already.
         events = feedback.list_events(loaded) if feedback.is_live() else feedback.session(loaded).effective_events
@@ -78,7 +82,10 @@ def list_rankings(answers: Mapping[str, Answer]) -> dict[str, tuple[int, ...]]:
 
 
 def find_list(row_index: int, lists: Mapping[str, tuple[int, ...]], source: str) -> tuple[int, ...]:
-    """Return the list that contains a document, preferably that of decoder `source`; () if none does."""
+    """Return the decoder's list (rows of the corpus) that contains a document; () if none does.
+
+    lists: decoder's name → its list; source: the decoder whose list is preferred
+    """
     # False sorts first: the list that was clicked, then the others in their order.
     order = sorted(lists, key=lambda name: name != source)
     return next((lists[name] for name in order if row_index in lists[name]), ())

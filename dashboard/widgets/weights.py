@@ -40,9 +40,10 @@ STEPS_PURPOSE = "steps"
 def compute_path(
     loaded: Loaded, question: Question, stage: Selector, min_l1: float, row_indices: Tensor | None = None
 ) -> WeightPath:
-    """Return the documents' weights at every λ₁ for the question, computed once and then cached.
+    """Return the weights that the elastic net gives the documents at every λ₁, for the question; cached.
 
-    row_indices: candidates, all documents by default
+    The selector represents the query by few documents: the larger λ₁, the fewer have a weight. stage: the selector;
+    min_l1: where the path ends; row_indices: candidates, all documents by default
     """
     space = loaded.space
     query_bytes = question.vector.numpy().tobytes()
@@ -52,6 +53,7 @@ def compute_path(
     key = (space.embeddings.digest, query_bytes, label, min_l1, question.depth, pool)
 
     def compute() -> WeightPath:
+        """Compute the weights at every λ₁ from `min_l1` on."""
         path = compute_weight_path(stage, space, as_embeddings(loaded, question), min_l1, question.depth, row_indices)
         assert path is not None, "only selectors with weights are asked for their path"
         return path
@@ -60,7 +62,11 @@ def compute_path(
 
 
 def draw_solver(loaded: Loaded, question: Question, stage: Selector, l1: float, path: WeightPath) -> None:
-    """Draw how fast the paper's solver, FISTA, comes close to the exact answer on this corpus."""
+    """Draw how fast FISTA, the paper's solver, comes close to the exact weights of documents on a corpus.
+
+    FISTA is an iterative method; the page computes the weights exactly. l1: the current λ₁; path: the exact weights at
+    every λ₁ for this query
+    """
     with st.spinner("Measuring what the documents have in common"):
         view, n_steps = outlook(loaded.space, path.l2), 50
     # The bound holds for a start at 0: the distance to the optimum is the norm of its weights.
@@ -78,7 +84,10 @@ def draw_solver(loaded: Loaded, question: Question, stage: Selector, l1: float, 
 
 
 def _draw_measured(loaded: Loaded, name: str, l1: float, l2: float) -> None:
-    """Draw the solver's error after each number of steps on labelled queries, measured by a job."""
+    """Draw the error of FISTA, the paper's solver, after each number of steps on labelled queries.
+
+    A job measures it, for at most MAX_SOLVER_QUERIES queries; name: of the selector whose problem it solves
+    """
     dataset, split = loaded.dataset, find_first_split(loaded.dataset)
     all_queries = dataset.judged(split) if split else dataset.queries
     queries = all_queries.only(all_queries.ids[:MAX_SOLVER_QUERIES])
@@ -88,7 +97,7 @@ def _draw_measured(loaded: Loaded, name: str, l1: float, l2: float) -> None:
         return
 
     def draw_steps(measured: Sequence[Any]) -> None:
-        """Draw the solver's error over its steps, once two numbers of steps are measured."""
+        """Draw the solver's error over its steps, once it is measured at two numbers of steps."""
         if len(measured) < 2:
             return
         figure = plot_convergence(measured, name, SOLVER_K, is_dark())
@@ -116,7 +125,10 @@ def _draw_measured(loaded: Loaded, name: str, l1: float, l2: float) -> None:
 
 
 def _measure_steps(job: Job, loaded: Loaded, vectors: Embeddings, qrels: Qrels, l1: float, l2: float) -> list[Any]:
-    """Measure the solver's error at rising numbers of steps, in a job; one result for each."""
+    """Measure the error of FISTA, the paper's solver, at rising numbers of steps; one result for each.
+
+    It runs in a job; pages read the results so far in its `partial`. The first one is of the exact answer.
+    """
     steps = engine.convergence(loaded.space, vectors, qrels, SOLVER_K, l1=l1, l2=l2)
     for measurement in islice(steps, len(FISTA_STEPS) + 1):
         # Each measured step is kept, so a stop loses little.
