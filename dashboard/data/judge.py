@@ -265,8 +265,8 @@ def _draw_standing(loaded: Loaded, judged: Judged, pool: JudgingTask) -> None:
 
     def compute() -> Standing:
         """Compute each decoder's mean Recall with its interval; several people's grades are merged."""
-        options = {"k": k, "resamples": N_STANDING_RESAMPLES}
-        return compute_standing(pool.runs, grades, loaded.space, pool.vectors, **options)
+        resamples = N_STANDING_RESAMPLES
+        return compute_standing(pool.runs, grades, loaded.space, pool.vectors, k=k, resamples=resamples)
 
     standing = get_or_compute("judge.standing", key, compute)
     st.subheader("What is known by now")

@@ -73,7 +73,8 @@ def _describe(decision: Decision) -> Iterator[str]:
     if sure is not None:
         yield f"You can {verb} {_format_gain(sure)} {more} and be sure to keep {budget}: {sure.name}."
     else:
-        yield f"No setting {'is' if is_diversity else 'has'} {more} and {'' if is_diversity else 'is '}sure to keep {budget}."
+        property_text = f"is {more} and" if is_diversity else f"has {more} and is"
+        yield f"No setting {property_text} sure to keep {budget}."
     if bet is not None:
         goal = _format_gain(bet) if sure is not None else f"{_format_gain(bet)} {more}"
         yield f"Going for {goal}, {bet.name}, is a bet that {_format_odds(bet.chance)}."
