@@ -42,7 +42,7 @@ WINDOW = Whole(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spec:
-    """The description of a registered method, from its `register` call.
+    """The description of a registered scorer or selector, as lists, pages and help texts show it.
 
     order: sort key in lists and in the palette
     summary: first line of the class's docstring
@@ -78,7 +78,10 @@ class ScorerSpec(Spec):
 
 
 class Stage(Declared, ABC):
-    """A frozen dataclass whose only fields are declared parameters, validated on construction."""
+    """A step of a retrieval pipeline, a Scorer or a Selector, as a value: a class with its parameters.
+
+    A frozen dataclass whose only fields are declared parameters, validated on construction.
+    """
 
     spec: ClassVar[Spec]
 
@@ -122,16 +125,20 @@ class Selector(Stage):
         return 0
 
     def questions(self, candidates: Candidates, ranking: Ranking) -> list[LinearQuestion] | None:
-        """Return certificate queries for one query's ranking; None if the selector has none.
+        """Return conditions under which one query's ranking is the full corpus's; None if none are known.
 
-        If u·point ≤ limit for every unseen document u and each (point, limit), the ranking from these candidates is the
+        `candidates` are some documents of a corpus in a vector engine, which can answer such certificate queries: if
+        u·point ≤ limit for every unseen document u and each (point, limit), the ranking from these candidates is the
         ranking from the full corpus.
         """
         return None
 
     @classmethod
     def select_grid(cls, stages: Sequence[Self], candidates: Candidates, k: int) -> list[Ranking]:
-        """Return the rankings of several stages of this class."""
+        """Select k candidates at several settings; return one Ranking for each of `stages`, all of this class.
+
+        Subclasses override this, where settings share work, or `select`.
+        """
         # Each of select and select_grid is defined by the other: a subclass must override one.
         if cls.select is Selector.select:
             raise NotImplementedError(f"{cls.__name__} overrides neither select nor select_grid")
@@ -148,11 +155,14 @@ class Selector(Stage):
 
     @classmethod
     def has_weights(cls) -> bool:
-        """Return True if rankings come from weights, which have a path over λ₁."""
+        """Return True if this selector ranks by weights that can be had at every λ₁, by `weights_path`."""
         return cls.weights_path is not Selector.weights_path
 
     def weights_path(self, candidates: Candidates, lowest: float) -> WeightPath | None:
-        """Return one query's weights as functions of λ₁, down to `lowest`; None without weights."""
+        """Return one query's document weights as functions of the parameter λ₁, for λ₁ from `lowest` up.
+
+        None for selectors without weights. candidates: a batch of 1
+        """
         return None
 
     @property
@@ -169,9 +179,8 @@ class Selector(Stage):
 
     @property
     def path_range(self) -> tuple[float, float] | None:
-        """The range of `path_parameter`; None if it is not finite or there is no path over it."""
-        # Without a finite range there is no path from end to end.
-        # The declared parameter that a path varies.
+        """The ends (low, high) of `path_parameter`; None if one is infinite or no path exists."""
+        # The declared parameter that a path varies; (0, ∞) stands for one without a path, and becomes None.
         over = next((param for param in self.spec.params if param.name == self.path_parameter), None)
         ends = (over.low, over.high) if isinstance(over, Real) and self.no_path is None else (0.0, math.inf)
         return ends if math.isfinite(ends[1]) else None
@@ -179,9 +188,10 @@ class Selector(Stage):
     def lambda_path(
         self, candidates: Candidates, k: int, interval: tuple[float, float], marks: Sequence[float] = ()
     ) -> list[LambdaPath]:
-        """Return each query's rankings at every value of `path_parameter` in an interval.
+        """Return each query's rankings at every value of `path_parameter`, usually λ, in an interval.
 
-        Raises NotImplementedError for selectors with a `no_path` reason.
+        marks: ascending values of interest; pieces without one may be left out. Raises NotImplementedError for
+        selectors with a `no_path` reason.
         """
         raise NotImplementedError(self.no_path)
 
@@ -247,7 +257,10 @@ def register(
     order: int = 1000,
     presets: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Callable[[StageClass], StageClass]:
-    """Return a class decorator that registers a Selector or Scorer, placed above @dataclass(frozen=True)."""
+    """Return a class decorator that enters a Selector or Scorer into the registry of all methods.
+
+    It stands above @dataclass(frozen=True). Arguments: see `Spec`; presets: label → values of some parameters.
+    """
 
     def add(cls: StageClass) -> StageClass:
         """Check a class, describe it as `spec` and enter it into the registry; return the class."""
@@ -281,8 +294,8 @@ def register(
 
 @cache
 def _discover() -> None:
-    # Adding a method is adding a file to one of the two packages.
     """Import all selectors and scorers, once, so that each registers itself."""
+    # Adding a method is adding a file to one of the two packages.
     for package in ("engine.selection", "engine.scoring"):
         for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
             importlib.import_module(f"{package}.{module.name}")

@@ -58,8 +58,8 @@ class TextSource(Sequence[str]):
     @overload
     def __getitem__(self, row: slice) -> Sequence[str]: ...
     def __getitem__(self, row: int | slice) -> str | Sequence[str]:
-        # A range knows what a negative row, a slice and a row too far mean.
         """Return the text at a row, or a tuple of those in a slice."""
+        # A range knows what a negative row, a slice and a row too far mean.
         chosen_rows = range(len(self))[row]
         return self.read_rows([chosen_rows])[0] if isinstance(chosen_rows, int) else tuple(self.read_rows(chosen_rows))
 
@@ -89,7 +89,10 @@ def texts_of(texts: Sequence[str], row_ids: Sequence[int]) -> list[str]:
 
 
 def digest_of(parts: Iterable[str | bytes | memoryview]) -> str:
-    """Return the SHA-256 of a list of parts; each is preceded by its length, so that no other list has it."""
+    """Return the SHA-256 of a list of texts or bytes, as the identity of a value.
+
+    Each part is preceded by its length, so that ("ab", "c") and ("a", "bc") differ.
+    """
     hasher = hashlib.sha256()
     for part in parts:
         # Lone surrogates are legal in JSON strings; they must not stop a corpus from having an identity.
@@ -113,10 +116,12 @@ class Labelled(ByDigest):
         return {row_id: row for row, row_id in enumerate(self.ids)}
 
     def _check_fields(self, owner: str, **field_labels: str) -> None:
-        """Convert fields to tuples of strings, and raise DataError if ids repeat.
+        """Convert fields of a frozen value to tuples of strings; raise DataError if its ids repeat.
 
-        owner: the value in error messages; field_labels: for each field to convert, its name there
+        owner: what messages call the value, such as "corpus"; field_labels: for each field to convert, what messages
+        call it, such as ids="corpus ids"
         """
+        # The instance is frozen: converted fields replace the given ones through `object`.
         for name, label in field_labels.items():
             object.__setattr__(self, name, _as_strings(getattr(self, name), label))
         if len(set(self.ids)) < len(self.ids):
@@ -126,7 +131,7 @@ class Labelled(ByDigest):
             raise DataError(f"{owner}: {len(repeated)} ids occur more than once (first: {first})")
 
     def _check_metadata(self, metadata: Mapping[str, Sequence[str]]) -> None:
-        """Raise DataError for columns without one value for each row."""
+        """Raise DataError for a metadata column that has not exactly one value for each id."""
         for column, values in metadata.items():
             if len(values) != len(self.ids):
                 raise DataError(f"metadata {column!r} needs one value per id: {len(values)} for {len(self.ids)} ids")
@@ -242,14 +247,14 @@ class Queries(Labelled):
         return Counter(self.texts)
 
     def only(self, ids: Iterable[str]) -> Queries:
-        """Return the queries among `ids`, in their original order."""
+        """Return the queries whose ids are among `ids`, in their present order; unknown ids are ignored."""
         selected_ids = set(ids)
         rows = [row for row, query_id in enumerate(self.ids) if query_id in selected_ids]
         metadata = {column: _select_rows(values, rows) for column, values in self.metadata.items()}
         return Queries(_select_rows(self.ids, rows), _select_rows(self.texts, rows), metadata)
 
     def sample(self, count: int, seed: int = 0) -> Queries:
-        """Return at most `count` random queries (seeded), in their original order."""
+        """Return `count` random queries, chosen by `seed`, in their present order; all if there are no more."""
         return self if count >= len(self) else self.only(Random(seed).sample(self.ids, count))
 
 
@@ -310,9 +315,9 @@ class Qrels(ByDigest):
 
 
 class UsableSplits(dict[str, Qrels]):
-    """Judgements by split, without the splits that cannot be measured.
+    """Relevance judgements by split ("train", "test" …), without the splits that cannot be measured.
 
-    Looking up one of these raises DataError with the reason. refusals: the reason for each split left out
+    Looking up one of those left out raises DataError with the reason. refusals: the reason for each of them
     """
 
     def __init__(self, usable_splits: Mapping[str, Qrels], refused: Mapping[str, str]) -> None:
@@ -325,14 +330,15 @@ class UsableSplits(dict[str, Qrels]):
 
 
 def explain_missing_split(qrels: Mapping[str, Qrels], split: str | None) -> str:
-    """Return the reason why a split is not among the judgements."""
+    """Return the message for a split that is not among the judgements: why, or which splits there are."""
+    # None, for no split, is no key: "" has no reason either, so the general message follows.
     refusals = qrels.refusals if isinstance(qrels, UsableSplits) else {}
     return refusals.get(split or "") or f"no split {split!r}; there are {', '.join(qrels) or 'no judgements'}"
 
 
 @dataclass(frozen=True)
 class Notice:
-    """A remark on the data.
+    """A remark of a data set's reader on unusual records, with their count and first ids.
 
     remark: a noun phrase that follows the count
     count: the number of cases
@@ -345,7 +351,10 @@ class Notice:
 
     @classmethod
     def for_ids(cls, remark: str, ids: Iterable[str]) -> tuple[Notice, ...]:
-        """Return a tuple with the remark on these ids; an empty one without ids."""
+        """Return a tuple with one notice that counts these ids; an empty one if there are none.
+
+        A tuple, so that a reader can add up the notices of all its checks.
+        """
         ids = tuple(ids)
         return (cls(remark, len(ids), ids[:5]),) if ids else ()
 
@@ -397,7 +406,7 @@ class Dataset:
         return self._queries_by_split[split]
 
     def with_relevant_from(self, grade: int) -> Dataset:
-        """Return the data set whose judgements count documents as relevant from this grade on."""
+        """Return a copy whose judgements count a document as relevant from this grade on."""
         splits = {split: replace(qrels, relevant_from=grade) for split, qrels in self.qrels.items()}
         if isinstance(self.qrels, UsableSplits):
             splits = UsableSplits(splits, self.qrels.refusals)
@@ -470,14 +479,17 @@ class Embeddings(Labelled):
         return self.vectors.shape[1]
 
     def with_file(self, file: Path | None) -> Embeddings:
-        """Return a copy marked as mapped from a file; embeddings derived from the copy are not marked."""
+        """Return a copy marked as memory-mapped from a file, whose cached 8-bit codes can then be used.
+
+        None removes the mark. Embeddings derived from the copy, by `take` for example, are not marked.
+        """
         # `file` is no argument of the constructor, so a frozen copy is changed in place.
         mapped_copy = copy(self)
         object.__setattr__(mapped_copy, "file", file)
         return mapped_copy
 
     def take(self, rows: Sequence[int]) -> Embeddings:
-        """Return the given rows, in that order."""
+        """Return the embeddings of some rows, in the given order."""
         texts = None if self.texts is None else _select_rows(self.texts, rows)
         return Embeddings(_select_rows(self.ids, rows), self.vectors[list(rows)], self.encoder, texts)
 
@@ -526,7 +538,7 @@ class Ranking:
 
     @staticmethod
     def joined(rankings: Sequence[Ranking]) -> Ranking:
-        """Concatenate the rankings of consecutive blocks of queries."""
+        """Return one ranking of all queries from the rankings of consecutive blocks of them."""
         if len(rankings) == 1:
             return rankings[0]
         index, gain = torch.cat([part.index for part in rankings]), torch.cat([part.gain for part in rankings])
@@ -534,7 +546,7 @@ class Ranking:
 
 
 def replace_surrogates(text: str) -> str:
-    """Replace lone surrogates in a text: JSON allows them, tokenizers and screens do not."""
+    """Replace lone surrogates (half characters) in a text by "?": JSON allows them, screens do not."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
@@ -571,7 +583,10 @@ def _join_titles(titles: Sequence[str], texts: Sequence[str]) -> list[str]:
 
 
 def _as_strings(values: Iterable[Any], name: str) -> Sequence[str]:
-    """Return `values` as a tuple, or a TextSource unchanged; raise DataError at a non-string."""
+    """Return strings as a tuple, or a TextSource, which stays on disk, unchanged.
+
+    Raises DataError, which calls the values `name`, if one is no string or all are one string.
+    """
     if isinstance(values, TextSource):
         return values
     if isinstance(values, str):
