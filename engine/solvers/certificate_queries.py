@@ -32,14 +32,13 @@ NORM_SLACK = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class LinearQuestion:
-    """A certificate query: does any document outside the candidates have u·point > limit.
+    """A certificate query: does any document u outside the candidates have u·point > limit.
 
-    Unpacks as (point, limit).
-
-    point: (d,) float64, all zero where no such query would decide; picks: the ranks of the answer that depend on it;
-    value: the pick's gain, where value − limit + u·point bounds that of every document while the `required_picks` (rows
-    of the candidates) are among those made; None where the bound is of this answer only; alternative: a query that
-    decides the same, or None
+    A ranking made from some candidates is that of the full corpus if the answer to all of its queries is no. Unpacks as
+    (point, limit). point: (d,) float64, all zero where no such query would decide; picks: the ranks of the answer that
+    depend on it; value: the pick's gain, where value − limit + u·point bounds that of every document while the
+    `required_picks` (rows of the candidates) are among those made; None where the bound is of this answer only;
+    alternative: a query that decides the same, or None
     """
 
     point: np.ndarray
@@ -55,19 +54,21 @@ class LinearQuestion:
 
 
 def leave_undecided(c: Candidates, picks: Sequence[int]) -> LinearQuestion:
-    """Return a question that no inner product can answer, which marks these picks as undecided."""
+    """Return a question that no inner product can answer, which marks these ranks of the answer as undecided."""
+    # A zero point bounds nothing, and nothing is below a limit of −∞.
     return LinearQuestion(np.zeros(c.vectors.shape[-1]), -np.inf, frozenset(picks))
 
 
 def query_vector(c: Candidates) -> np.ndarray:
-    """Return (d,) float64 the one query of the candidates."""
+    """Return the vector, (d,) float64, of the one query that the candidates belong to."""
     return c.queries[0].double().cpu().numpy()
 
 
 def ask_relevance_order(c: Candidates, ranking: Ranking, n_documents: int | None = None) -> list[LinearQuestion]:
-    """Build the questions that certify a ranking by relevance: does any document outside score higher.
+    """Build the questions that certify a ranking by relevance: does an unseen document score higher.
 
-    n_documents: number of first documents to certify, None for all; each needs one question.
+    One for each document, as a higher one would push out all from there on. n_documents: number of first documents to
+    certify, None for all; each needs one question.
     """
     query, row_ids = query_vector(c), ranking.rows()[:n_documents]
     scores = _gather_vectors(c, row_ids) @ query
@@ -76,7 +77,7 @@ def ask_relevance_order(c: Candidates, ranking: Ranking, n_documents: int | None
 
 
 def ask_most_relevant(c: Candidates, ranking: Ranking, n_documents: int) -> list[LinearQuestion]:
-    """Build the question if the `n_documents` most relevant documents are all among the candidates.
+    """Build the question that is answered no if the `n_documents` most relevant are all among the candidates.
 
     It concerns all picks, and cannot be answered where there are fewer candidates.
     """
@@ -90,7 +91,7 @@ def ask_most_relevant(c: Candidates, ranking: Ranking, n_documents: int) -> list
 def ask_greedy_picks(
     kind: int, c: Candidates, ranking: Ranking, weight: float, window: int | None = None
 ) -> list[LinearQuestion]:
-    """Build the questions that certify greedy picks: would any document outside have been picked instead.
+    """Build the questions that certify greedy picks: would an unseen document have been picked instead.
 
     kind: mmr, dpp or ssd, see `greedy.steps`; weight: λ of relevance; window: number of last picks that count, None for
     all. A gain is bounded by a tangent, either that at the pick or the one that is lowest over the candidates.
@@ -109,7 +110,7 @@ def ask_greedy_picks(
     gain_scale = weight * float(np.linalg.norm(query_vector(c))) * max_square**0.5 + (1 - weight) * max_square
     gain_slack = GAIN_TOLERANCE * gain_scale if kind == NEAREST else 0.0
     if kind != NEAREST and not c.matrix.unit:
-        # The longest row could be any.
+        # An unseen document may be as long as the longest, so its diversity gain as the first pick is bounded by that.
         spread = float(np.log(max_square) if kind == LOG_RESIDUAL else np.sqrt(max_square))
         limit = gains[0] - (1 - weight) * spread
         first_questions = [LinearQuestion(weight * query_vector(c), limit, frozenset(range(len(row_ids))), gains[0])]
@@ -140,7 +141,7 @@ def ask_greedy_picks(
 
 
 def ask_set_objective(c: Candidates, ranking: Ranking, weight: float, swaps: bool) -> list[LinearQuestion]:
-    """Build the questions that certify a set: would any document outside improve its objective.
+    """Build the questions that certify a set of documents: would an unseen one improve its objective.
 
     The objective's gain is θ(k−1) r − 2(1−θ) Σ s. swaps: ask for each member if a document could replace it; else ask
     at each step of the greedy construction, whose order of picks is reconstructed within the set
@@ -182,11 +183,12 @@ def ask_set_objective(c: Candidates, ranking: Ranking, weight: float, swaps: boo
 
 
 def ask_elastic_net(c: Candidates, weights: Ranking, answer: Ranking, filled: bool) -> list[LinearQuestion]:
-    """Build the questions that certify elastic-net weights: is u·(v − Uᵀw) ≤ λ₁ for all documents outside.
+    """Build the questions that certify elastic-net weights: would an unseen document get a weight.
 
-    weights: all members with their weights; answer: what was returned, of which documents without a weight are
-    filled in by u·(v − Uᵀw). What rounding may have settled stays open: weights too close to say which is larger,
-    documents too close to λ₁ to say that they have none, and all where there may be several minimisers.
+    It would if its product with the residual, u·(v − Uᵀw), exceeds λ₁. weights: all members with their weights; answer:
+    what was returned, of which documents without a weight are filled in by u·(v − Uᵀw). What rounding may have settled
+    stays open: weights too close to say which is larger, documents too close to λ₁ to say that they have none, and all
+    where there may be several minimisers.
     """
     info, n_picks = weights.info[0], len(answer.rows())
     rows = [row for row, gain in zip(weights.rows(), weights.gain[0].tolist(), strict=False) if gain > 0]
@@ -213,11 +215,12 @@ def ask_elastic_net(c: Candidates, weights: Ranking, answer: Ranking, filled: bo
 
 
 def _count_distinct(values: np.ndarray, groups: np.ndarray, n_values: int, min_gap: float) -> int:
-    """Count leading values that exceed all of other groups after them by more than `min_gap`.
+    """Count the leading values whose order is certain: each exceeds all later ones by more than `min_gap`.
 
     values: falling; groups: (n,) documents with equal vectors share a group, so that a tie among them is none
     """
     group_ends = np.append(np.flatnonzero(groups[1:] != groups[:-1]) + 1, len(groups))
+    # For each value, the next one of another group; −∞ after the last.
     next_values = np.append(values, -np.inf)[group_ends[np.searchsorted(group_ends, np.arange(n_values), side="right")]]
     close_positions = np.flatnonzero(~(values[:n_values] - next_values > min_gap))
     return int(close_positions[0]) if len(close_positions) else n_values
@@ -291,11 +294,12 @@ class _Marginal:
 
 
 def _find_best_tangent(marginal: _Marginal, coords: np.ndarray, value: float) -> tuple[np.ndarray, float]:
-    """Find a tangent bound on the gain that few candidates exceed: the fewer, the cheaper the question.
+    """Find a linear bound on the gain of any document that exceeds a pick's gain at few candidates.
 
-    coords: (m, t + 1) of the candidates; value: gain of the pick. Returns (slope, constant). By duality, the maximum of
-    the gain over means of n candidates has the tangent whose n best candidates are lowest on average. Frank–Wolfe looks
-    for it (Jaggi 2013, §2); averages of tangents are bounds too.
+    The fewer, the cheaper the question for unseen ones. coords: (m, t + 1) of the candidates; value: gain of the pick.
+    Returns (slope, constant). By duality, the maximum of the gain over means of n candidates has the tangent whose n
+    best candidates are lowest on average. Frank–Wolfe looks for it (Jaggi 2013, §2); averages of tangents are bounds
+    too.
     """
     min_above, best_tangent = math.inf, marginal.tangent(coords[int(marginal.values(coords).argmax())])
     for depth in TANGENT_DEPTHS:
