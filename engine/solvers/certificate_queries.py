@@ -54,7 +54,7 @@ class LinearQuestion:
 
 
 def leave_undecided(c: Candidates, picks: Sequence[int]) -> LinearQuestion:
-    """Return a question that no inner product can answer, which marks these ranks of the answer as undecided."""
+    """Return a question that no inner product can answer, which marks ranks of an answer as undecided."""
     # A zero point bounds nothing, and nothing is below a limit of −∞.
     return LinearQuestion(np.zeros(c.vectors.shape[-1]), -np.inf, frozenset(picks))
 
@@ -77,7 +77,7 @@ def ask_relevance_order(c: Candidates, ranking: Ranking, n_documents: int | None
 
 
 def ask_most_relevant(c: Candidates, ranking: Ranking, n_documents: int) -> list[LinearQuestion]:
-    """Build the question that is answered no if the `n_documents` most relevant are all among the candidates.
+    """Build the question that tells if the `n_documents` most relevant are all among the candidates.
 
     It concerns all picks, and cannot be answered where there are fewer candidates.
     """

@@ -70,7 +70,7 @@ def select_covering_sets(c: Candidates, k: int, size: int, weights: Sequence[flo
 
 
 def iterate_ground_sets(c: Candidates, size: int) -> Iterator[tuple[slice, Array, CoverageTables, Array]]:
-    """Yield (slice of queries, (p,) ascending candidates, coverage tables, (b, p) relevance) by ground set.
+    """Yield each ground set: slice of queries, (p,) ascending candidates, tables, (b, p) relevance.
 
     A ground set is the `size` most relevant candidates of a query; where it is all of them, queries share one.
     """
@@ -158,7 +158,7 @@ def run_lazy_greedy(
     columns: Array, rows: Array, filled: Array, solo_gain: Array, pair_gain: Array, pair_ready: Array, relevance: Array,
     weights: Array, picks: Array, gains: Array, n_evaluations: Array,
 ) -> None:  # fmt: skip
-    """Choose k documents for B queries at L weights λ that are relevant and cover the ground set, greedily.
+    """Choose k documents for B queries at L weights that are relevant and cover the ground set, greedily.
 
     Lazy: a gain is computed only if its bound is the largest. Picks, gains and counts are written in place. The arrays
     before relevance are those of a `CoverageTables`; relevance: (B, p); picks, gains: (B, L, k); n_evaluations: (B, L)

@@ -94,7 +94,7 @@ def follow_path(gram, rows, scores, l2, min_level, target_size, max_segments):
         compute_duals(columns, slots, scores, active, p, n_active, all_rows, n_members, p_products)
         scratch[:n_members] = 0.0
         compute_duals(columns, slots, scratch[:n_members], active, q, n_active, all_rows, n_members, q_products)
-        # The dual of document j is p_products[j] − λ₁ q_products[j]: q_products, minus its products with q, has that sign.
+        # The dual of document j is p_products[j] − λ₁ q_products[j], as q_products is minus the Gram matrix times q.
         # The segment ends at the largest λ₁ below, at which a weight p − λ₁ q reaches 0 (event 2) or an outside dual
         # reaches λ₁ (event 1).
         event, event_id, next_level = 0, NO_MEMBER, min_level

@@ -75,13 +75,13 @@ class Method:
 
     @property
     def horizon(self) -> int:
-        """Number of picks a bound holds for: with a window, while the picks it was computed from are inside it."""
+        """Number of picks a bound holds for: with a window, while the picks it came from are inside it."""
         return (self.window + 1) // 2 if self.window else self.k
 
 
 @dataclass(eq=False, kw_only=True)
 class Problem:
-    """One query at one weight λ of relevance, with the documents picked so far and the state of the search.
+    """One query at one weight λ of relevance: the documents picked so far and the state of the search.
 
     weight: λ; chosen, scores: (k,) picks and their gains, the first `n_done` of them valid; past_rank: first pick
     without a diversity gain, −1 for none; largest_pool, n_passes, close_calls: figures that the ranking reports
@@ -115,7 +115,7 @@ def select_greedily(
     c: Candidates, k: int, kind: int, weights: Sequence[float], window: int | None = None, floor: float = 0.0,
     wait_for_compilation: bool = False,
 ) -> list[Ranking]:  # fmt: skip
-    """Pick k documents greedily for every query at every weight λ of relevance; return one Ranking a weight.
+    """Pick k documents greedily for every query at every weight λ; return one Ranking for each weight.
 
     All picks are exact: none outside the candidates looked at could have been better. kind, floor: see `steps`; window:
     only the last so many picks count, None for all; wait_for_compilation: even where a problem is solved sooner
@@ -154,7 +154,7 @@ def _build_ranking(
     c: Candidates, picks: np.ndarray, scores: np.ndarray, pool_sizes: Sequence[int], n_passes: Sequence[int],
     close_calls: Sequence[int], past_ranks: Sequence[int],
 ) -> Ranking:  # fmt: skip
-    """Build the Ranking of B queries at one weight from picks and scores, (B, k), and figures of the search.
+    """Build the Ranking of B queries at one weight from picks and scores, (B, k), and search figures.
 
     pool_sizes, n_passes, close_calls, past_ranks: one number a query; past_ranks: −1 for none
     """
@@ -177,7 +177,7 @@ class Pool:
 
 
 class SingleQuery:
-    """One query of a batch, with its vectors, relevance and error bounds, over too many candidates for one pool."""
+    """One query of a batch: its candidates' vectors, relevance and error bounds."""
 
     def __init__(self, c: Candidates, query_id: int) -> None:
         """Take one query of a batch out, with its relevance as float64 on the CPU."""
@@ -304,7 +304,7 @@ class Bounds:
             fold_state_bound(method.kind, products(vectors, point_block).cpu().numpy(), self._error(point_block), state)
 
     def _fold_singly(self, points: Tensor, state: np.ndarray, vectors: Tensor, squares: np.ndarray) -> None:
-        """Lower bounds on squared distances to the picks' span by each pick alone, where the span cannot be used.
+        """Lower bounds on squared distances to the picks' span by each pick alone, where the span is no use.
 
         Once a window moves, the span of several picks is another one, so a residual to it is no bound; and a pick that
         counts as noise is within √floor of its length from the span that counts. state: (m,) bounds in place; points:
@@ -318,7 +318,7 @@ class Bounds:
             np.minimum(state, squares - np.maximum(absolute_products - error, 0).max(0) ** 2, out=state)
 
     def _fold_ahead(self, task: Problem, picks: list[int], state: np.ndarray) -> None:
-        """Lower the bounds of all candidates by some picks; one pass serves the picks guessed to come next too.
+        """Lower the bounds of all candidates by some picks; one pass serves the picks guessed next too.
 
         picks: rows to fold in; state: (n,) bounds in place
         """
@@ -404,7 +404,7 @@ class PoolSearch:
                 self._compare_contenders(task, self.pool, upper)
 
     def _pick_from_pool(self, task: Problem, upper: np.ndarray, stale: float) -> bool:
-        """Make a problem's picks from the present pool while they beat all others; return True if any were made.
+        """Make a problem's picks from the present pool while they beat all others; return True if any are.
 
         upper: (n,) upper bounds on the gains of all candidates; where it is −∞, `stale` bounds them instead
         """

@@ -253,7 +253,7 @@ def _first_field(goal: Quadratic) -> tuple[Tensor, Tensor]:
 
 @jit_exact
 def find_corner(field: Array, squares: Array, load: float, weights: Array, corner: Array) -> tuple[float, float]:
-    """Find the k rows with the largest gradient, field + load · squares · weights, and write them to `corner`.
+    """Write the k rows with the largest gradient, field + load · squares · weights, to `corner`.
 
     The corner, (k,) ascending, is the set that a Frank–Wolfe step goes toward. Returns the smallest gradient among
     them, and the largest magnitude of all. squares: (n,), or (1,) for unit rows
