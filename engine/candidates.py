@@ -19,7 +19,10 @@ WrappedFunction = TypeVar("WrappedFunction", bound=Callable[..., object])
 
 
 def without_autocast(wrapped_function: WrappedFunction) -> WrappedFunction:
-    """Wrap a function to run without gradients and autocast, whose precision would break the error bounds."""
+    """Decorate a function to run without gradients and without PyTorch's autocast.
+
+    Autocast would compute in a shorter format, in which the error bounds of rankings do not hold.
+    """
 
     @wraps(wrapped_function)
     def call_without_autocast(*args: object, **kwargs: object) -> object:
@@ -36,7 +39,7 @@ def without_autocast(wrapped_function: WrappedFunction) -> WrappedFunction:
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """B selection problems, one for each query, and their candidates.
+    """The documents that a selector chooses from, for B queries: B selection problems.
 
     vectors: (n, d) shared by the batch, or (B, m, d), one pool for each query in ascending row order
     relevance: (B, n) or (B, m)
@@ -106,7 +109,7 @@ class Candidates:
 
         It includes the rounding of the points to the vectors' precision.
         """
-        # `rounding` has four terms to spare, which cover the rounding of the points.
+        # `rounding` counts d + 4 roundings where a sum of d products has d: the four to spare cover the points' own.
         lengths: Tensor = torch.linalg.vector_norm(points, dim=1)
         return rounding(self.vectors) * self.max_norm * lengths + underflow(self.vectors)
 
