@@ -203,7 +203,7 @@ def products(rows: Tensor, points: Tensor) -> Tensor:
 
 
 def multiply_on_cpu(rows: Tensor, point: Tensor) -> np.ndarray:
-    """Return (n,) inner products of rows on the CPU, (n, d), with one point: by PyTorch if large, else NumPy."""
+    """Return (n,) inner products of rows on the CPU, (n, d), with one point, by PyTorch or NumPy."""
     if rows.numel() > MAX_SINGLE_THREAD_NUMBERS:
         return torch.mv(rows, point).numpy()
     # While NumPy keeps to one thread, its product is the faster one; with more it is at the mercy of other processes.

@@ -74,7 +74,7 @@ class FacilityLocation(Selector):
     def lambda_path(
         self, candidates: Candidates, k: int, interval: tuple[float, float], marks: Sequence[float] = ()
     ) -> list[LambdaPath]:
-        """Return the rankings at every λ, for a ground set whose similarities are cached."""
+        """Return each query's rankings at every λ, for a ground set small enough to cache its similarities."""
         return coverage_paths(candidates, k, interval, max(k, min(self.ground_set or k, candidates.count)), marks)
 
     @property
@@ -83,7 +83,7 @@ class FacilityLocation(Selector):
         return self.ground_set or 0
 
     def questions(self, candidates: Candidates, ranking: Ranking) -> list[LinearQuestion] | None:
-        """Build the question if the ground set is the full corpus's, which all picks come from.
+        """Return the question that tells if the ground set holds the full corpus's most relevant documents.
 
         None where the ground set is the whole corpus: then unseen documents would belong to it.
         """
