@@ -176,7 +176,7 @@ class PartialAnswer:
         still_open = [q for q in self.questions if not self._is_closed(q, exact) and q.point.any()]
         if exact:
             return still_open
-        # A question with too many known documents above its limit is not asked; those on its picks alone settle nothing.
+        # A question with too many known documents above its limit is not asked, nor others about its picks alone.
         lost_picks = frozenset().union(*(q.picks for q in still_open if self.count_above(q) > MAX_DOCUMENTS_ABOVE))
         return [q for q in still_open if not q.picks <= lost_picks]
 
