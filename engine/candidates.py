@@ -105,7 +105,7 @@ class Candidates:
         return rounding(self.vectors) * self.max_norm**2 + underflow(self.vectors)
 
     def product_error(self, points: Tensor) -> Tensor:
-        """Return (B,) bounds on the error of products between candidates and float64 points, (B, d).
+        """Return (B,) bounds on the rounding of products between candidates and float64 points, (B, d).
 
         It includes the rounding of the points to the vectors' precision.
         """
@@ -124,7 +124,7 @@ class Candidates:
 
     @property
     def duplicate_of(self) -> Tensor | None:
-        """(n,) for each shared row the lowest row with the same bytes; None where duplicates need not tie.
+        """(n,) for each row the lowest row with an identical vector; None where identical ones need not tie.
 
         They need not where relevance is no inner product or each query has its own pool.
         """

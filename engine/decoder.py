@@ -147,7 +147,7 @@ def decode_grid(
 
 @dataclass(frozen=True, eq=False)
 class ScoredCandidates:
-    """One query's documents, as a decoder's scorers pass them to its selector."""
+    """One query's documents with their scores, as a decoder's scorers pass them to its selector."""
 
     candidates: Candidates  # what the selector chooses from
     retrieved: Tensor  # (n,) scores of the first scorer for every document

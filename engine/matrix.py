@@ -212,7 +212,7 @@ def multiply_on_cpu(rows: Tensor, point: Tensor) -> np.ndarray:
 
 
 def steady_products(rows: Tensor, points: Tensor, index: Tensor | None = None) -> Tensor:
-    """Return float32 inner products of rows, (n, d), with points, (B, d), that no batch or block changes.
+    """Return float32 inner products of rows, (n, d), with points, (B, d), equal to the bit in any batch.
 
     They are summed in float64 and then rounded, as (B, n); with an index, (B, m), each point's products with its own
     rows.
@@ -255,7 +255,7 @@ def scatter(rows: Tensor, centre: Tensor | float) -> Tensor:
 
 
 def gram(rows: Tensor) -> Tensor:
-    """Return (n, n) inner products of (n, d) rows: one triangle computed, the other copied."""
+    """Return the (n, n) inner products of rows, (n, d): one triangle is computed, the other copied."""
     n_rows = len(rows)
     result = rows.new_empty(n_rows, n_rows)
     height = max(64, n_rows // 8)

@@ -97,7 +97,7 @@ class Number(Parameter):
         """Return the value as a number of its type, or None where that is legal; raise ParamError."""
 
     def parse(self, value_text: str) -> Any:
-        """Return the value that a text, from a flag or a link, stands for; raise ParamError."""
+        """Return the checked value that a text from a flag or link stands for; raise ParamError if none."""
         if value_text == UNSET and self.unset:
             return None
         try:

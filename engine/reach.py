@@ -364,7 +364,7 @@ class _ReturnedDocuments:
         self._texts_by_id.clear()
 
     def extend(self, new_documents: Mapping[str, Document]) -> None:
-        """Append the documents that are not present yet."""
+        """Append documents, by id, that are not among the rows yet."""
         for doc_id, document in new_documents.items():
             if doc_id in self.row_by_id:
                 continue

@@ -42,7 +42,7 @@ BOUND_TOLERANCE = 1e-12
 
 @dataclass(frozen=True)
 class Document:
-    """A document that the engine returned."""
+    """A document that the vector engine returned: its vector, and its position in the store if known."""
 
     vector: np.ndarray  # (d,) float32
     store_position: int | None
@@ -104,7 +104,7 @@ class PartialAnswer:
     matrix: PoolMatrix = field(init=False)
 
     def add(self, result: SearchResult, n_questions: int, question: LinearQuestion | None) -> None:
-        """Add what a store returned for one point: its documents to the pool, and a bound on all others.
+        """Add the results of one search: its documents to the pool, and a bound on all that it did not return.
 
         n_questions: number of questions that the request answers; question: the one whose point it is, None for the
         query itself. Raises DataError if the store changed in between.
@@ -150,7 +150,10 @@ class PartialAnswer:
         return Candidates(vectors, products(vectors, query), query, self.matrix)
 
     def solve(self, decoder: Decoder, k: int) -> None:
-        """Select from the pool and derive certificate queries, unless the pool is unchanged."""
+        """Select k documents from the pool, and derive questions that tell if unseen ones could change them.
+
+        Nothing is done if the pool is unchanged since the last time.
+        """
         if len(self.order) == len(self.pool):
             return
         candidates = self.candidates()
@@ -167,7 +170,7 @@ class PartialAnswer:
         self.ranking = decode(decoder, space, Embeddings(query.ids, query.vectors, self.encoder, query.texts), k)
 
     def find_open_questions(self, exact: bool) -> list[LinearQuestion]:
-        """Return the certificate queries that are still open and worth asking next.
+        """Return the questions about unseen documents that no search has answered yet and are worth asking.
 
         exact: return all that no exact search has answered, whatever they cost; needed for a proof
         """

@@ -98,7 +98,7 @@ class Stage(Declared, ABC):
 
 
 class Selector(Stage):
-    """A stage that picks a set of documents, judging each pick beside the others."""
+    """A step of a retrieval pipeline that picks a set of documents, judging each pick beside the others."""
 
     nested: ClassVar[bool] = False
     """From k = 2 on, the ranking for a smaller k is a prefix of the ranking for a larger one."""
@@ -113,7 +113,7 @@ class Selector(Stage):
     """The parameter that `lambda_path` varies."""
 
     def select(self, candidates: Candidates, k: int) -> Ranking:
-        """Return the k best candidates of each problem, best first, for 1 ≤ k ≤ candidates.count.
+        """Pick k of each query's candidates; return them best first, for 1 ≤ k ≤ candidates.count.
 
         Subclasses override this or `select_grid`.
         """
@@ -167,7 +167,8 @@ class Selector(Stage):
 
     @property
     def no_path(self) -> str | None:
-        """The reason why this selector has no rankings for every value of `path_parameter`; None if it has."""
+        """The error message if `lambda_path` cannot rank at every value of `path_parameter`; None if it can."""
+        # A class has a path if it overrides `lambda_path`; some settings of such a class say otherwise themselves.
         if type(self).lambda_path is not Selector.lambda_path:
             return None
         specs = methods("selector").values()
@@ -197,7 +198,7 @@ class Selector(Stage):
 
 
 class Scorer(Stage):
-    """A stage that gives every document a score for each query."""
+    """A step of a retrieval pipeline that gives every document a score for each query."""
 
     inner_product: ClassVar[bool] = False
     """The score is an inner product of the space's and the queries' vectors: float64 resolves near-ties."""
@@ -232,7 +233,7 @@ class Scorer(Stage):
         return None
 
     def document_vectors(self, space: Space) -> Parts | None:
-        """Return document vectors for nearest-neighbour search.
+        """Return vectors of documents by whose products an index could find the best-scored ones.
 
         None unless the score is a maximum of inner products.
         """

@@ -25,7 +25,7 @@ from engine.errors import DataError, ParamError
 
 
 class ByDigest:
-    """Equality and hash by `digest`."""
+    """Base of values that are equal when the digests of their contents are."""
 
     @cached_property
     def digest(self) -> str:
@@ -103,7 +103,7 @@ def digest_of(parts: Iterable[str | bytes | memoryview]) -> str:
 
 
 class Labelled(ByDigest):
-    """A value with `ids`, one for each row."""
+    """Base of values whose rows have ids, such as a corpus, queries or embeddings."""
 
     ids: tuple[str, ...]
 

@@ -63,7 +63,7 @@ class FacilityLocation(Selector):
 
     @property
     def no_path(self) -> str | None:
-        """The error message if this setting has no path over λ, None if it has one."""
+        """The error message if this setting cannot rank at every λ (has no path), None if it can."""
         if self.ground_set is not None and self.ground_set <= MAX_CACHED_GROUND:
             return None
         return (

@@ -15,7 +15,7 @@ from engine.values import Ranking
 
 
 class GreedySelector(Selector):
-    """Base of selectors that pick one document at a time by a gain that only falls."""
+    """Base of selectors that pick one document at a time, by a gain that only falls as others are picked."""
 
     nested = True
 

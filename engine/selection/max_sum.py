@@ -56,7 +56,7 @@ class MaxSum(Selector):
 
     @property
     def no_path(self) -> str | None:
-        """The error message if this setting has no path over θ, None if it has one."""
+        """The error message if this setting cannot rank at every θ (has no path), None if it can."""
         if not self.polish:
             return None
         return "max_sum has no path with swaps: sets that swaps improve do not change along lines; pass polish=False"
@@ -64,7 +64,7 @@ class MaxSum(Selector):
     def lambda_path(
         self, candidates: Candidates, k: int, interval: tuple[float, float], marks: Sequence[float] = ()
     ) -> list[LambdaPath]:
-        """Return the greedy rankings at every θ, without swaps."""
+        """Return each query's greedy ranking at every θ of the interval, without swaps."""
         return lambda_paths(SUM, candidates, k, interval, marks)
 
     @classmethod

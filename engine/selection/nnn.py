@@ -106,7 +106,7 @@ class NNN(Selector):
 
     @property
     def no_path(self) -> str | None:
-        """The error message if this setting has no path over λ₁, None if it has one."""
+        """The error message if this setting cannot rank at every λ₁ (has no path), None if it can."""
         # The path holds minimisers at λ₁ itself: shares of a best score, support sizes and fills bend its lines.
         required = {"solver": "exact", "scale": "absolute", "fill": "strict"}
         changes = [f'{name}="{value}"' for name, value in required.items() if getattr(self, name) != value]
@@ -117,7 +117,7 @@ class NNN(Selector):
     def lambda_path(
         self, candidates: Candidates, k: int, interval: tuple[float, float], marks: Sequence[float] = ()
     ) -> list[LambdaPath]:
-        """Return the k largest weights of the exact minimisers at every λ₁."""
+        """Return each query's k documents with the largest weights at every λ₁ of the interval."""
         return [ranking_path(select_problem(candidates, i), k, self.l2, interval) for i in range(candidates.batch)]
 
     def weights_path(self, candidates: Candidates, lowest: float) -> WeightPath | None:

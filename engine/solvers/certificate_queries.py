@@ -255,10 +255,11 @@ def _bound_uncertainty(c: Candidates, members: np.ndarray, info: Mapping[str, An
 
 @dataclass(frozen=True)
 class _Marginal:
-    """The gain of one more document as a concave function of few coordinates, with its tangents.
+    """The gain of one more document for mmr, dpp or ssd, as a concave function of few coordinates, with tangents.
 
-    A document u has coordinates z = (u·query, u·axis₁ …), with an axis for each direction of the picks so far; `square`
-    is the largest squared length of any document.
+    A tangent lies above a concave function, so it bounds the gain of every document by a linear function. A document u
+    has coordinates z = (u·query, u·axis₁ …), with an axis for each direction of the picks so far; `square` is the
+    largest squared length of any document.
     """
 
     kind: int
@@ -266,7 +267,7 @@ class _Marginal:
     square: float
 
     def values(self, coords: np.ndarray) -> np.ndarray:
-        """Return (m,) gains at (m, t + 1) coordinates."""
+        """Return (m,) gains of documents with coordinates `coords`, (m, t + 1)."""
         relevance = self.weight * coords[:, 0]
         if self.kind == NEAREST:
             values: np.ndarray = relevance - (1 - self.weight) * coords[:, 1:].max(1)

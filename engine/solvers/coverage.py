@@ -93,9 +93,10 @@ def iterate_ground_sets(c: Candidates, size: int) -> Iterator[tuple[slice, Array
 
 
 def _build_tables(vectors: Tensor, gram: Gram | None, ground_ids: Array) -> CoverageTables:
-    """Build the coverage tables of a ground set, (p, d), from a full Gram matrix if there is one.
+    """Compute the similarities within a ground set, and what its documents cover, as tables.
 
-    ground_ids: (p,) the rows of that matrix that are in the ground set
+    vectors: (p, d) of the ground set; gram: all inner products of the corpus, None if they are not cached; ground_ids:
+    (p,) the rows of that matrix that are in the ground set
     """
     size = len(ground_ids)
     if gram is not None:
@@ -103,6 +104,7 @@ def _build_tables(vectors: Tensor, gram: Gram | None, ground_ids: Array) -> Cove
         return CoverageTables.build(np.empty((0, size)), ground_products, np.ones(size, np.bool_))
     if size <= MAX_CACHED_GROUND:
         return CoverageTables.from_gram(Gram(vectors))
+    # Too large to cache: one row of similarities has room, and is computed anew for each document.
     columns = vectors.cpu().T.contiguous().double().numpy()
     return CoverageTables.build(columns, np.empty((1, size)), np.zeros(1, np.bool_))
 

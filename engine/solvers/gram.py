@@ -89,13 +89,13 @@ class Gram:
 
     @cached_property
     def mean_products(self) -> np.ndarray:
-        """(n,) inner products with the mean vector."""
+        """(n,) inner products of all vectors with their mean."""
         mean_products = np.empty(self.columns.shape[1])
         compute_products(self.columns, self.columns.mean(1)[None], mean_products[None])
         return mean_products
 
     def score_queries(self, queries: Tensor) -> np.ndarray:
-        """Return (B, n) inner products with queries, (B, d)."""
+        """Return (B, n) inner products of all vectors with queries, (B, d)."""
         along = np.empty((len(queries), self.columns.shape[1]))
         compute_products(self.columns, queries.double().cpu().numpy(), along)
         return along
@@ -139,7 +139,7 @@ def corpus_gram(c: Candidates) -> Gram | None:
 
 
 def compute_relevance(c: Candidates, gram: Gram) -> np.ndarray:
-    """Return (B, n) float64 relevance of all candidates.
+    """Return (B, n) float64 relevance of all candidates to their queries.
 
     Inner products are recomputed from the Gram matrix's vectors; other scores are the scorer's own numbers.
     """

@@ -23,7 +23,7 @@ class LambdaPath:
     certain: Array
 
     def piece(self, lam: float) -> int | None:
-        """Return the index of the piece that holds at a λ, or None where rounding could decide its ranking."""
+        """Return the index of the piece that `lam` lies in, or None where rounding could decide its ranking."""
         piece_index = min(int(np.searchsorted(self.ends, lam)), len(self.ends) - 1)
         certain_from, certain_to = self.certain[piece_index]
         return piece_index if certain_from <= lam <= certain_to else None

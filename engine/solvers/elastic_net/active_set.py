@@ -341,7 +341,7 @@ def copy_cutoff_of(weights, n_active, l1, l2, tolerance):
 
 @jit_reassociating
 def ensure_room(array, n_used, n_more):
-    """Return the array, or a larger copy of it, with room for `n_more` entries beyond the `n_used` ones."""
+    """Return an array with room for `n_more` entries after its first `n_used`: itself, or a larger copy."""
     if n_used + n_more <= len(array):
         return array
     larger = np.empty(2 * (n_used + n_more), array.dtype)

@@ -119,9 +119,10 @@ def _resolve_l1(c: Candidates, setting: Setting, best: Array) -> tuple[Array, li
 def _rank_solutions(
     c: Candidates, setting: Setting, solved: Solutions, l1: Array, best: Array, messages: list[list[str]], k: int
 ) -> Ranking:
-    """Build one setting's Ranking: documents by weight, filled up to k if the setting says so, with info.
+    """Build one setting's Ranking from elastic-net weights: documents by weight, with info.
 
-    l1: (B,) λ₁ as used; best: (B,) best scores; messages: notes of each query
+    Where fewer than k have a weight, others fill up to k if the setting says so. l1: (B,) λ₁ as used; best: (B,) best
+    scores; messages: notes of each query
     """
     index, gain = take_largest_weights(solved, k, c)
     if setting.fill == "fill":

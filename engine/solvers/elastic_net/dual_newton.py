@@ -124,6 +124,7 @@ def _search_line(heights: Tensor, climbs: Tensor, smooth_gradient: Tensor, steps
     initial_slope, squared_step = (smooth_gradient * steps).sum(1), (steps * steps).sum(1)
 
     def slope(step_share: Tensor) -> Tensor:
+        """Return (B,) the derivative of the dual objective along each step, at a share of it."""
         excess = torch.addcmul(heights, climbs, step_share.unsqueeze(1)).clamp_min(0)
         return initial_slope - step_share * squared_step - (excess * climbs).sum(1) / l2
 

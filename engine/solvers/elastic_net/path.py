@@ -63,9 +63,9 @@ class WeightPath:
         return slice(int(self.ends[segment - 1]) if segment else 0, int(self.ends[segment]))
 
     def at(self, l1: float) -> tuple[Array, Array]:
-        """Return the rows with a weight at a λ₁, and their weights, the largest first.
+        """Return the documents with a weight at λ₁ = `l1`, as rows, and their weights, the largest first.
 
-        Below the lowest level of the path, those of its last segment.
+        Below the lowest λ₁ of the path, the lines of its last segment go on.
         """
         if not len(self) or l1 >= self.levels[0]:
             return self.members[:0], self.p[:0]

@@ -86,7 +86,7 @@ class Solutions:
 
     @staticmethod
     def joined(parts: Sequence[Solutions]) -> Solutions:
-        """Concatenate the problems of all parts, in order."""
+        """Return the solutions of all parts as one, the problems of each part after those of the one before."""
         if len(parts) == 1:
             return parts[0]
         array_names = ("members", "weights", "residual", "gap", "passes")
@@ -201,7 +201,7 @@ def _solve_with_gram(c: Candidates, l1: Array, l2: Array) -> Solutions:
 
 
 def _compute_exact_scores(c: Candidates) -> Tensor:
-    """Return (B, n) float64 inner products of all rows with the queries."""
+    """Return (B, n) float64 inner products of all documents with the queries; cached for a single query."""
     from engine.solvers.elastic_net.working_set import exact_dots
 
     if c.batch > 1:

@@ -180,7 +180,7 @@ class SingleQuery:
     """One query of a batch: its candidates' vectors, relevance and error bounds."""
 
     def __init__(self, c: Candidates, query_id: int) -> None:
-        """Take one query of a batch out, with its relevance as float64 on the CPU."""
+        """Take query number `query_id` out of a batch; its relevance becomes float64 on the CPU."""
         self.c, self.query_id = c, query_id
         self.vectors = c.vectors if c.vectors.ndim == 2 else c.vectors[query_id]
         self.relevance = c.relevance[query_id].double().cpu().numpy()
@@ -189,7 +189,7 @@ class SingleQuery:
 
     @cached_property
     def squares(self) -> np.ndarray:
-        """(n,) upper bounds on the squared lengths."""
+        """(n,) float64 upper bounds on the squared lengths of all candidates, rounding included."""
         c = self.c
         squares = c.squares if c.squares.ndim == 1 else c.squares[self.query_id]
         return squares.double().cpu().numpy() * (1 + 4 * rounding(c.vectors)) + underflow(c.vectors)
@@ -444,7 +444,10 @@ class PoolSearch:
         task.largest_pool = max(task.largest_pool, len(pool.ids))
 
     def _guess(self, task: Problem) -> list[int]:
-        """Return the picks that a problem would make next if only the candidates of its pool existed."""
+        """Return the next picks, N_GUESSED_PICKS at most, that a problem would make if its pool were all there is.
+
+        They are likely, and need not be right: products with them are computed ahead.
+        """
         if self.pool is None or not np.isin(task.picks, self.pool.ids).all():
             return []
         guessed, n_picks = replace(task, chosen=task.chosen.copy(), scores=task.scores.copy()), len(task.picks)
@@ -459,7 +462,7 @@ class PoolSearch:
         n_done, past_rank, best_choice = task.n_done, task.past_rank, (False, -np.inf, 0)
 
         def contest(pool: Pool) -> None:
-            """Make the next pick in one pool as a trial, and remember it if it is the best so far."""
+            """Make the next pick from one pool as a trial, and remember it if it is the best so far."""
             nonlocal best_choice
             task.n_done, task.past_rank = n_done, -1
             self._advance(task, pool, -np.inf, n_done + 1)

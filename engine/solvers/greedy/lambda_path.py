@@ -414,7 +414,7 @@ class _Rows:
 
     @classmethod
     def from_arrays(cls, columns: Array, rows: Array, filled: Array, squares: Array) -> "_Rows":
-        """Wrap the Gram rows of all candidates."""
+        """Wrap Gram rows, (n, n), that have room for every candidate; arguments as the class's attributes."""
         gram_rows = cls.__new__(cls)
         gram_rows._set_arrays(columns, rows, filled, squares)
         return gram_rows
@@ -444,7 +444,7 @@ class _Rows:
         self.row_slot[picks], self.filled[: len(picks)] = np.arange(len(picks)), True
 
     def score_queries(self, queries: Tensor) -> Array:
-        """Return (B, n) inner products with queries, (B, d)."""
+        """Return (B, n) inner products of all vectors with queries, (B, d)."""
         along = np.empty((len(queries), len(self.row_slot)))
         compute_products(self.columns, queries.double().cpu().numpy(), along)
         return along

@@ -348,7 +348,7 @@ def choose_picks(
         if not keeps:
             for i in range(rank if start == 0 else 0, rank + 1):
                 state[picks[i]] = EXCLUDED
-        # The bound outside holds for the state before the picks of this call: Δ is counted from there.
+        # The bound outside holds after the picks known before, one by relevance among them: Δ is counted from there.
         if kind == SUM and (rank + 1 == n_done or rank == 0):
             for item in range(n):
                 start_state[item] = state[item]

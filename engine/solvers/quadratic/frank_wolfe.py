@@ -89,14 +89,14 @@ def run_frank_wolfe(goal: Quadratic, loading: float) -> Ascent:
 
 
 class _Climb:
-    """The weights x, (n,), of one problem during the ascent, with what the objective needs of them.
+    """The weights x, (n,), that Frank–Wolfe steps give one query's candidates, and sums over them.
 
     base: the weight of a candidate that no step has touched; integral: whether x is the set `current`; weighted: (d,) y
     = Uᵀx; relevance: of x, times its factor; quadratic: xᵀDx
     """
 
     def __init__(self, goal: Quadratic, query_id: int, loading: float) -> None:
-        """Start one problem's ascent at x = k/n, whose weighted sum is k times the mean candidate.
+        """Start with equal weights x = k/n, whose weighted sum of vectors is k times the mean vector.
 
         goal: the objective; query_id: number of the problem; loading: δ, the extra weight on the diagonal D
         """

@@ -232,7 +232,7 @@ class SetsOnGram:
         self.nothing, self.outside = np.zeros(len(loads)), np.array([-np.inf, 0.0, 0.0, 0.0])
 
     def start_greedily(self, relevance: Array, weight: float) -> Array:
-        """Return the greedy set: the most relevant candidate, then always the largest marginal contribution.
+        """Return (k,) the greedy set: the most relevant document, then always the one that adds most.
 
         relevance: (n,); weight: θ, the share of relevance
         """

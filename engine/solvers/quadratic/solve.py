@@ -129,7 +129,7 @@ def warm() -> None:
 
 
 class Shortlist:
-    """A few promising candidates of one problem with their Gram matrix, on which compiled swaps run.
+    """A few promising candidates of one query with all their inner products, among which swaps are made.
 
     Sets are given as (k,) positions in `ids`.
 
@@ -165,7 +165,7 @@ class Shortlist:
         return contributions
 
     def run_swaps(self, positions: Array, n_starts: int) -> tuple[Array, int, bool]:
-        """Improve a set by swaps within the shortlist; return (best set, number of swaps, no swap is left).
+        """Improve a set of k documents by swaps within the shortlist; return (set, swaps made, none is left).
 
         positions: (k,) the set as positions in `ids`; n_starts: 1, or 3 to swap from two further sets as well
         """
@@ -179,7 +179,7 @@ class Shortlist:
 
 @dataclass(frozen=True, slots=True)
 class Polished:
-    """Sets after their swaps."""
+    """The sets of B queries after swaps of single members, and what the swaps came to."""
 
     index: Tensor  # (B, k) ascending
     swaps: list[int]  # (B,) made
@@ -189,10 +189,11 @@ class Polished:
 
 @dataclass
 class _Search:
-    """The state of one problem's swap search.
+    """The state of one query's search for a better set of k documents by swaps.
 
-    chosen: (k,) the set, as positions in the shortlist; swaps: number made; settled: no swap within the shortlist
-    improves the set; starts: number of sets that swaps started from
+    short: the promising candidates that swaps are made with; chosen: (k,) the set, as positions in the shortlist;
+    swaps: number made; settled: no swap within the shortlist improves the set; starts: number of sets that swaps
+    started from
     """
 
     short: Shortlist
@@ -375,9 +376,10 @@ def _compute_best_swaps(short: Shortlist, rival_ids: Tensor, field: Tensor, memb
 
 
 def _keep_new_kinds(duplicate_of: Tensor, rival_ids: Tensor, gain: Tensor, search: _Search) -> tuple[Tensor, Tensor]:
-    """Keep one rival of each group of identical vectors, unless the shortlist has a spare copy of it.
+    """Keep one rival of each group of identical vectors, unless the shortlist has one outside the set.
 
-    duplicate_of: (n,) lowest candidate with the same vector; returns the remaining rivals and their gains
+    Rivals are candidates whose swap for a member may improve the set. duplicate_of: (n,) lowest candidate with the same
+    vector; returns the remaining rivals and their gains
     """
     # Spare: on the shortlist, but not in the set, so that swaps within the shortlist can take it.
     spare_ids = np.delete(search.short.ids, search.chosen)
