@@ -255,7 +255,7 @@ def _bound_uncertainty(c: Candidates, members: np.ndarray, info: Mapping[str, An
 
 @dataclass(frozen=True)
 class _Marginal:
-    """The gain of one more document for mmr, dpp or ssd, as a concave function of few coordinates, with tangents.
+    """The gain of one more document for mmr, dpp or ssd: a concave function of few coordinates.
 
     A tangent lies above a concave function, so it bounds the gain of every document by a linear function. A document u
     has coordinates z = (u·query, u·axis₁ …), with an axis for each direction of the picks so far; `square` is the

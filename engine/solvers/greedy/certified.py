@@ -444,7 +444,7 @@ class PoolSearch:
         task.largest_pool = max(task.largest_pool, len(pool.ids))
 
     def _guess(self, task: Problem) -> list[int]:
-        """Return the next picks, N_GUESSED_PICKS at most, that a problem would make if its pool were all there is.
+        """Return the next few picks that a problem would make if the candidates of its pool were all.
 
         They are likely, and need not be right: products with them are computed ahead.
         """
