@@ -150,7 +150,8 @@ class Matrix:
 def blocks(numbers_per_row: int, *tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
     """Yield rows of all tensors, block by block, in blocks so small that a float64 pass fits memory.
 
-    numbers_per_row: numbers that the pass holds a row; a block has CHUNK_NUMBERS at most.
+    Each block is a tuple with the same rows of every tensor. numbers_per_row: numbers that the pass holds a row; a
+    block has CHUNK_NUMBERS at most.
     """
     block_size = max(1, CHUNK_NUMBERS // max(1, numbers_per_row))
     return zip(*(tensor.split(block_size) for tensor in tensors), strict=True)

@@ -272,6 +272,7 @@ class _Marginal:
         if self.kind == NEAREST:
             values: np.ndarray = relevance - (1 - self.weight) * coords[:, 1:].max(1)
             return values
+        # A distance to the span of the picks, for a document as long as the longest: an upper bound for shorter ones.
         residual_squares = np.maximum(self.square - (coords[:, 1:] ** 2).sum(1), SPAN_TOLERANCE * self.square)
         diversity = np.log(residual_squares) if self.kind == LOG_RESIDUAL else np.sqrt(residual_squares)
         gains: np.ndarray = relevance + (1 - self.weight) * diversity

@@ -136,7 +136,8 @@ def compute_duals(columns, slots, scores, active, weights, n_active, viewed, n_v
 def refactorise(columns, slots, active, weights, n_active, status, ridge, factor):
     """Rebuild the Cholesky factor of the documents with a weight for another λ₂; return their new number.
 
-    Those that now depend on the others leave the set.
+    Documents that now depend on the others leave. A factor contains λ₂, the ridge on the Gram matrix's diagonal, so
+    another one cannot be derived from it.
     """
     n_independent = INT_ZERO
     for index in range(n_active):

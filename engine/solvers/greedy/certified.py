@@ -365,7 +365,10 @@ class PoolSearch:
         self.pool: Pool | None = None
 
     def solve(self, weights: Sequence[float]) -> list[Problem]:
-        """Make the k picks of the query at each weight λ; return one Problem a weight, which holds them."""
+        """Make the k picks of the query at each weight λ; return one Problem a weight, which holds them.
+
+        Few candidates are one pool, from which all picks are made at once; else rounds of pools, until all are made.
+        """
         k, kind, n_known = self.method.k, self.method.kind, int(self.method.by_relevance)
         full_pool = self.query.pool(np.arange(self.query.c.count)) if self.query.c.count <= SINGLE_POOL_SIZE else None
         # Where the most relevant is known to be the first pick, it stands in every problem from the start.

@@ -282,11 +282,10 @@ def find_sets(
 ) -> None:  # fmt: skip
     """Find a set of k documents for each of B queries at L settings; write it with its gains and figures.
 
-    set_ids, gains: (B, L, k); figures: (B, L, N_FIGURES)
-
-    relevance: (B, n); score_bounds: (B, 2) the largest absolute relevance, and that of any similarity; settings: (L, 4)
-    θ, δ, 1 where greed (not the ascent) begins, and the number of sets that swaps start from. Figures: value, ascent
-    steps, gap, swaps, swap-optimal, starts, integral.
+    set_ids, gains: (B, L, k) and figures: (B, L, N_FIGURES) are written in place. relevance: (B, n); score_bounds: (B,
+    2) the largest absolute relevance, and that of any similarity; settings: (L, 4) θ, δ, 1 where greed (not the ascent)
+    begins, and the number of sets that swaps start from. Figures: value, ascent steps, gap, swaps, swap-optimal,
+    starts, integral.
     """
     k = search.k
     for query_id, scores in enumerate(relevance):
