@@ -28,7 +28,7 @@ def without_autocast(wrapped_function: WrappedFunction) -> WrappedFunction:
     def call_without_autocast(*args: object, **kwargs: object) -> object:
         """Call the wrapped function in full precision and without gradients."""
         with torch.no_grad(), ExitStack() as disabled_autocast:
-            # Entered only where autocast is enabled: a context costs time on every call.
+            # Each kind of device has its own autocast; entered only if enabled, as a context costs time on every call.
             for device in ("cpu", "cuda"):
                 if torch.is_autocast_enabled(device):
                     disabled_autocast.enter_context(torch.autocast(device, enabled=False))

@@ -269,6 +269,7 @@ def gram(rows: Tensor) -> Tensor:
 
 def first_duplicate(rows: Tensor) -> Tensor:
     """Return (n,) for each row of (n, d) the lowest row with the same bytes, which may be itself."""
+    # Rows are compared by their bytes, as 32-bit words.
     row_words = rows.contiguous().view(torch.int32)
     row_index = torch.arange(len(rows), device=rows.device)
     generator = torch.Generator().manual_seed(0)

@@ -267,6 +267,7 @@ def register(
         """Check a class, describe it as `spec` and enter it into the registry; return the class."""
         if name in _SPECS:
             raise RuntimeError(f"two methods call themselves {name!r}")
+        # Inherited fields do not count: the class's own @dataclass must have run before this decorator.
         if not is_dataclass(cls) or "__dataclass_fields__" not in vars(cls):
             raise RuntimeError(f"put @register above @dataclass(frozen=True) on {cls.__name__}")
         # A field without a declaration would be a setting that no command, page or label knows.

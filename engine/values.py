@@ -59,7 +59,7 @@ class TextSource(Sequence[str]):
     def __getitem__(self, row: slice) -> Sequence[str]: ...
     def __getitem__(self, row: int | slice) -> str | Sequence[str]:
         """Return the text at a row, or a tuple of those in a slice."""
-        # A range knows what a negative row, a slice and a row too far mean.
+        # Indexing a range resolves negative rows and slices, and raises IndexError for a row too far.
         chosen_rows = range(len(self))[row]
         return self.read_rows([chosen_rows])[0] if isinstance(chosen_rows, int) else tuple(self.read_rows(chosen_rows))
 

@@ -106,6 +106,7 @@ class RandomProjection(Scorer):
             step_blocks = used_blocks[position : position + blocks_per_step]
             entries: np.ndarray = np.concatenate([self._draw_block(block) for block in step_blocks]).astype(dtype)
             word_indices = (step_blocks[:, None] * SEED_BLOCK_WORDS + np.arange(SEED_BLOCK_WORDS)).ravel()
+            # The last block may be longer than the vocabulary.
             in_vocabulary = word_indices < weights.shape[1]
             projected += columns[:, word_indices[in_vocabulary]] @ entries[in_vocabulary]
         return torch.from_numpy(projected / dtype(self.dimension**0.5))

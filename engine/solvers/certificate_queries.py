@@ -305,6 +305,7 @@ def _find_best_tangent(marginal: _Marginal, coords: np.ndarray, value: float) ->
     """
     min_above, best_tangent = math.inf, marginal.tangent(coords[int(marginal.values(coords).argmax())])
     for depth in TANGENT_DEPTHS:
+        # Each step takes the tangent at a mean point, and moves that toward the mean of the `depth` best by the tangent.
         cut_rank = len(coords) - min(depth, len(coords))
         mean_point = coords[np.argpartition(marginal.values(coords), cut_rank)[cut_rank:]].mean(0)
         slopes, constants, total_weight = np.zeros(coords.shape[1]), 0.0, 0.0
@@ -312,6 +313,7 @@ def _find_best_tangent(marginal: _Marginal, coords: np.ndarray, value: float) ->
             slope, constant = marginal.tangent(mean_point)
             slopes, constants = slopes + (step + 1) * slope, constants + (step + 1) * constant
             total_weight += step + 1
+            # Tried are the step's own tangent and the average of all so far, later ones weighing more.
             slope_heights, mean_slope = coords @ slope, slopes / total_weight
             trials = (slope, constant, slope_heights), (mean_slope, constants / total_weight, coords @ mean_slope)
             for trial_slope, trial_constant, trial_heights in trials:
@@ -320,6 +322,7 @@ def _find_best_tangent(marginal: _Marginal, coords: np.ndarray, value: float) ->
                     min_above, best_tangent = n_above, (trial_slope, trial_constant)
             top_mean = coords[np.argpartition(slope_heights, cut_rank)[cut_rank:]].mean(0)
             mean_point = mean_point + 2 / (step + 3) * (top_mean - mean_point)
+        # Larger means would find a bound for more candidates than exceed this one.
         if min_above < depth / 2:
             break
     return best_tangent

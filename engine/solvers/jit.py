@@ -91,6 +91,7 @@ def code_folder() -> str:
     user_name = os.getuid() if sys.platform != "win32" else os.environ.get("USERNAME", "")
     default_folder = Path(os.environ.get("NUMBA_CACHE_DIR") or home() / "code") / source_digest
     folder_choices = default_folder, Path(tempfile.gettempdir(), f"frontier-{user_name}-{source_digest}")
+    # The first folder that only the user can write to.
     return str(next(filter(_is_safe, folder_choices), None) or process_folder() / "code" / source_digest)
 
 
@@ -101,6 +102,7 @@ def _is_safe(code_path: Path) -> bool:
     """
     try:
         make_folder(code_path.parent)
+        # A folder that exists already is judged as it is; lstat takes a link for no folder, wherever it leads.
         with suppress(FileExistsError):
             code_path.mkdir(mode=0o700)
         is_closed = _is_closed(code_path.lstat(), allows_additions=False)

@@ -28,6 +28,8 @@ def find_best(
     that is exactly alike, called only when very many tie. Returns the winners, (B,) int64, and which problems needed
     float64, (B,) bool.
     """
+    # With one error a query the best two decide. A negative error marks a query whose scores are all exactly equal:
+    # then, and with an error for each score, all candidates are compared.
     if errors.ndim == 1 and scores.shape[1] > 1 and not bool((errors < 0).any()):
         top_two, top_rows = scores.topk(2, dim=1)
         # Scores further apart than the sum of both errors cannot change places.

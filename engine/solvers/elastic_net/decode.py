@@ -69,6 +69,7 @@ def reconstruct(settings: Sequence[Setting], c: Candidates, k: int) -> list[Rank
     if exact_settings:
         exact_l2 = np.array([settings[index].l2 for index in exact_settings])
         exact_solutions = elastic_nets(c, np.ascontiguousarray(l1[:, exact_settings]), exact_l2)
+        # Query b at the exact setting number s is problem b · (number of exact settings) + s.
         first_problems = np.arange(c.batch) * len(exact_settings)
         solved = {index: exact_solutions.take(first_problems + rank) for rank, index in enumerate(exact_settings)}
     answers = []

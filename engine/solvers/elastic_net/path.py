@@ -131,6 +131,7 @@ def ranking_path(c: Candidates, k: int, l2: float, interval: tuple[float, float]
     c: one query's candidates. A piece ends where a document enters or leaves the support, and where two weights cross;
     −1 pads picks where fewer than k weights are above 0.
     """
+    # A pool of one query becomes a small corpus of its own, so that its inner products are shared and cached.
     if c.pool is not None:
         vectors = c.vectors[0]
         c = replace(c, vectors=vectors, matrix=Matrix(vectors), pool=None)
@@ -167,6 +168,7 @@ def ranking_path(c: Candidates, k: int, l2: float, interval: tuple[float, float]
         start_row, end_row = end_row, end_row + len(piece.ends)
         n_members = piece.picks.shape[1]
         picks[start_row:end_row, :n_members], gains[start_row:end_row, :, :n_members] = piece.picks, piece.gains
+    # What follows the line 0 (−1) has no weight.
     picks[np.logical_or.accumulate(picks < 0, axis=1)] = -1
     return LambdaPath(low, ends, picks, gains, certain)
 

@@ -210,6 +210,7 @@ def add_direction(columns, rows, row_slots, squares, picks, rank, state, floor, 
     for earlier in range(rank + 1):
         factors[earlier] *= inverse_length
         coefficient_size += abs(factors[earlier]) * np.sqrt(squares[picks[earlier]])
+    # Where digits would cancel, the direction is made from the vectors themselves.
     if coefficient_size > MAX_COEFFICIENT_SIZE or state[pick] < MIN_RESIDUAL_SHARE * squares[pick]:
         basis = np.empty((len(columns), rank + 1))
         orthonormalise_picks(columns, picks, rank + 1, floor, basis)

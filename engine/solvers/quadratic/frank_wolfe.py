@@ -267,6 +267,7 @@ def find_corner(field: Array, squares: Array, load: float, weights: Array, corne
     for item in range(n):
         magnitude = abs(gradient[item])
         max_magnitude = magnitude if magnitude > max_magnitude else max_magnitude
+    # The root of the heap is the worst of the best.
     return gradient[heap[0]], max_magnitude
 
 

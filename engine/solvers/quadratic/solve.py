@@ -76,8 +76,10 @@ def _rank_by_gram(c: Candidates, k: int, settings: Sequence[SetSearch]) -> list[
     set_ids, gains, figures = np.empty(shape, np.int64), np.empty(shape), np.empty((*shape[:2], N_FIGURES))
     table_rows = [(route.weight, route.loading or 0.0, route.loading is None, route.starts) for route in settings]
     table = np.array(table_rows, np.float64)
+    # At θ = 1 the scale of a swap's gain is k − 1 times the largest relevance.
     max_relevance = Quadratic(c, k, 1.0).scale.cpu().numpy() / (k - 1)
     bounds = np.column_stack([max_relevance, np.full(c.batch, c.max_norm**2)])
+    # Unit vectors count as exactly 1 long, as in the paper.
     for block, gram, relevance in iterate_problems(c):
         search = SetsOnGram(gram, np.ones(c.count) if c.matrix.unit else gram.squares, k, max_swaps(k))
         find_sets(search, relevance, bounds[block], table, SWAP_TOLERANCE, set_ids[block], gains[block], figures[block])
