@@ -305,7 +305,7 @@ def _find_best_tangent(marginal: _Marginal, coords: np.ndarray, value: float) ->
     """
     min_above, best_tangent = math.inf, marginal.tangent(coords[int(marginal.values(coords).argmax())])
     for depth in TANGENT_DEPTHS:
-        # Each step takes the tangent at a mean point, and moves that toward the mean of the `depth` best by the tangent.
+        # Each step takes the tangent at a mean point, and moves that toward the mean of the `depth` best by it.
         cut_rank = len(coords) - min(depth, len(coords))
         mean_point = coords[np.argpartition(marginal.values(coords), cut_rank)[cut_rank:]].mean(0)
         slopes, constants, total_weight = np.zeros(coords.shape[1]), 0.0, 0.0
@@ -322,7 +322,7 @@ def _find_best_tangent(marginal: _Marginal, coords: np.ndarray, value: float) ->
                     min_above, best_tangent = n_above, (trial_slope, trial_constant)
             top_mean = coords[np.argpartition(slope_heights, cut_rank)[cut_rank:]].mean(0)
             mean_point = mean_point + 2 / (step + 3) * (top_mean - mean_point)
-        # Larger means would find a bound for more candidates than exceed this one.
+        # Where so few candidates exceed the bound, means of more of them would find no better one.
         if min_above < depth / 2:
             break
     return best_tangent

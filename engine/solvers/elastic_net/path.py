@@ -131,7 +131,7 @@ def ranking_path(c: Candidates, k: int, l2: float, interval: tuple[float, float]
     c: one query's candidates. A piece ends where a document enters or leaves the support, and where two weights cross;
     −1 pads picks where fewer than k weights are above 0.
     """
-    # A pool of one query becomes a small corpus of its own, so that its inner products are shared and cached.
+    # A pool of one query becomes a small corpus of its own, so that its inner products are computed once.
     if c.pool is not None:
         vectors = c.vectors[0]
         c = replace(c, vectors=vectors, matrix=Matrix(vectors), pool=None)
