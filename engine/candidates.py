@@ -133,6 +133,7 @@ class Candidates:
 
 def select_problem(candidates: Candidates, problem_index: int) -> Candidates:
     """Return the candidates of one query of a batch, as a batch of 1."""
+    # A slice keeps the first dimension, where a number would drop it.
     one_problem = slice(problem_index, problem_index + 1)
     vectors = candidates.vectors if candidates.vectors.ndim == 2 else candidates.vectors[one_problem]
     pool = None if candidates.pool is None else candidates.pool[one_problem]

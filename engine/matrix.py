@@ -259,6 +259,7 @@ def gram(rows: Tensor) -> Tensor:
     """Return the (n, n) inner products of rows, (n, d): one triangle is computed, the other copied."""
     n_rows = len(rows)
     result = rows.new_empty(n_rows, n_rows)
+    # Strips of rows are computed from the diagonal to the right; mirrored, they fill the columns below it.
     height = max(64, n_rows // 8)
     for start in range(0, n_rows, height):
         strip = result[start : start + height, start:]

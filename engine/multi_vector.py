@@ -21,6 +21,7 @@ class Parts:
 
     def __init__(self, vectors: Tensor, documents: Tensor) -> None:
         """Take vectors of parts, (r, d), and each part's document, (r,) ascending; count the parts."""
+        # starts: each document's first part, as parts stand document by document.
         self.vectors, self.documents = vectors, documents
         self.counts = torch.bincount(documents)
         self.starts = self.counts.cumsum(0) - self.counts

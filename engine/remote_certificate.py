@@ -247,7 +247,7 @@ class PartialAnswer:
         """Return the figures for a ranking's info: how much of the corpus it is certain of, and what it took.
 
         They are described at `Reach.decode_grid`. snapshots: True if the store answered all requests from one state;
-        prove: True if all documents were scanned
+        prove: True if a proof was asked for, by scans of all documents
         """
         n_returned = len(self.ranking.rows())
         scope, n_open = SCOPE_POOL, n_returned
@@ -256,6 +256,8 @@ class PartialAnswer:
             questions = [] if self.is_complete else self.questions or []
             has_bounds = self.is_complete or self.max_length is not None
             is_certifiable = snapshots and self.is_unit is not None and has_bounds
+            # Proven: no unseen document could change the answer, by exact searches. Closed: by the index's searches too,
+            # which may overlook some.
             proven = [is_certifiable and self._is_closed(q, exact=True) for q in questions]
             closed = [self._is_closed(q, exact=False) for q in questions]
             scope = SCOPE_PROVEN if is_certifiable and all(proven) else SCOPE_ENGINE if all(closed) else SCOPE_POOL

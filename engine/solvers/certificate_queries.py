@@ -197,9 +197,11 @@ def ask_elastic_net(c: Candidates, weights: Ranking, answer: Ranking, filled: bo
     residual = query_vector(c) - weight_values @ all_vectors[rows]
     weight_gap, dual_gap = _bound_uncertainty(c, all_vectors[rows], info)
     groups, products = c.matrix.duplicate_of.cpu().numpy(), all_vectors @ residual
+    # Copies of a document with a weight count as members: a tie among identical vectors is none.
     is_member = np.isin(groups, groups[rows])
     if not math.isfinite(dual_gap) or (np.abs(products[~is_member] - info["l1"]) <= dual_gap).any():
         return [leave_undecided(c, range(max(1, n_picks)))]
+    # The last weight is compared with 0, which all other documents have.
     values_to_zero, member_groups = np.append(weight_values, 0.0), np.append(groups[rows], -1)
     n_distinct = _count_distinct(values_to_zero, member_groups, min(len(rows), n_picks), weight_gap)
     limit = info["l1"]
@@ -207,8 +209,10 @@ def ask_elastic_net(c: Candidates, weights: Ranking, answer: Ranking, filled: bo
         unweighted_rows = np.setdiff1d(np.arange(len(all_vectors)), rows)
         fill_order = unweighted_rows[np.argsort(-products[unweighted_rows], kind="stable")]
         n_distinct += _count_distinct(products[fill_order], groups[fill_order], n_picks - len(rows), dual_gap)
+        # A filled document gains u·(v − Uᵀw) − λ₁, at most 0: an unseen one must not gain more than the last.
         limit = min(limit, limit + float(answer.gain[0, n_picks - 1]))
     elif filled and n_picks < answer.index.shape[1]:
+        # Fewer than k documents in all: any unseen one would be filled in.
         limit = -np.inf
     open_questions = [leave_undecided(c, range(n_distinct, n_picks))] if n_distinct < n_picks else []
     return [LinearQuestion(residual, limit - dual_gap, frozenset(range(max(1, n_picks)))), *open_questions]

@@ -82,6 +82,7 @@ def solve_lower(factor, n_active, vector):
 @jit_reassociating
 def solve_upper(factor, n_active, vector):
     """Solve Lᵀ x = vector in place, with the first n_active rows of the lower triangular factor L."""
+    # From the last entry up: once one is known, its part is taken from those above.
     for n_solved in range(n_active):
         row_id = n_active - 1 - n_solved
         factor_row = factor[row_id]

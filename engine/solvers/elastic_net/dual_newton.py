@@ -71,11 +71,13 @@ def _extend_working_sets(
     A set at most doubles. members: (B, m); is_used: (B, m) False for padding; query_id, row_id, products: one entry a
     violating row
     """
+    # Entries sorted by query, the largest product first; the rank within its query is then an entry's new column.
     order = products.argsort(descending=True)
     order = order[query_id[order].argsort(stable=True)]
     query_id, row_id = query_id[order], row_id[order]
     n_violated = torch.bincount(query_id, minlength=len(members))
     rank_in_query = torch.arange(len(query_id), device=query_id.device) - (n_violated.cumsum(0) - n_violated)[query_id]
+    # All sets have one width, so the shorter ones are padded: unused entries have is_used False.
     max_width = members.shape[1]
     n_added = min(max_width, int(n_violated.max()))
     added_members = members.new_zeros(len(members), n_added)

@@ -237,6 +237,7 @@ class SetsOnGram:
         relevance: (n,); weight: θ, the share of relevance
         """
         k, set_ids, scores = self.k, np.empty(self.k, np.int64), np.empty(self.k)
+        # No window, no noise floor, the first pick by relevance, no candidates outside; picks 0 to k are made.
         choose_picks(
             SUM, *self.arrays, relevance, k, weight, 0, 0.0, True, self.outside, self.nothing, set_ids, scores, 0, k
         )
