@@ -218,6 +218,7 @@ def steady_products(rows: Tensor, points: Tensor, index: Tensor | None = None) -
     They are summed in float64 and then rounded, as (B, n); with an index, (B, m), each point's products with its own
     rows.
     """
+    # In float64 the order of a sum, which a block may change, moves only digits that rounding to float32 drops.
     limit = STEADY_BLOCK_NUMBERS if rows.is_cpu else CHUNK_NUMBERS
     points = points.double()
     if index is not None:

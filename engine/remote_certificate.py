@@ -256,7 +256,7 @@ class PartialAnswer:
             questions = [] if self.is_complete else self.questions or []
             has_bounds = self.is_complete or self.max_length is not None
             is_certifiable = snapshots and self.is_unit is not None and has_bounds
-            # Proven: no unseen document could change the answer, by exact searches. Closed: by the index's searches too,
+            # Proven: exact searches show that no unseen document could change the answer. Closed: the index's show it,
             # which may overlook some.
             proven = [is_certifiable and self._is_closed(q, exact=True) for q in questions]
             closed = [self._is_closed(q, exact=False) for q in questions]

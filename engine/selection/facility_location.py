@@ -38,14 +38,16 @@ class FacilityLocation(Selector):
 
     @classmethod
     def select_grid(cls, stages: "Sequence[FacilityLocation]", candidates: Candidates, k: int) -> list[Ranking]:
-        """Pick one document of P at a time, whichever adds most to the objective; for k = 1, the most relevant.
+        """Pick documents one at a time, whichever adds most to the objective; for k = 1, the most relevant.
 
-        P: the `ground_set` most relevant candidates, but no fewer than k. gain: what the pick added. info: pool = |P|,
-        whole = P is every candidate, objective = the sum of the gains, evaluations = number of gains computed.
-        Similarities are computed once for all stages with the same ground set.
+        They come from the ground set P, which they are to represent: the `ground_set` most relevant candidates, but no
+        fewer than k. gain: what the pick added. info: pool = |P|, whole = P is every candidate, objective = the sum of
+        the gains, evaluations = number of gains computed. Similarities are computed once for all stages with the same
+        ground set.
         """
         c, answers = candidates, dict[int, Ranking]()
         ground_sizes = [max(k, min(stage.ground_set or c.count, c.count)) for stage in stages]
+        # Settings whose ground sets have one size are solved together, and share its similarities.
         for size in dict.fromkeys(ground_sizes):
             same_size = [stage_index for stage_index, stage_size in enumerate(ground_sizes) if stage_size == size]
             weights = [stages[stage_index].relevance_weight for stage_index in same_size]

@@ -74,6 +74,7 @@ def iterate_ground_sets(c: Candidates, size: int) -> Iterator[tuple[slice, Array
 
     A ground set is the `size` most relevant candidates of a query; where it is all of them, queries share one.
     """
+    # A ground set that is a small corpus has the same tables for all queries, which the matrix caches.
     if size == c.count <= GRAM_ROWS:
         for block, gram, relevance in iterate_problems(c):
             build_tables = partial(CoverageTables.from_gram, gram)

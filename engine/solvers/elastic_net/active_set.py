@@ -125,6 +125,7 @@ def compute_duals(columns, slots, scores, active, weights, n_active, viewed, n_v
             for member in range(n_members):
                 dual_of[member] -= column[member] * weight
         return
+    # A view of few documents: only their entries are read and written.
     for v in range(n_view):
         dual_of[viewed[v]] = scores[viewed[v]]
     for index in range(n_active):

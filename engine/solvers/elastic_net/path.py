@@ -202,6 +202,7 @@ def _check_kinks(c: Candidates, path: WeightPath, inside: Array | None = None) -
     if not len(path):
         return np.zeros(0), np.empty(0, np.int64)
     kink_sizes, members, weights = [], [], []
+    # Each kink takes the lines of the segment that begins there, the last kink those of the segment that ends there.
     for kink_index in range(len(path) + 1):
         entries = path.segment(min(kink_index, len(path) - 1))
         kink_weights = np.maximum(path.p[entries] - path.levels[kink_index] * path.q[entries], 0)
@@ -213,6 +214,7 @@ def _check_kinks(c: Candidates, path: WeightPath, inside: Array | None = None) -
         missing_parts: list[Array] = []
         levels = torch.from_numpy(path.levels).to(c.queries.device)
         tolerance = 1e-9 * float(c.relevance.abs().max())
+        # A rounded product decides unless it may exceed λ₁; those few are computed again in float64.
         for points, kink_levels in blocks(c.count, residual_points(c, kinks), levels):
             products, error, exact_scorer = score_residuals(c, points)
             is_above = products > (kink_levels - error).unsqueeze(1)

@@ -263,6 +263,7 @@ def fold_loaded_pick(
         for item in range(n):
             new_state[item] = old_state[item] - 2 * pick_row[item]
     else:
+        # Each direction that joins the span takes its squared product off the squared distance (Pythagoras).
         add_direction(columns, rows, row_slots, squares, picks, rank, old_state, floor, along, coefficients)
         new_products = along[rank]
         for item in range(n):
