@@ -2,7 +2,7 @@
 
 
 class FrontierError(ValueError):
-    """Input that cannot be used, base of the errors below; the message names the problem and the fix."""
+    """Unusable input; the message names the problem and the fix."""
 
 
 class ParamError(FrontierError):

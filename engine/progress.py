@@ -48,7 +48,7 @@ _REPORTER: ContextVar[Reporter] = ContextVar("reporter", default=SILENT)
 def report_to(progress: Progress | None = None, stop: Stop | None = None) -> Iterator[None]:
     """Send the progress of scorers and other long work inside the block to `progress`.
 
-    Such work raises Cancelled once `stop` is set.
+    Such work of this thread raises Cancelled once `stop` is set.
     """
     # A context variable: code deep in the call stack reports without an argument in every signature.
     token = _REPORTER.set(Reporter(progress, stop))

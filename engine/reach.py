@@ -114,7 +114,7 @@ class Reach(Elsewhere):
     def pool(self, query: QueryLike) -> tuple[Space, list[int]]:
         """Return the documents most relevant to one query as a space of their own, and their rows in `space`.
 
-        They are those that decoding begins with, INITIAL_POOL_SIZE of them.
+        They are those that decoding begins with, INITIAL_POOL_SIZE of them at most.
         """
         with self.store.snapshot():
             state = self._refresh_state()
