@@ -77,7 +77,7 @@ class Reach(Elsewhere):
 
     @property
     def probe(self) -> Space:
-        """A small in-memory space with the corpus's dimension and encoder, for turning queries into vectors."""
+        """A space of a few documents, to which queries are adapted."""
         return self._state.probe
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -94,9 +94,9 @@ class Reach(Elsewhere):
             return self._state.space()
 
     def prove(self, decoder: Decoder, queries: QueryLike, k: int = 10) -> Ranking:
-        """Return the rankings of `decode`, after scanning all documents until no unseen one can change them.
+        """Return the rankings of `decode`, then scan all documents until no unseen one can change them.
 
-        Slower than `decode`, which trusts the engine's index. Raises DataError if the engine cannot.
+        Raises DataError if the engine cannot.
         """
         return self._decode([decoder], queries, k, prove=True)[0]
 
@@ -112,10 +112,7 @@ class Reach(Elsewhere):
         return self._decode(decoders, queries, k, prove=False)
 
     def pool(self, query: QueryLike) -> tuple[Space, list[int]]:
-        """Return the documents most relevant to one query as a space of their own, and their rows in `space`.
-
-        They are those that decoding begins with, INITIAL_POOL_SIZE of them at most.
-        """
+        """Return the initial documents for one query as a space of their own, and their rows in `space`."""
         with self.store.snapshot():
             state = self._refresh_state()
             query_point = query_batch(state.probe, query).vectors[:1].double().cpu().numpy()

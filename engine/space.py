@@ -163,11 +163,11 @@ class Space:
 
     @property
     def encoder(self) -> EncoderRef | None:
-        """The encoder of query texts, whose vectors `fitted` then adapts; None for a corpus of plain vectors."""
+        """The encoder of texts, applied before `fitted`; None for vectors without one."""
         return self.embeddings.encoder if self.adapt is None else self.adapt.base
 
     def fitted(self, queries: Embeddings) -> Embeddings:
-        """Return query embeddings as this space is searched by them: adapted, if its vectors were trained."""
+        """Return the queries as this space searches for them: adapted, if its vectors were trained."""
         return queries if self.adapt is None else self.adapt(queries)
 
     def with_documents(self, corpus: Corpus, embeddings: Embeddings) -> Space:
@@ -183,7 +183,7 @@ class Space:
         return Space(self.corpus, embeddings, self.device, adapt=self.adapt)
 
     def derived(self, key: Hashable, compute: Callable[[], DerivedValue]) -> DerivedValue:
-        """Return a value derived from the space, such as an index: from the cache, or else by compute().
+        """Return a value derived from the space, such as an index, computed on first use and cached.
 
         Only threads that need the same value wait for it. key: the value's name and the parameters it depends on
         """
@@ -199,7 +199,7 @@ class Space:
         return cast(DerivedValue, entry.value)
 
     def has_derived(self, key: Hashable) -> bool:
-        """Return True if `derived` has the value of a key in its cache, so that it need not compute it."""
+        """Return True if a derived value is cached."""
         entry = self._derived.get(key)
         return entry is not None and entry.ready
 

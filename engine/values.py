@@ -247,14 +247,14 @@ class Queries(Labelled):
         return Counter(self.texts)
 
     def only(self, ids: Iterable[str]) -> Queries:
-        """Return the queries whose ids are among `ids`, in their present order; unknown ids are ignored."""
+        """Return the queries among `ids`, in their original order."""
         selected_ids = set(ids)
         rows = [row for row, query_id in enumerate(self.ids) if query_id in selected_ids]
         metadata = {column: _select_rows(values, rows) for column, values in self.metadata.items()}
         return Queries(_select_rows(self.ids, rows), _select_rows(self.texts, rows), metadata)
 
     def sample(self, count: int, seed: int = 0) -> Queries:
-        """Return `count` random queries, chosen by `seed`, in their present order; all if there are no more."""
+        """Return at most `count` random queries (seeded), in their original order."""
         return self if count >= len(self) else self.only(Random(seed).sample(self.ids, count))
 
 
@@ -406,7 +406,7 @@ class Dataset:
         return self._queries_by_split[split]
 
     def with_relevant_from(self, grade: int) -> Dataset:
-        """Return a copy whose judgements count a document as relevant from this grade on."""
+        """Return the data set whose judgements count documents as relevant from this grade on."""
         splits = {split: replace(qrels, relevant_from=grade) for split, qrels in self.qrels.items()}
         if isinstance(self.qrels, UsableSplits):
             splits = UsableSplits(splits, self.qrels.refusals)
@@ -479,17 +479,14 @@ class Embeddings(Labelled):
         return self.vectors.shape[1]
 
     def with_file(self, file: Path | None) -> Embeddings:
-        """Return a copy marked as memory-mapped from a file, whose cached 8-bit codes can then be used.
-
-        None removes the mark. Embeddings derived from the copy, by `take` for example, are not marked.
-        """
+        """Return a copy marked as mapped from a file; embeddings derived from the copy are not marked."""
         # `file` is no argument of the constructor, so a frozen copy is changed in place.
         mapped_copy = copy(self)
         object.__setattr__(mapped_copy, "file", file)
         return mapped_copy
 
     def take(self, rows: Sequence[int]) -> Embeddings:
-        """Return the embeddings of some rows, in the given order."""
+        """Return the given rows, in that order."""
         texts = None if self.texts is None else _select_rows(self.texts, rows)
         return Embeddings(_select_rows(self.ids, rows), self.vectors[list(rows)], self.encoder, texts)
 
@@ -538,7 +535,7 @@ class Ranking:
 
     @staticmethod
     def joined(rankings: Sequence[Ranking]) -> Ranking:
-        """Return one ranking of all queries from the rankings of consecutive blocks of them."""
+        """Concatenate the rankings of consecutive blocks of queries."""
         if len(rankings) == 1:
             return rankings[0]
         index, gain = torch.cat([part.index for part in rankings]), torch.cat([part.gain for part in rankings])
