@@ -19,13 +19,16 @@ WrappedFunction = TypeVar("WrappedFunction", bound=Callable[..., object])
 
 
 def without_autocast(wrapped_function: WrappedFunction) -> WrappedFunction:
-    """Wrap a function to run without gradients and autocast, whose precision would break the error bounds."""
+    """Decorate a function to run without gradients and without PyTorch's autocast.
+
+    Autocast would compute in a shorter format, in which the error bounds of rankings do not hold.
+    """
 
     @wraps(wrapped_function)
     def call_without_autocast(*args: object, **kwargs: object) -> object:
         """Call the wrapped function in full precision and without gradients."""
         with torch.no_grad(), ExitStack() as disabled_autocast:
-            # Entered only where autocast is enabled: a context costs time on every call.
+            # Each kind of device has its own autocast; entered only if enabled, as a context costs time on every call.
             for device in ("cpu", "cuda"):
                 if torch.is_autocast_enabled(device):
                     disabled_autocast.enter_context(torch.autocast(device, enabled=False))
@@ -36,7 +39,7 @@ def without_autocast(wrapped_function: WrappedFunction) -> WrappedFunction:
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """B selection problems, one for each query, and their candidates.
+    """The documents that a selector chooses from, for B queries: B selection problems.
 
     vectors: (n, d) shared by the batch, or (B, m, d), one pool for each query in ascending row order
     relevance: (B, n) or (B, m)
@@ -102,11 +105,11 @@ class Candidates:
         return rounding(self.vectors) * self.max_norm**2 + underflow(self.vectors)
 
     def product_error(self, points: Tensor) -> Tensor:
-        """Return (B,) bounds on the error of products between candidates and float64 points, (B, d).
+        """Return (B,) bounds on the rounding of products between candidates and float64 points, (B, d).
 
         It includes the rounding of the points to the vectors' precision.
         """
-        # `rounding` has four terms to spare, which cover the rounding of the points.
+        # `rounding` counts d + 4 roundings where a sum of d products has d: the four to spare cover the points' own.
         lengths: Tensor = torch.linalg.vector_norm(points, dim=1)
         return rounding(self.vectors) * self.max_norm * lengths + underflow(self.vectors)
 
@@ -121,7 +124,7 @@ class Candidates:
 
     @property
     def duplicate_of(self) -> Tensor | None:
-        """(n,) for each shared row the lowest row with the same bytes; None where duplicates need not tie.
+        """(n,) for each row the lowest row with an identical vector; None where identical ones need not tie.
 
         They need not where relevance is no inner product or each query has its own pool.
         """
@@ -130,6 +133,7 @@ class Candidates:
 
 def select_problem(candidates: Candidates, problem_index: int) -> Candidates:
     """Return the candidates of one query of a batch, as a batch of 1."""
+    # A slice keeps the first dimension, where a number would drop it.
     one_problem = slice(problem_index, problem_index + 1)
     vectors = candidates.vectors if candidates.vectors.ndim == 2 else candidates.vectors[one_problem]
     pool = None if candidates.pool is None else candidates.pool[one_problem]

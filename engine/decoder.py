@@ -122,7 +122,11 @@ def decode(decoder: Decoder, space: Space | Elsewhere, queries: QueryLike, k: in
 def decode_grid(
     decoders: Sequence[Decoder], space: Space | Elsewhere, queries: QueryLike, k: int = 10
 ) -> list[Ranking]:
-    """Return the rankings of decoders that differ in selector parameters only, sharing the scoring."""
+    """Return the rankings of decoders that differ in selector parameters only, sharing the scoring.
+
+    space: a corpus in memory, or one in a vector engine (Elsewhere). Raises ParamError if the decoders differ in more,
+    are none or k is invalid, DataError if the queries do not fit the corpus.
+    """
     for decoder in decoders:
         if not isinstance(decoder, Decoder):
             raise ParamError(f"decoder must be an engine.Decoder; got {decoder!r}")
@@ -143,7 +147,7 @@ def decode_grid(
 
 @dataclass(frozen=True, eq=False)
 class ScoredCandidates:
-    """One query's documents, as a decoder's scorers pass them to its selector."""
+    """One query's documents with their scores, as a decoder's scorers pass them to its selector."""
 
     candidates: Candidates  # what the selector chooses from
     retrieved: Tensor  # (n,) scores of the first scorer for every document
@@ -152,7 +156,10 @@ class ScoredCandidates:
 
 @without_autocast
 def score_candidates(decoder: Decoder, space: Space, query: QueryLike) -> ScoredCandidates:
-    """Score the candidates of one query for `select_from`. Raises ParamError or DataError."""
+    """Score one query's documents by a decoder's scorers, for `select_from` to select from.
+
+    Raises ParamError if there is not exactly one query, DataError if it does not fit the corpus.
+    """
     batch = _decoder_batch(decoder, space, query)
     if len(batch) != 1:
         raise ParamError(f"query must be one query; got {len(batch)}")
@@ -161,20 +168,20 @@ def score_candidates(decoder: Decoder, space: Space, query: QueryLike) -> Scored
 
 
 def select_from(selector: Selector, scored_candidates: ScoredCandidates, k: int = 10) -> Ranking:
-    """Return the ranking of `decode` for scored candidates, without scoring again."""
+    """Select k of one query's scored documents; the ranking is that of `decode`, without scoring again."""
     return select_grid_from([selector], scored_candidates, k)[0]
 
 
 @without_autocast
 def select_grid_from(selectors: Sequence[Selector], scored_candidates: ScoredCandidates, k: int = 10) -> list[Ranking]:
-    """Return the rankings of several selectors of one class for scored candidates."""
+    """Select k of one query's scored documents by each of several selectors of one class, such as all mmr."""
     return _select_rankings(selectors, scored_candidates.candidates, SET_SIZE.check(k))
 
 
 def decoder_family(decoder: Decoder) -> tuple[Any, ...]:
-    """Return a key shared by decoders that one `decode_grid` call can evaluate together.
+    """Return a key that is equal for decoders which one `decode_grid` call can evaluate together.
 
-    It holds everything but the selector's parameters.
+    It holds everything but the selector's parameters: its class, both scorers and the depth of the pool.
     """
     return type(decoder.select), decoder.retrieve, decoder.rerank, decoder.depth
 
@@ -277,9 +284,10 @@ def select_grid(
 
 
 def _select_from_arrays(stages: list[Selector], vectors: Any, queries: Any, k: int, pool: int | None) -> list[Ranking]:
-    """Select k rows for each query at every stage's setting, from arrays, in blocks that fit memory.
+    """Select k rows of an array for each query by every selector; return one Ranking for each selector.
 
-    vectors: (n, d); queries: (d,) or (B, d); pool: select among this many most relevant rows, None for all
+    stages: selectors of one class at several settings; vectors: (n, d); queries: (d,) or (B, d); pool: select among
+    this many most relevant rows, None for all
     """
     k = SET_SIZE.check(k)
     pool = POOL.check(pool)
@@ -296,9 +304,9 @@ def _select_from_arrays(stages: list[Selector], vectors: Any, queries: Any, k: i
 
 
 def resolve_search_inputs(space: Space | Any, queries: QueryLike | Any) -> tuple[Matrix, Tensor]:
-    """Return the documents' Matrix and the queries, (B, d), from a Space or from arrays.
+    """Return the documents as a Matrix and the queries as (B, d) vectors, given a Space or arrays of both.
 
-    Raises DataError for a remote corpus, whose documents are not in memory.
+    Raises DataError for numbers that cannot be searched, and for a remote corpus, whose documents are not in memory.
     """
     if isinstance(space, Elsewhere):
         raise space.refuse("the answers at every λ, or what each pick adds,")
@@ -312,7 +320,10 @@ def resolve_search_inputs(space: Space | Any, queries: QueryLike | Any) -> tuple
 
 
 def check_dimension(name: str, points: Tensor, rows: Tensor, owner: str, verb: str = "has") -> None:
-    """Raise a DataError if points, (B, d), and the rows of `owner`, (n, d), differ in d."""
+    """Raise a DataError if points, (B, d), and rows, (n, d), differ in d.
+
+    name, owner, verb: words of the message, which says that `name` must have `owner`'s dimension
+    """
     if points.shape[1] != rows.shape[1]:
         genitive = f"{owner}'" if owner.endswith("s") else f"{owner}'s"
         sizes = f"got {points.shape[1]}, {owner} {verb} {rows.shape[1]}"
@@ -335,7 +346,12 @@ def as_queries(queries: Queries | Sequence[str] | np.ndarray) -> Queries:
 
 
 def query_batch(space: Space | Elsewhere, queries: QueryLike) -> QueryBatch:
-    """Return queries as vectors on the space's device; the corpus's encoder embeds text."""
+    """Return queries of any kind as vectors that a corpus can be searched by, on its device.
+
+    The corpus's encoder embeds text; arrays are scaled to length 1 if the documents are, and get numbers as ids. Raises
+    DataError if dimensions or encoders differ.
+    """
+    # A corpus in a vector engine stands here by a small space with its dimension, encoder and scaling.
     space = probe_of(space)
     if isinstance(queries, Tensor) or (isinstance(queries, np.ndarray) and queries.dtype.kind not in "UOS"):
         query_rows = real_tensor(queries, "queries")
@@ -362,7 +378,10 @@ def query_batch(space: Space | Elsewhere, queries: QueryLike) -> QueryBatch:
 
 
 def _decoder_batch(decoder: Decoder, space: Space, queries: QueryLike) -> QueryBatch:
-    """Return the queries of a decoder as a batch; text is embedded only if a stage reads vectors."""
+    """Return queries as a batch for a decoder; text is embedded only if one of its stages reads vectors.
+
+    Otherwise, where the corpus has no encoder, the vectors are zeros that nobody reads.
+    """
     # Without readers of vectors, such as BM25 with top-k, a corpus without an encoder takes text queries too.
     scores_vectors = decoder.retrieve.vectors or (decoder.rerank is not None and decoder.rerank.vectors)
     reads_vectors = not decoder.select.by_scores or decoder.select.first_by_scores or scores_vectors
@@ -373,7 +392,7 @@ def _decoder_batch(decoder: Decoder, space: Space, queries: QueryLike) -> QueryB
 
 
 def check_encoder(space: Space | Elsewhere) -> None:
-    """Raise DataError if text queries cannot be embedded for a remote corpus, as no encoder is known."""
+    """Raise DataError if a corpus in a vector engine names no encoder by which to embed text queries."""
     if isinstance(space, Elsewhere) and space.encoder is None:
         raise DataError(
             f"queries are text, and nothing says which encoder made the vectors of {space.name}: write "
@@ -433,7 +452,7 @@ def embed_queries(
 
 
 def _score_block(decoder: Decoder, space: Space, batch: QueryBatch, depth: int) -> tuple[Candidates, Candidates]:
-    """Score one block of queries; return (all documents as candidates, those that the selector gets).
+    """Score the corpus for a block of queries; return (all documents, those that the selector gets).
 
     The latter are the `depth` most relevant, scored again by the reranker if there is one. Raises DataError if a scorer
     needs texts and the queries have none.
@@ -468,9 +487,10 @@ def _check_scores(scorer: Scorer, scores: Tensor) -> Tensor:
 
 
 def _cut_into_blocks(n_queries: int, vectors: Tensor, depth: int, n_stages: int = 1) -> list[tuple[int, int]]:
-    """Cut the queries into blocks (start, stop) whose scores and pools fit MAX_BLOCK_SCORES.
+    """Cut `n_queries` queries into blocks (start, stop) so small that their scores fit the memory budget.
 
-    depth: documents in a pool; n_stages: number of settings that are scored at once
+    vectors: (n, d) the corpus; depth: documents in a pool, from which a selector chooses; n_stages: number of settings
+    that share a block
     """
     n, d = vectors.shape
     # A query has n scores at every stage, and within a depth the gathered vectors of its pool.
@@ -481,9 +501,10 @@ def _cut_into_blocks(n_queries: int, vectors: Tensor, depth: int, n_stages: int 
 def select_pool(
     unpooled: Candidates, depth: int, rescore: Callable[[Tensor], tuple[Tensor, bool]] | None = None
 ) -> Candidates:
-    """Return the `depth` most relevant candidates of each query as a pool, rows ascending.
+    """Keep the `depth` most relevant documents of each query as the pool that a selector chooses from.
 
-    rescore: gives new scores of a pool's rows, (B, depth), and True if they are inner products
+    Its rows ascend. rescore: the reranker, which gives new scores of a pool's rows, (B, depth), and True if they are
+    inner products
     """
     if depth == unpooled.count and rescore is None:
         return unpooled
@@ -500,9 +521,9 @@ def select_pool(
 
 
 def _select_rankings(selectors: Sequence[Selector], candidates: Candidates, k: int) -> list[Ranking]:
-    """Select k documents by each selector; return rankings as rows of the corpus, padded to k with −1.
+    """Select k candidates by each selector, all of one class; return rankings as rows of the corpus.
 
-    The selectors have one class, and share their computations.
+    Rankings of fewer than k documents are padded with row −1. Selectors of one class share computations.
     """
     selections = type(selectors[0]).select_grid(selectors, candidates, min(k, candidates.count))
     pool, padding, pad = candidates.pool, (0, max(0, k - candidates.count)), torch.nn.functional.pad

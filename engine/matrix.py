@@ -33,13 +33,14 @@ GRAM_ROWS = 2048
 
 
 class Matrix:
-    """(n, d) finite vectors whose inner products do not overflow; otherwise a DataError that names `name`.
+    """Vectors, (n, d), checked to be finite and not too long, with the values derived from them.
 
-    cached: whether enough queries will follow to repay precomputation; file: the one that the vectors are mapped from
+    name: what a DataError calls vectors that fail the check; cached: True if enough queries will follow to repay
+    precomputation; file: the one that the vectors are mapped from
     """
 
     def __init__(self, vectors: Tensor, name: str = "vectors", cached: bool = False, file: Path | None = None) -> None:
-        """Check the vectors, (n, d), and compute their lengths.
+        """Check the vectors, (n, d), and compute their lengths; arguments as in the class.
 
         Raises DataError, which calls them `name`, if they are empty, not finite, or so long that products could
         overflow.
@@ -87,7 +88,7 @@ class Matrix:
         return torch.stack(block_sums).sum(0) / len(self)
 
     def derive(self, name: str, compute: Callable[[], DerivedValue]) -> DerivedValue:
-        """Return a value computed from the vectors once and cached under a name, such as "gram"."""
+        """Return the value cached under a name, such as "gram"; the first time compute() makes it."""
         # One lock for all names: values may derive others, and a reentrant lock permits that.
         with self._derived_lock:
             if name not in self._derived:
@@ -147,22 +148,26 @@ class Matrix:
 
 
 def blocks(numbers_per_row: int, *tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
-    """Yield aligned blocks of tensors of one length, so small that a float64 pass fits its memory.
+    """Yield rows of all tensors, block by block, in blocks so small that a float64 pass fits memory.
 
-    numbers_per_row: numbers that the pass holds a row; a block has CHUNK_NUMBERS at most.
+    Each block is a tuple with the same rows of every tensor. numbers_per_row: numbers that the pass holds a row; a
+    block has CHUNK_NUMBERS at most.
     """
     block_size = max(1, CHUNK_NUMBERS // max(1, numbers_per_row))
     return zip(*(tensor.split(block_size) for tensor in tensors), strict=True)
 
 
 def slices(n_rows: int, numbers_per_row: int) -> Iterator[slice]:
-    """Return slices of range(n_rows), cut where `blocks` cuts tensors."""
+    """Return slices that cut rows 0 … n_rows − 1 into blocks so small that a float64 pass fits memory.
+
+    numbers_per_row: numbers that the pass holds a row; the cuts are those of `blocks`
+    """
     block_size = max(1, CHUNK_NUMBERS // max(1, numbers_per_row))
     return (slice(block_start, min(block_start + block_size, n_rows)) for block_start in range(0, n_rows, block_size))
 
 
 def rounding(vectors: Tensor) -> float:
-    """Return γ, the relative rounding error of inner products in the format of `vectors`.
+    """Return γ, a bound on the relative rounding of inner products in the format of `vectors`, (…, d).
 
     A computed product of a and b is within γ·|a||b| + underflow of its exact value.
     """
@@ -172,30 +177,34 @@ def rounding(vectors: Tensor) -> float:
         backends: Any = torch.backends.cuda if vectors.is_cuda else torch.backends.mkldnn
         # Both factors are rounded to the shorter format first: twice its unit.
         unit_roundoff = {"tf32": 2.0**-10, "bf16": 2.0**-7}.get(backends.matmul.fp32_precision, unit_roundoff)
+    # Four terms to spare, for the rounding of a point to this format and the like.
     accumulated_error = (vectors.shape[-1] + 4) * unit_roundoff
     return accumulated_error / (1 - accumulated_error) if accumulated_error < 0.5 else 1.0
 
 
 def underflow(vectors: Tensor) -> float:
-    """Return the error of products below the format's normal range, which Higham's bound leaves out."""
+    """Return a bound on what inner products in the format of `vectors`, (…, d), lose to underflow.
+
+    It is absolute, and comes on top of `rounding`, which is relative.
+    """
     # Each of d products may lose up to the smallest normal number.
     return vectors.shape[-1] * torch.finfo(vectors.dtype).tiny
 
 
 def products(rows: Tensor, points: Tensor) -> Tensor:
-    """Return the inner products of rows, (n, d), with points, (p, d), as (p, n), by the fastest route."""
+    """Return the inner products of rows, (n, d), with points, (p, d), as (p, n), on the rows' device."""
     if len(points) == 1:
         if not rows.is_cpu:
             return torch.mv(rows, points[0]).unsqueeze(0)
         if rows.numel() > MAX_SINGLE_COLUMN_NUMBERS:
-            # A matrix-vector product reads memory at half the pace of a matrix-matrix product: one column more is free.
+            # A matrix–vector product reads memory at half the pace of one with two columns: the point is taken twice.
             return (rows @ points.repeat(2, 1).T)[:, 0].clone().unsqueeze(0)
         return torch.from_numpy(multiply_on_cpu(rows, points[0])).unsqueeze(0)
     return points @ rows.T
 
 
 def multiply_on_cpu(rows: Tensor, point: Tensor) -> np.ndarray:
-    """Return (n,) inner products of cached rows on the CPU, (n, d), with one point."""
+    """Return (n,) inner products of rows on the CPU, (n, d), with one point, by PyTorch or NumPy."""
     if rows.numel() > MAX_SINGLE_THREAD_NUMBERS:
         return torch.mv(rows, point).numpy()
     # While NumPy keeps to one thread, its product is the faster one; with more it is at the mercy of other processes.
@@ -204,11 +213,12 @@ def multiply_on_cpu(rows: Tensor, point: Tensor) -> np.ndarray:
 
 
 def steady_products(rows: Tensor, points: Tensor, index: Tensor | None = None) -> Tensor:
-    """Return float32 inner products of rows, (n, d), with points, (B, d), that no batch or block changes.
+    """Return float32 inner products of rows, (n, d), with points, (B, d), equal to the bit in any batch.
 
     They are summed in float64 and then rounded, as (B, n); with an index, (B, m), each point's products with its own
     rows.
     """
+    # In float64 the order of a sum, which a block may change, moves only digits that rounding to float32 drops.
     limit = STEADY_BLOCK_NUMBERS if rows.is_cpu else CHUNK_NUMBERS
     points = points.double()
     if index is not None:
@@ -235,7 +245,10 @@ def largest_eigenvalue(rows: Tensor) -> float:
 
 
 def scatter(rows: Tensor, centre: Tensor | float) -> Tensor:
-    """Return (d, d) float64 Σ (u − centre)(u − centre)ᵀ over rows, (n, d)."""
+    """Return the (d, d) float64 scatter matrix Σ (u − centre)(u − centre)ᵀ of rows u, (n, d).
+
+    centre: (d,), or 0 for the plain sum of products
+    """
     scatter_sum = rows.new_zeros(rows.shape[1], rows.shape[1], dtype=torch.float64)
     for (block,) in blocks(rows.shape[1], rows):
         centred_block = block.double() - centre
@@ -244,9 +257,10 @@ def scatter(rows: Tensor, centre: Tensor | float) -> Tensor:
 
 
 def gram(rows: Tensor) -> Tensor:
-    """Return (n, n) inner products of (n, d) rows: one triangle computed, the other copied."""
+    """Return the (n, n) inner products of rows, (n, d): one triangle is computed, the other copied."""
     n_rows = len(rows)
     result = rows.new_empty(n_rows, n_rows)
+    # Strips of rows are computed from the diagonal to the right; mirrored, they fill the columns below it.
     height = max(64, n_rows // 8)
     for start in range(0, n_rows, height):
         strip = result[start : start + height, start:]
@@ -257,6 +271,7 @@ def gram(rows: Tensor) -> Tensor:
 
 def first_duplicate(rows: Tensor) -> Tensor:
     """Return (n,) for each row of (n, d) the lowest row with the same bytes, which may be itself."""
+    # Rows are compared by their bytes, as 32-bit words.
     row_words = rows.contiguous().view(torch.int32)
     row_index = torch.arange(len(rows), device=rows.device)
     generator = torch.Generator().manual_seed(0)

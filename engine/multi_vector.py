@@ -21,13 +21,14 @@ class Parts:
 
     def __init__(self, vectors: Tensor, documents: Tensor) -> None:
         """Take vectors of parts, (r, d), and each part's document, (r,) ascending; count the parts."""
+        # starts: each document's first part, as parts stand document by document.
         self.vectors, self.documents = vectors, documents
         self.counts = torch.bincount(documents)
         self.starts = self.counts.cumsum(0) - self.counts
 
     @classmethod
     def from_embeddings(cls, embeddings: Embeddings, corpus: Corpus, target: Tensor) -> "Parts":
-        """Group embeddings of parts by document, on the device and in the dtype of `target`.
+        """Group embeddings of documents' parts by document, on the device and in the dtype of `target`.
 
         The ids are a document's id with the part's number ("id#0"). Raises DataError if an id names no document or a
         document has no part.
@@ -59,12 +60,12 @@ class Parts:
         return self.vectors.numel() * self.vectors.element_size()
 
     def keep_first(self, max_parts: int) -> "Parts":
-        """Return the first `max_parts` parts of every document."""
+        """Return the parts with only the first `max_parts` vectors of every document."""
         is_selected = torch.arange(len(self), device=self.documents.device) - self.starts[self.documents] < max_parts
         return Parts(self.vectors[is_selected], self.documents[is_selected])
 
     def best(self, points: Tensor, row_ids: Tensor | None = None) -> Tensor:
-        """Return (B, n) each document's best score: the largest product of its parts with each point, (B, d).
+        """Return (B, n) scores of documents: the largest product of their parts with each query point, (B, d).
 
         With row_ids, (B, m), only of these documents. Uses `steady_products`: a score depends on neither the batch nor
         the block.

@@ -20,7 +20,7 @@ UNSET = "none"
 
 @dataclass(frozen=True, slots=True)
 class Parameter(ABC):
-    """The fields and text forms shared by all kinds of parameters.
+    """A declared parameter of a scorer, selector or command: its default, help and legal values, as data.
 
     default: the value used when none is passed
     symbol: the paper's symbol
@@ -97,7 +97,7 @@ class Number(Parameter):
         """Return the value as a number of its type, or None where that is legal; raise ParamError."""
 
     def parse(self, value_text: str) -> Any:
-        """Return the value that a text, from a flag or a link, stands for; raise ParamError."""
+        """Return the checked value that a text from a flag or link stands for; raise ParamError if none."""
         if value_text == UNSET and self.unset:
             return None
         try:
@@ -152,7 +152,10 @@ class Real(Number):
         return UNSET if value is None else repr(float(value))
 
     def grid(self, points: int) -> tuple[float | None, ...]:
-        """Return `points` rounded values that span the comfortable range, and None where legal."""
+        """Return about `points` rounded values, evenly spaced over the comfortable range, for a sweep.
+
+        None is added where it is legal, and 0 on a log scale that starts there; fewer than 2 points give the default.
+        """
         low, high = self.comfortable_range
         if points < 2:
             return (self.default,)
@@ -201,7 +204,10 @@ class Whole(Number):
         return int(value)
 
     def grid(self, points: int) -> tuple[int | None, ...]:
-        """Return at most `points` whole numbers that span the comfortable range, and None where legal."""
+        """Return at most `points` whole numbers, evenly spaced over the comfortable range, for a sweep.
+
+        None is added where it is legal; fewer than 2 points give the default.
+        """
         low, high = self.comfortable_range
         if points < 2:
             return (self.default,)
@@ -225,8 +231,8 @@ class Choice(Parameter):
         return "one of " + ", ".join(map(repr, self.options))
 
     def check(self, value: Any) -> str:
-        # Options that stand for False and True may be passed as booleans.
         """Return the option; a boolean stands for one where there is a switch. Raise ParamError for others."""
+        # False and True index the two options of the switch.
         if isinstance(value, bool) and self.switch:
             return self.switch[value]
         if not isinstance(value, str) or value not in self.options:
@@ -236,7 +242,7 @@ class Choice(Parameter):
     parse = check
 
     def grid(self, points: int) -> tuple[str, ...]:
-        """Return every option."""
+        """Return every option, whatever the number of points that a sweep wants."""
         return self.options
 
 
@@ -303,7 +309,7 @@ Param = Real | Whole | Choice | Flag | Text
 
 
 def declare(param: Param, help: str = "", **field_changes: Any) -> Any:
-    """Return a dataclass field that declares a parameter.
+    """Return a dataclass field with a parameter's default, which carries the declaration in its metadata.
 
     For example `weight: float = declare(Real(0.5, "λ", 0, 1), "Share of …")`; `field_changes` replace its fields.
     Raises ParamError if the default or the range is impossible.
@@ -324,16 +330,17 @@ class Declared:
     """
 
     def __post_init__(self) -> None:
+        """Check the values of all declared parameters and store them as checked; raise ParamError."""
         # The instance is frozen: checked values replace the given ones through `object`.
-        """Check the values of all declared parameters, and store them as `check` returns them."""
         for param in params_of(self):
             object.__setattr__(self, param.name, param.check(getattr(self, param.name)))
 
 
 def form_of(param: Param, values: Mapping[str, Any]) -> tuple[str, Param]:
-    """Return the variant of a parameter that the other values call for, and the value that does.
+    """Return the form that a parameter takes beside other values: (the value that decides, parameter).
 
-    For instance l1 is another parameter under scale="support": ("support", that variant). Without one: ("", param).
+    Some parameters change unit and range with another one. For instance l1 is a number of documents under
+    scale="support": ("support", that variant). Where none applies: ("", param).
     """
     for other_name, value, variant in param.variants:
         if values.get(other_name) == value:
@@ -342,7 +349,10 @@ def form_of(param: Param, values: Mapping[str, Any]) -> tuple[str, Param]:
 
 
 def drop_ineffective(params: Iterable[Param], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values without those that another parameter's value keeps from having any effect."""
+    """Return `values` without those of parameters that have no effect beside the others.
+
+    For instance rrf_constant has one under combination="rrf" only.
+    """
     effective = dict(values)
     for param in params:
         # Compare with the given values, not with those that remain: the conditions do not cascade.
@@ -352,9 +362,9 @@ def drop_ineffective(params: Iterable[Param], values: Mapping[str, Any]) -> dict
 
 
 def sweep_values(param: Param, n_points: int) -> tuple[Any, ...]:
-    """Return the values that a sweep tries: the declared ones, else a grid of n_points.
+    """Return the values of one parameter that a sweep tries: the declared ones, else a grid of `n_points`.
 
-    An advanced parameter keeps its default.
+    An advanced parameter without declared values keeps its default.
     """
     if param.swept is not None:
         return param.swept
@@ -368,13 +378,19 @@ def params_of(declared_class: Any) -> tuple[Param, ...]:
 
 
 def check_values(params: tuple[Param, ...], values: Mapping[str, Any], owner: str) -> dict[str, Any]:
-    """Validate `values` against `params`; an unknown name raises a ParamError that lists the known ones."""
+    """Return the values by name, each checked; raise ParamError for a bad value or an unknown name.
+
+    owner: what has the parameters, for the message
+    """
     by_name = _index_by_name(params, values, owner)
     return {param_name: by_name[param_name].check(value) for param_name, value in values.items()}
 
 
 def parse_values(params: tuple[Param, ...], value_texts: Mapping[str, str], owner: str) -> dict[str, Any]:
-    """Parse and validate text values, as flags and links carry them."""
+    """Return the values that texts from flags or links stand for, by name; raise ParamError for a bad one.
+
+    owner: what has the parameters, for the message
+    """
     by_name = _index_by_name(params, value_texts, owner)
     return {param_name: by_name[param_name].parse(value_text) for param_name, value_text in value_texts.items()}
 
@@ -385,7 +401,7 @@ def values_of(declared_instance: Any) -> dict[str, Any]:
 
 
 def _index_by_name(params: tuple[Param, ...], param_names: Mapping[str, Any], owner: str) -> dict[str, Param]:
-    """Return the parameters by name; raise ParamError for names without a parameter."""
+    """Return the parameters by name; raise ParamError if one of `param_names` is none of `owner`'s."""
     by_name = {param.name: param for param in params}
     if unknown_names := [param_name for param_name in param_names if param_name not in by_name]:
         raise ParamError(f"{owner} has no parameter {', '.join(unknown_names)}; it has {', '.join(by_name) or 'none'}")
@@ -393,8 +409,8 @@ def _index_by_name(params: tuple[Param, ...], param_names: Mapping[str, Any], ow
 
 
 def _is_number(value: Any) -> bool:
-    # A sweep over np.linspace should not need casts.
     """Return True for real numbers, NumPy's too, but not for True and False."""
+    # NumPy's are accepted, as a sweep over np.linspace should not need casts; bool is a subclass of int.
     return isinstance(value, RealNumber) and not isinstance(value, bool)
 
 

@@ -41,7 +41,10 @@ def is_frontier_path(path: Path) -> bool:
 
 
 def file_mode(path: Path) -> int:
-    """Return the permissions of a new file, before the umask."""
+    """Return the permissions to create a file with: the user's alone in Frontier's folders, else usual.
+
+    The process's umask still removes some of the usual ones.
+    """
     return 0o600 if is_frontier_path(path) else 0o666
 
 
@@ -59,7 +62,7 @@ def make_folder(folder: Path) -> None:
 
 
 def restrict_access(path: Path) -> None:
-    """Remove other users' permissions on a file or folder of this user, where the file system has them."""
+    """Remove other users' permissions on a file or folder that this user owns; errors are ignored."""
     if os.name == "posix":
         with suppress(OSError):
             file_status = path.stat()
@@ -91,7 +94,8 @@ def cache_folders() -> tuple[Path, ...]:
 
 
 def note_storage_result(problem: str | None) -> None:
-    """Record why something could not be stored, or None for success; log the first problem."""
+    """Record the result of a write to the cache: the problem or None for success; log the first problem."""
+    # Successes matter only after a problem, which they end.
     is_first = problem is not None and home() not in _STORAGE_PROBLEMS
     if problem is not None or home() in _STORAGE_PROBLEMS:
         _STORAGE_PROBLEMS[home()] = problem

@@ -32,7 +32,7 @@ class Reporter(NamedTuple):
         return self.stop is not None and self.stop.is_set()
 
     def relabel(self, label: str) -> "Reporter":
-        """Return a reporter whose progress carries `label`, in which {label} stands for the original one."""
+        """Return a reporter that passes progress on under another label; in it {label} stands for the old one."""
         progress = self.progress
         if progress is None:
             return self
@@ -40,14 +40,17 @@ class Reporter(NamedTuple):
 
 
 SILENT = Reporter()
-"""The reporter of work that nobody watches or stops."""
+"""The reporter of work without a progress callback and without a cancellation flag."""
 _REPORTER: ContextVar[Reporter] = ContextVar("reporter", default=SILENT)
 
 
 @contextmanager
 def report_to(progress: Progress | None = None, stop: Stop | None = None) -> Iterator[None]:
-    """Report stages run by this thread inside the block to `progress`; raise Cancelled once `stop` is set."""
-    # A context variable: stages deep in the call stack report without an argument in every signature.
+    """Send the progress of scorers and other long work inside the block to `progress`.
+
+    Such work of this thread raises Cancelled once `stop` is set.
+    """
+    # A context variable: code deep in the call stack reports without an argument in every signature.
     token = _REPORTER.set(Reporter(progress, stop))
     try:
         yield
@@ -56,16 +59,16 @@ def report_to(progress: Progress | None = None, stop: Stop | None = None) -> Ite
 
 
 def current_reporter() -> Reporter:
-    """Return the progress and stop of the enclosing `report_to`; SILENT outside one."""
+    """Return the progress callback and stop flag of the enclosing `report_to` block; None each without."""
     return _REPORTER.get()
 
 
 def with_cancellation(
     progress: Progress | None, stop: Stop | None, message: str = "the measurement was stopped"
 ) -> Progress:
-    """Return a Progress that forwards to `progress`, and raises Cancelled once `stop` is set.
+    """Return a progress callback that forwards to `progress`, and raises Cancelled once `stop` is set.
 
-    message: the error's text, which may contain {done}, {total} and {label}
+    Either may be None. message: the error's text, which may contain {done}, {total} and {label}
     """
 
     def report(done: int, total: int, label: str) -> None:
@@ -105,12 +108,14 @@ class Eta:
     def __call__(self, done: int, total: int, label: str = "") -> float | None:
         """Return the estimated seconds left, None while nothing can be said, 0 once the work is done."""
         current_time = self._clock()
+        # Another label, or fewer steps done than before, is new work: the estimate starts anew.
         if label != self._label or (self._samples and done < self._samples[-1][1]):
             self._label, self._started_at, self._end_time = label, current_time, None
             self._samples.clear()
         self._samples.append((current_time, done))
         while len(self._samples) > 2 and current_time - self._samples[1][0] >= self._window_seconds:
             self._samples.popleft()
+        # The pace is measured from the oldest sample that is left.
         window_start, window_done = self._samples[0]
         if done >= total:
             return 0.0
@@ -139,7 +144,7 @@ def format_duration(seconds: float | None) -> str:
 
 
 def rough_duration(seconds: float) -> str:
-    """Format an estimated duration, rounded so that it does not flicker: "10 s", "2 min", "1 h 20 min"."""
+    """Format an estimated duration coarsely, so that it does not flicker: "10 s", "2 min", "1 h 20 min"."""
     if seconds < 55:
         return f"{max(10, round(seconds, -1)):.0f} s"
     n_minutes = max(1, round(seconds / 60))

@@ -56,7 +56,10 @@ class Reach(Elsewhere):
     def __init__(
         self, store: VectorStore, where: Where | None = None, exact: bool = False, encoder: EncoderRef | None = None
     ) -> None:
-        """Ask the store for its number of documents, and start without any; see the class for arguments."""
+        """Ask the store for its number of documents, and start without any; see the class for arguments.
+
+        Raises DataError if there are none.
+        """
         self.store, self.where, self.exact = store, where, exact
         self._encoder = _with_weights_digest(encoder or store.encoder)
         self._lock = threading.RLock()
@@ -123,9 +126,10 @@ class Reach(Elsewhere):
 
     @without_autocast
     def _decode(self, decoders: Sequence[Decoder], queries: QueryLike, k: int, prove: bool) -> list[Ranking]:
-        """Rank documents for each decoder: fetch pools, select, ask certificate queries, and report certainty.
+        """Rank documents for each decoder, and report how certain the rankings are of the whole corpus.
 
-        prove: scan all documents until no unseen one can change an answer
+        Pools of the most relevant documents are fetched and selected from; certificate queries then ask the engine if
+        an unseen document could change the result. prove: scan all documents until no unseen one can change an answer
         """
         k, rankings = SET_SIZE.check(k), []
         for decoder in decoders:
@@ -157,7 +161,7 @@ class Reach(Elsewhere):
         return rankings
 
     def _start_answers(self, state: "_StoreState", points: np.ndarray, size: int, exact: bool) -> list[PartialAnswer]:
-        """Return an answer in progress for each point, with its `size` most relevant documents as the pool.
+        """Fetch each query's `size` most relevant documents as its pool; return an answer in progress each.
 
         points: (B, d) queries; exact: scan all documents for them. Pools are cached: an answer from the cache makes no
         request.
@@ -187,7 +191,10 @@ class Reach(Elsewhere):
         return answers
 
     def _refresh_state(self) -> "_StoreState":
-        """Return what is known of the store at this thread's snapshot; start anew if its documents changed."""
+        """Return the cached knowledge of the store; start anew if its documents have changed since.
+
+        Called within a snapshot, so that all requests of one decoding see the same documents.
+        """
         current_ref = self.store.ref_of(self.where)
         with self._lock:
             if current_ref == self._state.ref:
@@ -209,7 +216,7 @@ class _StoreState:
     """
 
     def __init__(self, store: VectorStore, ref: StoreRef, encoder: EncoderRef | None) -> None:
-        """Start without documents; the probe, a space of a few documents, serves to adapt queries.
+        """Start without documents; make the probe, a space of one or two, by which queries become vectors.
 
         ref: identity of the documents
         """
@@ -222,7 +229,8 @@ class _StoreState:
         self.pools: OrderedDict[tuple[bool, bytes, int], SearchResult] = OrderedDict()
         self.documents = _ReturnedDocuments(store, encoder)
         self._space: Space | None = None
-        # Queries are scaled where all documents are unit; where nobody knows, where two are.
+        # Queries are scaled to length 1 where all documents have it, so the probe gets one vector of length 1, or else
+        # 2; where nobody knows, two documents of the store stand for all.
         unit_probe = None if ref.unit is None else (("",), np.eye(1, ref.dimension, dtype=np.float32) * (2 - ref.unit))
         probe_ids, probe_vectors = unit_probe or next(store.scan(2))
         probe_embeddings = Embeddings(probe_ids, torch.from_numpy(probe_vectors), encoder)
@@ -269,14 +277,14 @@ def attach(name: str, where: Where | None = None, exact: bool = False) -> Reach:
 
 
 def _with_weights_digest(encoder: EncoderRef | None) -> EncoderRef | None:
-    """Return an encoder's reference with the digest of its weights, which are read if that is missing."""
+    """Return an encoder's identity with the digest of its weights; the model is loaded if that is missing."""
     if encoder is None or encoder.digest:
         return encoder
     return TextEncoder(encoder.name, dtype=encoder.dtype).reference
 
 
 def _reopen_reach(ref: StoreRef, where: Where | None, exact: bool, encoder: EncoderRef | None = None) -> Reach:
-    """Open a reach again in another process; raise DataError if its documents have changed.
+    """Open a corpus in a vector engine again, in another process; raise DataError if it has changed.
 
     Pickling takes the arguments along, not the documents or the encoder's weights.
     """
@@ -289,14 +297,18 @@ def _reopen_reach(ref: StoreRef, where: Where | None, exact: bool, encoder: Enco
 
 
 def sample_documents(reach: Reach, n_documents: int, seed: int = 0) -> Space:
-    """Return random documents of a reach, with their texts, as a space of their own."""
+    """Return random documents of a corpus in a vector engine as a space in memory; texts come on demand."""
     doc_ids, document_vectors = reach.store.sample(n_documents, seed)
     corpus = Corpus(doc_ids, _StoreTexts(reach.store, doc_ids, {}), name=reach.name)
     return Space(corpus, Embeddings(doc_ids, torch.from_numpy(document_vectors), reach.encoder))
 
 
 def check_decodable(decoder: Decoder) -> None:
-    """Raise a DataError that names a stage which needs more than an engine's nearest vectors."""
+    """Raise an error if a decoder cannot search a corpus in a vector engine.
+
+    An engine only returns the nearest vectors: a DataError names a scorer that needs more, a ParamError asks for the
+    depth that a reranker needs.
+    """
     retrieve, rerank = decoder.retrieve, decoder.rerank
     if not retrieve.inner_product:
         raise DataError(
@@ -349,7 +361,7 @@ class _ReturnedDocuments:
         self._texts_by_id.clear()
 
     def extend(self, new_documents: Mapping[str, Document]) -> None:
-        """Append the documents that are not present yet."""
+        """Append documents, by id, that are not among the rows yet."""
         for doc_id, document in new_documents.items():
             if doc_id in self.row_by_id:
                 continue
@@ -361,11 +373,12 @@ class _ReturnedDocuments:
             self.ids.append(doc_id)
 
     def build_ranking(self, answer: PartialAnswer, k: int, certainty: Mapping[str, Any]) -> Ranking:
-        """Return one query's ranking, its documents as rows of the space that the returned ones make.
+        """Return one query's ranking as rows of the space that all documents returned so far make.
 
         certainty: figures that are added to its info
         """
         ranking, ids = answer.ranking, answer.picked_ids
+        # All of the pool joins the space while that is small, else the picks alone.
         returned_ids = list(answer.pool) if len(self) < MAX_CACHED_ROWS else ids
         self.extend({doc_id: answer.pool[doc_id] for doc_id in returned_ids})
         index = torch.full((1, k), -1, dtype=torch.int64)

@@ -42,7 +42,7 @@ BOUND_TOLERANCE = 1e-12
 
 @dataclass(frozen=True)
 class Document:
-    """A document that the engine returned."""
+    """A document that the vector engine returned: its vector, and its position in the store if known."""
 
     vector: np.ndarray  # (d,) float32
     store_position: int | None
@@ -50,7 +50,10 @@ class Document:
 
 @dataclass(frozen=True)
 class Bound:
-    """An upper bound on the gain of every unseen document while the required picks are selected."""
+    """An upper bound on what any unseen document can gain, as a search of the vector engine has left it.
+
+    It holds while the required picks, ids, are among those made; exact: the search scanned all documents.
+    """
 
     required_picks: frozenset[str]
     max_gain: float
@@ -58,7 +61,7 @@ class Bound:
 
 
 class PoolMatrix(Matrix):
-    """The vectors that a store returned, as a Matrix that keeps the whole corpus's bound on lengths.
+    """The vectors that a store returned, as a Matrix with the bound on lengths of the whole corpus.
 
     So error bounds hold for documents that were not returned as well.
     """
@@ -76,7 +79,11 @@ class PoolMatrix(Matrix):
 
 @dataclass(eq=False, kw_only=True)
 class PartialAnswer:
-    """The answer to one query in progress: its pool, and bounds on all unseen documents."""
+    """One query's answer in progress: the documents returned so far, and bounds on all unseen ones.
+
+    Documents are picked from those returned, the pool; questions ask the vector engine if an unseen one could change
+    the picks.
+    """
 
     point: np.ndarray  # (d,) float64
     documents: int  # how many there are
@@ -97,7 +104,7 @@ class PartialAnswer:
     matrix: PoolMatrix = field(init=False)
 
     def add(self, result: SearchResult, n_questions: int, question: LinearQuestion | None) -> None:
-        """Add what a store returned for one point: its documents to the pool, and a bound on all others.
+        """Add the results of one search: its documents to the pool, and a bound on all that it did not return.
 
         n_questions: number of questions that the request answers; question: the one whose point it is, None for the
         query itself. Raises DataError if the store changed in between.
@@ -123,10 +130,12 @@ class PartialAnswer:
             self.bounds.append(Bound(required_picks, question.value - question.limit + floor, result.exact))
 
     def sort_pool(self) -> list[str]:
-        """Return the pool in the store's order, which breaks ties."""
+        """Return the ids of the pool in the store's order, by which ties are broken; unplaced ones come last."""
+        # Documents are only added, so the same number means the same pool.
         if len(self.order) < len(self.pool):
 
             def sort_key(doc_id: str) -> tuple[bool, int, str]:
+                """Sort by position in the store, then, without one, by id."""
                 position = self.pool[doc_id].store_position
                 return position is None, position or 0, doc_id
 
@@ -134,14 +143,17 @@ class PartialAnswer:
         return self.order
 
     def candidates(self) -> Candidates:
-        """Return the pool as a corpus of its own."""
+        """Return the pool as a corpus of its own for a selector, with relevance to the query."""
         vectors = torch.from_numpy(np.stack([self.pool[doc_id].vector for doc_id in self.sort_pool()]))
         self.matrix = PoolMatrix(vectors, self.is_unit, self.max_length)
         query = torch.from_numpy(self.point).unsqueeze(0).to(vectors)
         return Candidates(vectors, products(vectors, query), query, self.matrix)
 
     def solve(self, decoder: Decoder, k: int) -> None:
-        """Select from the pool and derive certificate queries, unless the pool is unchanged."""
+        """Select k documents from the pool, and derive questions that tell if unseen ones could change them.
+
+        Nothing is done if the pool is unchanged since the last time.
+        """
         if len(self.order) == len(self.pool):
             return
         candidates = self.candidates()
@@ -150,7 +162,7 @@ class PartialAnswer:
         self.questions = None if self.is_complete else decoder.select.questions(candidates, self.ranking)
 
     def solve_pool(self, decoder: Decoder, query: QueryBatch, k: int, store: VectorStore) -> None:
-        """Decode within the decoder's depth, with its second scorer if it has one."""
+        """Rank the pool by a decoder with a depth: rerank it, if the decoder does, and select k documents."""
         doc_ids = tuple(self.sort_pool())
         texts = store.texts(doc_ids) if decoder.rerank is not None else [""] * len(doc_ids)
         vectors = torch.from_numpy(np.stack([self.pool[doc_id].vector for doc_id in doc_ids]))
@@ -158,7 +170,7 @@ class PartialAnswer:
         self.ranking = decode(decoder, space, Embeddings(query.ids, query.vectors, self.encoder, query.texts), k)
 
     def find_open_questions(self, exact: bool) -> list[LinearQuestion]:
-        """Return the certificate queries that are still open and worth asking next.
+        """Return the questions about unseen documents that no search has answered yet and are worth asking.
 
         exact: return all that no exact search has answered, whatever they cost; needed for a proof
         """
@@ -167,7 +179,7 @@ class PartialAnswer:
         still_open = [q for q in self.questions if not self._is_closed(q, exact) and q.point.any()]
         if exact:
             return still_open
-        # What hangs on a pick that stays open stays open with it.
+        # A question with too many known documents above its limit is not asked, nor others about its picks alone.
         lost_picks = frozenset().union(*(q.picks for q in still_open if self.count_above(q) > MAX_DOCUMENTS_ABOVE))
         return [q for q in still_open if not q.picks <= lost_picks]
 
@@ -184,7 +196,7 @@ class PartialAnswer:
         return [self.order[row] for row in self.ranking.rows()]
 
     def _is_closed(self, question: LinearQuestion, exact: bool) -> bool:
-        """Return True if recorded bounds answer a question: no unseen document exceeds its limit.
+        """Return True if bounds of earlier searches answer a question: no unseen document exceeds its limit.
 
         exact: use bounds of exact searches only
         """
@@ -232,9 +244,10 @@ class PartialAnswer:
         return min(float(bounds.min()), max_length * length) + BOUND_TOLERANCE * max_length * length
 
     def certainty(self, decoder: Decoder, snapshots: bool, prove: bool) -> dict[str, Any]:
-        """Return what is known of the answer's scope, as `Reach.decode_grid` describes it.
+        """Return the figures for a ranking's info: how much of the corpus it is certain of, and what it took.
 
-        snapshots: True if the store answered all requests from one state; prove: True if all documents were scanned
+        They are described at `Reach.decode_grid`. snapshots: True if the store answered all requests from one state;
+        prove: True if a proof was asked for, by scans of all documents
         """
         n_returned = len(self.ranking.rows())
         scope, n_open = SCOPE_POOL, n_returned
@@ -243,6 +256,8 @@ class PartialAnswer:
             questions = [] if self.is_complete else self.questions or []
             has_bounds = self.is_complete or self.max_length is not None
             is_certifiable = snapshots and self.is_unit is not None and has_bounds
+            # Proven: exact searches show that no unseen document could change the answer. Closed: the index's show it,
+            # which may overlook some.
             proven = [is_certifiable and self._is_closed(q, exact=True) for q in questions]
             closed = [self._is_closed(q, exact=False) for q in questions]
             scope = SCOPE_PROVEN if is_certifiable and all(proven) else SCOPE_ENGINE if all(closed) else SCOPE_POOL
@@ -277,7 +292,7 @@ class Dialogue:
     exact: bool
 
     def fetch_pools(self, points: np.ndarray, size: int) -> list[SearchResult]:
-        """Return the `size` most relevant documents of each query, (B, d)."""
+        """Ask the store for the `size` most relevant documents of each query, (B, d); return one result each."""
         results = []
         for query_part in _split_requests(range(len(points)), size * self.ref.dimension):
             result = self.store.search(points[query_part], size, self.exact, self.where, self.ref)
@@ -285,7 +300,7 @@ class Dialogue:
         return results
 
     def settle(self, answers: Sequence[PartialAnswer], decoder: Decoder, k: int, prove: bool) -> None:
-        """Select on the pools and ask about unseen documents, until all picks are settled or rounds end.
+        """Select k documents for each answer, and ask about unseen ones until no pick is open or rounds end.
 
         prove: then scan all documents too, for as many rounds. Answers whose index has no more results keep their
         questions open.
@@ -337,10 +352,11 @@ class Dialogue:
 
 
 def _pair_open_questions(answers: Sequence[PartialAnswer], exact: bool) -> list[tuple[PartialAnswer, LinearQuestion]]:
+    """Return all questions that are still open, each with its answer; exact: see `find_open_questions`."""
     return [(answer, question) for answer in answers for question in answer.find_open_questions(exact)]
 
 
 def _split_requests(entries: Sequence[RequestEntry], numbers_per_entry: int) -> list[list[RequestEntry]]:
-    """Split requests into groups whose responses, `numbers_per_entry` each, fit in memory."""
+    """Split requests into groups whose responses fit in memory, `numbers_per_entry` numbers a request."""
     part_size = max(1, MAX_RESPONSE_NUMBERS // numbers_per_entry)
     return [list(entries[part_start : part_start + part_size]) for part_start in range(0, len(entries), part_size)]

@@ -48,7 +48,7 @@ class QueryBatch:
 
 
 class QueryAdaptation(Protocol):
-    """An adapter from an encoder's query vectors to a corpus with further trained vectors.
+    """A trained function from an encoder's query vectors to those by which a trained corpus is searched.
 
     Adapts queries embedded by `base` when called; passes adapted ones through; raises DataError for others.
     """
@@ -247,7 +247,7 @@ class Elsewhere(ABC):
     @property
     @abstractmethod
     def space(self) -> Space:
-        """The documents retrieved so far, which rankings refer to by row; it grows at its end."""
+        """The documents retrieved so far as a space, whose rows rankings refer to; new ones go to its end."""
 
     @abstractmethod
     def decode_grid(self, decoders: Any, queries: Any, k: int = 10) -> list[Ranking]:
@@ -264,7 +264,7 @@ class Elsewhere(ABC):
         return None
 
     def refuse(self, task: str) -> DataError:
-        """Return the error for a task that needs all documents in memory."""
+        """Return the error for a task that needs all documents in memory; its message begins with `task`."""
         return DataError(
             f"{task} needs all documents, and those of {self.name} are in a vector engine; decode, measure and sweep "
             "there, or load the corpus as a file"
@@ -274,7 +274,7 @@ class Elsewhere(ABC):
         return f"{type(self).__name__}({self.name}: {len(self):,} documents)"
 
     def __getattr__(self, name: str) -> Any:
-        """Raise an error that tells what to do for attributes that only a Space has."""
+        """Raise an error for a missing attribute; for one that only a Space has, it tells what to do."""
         if name in ("corpus", "embeddings", "vectors", "matrix", "parts", "derived", "with_embeddings"):
             # Python calls this for missing attributes only: those of a Space explain what to do.
             raise self.refuse(f"what reads the {name.replace('_', ' ')} of a space")
@@ -282,7 +282,7 @@ class Elsewhere(ABC):
 
 
 def resolve_local_space(space: Space | Elsewhere, ranking: Ranking | None = None) -> Space:
-    """Return the space that rankings refer to: `space` itself, or a remote corpus's documents so far.
+    """Return the space whose rows a ranking holds: `space` itself, or a remote corpus's documents so far.
 
     ranking: checked if given; DataError if the remote documents have changed since, so that its rows differ.
     """
@@ -299,7 +299,7 @@ def resolve_local_space(space: Space | Elsewhere, ranking: Ranking | None = None
 
 
 def probe_of(space: Space | Elsewhere) -> Space:
-    """Return the space to which queries are adapted: `space` itself, or a remote corpus's probe."""
+    """Return the space that queries are embedded for: `space` itself, or a remote corpus's stand-in."""
     return space.probe if isinstance(space, Elsewhere) else space
 
 
@@ -330,7 +330,7 @@ def _place_vectors(embeddings: Embeddings, device: str | torch.device | None) ->
 
 
 def _estimate_bytes(value: Any) -> int:
-    """Return the memory of a derived value, as far as it can be measured."""
+    """Return the bytes of a derived value: a tensor, sparse array, tuple or a value with `bytes`; else 0."""
     if isinstance(value, Tensor):
         return value.numel() * value.element_size()
     if isinstance(value, tuple):

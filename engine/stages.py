@@ -42,7 +42,7 @@ WINDOW = Whole(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spec:
-    """The description of a registered method, from its `register` call.
+    """The description of a registered scorer or selector, as lists, pages and help texts show it.
 
     order: sort key in lists and in the palette
     summary: first line of the class's docstring
@@ -78,7 +78,10 @@ class ScorerSpec(Spec):
 
 
 class Stage(Declared, ABC):
-    """A frozen dataclass whose only fields are declared parameters, validated on construction."""
+    """A step of a retrieval pipeline, a Scorer or a Selector, as a value: a class with its parameters.
+
+    A frozen dataclass whose only fields are declared parameters, validated on construction.
+    """
 
     spec: ClassVar[Spec]
 
@@ -95,7 +98,7 @@ class Stage(Declared, ABC):
 
 
 class Selector(Stage):
-    """A stage that picks a set of documents, judging each pick beside the others."""
+    """A step of a retrieval pipeline that picks a set of documents, judging each pick beside the others."""
 
     nested: ClassVar[bool] = False
     """From k = 2 on, the ranking for a smaller k is a prefix of the ranking for a larger one."""
@@ -110,7 +113,7 @@ class Selector(Stage):
     """The parameter that `lambda_path` varies."""
 
     def select(self, candidates: Candidates, k: int) -> Ranking:
-        """Return the k best candidates of each problem, best first, for 1 ≤ k ≤ candidates.count.
+        """Pick k of each query's candidates; return them best first, for 1 ≤ k ≤ candidates.count.
 
         Subclasses override this or `select_grid`.
         """
@@ -122,16 +125,20 @@ class Selector(Stage):
         return 0
 
     def questions(self, candidates: Candidates, ranking: Ranking) -> list[LinearQuestion] | None:
-        """Return certificate queries for one query's ranking; None if the selector has none.
+        """Return conditions under which one query's ranking is the full corpus's; None if none are known.
 
-        If u·point ≤ limit for every unseen document u and each (point, limit), the ranking from these candidates is the
+        `candidates` are some documents of a corpus in a vector engine, which can answer such certificate queries: if
+        u·point ≤ limit for every unseen document u and each (point, limit), the ranking from these candidates is the
         ranking from the full corpus.
         """
         return None
 
     @classmethod
     def select_grid(cls, stages: Sequence[Self], candidates: Candidates, k: int) -> list[Ranking]:
-        """Return the rankings of several stages of this class."""
+        """Select k candidates at several settings; return one Ranking for each of `stages`, all of this class.
+
+        Subclasses override this, where settings share work, or `select`.
+        """
         # Each of select and select_grid is defined by the other: a subclass must override one.
         if cls.select is Selector.select:
             raise NotImplementedError(f"{cls.__name__} overrides neither select nor select_grid")
@@ -148,16 +155,20 @@ class Selector(Stage):
 
     @classmethod
     def has_weights(cls) -> bool:
-        """Return True if rankings come from weights, which have a path over λ₁."""
+        """Return True if this selector ranks by weights that can be had at every λ₁, by `weights_path`."""
         return cls.weights_path is not Selector.weights_path
 
     def weights_path(self, candidates: Candidates, lowest: float) -> WeightPath | None:
-        """Return one query's weights as functions of λ₁, down to `lowest`; None without weights."""
+        """Return one query's document weights as functions of the parameter λ₁, for λ₁ from `lowest` up.
+
+        None for selectors without weights. candidates: a batch of 1
+        """
         return None
 
     @property
     def no_path(self) -> str | None:
-        """The reason why this selector has no rankings for every value of `path_parameter`; None if it has."""
+        """The error message if `lambda_path` cannot rank at every value of `path_parameter`; None if it can."""
+        # A class has a path if it overrides `lambda_path`; some settings of such a class say otherwise themselves.
         if type(self).lambda_path is not Selector.lambda_path:
             return None
         specs = methods("selector").values()
@@ -169,9 +180,8 @@ class Selector(Stage):
 
     @property
     def path_range(self) -> tuple[float, float] | None:
-        """The range of `path_parameter`; None if it is not finite or there is no path over it."""
-        # Without a finite range there is no path from end to end.
-        # The declared parameter that a path varies.
+        """The ends (low, high) of `path_parameter`; None if one is infinite or no path exists."""
+        # The declared parameter that a path varies; (0, ∞) stands for one without a path, and becomes None.
         over = next((param for param in self.spec.params if param.name == self.path_parameter), None)
         ends = (over.low, over.high) if isinstance(over, Real) and self.no_path is None else (0.0, math.inf)
         return ends if math.isfinite(ends[1]) else None
@@ -179,15 +189,16 @@ class Selector(Stage):
     def lambda_path(
         self, candidates: Candidates, k: int, interval: tuple[float, float], marks: Sequence[float] = ()
     ) -> list[LambdaPath]:
-        """Return each query's rankings at every value of `path_parameter` in an interval.
+        """Return each query's rankings at every value of `path_parameter`, usually λ, in an interval.
 
-        Raises NotImplementedError for selectors with a `no_path` reason.
+        marks: ascending values of interest; pieces without one may be left out. Raises NotImplementedError for
+        selectors with a `no_path` reason.
         """
         raise NotImplementedError(self.no_path)
 
 
 class Scorer(Stage):
-    """A stage that gives every document a score for each query."""
+    """A step of a retrieval pipeline that gives every document a score for each query."""
 
     inner_product: ClassVar[bool] = False
     """The score is an inner product of the space's and the queries' vectors: float64 resolves near-ties."""
@@ -222,7 +233,7 @@ class Scorer(Stage):
         return None
 
     def document_vectors(self, space: Space) -> Parts | None:
-        """Return document vectors for nearest-neighbour search.
+        """Return vectors of documents by whose products an index could find the best-scored ones.
 
         None unless the score is a maximum of inner products.
         """
@@ -247,12 +258,16 @@ def register(
     order: int = 1000,
     presets: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Callable[[StageClass], StageClass]:
-    """Return a class decorator that registers a Selector or Scorer, placed above @dataclass(frozen=True)."""
+    """Return a class decorator that enters a Selector or Scorer into the registry of all methods.
+
+    It stands above @dataclass(frozen=True). Arguments: see `Spec`; presets: label → values of some parameters.
+    """
 
     def add(cls: StageClass) -> StageClass:
         """Check a class, describe it as `spec` and enter it into the registry; return the class."""
         if name in _SPECS:
             raise RuntimeError(f"two methods call themselves {name!r}")
+        # Inherited fields do not count: the class's own @dataclass must have run before this decorator.
         if not is_dataclass(cls) or "__dataclass_fields__" not in vars(cls):
             raise RuntimeError(f"put @register above @dataclass(frozen=True) on {cls.__name__}")
         # A field without a declaration would be a setting that no command, page or label knows.
@@ -281,8 +296,8 @@ def register(
 
 @cache
 def _discover() -> None:
-    # Adding a method is adding a file to one of the two packages.
     """Import all selectors and scorers, once, so that each registers itself."""
+    # Adding a method is adding a file to one of the two packages.
     for package in ("engine.selection", "engine.scoring"):
         for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
             importlib.import_module(f"{package}.{module.name}")

@@ -25,7 +25,7 @@ from engine.errors import DataError, ParamError
 
 
 class ByDigest:
-    """Equality and hash by `digest`."""
+    """Base of values that are equal when the digests of their contents are."""
 
     @cached_property
     def digest(self) -> str:
@@ -58,8 +58,8 @@ class TextSource(Sequence[str]):
     @overload
     def __getitem__(self, row: slice) -> Sequence[str]: ...
     def __getitem__(self, row: int | slice) -> str | Sequence[str]:
-        # A range knows what a negative row, a slice and a row too far mean.
         """Return the text at a row, or a tuple of those in a slice."""
+        # Indexing a range resolves negative rows and slices, and raises IndexError for a row too far.
         chosen_rows = range(len(self))[row]
         return self.read_rows([chosen_rows])[0] if isinstance(chosen_rows, int) else tuple(self.read_rows(chosen_rows))
 
@@ -89,7 +89,10 @@ def texts_of(texts: Sequence[str], row_ids: Sequence[int]) -> list[str]:
 
 
 def digest_of(parts: Iterable[str | bytes | memoryview]) -> str:
-    """Return the SHA-256 of a list of parts; each is preceded by its length, so that no other list has it."""
+    """Return the SHA-256 of a list of texts or bytes, as the identity of a value.
+
+    Each part is preceded by its length, so that ("ab", "c") and ("a", "bc") differ.
+    """
     hasher = hashlib.sha256()
     for part in parts:
         # Lone surrogates are legal in JSON strings; they must not stop a corpus from having an identity.
@@ -100,7 +103,7 @@ def digest_of(parts: Iterable[str | bytes | memoryview]) -> str:
 
 
 class Labelled(ByDigest):
-    """A value with `ids`, one for each row."""
+    """Base of values whose rows have ids, such as a corpus, queries or embeddings."""
 
     ids: tuple[str, ...]
 
@@ -113,10 +116,12 @@ class Labelled(ByDigest):
         return {row_id: row for row, row_id in enumerate(self.ids)}
 
     def _check_fields(self, owner: str, **field_labels: str) -> None:
-        """Convert fields to tuples of strings, and raise DataError if ids repeat.
+        """Convert fields of a frozen value to tuples of strings; raise DataError if its ids repeat.
 
-        owner: the value in error messages; field_labels: for each field to convert, its name there
+        owner: what messages call the value, such as "corpus"; field_labels: for each field to convert, what messages
+        call it, such as ids="corpus ids"
         """
+        # The instance is frozen: converted fields replace the given ones through `object`.
         for name, label in field_labels.items():
             object.__setattr__(self, name, _as_strings(getattr(self, name), label))
         if len(set(self.ids)) < len(self.ids):
@@ -126,7 +131,7 @@ class Labelled(ByDigest):
             raise DataError(f"{owner}: {len(repeated)} ids occur more than once (first: {first})")
 
     def _check_metadata(self, metadata: Mapping[str, Sequence[str]]) -> None:
-        """Raise DataError for columns without one value for each row."""
+        """Raise DataError for a metadata column that has not exactly one value for each id."""
         for column, values in metadata.items():
             if len(values) != len(self.ids):
                 raise DataError(f"metadata {column!r} needs one value per id: {len(values)} for {len(self.ids)} ids")
@@ -310,9 +315,9 @@ class Qrels(ByDigest):
 
 
 class UsableSplits(dict[str, Qrels]):
-    """Judgements by split, without the splits that cannot be measured.
+    """Relevance judgements by split ("train", "test" …), without the splits that cannot be measured.
 
-    Looking up one of these raises DataError with the reason. refusals: the reason for each split left out
+    Looking up one of those left out raises DataError with the reason. refusals: the reason for each of them
     """
 
     def __init__(self, usable_splits: Mapping[str, Qrels], refused: Mapping[str, str]) -> None:
@@ -325,14 +330,15 @@ class UsableSplits(dict[str, Qrels]):
 
 
 def explain_missing_split(qrels: Mapping[str, Qrels], split: str | None) -> str:
-    """Return the reason why a split is not among the judgements."""
+    """Return the message for a split that is not among the judgements: why, or which splits there are."""
+    # None, for no split, is no key: "" has no reason either, so the general message follows.
     refusals = qrels.refusals if isinstance(qrels, UsableSplits) else {}
     return refusals.get(split or "") or f"no split {split!r}; there are {', '.join(qrels) or 'no judgements'}"
 
 
 @dataclass(frozen=True)
 class Notice:
-    """A remark on the data.
+    """A remark of a data set's reader on unusual records, with their count and first ids.
 
     remark: a noun phrase that follows the count
     count: the number of cases
@@ -345,7 +351,10 @@ class Notice:
 
     @classmethod
     def for_ids(cls, remark: str, ids: Iterable[str]) -> tuple[Notice, ...]:
-        """Return a tuple with the remark on these ids; an empty one without ids."""
+        """Return a tuple with one notice that counts these ids; an empty one if there are none.
+
+        A tuple, so that a reader can add up the notices of all its checks.
+        """
         ids = tuple(ids)
         return (cls(remark, len(ids), ids[:5]),) if ids else ()
 
@@ -534,7 +543,7 @@ class Ranking:
 
 
 def replace_surrogates(text: str) -> str:
-    """Replace lone surrogates in a text: JSON allows them, tokenizers and screens do not."""
+    """Replace lone surrogates (half characters) in a text by "?": JSON allows them, screens do not."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
@@ -571,7 +580,10 @@ def _join_titles(titles: Sequence[str], texts: Sequence[str]) -> list[str]:
 
 
 def _as_strings(values: Iterable[Any], name: str) -> Sequence[str]:
-    """Return `values` as a tuple, or a TextSource unchanged; raise DataError at a non-string."""
+    """Return strings as a tuple, or a TextSource, which stays on disk, unchanged.
+
+    Raises DataError, which calls the values `name`, if one is no string or all are one string.
+    """
     if isinstance(values, TextSource):
         return values
     if isinstance(values, str):

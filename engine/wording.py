@@ -13,12 +13,13 @@ CONTROL_CHARACTERS = re.compile(
 
 
 def decimal(value: float, digits: int = 3) -> str:
-    """Format a number with `digits` decimals, "0.149".
+    """Format a number with `digits` decimals and a proper minus sign, "0.149".
 
     With more decimals if all would be 0, and as a power of ten beyond six.
     """
     if value and abs(value) < 0.5 * 10**-6:
         return power(value)
+    # At least one digit other than 0 is shown.
     while value and abs(value) < 0.5 * 10**-digits:
         digits += 1
     # Adding 0.0 turns negative zero into zero.
@@ -52,17 +53,20 @@ def power(value: float) -> str:
 
 
 def visible(text: str) -> str:
-    """Replace characters that would control a screen or reorder text by Python's escapes."""
+    """Replace control and bidi characters in a text, which could garble a screen, by Python's escapes."""
     return CONTROL_CHARACTERS.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def in_json(text: str) -> str:
-    """Escape control characters in JSON, or in a literal inside code, without changing its value."""
+    """Escape control characters in JSON, or in a string literal of code, without changing its value."""
     return CONTROL_CHARACTERS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def command_line(words: Iterable[str]) -> str:
-    """Quote a command for a shell; words with control characters use the $'…' quoting of Bash."""
+    """Join the words of a command to a line that can be pasted into a shell.
+
+    Words with control characters use the $'…' quoting of Bash.
+    """
     return " ".join(map(_quote_word, words))
 
 
@@ -70,5 +74,6 @@ def _quote_word(word: str) -> str:
     """Quote one word for a shell: by `shlex`, or by Bash's $'…' if it has control characters."""
     if not CONTROL_CHARACTERS.search(word):
         return shlex.quote(word)
+    # Inside $'…' a backslash and a quote need a backslash; control characters become escapes that Bash reads.
     escaped_word = word.replace("\\", r"\\").replace("'", r"\'")
     return f"$'{in_json(escaped_word)}'"

@@ -43,7 +43,7 @@ class CrossEncoder(Scorer):
     )
 
     def consent_needed(self, space: Space) -> str | None:
-        """Return what the user should agree to first, a download of the model; None if it is there."""
+        """Return what the user should agree to before scoring, the model's download; None if it is there."""
         return f"a download of {self.model!r}" if needs_download(self.model) else None
 
     def cache_dependencies(self, space: Space) -> Mapping[str, str]:
@@ -72,5 +72,6 @@ class CrossEncoder(Scorer):
             documents = [passages[row_index] for row_index in document_rows]
             scores.append(model.score(query, documents, self.batch_size, report_batch))
             n_done += len(document_rows)
+        # No pairs beyond those done: reports the last total, and lets a cancellation through.
         report_batch(0)
         return torch.tensor(scores, dtype=space.vectors.dtype, device=space.device)

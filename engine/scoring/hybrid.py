@@ -86,12 +86,13 @@ class Hybrid(Scorer):
         return BM25(k1=self.k1, b=self.b, ngrams=self.ngrams)
 
     def score(self, space: Space, queries: QueryBatch, rows: Tensor | None = None) -> Tensor:
-        """Return scores (B, n), or (B, m) for given rows, which are those among all documents.
+        """Return combined dense and BM25 scores of all documents, (B, n), or of given rows, (B, m).
 
-        The union holds the best of dense and the best of BM25, without documents that share no word with the query. All
-        others are combined among themselves and rank below: their best is as far below the union's worst as that is
-        below its best (1 if all are equal), and their worst as far again. In reciprocal ranks, equal scores share the
-        better rank, and a document without a common word adds nothing.
+        A row's score does not depend on which rows are asked for. The union holds the best of dense and the best of
+        BM25, without documents that share no word with the query. All others are combined among themselves and rank
+        below: their best is as far below the union's worst as that is below its best (1 if all are equal), and their
+        worst as far again. In reciprocal ranks, equal scores share the better rank, and a document without a common
+        word adds nothing.
         """
         dense_candidates = Candidates(space.vectors, Dense().score(space, queries), queries.vectors, space.matrix)
         sparse_scores = self._bm25_scorer.score(space, queries)
@@ -120,7 +121,10 @@ class Hybrid(Scorer):
         return final_scores if rows is None else final_scores.gather(1, rows)
 
     def _combine(self, dense_scores: Tensor, sparse_scores: Tensor) -> Tensor:
-        """Combine dense and BM25 scores of one query's documents, (u,) each, into one score, float64."""
+        """Combine dense and BM25 scores of one query's documents, (u,) each, by their ranks or their values.
+
+        Returns (u,) float64 scores. Values are first brought to one scale over these u documents.
+        """
         if self.combination == "rrf":
             # A document without a word of the query has no rank by BM25, so it adds nothing.
             dense_scores = 1 / (self.rrf_constant + _rank_scores(dense_scores))
@@ -140,7 +144,11 @@ def _select_best(candidates: Candidates, n_best: int) -> Tensor:
 
 
 def _normalise_scores(scores: Tensor, normalisation: str) -> Tensor:
-    """Bring scores of one query, (u,), to a common scale: min-max, z-score or none."""
+    """Bring scores of one query, (u,), to a scale that other scorers share.
+
+    normalisation: "min-max" for [0, 1], "z-score" for mean 0 and deviation 1, "none" for the scores as they are; equal
+    scores become 0 by both
+    """
     match normalisation:
         case "none":
             return scores
@@ -153,5 +161,6 @@ def _normalise_scores(scores: Tensor, normalisation: str) -> Tensor:
 
 def _rank_scores(scores: Tensor) -> Tensor:
     """Return the ranks of scores, (u,), from 1 for the largest; equal scores share the better rank."""
+    # The number of larger scores: negated, they stand before the score in ascending order.
     sorted_scores = scores.neg().sort().values
     return 1 + torch.searchsorted(sorted_scores, scores.neg()).double()

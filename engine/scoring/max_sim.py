@@ -43,7 +43,7 @@ class MaxSim(Scorer):
     )
 
     def consent_needed(self, space: Space) -> str | None:
-        """Return what the user should agree to first, a long embedding of passages; None if nothing."""
+        """Return what the user should agree to before scoring, a long embedding of passages; None if nothing."""
         if space.parts or space.has_derived(self._cache_key):
             return None
         n_passages = count_passages(space.corpus, self.length, self.overlap)
@@ -62,7 +62,10 @@ class MaxSim(Scorer):
         return self.index(space).best(queries.vectors, rows).to(space.vectors.dtype)
 
     def index(self, space: Space) -> Parts:
-        """Return the searched vectors; `per_document` is their number per document, `bytes` their memory."""
+        """Return the vectors of all documents' parts that are searched: given ones, or of passages; cached.
+
+        At most the first `most` of each document. `per_document` is their mean number, `bytes` their memory.
+        """
         all_parts = space.parts or space.derived(self._cache_key, lambda: self._embed_passages(space))
         max_vectors = self.most
         if max_vectors is None:
@@ -77,7 +80,10 @@ class MaxSim(Scorer):
         return self.index(space)
 
     def _embed_passages(self, space: Space) -> Parts:
-        """Embed the passages of all documents by the corpus's encoder."""
+        """Embed the passages of all documents by the corpus's encoder, adapted as the corpus's vectors are.
+
+        Raises DataError if the corpus has no encoder or its weights have changed.
+        """
         encoder = space.encoder
         if encoder is None:
             raise DataError(

@@ -83,14 +83,20 @@ class RandomProjection(Scorer):
         return steady_products(index, projected_queries, rows).to(space.vectors.dtype)
 
     def _term_weights(self, counts: csr_array) -> csr_array:
-        """Return the (n, v) weights whose inner products with query counts the projection approximates."""
+        """Return (n, v) weights of v words in n documents, whose products with query counts are approximated.
+
+        BM25's weights, or 1 for each word that occurs. counts: (n, v) numbers of occurrences
+        """
         if self.weighting == "boolean":
             return binary_counts(counts)
         saturated = saturated_tf(counts, self.k1, self.b)
         return with_values(saturated, saturated.data * idf(counts)[saturated.indices])
 
     def _project(self, weights: csr_array, dtype: type = np.float32) -> Tensor:
-        """Multiply term weights, (n, v), by the random matrix Aᵀ, (v, k), a few rows of which exist at a time."""
+        """Project word weights of texts, (n, v), to k dimensions, (n, k), by the random matrix Aᵀ, (v, k).
+
+        Only some rows of Aᵀ exist at a time, as it is too large to hold.
+        """
         projected: np.ndarray = np.zeros((weights.shape[0], self.dimension), dtype)
         columns = weights.astype(dtype).tocsc()
         # Blocks of words that occur in no row are not drawn, so a few queries need few blocks.
@@ -100,6 +106,7 @@ class RandomProjection(Scorer):
             step_blocks = used_blocks[position : position + blocks_per_step]
             entries: np.ndarray = np.concatenate([self._draw_block(block) for block in step_blocks]).astype(dtype)
             word_indices = (step_blocks[:, None] * SEED_BLOCK_WORDS + np.arange(SEED_BLOCK_WORDS)).ravel()
+            # The last block may be longer than the vocabulary.
             in_vocabulary = word_indices < weights.shape[1]
             projected += columns[:, word_indices[in_vocabulary]] @ entries[in_vocabulary]
         return torch.from_numpy(projected / dtype(self.dimension**0.5))

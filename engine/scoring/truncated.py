@@ -50,9 +50,10 @@ class Truncated(Scorer):
         return steady_products(self.prepare(space), short_queries, rows).to(space.vectors.dtype)
 
     def _shorten(self, space: Space, vectors: Tensor) -> Tensor:
-        """Return vectors, (n, d), in fewer dimensions, (n, k), scaled to length 1 if the setting says so.
+        """Return vectors, (n, d), in fewer dimensions, (n, k), scaled to length 1 if `renormalise` is on.
 
-        The first k dimensions, or the k principal axes of the corpus; a zero row stays zero.
+        k is the number of dimensions: the first k dimensions, or the k principal axes of the corpus; a zero row stays
+        zero.
         """
         n_dimensions = min(self.dimension, vectors.shape[1])
         if self.method == "first":
@@ -68,13 +69,15 @@ class Truncated(Scorer):
 
 
 def principal_axes(matrix: Matrix) -> Tensor:
-    """Return the eigenvectors of the rows' covariance, unit columns (d, at most d) float64, largest eigenvalue first.
+    """Return the principal axes of a matrix's rows, (d, at most d) unit columns, largest spread first.
 
-    If few rows do not span the space, only the mean's direction among the remaining axes matters, and it comes last.
+    They are the eigenvectors of the rows' covariance. If few rows do not span the space, only the mean's direction
+    among the remaining axes matters, and it comes last.
     """
     mean = matrix.mean
     eigenvalues, axes = torch.linalg.eigh(scatter(matrix.vectors, mean))
     axes = axes[:, eigenvalues > SPREAD_TOLERANCE * eigenvalues[-1]].flip(1)
+    # Scores take uncentred products, to which the mean adds: its part outside the axes becomes a last axis.
     remainder = mean - axes @ (axes.T @ mean)
     if axes.shape[1] < len(mean) and remainder.norm() > SPREAD_TOLERANCE * mean.norm():
         axes = torch.cat([axes, (remainder / remainder.norm()).unsqueeze(1)], dim=1)

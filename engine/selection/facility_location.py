@@ -38,14 +38,16 @@ class FacilityLocation(Selector):
 
     @classmethod
     def select_grid(cls, stages: "Sequence[FacilityLocation]", candidates: Candidates, k: int) -> list[Ranking]:
-        """Pick one document of P at a time, whichever adds most to the objective; for k = 1, the most relevant.
+        """Pick documents one at a time, whichever adds most to the objective; for k = 1, the most relevant.
 
-        P: the `ground_set` most relevant candidates, but no fewer than k. gain: what the pick added. info: pool = |P|,
-        whole = P is every candidate, objective = the sum of the gains, evaluations = number of gains computed.
-        Similarities are computed once for all stages with the same ground set.
+        They come from the ground set P, which they are to represent: the `ground_set` most relevant candidates, but no
+        fewer than k. gain: what the pick added. info: pool = |P|, whole = P is every candidate, objective = the sum of
+        the gains, evaluations = number of gains computed. Similarities are computed once for all stages with the same
+        ground set.
         """
         c, answers = candidates, dict[int, Ranking]()
         ground_sizes = [max(k, min(stage.ground_set or c.count, c.count)) for stage in stages]
+        # Settings whose ground sets have one size are solved together, and share its similarities.
         for size in dict.fromkeys(ground_sizes):
             same_size = [stage_index for stage_index, stage_size in enumerate(ground_sizes) if stage_size == size]
             weights = [stages[stage_index].relevance_weight for stage_index in same_size]
@@ -63,7 +65,7 @@ class FacilityLocation(Selector):
 
     @property
     def no_path(self) -> str | None:
-        """The error message if this setting has no path over λ, None if it has one."""
+        """The error message if this setting cannot rank at every λ (has no path), None if it can."""
         if self.ground_set is not None and self.ground_set <= MAX_CACHED_GROUND:
             return None
         return (
@@ -74,7 +76,7 @@ class FacilityLocation(Selector):
     def lambda_path(
         self, candidates: Candidates, k: int, interval: tuple[float, float], marks: Sequence[float] = ()
     ) -> list[LambdaPath]:
-        """Return the rankings at every λ, for a ground set whose similarities are cached."""
+        """Return each query's rankings at every λ, for a ground set small enough to cache its similarities."""
         return coverage_paths(candidates, k, interval, max(k, min(self.ground_set or k, candidates.count)), marks)
 
     @property
@@ -83,7 +85,7 @@ class FacilityLocation(Selector):
         return self.ground_set or 0
 
     def questions(self, candidates: Candidates, ranking: Ranking) -> list[LinearQuestion] | None:
-        """Build the question if the ground set is the full corpus's, which all picks come from.
+        """Return the question that tells if the ground set holds the full corpus's most relevant documents.
 
         None where the ground set is the whole corpus: then unseen documents would belong to it.
         """

@@ -36,25 +36,25 @@ class FrankWolfe(Selector):
 
     @classmethod
     def select_grid(cls, stages: Sequence[Self], candidates: Candidates, k: int) -> list[Ranking]:
-        """Run Frank–Wolfe from x = k/n, then (polish) swaps.
+        """Find a set of k documents for each query at every setting, by Frank–Wolfe steps and then swaps.
 
-        Without swaps, at loading 1, it is the paper's algorithm.
-
-        The polished set starts from that one, from max_sum's greedy and from Frank–Wolfe at δ = 0 (these two on a
-        shortlist where the corpus is large), and the best objective wins. Order, gain and k = 1: see `max_sum`. info:
-        objective (eq. 2), iterations (steps of the first ascent), gap (its last one over k times the scale of a swap),
-        integral (whether it ended at a set: else the k largest x were taken), capped (whether it was stopped after 200
-        steps), and where polished swaps, starts and swap_optimal: no swap with any candidate improves the set. An
-        ascent stops where its gap is at most 1e-9, so relative, of what a swap can gain: the paper's Algorithm 1 says
-        nothing of rounding, and the authors' implementation waits for a gap of exactly 0, or 200 steps.
+        Frank–Wolfe gives all documents a weight, x = k/n at first, and moves the weights step by step toward the k that
+        raise the objective most; without swaps, at loading 1, it is the paper's algorithm. The polished set starts from
+        that one, from max_sum's greedy and from Frank–Wolfe at δ = 0 (these two on a shortlist where the corpus is
+        large), and the best objective wins. Order, gain and k = 1: see `max_sum`. info: objective (eq. 2), iterations
+        (steps of the first ascent), gap (its last one over k times the scale of a swap), integral (whether it ended at
+        a set: else the k largest x were taken), capped (whether it was stopped after 200 steps), and where polished
+        swaps, starts and swap_optimal: no swap with any candidate improves the set. An ascent stops where its gap is at
+        most 1e-9, so relative, of what a swap can gain: the paper's Algorithm 1 says nothing of rounding, and the
+        authors' implementation waits for a gap of exactly 0, or 200 steps.
         """
         settings = [SetSearch(stage.relevance_weight, stage.loading, 3 if stage.polish else 0) for stage in stages]
         return rank_sets(candidates, k, settings)
 
     def questions(self, candidates: Candidates, ranking: Ranking) -> list[LinearQuestion] | None:
-        """Ask if a document outside would improve the set in place of a member.
+        """Return questions that tell if an unseen document would improve the set in place of a member.
 
-        None unless the set is swap-optimal.
+        None unless swaps within the candidates have made the set as good as they can.
         """
         if not self.polish or not ranking.info[0].get("swap_optimal", True):
             return None

@@ -15,7 +15,7 @@ from engine.values import Ranking
 
 
 class GreedySelector(Selector):
-    """Base of selectors that pick one document at a time by a gain that only falls."""
+    """Base of selectors that pick one document at a time, by a gain that only falls as others are picked."""
 
     nested = True
 
@@ -27,7 +27,10 @@ class GreedySelector(Selector):
 
     @classmethod
     def noise_floor(cls, dtype: torch.dtype) -> float:
-        """Return the share of a row's squared length below which a squared residual is noise; 0 without residuals."""
+        """Return the share of a vector's squared length at which its squared distance to the picks is noise.
+
+        dtype: the vectors' format; 0 for methods that use no distances
+        """
         return 0.0
 
     @classmethod
@@ -43,7 +46,7 @@ class GreedySelector(Selector):
         return [answers[stage.window, stage.relevance_weight] for stage in stages]
 
     def questions(self, candidates: Candidates, ranking: Ranking) -> list[LinearQuestion]:
-        """Ask if any document outside has a larger gain than a pick had."""
+        """Return questions that tell if an unseen document has a larger gain than a pick had."""
         return ask_greedy_picks(self.gain_kind, candidates, ranking, self.relevance_weight, self.window)
 
     @classmethod
@@ -59,6 +62,6 @@ class GreedySelector(Selector):
     def lambda_path(
         self, candidates: Candidates, k: int, interval: tuple[float, float], marks: Sequence[float] = ()
     ) -> list[LambdaPath]:
-        """Return the rankings at every λ of the interval."""
+        """Return each query's rankings at every λ of the interval, as pieces; marks: the λ of interest."""
         floor = self.noise_floor(candidates.vectors.dtype)
         return lambda_paths(self.gain_kind, candidates, k, interval, marks, floor=floor, window=self.window)

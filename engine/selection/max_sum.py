@@ -34,17 +34,21 @@ class MaxSum(Selector):
 
     @classmethod
     def select_grid(cls, stages: Sequence[Self], candidates: Candidates, k: int) -> list[Ranking]:
-        """Pick the most relevant, then greedily by the marginal contribution to the objective; then (polish) swap.
+        """Pick k documents greedily by what each adds to the objective, the most relevant first; then swap.
 
-        Order and gain: the marginal contribution to the full set, θ(k−1) r_i − 2(1−θ) Σ_{l∈Y∖i} s_il, ties by lower
-        row; k = 1: relevance. info: objective (CCBQP eq. 2), and where polished swaps and swap_optimal: no swap with
-        any candidate improves the set.
+        Swaps: if polish is on. Order and gain: the marginal contribution to the full set, θ(k−1) r_i − 2(1−θ) Σ_{l∈Y∖i}
+        s_il, ties by lower row; k = 1: relevance. info: objective (CCBQP eq. 2), and where polished swaps and
+        swap_optimal: no swap with any candidate improves the set.
         """
         searches = [SetSearch(stage.relevance_weight, None, int(stage.polish)) for stage in stages]
         return rank_sets(candidates, k, searches)
 
     def questions(self, candidates: Candidates, ranking: Ranking) -> list[LinearQuestion] | None:
-        """Ask if a document outside would improve the set in place of a member; without swaps, at a step of greed."""
+        """Return questions that tell if an unseen document would improve the set in place of a member.
+
+        Without swaps (polish off), if one would have been picked at a step instead; None for a set that swaps within
+        the candidates could still improve.
+        """
         # A set that is not swap-optimal among the candidates has no certificate to extend to the corpus.
         if self.polish and not ranking.info[0].get("swap_optimal", True):
             return None
@@ -52,7 +56,7 @@ class MaxSum(Selector):
 
     @property
     def no_path(self) -> str | None:
-        """The error message if this setting has no path over θ, None if it has one."""
+        """The error message if this setting cannot rank at every θ (has no path), None if it can."""
         if not self.polish:
             return None
         return "max_sum has no path with swaps: sets that swaps improve do not change along lines; pass polish=False"
@@ -60,7 +64,7 @@ class MaxSum(Selector):
     def lambda_path(
         self, candidates: Candidates, k: int, interval: tuple[float, float], marks: Sequence[float] = ()
     ) -> list[LambdaPath]:
-        """Return the greedy rankings at every θ, without swaps."""
+        """Return each query's greedy ranking at every θ of the interval, without swaps."""
         return lambda_paths(SUM, candidates, k, interval, marks)
 
     @classmethod

@@ -71,7 +71,7 @@ class NNN(Selector):
 
     @classmethod
     def select_grid(cls, stages: Sequence["NNN"], candidates: Candidates, k: int) -> list[Ranking]:
-        """Rebuild each query at every setting; the settings share their products and start from one another.
+        """Rank documents by the weights with which they rebuild each query's vector, at every setting.
 
         The query is rebuilt from the vectors, whatever scorer chose the candidates. gain: the weight w; of documents
         filled in, u·(v − Uᵀw) − λ₁, at most 0: what they miss. info: l1, λ₁ as used; support, number of weights;
@@ -84,9 +84,9 @@ class NNN(Selector):
         return reconstruct(stages, candidates, k)
 
     def questions(self, candidates: Candidates, ranking: Ranking) -> list[LinearQuestion] | None:
-        """Return queries which certify that no unseen document gets a weight.
+        """Return questions that tell if an unseen document would get a weight.
 
-        None unless solver="exact" and l1 is λ₁ or κ.
+        None unless the weights are exact and certified, and l1 is λ₁ or a share of the best score.
         """
         info = ranking.info[0]
         if self.solver != "exact" or self.scale == "support" or not info["certified"]:
@@ -96,7 +96,7 @@ class NNN(Selector):
         if info["support"] > ranking.index.shape[1]:
             weight_ranking = self.select(candidates, info["support"])
         questions = ask_elastic_net(candidates, weight_ranking, ranking, self.fill == "fill")
-        # What λ₁ is may hang on the best score.
+        # Where λ₁ is a share of the best score, no unseen document may score higher.
         return questions + (ask_most_relevant(candidates, ranking, 1) if info["l1"] != self.l1 else [])
 
     @classmethod
@@ -106,8 +106,8 @@ class NNN(Selector):
 
     @property
     def no_path(self) -> str | None:
+        """The error message if this setting cannot rank at every λ₁ (has no path), None if it can."""
         # The path holds minimisers at λ₁ itself: shares of a best score, support sizes and fills bend its lines.
-        """The error message if this setting has no path over λ₁, None if it has one."""
         required = {"solver": "exact", "scale": "absolute", "fill": "strict"}
         changes = [f'{name}="{value}"' for name, value in required.items() if getattr(self, name) != value]
         if not changes:
@@ -117,7 +117,7 @@ class NNN(Selector):
     def lambda_path(
         self, candidates: Candidates, k: int, interval: tuple[float, float], marks: Sequence[float] = ()
     ) -> list[LambdaPath]:
-        """Return the k largest weights of the exact minimisers at every λ₁."""
+        """Return each query's k documents with the largest weights at every λ₁ of the interval."""
         return [ranking_path(select_problem(candidates, i), k, self.l2, interval) for i in range(candidates.batch)]
 
     def weights_path(self, candidates: Candidates, lowest: float) -> WeightPath | None:

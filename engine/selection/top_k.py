@@ -23,5 +23,5 @@ class TopK(Selector):
         return Ranking(row_ids, scores, tuple({"candidates": c.count} for _ in range(c.batch)))
 
     def questions(self, candidates: Candidates, ranking: Ranking) -> list[LinearQuestion]:
-        """Ask if any document outside is more relevant."""
+        """Return questions that tell if an unseen document is more relevant than one that was returned."""
         return ask_relevance_order(candidates, ranking)

@@ -74,7 +74,7 @@ class VRSD(Selector):
 
 
 class _SumRace:
-    """The sum of each problem's chosen rows, and the cosine to the query that each candidate would give it.
+    """The sum of each query's chosen vectors, and the cosine to the query that each candidate would give.
 
     Queries count as unit vectors, and rows are taken times `scale`, the power of two (so that nothing is rounded) that
     brings the longest to a length in [½, 1): no square overflows.
@@ -112,16 +112,17 @@ class _SumRace:
         self.rounding_error = 8 * dtype_info.eps + 2 * (c.queries.shape[1] + 8) * torch.finfo(torch.float64).eps
 
     def add_picks(self, queries: Tensor, picks: Tensor) -> None:
-        """Add each problem's pick to its sum, and exclude it from further picks."""
+        """Add each query's pick to its sum of vectors, and exclude it from further picks."""
         rows = self.c.rows(queries, picks).double() * self.scale
         self.vector_sum += rows
         self.reach += torch.linalg.vector_norm(rows, dim=1)
         self.along[queries, picks] = -torch.inf
 
     def compute_cosines(self) -> tuple[Tensor, Tensor]:
-        """Return (B, n) cosines in the vectors' precision, by one pass over them, and their error, (B,) or (B, n).
+        """Return (B, n) cosines of query and sum with each candidate, and their error, (B,) or (B, n).
 
-        With t the sum and s = |t| + 1: cos = x/√y, x = (u·v + t·v)/s, y = |t + u|²/s² = (|t|² + 2u·t + |u|²)/s².
+        In the vectors' precision, by one pass over them. With t the sum and s = |t| + 1: cos = x/√y, x = (u·v + t·v)/s,
+        y = |t + u|²/s² = (|t|² + 2u·t + |u|²)/s².
         """
         c, dtype = self.c, self.c.vectors.dtype
         sum_lengths = torch.linalg.vector_norm(self.vector_sum, dim=1)
@@ -129,6 +130,7 @@ class _SumRace:
         point = (self.vector_sum / normaliser.unsqueeze(1)).to(dtype)
 
         def column(x: Tensor) -> Tensor:
+            """Return numbers, one a query, as a (B, 1) column in the vectors' precision."""
             return x.to(dtype).unsqueeze(1)
 
         x_error = self.error / normaliser + self.rounding_error
@@ -157,7 +159,7 @@ class _SumRace:
         return self.score_buffer.mul_(inverse_lengths), error
 
     def exact_cosines(self, queries: Tensor, doc_ids: Tensor) -> Tensor:
-        """Return (m,) float64 cosines at flat (problem, candidate) pairs."""
+        """Return (m,) float64 cosines between a query and its sum with one more document, for m such pairs."""
         cosine_blocks = []
         for block, id_block in blocks(self.vector_sum.shape[1], queries, doc_ids):
             vectors = self.c.rows(block, id_block).double() * self.scale

@@ -32,14 +32,13 @@ NORM_SLACK = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class LinearQuestion:
-    """A certificate query: does any document outside the candidates have u·point > limit.
+    """A certificate query: does any document u outside the candidates have u·point > limit.
 
-    Unpacks as (point, limit).
-
-    point: (d,) float64, all zero where no such query would decide; picks: the ranks of the answer that depend on it;
-    value: the pick's gain, where value − limit + u·point bounds that of every document while the `required_picks` (rows
-    of the candidates) are among those made; None where the bound is of this answer only; alternative: a query that
-    decides the same, or None
+    A ranking made from some candidates is that of the full corpus if the answer to all of its queries is no. Unpacks as
+    (point, limit). point: (d,) float64, all zero where no such query would decide; picks: the ranks of the answer that
+    depend on it; value: the pick's gain, where value − limit + u·point bounds that of every document while the
+    `required_picks` (rows of the candidates) are among those made; None where the bound is of this answer only;
+    alternative: a query that decides the same, or None
     """
 
     point: np.ndarray
@@ -55,19 +54,21 @@ class LinearQuestion:
 
 
 def leave_undecided(c: Candidates, picks: Sequence[int]) -> LinearQuestion:
-    """Return a question that no inner product can answer, which marks these picks as undecided."""
+    """Return a question that no inner product can answer, which marks ranks of an answer as undecided."""
+    # A zero point bounds nothing, and nothing is below a limit of −∞.
     return LinearQuestion(np.zeros(c.vectors.shape[-1]), -np.inf, frozenset(picks))
 
 
 def query_vector(c: Candidates) -> np.ndarray:
-    """Return (d,) float64 the one query of the candidates."""
+    """Return the vector, (d,) float64, of the one query that the candidates belong to."""
     return c.queries[0].double().cpu().numpy()
 
 
 def ask_relevance_order(c: Candidates, ranking: Ranking, n_documents: int | None = None) -> list[LinearQuestion]:
-    """Build the questions that certify a ranking by relevance: does any document outside score higher.
+    """Build the questions that certify a ranking by relevance: does an unseen document score higher.
 
-    n_documents: number of first documents to certify, None for all; each needs one question.
+    One for each document, as a higher one would push out all from there on. n_documents: number of first documents to
+    certify, None for all; each needs one question.
     """
     query, row_ids = query_vector(c), ranking.rows()[:n_documents]
     scores = _gather_vectors(c, row_ids) @ query
@@ -76,7 +77,7 @@ def ask_relevance_order(c: Candidates, ranking: Ranking, n_documents: int | None
 
 
 def ask_most_relevant(c: Candidates, ranking: Ranking, n_documents: int) -> list[LinearQuestion]:
-    """Build the question if the `n_documents` most relevant documents are all among the candidates.
+    """Build the question that tells if the `n_documents` most relevant are all among the candidates.
 
     It concerns all picks, and cannot be answered where there are fewer candidates.
     """
@@ -90,7 +91,7 @@ def ask_most_relevant(c: Candidates, ranking: Ranking, n_documents: int) -> list
 def ask_greedy_picks(
     kind: int, c: Candidates, ranking: Ranking, weight: float, window: int | None = None
 ) -> list[LinearQuestion]:
-    """Build the questions that certify greedy picks: would any document outside have been picked instead.
+    """Build the questions that certify greedy picks: would an unseen document have been picked instead.
 
     kind: mmr, dpp or ssd, see `greedy.steps`; weight: λ of relevance; window: number of last picks that count, None for
     all. A gain is bounded by a tangent, either that at the pick or the one that is lowest over the candidates.
@@ -109,7 +110,7 @@ def ask_greedy_picks(
     gain_scale = weight * float(np.linalg.norm(query_vector(c))) * max_square**0.5 + (1 - weight) * max_square
     gain_slack = GAIN_TOLERANCE * gain_scale if kind == NEAREST else 0.0
     if kind != NEAREST and not c.matrix.unit:
-        # The longest row could be any.
+        # An unseen document may be as long as the longest, so its diversity gain as the first pick is bounded by that.
         spread = float(np.log(max_square) if kind == LOG_RESIDUAL else np.sqrt(max_square))
         limit = gains[0] - (1 - weight) * spread
         first_questions = [LinearQuestion(weight * query_vector(c), limit, frozenset(range(len(row_ids))), gains[0])]
@@ -140,7 +141,7 @@ def ask_greedy_picks(
 
 
 def ask_set_objective(c: Candidates, ranking: Ranking, weight: float, swaps: bool) -> list[LinearQuestion]:
-    """Build the questions that certify a set: would any document outside improve its objective.
+    """Build the questions that certify a set of documents: would an unseen one improve its objective.
 
     The objective's gain is θ(k−1) r − 2(1−θ) Σ s. swaps: ask for each member if a document could replace it; else ask
     at each step of the greedy construction, whose order of picks is reconstructed within the set
@@ -182,11 +183,12 @@ def ask_set_objective(c: Candidates, ranking: Ranking, weight: float, swaps: boo
 
 
 def ask_elastic_net(c: Candidates, weights: Ranking, answer: Ranking, filled: bool) -> list[LinearQuestion]:
-    """Build the questions that certify elastic-net weights: is u·(v − Uᵀw) ≤ λ₁ for all documents outside.
+    """Build the questions that certify elastic-net weights: would an unseen document get a weight.
 
-    weights: all members with their weights; answer: what was returned, of which documents without a weight are
-    filled in by u·(v − Uᵀw). What rounding may have settled stays open: weights too close to say which is larger,
-    documents too close to λ₁ to say that they have none, and all where there may be several minimisers.
+    It would if its product with the residual, u·(v − Uᵀw), exceeds λ₁. weights: all members with their weights; answer:
+    what was returned, of which documents without a weight are filled in by u·(v − Uᵀw). What rounding may have settled
+    stays open: weights too close to say which is larger, documents too close to λ₁ to say that they have none, and all
+    where there may be several minimisers.
     """
     info, n_picks = weights.info[0], len(answer.rows())
     rows = [row for row, gain in zip(weights.rows(), weights.gain[0].tolist(), strict=False) if gain > 0]
@@ -195,9 +197,11 @@ def ask_elastic_net(c: Candidates, weights: Ranking, answer: Ranking, filled: bo
     residual = query_vector(c) - weight_values @ all_vectors[rows]
     weight_gap, dual_gap = _bound_uncertainty(c, all_vectors[rows], info)
     groups, products = c.matrix.duplicate_of.cpu().numpy(), all_vectors @ residual
+    # Copies of a document with a weight count as members: a tie among identical vectors is none.
     is_member = np.isin(groups, groups[rows])
     if not math.isfinite(dual_gap) or (np.abs(products[~is_member] - info["l1"]) <= dual_gap).any():
         return [leave_undecided(c, range(max(1, n_picks)))]
+    # The last weight is compared with 0, which all other documents have.
     values_to_zero, member_groups = np.append(weight_values, 0.0), np.append(groups[rows], -1)
     n_distinct = _count_distinct(values_to_zero, member_groups, min(len(rows), n_picks), weight_gap)
     limit = info["l1"]
@@ -205,19 +209,22 @@ def ask_elastic_net(c: Candidates, weights: Ranking, answer: Ranking, filled: bo
         unweighted_rows = np.setdiff1d(np.arange(len(all_vectors)), rows)
         fill_order = unweighted_rows[np.argsort(-products[unweighted_rows], kind="stable")]
         n_distinct += _count_distinct(products[fill_order], groups[fill_order], n_picks - len(rows), dual_gap)
+        # A filled document gains u·(v − Uᵀw) − λ₁, at most 0: an unseen one must not gain more than the last.
         limit = min(limit, limit + float(answer.gain[0, n_picks - 1]))
     elif filled and n_picks < answer.index.shape[1]:
+        # Fewer than k documents in all: any unseen one would be filled in.
         limit = -np.inf
     open_questions = [leave_undecided(c, range(n_distinct, n_picks))] if n_distinct < n_picks else []
     return [LinearQuestion(residual, limit - dual_gap, frozenset(range(max(1, n_picks)))), *open_questions]
 
 
 def _count_distinct(values: np.ndarray, groups: np.ndarray, n_values: int, min_gap: float) -> int:
-    """Count leading values that exceed all of other groups after them by more than `min_gap`.
+    """Count the leading values whose order is certain: each exceeds all later ones by more than `min_gap`.
 
     values: falling; groups: (n,) documents with equal vectors share a group, so that a tie among them is none
     """
     group_ends = np.append(np.flatnonzero(groups[1:] != groups[:-1]) + 1, len(groups))
+    # For each value, the next one of another group; −∞ after the last.
     next_values = np.append(values, -np.inf)[group_ends[np.searchsorted(group_ends, np.arange(n_values), side="right")]]
     close_positions = np.flatnonzero(~(values[:n_values] - next_values > min_gap))
     return int(close_positions[0]) if len(close_positions) else n_values
@@ -252,10 +259,11 @@ def _bound_uncertainty(c: Candidates, members: np.ndarray, info: Mapping[str, An
 
 @dataclass(frozen=True)
 class _Marginal:
-    """The gain of one more document as a concave function of few coordinates, with its tangents.
+    """The gain of one more document for mmr, dpp or ssd: a concave function of few coordinates.
 
-    A document u has coordinates z = (u·query, u·axis₁ …), with an axis for each direction of the picks so far; `square`
-    is the largest squared length of any document.
+    A tangent lies above a concave function, so it bounds the gain of every document by a linear function. A document u
+    has coordinates z = (u·query, u·axis₁ …), with an axis for each direction of the picks so far; `square` is the
+    largest squared length of any document.
     """
 
     kind: int
@@ -263,11 +271,12 @@ class _Marginal:
     square: float
 
     def values(self, coords: np.ndarray) -> np.ndarray:
-        """Return (m,) gains at (m, t + 1) coordinates."""
+        """Return (m,) gains of documents with coordinates `coords`, (m, t + 1)."""
         relevance = self.weight * coords[:, 0]
         if self.kind == NEAREST:
             values: np.ndarray = relevance - (1 - self.weight) * coords[:, 1:].max(1)
             return values
+        # A distance to the span of the picks, for a document as long as the longest: an upper bound for shorter ones.
         residual_squares = np.maximum(self.square - (coords[:, 1:] ** 2).sum(1), SPAN_TOLERANCE * self.square)
         diversity = np.log(residual_squares) if self.kind == LOG_RESIDUAL else np.sqrt(residual_squares)
         gains: np.ndarray = relevance + (1 - self.weight) * diversity
@@ -291,14 +300,16 @@ class _Marginal:
 
 
 def _find_best_tangent(marginal: _Marginal, coords: np.ndarray, value: float) -> tuple[np.ndarray, float]:
-    """Find a tangent bound on the gain that few candidates exceed: the fewer, the cheaper the question.
+    """Find a linear bound on the gain of any document that exceeds a pick's gain at few candidates.
 
-    coords: (m, t + 1) of the candidates; value: gain of the pick. Returns (slope, constant). By duality, the maximum of
-    the gain over means of n candidates has the tangent whose n best candidates are lowest on average. Frank–Wolfe looks
-    for it (Jaggi 2013, §2); averages of tangents are bounds too.
+    The fewer, the cheaper the question for unseen ones. coords: (m, t + 1) of the candidates; value: gain of the pick.
+    Returns (slope, constant). By duality, the maximum of the gain over means of n candidates has the tangent whose n
+    best candidates are lowest on average. Frank–Wolfe looks for it (Jaggi 2013, §2); averages of tangents are bounds
+    too.
     """
     min_above, best_tangent = math.inf, marginal.tangent(coords[int(marginal.values(coords).argmax())])
     for depth in TANGENT_DEPTHS:
+        # Each step takes the tangent at a mean point, and moves that toward the mean of the `depth` best by it.
         cut_rank = len(coords) - min(depth, len(coords))
         mean_point = coords[np.argpartition(marginal.values(coords), cut_rank)[cut_rank:]].mean(0)
         slopes, constants, total_weight = np.zeros(coords.shape[1]), 0.0, 0.0
@@ -306,6 +317,7 @@ def _find_best_tangent(marginal: _Marginal, coords: np.ndarray, value: float) ->
             slope, constant = marginal.tangent(mean_point)
             slopes, constants = slopes + (step + 1) * slope, constants + (step + 1) * constant
             total_weight += step + 1
+            # Tried are the step's own tangent and the average of all so far, later ones weighing more.
             slope_heights, mean_slope = coords @ slope, slopes / total_weight
             trials = (slope, constant, slope_heights), (mean_slope, constants / total_weight, coords @ mean_slope)
             for trial_slope, trial_constant, trial_heights in trials:
@@ -314,6 +326,7 @@ def _find_best_tangent(marginal: _Marginal, coords: np.ndarray, value: float) ->
                     min_above, best_tangent = n_above, (trial_slope, trial_constant)
             top_mean = coords[np.argpartition(slope_heights, cut_rank)[cut_rank:]].mean(0)
             mean_point = mean_point + 2 / (step + 3) * (top_mean - mean_point)
+        # Where so few candidates exceed the bound, means of more of them would find no better one.
         if min_above < depth / 2:
             break
     return best_tangent

@@ -23,11 +23,11 @@ MAX_CACHED_GROUND = 4096
 
 @dataclass(frozen=True)
 class CoverageTables:
-    """The similarities within a ground set, and what its documents cover.
+    """The similarities within a ground set, the documents to be represented, and what each of them covers.
 
-    columns: (d, p) its vectors; rows: (p, p), of which `filled` (p,) says what is there, or (1, p) where none is
-    cached; solo_gain: (p,) what each document covers alone; pair_gain: (p, p) what each still adds after another was
-    picked, row i computed where pair_ready[i]
+    A document covers another by their similarity, if positive. columns: (d, p) its vectors; rows: (p, p), of which
+    `filled` (p,) says what is there, or (1, p) where none is cached; solo_gain: (p,) what each document covers alone;
+    pair_gain: (p, p) what each still adds after another was picked, row i computed where pair_ready[i]
     """
 
     columns: Array
@@ -39,7 +39,7 @@ class CoverageTables:
 
     @staticmethod
     def build(columns: Array, rows: Array, filled: Array) -> "CoverageTables":
-        """Compute the arrays that depend on neither the query nor the weight."""
+        """Compute what each document covers alone, and make room for pairs; arguments as in the class."""
         size = columns.shape[1]
         solo_gain, n_cached = np.empty(size), size if len(rows) == size else 0
         measure_solo_coverage(columns, rows, filled, solo_gain)
@@ -54,7 +54,7 @@ class CoverageTables:
 
 
 def select_covering_sets(c: Candidates, k: int, size: int, weights: Sequence[float]) -> tuple[Array, Array, Array]:
-    """Choose k documents for each problem that are relevant and cover the `size` most relevant ones.
+    """Choose k documents for each query that are relevant and cover its `size` most relevant ones.
 
     Returns picks and their gains, (B, L, k) for L weights of relevance, and the number of gains computed, (B, L).
     """
@@ -70,10 +70,11 @@ def select_covering_sets(c: Candidates, k: int, size: int, weights: Sequence[flo
 
 
 def iterate_ground_sets(c: Candidates, size: int) -> Iterator[tuple[slice, Array, CoverageTables, Array]]:
-    """Yield (slice of queries, (p,) ascending candidates, their tables, (b, p) relevance) by ground set.
+    """Yield each ground set: slice of queries, (p,) ascending candidates, tables, (b, p) relevance.
 
     A ground set is the `size` most relevant candidates of a query; where it is all of them, queries share one.
     """
+    # A ground set that is a small corpus has the same tables for all queries, which the matrix caches.
     if size == c.count <= GRAM_ROWS:
         for block, gram, relevance in iterate_problems(c):
             build_tables = partial(CoverageTables.from_gram, gram)
@@ -93,9 +94,10 @@ def iterate_ground_sets(c: Candidates, size: int) -> Iterator[tuple[slice, Array
 
 
 def _build_tables(vectors: Tensor, gram: Gram | None, ground_ids: Array) -> CoverageTables:
-    """Build the coverage tables of a ground set, (p, d), from a full Gram matrix if there is one.
+    """Compute the similarities within a ground set, and what its documents cover, as tables.
 
-    ground_ids: (p,) the rows of that matrix that are in the ground set
+    vectors: (p, d) of the ground set; gram: all inner products of the corpus, None if they are not cached; ground_ids:
+    (p,) the rows of that matrix that are in the ground set
     """
     size = len(ground_ids)
     if gram is not None:
@@ -103,13 +105,14 @@ def _build_tables(vectors: Tensor, gram: Gram | None, ground_ids: Array) -> Cove
         return CoverageTables.build(np.empty((0, size)), ground_products, np.ones(size, np.bool_))
     if size <= MAX_CACHED_GROUND:
         return CoverageTables.from_gram(Gram(vectors))
+    # Too large to cache: one row of similarities has room, and is computed anew for each document.
     columns = vectors.cpu().T.contiguous().double().numpy()
     return CoverageTables.build(columns, np.empty((1, size)), np.zeros(1, np.bool_))
 
 
 @jit_exact
 def compute_similarities(columns: Array, rows: Array, filled: Array, document: int) -> Array:
-    """Return the (p,) similarities of one document with its ground set, cached or computed.
+    """Return the (p,) similarities of one document with its ground set, from the cache or computed.
 
     rows: (p, p) with filled[i] True where row i is cached, or (1, p) where only one row has room
     """
@@ -124,7 +127,7 @@ def compute_similarities(columns: Array, rows: Array, filled: Array, document: i
 
 @jit_exact
 def measure_added_coverage(similarity_row: Array, coverage: Array, lanes: Array) -> float:
-    """Return Σ max(0, similarity − coverage): what one more document would add to the coverage.
+    """Return what one more document would add to the coverage: Σ max(0, similarity − coverage).
 
     The order of the sum depends on its length alone, so the result never grows with coverage, even as rounded.
     coverage: (p,) largest similarity of each document to the picks so far; lanes: scratch
@@ -158,13 +161,13 @@ def run_lazy_greedy(
     columns: Array, rows: Array, filled: Array, solo_gain: Array, pair_gain: Array, pair_ready: Array, relevance: Array,
     weights: Array, picks: Array, gains: Array, n_evaluations: Array,
 ) -> None:  # fmt: skip
-    """Choose documents for B problems at L weights by lazy greedy; write picks, gains and counts in place.
+    """Choose k documents for B queries at L weights that are relevant and cover the ground set, greedily.
 
-    The arrays before relevance are those of a `CoverageTables`; relevance: (B, p); picks, gains: (B, L, k);
-    n_evaluations: (B, L) number of gains computed. The objective is submodular, so gains only fall, also as computed
-    (rounding is monotone): the gain at an earlier pick bounds the present one, and nothing bounded below the best needs
-    another look (Minoux 1978). The first pick lowers nearly every gain: what it leaves them is computed for all
-    documents, and cached.
+    Lazy: a gain is computed only if its bound is the largest. Picks, gains and counts are written in place. The arrays
+    before relevance are those of a `CoverageTables`; relevance: (B, p); picks, gains: (B, L, k); n_evaluations: (B, L)
+    number of gains computed. The objective is submodular, so gains only fall, also as computed (rounding is monotone):
+    the gain at an earlier pick bounds the present one, and nothing bounded below the best needs another look (Minoux
+    1978). The first pick lowers nearly every gain: what it leaves them is computed for all documents, and cached.
     """
     size, k = relevance.shape[1], picks.shape[2]
     base_gains, upper, coverage, lanes = np.empty(size), np.empty(size), np.empty(size), np.empty(N_LANES)
@@ -189,7 +192,7 @@ def run_lazy_greedy(
                     upper[first_pick] = -np.inf
                     is_exact[:] = True
                     n_computed += size - 1
-                # Greed alone could begin, and at k = 1 end, with another document than the most relevant.
+                # For k = 1 the pick is the most relevant document, which need not have the largest gain.
                 pick = find_largest(upper if k > 1 else relevance[query_id], coverage, 0.0)[0]
                 # Renew the largest bound until the largest is exact: then no other gain can be larger.
                 while not is_exact[pick]:
@@ -209,6 +212,6 @@ def run_lazy_greedy(
 
 
 def warm() -> None:
-    """Compile the loops, or load what was compiled."""
+    """Compile the loops, or load what was compiled, by solving a tiny problem whose answer is dropped."""
     identity = torch.eye(8)
     select_covering_sets(Candidates(identity, identity[:1], identity[:1], Matrix(identity)), 2, 8, [0.5])

@@ -24,7 +24,10 @@ STRIP_LENGTH = 512
 
 @jit_exact
 def compute_products(columns: np.ndarray, points: np.ndarray, result: np.ndarray) -> None:
-    """Compute result (p, n) = points (p, d) · columns (d, n), to equal bits in any batch."""
+    """Compute the inner products of points, (p, d), with n vectors, (d, n) columns, in `result`, (p, n).
+
+    A product has the same bits in whatever batch it is computed.
+    """
     d, n_vectors = columns.shape
     result[:] = 0.0
     for start in range(0, n_vectors, STRIP_LENGTH):
@@ -48,15 +51,21 @@ def compute_products(columns: np.ndarray, points: np.ndarray, result: np.ndarray
 
 @jit_exact
 def fill_row(columns: np.ndarray, rows: np.ndarray, filled: np.ndarray, row_id: int) -> None:
-    """Compute row `row_id` of a Gram matrix in place, unless filled[row_id] says it is there."""
+    """Compute one vector's products with all vectors, row `row_id` of a Gram matrix, unless it is there.
+
+    columns: (d, n) the vectors; rows: (n, n), of which filled[i] says if row i is there
+    """
     fill_slot(columns, rows, filled, row_id, row_id)
 
 
 @jit_exact
 def fill_slot(columns: np.ndarray, rows: np.ndarray, filled: np.ndarray, slot: int, vector_id: int) -> None:
-    """Compute the products of one vector with all others into rows[slot], unless filled[slot] is True."""
+    """Compute the products of vector `vector_id` with all, as rows[slot], unless filled[slot] is True.
+
+    columns: (d, n) the vectors; rows: (m, n), with room for the rows of some of them
+    """
     if not filled[slot]:
-        # Another thread may make it too: sums on the way must not be seen where it is read.
+        # Another thread may read or compute this row meanwhile, and must never see unfinished sums.
         new_row = np.empty((1, rows.shape[1]))
         compute_products(columns, columns[:, vector_id].astype(np.float64).reshape(1, -1), new_row)
         for column_index in range(rows.shape[1]):
@@ -71,22 +80,22 @@ class Gram:
     """
 
     def __init__(self, vectors: Tensor) -> None:
-        # Pages of zeros cost memory when they are first written to.
         """Take vectors, (n, d), as float64 columns; no inner product but the squares is computed yet."""
         self.columns = vectors.cpu().T.contiguous().double().numpy()
         n_vectors = self.columns.shape[1]
+        # Zeros take memory only when they are first written to.
         self.rows, self.filled = np.zeros((n_vectors, n_vectors)), np.zeros(n_vectors, np.bool_)
         self.squares = compute_squared_norms(self.columns)
 
     @cached_property
     def mean_products(self) -> np.ndarray:
-        """(n,) inner products with the mean vector."""
+        """(n,) inner products of all vectors with their mean."""
         mean_products = np.empty(self.columns.shape[1])
         compute_products(self.columns, self.columns.mean(1)[None], mean_products[None])
         return mean_products
 
     def score_queries(self, queries: Tensor) -> np.ndarray:
-        """Return (B, n) inner products with queries, (B, d)."""
+        """Return (B, n) inner products of all vectors with queries, (B, d)."""
         along = np.empty((len(queries), self.columns.shape[1]))
         compute_products(self.columns, queries.double().cpu().numpy(), along)
         return along
@@ -102,7 +111,10 @@ class Gram:
 
 @jit_exact
 def compute_squared_norms(columns: np.ndarray) -> np.ndarray:
-    """Return (n,) squared lengths, summed in the order of `compute_products`."""
+    """Return (n,) squared lengths of vectors, (d, n) columns, equal to the last bit to their own products.
+
+    They are summed in the order of `compute_products`.
+    """
     d, n_vectors = columns.shape
     squares = np.zeros(n_vectors)
     for axis in range(0, d - 3, 4):
@@ -119,7 +131,7 @@ def compute_squared_norms(columns: np.ndarray) -> np.ndarray:
 
 
 def corpus_gram(c: Candidates) -> Gram | None:
-    """Return the one Gram matrix of a small corpus, which all its queries share and the matrix caches.
+    """Return the matrix of all inner products of a small corpus, which its queries share; cached.
 
     None where each query has its own pool of candidates, and above GRAM_ROWS rows.
     """
@@ -127,7 +139,7 @@ def corpus_gram(c: Candidates) -> Gram | None:
 
 
 def compute_relevance(c: Candidates, gram: Gram) -> np.ndarray:
-    """Return (B, n) float64 relevance of all candidates.
+    """Return (B, n) float64 relevance of all candidates to their queries.
 
     Inner products are recomputed from the Gram matrix's vectors; other scores are the scorer's own numbers.
     """
@@ -135,7 +147,10 @@ def compute_relevance(c: Candidates, gram: Gram) -> np.ndarray:
 
 
 def iterate_problems(c: Candidates) -> Iterator[tuple[slice, Gram, np.ndarray]]:
-    """Yield (slice of queries, Gram matrix, (b, n) relevance): one a pool, or one that all queries share."""
+    """Yield (slice of queries, Gram matrix of their candidates, (b, n) relevance), to be solved together.
+
+    All queries come at once where they share a small corpus, else one by one.
+    """
     gram = corpus_gram(c)
     if gram is not None:
         yield slice(0, c.batch), gram, compute_relevance(c, gram)
@@ -147,11 +162,14 @@ def iterate_problems(c: Candidates) -> Iterator[tuple[slice, Gram, np.ndarray]]:
 
 
 def list_infos(columns: Mapping[str, Sequence[Any]]) -> tuple[dict[str, Any], ...]:
-    """Return one dictionary per problem from columns, each with a value for every problem."""
+    """Turn columns of diagnostics, each with a value for every query, into one dictionary a query."""
     return tuple(dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True))
 
 
 def build_ranking(c: Candidates, picks: np.ndarray, gains: np.ndarray, columns: Mapping[str, Sequence[Any]]) -> Ranking:
-    """Build a Ranking from picks and gains, (B, k), and columns of info, each with a value a query."""
+    """Build a Ranking from picks and gains, (B, k), on the candidates' device.
+
+    columns: diagnostics for its info, by name, each with one value a query
+    """
     device = c.relevance.device
     return Ranking(torch.tensor(picks, device=device), torch.tensor(gains, device=device), list_infos(columns))

@@ -43,25 +43,26 @@ _compiled_loops: list[Any] = []
 
 
 def jit_reassociating(function: Compiled) -> Compiled:
-    """Compile a function at its first call, cached on disk and without Python's lock; sums may be reordered."""
+    """Decorate a loop to be compiled at its first call, cached on disk; sums may be reordered for speed."""
     return _jit_compile(function, SUM_FLAGS)
 
 
 def jit_exact(function: Compiled) -> Compiled:
-    """Compile with every operation rounded as written: equal input gives equal bits wherever it is built in."""
+    """Decorate a loop to be compiled with every operation as written: equal input gives equal bits."""
     return _jit_compile(function, False)
 
 
 def jit_maxima(function: Compiled) -> Compiled:
-    """Compile like `jit_exact`, for numbers that are never NaN, so that maxima vectorise."""
+    """Decorate a loop to be compiled like `jit_exact`, for numbers that are never NaN: maxima are faster."""
     return _jit_compile(function, MAXIMUM_FLAGS)
 
 
 def _jit_compile(function: Compiled, fastmath: Any) -> Compiled:
-    """Wrap a function so that Numba compiles it at its first call, cached in the user's own folder.
+    """Return a function that Numba compiles at its first call, with code cached in the user's own folder.
 
     fastmath: the freedoms of Numba's `njit` with floating-point operations, False for none
     """
+    # Numba reads the cache folder from a global setting, which is set for this one function and then restored.
     previous_folder = getattr(config, "CACHE_DIR")  # noqa: B009  (set when Numba reads its environment)
     # Numba looks at a function's own file only, and would keep code in which functions of other files are built in.
     setattr(config, "CACHE_DIR", code_folder())  # noqa: B010
@@ -78,9 +79,10 @@ def _jit_compile(function: Compiled, fastmath: Any) -> Compiled:
 
 @cache
 def code_folder() -> str:
-    """Return the folder of compiled code: one for each state of the files, in NUMBA_CACHE_DIR or Frontier's cache.
+    """Return the folder for compiled code, in NUMBA_CACHE_DIR or the cache, named by a digest of sources.
 
-    Falls back to a temporary folder of the user's, else to one that ends with the process.
+    So a changed source file gets a new folder. Falls back to a temporary folder of the user's, else to one that ends
+    with the process.
     """
     solvers_folder = Path(__file__).parent
     source_digest = hashlib.sha256(
@@ -89,6 +91,7 @@ def code_folder() -> str:
     user_name = os.getuid() if sys.platform != "win32" else os.environ.get("USERNAME", "")
     default_folder = Path(os.environ.get("NUMBA_CACHE_DIR") or home() / "code") / source_digest
     folder_choices = default_folder, Path(tempfile.gettempdir(), f"frontier-{user_name}-{source_digest}")
+    # The first folder that only the user can write to.
     return str(next(filter(_is_safe, folder_choices), None) or process_folder() / "code" / source_digest)
 
 
@@ -99,6 +102,7 @@ def _is_safe(code_path: Path) -> bool:
     """
     try:
         make_folder(code_path.parent)
+        # A folder that exists already is judged as it is; lstat takes a link for no folder, wherever it leads.
         with suppress(FileExistsError):
             code_path.mkdir(mode=0o700)
         is_closed = _is_closed(code_path.lstat(), allows_additions=False)
@@ -133,9 +137,10 @@ def _is_closed(status: os.stat_result, allows_additions: bool = True) -> bool:
 
 @contextmanager
 def interpreting() -> Iterator[None]:
-    """Run `jit_exact` and `jit_maxima` loops that are not compiled as Python within the block, to equal bits.
+    """Run loops that are not compiled yet as plain Python within the block, with results equal to the bit.
 
-    For a few problems of some hundred rows, which take a fraction of a second where compilation takes ten.
+    Loops of `jit_reassociating` are compiled all the same, and so are all once Python has taken some seconds. For a few
+    problems of some hundred rows, which take a fraction of a second where compilation takes ten.
     """
     token, start_time = _interpreting.set(_interpreted_seconds[0] < INTERPRETING_SECONDS), time.perf_counter()
     try:
@@ -143,18 +148,23 @@ def interpreting() -> Iterator[None]:
             yield
     finally:
         _interpreting.reset(token)
+        # Time counts once any loop has run as Python.
         if _python_namespace.cache_info().currsize:
             _interpreted_seconds[0] += time.perf_counter() - start_time
 
 
 def is_compiled(loop: Any) -> bool:
-    """Return True if a loop's machine code is in this process or on disk, so that a call need not compile."""
+    """Return True if a loop's machine code is in this process or on disk, so a call need not compile it."""
+    # Numba's index of a loop's compiled versions is a file called module.loop-….nbi.
     name = f"{loop.__module__.rpartition('.')[2]}.{loop.__name__}-*.nbi"
     return bool(loop.signatures) or any(Path(code_folder()).rglob(name))
 
 
 def _guard_loop(loop: Any, is_interpretable: bool) -> None:
-    """Recompile a loop whose code on disk is damaged; within `interpreting`, run it as Python instead."""
+    """Make a compiled loop survive damaged code on disk, and run as Python within `interpreting`.
+
+    loop: Numba's dispatcher, changed in place; is_interpretable: as Python it gives equal bits
+    """
     compile_for = loop._compile_for_args  # what Numba calls for arguments of new types; it runs what that returns
 
     def compile_or_interpret(*arguments: Any, **keyword_arguments: Any) -> Any:
@@ -166,6 +176,7 @@ def _guard_loop(loop: Any, is_interpretable: bool) -> None:
             try:
                 return compile_for(*arguments, **keyword_arguments)
             except Exception:
+                # Whatever failed, the next try compiles anew; an error of the loop itself is raised at the end.
                 repair_cache()
             finally:
                 # Numba makes files as the umask has it; its code is left to the user alone.

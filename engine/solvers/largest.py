@@ -12,7 +12,11 @@ N_LANES = 64
 
 @jit_maxima
 def find_largest(scores: Array, added_row: Array, weight: float) -> tuple[int, float]:
-    """Return the lowest row with the largest scores + weight · added_row, and that number."""
+    """Return the row with the largest scores + weight · added_row, the lowest of equals, and that sum.
+
+    scores, added_row: (n,)
+    """
+    # Lane l keeps the maximum of rows l, l + 64 …: a single running maximum would not be vectorised.
     n = len(scores)
     lane_maxima = np.full(N_LANES, -np.inf)
     for start in range(0, n - N_LANES + 1, N_LANES):
@@ -37,7 +41,7 @@ def find_largest(scores: Array, added_row: Array, weight: float) -> tuple[int, f
 
 @jit_exact
 def ranks_below(primary: Array, secondary: Array, this_row: int, other_row: int) -> bool:
-    """Return True if this row comes after the other: by `primary`, then by `secondary`, then by row."""
+    """Return True if `this_row` ranks after `other_row`: by `primary`, by `secondary`, then by row."""
     if primary[this_row] != primary[other_row]:
         return bool(primary[this_row] < primary[other_row])
     return bool(secondary[this_row] < secondary[other_row]) or (
@@ -47,9 +51,10 @@ def ranks_below(primary: Array, secondary: Array, this_row: int, other_row: int)
 
 @jit_exact
 def replace_heap_root(primary: Array, secondary: Array, heap: Array, new_row: int) -> None:
-    """Replace the worst row of a heap, its root, by a new row, and restore the heap's order.
+    """Replace the worst of the best rows found so far, the root of a heap, by a better one.
 
-    primary, secondary: values that rows are ordered by
+    The heap's order is restored: no row is worse than its parent. primary, secondary: (n,) values that rows are ordered
+    by; heap: (k,) rows
     """
     heap_size, node = len(heap), 0
     while 2 * node + 1 < heap_size:
@@ -65,7 +70,7 @@ def replace_heap_root(primary: Array, secondary: Array, heap: Array, new_row: in
 
 @jit_exact
 def select_best_rows(primary: Array, secondary: Array, heap: Array, is_marked: Array, best_ids: Array) -> None:
-    """Write the rows with the largest `primary`, then the largest `secondary`, then the lowest, ascending.
+    """Write the best rows by `primary`, then `secondary`, then lowest row to `best_ids`, ascending.
 
     heap: scratch as long as `best_ids`, which receives them; is_marked: (n,) scratch, all False
     """

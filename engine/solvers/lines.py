@@ -9,7 +9,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True, eq=False)
 class LambdaPath:
-    """One problem's rankings at every λ of an interval.
+    """One query's rankings at every λ of an interval, in pieces within which the ranking is the same.
 
     start: where it begins; ends: (m,) where each piece ends, ascending; picks: (m, k) candidates, −1 pads; gains:
     (m, 2, k) of lines, a at λ = 1 and b at 0: the gain is λ·a + (1−λ)·b; certain: (m, 2) from where to where in each
@@ -23,7 +23,7 @@ class LambdaPath:
     certain: Array
 
     def piece(self, lam: float) -> int | None:
-        """Return the index of the piece that holds at a λ, or None where rounding could decide its ranking."""
+        """Return the index of the piece that `lam` lies in, or None where rounding could decide its ranking."""
         piece_index = min(int(np.searchsorted(self.ends, lam)), len(self.ends) - 1)
         certain_from, certain_to = self.certain[piece_index]
         return piece_index if certain_from <= lam <= certain_to else None
@@ -36,7 +36,7 @@ class LambdaPath:
 
     @property
     def last(self) -> Array:
-        """(s,) indices of the pieces after which the ranking changes; neighbours may share one ranking."""
+        """(s,) indices of the last piece of each run with one ranking, as neighbouring pieces may share it."""
         is_changed = (self.picks[1:] != self.picks[:-1]).any(1)
         return np.flatnonzero(np.append(is_changed, True))
 
@@ -44,12 +44,13 @@ class LambdaPath:
 def order_lines(
     start: float, ends: Array, certain: Array, members: Array, gains: Array, k: int, slack: float
 ) -> LambdaPath:
-    """Sort members by value wherever their values are lines in λ, and cut the pieces where lines cross.
+    """Rank documents whose values are lines in λ at every λ of an interval, cut where lines cross.
 
-    Returns the path of the k largest, ties to the earlier member. start: λ at which the first of m pieces begins; ends,
-    certain: of the pieces, as in a LambdaPath; members: (m, s); gains: (m, 2, s) their values at λ = 1 and 0; slack:
-    values this close are not certain, unless their lines are the same.
+    Returns the path of the k largest values, ties to the earlier member. start: λ at which the first of m pieces
+    begins; ends, certain: of the pieces, as in a LambdaPath; members: (m, s); gains: (m, 2, s) their values at λ = 1
+    and 0; slack: values this close are not certain, unless their lines are the same.
     """
+    # Every crossing of two lines inside a piece cuts it.
     starts = np.append(start, ends[:-1])
     slopes = gains[:, 0] - gains[:, 1]
     first, second = np.triu_indices(members.shape[1], 1)
@@ -65,13 +66,16 @@ def order_lines(
     source, starts, stops = source[has_length], starts[has_length], stops[has_length]
 
     def evaluate(positions: Array) -> Array:
+        """Return (m, s) values of all lines, each piece at its own λ, (m,)."""
         line_values: Array = positions[:, None] * gains[source, 0] + (1 - positions)[:, None] * gains[source, 1]
         return line_values
 
+    # Within a piece no lines cross, so the order in its middle is that of all of it.
     order = np.argsort(-evaluate((starts + stops) / 2), axis=1, kind="stable")
     members = np.take_along_axis(members[source], order, 1)
     lines = np.take_along_axis(gains[source], order[:, None], 2)
     left_lead, right_lead = (-np.diff(np.take_along_axis(evaluate(at), order, 1))[:, :k] for at in (starts, stops))
+    # A place is certain where the lead on the next line exceeds `slack`; a lead is a line in λ too.
     is_same_line = (np.diff(lines) == 0).all(1)[:, :k]
     with np.errstate(divide="ignore", invalid="ignore"):
         unsure_share = np.clip((slack - np.minimum(left_lead, right_lead)) / np.abs(right_lead - left_lead), 0, 1)

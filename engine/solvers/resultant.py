@@ -21,9 +21,10 @@ NOISE_SHARE = 1e-14
 
 
 def select_nearest_sums(c: Candidates, k: int) -> tuple[Array, Array]:
-    """Choose k candidates whose sum points where the query points: the most relevant, then greedily.
+    """Choose k candidates for each query whose sum points where the query points: VRSD's selection.
 
-    Returns picks, and the cosine between sum and query that each pick reached, (B, k).
+    The first is the most relevant, each further one brings the sum nearest to the query's direction. Returns picks, and
+    the cosine between sum and query that each pick reached, (B, k).
     """
     picks, cosines = np.empty((c.batch, k), np.int64), np.empty((c.batch, k))
     # Powers of two round nothing: no square overflows, and no product with a tiny query is lost.
@@ -47,10 +48,11 @@ def walk_queries(
     columns: Array, rows: Array, filled: Array, squares: Array, relevance: Array, along: Array, queries: Array,
     query_lengths: Array, row_scale: float, picks: Array, cosines: Array,
 ) -> None:  # fmt: skip
-    """Choose the picks of B problems and the cosines that they reach, (B, k), written in place.
+    """Choose k documents for each of B queries whose sum points where the query points, greedily.
 
-    relevance: (B, n) decides the first pick; along: (B, n) products with the queries, (B, d), `query_lengths` long;
-    row_scale: power of two that every row is multiplied by, so that no square overflows
+    Picks, and the cosines of sum and query that they reach, (B, k), are written in place. relevance: (B, n) decides the
+    first pick; along: (B, n) products with the queries, (B, d), `query_lengths` long; row_scale: power of two that
+    every row is multiplied by, so that no square overflows
     """
     n, k = relevance.shape[1], picks.shape[1]
     scaled_sq, norms, exclusion, scores = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
@@ -78,6 +80,7 @@ def walk_queries(
                             columns, item, row_scale, vector_sum, queries[query_id], NOISE_SHARE * reach
                         )
                         scores[item] = exact_cosine * abs(exact_cosine)
+            # exclusion: −∞ for those chosen already, 0 for others.
             if rank:
                 pick = find_largest(exclusion, scores, 1.0)[0]
             else:
@@ -99,12 +102,12 @@ def score_sums(
     square: float, toward: float, travelled: float, pulled: Array, scaled_sq: Array, norms: Array, unit_products: Array,
     scores: Array,
 ) -> float:  # fmt: skip
-    """Score every candidate by the cosine that the sum of the picks would have with it, as cos·|cos|.
+    """Score candidates by the cosine between the query and the sum of the picks with each, as cos·|cos|.
 
-    Returns at most 0 where a sum's vectors cancel so far that its score has lost digits. square: squared length of the
-    present sum; toward: its product with the unit query; travelled: total length of its vectors; pulled: (n,) its
-    products with the candidates, whose squares, lengths and products with the unit query are the last arrays before
-    `scores`
+    That orders as the cosine does, without square roots. Returns at most 0 where a sum's vectors cancel so far that its
+    score has lost digits. square: squared length of the present sum; toward: its product with the unit query;
+    travelled: total length of its vectors; pulled: (n,) its products with the candidates, whose squares, lengths and
+    products with the unit query are the last arrays before `scores`
     """
     min_margin = np.inf
     for item in range(len(scores)):
@@ -118,7 +121,7 @@ def score_sums(
 
 @jit_exact
 def sum_vectors(columns: Array, vector_ids: Array, row_scale: float, vector_sum: Array) -> None:
-    """Sum the columns `vector_ids`, each times `row_scale`, into `vector_sum`, (d,)."""
+    """Compute the sum of some vectors, columns of (d, n), each times `row_scale`, in `vector_sum`, (d,)."""
     vector_sum[:] = 0.0
     for vector_id in vector_ids:
         for axis in range(len(vector_sum)):
@@ -129,9 +132,10 @@ def sum_vectors(columns: Array, vector_ids: Array, row_scale: float, vector_sum:
 def cosine_of_sum(
     columns: Array, item: int, row_scale: float, vector_sum: Array, query: Array, noise_length: float
 ) -> float:
-    """Return the product of the query and the unit vector along `vector_sum` plus one more column.
+    """Return the product of a query with the unit vector along `vector_sum` plus vector `item`.
 
-    0 where that sum is no longer than `noise_length`: its vectors cancel, and it has no direction.
+    row_scale: factor of that vector, column `item` of (d, n); 0 where that sum is no longer than `noise_length`: its
+    vectors cancel, and it has no direction.
     """
     norm_sq, product = 0.0, 0.0
     for axis in range(len(query)):
@@ -142,6 +146,6 @@ def cosine_of_sum(
 
 
 def warm() -> None:
-    """Compile the loops, or load what was compiled."""
+    """Compile the loops, or load what was compiled, by solving a tiny problem whose answer is dropped."""
     identity = torch.eye(8)
     select_nearest_sums(Candidates(identity, identity[:1], identity[:1], Matrix(identity)), 2)

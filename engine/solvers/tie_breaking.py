@@ -21,13 +21,15 @@ def find_best(
     scores: Tensor, errors: Tensor, score_exactly: ExactScorer,
     find_duplicates: Callable[[], Tensor | None] = lambda: None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Find the best candidate of each problem; near-ties are decided in float64, equal scores by row.
+    """Find each query's best candidate by rounded scores; near-ties are decided in float64, equals by row.
 
     scores: (B, n), −inf where a candidate is out; errors: (B,) bound on the error of a score, or (B, n) on each;
     score_exactly: gives float64 scores of (problem, candidate) pairs; find_duplicates: gives (n,) the lowest candidate
     that is exactly alike, called only when very many tie. Returns the winners, (B,) int64, and which problems needed
     float64, (B,) bool.
     """
+    # With one error a query the best two decide. A negative error marks a query whose scores are all exactly equal:
+    # then, and with an error for each score, all candidates are compared.
     if errors.ndim == 1 and scores.shape[1] > 1 and not bool((errors < 0).any()):
         top_two, top_rows = scores.topk(2, dim=1)
         # Scores further apart than the sum of both errors cannot change places.
@@ -54,10 +56,10 @@ def break_ties(
     open_: Tensor, score_exactly: ExactScorer, find_duplicates: Callable[[], Tensor | None] = lambda: None,
     problems: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """Return (A,) the best contender of each problem by float64 score, the lowest row of equals.
+    """Return (A,) each query's best contender by float64 score, the lowest row of equals.
 
-    open_: (A, n) bool, True for contenders, at least one a problem; problems: (A,) the problems' numbers, as
-    `score_exactly` takes them, None for 0 … A − 1.
+    Contenders are the candidates whose rounded scores are too close to tell. open_: (A, n) bool, True for contenders,
+    at least one a problem; problems: (A,) the problems' numbers, as `score_exactly` takes them, None for 0 … A − 1.
     """
     problem, doc_ids = open_.nonzero(as_tuple=True)
     n_contenders = open_.sum(1)
@@ -74,13 +76,14 @@ def break_ties(
     # nonzero lists candidates in ascending order, and both sorts are stable: the lower row wins a tie.
     score_order = exact_scores.argsort(descending=True, stable=True)
     score_order = score_order[problem[score_order].argsort(stable=True)]
+    # Each problem's winner stands where its contenders begin.
     return doc_ids[score_order[n_contenders.cumsum(0) - n_contenders]]
 
 
 def rank_exactly(
     scores: Tensor, k: int, errors: Tensor, score_exactly: ExactScorer, rescore_all: bool = True
 ) -> tuple[Tensor, Tensor]:
-    """Return (B, k) the k best candidates of each problem, best first, and their (B, k) float64 scores.
+    """Return each query's k best candidates, (B, k), best first, and their float64 scores, (B, k).
 
     Scores in low precision settle most of the order; what they leave open is scored again. scores: (B, n) with k ≤ n;
     errors: (B,) bound on the error of a score; rescore_all: score all k again in float64, else only those whose order
@@ -90,6 +93,7 @@ def rank_exactly(
     n_fetched = min(n, k + N_RUNNERS_UP)
     top_scores, row_ids = scores.topk(n_fetched, dim=1)
     tie_width = 2 * errors.unsqueeze(1)
+    # Where candidates that were not fetched may tie with the k-th, all of those are fetched too.
     if n_fetched < n and bool((top_scores[:, -1:] >= top_scores[:, k - 1 : k] - tie_width).any()):
         n_fetched = max(n_fetched, int((scores >= top_scores[:, k - 1 : k] - tie_width).sum(1).max()))
         top_scores, row_ids = scores.topk(n_fetched, dim=1)

@@ -34,10 +34,10 @@ class DocumentSpace(Protocol):
 
 
 def count_terms(texts: Texts, columns: dict[str, int] | None = None, ngrams: str = "1") -> TermCounts:
-    """Count the terms of texts, or of lists of terms.
+    """Count the terms of texts as a sparse matrix, (texts, terms), with the column of each term.
 
-    columns: column of each term to count; by default all terms, by first occurrence. Reports progress on many texts to
-    `engine.progress.report_to`. Raises Cancelled.
+    texts: strings, or lists of terms. columns: column of each term to count; by default all terms, by first occurrence.
+    Reports progress on many texts to `engine.progress.report_to`. Raises Cancelled.
     """
     report_progress = with_cancellation(*current_reporter(), "counting words was stopped")
     column_by_term: dict[str, int] = {} if columns is None else columns
@@ -59,9 +59,10 @@ def count_terms(texts: Texts, columns: dict[str, int] | None = None, ngrams: str
 
 
 def count_words(texts: Texts, columns: dict[str, int] | None = None) -> TermCounts:
-    """Count the words of texts, with sorted columns; without `columns`, all words in alphabetical order.
+    """Count the words of texts as a sparse matrix, (texts, words), with the column of each word.
 
-    Unlike those of `count_terms`, the columns do not depend on the order of the texts.
+    columns: column of each word to count; by default all words, in alphabetical order. Unlike those of `count_terms`,
+    the columns do not depend on the order of the texts.
     """
     counts, column_by_word = count_terms(texts, columns)
     if columns is None:
@@ -81,7 +82,7 @@ def count_passage_words(space: DocumentSpace) -> TermCounts:
 
 
 def has_words(space: DocumentSpace) -> bool:
-    """Return True if the space has `count_passage_words` cached."""
+    """Return True if a space has its counts of words cached, so that `count_passage_words` is immediate."""
     return space.has_derived(WORD_COUNTS_KEY)
 
 
@@ -91,13 +92,19 @@ def text_lengths(counts: sparse.csr_array) -> np.ndarray:
 
 
 def idf(counts: sparse.csr_array) -> np.ndarray:
-    """Return the inverse document frequency of Lucene, ln(1 + (n − df + ½)/(df + ½)), (v,)."""
+    """Return (v,) Lucene's inverse document frequency of each word, ln(1 + (n − df + ½)/(df + ½)).
+
+    counts: (n, v) occurrences of v words in n texts; df: the number of texts with a word
+    """
     df = np.bincount(counts.indices, minlength=counts.shape[1])
     return np.log1p((counts.shape[0] - df + 0.5) / (df + 0.5))
 
 
 def saturated_tf(counts: sparse.csr_array, k1: float, b: float) -> sparse.csr_array:
-    """Return BM25's term frequency factor, tf/(tf + k₁ (1 − b + b·length/mean length)), (n, v)."""
+    """Return (n, v) BM25's factor for repeated words, tf/(tf + k₁ (1 − b + b·length/mean length)).
+
+    counts: (n, v) occurrences tf of v words in n texts; k1, b: parameters of BM25
+    """
     lengths = text_lengths(counts)
     saturation = k1 * (1 - b + b * lengths / (lengths.mean() or 1.0))
     return with_values(counts, counts.data / (counts.data + np.repeat(saturation, np.diff(counts.indptr))))
@@ -109,5 +116,5 @@ def binary_counts(counts: sparse.csr_array) -> sparse.csr_array:
 
 
 def with_values(pattern: sparse.csr_array, values: np.ndarray) -> sparse.csr_array:
-    """Return a sparse matrix with the entries of `pattern`, and `values`, (nnz,), as their numbers."""
+    """Return a sparse matrix with entries where `pattern` has them, and `values`, (nnz,), as numbers."""
     return sparse.csr_array((values, pattern.indices, pattern.indptr), shape=pattern.shape)

@@ -39,7 +39,7 @@ BM25_NGRAMS = Choice(
 
 
 class Bm25Index:
-    """BM25 scores of all texts; bm25s computes the contribution of each term of each text in advance.
+    """BM25 scores of all texts for a query; bm25s computes each term's part in each text in advance.
 
     Every occurrence of a word in the query counts. N texts, df of them with the word, tf times in a text of l terms, ℓ
     the mean of l, c = 1 − b + b·l/ℓ:
@@ -75,7 +75,7 @@ class Bm25Index:
 
 
 def _build_model(counts: TermCounts, variant: str, k1: float, b: float) -> Any:
-    """Index term counts with bm25s, at least one term, so that absent words score 0 in every variant.
+    """Index counts of at least one term with bm25s, so that absent words score 0 in every variant.
 
     Raises FrontierError if bm25s is not installed.
     """
@@ -97,7 +97,7 @@ def _build_model(counts: TermCounts, variant: str, k1: float, b: float) -> Any:
 
 
 def build_index(space: DocumentSpace, variant: str, k1: float, b: float, ngrams: str) -> Bm25Index:
-    """Return the BM25 index of the passages of a space, which caches it and its term counts."""
+    """Return the BM25 index of a space's passages; the space caches it and the counts of terms."""
 
     def make_index() -> Bm25Index:
         counts = space.derived(("terms", ngrams), lambda: count_terms(space.corpus.passages, ngrams=ngrams))

@@ -35,9 +35,11 @@ def dot_product(first_vector, second_vector, length):
 
 @jit_reassociating
 def append_row(factor, n_active, active, column, square, ridge):
-    """Extend a Cholesky factor by one member, as row n_active; return False if it depends on the others.
+    """Add one document to the Cholesky factor of those with a weight; return False if it depends on them.
 
-    column: inner products of the member with all; square: its squared length. The row is L⁻¹ of the Gram column.
+    The factor L, with L Lᵀ the Gram matrix of the documents with a weight plus λ₂ on its diagonal, is what weights are
+    solved by; a document that is a combination of the others has no row in it. column: inner products of the member
+    with all; square: its squared length; ridge: λ₂.
     """
     new_row = factor[n_active]
     for index in range(n_active):
@@ -54,10 +56,11 @@ def append_row(factor, n_active, active, column, square, ridge):
 
 @jit_reassociating
 def remove_row(factor, n_active, removed_index):
-    """Delete one row of a Cholesky factor of n_active rows, and make the others triangular again."""
+    """Delete a row of a Cholesky factor of n_active rows, and make the rest triangular again by rotations."""
     for row_id in range(removed_index, n_active - 1):
         for column_index in range(row_id + 2):
             factor[row_id, column_index] = factor[row_id + 1, column_index]
+    # Each row moved up has one entry right of the diagonal: a rotation of two columns clears it.
     for pivot in range(removed_index, n_active - 1):
         diagonal, off_diagonal = factor[pivot, pivot], factor[pivot, pivot + 1]
         hypotenuse = np.sqrt(diagonal * diagonal + off_diagonal * off_diagonal)
@@ -79,6 +82,7 @@ def solve_lower(factor, n_active, vector):
 @jit_reassociating
 def solve_upper(factor, n_active, vector):
     """Solve Lᵀ x = vector in place, with the first n_active rows of the lower triangular factor L."""
+    # From the last entry up: once one is known, its part is taken from those above.
     for n_solved in range(n_active):
         row_id = n_active - 1 - n_solved
         factor_row = factor[row_id]
@@ -90,9 +94,9 @@ def solve_upper(factor, n_active, vector):
 
 @jit_reassociating
 def drop_member(factor, n_active, active, weights, status, removed_index):
-    """Take a member out of the active set and its factor, and return the new size.
+    """Take a document out of those with a weight and out of their Cholesky factor; return the new number.
 
-    Members that depended on the active ones may enter again.
+    Documents that could not enter because they depended on the active ones may enter again.
     """
     remove_row(factor, n_active, removed_index)
     status[active[removed_index]] = OUT
@@ -106,10 +110,11 @@ def drop_member(factor, n_active, active, weights, status, removed_index):
 
 @jit_reassociating
 def compute_duals(columns, slots, scores, active, weights, n_active, viewed, n_view, dual_of):
-    """Compute the duals c = score − Gram · weights of the viewed members, in dual_of.
+    """Compute the duals c = score − Gram · weights of some documents, in `dual_of`.
 
-    Viewed are the first n_view of `viewed`, or all members where n_view = N. slots: position of each member's column in
-    `columns`; active, weights: the first n_active members with a weight, and their weights
+    A dual is the inner product with what the weights leave of the query; at the minimum none exceeds λ₁ unless it has a
+    weight. Viewed are the first n_view of `viewed`, or all members where n_view = N. slots: position of each member's
+    column in `columns`; active, weights: the first n_active members with a weight, and their weights
     """
     n_members = len(scores)
     if n_view == n_members:
@@ -120,6 +125,7 @@ def compute_duals(columns, slots, scores, active, weights, n_active, viewed, n_v
             for member in range(n_members):
                 dual_of[member] -= column[member] * weight
         return
+    # A view of few documents: only their entries are read and written.
     for v in range(n_view):
         dual_of[viewed[v]] = scores[viewed[v]]
     for index in range(n_active):
@@ -130,9 +136,10 @@ def compute_duals(columns, slots, scores, active, weights, n_active, viewed, n_v
 
 @jit_reassociating
 def refactorise(columns, slots, active, weights, n_active, status, ridge, factor):
-    """Rebuild the Cholesky factor of the active set for another ridge; return the new size.
+    """Rebuild the Cholesky factor of the documents with a weight for another λ₂; return their new number.
 
-    Members that now depend on the others leave the set.
+    Documents that now depend on the others leave. A factor contains λ₂, the ridge on the Gram matrix's diagonal, so
+    another one cannot be derived from it.
     """
     n_independent = INT_ZERO
     for index in range(n_active):
@@ -148,7 +155,10 @@ def refactorise(columns, slots, active, weights, n_active, status, ridge, factor
 
 @jit_reassociating
 def fill_column(columns, slots, rows, used, n, member):
-    """Compute a member's products with the first n rows, as a new column; return how many are in use."""
+    """Compute a document's products with the first n rows, as a new column; return the columns in use.
+
+    slots: position of each document's column in `columns`, set here
+    """
     column, member_row = columns[used], rows[member]
     for row_id in range(n):
         column[row_id] = dot_product(rows[row_id], member_row, len(member_row))
@@ -158,9 +168,10 @@ def fill_column(columns, slots, rows, used, n, member):
 
 @jit_reassociating
 def relax_support(factor, n_active, active, weights, status, scores, l1, minimiser):
-    """Move the weights to the minimiser over the active set, and return the set's new size.
+    """Move the weights to the minimiser over the documents with a weight; return their new number.
 
-    Members whose weight would become negative leave on the way. minimiser: scratch
+    Documents whose weight would become negative leave on the way. factor: Cholesky factor of the set; scores: products
+    of all with the query; minimiser: scratch
     """
     while n_active:
         # On the support the conditions are linear: (G + λ₂ I) w = score − λ₁, solved by the Cholesky factor.
@@ -190,9 +201,10 @@ def relax_support(factor, n_active, active, weights, status, scores, l1, minimis
 
 @jit_reassociating
 def swap_member(factor, n_active, active, weights, status, column, square, ridge, entering, coefs):
-    """Admit a member that is a combination of active ones, in place of one of them; return the new size.
+    """Let a document that is a combination of the weighted ones replace one of them; return their number.
 
-    Weight moves from them to it until one of them has none, which leaves. coefs: scratch
+    Weight moves from them to it until one of them has none, and leaves. It stays out, marked DEPENDENT, if that helps
+    nothing or the factor still refuses it. coefs: scratch
     """
     for index in range(n_active):
         coefs[index] = factor[n_active, index]
@@ -221,10 +233,11 @@ def solve_active_set(
     columns, slots, used, rows, scores, viewed, n_view, l1, l2, tolerance, active, weights, n_active, status, factor,
     scratch, dual_of,
 ):  # fmt: skip
-    """Find the minimiser over the first n_view members of `viewed`, starting from the present active set.
+    """Find the elastic-net weights over the documents `viewed[:n_view]`, from the present weights on.
 
-    Lawson and Hanson's method: relax, then admit the largest violated dual. Returns (size, columns in use, state):
-    DONE; FACTOR_FULL or COLUMNS_FULL, where factor or columns have no room; STUCK, after far too many steps.
+    Lawson and Hanson's method: solve for the weights, then admit the document whose dual (its product with what is left
+    of the query) exceeds λ₁ most. Returns (number with a weight, columns in use, state): DONE; FACTOR_FULL or
+    COLUMNS_FULL, where factor or columns have no room; STUCK, after far too many steps.
     """
     entering = NO_MEMBER
     n_active = relax_support(factor, n_active, active, weights, status, scores, l1, scratch)
@@ -269,10 +282,11 @@ def solve_active_set(
 
 @jit_reassociating
 def bound_rounding(norms, active, weights, n_active, l1, query, overlaps):
-    """Bound the rounding of a computed dual less λ₁ by a relative and an absolute part, which it returns.
+    """Return a relative and an absolute bound on the rounding of a dual less λ₁, for certificates.
 
-    The error is at most relative · (length of the row) + absolute. norms: lengths of the rows; overlaps: True if the
-    query has a dimension in common with any; if not, every dual is 0.
+    A dual is a document's product with what the weights leave of the query. Its error is at most relative · (length of
+    the row) + absolute. norms: lengths of the rows; overlaps: True if the query has a dimension in common with any; if
+    not, every dual is 0.
     """
     if not overlaps:
         return 0.0, 0.0
@@ -290,11 +304,12 @@ def bound_rounding(norms, active, weights, n_active, l1, query, overlaps):
 def bound_violation(
     dual_of, n_members, status, active, weights, n_active, l1, l2, norms, rel_error, abs_error, worst, squares
 ):
-    """Bound the violation of the optimality conditions and the duality gap (0 without ridge).
+    """Bound how far weights violate the optimality conditions, and the duality gap (0 without ridge).
 
-    Off the support a dual may not exceed λ₁, on it it is λ₁ + λ₂ w. With g = c − λ₁ the duality gap is a sum of
-    squares: Σ ((λ₂ w − g)² − g₋²) / 2λ₂ on the support, g₋ = min(g, 0), and Σ g₊² / 2λ₂ off it. rel_error, abs_error:
-    how far off each g may be, as `bound_rounding` says; worst, squares: what other rows add.
+    The support are the documents with a weight. Off the support a dual may not exceed λ₁, on it it is λ₁ + λ₂ w. With g
+    = c − λ₁ the duality gap is a sum of squares: Σ ((λ₂ w − g)² − g₋²) / 2λ₂ on the support, g₋ = min(g, 0), and Σ g₊²
+    / 2λ₂ off it. rel_error, abs_error: how far off each g may be, as `bound_rounding` says; worst, squares: what other
+    rows add.
     """
     for member in range(n_members):
         violation = dual_of[member] - l1 + rel_error * norms[member] + abs_error
@@ -316,9 +331,10 @@ def bound_violation(
 
 @jit_reassociating
 def copy_cutoff_of(weights, n_active, l1, l2, tolerance):
-    """Return the dual that any exact copy of a member reaches: the least λ₁ + λ₂ w, less the tolerance.
+    """Return the dual (product with the residual) that any copy of a document with a weight reaches.
 
-    Rows off the support with smaller duals are no copies; ∞ without members.
+    That is the least λ₁ + λ₂ w, less the tolerance. Rows off the support with smaller duals are no copies; ∞ without
+    members.
     """
     smallest_weight = np.inf
     for index in range(n_active):
@@ -328,7 +344,7 @@ def copy_cutoff_of(weights, n_active, l1, l2, tolerance):
 
 @jit_reassociating
 def ensure_room(array, n_used, n_more):
-    """Return the array, or a larger copy of it, with room for `n_more` entries beyond the `n_used` ones."""
+    """Return an array with room for `n_more` entries after its first `n_used`: itself, or a larger copy."""
     if n_used + n_more <= len(array):
         return array
     larger = np.empty(2 * (n_used + n_more), array.dtype)
@@ -339,9 +355,10 @@ def ensure_room(array, n_used, n_more):
 
 @jit_reassociating
 def find_cutoff(excesses, n_violations, max_count):
-    """Return a cutoff that at least one, and about max_count at most, of positive excesses reach.
+    """Return a cutoff that at least one, and no more than about max_count, of positive excesses reach.
 
-    The first n_violations of `excesses` count; 0 if they are no more than max_count.
+    For admitting only the worst violators at a time. The first n_violations of `excesses` count; 0 if they are no more
+    than max_count, so that all enter.
     """
     largest = 0.0
     for index in range(n_violations):
@@ -361,12 +378,13 @@ def find_cutoff(excesses, n_violations, max_count):
 
 @jit_reassociating
 def solve_by_gram(gram, scores, l1, l2, tolerances, start_members, max_norm, queries, overlaps, capacity):
-    """Solve B queries at C settings on a full Gram matrix, each setting from the one before.
+    """Find the elastic-net weights of B queries at C settings (λ₁, λ₂) on the products of all n documents.
 
-    gram: (n, n); scores: (B, n); l1: (B, C); l2: (C,); tolerances: (B,) what a dual may exceed l1 by; start_members:
-    (B, m) the first view; max_norm: no row is longer; queries: (B, d); overlaps: (B,) whether a query has a dimension
-    in common with any row; capacity: room for an active set. Returns, for the B · C problems: ends, members, weights;
-    ends and members of those off the support that may be copies of one on it; residuals; gaps; states; rounds.
+    Each setting starts from the solution of the one before, over a growing view of promising documents. gram: (n, n);
+    scores: (B, n); l1: (B, C); l2: (C,); tolerances: (B,) what a dual may exceed l1 by; start_members: (B, m) the first
+    view; max_norm: no row is longer; queries: (B, d); overlaps: (B,) True if a query has a dimension in common with any
+    row; capacity: room for an active set. Returns, for the B · C problems: ends, members, weights; ends and members of
+    those off the support that may be copies of one on it; residuals; gaps; states; rounds.
     """
     n_queries, n_settings = l1.shape
     n_problems, n, d = n_queries * n_settings, len(gram), queries.shape[1]
@@ -430,6 +448,7 @@ def solve_by_gram(gram, scores, l1, l2, tolerances, start_members, max_norm, que
             rel_error, abs_error = bound_rounding(
                 norms, active, weights, n_active, lower, queries[query_id], overlaps[query_id]
             )
+            # Duals further than this below λ₁ cannot matter to the certificate, so their norms are not needed.
             margin = max(tolerance, 2 * (rel_error * max_norm + abs_error))
             for member in range(n):
                 if dual_of[member] > lower - margin:
@@ -442,6 +461,7 @@ def solve_by_gram(gram, scores, l1, l2, tolerances, start_members, max_norm, que
             for index in range(n_active):
                 all_members[n_out + index], all_weights[n_out + index] = active[index], weights[index]
             n_out += n_active
+            # Documents without a weight whose dual is as high as a member's may be exact copies of it.
             cutoff = copy_cutoff_of(weights, n_active, lower, ridge, margin)
             for member in range(n):
                 if dual_of[member] > cutoff and status[member] != IN:

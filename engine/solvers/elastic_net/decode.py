@@ -36,7 +36,7 @@ MIN_SUPPORT_L1 = 1e-6
 
 
 class Setting(Protocol):
-    """The parameters of one decoder."""
+    """The parameters of one elastic-net selector, nnn, as its class declares them."""
 
     @property
     def l1(self) -> float: ...
@@ -53,7 +53,11 @@ class Setting(Protocol):
 
 
 def reconstruct(settings: Sequence[Setting], c: Candidates, k: int) -> list[Ranking]:
-    """Return the rankings of a batch of queries at every setting."""
+    """Return one Ranking a setting: documents by the weights with which they rebuild the query's vector.
+
+    The weights are those of a non-negative elastic net; a document without a weight is not returned, unless the setting
+    fills up to k.
+    """
     c = score_by_vectors(c)
     best_rows = c.relevance.argmax(1)
     best = c.exact_relevance(torch.arange(c.batch, device=best_rows.device), best_rows).cpu().numpy()
@@ -65,6 +69,7 @@ def reconstruct(settings: Sequence[Setting], c: Candidates, k: int) -> list[Rank
     if exact_settings:
         exact_l2 = np.array([settings[index].l2 for index in exact_settings])
         exact_solutions = elastic_nets(c, np.ascontiguousarray(l1[:, exact_settings]), exact_l2)
+        # Query b at the exact setting number s is problem b · (number of exact settings) + s.
         first_problems = np.arange(c.batch) * len(exact_settings)
         solved = {index: exact_solutions.take(first_problems + rank) for rank, index in enumerate(exact_settings)}
     answers = []
@@ -88,12 +93,14 @@ def warm() -> None:
 
 
 def _resolve_l1(c: Candidates, setting: Setting, best: Array) -> tuple[Array, list[list[str]]]:
-    """Translate a setting's l1 (absolute, share or support size) into each query's λ₁, with messages.
+    """Translate a setting's l1 into each query's λ₁, (B,), and messages about what could not be met.
 
+    By the setting's scale, l1 is λ₁ itself, a share of the best score, or the number of documents to get a weight.
     best: (B,) best scores, of which a share is taken
     """
     messages: list[list[str]] = [[] for _ in best]
     if setting.scale == "support":
+        # A λ₁ for a number of documents is looked up on the path of the query's weights over all λ₁.
         size, l1_values = math.ceil(setting.l1), np.empty(c.batch)
         for query_id in range(c.batch):
             l1_values[query_id], support = max(best[query_id], 0.0), 0
@@ -113,9 +120,10 @@ def _resolve_l1(c: Candidates, setting: Setting, best: Array) -> tuple[Array, li
 def _rank_solutions(
     c: Candidates, setting: Setting, solved: Solutions, l1: Array, best: Array, messages: list[list[str]], k: int
 ) -> Ranking:
-    """Build one setting's Ranking: documents by weight, filled up to k if the setting says so, with info.
+    """Build one setting's Ranking from elastic-net weights: documents by weight, with info.
 
-    l1: (B,) λ₁ as used; best: (B,) best scores; messages: notes of each query
+    Where fewer than k have a weight, others fill up to k if the setting says so. l1: (B,) λ₁ as used; best: (B,) best
+    scores; messages: notes of each query
     """
     index, gain = take_largest_weights(solved, k, c)
     if setting.fill == "fill":
@@ -126,7 +134,8 @@ def _rank_solutions(
 
 
 def take_largest_weights(solved: Solutions, k: int, c: Candidates) -> tuple[Tensor, Tensor]:
-    """Return (B, k) the members with the largest weights, and the weights; −1 and 0 where there are fewer."""
+    """Return (B, k) the documents with the largest weights, and these; −1 and 0 where there are fewer."""
+    # Members stand by falling weight, one problem after the other.
     index = torch.full((len(solved), k), -1, dtype=torch.int64)
     gain = torch.zeros(len(solved), k, dtype=torch.float64)
     rank_in_problem = np.arange(len(solved.members)) - (solved.ends - solved.counts)[solved.problem]
@@ -138,10 +147,10 @@ def take_largest_weights(solved: Solutions, k: int, c: Candidates) -> tuple[Tens
 
 
 def _fill_answers(c: Candidates, solved: Solutions, l1: Array, query_ids: Array, index: Tensor, gain: Tensor) -> None:
-    """Complete answers shorter than k, in place, by the documents that would reduce the residual most.
+    """Complete answers shorter than k, in place, by the documents nearest to getting a weight.
 
-    l1: (B,); query_ids: the queries with short answers; index, gain: (B, k). A filled document's gain is u·(v − Uᵀw) −
-    λ₁, at most 0.
+    These have the largest products with the residual, what the weights leave of the query. l1: (B,); query_ids: the
+    queries with short answers; index, gain: (B, k). A filled document's gain is u·(v − Uᵀw) − λ₁, at most 0.
     """
     device, k = index.device, index.shape[1]
     queries, lam1 = torch.from_numpy(query_ids).to(device), torch.from_numpy(l1[query_ids]).to(device)
@@ -162,12 +171,12 @@ def _fill_answers(c: Candidates, solved: Solutions, l1: Array, query_ids: Array,
 def _describe_answers(
     c: Candidates, setting: Setting, solved: Solutions, l1: Array, best: Array, messages: list[list[str]], k: int
 ) -> tuple[dict[str, Any], ...]:
-    # Where λ₁ = λ₂ = 0 is solved at a tiny λ₁ instead, that λ₁ itself is part of the violation.
     """Return the info of each query's answer: λ₁, support size, certificate, ties and messages.
 
     Arguments are those of `_rank_solutions`. What cannot be proved of weights is None.
     """
     residuals = solved.residual
+    # Where λ₁ = λ₂ = 0 is solved at a tiny λ₁ instead, that λ₁ itself is part of the violation.
     if setting.l1 == setting.l2 == 0 and setting.scale == "absolute":
         residuals = residuals + (l1 - setting.l1)
     no_values = [None] * len(solved)
@@ -180,7 +189,7 @@ def _describe_answers(
         error_bounds = bound_weight_errors(solved.gap, setting.l2)
         n_ordered = _count_ordered_weights(solved, error_bounds, k)
         proofs = np.array([solved.gap.tolist(), error_bounds.tolist(), n_ordered], object)
-        # As large as all weights together, it says nothing of any.
+        # A bound as large as all weights together says nothing of any.
         is_informative = (error_bounds < np.bincount(solved.problem, solved.weights, len(solved))) | (error_bounds == 0)
         proofs[:, ~is_informative] = None
         columns |= dict(zip(("gap", "bound", "ordered"), proofs.tolist(), strict=True))
@@ -189,6 +198,7 @@ def _describe_answers(
         common["iterations"] = setting.iterations
     answers = tuple(common | answer for answer in list_infos(columns))
     for query_id, answer in enumerate(answers):
+        # Candidates of a pool are numbered within it; info names rows of the corpus.
         if answer["tied"] and c.pool is not None:
             row_ids = c.pool[query_id].tolist()
             ties = answer["tied"].items()
@@ -199,7 +209,7 @@ def _describe_answers(
 
 
 def _explain_empty_answer(l1: float, best_score: float) -> str:
-    """Return the message why no document has a weight: by the best score, by λ₁, or neither."""
+    """Return the message that says why no document got a weight in a query's answer, for its info."""
     if best_score <= 0:
         return f"the best score, {best_score:.3g}, is not above 0: no document gets a weight"
     if l1 >= best_score:
@@ -208,7 +218,7 @@ def _explain_empty_answer(l1: float, best_score: float) -> str:
 
 
 def _count_ordered_weights(solved: Solutions, error_bounds: Array, k: int) -> list[int]:
-    """Count the leading weights of each problem whose order is proven.
+    """Return how many of each query's first k documents are certainly in the right order by weight.
 
     error_bounds: (P,) distance of the weights from the minimiser; two that differ by more than twice that are in order
     """

@@ -19,7 +19,7 @@ MIN_STEP_NORM = 1e-13
 
 
 def maximise_dual(c: Candidates, l1: Tensor, l2: Tensor) -> tuple[Tensor, Tensor, int]:
-    """Solve one elastic net a query by Newton steps on its dual, over a growing working set of rows.
+    """Find each query's elastic-net weights by Newton steps on the dual, over a growing set of rows.
 
     Returns weights (B, m), 0 for none, of rows (B, m), and the number of passes over the candidates, which prove that
     rows outside have no weight. l1, l2: (B,) float64, l2 > 0.
@@ -27,6 +27,7 @@ def maximise_dual(c: Candidates, l1: Tensor, l2: Tensor) -> tuple[Tensor, Tensor
     queries = c.queries.double()
     n_start = min(c.count, START_ROWS)
     members = c.relevance.topk(n_start, dim=1).indices
+    # every: the number of each query, as a column, to index (query, row) pairs by.
     every = torch.arange(c.batch, device=members.device).unsqueeze(1)
     is_used = torch.ones_like(members, dtype=torch.bool)
     max_scores = c.relevance.abs().amax(1).double()
@@ -55,22 +56,28 @@ def maximise_dual(c: Candidates, l1: Tensor, l2: Tensor) -> tuple[Tensor, Tensor
 
 
 def _gather_rows(c: Candidates, query_id: Tensor, row_id: Tensor) -> Tensor:
-    """Return float64 vectors of candidates, given by query (for pools) and row."""
+    """Return float64 vectors of candidates, given by equally shaped numbers of queries and rows.
+
+    The query matters only where each has its own pool of candidates.
+    """
     return (c.vectors[row_id] if c.vectors.ndim == 2 else c.vectors[query_id, row_id]).double()
 
 
 def _extend_working_sets(
     members: Tensor, is_used: Tensor, query_id: Tensor, row_id: Tensor, products: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Add the rows that violate most to each working set, which at most doubles; return sets and mask.
+    """Add to each query's working set the rows that most need a weight; return the sets and their mask.
 
-    members: (B, m); is_used: (B, m) False for padding; query_id, row_id, products: one entry a violating row
+    A set at most doubles. members: (B, m); is_used: (B, m) False for padding; query_id, row_id, products: one entry a
+    violating row
     """
+    # Entries sorted by query, the largest product first; the rank within its query is then an entry's new column.
     order = products.argsort(descending=True)
     order = order[query_id[order].argsort(stable=True)]
     query_id, row_id = query_id[order], row_id[order]
     n_violated = torch.bincount(query_id, minlength=len(members))
     rank_in_query = torch.arange(len(query_id), device=query_id.device) - (n_violated.cumsum(0) - n_violated)[query_id]
+    # All sets have one width, so the shorter ones are padded: unused entries have is_used False.
     max_width = members.shape[1]
     n_added = min(max_width, int(n_violated.max()))
     added_members = members.new_zeros(len(members), n_added)
@@ -84,9 +91,10 @@ def _extend_working_sets(
 def _maximise_on_working_sets(
     rows: Tensor, is_used: Tensor, queries: Tensor, points: Tensor, l1: Tensor, l2: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Maximise the dual over working sets; return the maximisers, (B, d), and their weights, (B, m).
+    """Find the elastic-net weights over each query's working set of rows, by Newton steps on the dual.
 
-    rows: (B, m, d) vectors; is_used: (B, m) False for padding; points: (B, d) where to start
+    Returns the residuals, what the weights leave of the queries, (B, d), and the weights, (B, m). rows: (B, m, d)
+    vectors; is_used: (B, m) False for padding; points: (B, d) where to start
     """
     l1_column, l2_column = l1.unsqueeze(1), l2.unsqueeze(1)
     identity = torch.eye(queries.shape[1], dtype=queries.dtype, device=queries.device)
@@ -110,14 +118,15 @@ def _maximise_on_working_sets(
 
 
 def _search_line(heights: Tensor, climbs: Tensor, smooth_gradient: Tensor, steps: Tensor, l2: Tensor) -> Tensor:
-    """Return (B,) step lengths that maximise the dual along Newton steps, by bisection on its slope.
+    """Return (B,) the length of each query's Newton step that raises the dual objective most.
 
-    heights: (B, m) duals less λ₁; climbs: (B, m) their change along a full step; smooth_gradient: (B, d) gradient of
-    the part without kinks. A full step, 1, is exact where no dual passes λ₁.
+    By bisection on its slope. heights: (B, m) duals less λ₁; climbs: (B, m) their change along a full step;
+    smooth_gradient: (B, d) gradient of the part without kinks. A full step, 1, is exact where no dual passes λ₁.
     """
     initial_slope, squared_step = (smooth_gradient * steps).sum(1), (steps * steps).sum(1)
 
     def slope(step_share: Tensor) -> Tensor:
+        """Return (B,) the derivative of the dual objective along each step, at a share of it."""
         excess = torch.addcmul(heights, climbs, step_share.unsqueeze(1)).clamp_min(0)
         return initial_slope - step_share * squared_step - (excess * climbs).sum(1) / l2
 

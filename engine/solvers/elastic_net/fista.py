@@ -14,10 +14,10 @@ from engine.solvers.elastic_net.solve import Solutions, certify_weights, take_qu
 
 
 def iterate_fista(c: Candidates, l1: Tensor, l2: float) -> Iterator[Tensor]:
-    """Yield the weights after one step, two, and so on without end, (B, n); l1: (B,).
+    """Yield the elastic-net weights, (B, n), after each accelerated gradient step (FISTA), without end.
 
-    The step is 1/L with L the largest eigenvalue of UUᵀ plus λ₂ (eq. 5). Small corpora are computed in float64, others
-    in the precision of their vectors.
+    l1: (B,) λ₁ of the queries. The step is 1/L with L the largest eigenvalue of UUᵀ plus λ₂ (eq. 5). Small corpora are
+    computed in float64, others in the precision of their vectors.
     """
     dtype = torch.float64 if c.vectors.numel() <= CACHED_NUMBERS else c.vectors.dtype
     rows, queries = c.vectors.to(dtype), c.queries.to(dtype)
@@ -44,7 +44,7 @@ def iterate_fista(c: Candidates, l1: Tensor, l2: float) -> Iterator[Tensor]:
 
 
 def run_fista(c: Candidates, l1: Tensor, l2: float, iterations: int) -> Solutions:
-    """Run FISTA for a fixed number of iterations on each query, and certify the weights.
+    """Compute elastic-net weights by a fixed number of FISTA steps a query, with bounds on their error.
 
     l1: (B,) λ₁ of the queries; Solutions have residuals and duality gaps.
     """
@@ -53,12 +53,13 @@ def run_fista(c: Candidates, l1: Tensor, l2: float, iterations: int) -> Solution
     for start in range(0, c.batch, step):
         block = slice(start, start + step)
         block_candidates = take_queries(c, block)
+        # The steps never end: take the last one that counts.
         weights = next(islice(iterate_fista(block_candidates, l1[block], l2), iterations - 1, None))
         parts.append(certify_iterate(block_candidates, weights, l1[block].double().cpu().numpy(), l2, 2 * iterations))
     return Solutions.joined(parts)
 
 
 def certify_iterate(c: Candidates, weights: Tensor, l1: np.ndarray, l2: float, n_passes: int) -> Solutions:
-    """Attach residuals and gaps to dense weights (B, n), an iterate of FISTA; l1: (B,) λ₁."""
+    """Turn the weights after a FISTA step, (B, n), into Solutions with bounds on their error; l1: (B,) λ₁."""
     members = torch.arange(c.count, device=weights.device).expand_as(weights)
     return certify_weights(c, weights, members, l1, np.full(c.batch, l2), n_passes)

@@ -26,11 +26,13 @@ RESTART_TOLERANCE = 1e-10
 
 @jit_reassociating
 def follow_path(gram, rows, scores, l2, min_level, target_size, max_segments):
-    """Follow the minimiser of one problem over m members from λ₁ = the largest score down to `min_level`.
+    """Follow one query's elastic-net weights over m documents, from the largest λ₁ down to `min_level`.
 
-    gram: (m, m), or (0, 0) where rows, (m, d), make the columns that are needed; target_size: stop after a segment with
-    so many members, 0 for never. Returns levels (T + 1,) of λ₁, falling: segment t holds between levels t and t + 1;
-    ends (T,), members, p and q: there the weights are p − λ₁ q; and True if min_level was reached within max_segments.
+    The weights are straight lines in λ₁ between kinks, where a document enters or leaves; a stretch between two kinks
+    is a segment. gram: (m, m), or (0, 0) where rows, (m, d), make the columns that are needed; target_size: stop after
+    a segment with so many members, 0 for never. Returns levels (T + 1,) of λ₁, falling: segment t holds between levels
+    t and t + 1; ends (T,), members, p and q: there the weights are p − λ₁ q; and True if min_level was reached within
+    max_segments.
     """
     n_members = len(scores)
     # Room for all, most of which is never touched and so never there.
@@ -92,7 +94,7 @@ def follow_path(gram, rows, scores, l2, min_level, target_size, max_segments):
         compute_duals(columns, slots, scores, active, p, n_active, all_rows, n_members, p_products)
         scratch[:n_members] = 0.0
         compute_duals(columns, slots, scratch[:n_members], active, q, n_active, all_rows, n_members, q_products)
-        # c_j = a_j − λ₁ c[j]: the second product has the other sign.
+        # The dual of document j is p_products[j] − λ₁ q_products[j], as q_products is minus the Gram matrix times q.
         # The segment ends at the largest λ₁ below, at which a weight p − λ₁ q reaches 0 (event 2) or an outside dual
         # reaches λ₁ (event 1).
         event, event_id, next_level = 0, NO_MEMBER, min_level
@@ -138,6 +140,7 @@ def follow_path(gram, rows, scores, l2, min_level, target_size, max_segments):
             break
         for index in range(n_active):
             weights[index] = max(p[index] - level * q[index], 0.0)
+        # Event 2: a weight reached 0, and its document leaves. Event 1: a document enters.
         if event == 2:
             dropped_member, joined = active[event_id], NO_MEMBER
             n_active = drop_member(factor, n_active, active, weights, status, event_id)
@@ -147,6 +150,7 @@ def follow_path(gram, rows, scores, l2, min_level, target_size, max_segments):
         if append_row(factor, n_active, active, columns[slots[event_id]], columns[slots[event_id]][event_id], l2):
             active[n_active], weights[n_active], status[event_id] = event_id, 0.0, IN
             n_active, joined, dropped_member, entry_level = n_active + 1, event_id, NO_MEMBER, level
+        # It depends on the others: harmless if its dual moves along with λ₁, else the active set must change.
         elif 1.0 + q_products[event_id] < 1e-6:
             status[event_id] = DEPENDENT
         else:

@@ -30,9 +30,11 @@ CROSSING_TOLERANCE = 1e-9
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class WeightPath:
-    """The weights of every row as functions of λ₁, at one λ₂: straight lines between kinks.
+    """The elastic-net weights of one query's documents at every λ₁, for one λ₂.
 
-    levels: (T + 1,) λ₁ at the kinks, falling from the best score; segment t lies between levels t and t + 1. members:
+    As λ₁ falls, weights are straight lines in it between kinks, where a document gains or loses its weight; the stretch
+    between two kinks is a segment. levels: (T + 1,) λ₁ at the kinks, falling from the best score; segment t lies
+    between levels t and t + 1. members:
     rows with a weight, all segments one after the other, each ending at ends[t]; the weight is p − λ₁ q. residual: the
     largest violation of the optimality conditions at any kink, and so between them, as all is linear there; passes:
     over the candidates; finished: the lowest λ₁ asked for was reached.
@@ -57,16 +59,17 @@ class WeightPath:
         return np.diff(self.ends, prepend=0)
 
     def segment(self, segment: int) -> slice:
-        """Return the slice of the entries of one segment."""
+        """Return the slice of `members`, `p` and `q` that belongs to one segment, numbered from 0."""
         return slice(int(self.ends[segment - 1]) if segment else 0, int(self.ends[segment]))
 
     def at(self, l1: float) -> tuple[Array, Array]:
-        """Return the rows with a weight at a λ₁, and their weights, the largest first.
+        """Return the documents with a weight at λ₁ = `l1`, as rows, and their weights, the largest first.
 
-        Below the lowest level of the path, those of its last segment.
+        Below the lowest λ₁ of the path, the lines of its last segment go on.
         """
         if not len(self) or l1 >= self.levels[0]:
             return self.members[:0], self.p[:0]
+        # The levels fall and searchsorted wants them rising, hence the signs.
         segment = min(int(np.searchsorted(-self.levels, -l1, side="right")) - 1, len(self) - 1)
         entries = self.segment(segment)
         members, weights = self.members[entries], self.p[entries] - l1 * self.q[entries]
@@ -75,13 +78,15 @@ class WeightPath:
         return members[order], weights[order]
 
     def first_of(self, size: int) -> tuple[float, int]:
-        """Return (λ₁, number of rows) for a support of `size`: the middle of the first segment that has it.
+        """Return a λ₁ at which `size` documents have a weight, and the number that have one there.
 
-        If none has, the first segment with more rows, else that with the most.
+        It is the middle of the first segment (stretch of λ₁ with the same documents) of that size; if none has it, of
+        the first with more, else of that with the most.
         """
         segment_sizes = self.sizes
         if not len(segment_sizes):
             return (float(self.levels[0]) if len(self.levels) else 0.0), 0
+        # A segment no longer than rounding counts as empty.
         segment_sizes = np.where(self.levels[:-1] - self.levels[1:] > 1e-9 * self.levels[0], segment_sizes, 0)
         exact_segments, larger_segments = np.flatnonzero(segment_sizes == size), np.flatnonzero(segment_sizes > size)
         segment = int(np.concatenate([exact_segments, larger_segments, [segment_sizes.argmax()]])[0])
@@ -89,9 +94,9 @@ class WeightPath:
 
 
 def regularization_path(c: Candidates, l2: float, min_level: float, target_size: int = 0) -> WeightPath:
-    """Compute the weights of one query at every λ₁, from its best score down to min_level > 0.
+    """Compute the elastic-net weights of one query at every λ₁, from its best score down to min_level > 0.
 
-    c: a batch of 1; target_size: stop early at a support of this size, 0 for never
+    c: a batch of 1; target_size: stop early once this many documents have a weight, 0 for never
     """
     from engine.solvers.elastic_net.homotopy import follow_path
 
@@ -121,11 +126,12 @@ def regularization_path(c: Candidates, l2: float, min_level: float, target_size:
 
 
 def ranking_path(c: Candidates, k: int, l2: float, interval: tuple[float, float]) -> LambdaPath:
-    """Return the k largest weights of one problem, in order, at every λ₁ of an interval, as pieces.
+    """Return the k documents with the largest weights, in order, at every λ₁ of an interval, as pieces.
 
-    A piece ends where a document enters or leaves the support, and where two weights cross; −1 pads picks where fewer
-    than k weights are above 0.
+    c: one query's candidates. A piece ends where a document enters or leaves the support, and where two weights cross;
+    −1 pads picks where fewer than k weights are above 0.
     """
+    # A pool of one query becomes a small corpus of its own, so that its inner products are computed once.
     if c.pool is not None:
         vectors = c.vectors[0]
         c = replace(c, vectors=vectors, matrix=Matrix(vectors), pool=None)
@@ -162,18 +168,19 @@ def ranking_path(c: Candidates, k: int, l2: float, interval: tuple[float, float]
         start_row, end_row = end_row, end_row + len(piece.ends)
         n_members = piece.picks.shape[1]
         picks[start_row:end_row, :n_members], gains[start_row:end_row, :, :n_members] = piece.picks, piece.gains
+    # What follows the line 0 (−1) has no weight.
     picks[np.logical_or.accumulate(picks < 0, axis=1)] = -1
     return LambdaPath(low, ends, picks, gains, certain)
 
 
 def _build_path(segments: tuple[Array, Array, Array, Array, Array, bool], l2: float, row_ids: Array) -> WeightPath:
-    """Build a WeightPath from what the compiled loop returned; row_ids: the candidates its members number."""
+    """Build a WeightPath from the arrays of `follow_path`; row_ids: the candidate behind each number."""
     levels, ends, members, p, q, finished = segments
     return WeightPath(l2=l2, levels=levels, ends=ends, members=row_ids[members], p=p, q=q, finished=bool(finished))
 
 
 def _probe_start_rows(c: Candidates, l2: float, min_level: float) -> Array:
-    """Choose the ascending rows to follow a path on at first.
+    """Choose the documents, as ascending rows, on which the path of weights over λ₁ is followed at first.
 
     They are the most relevant, and the supports of elastic nets at a few λ₁ along the path.
     """
@@ -187,14 +194,15 @@ def _probe_start_rows(c: Candidates, l2: float, min_level: float) -> Array:
 
 
 def _check_kinks(c: Candidates, path: WeightPath, inside: Array | None = None) -> tuple[Array, Array]:
-    """Check a path at its kinks against all candidates; return violations, (T + 1,), and missing rows.
+    """Check the weights of a path at its kinks against all documents; return violations and missing rows.
 
-    inside: rows that the path was followed on, None for all. Rows outside are missing if they would get a weight; then
-    there are no violations yet.
+    Weights are lines between kinks, so kinks suffice. inside: rows that the path was followed on, None for all. Rows
+    outside are missing if they would get a weight; then violations, else (T + 1,), are not computed and empty.
     """
     if not len(path):
         return np.zeros(0), np.empty(0, np.int64)
     kink_sizes, members, weights = [], [], []
+    # Each kink takes the lines of the segment that begins there, the last kink those of the segment that ends there.
     for kink_index in range(len(path) + 1):
         entries = path.segment(min(kink_index, len(path) - 1))
         kink_weights = np.maximum(path.p[entries] - path.levels[kink_index] * path.q[entries], 0)
@@ -206,6 +214,7 @@ def _check_kinks(c: Candidates, path: WeightPath, inside: Array | None = None) -
         missing_parts: list[Array] = []
         levels = torch.from_numpy(path.levels).to(c.queries.device)
         tolerance = 1e-9 * float(c.relevance.abs().max())
+        # A rounded product decides unless it may exceed λ₁; those few are computed again in float64.
         for points, kink_levels in blocks(c.count, residual_points(c, kinks), levels):
             products, error, exact_scorer = score_residuals(c, points)
             is_above = products > (kink_levels - error).unsqueeze(1)

@@ -36,7 +36,9 @@ MAX_GRAM_POOL = 512
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Solutions:
-    """The minimisers of P problems, one after the other.
+    """The weights of documents that minimise P elastic nets, stored one problem after the other.
+
+    A problem is one query at one setting (λ₁, λ₂); its members are the documents with a weight.
 
     ends: (P,) where the members of each problem end
     members: candidates with a weight, the largest weight first
@@ -71,9 +73,10 @@ class Solutions:
         return np.repeat(np.arange(len(self)), self.counts)
 
     def take(self, problems: Array) -> Solutions:
-        """Return some of the problems, in the order given."""
+        """Return the solutions of some problems, numbers (p,), in the order given."""
         problem_counts = self.counts[problems]
         new_ends = np.cumsum(problem_counts)
+        # Positions of the members: each problem's run of positions, shifted from its new place to its old one.
         entry_ids = np.arange(problem_counts.sum()) + np.repeat(self.ends[problems] - new_ends, problem_counts)
         new_index = {int(problem): new_position for new_position, problem in enumerate(problems)}
         tied = {new_index[problem]: duplicates for problem, duplicates in self.tied.items() if problem in new_index}
@@ -83,7 +86,7 @@ class Solutions:
 
     @staticmethod
     def joined(parts: Sequence[Solutions]) -> Solutions:
-        """Concatenate the problems of all parts, in order."""
+        """Return the solutions of all parts as one, the problems of each part after those of the one before."""
         if len(parts) == 1:
             return parts[0]
         array_names = ("members", "weights", "residual", "gap", "passes")
@@ -98,32 +101,34 @@ class Solutions:
 
     @staticmethod
     def uncertified(ends: Array, members: Array, weights: Array) -> Solutions:
-        """Return solutions of which residuals, gaps and passes are still to be computed."""
+        """Return solutions with residuals, gaps and passes of 0, which the caller has still to compute."""
         zeros = np.zeros(len(ends))
         return Solutions(ends=ends, members=members, weights=weights, residual=zeros, gap=zeros, passes=zeros)
 
 
 def score_by_vectors(c: Candidates) -> Candidates:
-    """Return the candidates with inner products as relevance, whatever scorer chose them."""
+    """Return the candidates with u·query as relevance, whatever scorer chose them."""
     return c if c.inner_product else replace(c, relevance=c.products(c.queries), inner_product=True)
 
 
 def take_queries(c: Candidates, queries: slice | Array | Tensor) -> Candidates:
-    """Return the candidates of some of the queries."""
+    """Return the candidates of some of the queries, given as a slice or as numbers, as a smaller batch."""
     selection = replace(c, relevance=c.relevance[queries], queries=c.queries[queries])
     return selection if c.vectors.ndim == 2 else replace(selection, vectors=c.vectors[queries])
 
 
 def elastic_nets(c: Candidates, l1: Array, l2: Array) -> Solutions:
-    """Solve each of B queries at each of C settings; problem b · C + a is query b at setting a.
+    """Find the exact elastic-net weights of each of B queries at each of C settings.
 
-    l1: (B, C); l2: (C,), where l1 > 0 or l2 > 0.
+    Minimises ½|v − Uᵀw|² + λ₁ Σw + ½λ₂|w|² over w ≥ 0, U the documents and v the query. Problem b · C + a of the result
+    is query b at setting a. l1: (B, C); l2: (C,), where l1 > 0 or l2 > 0.
     """
     if len(l2) == 1:
         return _solve_problems(score_by_vectors(c), l1, l2)
     # From one setting to the next the weights change least where λ₁ falls and λ₂ stays.
     setting_order = np.lexsort((-l1.mean(0), l2))
     solved = _solve_problems(score_by_vectors(c), l1[:, setting_order], l2[setting_order])
+    # Put the solutions back into the caller's order of settings.
     if (setting_order[1:] < setting_order[:-1]).any():
         sorted_position = np.empty_like(setting_order)
         sorted_position[setting_order] = np.arange(len(setting_order))
@@ -132,7 +137,7 @@ def elastic_nets(c: Candidates, l1: Array, l2: Array) -> Solutions:
 
 
 def _solve_problems(c: Candidates, l1: Array, l2: Array) -> Solutions:
-    """Solve every query at every setting on the device at hand.
+    """Solve the elastic nets of all queries at all settings on the device that holds the vectors.
 
     On a GPU, settings with a ridge (λ₂ > 0) go by Newton steps, and the others to the CPU, whose problems go by active
     sets. l1: (B, C); l2: (C,)
@@ -143,6 +148,7 @@ def _solve_problems(c: Candidates, l1: Array, l2: Array) -> Solutions:
             return _solve_by_newton(c, l1, l2)
         host_vectors = c.matrix.on_cpu if c.shared else c.vectors.cpu()
         host_candidates = replace(c, vectors=host_vectors, relevance=c.relevance.cpu(), queries=c.queries.cpu())
+        # Both groups are solved apart, and their solutions sorted back by query and setting.
         setting_groups = [(np.flatnonzero(is_ridged), c), (np.flatnonzero(~is_ridged), host_candidates)]
         solved = [_solve_problems(group, l1[:, ids], l2[ids]) for ids, group in setting_groups if len(ids)]
         order = np.concatenate([(np.arange(len(l1))[:, None] * len(l2) + ids).ravel() for ids, _ in setting_groups])
@@ -155,9 +161,10 @@ def _solve_problems(c: Candidates, l1: Array, l2: Array) -> Solutions:
 
 
 def _split_queries(c: Candidates, n_settings: int) -> Iterator[tuple[slice, bool]]:
-    """Yield (slice of queries to solve together, True if by a Gram matrix) for all queries.
+    """Yield blocks of queries, each with True if it is to be solved by a Gram matrix, False if by rows.
 
-    A Gram matrix pays where it is cached or where many problems share it; each pool has its own.
+    A Gram matrix, of all inner products of documents, pays where it is cached or where many problems share it; each
+    pool has its own.
     """
     if c.vectors.ndim == 3:
         yield from ((slice(query_id, query_id + 1), c.count <= MAX_GRAM_POOL) for query_id in range(c.batch))
@@ -170,9 +177,10 @@ def _split_queries(c: Candidates, n_settings: int) -> Iterator[tuple[slice, bool
 
 
 def _solve_with_gram(c: Candidates, l1: Array, l2: Array) -> Solutions:
-    """Solve a block of queries at every setting by active sets on the Gram matrix of all candidates.
+    """Solve the elastic nets of a block of queries by active sets on the inner products of all candidates.
 
-    l1: (B, C); l2: (C,)
+    An active set holds the documents with a weight, and grows until no other document would get one. l1: (B, C); l2:
+    (C,)
     """
     from engine.solvers.elastic_net.active_set import solve_by_gram
 
@@ -193,7 +201,7 @@ def _solve_with_gram(c: Candidates, l1: Array, l2: Array) -> Solutions:
 
 
 def _compute_exact_scores(c: Candidates) -> Tensor:
-    """Return (B, n) float64 inner products of all rows with the queries."""
+    """Return (B, n) float64 inner products of all documents with the queries; cached for a single query."""
     from engine.solvers.elastic_net.working_set import exact_dots
 
     if c.batch > 1:
@@ -203,14 +211,16 @@ def _compute_exact_scores(c: Candidates) -> Tensor:
 
 
 def _solve_with_rows(c: Candidates, l1: Array, l2: Array) -> Solutions:
-    """Solve one query at every setting over a working set of candidates, with passes over all of them.
+    """Solve one query's elastic nets over a few promising rows, and prove that no other gets a weight.
 
-    l1: (1, C); l2: (C,). Where the working set has no room left, it starts again with twice as much.
+    For corpora too large for all inner products. l1: (1, C); l2: (C,). Where the arrays of these rows, the working set,
+    have no room left, it starts again with twice as much.
     """
     from engine.solvers.elastic_net.active_set import COLUMNS_FULL
     from engine.solvers.elastic_net.working_set import solve_by_rows
 
     rows = c.vectors if c.vectors.ndim == 2 else c.vectors[0]
+    # Codes, the rows in 8-bit numbers, bound products at a fraction of the memory traffic; empty where not used.
     codes, step, slack = np.empty((0, 0), np.int8), np.empty(0), np.empty(0)
     if c.shared and rows.numel() > CACHED_NUMBERS and ("codes" in vars(c.matrix) or c.matrix.cached):
         codes, step, slack = (code_array.numpy() for code_array in c.matrix.codes)
@@ -224,6 +234,7 @@ def _solve_with_rows(c: Candidates, l1: Array, l2: Array) -> Solutions:
             DUAL_TOLERANCE * max_score, rounding(rows) * c.max_norm, underflow(rows), c.max_norm,
             bool(_share_dimension(c, np.array([max_score]))[0]), _bound_active_set(c), max_rows,
         )  # fmt: skip
+        # The state of the last problem says if room ran out.
         state, max_rows = results[-2][-1], 2 * max_rows
     # The relevance that the start rows were chosen by was a pass too.
     return _collect_results(c, (*results[:-1], results[-1] + 1), l1, l2)
@@ -242,9 +253,10 @@ def _share_dimension(c: Candidates, max_products: Array) -> Array:
 
 
 def _bound_active_set(c: Candidates) -> int:
-    """Return the size to allocate for an active set.
+    """Return the number of rows to allocate for an active set, the documents with a weight.
 
-    Without a ridge it holds no more members than the vectors have dimensions; with one, MAX_ACTIVE are allowed.
+    Without a ridge (λ₂ = 0) it holds no more members than the vectors have dimensions; with one, MAX_ACTIVE are
+    allowed.
     """
     from engine.solvers.elastic_net.active_set import MAX_ACTIVE
 
@@ -252,9 +264,10 @@ def _bound_active_set(c: Candidates) -> int:
 
 
 def _collect_results(c: Candidates, results: tuple[Array, ...], l1: Array, l2: Array) -> Solutions:
-    """Turn what the compiled loops returned into Solutions, sorted, with exact copies settled.
+    """Turn the arrays that a compiled solver returned into Solutions, members sorted by weight.
 
-    Problems whose active set had no room are solved again by Newton steps. l1: (B, C); l2: (C,)
+    Exact copies of a document get equal weights, or all weight goes to one (see `_settle_copies`). Problems whose
+    active set had no room are solved again by Newton steps. l1: (B, C); l2: (C,)
     """
     from engine.solvers.elastic_net.active_set import FACTOR_FULL
 
@@ -266,15 +279,16 @@ def _collect_results(c: Candidates, results: tuple[Array, ...], l1: Array, l2: A
         return solutions
     queries, setting_ids = unsolved // len(l2), unsolved % len(l2)
     newton_solutions = _solve_queries_by_newton(take_queries(c, queries), l1[queries, setting_ids], l2[setting_ids])
+    # The new solutions stand after the old ones, and take the places of those that failed.
     problem_order = np.arange(len(solutions))
     problem_order[unsolved] = len(solutions) + np.arange(len(unsolved))
     return Solutions.joined([solutions, newton_solutions]).take(problem_order)
 
 
 def bound_weight_errors(gaps: Array, l2: Array | float) -> Array:
-    """Return (P,) bounds √(2 gap / λ₂) on the distance of weights from the minimiser; NaN at λ₂ = 0.
+    """Return (P,) bounds √(2 gap / λ₂) on how far computed weights are from the exact ones; NaN at λ₂ = 0.
 
-    gaps: (P,) bounds on the duality gap
+    gaps: (P,) bounds on the duality gap, by which an answer's objective may exceed the minimum
     """
     # The objective is λ₂-strongly convex, so ½ λ₂ |w − w*|² is at most the gap.
     with np.errstate(over="ignore", invalid="ignore"):
@@ -285,8 +299,9 @@ def bound_weight_errors(gaps: Array, l2: Array | float) -> Array:
 def _settle_copies(c: Candidates, solved: Solutions, l1: Array, l2: Array, tie_ends: Array, ties: Array) -> Solutions:
     """Give exact copies of a document equal weights at λ₂ > 0, and all weight to the lowest one at λ₂ = 0.
 
-    l1, l2: (P,); ties: candidates that may be copies of a member and have no weight, those of problem p up to
-    tie_ends[p]. Solutions that change get a new certificate.
+    Solvers give the weight of several copies to any of them. l1, l2: (P,); ties: candidates that may be copies of a
+    member (a document with a weight) and have no weight, those of problem p up to tie_ends[p]. Solutions that change
+    get a new certificate.
     """
     # The minimiser gives copies one weight, so weights that are proven to differ are of none.
     next_problem = solved.problem[1:]
@@ -308,6 +323,7 @@ def _settle_copies(c: Candidates, solved: Solutions, l1: Array, l2: Array, tie_e
         copy_group = np.array([first_seen.setdefault(row.tobytes(), len(first_seen)) for row in rows])
         is_member_group = np.flatnonzero(copy_group <= copy_group[: len(members[problem])].max())
         row_ids, copy_group = row_ids[is_member_group], copy_group[is_member_group]
+        # Without two rows in one group there are no copies, and nothing changes.
         group_weights = np.bincount(copy_group[: len(members[problem])], weights[problem])
         if len(group_weights) == len(row_ids):
             continue
@@ -330,7 +346,7 @@ def _settle_copies(c: Candidates, solved: Solutions, l1: Array, l2: Array, tie_e
 
 
 def sort_solutions(solved: Solutions) -> Solutions:
-    """Sort the members of each problem by weight, the lower row first where weights are equal."""
+    """Sort each problem's documents by weight, the lower row first where weights are almost equal."""
     if not len(solved.members):
         return solved
     if len(solved) == 1:
@@ -352,7 +368,10 @@ def sort_solutions(solved: Solutions) -> Solutions:
 
 
 def _solve_by_newton(c: Candidates, l1: Array, l2: Array) -> Solutions:
-    """Solve every query at every setting by Newton steps, as many at a time as memory allows."""
+    """Solve every query at every setting by Newton steps on the dual, as many at a time as memory allows.
+
+    l1: (B, C); l2: (C,), all above 0
+    """
     n_settings, n_problems = len(l2), l1.size
     parts = []
     for problem_block in slices(n_problems, 4 * c.vectors.shape[-1] * min(MAX_START_ROWS, c.vectors.shape[-1])):
@@ -362,7 +381,7 @@ def _solve_by_newton(c: Candidates, l1: Array, l2: Array) -> Solutions:
 
 
 def _solve_queries_by_newton(c: Candidates, l1: Array, l2: Array) -> Solutions:
-    """Solve one problem a query by Newton steps: l1, l2 (B,), l2 > 0."""
+    """Solve each query's elastic net at its own λ₁ and λ₂ by Newton steps: l1, l2 (B,), l2 > 0."""
     lam1, lam2 = (torch.from_numpy(penalties).to(c.queries.device) for penalties in (l1, l2))
     weights, members, n_passes = maximise_dual(c, lam1, lam2)
     solved = certify_weights(c, weights, members, l1, l2, n_passes + 1)
@@ -370,7 +389,10 @@ def _solve_queries_by_newton(c: Candidates, l1: Array, l2: Array) -> Solutions:
 
 
 def certify_weights(c: Candidates, weights: Tensor, members: Tensor, l1: Array, l2: Array, n_passes: int) -> Solutions:
-    """Attach residuals and gaps to weights, (B, m), of the rows `members`, (B, m); l1, l2: (B,)."""
+    """Turn weights, (B, m), of the rows `members`, (B, m), into Solutions with proven error bounds.
+
+    l1, l2: (B,); n_passes: number of passes over the candidates to report
+    """
     query_id, column_index = (weights > 0).nonzero(as_tuple=True)
     ends = torch.bincount(query_id, minlength=c.batch).cumsum(0).cpu().numpy()
     row_ids = members[query_id, column_index].cpu().numpy()
@@ -413,11 +435,10 @@ def _row_norms(rows: Tensor) -> Tensor:
 
 
 def score_residuals(c: Candidates, points: Tensor) -> tuple[Tensor, Tensor, Candidates]:
-    """Return (P, n) products of all candidates with points, their errors, (P,), and an exact scorer.
+    """Return (P, n) products of all candidates with points, (P,) error bounds, and an exact scorer.
 
-    points: (P, d) float64.
-
-    The scorer is the candidates with the points as queries, for single products in float64.
+    points: (P, d) float64, P a multiple of the number of queries: those of query b stand together. The scorer is the
+    candidates with the points as queries, for single products in float64.
     """
     query_id = torch.arange(len(points), device=points.device) // (len(points) // c.batch)
     vectors = c.vectors if c.vectors.ndim == 2 else c.vectors[query_id]
@@ -426,13 +447,11 @@ def score_residuals(c: Candidates, points: Tensor) -> tuple[Tensor, Tensor, Cand
 
 
 def compute_certificate(c: Candidates, solved: Solutions, l1: Array, l2: Array) -> tuple[Array, Array]:
-    """Return (P,) bounds on the violation of the optimality conditions, and on the duality gap.
+    """Return (P,) bounds on how far weights violate the optimality conditions, and on the duality gaps.
 
-    The gap is NaN at λ₂ = 0.
-
-    l1, l2: (P,). With g = U(v − Uᵀw) − λ₁: g = λ₂ w on the support, g ≤ 0 off it; for the gap see
-    `active_set.bound_violation`. Valid for weights of any solver. float64: rows whose product, in the vectors'
-    precision, may exceed λ₁ are scored again.
+    The gap, by which the objective may exceed its minimum, is NaN at λ₂ = 0. l1, l2: (P,). With g = U(v − Uᵀw) − λ₁: g
+    = λ₂ w on the support, g ≤ 0 off it; for the gap see `active_set.bound_violation`. Valid for weights of any solver.
+    float64: rows whose product, in the vectors' precision, may exceed λ₁ are scored again.
     """
     points, magnitudes = _residual_points_with_size(c, solved)
     device, d = points.device, points.shape[1]
@@ -441,6 +460,7 @@ def compute_certificate(c: Candidates, solved: Solutions, l1: Array, l2: Array) 
     member_weights = torch.from_numpy(solved.weights).to(device)
     n_terms = torch.from_numpy(solved.counts).to(device) + d
     weight_sums = torch.ones_like(lam1).index_add_(0, problems, member_weights)
+    # Bounds on the rounding of a product less λ₁: rel_error times the row's length, plus abs_error.
     rel_error = torch.where(magnitudes > 0, (n_terms + EXTRA) * (EPS * magnitudes + TINY), 0)
     abs_error = torch.where(magnitudes > 0, EXTRA * EPS * lam1 + n_terms * TINY * weight_sums, 0)
     # Rows whose rounded product stays under the cutoff by more than the error of the pass satisfy g ≤ 0 and add nothing
@@ -467,6 +487,7 @@ def compute_certificate(c: Candidates, solved: Solutions, l1: Array, l2: Array) 
         deviation = (torch.where(pair_weights > 0, (excess - ridge_pull).abs(), excess) + error).clamp_min_(0)
         is_below = (pair_weights > 0) & (excess < -error)
         residuals.scatter_reduce_(0, problem, deviation, "amax")
+        # Below λ₁ on the support a term of the gap is a difference of squares, which is factored so as not to cancel.
         own_squares = torch.where(is_below, (ridge_pull + 2 * error) * (ridge_pull - 2 * excess), deviation * deviation)
         squares.index_add_(0, problem, own_squares)
     gaps = torch.where(lam2 > 0, (SUM_FACTOR * squares + SUM_LOSS * (residuals > 0).double()) / (2 * lam2), torch.nan)
@@ -474,7 +495,7 @@ def compute_certificate(c: Candidates, solved: Solutions, l1: Array, l2: Array) 
 
 
 def _score_pairs(c: Candidates, problem: Tensor, row_id: Tensor) -> tuple[Tensor, Tensor]:
-    """Return (m,) float64 inner products at flat pairs, and (m,) the lengths of the rows."""
+    """Return (m,) float64 products of queries with rows at (problem, row) pairs, and the rows' lengths."""
     values, lengths = [], []
     for b, row_ids in blocks(c.vectors.shape[-1], problem, row_id):
         rows = c.rows(b, row_ids).double()

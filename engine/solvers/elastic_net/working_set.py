@@ -29,9 +29,10 @@ MIN_WORKING_GROWTH = 256
 
 @jit_reassociating
 def collect_near_rows(vectors, point, cutoff, inside, near_ids):
-    """Collect rows outside the working set whose product with the point exceeds `cutoff`, in near_ids.
+    """Collect in `near_ids` the rows outside the working set whose product with a point exceeds `cutoff`.
 
-    Returns their number. inside: (n,) True for rows of the working set
+    The working set holds the documents that a solver looks at; those found here may have to join it. Returns their
+    number. inside: (n,) True for rows of the working set
     """
     n_near = INT_ZERO
     for row_id in range(len(vectors)):
@@ -47,10 +48,11 @@ def collect_near_rows(vectors, point, cutoff, inside, near_ids):
 
 @jit_reassociating
 def collect_near_codes(codes, step, slack, point, cutoff, max_norm, inside, near_ids):
-    """Collect rows whose product may exceed `cutoff` from 8-bit codes; return their number.
+    """Collect, from 8-bit codes, rows whose product with a point may exceed `cutoff`; return their number.
 
-    Row j is step[j] · codes[j] up to slack[j] in length, and none is longer than max_norm. The point becomes whole
-    numbers too, so that all sums are exact; what either form may miss lowers the cutoff.
+    Only documents that are not `inside` the working set, written to `near_ids`. Row j is step[j] · codes[j] up to
+    slack[j] in length, and none is longer than max_norm. The point becomes whole numbers too, so that all sums are
+    exact; what either form may miss lowers the cutoff.
     """
     d = len(point)
     integer_point = np.empty(d, np.int16)
@@ -106,14 +108,15 @@ def solve_by_rows(
     vectors, codes, step, slack, start_rows, query, l1, l2, tolerance, rounding, underflow, max_norm, overlaps,
     capacity, max_rows,
 ):  # fmt: skip
-    """Solve one query at C settings over a working set of rows, each setting starting from the one before.
+    """Find one query's elastic-net weights at C settings on few documents, proven against all others.
 
-    vectors: (n, d); codes, step, slack: their 8-bit form, codes (0, 0) where there is none; start_rows: rows for the
-    working set to begin with; query: (d,) float64; l1, l2: (C,); tolerance: what a dual may exceed l1 by; rounding ·
-    |point| + underflow: bound on the error of a product in the vectors' precision; max_norm: no row is longer;
-    overlaps: whether the query has a dimension in common with any; capacity, max_rows: for the active and the working
-    set. Returns what `solve_by_gram` does, a round being a pass; the last state is COLUMNS_FULL where there was not
-    room enough.
+    After each solution a pass over all vectors finds documents that would get a weight; they join the set until there
+    are none. Each setting starts from the one before. vectors: (n, d); codes, step, slack: their 8-bit form, codes (0,
+    0) where there is none; start_rows: rows for the working set to begin with; query: (d,) float64; l1, l2: (C,);
+    tolerance: what a dual may exceed l1 by; rounding · |point| + underflow: bound on the error of a product in the
+    vectors' precision; max_norm: no row is longer; overlaps: True if the query has a dimension in common with any;
+    capacity, max_rows: for the active and the working set. Returns what `solve_by_gram` does, a round being a pass; the
+    last state is COLUMNS_FULL where there was not room enough.
     """
     n, d = vectors.shape
     inside, near_ids, excesses = np.zeros(n, np.bool_), np.empty(n, np.int64), np.empty(n)

@@ -45,19 +45,21 @@ SUM_POOL_SIZE = 1024
 MAX_POOL_SIZE = 1024
 """No pool is larger."""
 MAX_PARTIAL_REFRESH = 4096
-"""The bounds of so many candidates are renewed alone, where that is less than a tenth of all."""
+"""Candidates whose bounds are renewed alone, without a pass over all, where they are less than a tenth of all."""
 MIN_POOL_PICKS = 16
 POINT_BLOCK_SIZE = 16
-"""With so many points a pass has products at a time."""
+"""Points with which one pass over the vectors computes products at a time."""
 N_GUESSED_PICKS = 8
 """Number of further picks of a pool that are guessed and share a pass."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
-    """The gain to choose by (see `steps`); window 0 means none.
+    """The gain by which documents are picked one at a time, and its settings.
 
-    By_relevance: the first pick is the most relevant.
+    kind: the formula (see `steps`); k: number of picks; window: number of last picks that count, 0 for all; floor:
+    share of its squared length at which a squared distance counts as noise; by_relevance: the first pick is the most
+    relevant
     """
 
     kind: int
@@ -73,13 +75,17 @@ class Method:
 
     @property
     def horizon(self) -> int:
-        """Number of picks a bound holds for: with a window, while the picks it was computed from are inside it."""
+        """Number of picks a bound holds for: with a window, while the picks it came from are inside it."""
         return (self.window + 1) // 2 if self.window else self.k
 
 
 @dataclass(eq=False, kw_only=True)
 class Problem:
-    """One query at one weight, with what has been chosen so far and how."""
+    """One query at one weight λ of relevance: the documents picked so far and the state of the search.
+
+    weight: λ; chosen, scores: (k,) picks and their gains, the first `n_done` of them valid; past_rank: first pick
+    without a diversity gain, −1 for none; largest_pool, n_passes, close_calls: figures that the ranking reports
+    """
 
     weight: float
     chosen: np.ndarray
@@ -109,13 +115,14 @@ def select_greedily(
     c: Candidates, k: int, kind: int, weights: Sequence[float], window: int | None = None, floor: float = 0.0,
     wait_for_compilation: bool = False,
 ) -> list[Ranking]:  # fmt: skip
-    """Return the k picks of every problem at every weight, in float64, one Ranking a weight.
+    """Pick k documents greedily for every query at every weight λ; return one Ranking for each weight.
 
-    kind, floor: see `steps`; window: only the last so many picks count, None for all; wait_for_compilation: even where
-    a problem is solved sooner without. gain: the score at the moment of the pick; info: candidates; pool, the largest
-    there was; passes over the candidates after that for relevance; close_calls, the picks for which every candidate in
-    reach was compared; certified, always: no other pick is made; past_rank, the first pick that is nothing but a
-    combination of earlier ones, where the method tells them apart.
+    All picks are exact: none outside the candidates looked at could have been better. kind, floor: see `steps`; window:
+    only the last so many picks count, None for all; wait_for_compilation: even where a problem is solved sooner
+    without. gain: the score at the moment of the pick; info: candidates; pool, the largest there was; passes over the
+    candidates after that for relevance; close_calls, the picks for which every candidate in reach was compared;
+    certified, always: no other pick is made; past_rank, the first pick that is nothing but a combination of earlier
+    ones, where the method tells them apart.
     """
     method = Method(
         kind=kind, k=k, window=0 if window is None or window >= k else window, floor=floor,
@@ -147,7 +154,10 @@ def _build_ranking(
     c: Candidates, picks: np.ndarray, scores: np.ndarray, pool_sizes: Sequence[int], n_passes: Sequence[int],
     close_calls: Sequence[int], past_ranks: Sequence[int],
 ) -> Ranking:  # fmt: skip
-    """Build the Ranking of B problems from picks and scores, (B, k), and figures, one a problem each."""
+    """Build the Ranking of B queries at one weight from picks and scores, (B, k), and search figures.
+
+    pool_sizes, n_passes, close_calls, past_ranks: one number a query; past_ranks: −1 for none
+    """
     columns: dict[str, Sequence[int | None]] = {"candidates": [c.count] * c.batch, "pool": pool_sizes}
     columns |= {"passes": n_passes, "close_calls": close_calls, "certified": [True] * c.batch}
     columns["past_rank"] = [None if past_rank < 0 else past_rank for past_rank in past_ranks]
@@ -156,7 +166,10 @@ def _build_ranking(
 
 @dataclass(frozen=True, eq=False)
 class Pool:
-    """Some candidates, ascending, with their inner products and relevance in float64."""
+    """Some candidates of one query, ascending, with their inner products and relevance in float64.
+
+    Picks are made among them for as long as bounds prove that no other candidate gains as much.
+    """
 
     ids: np.ndarray
     gram: Gram
@@ -164,10 +177,10 @@ class Pool:
 
 
 class SingleQuery:
-    """One query over many candidates."""
+    """One query of a batch: its candidates' vectors, relevance and error bounds."""
 
     def __init__(self, c: Candidates, query_id: int) -> None:
-        """Take one query of a batch out, with its relevance as float64 on the CPU."""
+        """Take query number `query_id` out of a batch; its relevance becomes float64 on the CPU."""
         self.c, self.query_id = c, query_id
         self.vectors = c.vectors if c.vectors.ndim == 2 else c.vectors[query_id]
         self.relevance = c.relevance[query_id].double().cpu().numpy()
@@ -176,7 +189,7 @@ class SingleQuery:
 
     @cached_property
     def squares(self) -> np.ndarray:
-        """(n,) upper bounds on the squared lengths."""
+        """(n,) float64 upper bounds on the squared lengths of all candidates, rounding included."""
         c = self.c
         squares = c.squares if c.squares.ndim == 1 else c.squares[self.query_id]
         return squares.double().cpu().numpy() * (1 + 4 * rounding(c.vectors)) + underflow(c.vectors)
@@ -184,6 +197,7 @@ class SingleQuery:
     @cached_property
     def most_relevant(self) -> int:
         """The most relevant candidate, decided in float64 among all within the error of the best."""
+        # Near-ties are compared in pools of limited size, as there may be very many.
         near_ids = np.flatnonzero(self.relevance >= self.relevance.max() - 2 * self.relevance_error)
         id_blocks = np.array_split(near_ids, -(-len(near_ids) // MAX_POOL_SIZE))
         return int(near_ids[np.concatenate([self.pool(id_block).relevance for id_block in id_blocks]).argmax()])
@@ -198,7 +212,7 @@ class SingleQuery:
         return Pool(ids, gram, self.relevance[ids] if self.point is None else gram.score_queries(self.point)[0])
 
     def drop_duplicates(self, ids: np.ndarray) -> np.ndarray:
-        """Keep the lowest of candidates with identical vectors, ascending.
+        """Return `ids` with only the lowest of candidates that have identical vectors, ascending.
 
         All are kept where relevance is no inner product, as theirs may differ.
         """
@@ -208,7 +222,10 @@ class SingleQuery:
         return ids[np.sort(np.unique(duplicate_of.cpu().numpy()[ids], return_index=True)[1])]
 
     def fill_by_relevance(self, task: Problem) -> None:
-        """Complete the picks of a problem by the most relevant of the remaining candidates."""
+        """Complete the picks of a problem by the most relevant of the remaining candidates, in place.
+
+        For when none of those has a diversity gain, so that relevance alone decides.
+        """
         c, remaining = self.c, self.c.relevance[self.query_id].clone()
         remaining[torch.from_numpy(task.chosen[: task.n_done]).to(remaining.device)] = -torch.inf
 
@@ -226,7 +243,9 @@ class SingleQuery:
 class Bounds:
     """Upper bounds on the gains of all candidates of one query, renewed by passes over the vectors.
 
-    guess: returns the picks a problem would make next, for which a pass that has to be made takes products along
+    A gain λ·relevance + (1−λ)·diversity is bounded through each candidate's state, what diversity follows from; a pick
+    is folded into the state by its products with all candidates. guess: returns the picks a problem would make next,
+    for which a pass that has to be made takes products along
     """
 
     def __init__(self, query: SingleQuery, method: Method, guess: Callable[[Problem], list[int]]) -> None:
@@ -242,9 +261,11 @@ class Bounds:
         if not len(task.state) or method.window:
             task.state, task.n_folded = np.empty(n), 0
             init_state(method.kind, self.query.squares, task.state)
+        # With a window, only picks that stay in it until the next bounds may lower these.
         if method.window:
             task.n_folded = max(0, n_picks + method.horizon - 1 - method.window)
         is_partial = n > 10 * MAX_PARTIAL_REFRESH and not (task.refresh_all or method.window or method.kind == SUM)
+        # Most candidates are far from the best: only the largest bounds are renewed, and `stale` bounds all others.
         if task.n_folded < n_picks and is_partial:
             upper = self._upper(task, task.state)
             near_ids = _find_largest(upper, MAX_PARTIAL_REFRESH + 1)
@@ -260,7 +281,7 @@ class Bounds:
         return self._upper(task, task.state), -np.inf
 
     def _fold(self, task: Problem, state: np.ndarray, vectors: Tensor, squares: np.ndarray) -> None:
-        """Lower the bounds in `state` by the picks of a problem from number `n_folded` on.
+        """Lower the bounds in `state` by those picks of a problem that are not folded into it yet.
 
         state: (m,) bounds on what diversity adds, of `vectors`, (m, d), which have squared lengths `squares`, (m,)
         """
@@ -268,6 +289,7 @@ class Bounds:
         if not method.residual and vectors is self.query.vectors:
             self._fold_ahead(task, picks[task.n_folded :].tolist(), state)
             return
+        # Distances to the span of the picks need an orthonormal basis of all of them, so all picks are read.
         first_pick = task.n_folded if method.window or not method.residual else 0
         points, is_distinct = self.query.rows(picks[first_pick:]).double(), True
         if method.residual:
@@ -282,7 +304,7 @@ class Bounds:
             fold_state_bound(method.kind, products(vectors, point_block).cpu().numpy(), self._error(point_block), state)
 
     def _fold_singly(self, points: Tensor, state: np.ndarray, vectors: Tensor, squares: np.ndarray) -> None:
-        """Lower bounds on residuals by each pick alone, where the span of all of them cannot be used.
+        """Lower bounds on squared distances to the picks' span by each pick alone, where the span is no use.
 
         Once a window moves, the span of several picks is another one, so a residual to it is no bound; and a pick that
         counts as noise is within √floor of its length from the span that counts. state: (m,) bounds in place; points:
@@ -296,7 +318,7 @@ class Bounds:
             np.minimum(state, squares - np.maximum(absolute_products - error, 0).max(0) ** 2, out=state)
 
     def _fold_ahead(self, task: Problem, picks: list[int], state: np.ndarray) -> None:
-        """Lower the bounds of all vectors by picked rows; one pass serves the picks guessed to come next too.
+        """Lower the bounds of all candidates by some picks; one pass serves the picks guessed next too.
 
         picks: rows to fold in; state: (n,) bounds in place
         """
@@ -332,7 +354,10 @@ class Bounds:
 
 
 class PoolSearch:
-    """The greedy search of one query at several weights, whose problems share a pool of candidates."""
+    """The greedy search of one query at several weights λ, whose problems share a pool of candidates.
+
+    A pool holds the candidates with the largest bounds on their gains, with exact inner products.
+    """
 
     def __init__(self, query: SingleQuery, method: Method) -> None:
         self.query, self.method = query, method
@@ -340,9 +365,13 @@ class PoolSearch:
         self.pool: Pool | None = None
 
     def solve(self, weights: Sequence[float]) -> list[Problem]:
-        """Return the problem of each weight, solved: each has its k picks."""
+        """Make the k picks of the query at each weight λ; return one Problem a weight, which holds them.
+
+        Few candidates are one pool, from which all picks are made at once; else rounds of pools, until all are made.
+        """
         k, kind, n_known = self.method.k, self.method.kind, int(self.method.by_relevance)
         full_pool = self.query.pool(np.arange(self.query.c.count)) if self.query.c.count <= SINGLE_POOL_SIZE else None
+        # Where the most relevant is known to be the first pick, it stands in every problem from the start.
         first_picks = np.full(k, self.query.most_relevant if n_known and full_pool is None else 0)
         pool_size = SUM_POOL_SIZE + 2 * k if kind == SUM else min(max(8 * k, POOL_SIZE_RANGE[0]), POOL_SIZE_RANGE[1])
         problems = []
@@ -357,7 +386,7 @@ class PoolSearch:
         return problems
 
     def _run_round(self, unfinished: list[Problem]) -> None:
-        """Make picks for all unfinished problems from the present pool, or a new one where it gives none."""
+        """Make picks for all unfinished problems from the present pool, or from a new one where it gives none."""
         problem_bounds = [self.bounds.compute(task) for task in unfinished]
         if self.method.kind != SUM:
             # Every pick moves the best by bound; those of max_sum stay much the same, and its pools are large.
@@ -378,7 +407,7 @@ class PoolSearch:
                 self._compare_contenders(task, self.pool, upper)
 
     def _pick_from_pool(self, task: Problem, upper: np.ndarray, stale: float) -> bool:
-        """Make as many picks from the present pool as its bounds allow; return True if there were any.
+        """Make a problem's picks from the present pool while they beat all others; return True if any are.
 
         upper: (n,) upper bounds on the gains of all candidates; where it is −∞, `stale` bounds them instead
         """
@@ -391,12 +420,14 @@ class PoolSearch:
         return task.n_done > n_before or task.n_done == self.method.k
 
     def _advance(self, task: Problem, pool: Pool, outside_bound: float, stop_rank: int) -> None:
-        """Make picks for a problem from a pool, up to `stop_rank`, while the best beats the bound outside.
+        """Make a problem's picks from a pool, up to `stop_rank`, while the best beats the bound outside.
 
         outside_bound: no candidate outside the pool gains more, −∞ where there is none
         """
         method, query, gram = self.method, self.query, pool.gram
         outside_geometry, point_products = np.array([outside_bound, 0.0, 0.0, 0.0]), np.zeros(len(pool.ids))
+        # The sum of max_sum's picks moves: what a candidate outside then gains is bounded through z, see
+        # `bound_outside_gain`.
         if method.kind == SUM and outside_bound > -np.inf:
             beta = 2 * (1 - task.weight)
             outside_geometry[1:3] = beta, query.c.max_norm * (1 + 1e-5)
@@ -416,7 +447,10 @@ class PoolSearch:
         task.largest_pool = max(task.largest_pool, len(pool.ids))
 
     def _guess(self, task: Problem) -> list[int]:
-        """Return the picks that a problem would make next if only the candidates of its pool existed."""
+        """Return the next few picks that a problem would make if the candidates of its pool were all.
+
+        They are likely, and need not be right: products with them are computed ahead.
+        """
         if self.pool is None or not np.isin(task.picks, self.pool.ids).all():
             return []
         guessed, n_picks = replace(task, chosen=task.chosen.copy(), scores=task.scores.copy()), len(task.picks)
@@ -424,14 +458,14 @@ class PoolSearch:
         return [int(pick_id) for pick_id in guessed.chosen[n_picks : guessed.n_done]]
 
     def _compare_contenders(self, task: Problem, pool: Pool, upper: np.ndarray) -> None:
-        """Make the one next pick of a problem by comparing every candidate whose bound reaches the best gain.
+        """Make a problem's next pick by comparing every candidate whose bound reaches the best gain.
 
         For near-ties that no pool decides: contenders are scored exactly, pool by pool. upper: (n,) bounds on the gains
         """
         n_done, past_rank, best_choice = task.n_done, task.past_rank, (False, -np.inf, 0)
 
         def contest(pool: Pool) -> None:
-            """Make the next pick in one pool as a trial, and remember it if it is the best so far."""
+            """Make the next pick from one pool as a trial, and remember it if it is the best so far."""
             nonlocal best_choice
             task.n_done, task.past_rank = n_done, -1
             self._advance(task, pool, -np.inf, n_done + 1)
@@ -459,7 +493,8 @@ def _find_largest(values: np.ndarray, n_largest: int) -> np.ndarray:
 
 @cache
 def warm() -> None:
-    """Compile the loops, or load what was compiled."""
+    """Compile the loops, or load what was compiled, by solving tiny problems whose answers are dropped."""
+    # Both sizes and both kinds of matrix, as each takes another way through `select_greedily`.
     for n in (8, SINGLE_POOL_SIZE + 8):
         identity = torch.eye(n)
         for is_cached in (True, False):

@@ -50,25 +50,28 @@ ROUNDING_SLACK = 2.0**-46
 MAX_LOG_LAMBDA = 1 - 2.0**-53
 """At λ = 1 itself LOG_RESIDUAL is relevance alone, so its lines end before."""
 N_GUESS_ROWS = 512
-"""Among so many most relevant the first picks are guessed there."""
+"""Rows, the most relevant, on which the picks are guessed, so that their Gram rows can be computed together."""
 N_INITIAL_ROWS = 1024
-"""For how many picks Gram rows are held at first, where not all can be."""
+"""Gram rows that fit at first where the corpus is too large for all; the room doubles when it is full."""
 
 
 @jit_maxima
 def collect_leaders(weight, a, b, slack, value_floor, leader_ids, n_leaders, is_listed):
-    """List candidates with a gain at λ = `weight` within `slack` of the best, or over `value_floor`.
+    """List the candidates that may be the next pick near λ = `weight`; return the best and their number.
 
-    They are appended to leader_ids[:n_leaders]. Returns the best candidate, the lowest of equals, and the new number.
-    a, b: (n,) gains at λ = 1 and λ = 0; is_listed: (n,) True for those on the list
+    A candidate's gain is λ·a + (1−λ)·b. Listed are those whose gain is within `slack`, the rounding error, of the
+    largest, or at least `value_floor` where that is lower. They are appended to leader_ids[:n_leaders]; of equals the
+    lowest row is the best. a, b: (n,) gains at λ = 1 and λ = 0; is_listed: (n,) True for those on the list
     """
     n, diversity_weight, largest, winner = len(a), 1 - weight, -np.inf, len(a)
     top = find_lane_maxima(weight, a, b)
     for lane in range(len(top)):
         largest = max(largest, top[lane])
+    # Every candidate left has no diversity gain at all: none is listed, and relevance alone decides.
     if largest <= EXCLUDED_LIMIT:
         return find_best_gain(weight, a, b), n_leaders
     min_value = min(largest - slack, value_floor)
+    # A lane holds every 64th candidate; lanes whose maximum is too small are skipped.
     for lane in range(len(top)):
         if top[lane] >= min_value:
             for item in range(lane, n, len(top)):
@@ -84,9 +87,11 @@ def collect_leaders(weight, a, b, slack, value_floor, leader_ids, n_leaders, is_
 
 @jit_exact
 def find_certain_interval(a, b, line_index, left, right, slack, leader_ids, certain):
-    """Find where in [left, right] one line leads all other leaders by more than `slack`.
+    """Find the λ in [left, right] at which one candidate's gain is the best by more than rounding.
 
-    Writes the two ends to `certain`; (∞, −∞) if nowhere. a, b: (n,) values of the lines at λ = 1 and λ = 0
+    A candidate's gain λ·a + (1−λ)·b is a line in λ; the candidate `line_index` must lead all of `leader_ids` by more
+    than `slack`. certain: (2,) receives the ends of that interval, (∞, −∞) if there is none; a, b: (n,) gains at λ = 1
+    and λ = 0
     """
     certain[0], certain[1] = left, right
     value_at_start = left * a[line_index] + (1 - left) * b[line_index]
@@ -108,11 +113,14 @@ def find_certain_interval(a, b, line_index, left, right, slack, leader_ids, cert
 
 @jit_exact
 def cut_envelope(a, b, low, high, slack, leader_ids, is_listed, ends, lines, certain):
-    """Cut [low, high] into the pieces of the upper envelope of all lines; return their number.
+    """Cut [low, high] into the intervals of λ on which one candidate gains most; return their number.
 
-    Piece j reaches up to ends[j], line lines[j] is the best on it, and on certain[j] no rounding could decide
-    otherwise. a, b: (n,) values of the lines at λ = 1 and λ = 0; leader_ids, is_listed: scratch
+    A candidate's gain λ·a + (1−λ)·b is a line in λ; the best of all lines is their upper envelope, and its pieces are
+    these intervals. Piece j reaches up to ends[j], candidate lines[j] is the best on it, and on certain[j] no rounding
+    could decide otherwise. a, b: (n,) gains at λ = 1 and λ = 0; leader_ids, is_listed: scratch
     """
+    # A line that is under the best at both ends, and under the two best of the ends where these cross, is nowhere the
+    # best: three looks at all candidates find the few that may be.
     line, n_leaders = collect_leaders(low, a, b, slack, np.inf, leader_ids, 0, is_listed)
     last_line, n_leaders = collect_leaders(high, a, b, slack, np.inf, leader_ids, n_leaders, is_listed)
     steeper = (a[last_line] - b[last_line]) - (a[line] - b[line])
@@ -136,6 +144,7 @@ def cut_envelope(a, b, low, high, slack, leader_ids, is_listed, ends, lines, cer
                     slope_lead = (a[rival] - b[rival]) - (a[next_line] - b[next_line])
                     if slope_lead > 0 or (slope_lead == 0 and rival < next_line):
                         next_line = rival
+        # A piece of no length, where three lines meet in one point, is left out.
         if next_line < 0 or right > left:
             ends[n_pieces], lines[n_pieces] = right, line
             find_certain_interval(a, b, line, left, right, slack, leader_ids[:n_leaders], certain[n_pieces])
@@ -143,6 +152,7 @@ def cut_envelope(a, b, low, high, slack, leader_ids, is_listed, ends, lines, cer
         if next_line < 0:
             break
         line, left = next_line, right
+    # The scratch array goes back all False, for the next call.
     for rival in leader_ids[:n_leaders]:
         is_listed[rival] = False
     return n_pieces
@@ -150,12 +160,14 @@ def cut_envelope(a, b, low, high, slack, leader_ids, is_listed, ends, lines, cer
 
 @jit_exact
 def refresh_gains(a, b, low, high, slack, is_stale, rows, coverage, share, sums):
-    """Compute b exactly for every candidate that `cut_envelope` may inspect on [low, high].
+    """Compute the coverage gain b of every candidate that may be the best pick at a λ in [low, high].
 
-    The others keep an upper bound from an earlier pick, since coverage gains only fall (Minoux 1978). is_stale: (n,)
-    True where b is such a bound; rows: Gram rows; coverage: (n,) similarity of each document to its nearest pick;
-    share: factor of a gain; sums: scratch
+    A candidate's coverage gain is how much closer it brings the documents to their nearest pick. The other candidates
+    keep an upper bound from an earlier pick, since these gains only fall as picks are added (Minoux 1978). is_stale:
+    (n,) True where b is such a bound; rows: all pairwise products; coverage: (n,) similarity of each document to its
+    nearest pick; share: factor of a gain; sums: scratch
     """
+    # At each end the best by bound is computed exactly until the best is one that is exact already.
     points, winners = np.array([low, high, low]), np.zeros(3, np.int64)
     for point_id in range(2):
         winners[point_id] = find_best_gain(points[point_id], a, b)
@@ -183,7 +195,7 @@ def refresh_gains(a, b, low, high, slack, is_stale, rows, coverage, share, sums)
 
 @jit_exact
 def load_row(columns, rows, filled, row_slot, n_used, item):
-    """Return the position in `rows` of a candidate's Gram row, computed if missing; −1 without room.
+    """Return the place in `rows` of a candidate's products with all, computed if missing; −1 if full.
 
     row_slot: (n,) position of each candidate's row, −1 for none; n_used: (1,) number of positions in use
     """
@@ -198,7 +210,7 @@ def load_row(columns, rows, filled, row_slot, n_used, item):
 
 @jit_exact
 def load_rows(columns, rows, filled, row_slot, n_used, picks):
-    """Compute the missing Gram rows of some candidates together, which is faster than one by one.
+    """Compute the missing Gram rows (products with all candidates) of some picks, faster together.
 
     Stops where `rows` has no more room. row_slot: (n,) position of each candidate's row, −1 for none; n_used: (1,)
     number of positions in use
@@ -221,7 +233,11 @@ def load_rows(columns, rows, filled, row_slot, n_used, picks):
 
 @jit_exact
 def has_mark(marks, low, high):
-    """Return True if an ascending mark lies in [low, high]; no marks at all stand for every number."""
+    """Return True if one of the ascending `marks` lies in [low, high], or if there are no marks at all.
+
+    Marks are the λ that a caller wants to know about; without any, every λ is wanted.
+    """
+    # Binary search for the first mark that is not below `low`.
     search_low, search_high = 0, len(marks)
     while search_low < search_high:
         middle = (search_low + search_high) // 2
@@ -234,7 +250,7 @@ def has_mark(marks, low, high):
 
 @jit_exact
 def double_capacity(array):
-    """Return the array with room for twice the rows."""
+    """Return a copy of a two-dimensional array with room for twice the rows."""
     larger = np.empty((2 * len(array), array.shape[1]), array.dtype)
     for row_id in range(len(array)):
         for column_index in range(array.shape[1]):
@@ -247,14 +263,17 @@ def follow_pieces(
     kind, columns, rows, filled, row_slot, n_used, squares, relevance, k, window, floor, by_relevance, low, high,
     slack, marks, solo_gain, pair_gain, pair_ready,
 ):  # fmt: skip
-    """Follow the picks of one problem over [low, high]; return the pieces that hold a mark, from the left.
+    """Find one query's k greedy picks at every λ in [low, high], as intervals of λ with equal picks.
 
-    Returns (m, 3) end, certain from, certain to; (m, k) picks; (m, 2, k) their gains at λ = 1 and 0; and False where
-    there was no room for a Gram row. The search is depth first: a node is an interval of λ with the pick that is best
-    on it, and the next pick cuts the interval again. Arguments are those of `steps.choose_picks`, besides: rows: (r,
-    n), row row_slot[i] of which is candidate i's where filled; n_used: (1,) rows in use; marks: ascending λ, none for
-    all; solo_gain, pair_gain, pair_ready: see `CoverageTables`.
+    Returns, for the m intervals that hold a mark, from the left: (m, 3) end, and the part where no rounding could
+    decide otherwise, from and to; (m, k) picks; (m, 2, k) their gains at λ = 1 and 0; and False where there was no room
+    for a Gram row. The search is depth first: a node is an interval of λ with the pick that is best on it, and the next
+    pick cuts the interval again. Arguments are those of `steps.choose_picks`, besides: rows: (r, n) products with all
+    candidates, row row_slot[i] those of candidate i where filled; n_used: (1,) rows in use; slack: differences that
+    rounding may decide; marks: ascending λ of interest, none for all; solo_gain, pair_gain, pair_ready: what documents
+    cover alone and beside one other (see `CoverageTables`).
     """
+    # keeps: methods by residual hold the distance of each candidate to the span of the picks beside its gain.
     n, keeps = len(relevance), kind in (LOG_RESIDUAL, ROOT_RESIDUAL)
     a, fixed, states, scratch = np.empty(n), np.empty(n), np.empty((k, n)), np.empty((2, n if keeps else 0))
     along, coefficients = np.empty((k if keeps else 0, n)), np.empty((k if keeps else 0, k))
@@ -267,6 +286,7 @@ def follow_pieces(
     node_bounds, node_picks = np.empty((1024, 5)), np.empty((1024, 2), np.int64)
     found_bounds, found_picks, found_lines = np.empty((256, 3)), np.empty((256, k), np.int64), np.empty((256, 2 * k))
     path_picks, held_slots, path_values = np.empty(k, np.int64), np.empty(k, np.int64), np.empty(k)
+    # lazy: coverage gains are costly, so b holds upper bounds, and only candidates that may win are computed.
     lazy, share, lanes, is_stale = kind == COVERAGE, k / n, np.empty(COVER_LANES), np.zeros(n, np.bool_)
     upper = np.empty((k if lazy else 0, n))
     init_gains(kind, squares, relevance, k, a, states[0])
@@ -282,6 +302,7 @@ def follow_pieces(
         update_gains(kind, states[0], squares, floor, a, b, scratch)
     if by_relevance:
         pick = find_best_gain(1.0, relevance, relevance)
+        # The most relevant is the first pick at every λ: one piece.
         ends[0], lines[0], certain[0, 0], certain[0, 1], n_pieces = high, pick, low, high, 1
     else:
         n_pieces = cut_envelope(a, b, low, high, slack, leader_ids, is_listed, ends, lines, certain)
@@ -289,6 +310,7 @@ def follow_pieces(
     while True:
         while top + n_pieces > len(node_bounds):
             node_bounds, node_picks = double_capacity(node_bounds), double_capacity(node_picks)
+        # The pieces go onto the stack from the right, so that the leftmost is taken first.
         stack_base = top
         for position in range(n_pieces - 1, -1, -1):
             node_bounds[top, 0], node_bounds[top, 1] = ends[position - 1] if position else left, ends[position]
@@ -304,6 +326,7 @@ def follow_pieces(
         if not top:
             break
         top -= 1
+        # Take the leftmost node; picks deeper than it belong to another branch and become candidates again.
         left, right, sure_from, sure_to, value = node_bounds[top]
         node_rank, pick = node_picks[top]
         for position in range(node_rank, n_taken):
@@ -325,6 +348,7 @@ def follow_pieces(
         if held_slots[node_rank] < 0:
             has_room = False
             break
+        # Exclude the pick, then compute the gains of the others after it, in the state of this depth.
         a[pick] = EXCLUDED
         old_state, new_state, window_first, first_folded = states[node_rank], states[depth], 0, node_rank
         span_products, span_coefficients = along, coefficients
@@ -367,10 +391,14 @@ def follow_pieces(
 
 
 class _Rows:
-    """Gram rows of some candidates: all that a small corpus keeps, or those of the picks alone."""
+    """Gram rows (products of a candidate with all): of every one in a small corpus, else of picks.
+
+    columns: (d, n) the vectors; squares: (n,) squared lengths; rows, filled: the Gram rows, and which are computed;
+    row_slot: (n,) position in `rows` of each candidate's row, −1 for none
+    """
 
     def __init__(self, vectors: Tensor, gram: Gram | None = None) -> None:
-        """Take the rows of a Gram matrix, or make one of a small corpus; else make room for the rows of picks."""
+        """Take the rows of `gram`, or of a new one if the corpus is small; else make room for picks' rows."""
         n = len(vectors)
         if gram is None and n <= GRAM_ROWS:
             gram = Gram(vectors)
@@ -386,7 +414,7 @@ class _Rows:
 
     @classmethod
     def from_arrays(cls, columns: Array, rows: Array, filled: Array, squares: Array) -> "_Rows":
-        """Wrap the Gram rows of all candidates."""
+        """Wrap Gram rows, (n, n), that have room for every candidate; arguments as the class's attributes."""
         gram_rows = cls.__new__(cls)
         gram_rows._set_arrays(columns, rows, filled, squares)
         return gram_rows
@@ -403,11 +431,11 @@ class _Rows:
 
     @property
     def has_all_rows(self) -> bool:
-        """True where every candidate has a row."""
+        """True if there is room for the Gram row of every candidate."""
         return len(self.rows) == len(self.row_slot)
 
     def preload(self, picks: Array) -> None:
-        """Compute the rows of some candidates together, and forget all others."""
+        """Compute the Gram rows of some candidates together, and forget those of all others."""
         while len(self.rows) < len(picks):
             self.grow()
         self.row_slot[:], self.filled[:] = -1, False
@@ -416,7 +444,7 @@ class _Rows:
         self.row_slot[picks], self.filled[: len(picks)] = np.arange(len(picks)), True
 
     def score_queries(self, queries: Tensor) -> Array:
-        """Return (B, n) inner products with queries, (B, d)."""
+        """Return (B, n) inner products of all vectors with queries, (B, d)."""
         along = np.empty((len(queries), len(self.row_slot)))
         compute_products(self.columns, queries.double().cpu().numpy(), along)
         return along
@@ -426,10 +454,12 @@ def lambda_paths(
     kind: int, c: Candidates, k: int, interval: tuple[float, float], marks: Sequence[float] = (), *, floor: float = 0.0,
     window: int | None = None,
 ) -> list[LambdaPath]:  # fmt: skip
-    """Return the path of every problem.
+    """Return each query's greedy picks at every λ of an interval, as pieces with equal picks.
 
-    kind, floor: see `steps`; window: only the last so many picks count; marks: the ascending λ of interest, none for
-    all: pieces without one are left out, and belong to the next piece that is there.
+    kind: the method, NEAREST (mmr), SUM (max_sum), LOG_RESIDUAL (dpp) or ROOT_RESIDUAL (ssd); floor: share of its
+    squared length at or under which a squared distance to the picks' span is noise; window: only the last so many
+    picks count, None for all; marks: the ascending λ of interest, none for all: pieces without one are left out, and
+    belong to the next piece that is there.
 
     For SUM the answer is the set in the order of the members' contributions to it, and so are picks and gains.
     """
@@ -455,8 +485,9 @@ def lambda_paths(
 def coverage_paths(
     c: Candidates, k: int, interval: tuple[float, float], size: int, marks: Sequence[float] = ()
 ) -> list[LambdaPath]:
-    """Return the path of every problem on its ground set of the `size` most relevant, all similarities cached.
+    """Return each query's picks by facility location at every λ, as pieces with equal picks.
 
+    Its documents are chosen among, and cover, the `size` most relevant alone. Candidate i gains λ a + (1−λ) b with
     a = r, b = k/size Σ_j max(0, s_ij − the largest similarity of j to the chosen).
     """
     paths = []
@@ -472,11 +503,12 @@ def _trace_path(
     kind: int, rows: _Rows, relevance: Array, k: int, interval: tuple[float, float], floor: float, window: int | None,
     has_unit_rows: bool, marks: Sequence[float] = (), tables: CoverageTables | None = None,
 ) -> LambdaPath:  # fmt: skip
-    """Return the picks and gains of one problem at every λ of an interval.
+    """Return the picks and gains of one query at every λ of an interval, as pieces with equal picks.
 
     kind: the method, as in `steps`; rows: Gram rows; relevance: (n,); floor: squared residuals up to this share are
-    noise; window: number of last picks that count, None for all; marks: the λ of interest, none for all; tables: what
-    documents cover, for COVERAGE only
+    noise; window: number of last picks that count, None for all; has_unit_rows: all vectors have length 1, so that
+    the most relevant is the first pick at every λ; marks: the λ of interest, none for all; tables: what documents
+    cover, for COVERAGE only
     """
     low, high = interval
     slack = ROUNDING_SLACK * _bound_gain_size(kind, rows.squares, relevance, k, floor)
@@ -507,7 +539,11 @@ def _trace_path(
 
 
 def _bound_gain_size(kind: int, squares: Array, relevance: Array, k: int, floor: float) -> float:
-    """Bound the size of either part of any gain, relevance or diversity: the scale of rounding errors."""
+    """Bound the size of candidates' relevance and diversity gains, which scales their rounding errors.
+
+    kind: the method; squares: (n,) squared lengths; relevance: (n,); floor: share of its squared length at which a
+    squared distance counts as noise
+    """
     max_square, max_relevance = float(squares.max()), float(np.abs(relevance).max())
     if kind == SUM:
         return (k - 1) * (max_relevance + 2 * max_square) or max_relevance
@@ -520,10 +556,11 @@ def _bound_gain_size(kind: int, squares: Array, relevance: Array, k: int, floor:
 
 
 def _order_sets(rows: _Rows, relevance: Array, low: float, bounds: Array, picks: Array, slack: float) -> LambdaPath:
-    """Turn pieces of max_sum's path into sets in the order of their members' contributions.
+    """Order the set of every piece of max_sum's path by what each member contributes to the set's score.
 
-    A member's line is a_i = (k−1) r_i at λ = 1 and b_i = −2 Σ s_ij over the other members at λ = 0; for k = 1
-    relevance. bounds: (m, 3) end, certain from, certain to of each piece; picks: (m, k)
+    A piece is an interval of λ with one set; it is cut where the order changes. A member's line is a_i = (k−1) r_i at λ
+    = 1 and b_i = −2 Σ s_ij over the other members at λ = 0; for k = 1 relevance. bounds: (m, 3) end, certain from,
+    certain to of each piece; picks: (m, k)
     """
     k = picks.shape[1]
     first_member, second_member = np.triu_indices(k, 1)

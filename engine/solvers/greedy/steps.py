@@ -34,9 +34,11 @@ LN2_HIGH, LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10
 
 @jit_maxima
 def find_lane_maxima(weight, a, b):
-    """Return (GAIN_LANES,) the largest gain among candidates of each residue modulo GAIN_LANES.
+    """Return (GAIN_LANES,) the largest gain weight·a + (1 − weight)·b among the candidates of each lane.
 
-    A single running maximum would not be vectorised."""
+    Lane l holds the candidates l, l + 64, l + 128 …; a single running maximum over all would not be vectorised by the
+    compiler.
+    """
     n, diversity_weight, top = len(a), 1 - weight, np.full(GAIN_LANES, -np.inf)
     for start in range(0, n - GAIN_LANES + 1, GAIN_LANES):
         a_strip, b_strip = a[start : start + GAIN_LANES], b[start : start + GAIN_LANES]
@@ -50,9 +52,9 @@ def find_lane_maxima(weight, a, b):
 
 @jit_maxima
 def find_best_gain(weight, a, b):
-    """Return the candidate with the largest gain weight·a + (1 − weight)·b, the lowest of equals.
+    """Return the candidate with the largest gain weight·a + (1 − weight)·b, the lowest row of equals.
 
-    Where b is EXCLUDED for all that remain, that with the largest a.
+    Where no remaining candidate has a diversity gain (b is EXCLUDED, −10³⁰⁰), the one with the largest a.
     """
     n, diversity_weight, largest, winner = len(a), 1 - weight, -np.inf, 0
     top = find_lane_maxima(weight, a, b)
@@ -76,10 +78,12 @@ def find_best_gain(weight, a, b):
 
 @jit_exact
 def compute_logarithms(x, result, exponents):
-    """Compute log x of positive normal x, within 2 units, in loops that vectorise; `exponents` is scratch.
+    """Compute the natural logarithm of every x > 0 into `result`, within 2 units in the last place.
 
-    No two of the three may share memory.
+    `np.log` is not vectorised by the compiler; these loops are. exponents: scratch; no two of the three arrays may
+    share memory
     """
+    # A float64 is mantissa · 2^exponent: split its bits, so that log x = exponent · ln 2 + log mantissa.
     bits, mantissa, exponent = x.view(np.uint64), result.view(np.uint64), exponents.view(np.uint64)
     mantissa_mask = np.uint64(0x000FFFFFFFFFFFFF)
     exponent_of_one = np.uint64(0x3FF0000000000000)
@@ -89,6 +93,7 @@ def compute_logarithms(x, result, exponents):
         mantissa[position] = (bits[position] & mantissa_mask) | exponent_of_one
         exponent[position] = (bits[position] >> mantissa_bits) | exponent_offset
     for position in range(len(x)):
+        # The mantissa is brought into [√½, √2), where the series of log m in (m − 1) / (m + 1) converges fast.
         reduced = result[position]
         is_large = reduced > 1.4142135623730951
         reduced = reduced * 0.5 if is_large else reduced
@@ -102,9 +107,10 @@ def compute_logarithms(x, result, exponents):
 
 @jit_exact
 def init_gains(kind, squares, relevance, k, a, state):
-    """Set the fixed part a of all gains, and each candidate's state before the first pick, in place.
+    """Set the relevance part a of all gains, and each candidate's state before the first pick, in place.
 
-    kind: the method; a is relevance, times k − 1 for SUM
+    The state is what the diversity part follows from: similarity to the picks, or distance to their span. kind: the
+    method; a is relevance, times k − 1 for SUM
     """
     for item in range(len(a)):
         a[item] = (k - 1.0) * relevance[item] if kind == SUM else relevance[item]
@@ -113,19 +119,25 @@ def init_gains(kind, squares, relevance, k, a, state):
 
 @jit_exact
 def init_state(kind, squares, state):
-    """Set each candidate's state before the first pick: 0, ∞ or its squared length, by method."""
+    """Set each candidate's state, from which its diversity gain follows, to that before the first pick.
+
+    SUM adds up similarities from 0, NEAREST takes a minimum from ∞, and the methods by residual subtract from the
+    squared length what the picks explain.
+    """
     for item in range(len(state)):
         state[item] = 0.0 if kind == SUM else np.inf if kind == NEAREST else squares[item]
 
 
 @jit_maxima
 def update_gains(kind, state, squares, floor, a, b, scratch):
-    """Compute the diversity part b of all gains from the state; excluded candidates stay excluded.
+    """Compute the diversity part b of all gains from the candidates' states; who is excluded stays so.
 
-    floor: at or under this share of its squared length a squared residual is noise; scratch: (2, n)
+    The state is a squared distance to the span of the picks for LOG_RESIDUAL and ROOT_RESIDUAL; for the other methods
+    it is b itself. floor: at or under this share of its squared length a squared residual is noise; scratch: (2, n)
     """
     n = len(state)
     if kind == LOG_RESIDUAL:
+        # Rounding may leave a squared distance at 0 or below, which has no logarithm; such are excluded afterwards.
         for item in range(n):
             scratch[0, item] = max(state[item], 1e-300)
         compute_logarithms(scratch[0, :n], b, scratch[1, :n])
@@ -142,11 +154,11 @@ def update_gains(kind, state, squares, floor, a, b, scratch):
 
 @jit_exact
 def orthonormalise_picks(columns, picks, n_picks, floor, basis):
-    """Compute in basis, (d, n_picks), the unit vector that each pick adds to the span of those before.
+    """Compute an orthonormal basis of the picks' vectors, in order, in `basis`, (d, n_picks).
 
-    Zeros for a pick that adds only noise.
-
-    Returns True if each is far from the floor, so that nothing that computes it otherwise can decide otherwise.
+    A pick whose squared residual is at or under `floor` of its squared length adds only noise, and gets zeros. Returns
+    True if every residual is far from that floor, so that computing it in another way could not decide otherwise.
+    columns: (d, n) the vectors of all candidates
     """
     d, coefs, is_clear = len(columns), np.empty(n_picks), True
     for rank in range(n_picks):
@@ -175,11 +187,13 @@ def orthonormalise_picks(columns, picks, n_picks, floor, basis):
 
 @jit_exact
 def add_direction(columns, rows, row_slots, squares, picks, rank, state, floor, along, coefficients):
-    """Compute along[rank]: all candidates' products with the unit vector a pick adds to the span.
+    """Compute all candidates' products with the direction that a pick adds to the span of those before.
 
-    All zeros where the pick adds none. row_slots: positions in `rows` of the picks' Gram rows; state: (n,) squared
-    distances to the span before; along: (k, n), its earlier rows those of earlier picks; coefficients: (k, k), row
-    `rank` of which becomes that unit vector as a combination of the picks
+    They become along[rank]; zeros where the pick adds no direction. The products follow from the picks' Gram rows
+    (their products with all candidates) without the vectors, unless digits would be lost. row_slots: positions in
+    `rows` of the picks' Gram rows; state: (n,) squared distances to the span before; along: (k, n), its earlier rows
+    those of earlier picks; coefficients: (k, k), row `rank` of which becomes that unit vector as a combination of the
+    picks
     """
     pick, new_products, n, factors = picks[rank], along[rank], len(state), coefficients[rank]
     factors[:] = 0.0
@@ -196,11 +210,13 @@ def add_direction(columns, rows, row_slots, squares, picks, rank, state, floor, 
     for earlier in range(rank + 1):
         factors[earlier] *= inverse_length
         coefficient_size += abs(factors[earlier]) * np.sqrt(squares[picks[earlier]])
+    # Where digits would cancel, the direction is made from the vectors themselves.
     if coefficient_size > MAX_COEFFICIENT_SIZE or state[pick] < MIN_RESIDUAL_SHARE * squares[pick]:
         basis = np.empty((len(columns), rank + 1))
         orthonormalise_picks(columns, picks, rank + 1, floor, basis)
         compute_products(columns, basis[:, rank].copy().reshape(1, -1), along[rank : rank + 1])
         return
+    # Four rows a pass: each pass reads and writes `new_products` once.
     earlier = 0
     while earlier + 3 <= rank:
         m0, m1, m2, m3 = factors[earlier], factors[earlier + 1], factors[earlier + 2], factors[earlier + 3]
@@ -220,9 +236,10 @@ def add_direction(columns, rows, row_slots, squares, picks, rank, state, floor, 
 
 @jit_maxima
 def fold_pick(kind, columns, rows, filled, squares, picks, rank, old_state, new_state, floor, along, coefficients):
-    """Compute the state after the pick of a rank, whose Gram row is computed first if missing.
+    """Update the candidates' state, from which diversity gains follow, by one pick.
 
-    old_state, new_state: (n,) before and after, which may be one array
+    The pick's Gram row, its products with all candidates, is computed first if missing. old_state, new_state: (n,)
+    before and after, which may be one array; the others: see `fold_loaded_pick`
     """
     fill_row(columns, rows, filled, picks[rank])
     fold_loaded_pick(kind, columns, rows, picks, squares, picks, rank, old_state, new_state, floor, along, coefficients)
@@ -232,9 +249,11 @@ def fold_pick(kind, columns, rows, filled, squares, picks, rank, old_state, new_
 def fold_loaded_pick(
     kind, columns, rows, row_slots, squares, picks, rank, old_state, new_state, floor, along, coefficients
 ):
-    """Compute the state after the pick of a rank, whose Gram row is rows[row_slots[rank]].
+    """Update the candidates' state by a pick whose products with all are rows[row_slots[rank]].
 
-    old_state, new_state: (n,) before and after, which may be one array; along, coefficients: see `add_direction`
+    The state is, by method, minus the largest similarity to a pick (NEAREST), minus twice the sum of similarities (SUM)
+    or the squared distance to the span of the picks. old_state, new_state: (n,) before and after, which may be one
+    array; along, coefficients: see `add_direction`
     """
     n, pick_row = len(old_state), rows[row_slots[rank]]
     if kind == NEAREST:
@@ -244,6 +263,7 @@ def fold_loaded_pick(
         for item in range(n):
             new_state[item] = old_state[item] - 2 * pick_row[item]
     else:
+        # Each direction that joins the span takes its squared product off the squared distance (Pythagoras).
         add_direction(columns, rows, row_slots, squares, picks, rank, old_state, floor, along, coefficients)
         new_products = along[rank]
         for item in range(n):
@@ -252,11 +272,12 @@ def fold_loaded_pick(
 
 @jit_exact
 def bound_outside_gain(outside, in_z, move_square):
-    """Bound the SUM gain of every candidate outside the pool after the sum of the chosen moved by Δ.
+    """Bound max_sum's gain of all candidates outside the pool, after picks moved their sum by Δ.
 
-    outside: the largest gain at the start, β = 2·(1 − weight), the longest row, the length of the field's point z (0
-    where there is none); in_z: the product of Δ with z; move_square: |Δ|². With a_j = u_j·z/|z| ≤ τ outside, u_j·(z −
-    βΔ) ≤ A a + B √(L² − a²), A = |z| − β Δ·z/|z|, B = β |Δ − its part along z|.
+    At the start a candidate u gains u·z, z = (k−1)·weight·query − β·(sum of the chosen); each pick p moves z by −βp.
+    outside: the largest gain at the start, β = 2·(1 − weight), the longest row, the length of z (0 where there is none,
+    as gains are no inner products); in_z: the product of Δ with z; move_square: |Δ|². With a_j = u_j·z/|z| ≤ τ outside,
+    u_j·(z − βΔ) ≤ A a + B √(L² − a²), A = |z| − β Δ·z/|z|, B = β |Δ − its part along z|.
     """
     max_outside, beta, max_norm, point_norm = outside[0], outside[1], outside[2], outside[3]
     plain_bound = max_outside + beta * max_norm * np.sqrt(max(move_square, 0.0) * (1 + 1e-12))
@@ -281,12 +302,13 @@ def choose_picks(
     kind, columns, rows, filled, squares, relevance, k, weight, window, floor, by_relevance,
     outside, along_point, picks, scores, n_done, stop_rank,
 ):  # fmt: skip
-    """Continue the first n_done picks up to `stop_rank`, or to where a candidate outside could equal the best.
+    """Make one query's greedy picks from n_done on up to `stop_rank`, while none outside could be as good.
 
-    window: only the last so many picks count, 0 for all; by_relevance: the first pick is the most relevant, which is
-    among the candidates; outside: see `bound_outside_gain`, of which the other methods need the first number;
-    along_point: (n,) products with z there. Returns the number of picks, and the first pick whose b is EXCLUDED, −1 for
-    none.
+    The candidates here may be a pool of a larger corpus. Returns the number of picks made, and the rank of the first
+    pick without any diversity gain (b is EXCLUDED), −1 for none. window: only the last so many picks count, 0 for all;
+    by_relevance: the first pick is the most relevant, which is among the candidates; outside: bounds on gains outside
+    the pool, see `bound_outside_gain`; other methods than SUM use its first number alone; along_point: (n,) products
+    with z there; picks, scores: (k,) in place.
     """
     # Methods by residual keep b apart from the state; the others use one array for both.
     n, keeps, past_rank = len(relevance), kind in (LOG_RESIDUAL, ROOT_RESIDUAL), -1
@@ -314,6 +336,7 @@ def choose_picks(
             if kind == SUM and not is_first:
                 in_z += along_point[p]
                 move_square += squares[p] + start_state[p] - state[p]
+        # Picks that were made before this call are folded in as well, to reach the state after them.
         p = picks[rank]
         a[p] = EXCLUDED
         if rank + 1 == stop_rank:
@@ -327,6 +350,7 @@ def choose_picks(
         if not keeps:
             for i in range(rank if start == 0 else 0, rank + 1):
                 state[picks[i]] = EXCLUDED
+        # The bound outside holds after the picks known before, one by relevance among them: Δ is counted from there.
         if kind == SUM and (rank + 1 == n_done or rank == 0):
             for item in range(n):
                 start_state[item] = state[item]
@@ -337,10 +361,11 @@ def choose_for_queries(
     kind: int, columns: Array, rows: Array, filled: Array, squares: Array, relevance: Array, k: int, weights: Array,
     window: int, floor: float, by_relevance: bool,
 ) -> tuple[Array, Array, Array]:  # fmt: skip
-    """Choose k picks for B queries at L weights by compiled steps on one Gram matrix.
+    """Choose k documents greedily for each of B queries at each of L weights λ, among all documents.
 
-    Returns picks and scores, (B, L, k), and (B, L) the first rank without a diversity gain, −1 for none. relevance: (B,
-    n)
+    Returns picks and scores, (B, L, k), and (B, L) the first rank without a diversity gain, −1 for none. columns: (d,
+    n) vectors; rows, filled: (n, n) their products, and (n,) which rows are computed already; relevance: (B, n); for
+    the others see `choose_picks`
     """
     n_queries, n = relevance.shape
     picks, scores = np.empty((n_queries, len(weights), k), np.int64), np.empty((n_queries, len(weights), k))
@@ -359,8 +384,9 @@ def choose_for_queries(
 
 @jit_exact
 def fold_state_bound(kind, pick_products, error, state):
-    """Fold picks into upper bounds on the state, (n,), in place.
+    """Lower the upper bounds on all candidates' states, (n,), by some picks, in place.
 
+    A state is what a diversity gain follows from (see `fold_loaded_pick`), so a bound on it bounds the gain.
     pick_products: (p, n) products of the picks with all candidates, each within `error`; for a residual method those of
     orthonormal points that span the picks
     """
@@ -377,9 +403,10 @@ def fold_state_bound(kind, pick_products, error, state):
 
 @jit_exact
 def compute_upper_bounds(kind, relevance, error, state, squares, k, weight, floor):
-    """Return (n,) upper bounds on all gains.
+    """Return (n,) upper bounds on all candidates' gains, from rounded relevance and bounds on their state.
 
-    kind: the method; relevance: (n,) within `error`; state: (n,) upper bounds on each candidate's state
+    kind: the method; relevance: (n,) within `error`; state: (n,) upper bounds on what the diversity part b follows
+    from; squares: (n,) upper bounds on squared lengths; floor: share at which a squared distance counts as noise
     """
     n = len(state)
     a, b, unused_state, scratch = np.empty(n), np.empty(n), np.empty(n), np.empty((2, n))

@@ -23,11 +23,11 @@ Array = np.ndarray
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ascent:
-    """The sets that the ascent ended at.
+    """The sets of k documents, one a query, that Frank–Wolfe steps ended at.
 
     index: (B, k) ascending candidates; steps: (B,) number taken; gap: (B,) the last Frank–Wolfe gap, relative to k
     times the scale of a swap; integral: (B,) True where it ended at a set, so that nothing was rounded; field, error:
-    the linear field at `index` where `is_field_current` (B,).
+    the linear field (what each candidate would add to the objective) at `index`, where `is_field_current` (B,).
     """
 
     index: Tensor
@@ -40,9 +40,11 @@ class Ascent:
 
 
 def run_frank_wolfe(goal: Quadratic, loading: float) -> Ascent:
-    """Run Frank–Wolfe from x = k/n to a stationary point of each problem, and round it to a set.
+    """Find a set of k documents for each query by Frank–Wolfe steps over all candidates' weights.
 
-    goal: the objective; loading: δ of the relaxation. Where the end is no set, the k largest x are taken.
+    Weights x start at k/n each and climb the objective, relaxed from sets to weights in [0, 1] that sum to k, until no
+    step gains anything. goal: the objective; loading: δ, the curvature added to the relaxation. Where the end is no
+    set, the k largest x are taken.
     """
     c, k = goal.c, goal.k
     n_queries, n = c.relevance.shape
@@ -70,6 +72,7 @@ def run_frank_wolfe(goal: Quadratic, loading: float) -> Ascent:
             linear_fields, errors = field, error
         else:
             linear_fields[active_ids], errors[active] = field, error
+        # A problem stays active while its step gained something.
         moves = zip(active, field.double().cpu().numpy(), error.tolist(), strict=True)
         active = [query_id for query_id, *field_and_error in moves if climbs[query_id].step(*field_and_error)]
         if not active:
@@ -86,14 +89,14 @@ def run_frank_wolfe(goal: Quadratic, loading: float) -> Ascent:
 
 
 class _Climb:
-    """The weights x, (n,), of one problem during the ascent, with what the objective needs of them.
+    """The weights x, (n,), that Frank–Wolfe steps give one query's candidates, and sums over them.
 
     base: the weight of a candidate that no step has touched; integral: whether x is the set `current`; weighted: (d,) y
     = Uᵀx; relevance: of x, times its factor; quadratic: xᵀDx
     """
 
     def __init__(self, goal: Quadratic, query_id: int, loading: float) -> None:
-        """Start one problem's ascent at x = k/n, whose weighted sum is k times the mean candidate.
+        """Start with equal weights x = k/n, whose weighted sum of vectors is k times the mean vector.
 
         goal: the objective; query_id: number of the problem; loading: δ, the extra weight on the diagonal D
         """
@@ -113,7 +116,7 @@ class _Climb:
         self.quadratic = self.base**2 * (c.count if c.matrix.unit else float(squares.double().sum()))
 
     def step(self, field: Array, error: float) -> bool:
-        """Step toward the best set by the linear field of x; return False where no step gains anything.
+        """Move the weights toward the k candidates of largest gradient; return False if nothing is gained.
 
         field: (n,) what each candidate would add to the objective at x, within `error`
         """
@@ -146,9 +149,13 @@ class _Climb:
         return True
 
     def round_weights(self) -> Array:
-        """Return (k,) the set, or the candidates with the largest x, equal ones by gradient, then by row."""
+        """Return (k,) the set that the weights x are, or the k candidates with the largest x.
+
+        Equal weights go by gradient, then by row.
+        """
         if self.integral or not self.steps:
             return self.current
+        # Candidates that a step went toward, at least k, have more weight than the untouched ones.
         touched = np.flatnonzero(self.weights != self.base)
         gradient = self._exact_gradient(touched)
         weight_order = np.lexsort((touched, -gradient, -self.weights[touched]))
@@ -183,13 +190,16 @@ class _Climb:
         return gradient
 
     def _squares(self, doc_ids: Array) -> Array:
-        """Return (m,) float64 D at candidates: exactly 1 for unit rows, as in the paper."""
+        """Return (m,) float64 squared lengths of candidates: exactly 1 for unit rows, as in the paper."""
         if self.goal.c.matrix.unit:
             return np.ones(len(doc_ids))
         return self.goal.squares(self.queries, self._to_device(doc_ids)[None])[0].cpu().numpy()
 
     def _sum_corner(self, corner: Array) -> Array:
-        """Return the (d,) sum of a corner's rows; where x is a set, only rows that change are read."""
+        """Return the (d,) sum of the vectors of a corner, the set to step toward.
+
+        Where the weights are a set already, only the rows in which the two differ are read.
+        """
         added_ids, removed_ids, vector_sum = corner, corner[:0], np.zeros(len(self.weighted))
         if self.integral:
             added_ids, removed_ids = np.setdiff1d(corner, self.current), np.setdiff1d(self.current, corner)
@@ -207,7 +217,7 @@ class _Climb:
 
 
 def _mean_candidate(c: Candidates, query_id: int) -> Array:
-    """Return the (d,) float64 mean candidate of a problem."""
+    """Return the (d,) float64 mean vector of one query's candidates; cached where all queries share them."""
     if c.shared:
         return c.matrix.derive("mean", lambda: _mean_vector(c.vectors))
     return _mean_vector(c.vectors[query_id])
@@ -228,7 +238,7 @@ def _is_readable_in_place(vectors: Tensor) -> bool:
 
 
 def _first_field(goal: Quadratic) -> tuple[Tensor, Tensor]:
-    """Return the linear fields, (B, n), at the start x = k/n of all problems, and their errors, (B,).
+    """Return what each candidate would add to the objective at the start, (B, n), and error bounds, (B,).
 
     All problems start at the mean vector, whose inner products with the rows the matrix caches: no pass is made.
     """
@@ -243,9 +253,10 @@ def _first_field(goal: Quadratic) -> tuple[Tensor, Tensor]:
 
 @jit_exact
 def find_corner(field: Array, squares: Array, load: float, weights: Array, corner: Array) -> tuple[float, float]:
-    """Write the rows with the largest gradient, field + load · squares · weights, to `corner`, ascending.
+    """Write the k rows with the largest gradient, field + load · squares · weights, to `corner`.
 
-    Returns the smallest gradient among them, and the largest magnitude of all. squares: (n,), or (1,) for unit rows
+    The corner, (k,) ascending, is the set that a Frank–Wolfe step goes toward. Returns the smallest gradient among
+    them, and the largest magnitude of all. squares: (n,), or (1,) for unit rows
     """
     n = len(field)
     gradient, is_marked, heap = np.empty(n), np.zeros(n, np.bool_), np.empty(len(corner), np.int64)
@@ -256,6 +267,7 @@ def find_corner(field: Array, squares: Array, load: float, weights: Array, corne
     for item in range(n):
         magnitude = abs(gradient[item])
         max_magnitude = magnitude if magnitude > max_magnitude else max_magnitude
+    # The root of the heap is the worst of the best.
     return gradient[heap[0]], max_magnitude
 
 
@@ -278,6 +290,7 @@ def move_weights(weights: Array, current: Array, corner: Array, share: float, in
 @jit_exact
 def add_rows(vectors: Array, row_ids: Array, sign: float, vector_sum: Array) -> None:
     """Add some rows of vectors of any precision, times a sign, to `vector_sum`, (d,), in float64."""
+    # Four rows a pass, so that the sum is read and written once for them.
     d, last_block = len(vector_sum), len(row_ids) - len(row_ids) % 4
     for position in range(0, last_block, 4):
         first_row, second_row = vectors[row_ids[position]], vectors[row_ids[position + 1]]

@@ -22,11 +22,12 @@ SWAP_TOLERANCE = 1e-9
 
 
 class Quadratic:
-    """F over B problems with sets of k ≥ 2, θ = relevance_weight in [0, 1].
+    """The objective of a set of k ≥ 2 documents, relevance less redundancy, for each of B queries.
 
-    `queries` is always a (b,) int64 choice of problems, `weighted` y, a (b, d) float64 sum of weighted rows. The linear
-    field of y, h_i = θ(k−1) r_i − 2(1−θ) u_i·y, is what candidates are compared by: at y = Σ_{j∈Y} u_j it is the
-    marginal contribution of i ∉ Y.
+    F(Y) = θ(k−1) Σ r_i − (1−θ) Σ_{i≠j} u_i·u_j over the set Y, θ = relevance_weight in [0, 1]. `queries` is always a
+    (b,) int64 choice of problems, `weighted` y, a (b, d) float64 sum of weighted rows. The linear field of y, h_i =
+    θ(k−1) r_i − 2(1−θ) u_i·y, is what candidates are compared by: at y = Σ_{j∈Y} u_j it is the marginal contribution of
+    i ∉ Y.
     """
 
     def __init__(self, candidates: Candidates, k: int, relevance_weight: float) -> None:
@@ -45,7 +46,7 @@ class Quadratic:
 
     @cached_property
     def scale(self) -> Tensor:
-        """(B,) float64 largest gain that a swap can have, about: what tolerances are relative to."""
+        """(B,) float64, about the largest gain of a swap of two documents: what tolerances are relative to."""
         c = self.c
         if c.inner_product:
             relevance = c.max_norm * torch.linalg.vector_norm(c.queries.double(), dim=1)
@@ -55,7 +56,10 @@ class Quadratic:
         return scale
 
     def sum_rows(self, queries: Tensor, set_ids: Tensor) -> Tensor:
-        """Return (b, d) float64 Σ u_i over sets (b, k) of ascending candidates: k rows are read, no pass is made."""
+        """Return (b, d) float64 sums of the vectors of sets, (b, k) ascending candidates, one set a query.
+
+        Only the members' rows are read: no pass is made over all.
+        """
         return torch.cat([rows.sum(1) for rows in self._members(queries, set_ids)])
 
     def compute_field(self, queries: Tensor, weighted: Tensor) -> tuple[Tensor, Tensor]:
@@ -95,7 +99,7 @@ class Quadratic:
         return torch.cat([rows.square().sum(2) for rows in self._members(queries, set_ids)])
 
     def build_ranking(self, set_ids: Tensor, details: Mapping[str, Sequence[Any]]) -> Ranking:
-        """Rank sets (B, k) by the members' marginal contributions, best first, ties by lower row.
+        """Rank the members of sets, (B, k), by what each contributes to the objective, ties by lower row.
 
         gain: θ(k−1) r_i − 2(1−θ) Σ_{l∈Y∖i} u_i·u_l; info: the objective in the paper's scale, θ/k Σ r_i −
         (1−θ)/(k(k−1)) Σ_{i≠j} u_i·u_j, the number of candidates, and `details`, a list over problems each.
@@ -123,11 +127,12 @@ class Quadratic:
         return relevance_part - self.beta * pair_sums, relevance_part.sum(1) - self.beta / 2 * pair_sums.sum(1)
 
     def field_points(self, queries: Tensor, weighted: Tensor) -> Tensor:
-        # With r = U·q the field is one product: U·(θ(k−1) q − 2(1−θ) y).
         """Return (b, d) float64 points whose inner products with the rows are the linear field.
 
-        Where relevance is no inner product, its part is missing and is added by the caller.
+        The field is what each candidate would add to a set whose vectors sum to `weighted`, (b, d). Where relevance is
+        no inner product, its part is missing and is added by the caller.
         """
+        # With r = U·q the field is one product: U·(θ(k−1) q − 2(1−θ) y).
         points = -self.beta * weighted
         return self.linear * self.c.queries[queries].double() + points if self.c.inner_product else points
 
@@ -139,9 +144,10 @@ class Quadratic:
 
 
 def select_most_relevant(c: Candidates) -> Ranking:
-    """Return the answer for k = 1, where a set has no pairs: the most relevant candidate.
+    """Rank each query's most relevant candidate alone: the answer for k = 1, where a set has no pairs.
 
-    Its gain is its relevance."""
+    Its gain is its relevance.
+    """
     best_ids = find_best(c.relevance, c.relevance_error, c.exact_relevance, lambda: c.duplicate_of)[0].unsqueeze(1)
     gain = c.exact_relevance(torch.arange(c.batch, device=best_ids.device), best_ids[:, 0])
     info = tuple({"objective": relevance, "candidates": c.count} for relevance in gain.tolist())

@@ -27,14 +27,18 @@ def ascend_on_gram(
     columns: Array, rows: Array, filled: Array, loads: Array, mean_products: Array, r: Array, linear: float,
     beta: float, loading: float, tolerance: float, max_steps: int, set_ids: Array, scratch: Array,
 ) -> tuple[int, float, bool]:  # fmt: skip
-    """Run Frank–Wolfe from x = k/n; return the number of steps, the last gap, and True if it ended at a set.
+    """Find a set of k documents by the Frank–Wolfe method: relevant, and unlike one another on average.
 
-    loads: (n,) D; mean_products: (n,) products with the mean row; loading: δ. A point that is no set is rounded to the
-    k largest x, equal ones by gradient, into `set_ids`.
+    Every document starts with the weight x = k/n; each step moves all weights toward the k documents with the largest
+    gradient. Returns the number of steps, the last gap (a bound on what a step can gain), and True if it ended at a
+    set. columns: (d, n) vectors; rows, filled: (n, n) their products, and which rows are there; r: (n,) relevance,
+    times `linear` in the objective; beta: factor of similarities; loads: (n,) D; mean_products: (n,) products with the
+    mean row; loading: δ. A point that is no set is rounded to the k largest x, equal ones by gradient, into `set_ids`.
     """
     n, k = len(r), len(set_ids)
     weights, pulled, gradient, corner_products = scratch[0], scratch[1], scratch[2], scratch[3]
     is_marked, heap, corner = np.zeros(n, np.bool_), np.empty(k, np.int64), np.empty(k, np.int64)
+    # Kept up to date beside x: its relevance, Σ D x², and the squared length of its weighted sum of vectors.
     load, initial_weight = beta * (1 + loading), k / n
     relevance, loaded_total, norm_sq = 0.0, 0.0, 0.0
     for item in range(n):
@@ -118,10 +122,11 @@ def swap_members(
     columns: Array, rows: Array, filled: Array, squares: Array, r: Array, linear: float, beta: float, tolerance: float,
     max_swaps: int, set_ids: Array, scratch: Array,
 ) -> tuple[int, bool, float]:  # fmt: skip
-    """Swap members of `set_ids` in place, the best swap first, until none gains more than `tolerance`.
+    """Improve a set of k documents, `set_ids`, by swapping a member for another, the best swap first.
 
-    Returns (number of swaps, True if no swap is left, value of the set). r: (n,) relevance, times `linear` in the
-    objective; beta: factor of the similarities; squares: (n,) squared lengths; scratch: rows of n numbers to work in
+    It ends when none gains more than `tolerance`, or after `max_swaps`. Returns (number of swaps, True if no swap is
+    left, value of the set). r: (n,) relevance, times `linear` in the objective; beta: factor of the similarities;
+    squares: (n,) squared lengths; scratch: rows of n numbers to work in
     """
     n, k = len(r), len(set_ids)
     field, rival_field = scratch[0], scratch[1]
@@ -183,7 +188,7 @@ def sort_by_marginal(
     columns: Array, rows: Array, filled: Array, squares: Array, r: Array, linear: float, beta: float, set_ids: Array,
     gains: Array,
 ) -> float:  # fmt: skip
-    """Sort a set in place by its members' marginal contributions, and write those to `gains`.
+    """Sort a set in place by what each member contributes to the objective, and write that to `gains`.
 
     Returns the set's value. r: (n,) relevance, times `linear` in the objective; beta: factor of the similarities
     """
@@ -199,6 +204,7 @@ def sort_by_marginal(
         relevance += r[member]
         pair_total += row_total - squares[member]
         gains[rank] = linear * r[member] - beta * (row_total - squares[member])
+    # Insertion sort: by contribution, and by row where they are equal.
     for rank in range(1, k):
         member, gain, slot = set_ids[rank], gains[rank], rank
         while slot and (gains[slot - 1] < gain or (gains[slot - 1] == gain and set_ids[slot - 1] > member)):
@@ -209,7 +215,7 @@ def sort_by_marginal(
 
 
 class SetsOnGram:
-    """The search for sets among the rows of one Gram matrix: greedy start, Frank–Wolfe ascent and swaps.
+    """The search for sets of k documents among those of one Gram matrix: greedy start, Frank–Wolfe, swaps.
 
     loads: (n,) diagonal D of the relaxation; max_swaps: number of swaps a set may take
     """
@@ -226,20 +232,22 @@ class SetsOnGram:
         self.nothing, self.outside = np.zeros(len(loads)), np.array([-np.inf, 0.0, 0.0, 0.0])
 
     def start_greedily(self, relevance: Array, weight: float) -> Array:
-        """Return the greedy set: the most relevant candidate, then always the largest marginal contribution.
+        """Return (k,) the greedy set: the most relevant document, then always the one that adds most.
 
         relevance: (n,); weight: θ, the share of relevance
         """
         k, set_ids, scores = self.k, np.empty(self.k, np.int64), np.empty(self.k)
+        # No window, no noise floor, the first pick by relevance, no candidates outside; picks 0 to k are made.
         choose_picks(
             SUM, *self.arrays, relevance, k, weight, 0, 0.0, True, self.outside, self.nothing, set_ids, scores, 0, k
         )
         return set_ids
 
     def ascend(self, relevance: Array, weight: float, delta: float, tolerance: float) -> tuple[Array, int, float, bool]:
-        """Run Frank–Wolfe from x = k/n; return (set, steps, last gap, True if the end needed no rounding).
+        """Find a set by Frank–Wolfe steps from equal weights; return (set, steps, last gap, was not rounded).
 
-        relevance: (n,); weight: θ; delta: δ, the extra weight on the diagonal; tolerance: gap that counts as none
+        The last is True if the steps ended at a set, so that no weights had to be rounded to one. relevance: (n,);
+        weight: θ; delta: δ, the extra weight on the diagonal; tolerance: gap that counts as none
         """
         set_ids, linear_weights = np.empty(self.k, np.int64), (weight * (self.k - 1), 2 * (1 - weight))
         n_steps, gap, integral = ascend_on_gram(
@@ -251,7 +259,7 @@ class SetsOnGram:
     def improve_by_swaps(
         self, relevance: Array, weight: float, tolerance: float, set_ids: Array, n_starts: int, figures: Array
     ) -> Array:
-        """Return the best set that swaps reach from `set_ids`, and write its figures into `figures`.
+        """Return the best set of k documents that swaps reach from `set_ids`, (k,), and write its `figures`.
 
         n_starts: 1, or 3 to swap from greed's set and from that of the ascent at δ = 0 as well; figures 0, 3, 4 and 5
         become the set's value, its swaps, True if no swap is left, and the number of starts
@@ -273,13 +281,12 @@ def find_sets(
     search: SetsOnGram, relevance: Array, score_bounds: Array, settings: Array, tolerance: float, set_ids: Array,
     gains: Array, figures: Array,
 ) -> None:  # fmt: skip
-    """Find the sets of B problems at L settings; write them, their gains and search figures in place.
+    """Find a set of k documents for each of B queries at L settings; write it with its gains and figures.
 
-    set_ids, gains: (B, L, k); figures: (B, L, N_FIGURES)
-
-    relevance: (B, n); score_bounds: (B, 2) the largest absolute relevance, and that of any similarity; settings: (L, 4)
-    θ, δ, 1 where greed (not the ascent) begins, and the number of sets that swaps start from. Figures: value, ascent
-    steps, gap, swaps, swap-optimal, starts, integral.
+    set_ids, gains: (B, L, k) and figures: (B, L, N_FIGURES) are written in place. relevance: (B, n); score_bounds: (B,
+    2) the largest absolute relevance, and that of any similarity; settings: (L, 4) θ, δ, 1 where greed (not the ascent)
+    begins, and the number of sets that swaps start from. Figures: value, ascent steps, gap, swaps, swap-optimal,
+    starts, integral.
     """
     k = search.k
     for query_id, scores in enumerate(relevance):
@@ -288,6 +295,7 @@ def find_sets(
             swap_scale = (k - 1) * (weight * score_bounds[query_id, 0] + beta * score_bounds[query_id, 1])
             set_figures, swap_tolerance = figures[query_id, setting_id], tolerance * swap_scale
             set_figures[:] = 0.0
+            # A set of all documents is the only one: swap-optimal, from one start, and not rounded.
             if k == len(scores):
                 best_set, set_figures[4:] = np.arange(k), 1.0
             elif starts_greedily:

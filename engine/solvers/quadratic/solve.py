@@ -39,9 +39,10 @@ MAX_JOINING = 256
 
 @dataclass(frozen=True)
 class SetSearch:
-    """The route to a set.
+    """One setting of a selector that searches a set of k documents, relevant and unlike one another.
 
-    weight: θ; loading: δ of the ascent, None where greed begins instead; starts: number of sets that swaps start from
+    weight: θ, the share of relevance; loading: δ of the Frank–Wolfe ascent that finds a first set, None where a greedy
+    choice finds it; starts: number of sets that swaps of single documents start from, 0 for no swaps
     """
 
     weight: float
@@ -49,14 +50,17 @@ class SetSearch:
     starts: int
 
     def details(self, **columns: Sequence[Any]) -> dict[str, Sequence[Any]]:
-        """Return the columns of figures that a ranking of such a search reports."""
+        """Return those of the columns, each a list over queries, that a ranking of such a search reports."""
         detail_names = [] if self.loading is None else ["iterations", "gap", "integral", "capped"]
         detail_names += ["swaps", "swap_optimal"] if self.starts else []
         return {name: columns[name] for name in detail_names + (["starts"] if self.starts > 1 else [])}
 
 
 def rank_sets(c: Candidates, k: int, settings: Sequence[SetSearch]) -> list[Ranking]:
-    """Return the rankings of every setting; they share relevance and inner products."""
+    """Return one Ranking for each setting: for each query k documents, relevant and unlike one another.
+
+    Settings share relevance and inner products.
+    """
     if k == 1:
         return [select_most_relevant(c)] * len(settings)
     if c.count <= GRAM_ROWS and (c.matrix.cached or any(setting.starts for setting in settings)):
@@ -65,15 +69,17 @@ def rank_sets(c: Candidates, k: int, settings: Sequence[SetSearch]) -> list[Rank
 
 
 def _rank_by_gram(c: Candidates, k: int, settings: Sequence[SetSearch]) -> list[Ranking]:
-    """Rank the sets of a small corpus: compiled search over its Gram matrix, one Ranking a setting."""
+    """Find the sets of a small corpus on its Gram matrix of inner products; return one Ranking a setting."""
     shape = (c.batch, len(settings), k)
     # Results that the compiled search fills in; a row of the table is one setting: θ, δ, starts by greed, number of
     # starts.
     set_ids, gains, figures = np.empty(shape, np.int64), np.empty(shape), np.empty((*shape[:2], N_FIGURES))
     table_rows = [(route.weight, route.loading or 0.0, route.loading is None, route.starts) for route in settings]
     table = np.array(table_rows, np.float64)
+    # At θ = 1 the scale of a swap's gain is k − 1 times the largest relevance.
     max_relevance = Quadratic(c, k, 1.0).scale.cpu().numpy() / (k - 1)
     bounds = np.column_stack([max_relevance, np.full(c.batch, c.max_norm**2)])
+    # Unit vectors count as exactly 1 long, as in the paper.
     for block, gram, relevance in iterate_problems(c):
         search = SetsOnGram(gram, np.ones(c.count) if c.matrix.unit else gram.squares, k, max_swaps(k))
         find_sets(search, relevance, bounds[block], table, SWAP_TOLERANCE, set_ids[block], gains[block], figures[block])
@@ -81,7 +87,7 @@ def _rank_by_gram(c: Candidates, k: int, settings: Sequence[SetSearch]) -> list[
 
 
 def _build_ranking(c: Candidates, setting: SetSearch, set_ids: Array, gains: Array, figures: Array) -> Ranking:
-    """Build one setting's Ranking from its sets and gains, (B, k), and its search figures, (B, N_FIGURES).
+    """Build one setting's Ranking from sets and gains, (B, k), and search figures, (B, N_FIGURES).
 
     The figures are, in order: objective, ascent steps, last gap, swaps, swap-optimal, number of starts, integral.
     """
@@ -96,9 +102,9 @@ def _build_ranking(c: Candidates, setting: SetSearch, set_ids: Array, gains: Arr
 
 
 def _rank_by_passes(goal: Quadratic, setting: SetSearch) -> Ranking:
-    """Rank the sets of a large corpus by passes over its vectors: greed or Frank–Wolfe first, then swaps.
+    """Find the sets of a large corpus by passes over its vectors: greed or Frank–Wolfe first, then swaps.
 
-    goal: the objective over the candidates; setting: how to find a set
+    goal: the objective, relevance less redundancy, over the candidates; setting: how to find a set
     """
     if setting.loading is None:
         set_ids, columns = select_greedily(goal.c, goal.k, SUM, [goal.weight])[0].index.sort(dim=1).values, {}
@@ -117,7 +123,7 @@ def _rank_by_passes(goal: Quadratic, setting: SetSearch) -> Ranking:
 
 
 def warm() -> None:
-    """Compile every loop, or load what was compiled."""
+    """Compile every loop, or load what was compiled, by solving a tiny problem whose answer is dropped."""
     identity = torch.eye(8)
     matrix = Matrix(identity, cached=True)
     c = Candidates(identity, identity[:1], identity[:1], matrix)
@@ -125,7 +131,7 @@ def warm() -> None:
 
 
 class Shortlist:
-    """A few promising candidates of one problem with their Gram matrix, on which compiled swaps run.
+    """A few promising candidates of one query with all their inner products, among which swaps are made.
 
     Sets are given as (k,) positions in `ids`.
 
@@ -140,7 +146,7 @@ class Shortlist:
         self.join(doc_ids)
 
     def join(self, doc_ids: Tensor) -> None:
-        """Add candidates that are not on the shortlist yet, and renew its vectors and Gram matrix."""
+        """Add candidates, none of which may be on the shortlist yet, and renew its vectors and Gram matrix."""
         self.ids = np.sort(np.concatenate([self.ids, doc_ids.cpu().numpy()]))
         doc_ids = torch.from_numpy(self.ids).to(doc_ids.device)
         query_id = torch.full_like(doc_ids, self.query_id)
@@ -149,7 +155,10 @@ class Shortlist:
         self.gram = Gram(self.vectors)
 
     def marginal_values(self, positions: Array) -> Array:
-        """Return (k,) the marginal value of each member of a set: what the objective loses if it leaves."""
+        """Return (k,) what the objective loses if each member of a set leaves it.
+
+        positions: (k,) the set as positions in `ids`
+        """
         for position in positions:
             fill_row(self.gram.columns, self.gram.rows, self.gram.filled, position)
         similarity_sums = self.gram.rows[np.ix_(positions, positions)].sum(1)
@@ -158,7 +167,7 @@ class Shortlist:
         return contributions
 
     def run_swaps(self, positions: Array, n_starts: int) -> tuple[Array, int, bool]:
-        """Improve a set by swaps within the shortlist; return (best set, number of swaps, no swap is left).
+        """Improve a set of k documents by swaps within the shortlist; return (set, swaps made, none is left).
 
         positions: (k,) the set as positions in `ids`; n_starts: 1, or 3 to swap from two further sets as well
         """
@@ -172,7 +181,7 @@ class Shortlist:
 
 @dataclass(frozen=True, slots=True)
 class Polished:
-    """Sets after their swaps."""
+    """The sets of B queries after swaps of single members, and what the swaps came to."""
 
     index: Tensor  # (B, k) ascending
     swaps: list[int]  # (B,) made
@@ -182,10 +191,11 @@ class Polished:
 
 @dataclass
 class _Search:
-    """The state of one problem's swap search.
+    """The state of one query's search for a better set of k documents by swaps.
 
-    chosen: (k,) the set, as positions in the shortlist; swaps: number made; settled: no swap within the shortlist
-    improves the set; starts: number of sets that swaps started from
+    short: the promising candidates that swaps are made with; chosen: (k,) the set, as positions in the shortlist;
+    swaps: number made; settled: no swap within the shortlist improves the set; starts: number of sets that swaps
+    started from
     """
 
     short: Shortlist
@@ -201,13 +211,13 @@ class _Search:
 
 
 def polish_sets(goal: Quadratic, sets: Tensor, restarts: bool, field: Tensor, error: Tensor, valid: Tensor) -> Polished:
-    """Improve each query's set by swaps until no swap over all candidates raises the objective.
+    """Improve each query's set of k documents by swaps with any candidate, while one raises the objective.
 
-    goal: the objective, with its candidates `goal.c`; sets: (B, k) ascending; restarts: swap from other sets that the
-    shortlist suggests too, where the best objective wins, and `sets` on a tie; field: (B, n) the linear field at
-    `sets`, that is, what each candidate would add to the objective; error: (B,) bound on its error; valid: (B,) True
-    where field and error belong to these sets. The sets come back as they are where there is nothing to swap (k = n) or
-    too much.
+    goal: the objective, with its candidates `goal.c`; sets: (B, k) ascending; restarts: swap from two further sets of
+    each query's shortlist of candidates too, where the best objective wins, and `sets` on a tie; field: (B, n) the
+    linear field at `sets`, that is, what each candidate would add to the objective; error: (B,) bound on its error;
+    valid: (B,) True where field and error belong to these sets. The sets come back as they are where there is nothing
+    to swap (k = n) or too much.
     """
     n_queries, n = goal.c.relevance.shape
     if goal.k > MAX_POLISHED_SIZE or goal.k == n:
@@ -228,7 +238,7 @@ def _polish_block(
     goal: Quadratic, queries: Tensor, sets: Tensor, restarts: bool, field: Tensor, error: Tensor,
     valid: Tensor,
 ) -> tuple[list[_Search], list[bool]]:  # fmt: skip
-    """Improve the sets of some queries; return their searches, and True for each proven swap-optimal.
+    """Improve the sets of some queries by swaps; return searches, and True where no swap improves a set.
 
     queries: (b,) numbers of the problems; the other arguments are those of `polish_sets`, for all problems
     """
@@ -266,7 +276,7 @@ def _polish_block(
 
 
 def _start_search(goal: Quadratic, query_id: int, near_ids: Tensor, members: Tensor, restarts: bool) -> _Search:
-    """Start the search of one problem: build its shortlist, and swap within it.
+    """Start one query's search: build a shortlist of promising candidates, and swap within it.
 
     near_ids: candidates with the largest field; members: (k,) the set to start from; restarts: swap from other sets
     too, and keep the best
@@ -277,9 +287,10 @@ def _start_search(goal: Quadratic, query_id: int, near_ids: Tensor, members: Ten
 
 
 def _verify_search(search: _Search, field: Tensor, error: float) -> tuple[bool, bool]:
-    """Look for improving swaps outside the shortlist; return (the set moved, no swap is left).
+    """Look for improving swaps with candidates off the shortlist; return (the set moved, no swap is left).
 
-    field: (n,) what each candidate would add to the set of the search, within `error`
+    Both are False where a limit ended the search. field: (n,) what each candidate would add to the set of the
+    search, within `error`
     """
     # Rivals join the shortlist until it contains every candidate that could improve the set, or a swap moves the set
     # and the field is stale.
@@ -300,9 +311,10 @@ def _verify_search(search: _Search, field: Tensor, error: float) -> tuple[bool, 
 
 
 def _find_rivals(search: _Search, h: Tensor, error: float) -> Tensor:
-    """Return up to MAX_JOINING candidates off the shortlist whose swap improves the set, best first.
+    """Return the candidates off the shortlist whose swap for a member improves the set, best first.
 
-    h: (n,) what each candidate would add to the set (its linear field), within `error`
+    At most MAX_JOINING; bounds rule out nearly all, and float64 decides the rest. h: (n,) what each candidate would add
+    to the set (its linear field), within `error`
     """
     goal, shortlist, device = search.short.goal, search.short, h.device
     c, query_id, scale = goal.c, shortlist.query_id, float(goal.scale[shortlist.query_id])
@@ -351,10 +363,10 @@ def _find_rivals(search: _Search, h: Tensor, error: float) -> Tensor:
 
 
 def _compute_best_swaps(short: Shortlist, rival_ids: Tensor, field: Tensor, members: Tensor, stays: Tensor) -> Tensor:
-    """Compute the gain of swapping each rival for its best member, in the vectors' precision.
+    """Return (m,) what the objective gains if each rival replaces the best member, in vectors' precision.
 
-    field: (n,) what each candidate would add to the set; members: (k, d) vectors of the set; stays: (k,) what each
-    member contributes
+    rival_ids: (m,) candidates outside the set; field: (n,) what each candidate would add to the set; members: (k, d)
+    vectors of the set; stays: (k,) what each member contributes
     """
     c, best_gains = short.goal.c, []
     # Where most are asked for, reading all in place is faster than gathering them.
@@ -366,10 +378,12 @@ def _compute_best_swaps(short: Shortlist, rival_ids: Tensor, field: Tensor, memb
 
 
 def _keep_new_kinds(duplicate_of: Tensor, rival_ids: Tensor, gain: Tensor, search: _Search) -> tuple[Tensor, Tensor]:
-    """Keep one rival of each group of identical vectors, unless the shortlist has a spare copy of it.
+    """Keep one rival of each group of identical vectors, unless the shortlist has one outside the set.
 
-    duplicate_of: (n,) lowest candidate with the same vector; returns the remaining rivals and their gains
+    Rivals are candidates whose swap for a member may improve the set. duplicate_of: (n,) lowest candidate with the same
+    vector; returns the remaining rivals and their gains
     """
+    # Spare: on the shortlist, but not in the set, so that swaps within the shortlist can take it.
     spare_ids = np.delete(search.short.ids, search.chosen)
     groups = duplicate_of[rival_ids]
     is_new_kind = ~torch.isin(groups, duplicate_of[torch.from_numpy(spare_ids).to(rival_ids.device)])
@@ -382,5 +396,5 @@ def _keep_new_kinds(duplicate_of: Tensor, rival_ids: Tensor, gain: Tensor, searc
 
 
 def max_swaps(k: int) -> int:
-    """Return the largest number of swaps for a set of k."""
+    """Return the largest number of swaps that a search for a set of k documents may make."""
     return 200 + 20 * k
