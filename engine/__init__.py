@@ -23,7 +23,7 @@ _NAMES = {
     "engine.evaluation.exact_frontier": "exact_frontier",
     "engine.evaluation.tuning.tune": "choose tune",
     "engine.evaluation.tuning.objectives": "Objective",
-    "engine.evaluation.decide": "decide Decision",
+    "engine.evaluation.decide": "decide",
     "engine.evaluation.heat_map": "heat_map",
     "engine.evaluation.stratification": "stratify",
     "engine.evaluation.statistics": "compare",

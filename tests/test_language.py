@@ -13,7 +13,7 @@ LIMITS = {
     "constants_in_three_modules": 9,
 }
 """Largest figure of engine and dashboard; the aim is 10, 1, 3, 4.5 and 20."""
-MINIMA = {"mean_name_length": 7.5, "comment_lines_percent": 2.4}
+MINIMA = {"mean_name_length": 7.5, "comment_lines_percent": 3.0}
 """Smallest figure; the aim is 7 letters and 2 per cent."""
 SLACK = 0.1
 """Share by which a figure may be better than its limit before the limit has to follow."""

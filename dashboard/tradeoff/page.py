@@ -402,7 +402,6 @@ def _draw_results(loaded: Loaded, question: Question | None, sweep: Sweep, x: st
         return
     n_all, n_measured = len(sweep.decoders), len(cells.points)
     systems_cells = _other_systems(loaded, sweep, _get_labelled(loaded)[2])
-    # Uploaded runs of other systems are points like the decoders' own.
     cells = replace(cells, points=(*cells.points, *map(itemgetter(1), systems_cells.values())))
     # Bands of incomplete results may be coarse.
     resamples = RESAMPLES.low if cells.running else BAND_RESAMPLES
@@ -419,7 +418,6 @@ def _draw_results(loaded: Loaded, question: Question | None, sweep: Sweep, x: st
         return
     base, labels = selection.find_point(curves, sweep.baseline.label), read_column(curves.points, "point.label")
     share, rows = selection.get_budget(), _compare_settings(sweep, cells, curves, base)
-    # Without another point than the baseline's there is nothing to conclude.
     result = None if base is None or len(labels) < 2 else find_verdict(curves, base.point.label, share, rows)
     if result is not None and n_measured < n_all:
         result = replace(result, text=f"{result.text} Of the {n_measured:,} of {n_all:,} settings measured so far.")

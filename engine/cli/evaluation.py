@@ -416,7 +416,6 @@ def tune(
         return _echo_history(store_file, as_json)
     use_threads()
     tune_function, tune_arguments = _resolve_tuning(selector, retrieve, search)
-    # Selectors are tuned for diversity at a share of Recall, unless a metric to maximise is named.
     objective = objective or ("diverse" if metric is None and selector is not None else "maximise")
     tuning_objective = _parse_objective(objective, metric, share, target)
     with Meter() as meter:
@@ -428,7 +427,6 @@ def tune(
             qrels, splits = split_in_half(dataset.qrels[dev], search["seed"]), ["dev", "test"]
         space = embed_corpus(dataset, source, progress=meter)
         vectors = embed_and_warn(space, select_judged(dataset.queries, qrels, splits), progress=meter)
-        # With one split alone, test gets None: nothing is confirmed.
         split_roles = dict(zip(("dev", "test"), [*splits, None], strict=False))
         stop_event = threading.Event()
         try:

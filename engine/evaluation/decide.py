@@ -43,7 +43,7 @@ HOLES = "holes"
 """The metric that gives the share of returned documents without a judgement."""
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class _CurvePoint:
     """One setting on an exact curve, with the fields of a sweep's cell so that both compare alike.
 
@@ -126,7 +126,9 @@ def decide(
     all_points = list(points)
     cells, curves = _divide(all_points, k)
     base_cell = resolve_baseline(cells, _name_first_selector(cells, k) if baseline is None else baseline, k)
-    problem = _Problem(base_cell, cells, curves, metric, objective, k, keep)
+    problem = _Problem(
+        base_cell=base_cell, cells=cells, curves=curves, metric=metric, objective=objective, k=k, keep=keep
+    )
     aligned, estimate = problem.solve()
     gains = _compute_gains(aligned.values[objective], objective)
     options = _build_options(aligned, estimate, gains, metric, keep)
@@ -165,7 +167,7 @@ def decide(
     )
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class _Problem:
     """The checked arguments of `decide`, and the estimate of what every setting loses to the baseline.
 

@@ -614,13 +614,11 @@ def choose_value(objective: Objective, curve: Curve, base: Cell, seed: int) -> S
     is_common = paired.find_complete_queries(base, metrics)
     is_common &= paired.find_complete_queries(curve.steps, metrics)[curve.steps.first_steps]
     if not is_common.any():
-        # No query has the metrics in both the curve and the baseline.
         metric_titles = " and ".join(map(title_of, metrics))
         raise DataError(f"no query of {base.split} has {metric_titles}, by which a value could be chosen")
     base_means = average_over(base, metrics, is_common)
     steps, means = curve.steps.select_queries(is_common), {}
     for metric in metrics:
-        # The pieces of all metrics are the same.
         piece_starts, means[metric] = steps.mean_pieces(metric, curve.tolerance)
     interval_edges = np.append(piece_starts, curve.interval[1])
 
@@ -641,12 +639,10 @@ def choose_value(objective: Objective, curve: Curve, base: Cell, seed: int) -> S
     mean_slack, mean_square = (moments.mean_pieces(name, curve.tolerance)[1] for name in moments.values)
     margin = objective.compute_margin(mean_slack, mean_square, int(is_common.sum()))
     choice = choose_piece(means, base_means, (interval_edges[:-1] + interval_edges[1:]) / 2, margin)
-    # The interval reaches as far as every metric's mean is that of the chosen piece.
     is_same = np.all([np.abs(row - row[choice.best]) <= paired.TIE_TOLERANCE for row in means.values()], axis=0)
     different_pieces = np.flatnonzero(~is_same)
     next_different = int(np.searchsorted(different_pieces, choice.best))
     low_edge = interval_edges[different_pieces[next_different - 1] + 1] if next_different else interval_edges[0]
-    # Past the last piece that differs, the interval ends with the curve.
     has_next = next_different < len(different_pieces)
     high_edge = interval_edges[different_pieces[next_different] if has_next else -1]
     # The number with the fewest digits within the middle half of the interval.
