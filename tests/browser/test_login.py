@@ -47,7 +47,7 @@ def assert_closed(page):
 
 
 @pytest.mark.threat("a page, or its deep link, without a password", "a button to sign in, and nothing else")
-@pytest.mark.parametrize("at", [*PAGES, "?corpus=numpy-api&v=1", "data?corpus=private-papers.csv"])
+@pytest.mark.parametrize("path", [*PAGES, "?corpus=numpy-api&v=1", "data?corpus=private-papers.csv"])
 def test_whoever_is_not_signed_in_sees_no_page(browser, login_server, path):
     page = open_page(browser, f"{login_server.url}/{path}")
     page.get_by_role("button", name="Sign in").wait_for(timeout=WAIT)
