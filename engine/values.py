@@ -308,7 +308,7 @@ class Qrels(ByDigest):
             doc_id for doc_id, grade in self.grades.get(query_id, {}).items() if grade >= self.relevant_from
         )
 
-    @property
+    @cached_property
     def is_pooled(self) -> bool:
         """True if some grades are 0 or less: then documents without a judgement were never looked at."""
         return any(grade <= 0 for grades in self.grades.values() for grade in grades.values())

@@ -13,7 +13,7 @@ from scipy.special import stdtrit
 from engine.decoder import Decoder
 from engine.errors import DataError, ParamError
 from engine.evaluation.curve import Curve
-from engine.evaluation.decision import BET_CHANCE, SURE_CHANCE, Decision, Option
+from engine.evaluation.decision import BET_CHANCE, MIN_JUDGED_SHARE, SURE_CHANCE, Decision, Option
 from engine.evaluation.frontier import KEPT_SHARE
 from engine.evaluation.loss_model import LossEstimate, estimate_losses
 from engine.evaluation.metrics import LESS_IS_BETTER, check_metrics, title_of
@@ -26,11 +26,10 @@ from engine.evaluation.paired import (
 )
 from engine.evaluation.statistics import CONFIDENCE_LEVEL, resolve_baseline
 from engine.evaluation.sweep.cell import decoder_from_json, decoder_to_json
+from engine.evaluation.tables import find_default_baseline
 from engine.progress import counted
 from engine.stages import methods
 
-MIN_JUDGED_SHARE = 0.95
-"""Where judgements are pooled, a setting with fewer judged documents is no candidate."""
 COARSE_POSITIONS = 33
 """Values of a curve's parameter at which it is estimated first."""
 REFINED_POSITIONS = 9
@@ -125,7 +124,7 @@ def decide(
         raise ParamError(f"metric must be one of which more is better; got {metric!r}; name it as objective instead")
     all_points = list(points)
     cells, curves = _divide(all_points, k)
-    base_cell = resolve_baseline(cells, _name_first_selector(cells, k) if baseline is None else baseline, k)
+    base_cell = resolve_baseline(cells, find_default_baseline(cells) if baseline is None else baseline, k)
     problem = _Problem(
         base_cell=base_cell, cells=cells, curves=curves, metric=metric, objective=objective, k=k, keep=keep
     )
@@ -134,11 +133,8 @@ def decide(
     options = _build_options(aligned, estimate, gains, metric, keep)
     # Pooled judgements cover only what some systems returned, so unjudged documents may be relevant.
     is_pooled = _read_provenance(base_cell, "judgements") == "pooled"
-    candidates = [
-        option
-        for option in options
-        if option.gain > TIE_TOLERANCE and not (is_pooled and (option.judged or 0.0) < MIN_JUDGED_SHARE)
-    ]
+    left_out = [option for option in options if is_pooled and (option.judged or 0.0) < MIN_JUDGED_SHARE]
+    candidates = [option for option in options if option.gain > TIE_TOLERANCE and option not in left_out]
     sure = max((option for option in candidates if option.chance >= SURE_CHANCE), key=_by_gain, default=None)
     bet = max((option for option in candidates if option.chance >= BET_CHANCE), key=_by_gain, default=None)
     # A bet that gains no more than the sure setting is not worth its risk.
@@ -160,6 +156,7 @@ def decide(
         sure=chosen[0],
         bet=chosen[1],
         options=options,
+        left_out=tuple(left_out),
         judged=min(judged_shares, default=None),
         relevant_from=int(_read_provenance(base_cell, "relevant_from") or 1),
         confirm_split=confirm_cells[0].split if confirm_cells else None,
@@ -270,15 +267,6 @@ def _divide(points: Sequence[Any], k: int) -> tuple[list[Any], list[Curve]]:
         if curve.split != cells[0].split:
             raise ParamError(f"points must be of one split; got {cells[0].split}, {curve.split}")
     return cells, curves
-
-
-def _name_first_selector(cells: Sequence[Any], k: int) -> str:
-    """Return the first registered selector's name, the default baseline; ParamError if no cell has it."""
-    # Stages are registered in the order of the lists that people see, and plain top-k comes first.
-    first_name = next(iter(methods("selector")))
-    if all(cell.method != first_name for cell in cells):
-        raise ParamError(f"baseline must be one of the points at k = {k}; none is of {first_name}: name another")
-    return first_name
 
 
 def _to_values(curve: Curve, positions: np.ndarray) -> list[float]:

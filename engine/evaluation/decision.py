@@ -14,6 +14,8 @@ SURE_CHANCE = 0.95
 """Chance of keeping the budget from which a setting is called sure."""
 BET_CHANCE = 0.5
 """Chance from which a setting's estimate keeps the budget."""
+MIN_JUDGED_SHARE = 0.95
+"""Share of judged documents below which a setting is no candidate, if judgements are pooled."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -53,6 +55,7 @@ class Decision:
     sure: Option | None  # the largest gain that keeps the budget for certain; None where only the baseline does
     bet: Option | None  # the largest gain whose estimate keeps it; None where that is the sure one
     options: tuple[Option, ...]  # all settings, by gain
+    left_out: tuple[Option, ...]  # those that are no candidates: of pooled judgements too few are theirs
     judged: float | None  # the smallest share judged among sure and bet, or among all settings without either
     relevant_from: int  # grade from which a document counts as relevant
     confirm_split: str | None
@@ -80,9 +83,19 @@ def _describe(decision: Decision) -> Iterator[str]:
         yield f"Going for {goal}, {bet.name}, is a bet that {_format_odds(bet.chance)}."
     elif sure is None and (nearest := _find_nearest(decision)) is not None:
         yield f"The nearest, {nearest.name}: {_format_gain(nearest)} {more}, a bet that {_format_odds(nearest.chance)}."
+    if decision.left_out:
+        yield _describe_left_out(decision.left_out)
     yield from _describe_origin(decision)
     if decision.relevant_from != 1:
         yield f"A document counts as relevant from grade {decision.relevant_from}."
+
+
+def _describe_left_out(left_out: tuple[Option, ...]) -> str:
+    """Say why settings are no candidates, and what would make them some."""
+    settings_text = counted(len(left_out), "setting")
+    if all(option.judged is None for option in left_out):
+        return f"Left out: {settings_text}; how many documents are judged is unknown: measure the metric holes too."
+    return f"Left out: {settings_text} with fewer than {percent(MIN_JUDGED_SHARE)} of the documents judged: judge more."
 
 
 def _describe_origin(decision: Decision) -> Iterator[str]:
@@ -100,8 +113,9 @@ def _describe_origin(decision: Decision) -> Iterator[str]:
 
 
 def _find_nearest(decision: Decision) -> Option | None:
-    """Return the setting with a gain that most likely keeps the budget; None if no setting has a gain."""
-    better = [option for option in decision.options if option.gain > TIE_TOLERANCE]
+    """Return the candidate with a gain that most likely keeps the budget; None if none has a gain."""
+    candidates = [option for option in decision.options if option not in decision.left_out]
+    better = [option for option in candidates if option.gain > TIE_TOLERANCE]
     return max(better, key=lambda option: (option.chance, option.gain), default=None)
 
 

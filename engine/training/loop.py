@@ -35,7 +35,7 @@ class TrainingObjective(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class BuiltModel:
-    """What a recipe trains: the model, its optimiser, and the loss of a batch."""
+    """The model that a recipe trains, with its optimiser and the loss of a batch."""
 
     model: TrainableEncoder  # encodes queries and documents by position
     optimizer: torch.optim.Optimizer  # over the parameters that learn

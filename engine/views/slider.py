@@ -55,7 +55,7 @@ def stops(param: Real | Whole, current: float, exact: bool) -> list[float]:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SliderRequest:
-    """What a browser asks for when a parameter's slider is moved: data alone, which keep no corpus alive."""
+    """Request of a browser whose slider is moved: data alone, which keep no corpus alive."""
 
     source: weakref.ref[Space] | Reach  # the corpus, or the engine whose first documents stand for it
     decoder: Decoder

@@ -99,6 +99,14 @@ def test_pooled_judgements_leave_out_what_is_hardly_judged(monkeypatch):
     decision = decide(points)
     assert decision.sure.name.startswith("MMR") and decision.judged == 1.0 and decision.relevant_from == 2
     assert decision.sentences[-1] == "A document counts as relevant from grade 2."
+    assert [option.name for option in decision.left_out] == ["VRSD"]
+    assert decision.sentences[-3] == "Left out: 1 setting with fewer than 95% of the documents judged: judge more."
+    unmeasured = decide([cell("top_k", make_values()), cell("vrsd", make_values(0.3, 0.0, 0.01))])
+    assert unmeasured.sure is None and len(unmeasured.left_out) == 1
+    assert "measure the metric holes" in " ".join(unmeasured.sentences), (
+        "what is missing is said, and nothing is nearest"
+    )
+    assert not any("nearest" in sentence for sentence in unmeasured.sentences)
 
 
 @pytest.mark.parametrize(

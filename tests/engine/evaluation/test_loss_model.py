@@ -60,9 +60,13 @@ def test_order_of_settings_does_not_matter():
     assert other.std_error == pytest.approx(one.std_error[shuffled], abs=1e-7)
 
 
-def test_settings_without_any_change_are_certain():
-    estimate = estimate_losses(np.zeros((5, 3)), np.array([0.0, 0.1, 0.2]), np.zeros(3, dtype=int))
-    assert estimate.find_chances(1.0).tolist() == [1.0, 1.0, 1.0]
+@pytest.mark.parametrize(("n_queries", "expected"), [(5, 0.5), (30, 1 - 0.95**30), (60, 1 - 0.95**60)])
+def test_settings_without_any_change_are_as_sure_as_so_many_queries_can_tell(n_queries, expected):
+    """Queries that show no loss are sure only where they would have shown one that breaks the budget."""
+    estimate = estimate_losses(np.zeros((n_queries, 3)), np.array([0.0, 0.1, 0.2]), np.zeros(3, dtype=int))
+    assert estimate.find_chances(0.95) == pytest.approx(np.full(3, expected))
+    assert (expected >= 0.95) == (n_queries == 60)
+    assert estimate.find_chances(1.0).tolist() == [0.5, 0.5, 0.5]
     assert estimate.find_chances(1.0 + 1e-6).tolist() == [0.0, 0.0, 0.0]
 
 
