@@ -38,7 +38,11 @@ class Gate:
         say: Callable[[str], None] = print,
         no_uploads: Callable[[Headers], str] = lambda _: "",
     ) -> None:
-        """Wrap the application; the parameters are those of the class."""
+        """Wrap the application.
+
+        names: host names of the server besides those of the loopback; say: takes a line about a refused host;
+        no_uploads: returns why an upload with these headers is refused, "" if it is not
+        """
         self.app, self.say, self.no_uploads = app, say, no_uploads
         self.names = {_normalise_host(name) for name in (*LOOPBACK_NAMES, *names)}
         self._announced: set[str] = set()
@@ -66,7 +70,8 @@ class Gate:
         upload only if those are allowed.
         """
         # All values of both headers: a second Host or Origin could mean something else to whoever reads it next.
-        hosts, origins = ([v.decode("latin-1") for k, v in scope["headers"] if k == n] for n in (b"host", b"origin"))
+        hosts = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
+        origins = [value.decode("latin-1") for name, value in scope["headers"] if name == b"origin"]
         host = hosts[0] if len(hosts) == 1 else ""
         if (name := _host_name(host)) not in self.names:
             # The name comes from a stranger: it is cut, and printed in ASCII alone.
@@ -113,6 +118,7 @@ def _host_name(host: str) -> str:
         parts.port  # noqa: B018  (raises where it is no number)
     except ValueError:
         return ""
+    # A path or a user's name in it would make another program read another host.
     return _normalise_host(parts.hostname or "") if parts.netloc == host and "@" not in host else ""
 
 

@@ -1,26 +1,38 @@
 """`frontier report`: a finished sweep as one HTML file with charts, tables and significance."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dashboard.charts.differences import plot_strata
-from dashboard.charts.frontier import FrontierChart, plot_frontier
+from dashboard.charts.figure import escape
+from dashboard.charts.frontier import NO_LINES_TEXT, FrontierChart, has_exact_lines, plot_frontier
 from dashboard.charts.html import escape_html, format_chart, format_page, format_table
 from dashboard.charts.parameters import plot_heat_map
 from engine.cli.finished_sweep import FinishedSweep, OtherSystems, StratifiedSweep
 from engine.cli.output import echo, write_text
 from engine.errors import ParamError
-from engine.evaluation.frontier import KEPT_SHARE, frontier
+from engine.evaluation.curve import Curve
+from engine.evaluation.decide import OptionEstimates, decide_for_report, estimate_on_axes
+from engine.evaluation.decision import Decision
+from engine.evaluation.frontier import KEPT_SHARE, TIME_AXIS, Frontier, frontier
 from engine.evaluation.heat_map import heat_map
-from engine.evaluation.metrics import METRICS
+from engine.evaluation.metrics import METRICS, title_of
 from engine.evaluation.statistics import compare, describe_comparison, summarize_comparisons
 from engine.evaluation.sweep.compute import CORPUS_ENTRY, DATE_ENTRY, ENCODER_ENTRY
 from engine.evaluation.tables import SIGNIFICANCE_ARROWS, build_results
-from engine.evaluation.verdict import find_verdict
+from engine.evaluation.tuning.history import PastStudy
 from engine.progress import counted
 from engine.stages import methods
-from engine.wording import decimal
+from engine.wording import decimal, percent
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+MIN_PANELS_PX = 640
+"""Narrower charts with several panels, or numbers in cells, cannot be read."""
 
 
 def report(swept: FinishedSweep, other_systems: OtherSystems, out: str) -> None:
@@ -30,42 +42,54 @@ def report(swept: FinishedSweep, other_systems: OtherSystems, out: str) -> None:
     """
     cells, k = swept.load_cells()
     strata = swept.stratify(cells, k)
+    curves, study = swept.load_curves(cells, k), swept.find_study(cells, k)
     cells += other_systems.cells(swept, cells, k)
-    write_text(out, build_page(cells, swept.across, swept.up, k, swept.baseline, strata))
+    write_text(out, build_page(cells, swept.across, swept.up, k, swept.baseline, strata, curves, study))
     echo(f"{out}: {Path(out).stat().st_size / 1e6:.1f} MB, {len(cells):,} cells")
 
 
 def build_page(
-    cells: list[Any], across: str, up: str, k: int, baseline: str | None = None, strata: StratifiedSweep | None = None
+    cells: list[Any],
+    across: str,
+    up: str,
+    k: int,
+    baseline: str | None = None,
+    strata: StratifiedSweep | None = None,
+    curves: Sequence[Curve] = (),
+    study: PastStudy | None = None,
 ) -> str:
     """Build the report of measured decoders as one HTML page, whose charts need no network.
 
     cells: a decoder's metrics for each query, at set size k; across, up: metrics of the chart's axes; baseline: label
-    of the decoder that the others are compared with, None for the usual one; strata: the metric `up` by kind of query
+    of the decoder that the others are compared with, None for the first registered selector; strata: the metric `up` by
+    kind of query; curves: decoders measured exactly at every λ, on the same queries; study: the tuning that chose on
+    these queries or reports on them, whose verdict stands in place of a new one
     """
     curve = frontier(cells, across, up, k)
     # All metrics that were measured; the table's first row is the baseline.
     table = build_results(cells, tuple(cells[0].values), baseline, k)
     rows = compare(cells, up, table.rows[0][0], k)
-    # The first sentence is about the largest significant gain.
-    significant = sorted((row for row in rows if row.significant), key=lambda row: -row.difference)
     title = _collect_facts(cells)["corpus"]
-    chart = plot_frontier(FrontierChart(frontier=curve, dark=False, whole=True, legend=True))
-    corner_text = ", ".join(map(decimal, curve.reference))
+    # Queries that a study keeps back to confirm its choice show no chances, from which one would choose again.
+    is_kept_back = study is not None and cells[0].split != study.dev
+    estimates = None if is_kept_back else estimate_on_axes(curve, curves, table.cells[0])
+    decision = decide_for_report(estimates) if study is None else None
+    # A curve over other queries than the points' would not pass through them.
+    exact = [each for each in curves if len(each.queries) == curve.queries]
+    share = None if decision is None else decision.keep
+    # The line of a study's budget is the one that it was asked for.
+    share = share if study is None else study.share
+    chart = FrontierChart(frontier=curve, dark=False, legend=True, share=share, estimates=estimates, exact=exact)
     provenance = [
         (f"<td>{escape_html(name)}</td>", f"<td><code>{escape_html(value)}</code></td>")
         for name, value in cells[0].provenance.items()
     ]
     parts = [
         f"<h1>{escape_html(title)}</h1>",
-        *_format_summary(cells, curve, table.cells[0], k),
+        *_format_summary(cells, decision, k, study),
         f"<p>{escape_html(summarize_comparisons(rows))}</p>",
-        f"<p>{escape_html(describe_comparison(significant[0]))}</p>" if significant else "",
-        format_chart(chart, with_library=True),
-        f'<p class="note">Filled: Pareto-optimal, {len(curve.front):,} of {len(curve.points):,}. On hover: 95% paired '
-        f"bootstrap CI over {counted(curve.queries, 'query', 'queries')} ({curve.resamples:,} draws, seed "
-        f"{curve.seed}), each for its point alone. Hypervolume {decimal(curve.hypervolume)} "
-        f"above ({corner_text}). {escape_html(curve.remark)}</p>",
+        format_chart(_plot_with_budget(chart), with_library=True),
+        f'<p class="note">{_describe_chart(curve, estimates, has_exact_lines(curve, exact))}</p>',
         "<h2>All settings</h2>",
         _format_table(table),
         *(_format_strata(strata, f"{METRICS[up].title}@{k}") if strata else ()),
@@ -74,6 +98,18 @@ def build_page(
         format_table(provenance),
     ]
     return format_page(f"Frontier: {title}", parts)
+
+
+def _plot_with_budget(chart: FrontierChart) -> Figure:
+    """Plot the page's frontier with the budget's name, which on the page stands on the handle that drags it."""
+    figure = plot_frontier(chart)
+    if chart.share is not None and chart.base is not None and chart.floor is not None:
+        text = f"keep ≥ {percent(chart.share)} of {chart.base.name}'s {title_of(chart.frontier.y)}"
+        place = {"xref": "paper", "x": 1, "xanchor": "right", "y": chart.floor, "yanchor": "top"}
+        name = {"text": escape(text, 60), "showarrow": False, "font": {"color": chart.ink, "size": 12}, **place}
+        # On a narrow page the first names are the last ones to be hidden.
+        figure.layout.annotations = (name, *figure.layout.annotations)
+    return figure
 
 
 def _collect_facts(cells: Sequence[Any]) -> dict[str, str]:
@@ -90,24 +126,51 @@ def _collect_facts(cells: Sequence[Any]) -> dict[str, str]:
     }
 
 
-def _format_summary(cells: Sequence[Any], curve: Any, baseline: Any, k: int) -> list[str]:
-    """Format what was measured in a line, and the verdict in words, as paragraphs of the report.
+def _format_summary(cells: Sequence[Any], decision: Decision | None, k: int, study: PastStudy | None) -> list[str]:
+    """Format what was measured in a line, and the decision or a study's in words, as paragraphs of the report.
 
-    curve: all measured settings with those that nothing beats on both axes; baseline: what the verdict compares with;
-    without it among the points there is no verdict
+    decision: the recommended settings, if a default share of the baseline's metric is to be kept; None where nothing
+    can be decided
     """
     facts = _collect_facts(cells)
     split = f" of {cells[0].split}" if cells[0].split else ""
     queries = f"{counted(len(cells[0].queries), 'query', 'queries')}{split}"
+    level = cells[0].provenance.get("relevant_from")
     summary_line = [facts["encoder"], queries, f"k = {k}", counted(len(cells), "cell"), facts["date"]]
-    points = [point.point for point in curve.points]
+    summary_line.append("" if level is None else f"Relevant from grade {level}")
+    if decision is not None and decision.is_pooled and decision.judged_text:
+        summary_line.append(f"{decision.judged_text} judged")
     parts = [f'<p class="note">{escape_html(" · ".join(filter(None, summary_line)))}</p>']
-    if len(points) > 1 and baseline.label in {point.label for point in points}:
-        metrics = {curve.x, curve.y} & points[0].values.keys()
-        rows = {metric: {row.label: row for row in compare(points, metric, baseline.label, k)} for metric in metrics}
-        verdict = find_verdict(curve, baseline.label, KEPT_SHARE.default, rows)
-        parts.append(f"<p><strong>{escape_html(verdict.text)}</strong></p>")
+    verdict = study or decision
+    if verdict is not None:
+        first_sentence, *further_sentences = map(escape_html, verdict.sentences)
+        parts.append(f"<p><strong>{first_sentence}</strong> {' '.join(further_sentences)}</p>")
     return parts
+
+
+def _describe_chart(points: Frontier, estimates: OptionEstimates | None, has_exact: bool) -> str:
+    """Describe in HTML what the chart shows and how its numbers were computed.
+
+    estimates: chances to keep a share of the baseline's metric, which the points' widths show, None if all are drawn
+    alike; has_exact: True if a line is exact, measured at every λ
+    """
+    sentences = []
+    if estimates is not None:
+        sentences.append(f"Width and opacity: chance to keep {percent(KEPT_SHARE.default)}, the choice allowed for.")
+        sentences.append("A double click shows what keeps less.")
+    if points.x == TIME_AXIS:
+        sentences.append(f"{NO_LINES_TEXT[:1].upper()}{NO_LINES_TEXT[1:]}.")
+    if has_exact:
+        sentences.append("Lines: every λ, exactly.")
+    corner_text = ", ".join(map(decimal, points.reference))
+    sentences += [
+        f"Pareto-optimal: {len(points.front):,} of {len(points.points):,}.",
+        f"On hover: 95% paired bootstrap CI over {counted(points.queries, 'query', 'queries')} ({points.resamples:,} "
+        f"draws, seed {points.seed}), each for its point alone.",
+        f"Hypervolume {decimal(points.hypervolume)} above ({corner_text}).",
+        points.remark,
+    ]
+    return escape_html(" ".join(filter(None, sentences)))
 
 
 def _format_strata(strata: StratifiedSweep, metric: str) -> list[str]:
@@ -120,7 +183,10 @@ def _format_strata(strata: StratifiedSweep, metric: str) -> list[str]:
     chart = ""
     # A sweep of the baseline alone has no differences to draw.
     if differences:
-        chart = format_chart(plot_strata(differences, strata.methods, strata.title, metric, baseline, dark=False))
+        chart = format_chart(
+            plot_strata(differences, strata.methods, strata.title, metric, baseline, dark=False),
+            min_width_px=MIN_PANELS_PX,
+        )
     groups, rows = strata.table()
     head = ["<th>Setting</th>"]
     for group, n_queries in groups.items():
@@ -145,7 +211,10 @@ def _format_heat_maps(cells: Sequence[Any], metric: str, k: int) -> list[str]:
         method_spec = methods().get(method)
         axes = f"{grid.rows.symbol} and {grid.columns.symbol}"
         title = f"{method_spec.title if method_spec else method}: {grid.title}@{k} over {axes}"
-        parts += [f"<h2>{escape_html(title)}</h2>", format_chart(plot_heat_map(grid, is_dark=False))]
+        parts += [
+            f"<h2>{escape_html(title)}</h2>",
+            format_chart(plot_heat_map(grid, is_dark=False), min_width_px=MIN_PANELS_PX),
+        ]
     return parts
 
 
@@ -154,7 +223,12 @@ def _format_table(table: Any) -> str:
     # Of a cell: 1 for significantly more than the baseline, −1 for less, 0 for neither.
     marks = {0: "", 1: ' class="more"', -1: ' class="less"'}
     html_rows = [[f"<th>{escape_html(cell)}</th>" for cell in table.head]]
-    for row, signs in zip(table.rows, table.marks, strict=True):
-        pairs = zip(row, signs, strict=True)
-        html_rows.append([f"<td{marks[m]}>{escape_html(cell)}{SIGNIFICANCE_ARROWS[m]}</td>" for cell, m in pairs])
-    return format_table(html_rows, table.caption)
+    for row, signs, comparisons, means in zip(table.rows, table.marks, table.comparisons, table.means, strict=True):
+        # The first cell is the name, then one a metric; the number of returned documents may follow.
+        tests = ["", *(describe_comparison(comparisons[m]) if m in comparisons else "" for m in means), ""]
+        html_row = []
+        for cell, mark, test in zip(row, signs, tests, strict=False):
+            hover_text = f' title="{escape_html(test)}"' if test else ""
+            html_row.append(f"<td{marks[mark]}{hover_text}>{escape_html(cell)}{SIGNIFICANCE_ARROWS[mark]}</td>")
+        html_rows.append(html_row)
+    return format_table(html_rows, f"{table.caption} On hover: the difference, its interval and p.")

@@ -75,6 +75,7 @@ def _base_path(_: click.Context, __: click.Parameter, typed_path: str) -> str:
 @runs_in("dashboard.server")
 def serve() -> None:
     """Open the dashboard (the default command). It listens on 127.0.0.1 only, unless told otherwise."""
+    # `runs_in` replaces this empty body by the function `serve` of its module.
 
 
 @main.command()
@@ -84,6 +85,7 @@ def serve() -> None:
 @runs_in("dashboard.report")
 def report() -> None:
     """Write the frontier, the comparison and the settings of a finished sweep as one HTML file."""
+    # `runs_in` replaces this empty body by the function `report` of its module.
 
 
 @main.command()
@@ -91,7 +93,11 @@ def report() -> None:
 @file_option("--out", default="evidence.html", help="The file to write.")
 @runs_in("dashboard.evidence.html")
 def evidence() -> None:
-    """Write judged claims as one HTML file: those of a file of frontier reproduce --out, else the newest kept."""
+    """Write what was measured of the papers' claims as one HTML page.
+
+    FILE is one that `frontier reproduce --out` has written; by default the newest results that are stored.
+    """
+    # `runs_in` replaces this empty body by the function `evidence` of its module.
 
 
 main.default = "serve"

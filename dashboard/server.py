@@ -105,12 +105,12 @@ class Listening:
 
     @property
     def is_shared(self) -> bool:
-        """True if others than those at this machine can reach it."""
+        """True if people at other machines can reach the server."""
         return not all(map(gate.is_loopback, (self.address, *self.hosts)))
 
     @property
     def local_address(self) -> str:
-        """Address by which this machine itself reaches it."""
+        """Address by which this machine itself reaches the server."""
         return workers.WORKER_HOST if gate.is_wildcard(self.address) else self.address
 
     def format_flags(self) -> list[str]:
@@ -128,7 +128,7 @@ class Listening:
 
     def build_rules(self, corpus: tuple[str, ...]) -> Rules:
         """Return the rules about paths and uploads for visitors of this server; corpus: paths that it opens."""
-        # Absolute, with links in them: a path that the command line named is compared as it was typed.
+        # Paths become absolute, but their symbolic links stay: they are compared with paths as people type them.
         return Rules(
             roots=tuple(Path(root).absolute() for root in self.roots),
             corpora=tuple(Path(name).absolute() for name in corpus),
@@ -176,7 +176,10 @@ def _serve_many(port: int, corpus: tuple[str, ...], count: int, server: Listenin
 
 
 def _format_corpus_flag(name: str) -> tuple[str, str]:
-    """Return the flag and value by which `frontier serve` opens a corpus, by path or in a vector engine."""
+    """Return the flag and value by which `frontier serve` opens a corpus.
+
+    name: a demo, a path, or a corpus in a vector engine (a database of vectors), which has a flag of its own
+    """
     store = Source(name).store
     return ("--store", store) if store else ("--corpus", name)
 

@@ -78,8 +78,8 @@ def format_nginx(ports: Sequence[int], base_path: str = "", host: str = WORKER_H
     """
     servers = "\n".join(f"    server {format_host(host)}:{port};" for port in ports)
     # Without the final slash, a longer path of another site would match too.
-    place, upload_mb = f"{base_path}/", MAX_UPLOAD_BYTES >> 20
-    return NGINX_TEMPLATE.format(cookie=WORKER_COOKIE, place=place, servers=servers, upload=upload_mb)
+    location, upload_mb = f"{base_path}/", MAX_UPLOAD_BYTES >> 20
+    return NGINX_TEMPLATE.format(cookie=WORKER_COOKIE, place=location, servers=servers, upload=upload_mb)
 
 
 def format_caddy(ports: Sequence[int], base_path: str = "", host: str = WORKER_HOST) -> str:
@@ -101,6 +101,7 @@ def list_taken_ports(ports: Sequence[int], host: str = WORKER_HOST) -> list[int]
 
     def is_taken(port: int) -> bool:
         """Return True if the port cannot be bound at `host`."""
+        # The socket only tries to bind the port, and frees it at once.
         with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
             if os.name == "posix":  # where a port that was used a moment ago is free again
                 probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -133,10 +134,10 @@ class Worker:
         say: takes a line for people
         """
         if self.process is not None and (code := self.process.poll()) is not None:
-            lifetime = time.monotonic() - self._started
+            died_early = time.monotonic() - self._started < SHORT_LIFE_SECONDS
             # Exponential back-off, 1 s at first: a worker that dies at once must not spin.
             # (`or 1.0` replaces a pause of 0, the first time.)
-            self._pause = min(MAX_PAUSE_SECONDS, 2 * self._pause or 1.0) if lifetime < SHORT_LIFE_SECONDS else 0.0
+            self._pause = min(MAX_PAUSE_SECONDS, 2 * self._pause or 1.0) if died_early else 0.0
             self._restart_time = time.monotonic() + self._pause
             pause = f" in {self._pause:.0f} s" if self._pause else ""
             ended = f"worker {self.number} (port {self.port}, process {self.process.pid}) ended with {code}"
@@ -190,7 +191,10 @@ def supervise(ports: Sequence[int], flags: Sequence[str], echo_line: Say) -> Non
 
 
 def _worker_variables(n_workers: int) -> dict[str, str]:
-    """Return environment variables for all workers: their threads, and the secret that signs cookies."""
+    """Return environment variables for all workers: their threads, and the secret that signs cookies.
+
+    The secret is common to all, so that a cookie signed by one worker is valid at the others.
+    """
     # Half of the cores, divided among the workers.
     n_threads = max(1, (os.cpu_count() or 2) // 2 // n_workers)
     defaults = {"FRONTIER_THREADS": str(n_threads), "STREAMLIT_SERVER_COOKIE_SECRET": secrets.token_hex(32)}
@@ -206,6 +210,7 @@ def _end_signals() -> Iterator[threading.Event]:
     end_event = threading.Event()
 
     def set_event(*_: Any) -> None:
+        """Set the event, as the handler of a signal; its number and the stack frame are not used."""
         end_event.set()
 
     handlers = {number: signal.signal(number, set_event) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -217,7 +222,7 @@ def _end_signals() -> Iterator[threading.Event]:
 
 
 def end_with_parent() -> bool:
-    """Return True if this process is a worker; let it end as by Ctrl-C when its parent is gone then."""
+    """Return True if this process is a worker; let a worker end as by Ctrl-C once its parent is gone."""
     # Taken out of the environment, so that no process started from here counts as a worker.
     is_worker = bool(os.environ.pop(HELD_VARIABLE, ""))
     if is_worker:

@@ -6,7 +6,7 @@ So results do not depend on block size, thread count or batch, and exact duplica
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property, wraps
 from typing import TypeVar
 
@@ -47,6 +47,12 @@ class Candidates:
     inner_product: relevance is vectors · queries; otherwise the scorer's numbers are exact by definition
     matrix: the corpus that the vectors are or were taken from
     pool: (B, m) their rows there, None for all
+    similarity_scale: relevance is an inner product of vectors, even if of others than these
+    n_matches: (B,) the numbers of documents that can be retrieved, None for all: those that a scorer of words matched,
+        without the queries' own
+    own_rows: (B,) the row of the document that a query is itself, which is not among its candidates; None for none
+    scaled_among: all candidates of the problems, of which these are some; a scale of relevance stays that of all
+    scale_basis: (B, n) True for the candidates between whose scores a scale of relevance spans, None for all
     """
 
     vectors: Tensor
@@ -55,6 +61,12 @@ class Candidates:
     matrix: Matrix
     inner_product: bool = True
     pool: Tensor | None = None
+    _: KW_ONLY
+    similarity_scale: bool = True
+    n_matches: Tensor | None = None
+    own_rows: Tensor | None = None
+    scaled_among: "Candidates | None" = None
+    scale_basis: Tensor | None = None
 
     @property
     def batch(self) -> int:
@@ -73,12 +85,12 @@ class Candidates:
 
     @property
     def shared(self) -> bool:
-        """True if all problems choose from all rows of the matrix."""
+        """True if all problems choose from all rows of the matrix, False if each has a pool of its own."""
         return self.vectors is self.matrix.vectors
 
     @cached_property
     def squares(self) -> Tensor:
-        """(n,) or (B, m) squared lengths of the candidates."""
+        """Squared lengths of the candidates: (n,), or (B, m) where each query has a pool of its own."""
         lengths = self.matrix.lengths if self.shared else torch.linalg.vector_norm(self.vectors, dim=-1)
         return torch.mul(lengths, lengths)
 
@@ -94,7 +106,10 @@ class Candidates:
 
     @cached_property
     def relevance_error(self) -> Tensor:
-        """(B,) bound on |relevance − its exact value|; 0 where the scorer's numbers define it."""
+        """(B,) bound on |relevance − its exact value|; 0 where relevance is no inner product.
+
+        It is then whatever number the scorer gave, which counts as exact.
+        """
         if not self.inner_product:
             return self.relevance.new_zeros(self.batch)
         return self.product_error(self.queries)
@@ -126,7 +141,8 @@ class Candidates:
     def duplicate_of(self) -> Tensor | None:
         """(n,) for each row the lowest row with an identical vector; None where identical ones need not tie.
 
-        They need not where relevance is no inner product or each query has its own pool.
+        Identical vectors may differ in relevance where that is no inner product, and have different row numbers in
+        each query's pool where each has its own.
         """
         return self.matrix.duplicate_of if self.inner_product and self.shared else None
 
@@ -134,8 +150,66 @@ class Candidates:
 def select_problem(candidates: Candidates, problem_index: int) -> Candidates:
     """Return the candidates of one query of a batch, as a batch of 1."""
     # A slice keeps the first dimension, where a number would drop it.
-    one_problem = slice(problem_index, problem_index + 1)
-    vectors = candidates.vectors if candidates.vectors.ndim == 2 else candidates.vectors[one_problem]
-    pool = None if candidates.pool is None else candidates.pool[one_problem]
-    relevance, queries = candidates.relevance[one_problem], candidates.queries[one_problem]
-    return replace(candidates, vectors=vectors, relevance=relevance, queries=queries, pool=pool)
+    return select_problems(candidates, slice(problem_index, problem_index + 1))
+
+
+def select_problems(candidates: Candidates, problems: slice | Tensor) -> Candidates:
+    """Return the candidates of some queries of a batch."""
+    vectors = candidates.vectors if candidates.vectors.ndim == 2 else candidates.vectors[problems]
+    pool = None if candidates.pool is None else candidates.pool[problems]
+    n_matches = None if candidates.n_matches is None else candidates.n_matches[problems]
+    own_rows = None if candidates.own_rows is None else candidates.own_rows[problems]
+    scaled_among = None if candidates.scaled_among is None else select_problems(candidates.scaled_among, problems)
+    scale_basis = None if candidates.scale_basis is None else candidates.scale_basis[problems]
+    relevance, queries = candidates.relevance[problems], candidates.queries[problems]
+    return replace(
+        candidates, vectors=vectors, relevance=relevance, queries=queries, pool=pool, n_matches=n_matches,
+        own_rows=own_rows, scaled_among=scaled_among, scale_basis=scale_basis,
+    )  # fmt: skip
+
+
+def get_corpus_rows(candidates: Candidates) -> Tensor:
+    """Return (B, n) the candidates' rows in the corpus."""
+    if candidates.pool is not None:
+        return candidates.pool
+    return torch.arange(candidates.count, device=candidates.relevance.device).expand(candidates.batch, -1)
+
+
+def scale_relevance(candidates: Candidates, scale: str) -> Candidates:
+    """Return candidates whose relevance is on a scale on which it can be added to similarities.
+
+    scale: "raw" leaves it; "minmax" maps each query's least and most relevant candidate to 0 and 1; "rank" maps the
+    first to 1, the last to 0 and equal ranks between them at equal distances, where equals share the better rank;
+    "auto" is "raw" for inner products, "minmax" for all others. A query whose candidates are all equally relevant gets
+    0 by "minmax", 1 by "rank". Candidates that do not span the scale, which their scorer moved behind all that do, are
+    below 0.
+    """
+    if scale == "auto":
+        scale = "raw" if candidates.similarity_scale else "minmax"
+    if scale == "raw" or not candidates.count:
+        return candidates
+    relevance = _compute_exact_relevance(candidates)
+    spanning = candidates if candidates.scaled_among is None else candidates.scaled_among
+    basis = _compute_exact_relevance(spanning)
+    is_basis = torch.ones_like(basis, dtype=torch.bool) if spanning.scale_basis is None else spanning.scale_basis
+    # A pool of another scorer may hold none of those that span the scale.
+    is_basis = is_basis | ~is_basis.any(1, keepdim=True)
+    if scale == "minmax":
+        low = basis.masked_fill(~is_basis, torch.inf).amin(1, keepdim=True)
+        high = basis.masked_fill(~is_basis, -torch.inf).amax(1, keepdim=True)
+        scaled = (relevance - low) / torch.where(high > low, high - low, 1)
+    else:
+        # Negated, the larger scores stand before a score in ascending order, and equal ones at its position.
+        n_larger = torch.searchsorted((-basis).sort(dim=1).values, -relevance)
+        scaled = 1 - n_larger.double() / (is_basis.sum(1, keepdim=True) - 1).clamp_min(1)
+    return replace(
+        candidates, relevance=scaled.to(candidates.relevance.dtype), inner_product=False, similarity_scale=True
+    )
+
+
+def _compute_exact_relevance(candidates: Candidates) -> Tensor:
+    """Return (B, n) float64 relevance of all candidates, which does not depend on the batch."""
+    if not candidates.inner_product:
+        return candidates.relevance.double()
+    problem_index, candidate_index = torch.ones_like(candidates.relevance, dtype=torch.bool).nonzero(as_tuple=True)
+    return candidates.exact_relevance(problem_index, candidate_index).view_as(candidates.relevance)

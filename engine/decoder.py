@@ -1,22 +1,23 @@
 """Decoders: one stage each to retrieve, rerank and select, and the depth of the pool."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from engine.candidates import Candidates, without_autocast
+from engine.candidates import Candidates, get_corpus_rows, select_problems, without_autocast
 from engine.data.encoders import embed
 from engine.errors import DataError, ParamError
 from engine.matrix import Matrix, products
 from engine.params import Declared, Whole, declare
 from engine.progress import Progress, Stop
+from engine.selection.per_source import SourceLimit, check_per_source, number_sources, select_per_source
 from engine.solvers.tie_breaking import rank_exactly
-from engine.space import Elsewhere, QueryBatch, Space, probe_of
-from engine.stages import Scorer, Selector, make_scorer, make_selector, spec_of
+from engine.space import Elsewhere, QueryBatch, Space, find_own_documents, probe_of
+from engine.stages import Scorer, Selector, TradeOffSelector, make_scorer, make_selector, spec_of
 from engine.values import Embeddings, Queries, Ranking, real_tensor
 
 SET_SIZE = Whole(10, "k", 1, 1_000_000, comfortable=(1, 50), name="k", help="How many documents a query gets.")
@@ -30,6 +31,17 @@ DEPTH = Whole(
     help="The selector chooses from the n most relevant documents only.",
 )
 POOL = replace(DEPTH, name="pool")
+PER_SOURCE = Whole(
+    default=None,
+    low=1,
+    comfortable=(1, 5),
+    unset="any number",
+    symbol="m",
+    name="per_source",
+    help="At most m documents of one source, by a column of the corpus; one without a value is a source of its own.",
+)
+LIMIT_FIELDS = ("per_source", "source", "without_self")
+"""Fields of a decoder that leave documents out of its answers, whatever its stages are."""
 MAX_BLOCK_SCORES = 1 << 24
 """Scores, or entries of pooled vectors, in memory at a time; larger batches go in blocks."""
 
@@ -50,11 +62,21 @@ class Decoder(Declared):
         Scores the pool again.
     depth : int or None
         The size of the pool; None for the full corpus.
+    per_source : int or None
+        The most documents of one source in an answer; None for any number. Answers have fewer than k documents where
+        the sources are used up. For selectors that pick in turn: each pick follows from those before it.
+    source : str or None
+        The metadata column of the corpus that names the sources, beside `per_source`. A document without a value is a
+        source of its own.
+    without_self : bool or None
+        None leaves a document out of the answers to a query that is this document, with the same id and text; True one
+        with the query's id, whatever its text; False none.
 
     Raises
     ------
     ParamError
-        If a stage is of another kind or the depth is below 1.
+        If a stage is of another kind, a number is below 1, one of `per_source` and `source` is given without the other,
+        or the selector does not pick in turn.
 
     Examples
     --------
@@ -66,6 +88,10 @@ class Decoder(Declared):
     retrieve: Scorer = field(default_factory=lambda: make_scorer("dense"))
     rerank: Scorer | None = None
     depth: int | None = declare(DEPTH)
+    _: KW_ONLY
+    per_source: int | None = declare(PER_SOURCE)
+    source: str | None = None
+    without_self: bool | None = None
 
     def __post_init__(self) -> None:
         """Check that each stage is of its kind, and the depth in its range; raise ParamError."""
@@ -74,12 +100,96 @@ class Decoder(Declared):
             if not isinstance(stage, kind) and not (name == "rerank" and stage is None):
                 raise ParamError(f'{name} must be a {kind.__name__}, made by engine.make("…"); got {stage!r}')
         super().__post_init__()
+        if (reason := explain_ignored_scorer(self.select, self.retrieve, self.rerank, self.depth)) is not None:
+            raise ParamError(reason)
+        if self.source is not None and (not isinstance(self.source, str) or not self.source):
+            raise ParamError(f"source must be the name of a metadata column; got {self.source!r}")
+        if self.without_self is not None and not isinstance(self.without_self, bool):
+            raise ParamError(f"without_self must be True, False or None; got {self.without_self!r}")
+        if (self.per_source is None) != (self.source is None):
+            missing = "source" if self.source is None else "per_source"
+            raise ParamError(
+                f"per_source and source go together, as per_source=1, source='author'; {missing} is not given"
+            )
+        if self.per_source is not None:
+            check_per_source(self.select)
 
     @property
     def label(self) -> str:
         """The decoder as text, equal exactly when the decoders are equal."""
-        stage_labels = [self.retrieve.label, *([self.rerank.label] if self.rerank else []), self.select.label]
-        return " → ".join(stage_labels) + (f" [pool {self.depth}]" if self.depth else "")
+        uses = describe_scorer_use(self.select, self.retrieve, self.rerank, self.depth)
+        scorers = {"retrieve": self.retrieve, "rerank": self.rerank}
+        stage_labels = [mark_use(stage.label, uses.get(role)) for role, stage in scorers.items() if stage is not None]
+        stage_labels.append(self.select.label)
+        pool_label = f" [pool {self.depth}]" if self.depth else ""
+        return " → ".join(stage_labels) + pool_label + format_limits(self.limits)
+
+    @property
+    def limits(self) -> dict[str, Any]:
+        """The fields of LIMIT_FIELDS that are set, by name: the limit per source, and the rule on own documents."""
+        return read_limits(vars(self))
+
+    @property
+    def is_pool_only(self) -> bool:
+        """True if the scorer's scores choose the pool, and have no say in the set that the vectors make of it."""
+        return not self.select.by_scores and not self.retrieve.inner_product
+
+
+def describe_scorer_use(
+    selector: Selector, retrieve: Scorer, rerank: Scorer | None, depth: int | None
+) -> dict[str, str]:
+    """Return role → what a scorer alone decides, if the vectors decide the rest of the set; {} where they do not.
+
+    Inner products are what the vectors themselves say, and who retrieves for a reranker chooses the pool anyway.
+    """
+    if selector.by_scores and not selector.first_by_scores:
+        return {}
+    if rerank is not None:
+        return {} if rerank.inner_product else {"rerank": "first pick only"}
+    if retrieve.inner_product:
+        return {}
+    if not selector.by_scores:
+        return {"retrieve": "pool only"}
+    chooses_pool = depth is not None or not retrieve.retrieves_all
+    return {"retrieve": "pool and first pick only" if chooses_pool else "first pick only"}
+
+
+def mark_use(stage_text: str, use: str | None) -> str:
+    """Return a scorer's text, marked by what it alone decides, as `describe_scorer_use` says it; None for no mark."""
+    return stage_text if use is None else f"{stage_text} ({use})"
+
+
+def read_limits(decoder_values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of LIMIT_FIELDS that a decoder's values have, without those that are None."""
+    limits = {name: decoder_values.get(name) for name in LIMIT_FIELDS}
+    return {name: value for name, value in limits.items() if value is not None}
+
+
+def format_limits(limits: Mapping[str, Any]) -> str:
+    """Format a decoder's limits as a label has them, " [1 per url] [with self]"; "" for none."""
+    source_label = f" [{limits['per_source']} per {limits['source']}]" if "per_source" in limits else ""
+    self_labels = {None: "", True: " [without self]", False: " [with self]"}
+    return source_label + self_labels[limits.get("without_self")]
+
+
+def explain_ignored_scorer(
+    selector: Selector, retrieve: Scorer, rerank: Scorer | None, depth: int | None
+) -> str | None:
+    """Return the error message if a selector that reads vectors alone would ignore a scorer; None if it does not."""
+    if selector.by_scores:
+        return None
+    if rerank is not None:
+        return (
+            f"rerank must be None before {selector.spec.name}, which reads the vectors alone and would ignore the new "
+            f"scores; got {rerank.label}. Leave it out, or choose a selector that reads scores"
+        )
+    if depth is None and not retrieve.inner_product:
+        return (
+            f"retrieve must be an inner product of the vectors before {selector.spec.name}, which reads these alone "
+            f"and would ignore other scores; got {retrieve.label}. Set a depth, so that they choose the pool, or "
+            "choose a selector that reads scores"
+        )
+    return None
 
 
 def decode(decoder: Decoder, space: Space | Elsewhere, queries: QueryLike, k: int = 10) -> Ranking:
@@ -137,11 +247,34 @@ def decode_grid(
         raise ParamError("decoders of a grid must differ in the parameters of their selector only, and be at least one")
     k = SET_SIZE.check(k)
     batch = _decoder_batch(decoders[0], space, queries)
-    depth = min(decoders[0].depth or len(space), len(space))
+    own_rows = find_own_documents(space, batch.ids, batch.texts, decoders[0].without_self)
+    is_document = own_rows >= 0
+    if not is_document.any():
+        return _decode_batch(decoders, space, batch, k)
+    # Queries that are documents choose among the others: their candidates are decoded apart.
+    groups = [np.flatnonzero(~is_document), np.flatnonzero(is_document)]
+    decoded = []
+    for group, rows in zip(groups, (None, own_rows[is_document]), strict=True):
+        if len(group):
+            decoded.append(_decode_batch(decoders, space, batch.take(group.tolist()), k, rows))
+    original_order = torch.from_numpy(np.argsort(np.concatenate(groups)))
+    return [Ranking.joined(parts).take(original_order) for parts in zip(*decoded, strict=True)]
+
+
+def _decode_batch(
+    decoders: Sequence[Decoder], space: Space, batch: QueryBatch, k: int, own_rows: np.ndarray | None = None
+) -> list[Ranking]:
+    """Return the rankings of decoders of one family. own_rows: (B,) a row that each query's candidates leave out."""
+    decoder, n_documents = decoders[0], len(space)
+    selectors, source_limit = [each.select for each in decoders], find_source_limit(decoder, space)
+    depth = min(decoder.depth or n_documents, n_documents - (own_rows is not None))
+    # A set of the most relevant documents needs no others, which spares the vectors of all that can be retrieved.
+    k_max = None if decoder.select.reads_vectors or source_limit is not None else k
     answers = []
     for start, stop in _cut_into_blocks(len(batch), space.vectors, depth, len(decoders)):
-        _, candidates = _score_block(decoders[0], space, batch.block(start, stop), depth)
-        answers.append(_select_rankings([decoder.select for decoder in decoders], candidates, k))
+        block_rows = None if own_rows is None else torch.from_numpy(own_rows[start:stop]).to(space.device)
+        block = _score_block(decoder, space, batch.block(start, stop), depth, k_max, block_rows)
+        answers.append(block.select(selectors, k, source_limit))
     return [Ranking.joined(parts) for parts in zip(*answers, strict=True)]
 
 
@@ -152,19 +285,27 @@ class ScoredCandidates:
     candidates: Candidates  # what the selector chooses from
     retrieved: Tensor  # (n,) scores of the first scorer for every document
     reranked: bool  # whether another scored the candidates again
+    source_limit: SourceLimit | None = None  # how many documents of one source may be selected, None for any number
 
 
 @without_autocast
 def score_candidates(decoder: Decoder, space: Space, query: QueryLike) -> ScoredCandidates:
     """Score one query's documents by a decoder's scorers, for `select_from` to select from.
 
+    So that the dashboard scores once, and selects anew while a user moves a selector's slider.
+
     Raises ParamError if there is not exactly one query, DataError if it does not fit the corpus.
     """
     batch = _decoder_batch(decoder, space, query)
     if len(batch) != 1:
         raise ParamError(f"query must be one query; got {len(batch)}")
-    unpooled, candidates = _score_block(decoder, space, batch, min(decoder.depth or len(space), len(space)))
-    return ScoredCandidates(candidates, unpooled.relevance[0], decoder.rerank is not None)
+    own_document = find_own_documents(space, batch.ids, batch.texts, decoder.without_self)
+    own_rows = torch.from_numpy(own_document).to(space.device) if own_document[0] >= 0 else None
+    depth = min(decoder.depth or len(space), len(space) - (own_rows is not None))
+    block = _score_block(decoder, space, batch, depth, own_rows=own_rows)
+    ((_, candidates),) = block.groups
+    source_limit = find_source_limit(decoder, space)
+    return ScoredCandidates(candidates, block.retrieved[0], decoder.rerank is not None, source_limit)
 
 
 def select_from(selector: Selector, scored_candidates: ScoredCandidates, k: int = 10) -> Ranking:
@@ -174,16 +315,22 @@ def select_from(selector: Selector, scored_candidates: ScoredCandidates, k: int 
 
 @without_autocast
 def select_grid_from(selectors: Sequence[Selector], scored_candidates: ScoredCandidates, k: int = 10) -> list[Ranking]:
-    """Select k of one query's scored documents by each of several selectors of one class, such as all mmr."""
-    return _select_rankings(selectors, scored_candidates.candidates, SET_SIZE.check(k))
+    """Select k of one query's scored documents by each of several selectors of one class, such as all mmr.
+
+    So that the browser gets the answers at many positions of a slider at once, from one scoring.
+    """
+    k, source_limit = SET_SIZE.check(k), scored_candidates.source_limit
+    return _select_rankings(selectors, scored_candidates.candidates, k, source_limit)
 
 
 def decoder_family(decoder: Decoder) -> tuple[Any, ...]:
     """Return a key that is equal for decoders which one `decode_grid` call can evaluate together.
 
-    It holds everything but the selector's parameters: its class, both scorers and the depth of the pool.
+    It holds everything but the selector's parameters: its class, both scorers, the limit per source, the treatment of
+    queries that are documents, and, last, the depth of the pool.
     """
-    return type(decoder.select), decoder.retrieve, decoder.rerank, decoder.depth
+    stages = type(decoder.select), decoder.retrieve, decoder.rerank
+    return *stages, decoder.per_source, decoder.source, decoder.without_self, decoder.depth
 
 
 @without_autocast
@@ -380,7 +527,8 @@ def query_batch(space: Space | Elsewhere, queries: QueryLike) -> QueryBatch:
 def _decoder_batch(decoder: Decoder, space: Space, queries: QueryLike) -> QueryBatch:
     """Return queries as a batch for a decoder; text is embedded only if one of its stages reads vectors.
 
-    Otherwise, where the corpus has no encoder, the vectors are zeros that nobody reads.
+    If none of the decoder's stages does and the corpus has no encoder, the batch has zeros for vectors, which nobody
+    reads.
     """
     # Without readers of vectors, such as BM25 with top-k, a corpus without an encoder takes text queries too.
     scores_vectors = decoder.retrieve.vectors or (decoder.rerank is not None and decoder.rerank.vectors)
@@ -409,6 +557,8 @@ def embed_queries(
 ) -> Embeddings:
     """Embed queries as a space searches for them, with its encoder and its trained adapter.
 
+    If the corpus came with its own vectors, these are the vectors that the queries came with.
+
     Parameters
     ----------
     space : Space or Reach
@@ -428,7 +578,7 @@ def embed_queries(
     Raises
     ------
     DataError
-        If the corpus has precomputed vectors and no encoder.
+        If the corpus has precomputed vectors and no encoder, and the queries have none.
     Cancelled
         Once `stop` is set.
 
@@ -440,21 +590,54 @@ def embed_queries(
     engine.errors.DataError: queries are text, but the corpus came with its own vectors and no encoder; ...
     """
     check_encoder(space)
+    # Of a corpus in a vector engine only a small stand-in is in memory; it has the encoder and the adapter.
     space = probe_of(space)
     encoder = space.encoder
     if encoder is None:
-        raise DataError(
-            "queries are text, but the corpus came with its own vectors and no encoder; pass the queries' vectors "
-            "as an array or as engine.Embeddings, or embed the corpus with engine.embed"
-        )
+        own_vectors = queries.embeddings if isinstance(queries, Queries) else None
+        if own_vectors is None:
+            problem = "queries are text, but the corpus came with its own vectors and no encoder"
+            raise DataError(
+                f"{problem}; pass the queries' vectors as an array or as engine.Embeddings, load them with the corpus "
+                "(query_vectors.npy beside queries.jsonl, or query_vectors=), or embed the corpus with engine.embed",
+                f"{problem}; load the queries' vectors with it (query_vectors.npy beside queries.jsonl), or load the "
+                "texts and choose an encoder",
+            )
+        return space.fitted(own_vectors)
     report = None if progress is None else (lambda done, total, label: progress(done, total, f"{label} queries"))
     return space.fitted(embed(queries, encoder=encoder.name, dtype=encoder.dtype, progress=report, stop=stop))
 
 
-def _score_block(decoder: Decoder, space: Space, batch: QueryBatch, depth: int) -> tuple[Candidates, Candidates]:
-    """Score the corpus for a block of queries; return (all documents, those that the selector gets).
+@dataclass(frozen=True, eq=False)
+class _ScoredBlock:
+    """A block of queries with their scored candidates, in groups of queries whose pools have one size."""
 
-    The latter are the `depth` most relevant, scored again by the reranker if there is one. Raises DataError if a scorer
+    retrieved: Tensor  # (B, n) scores of the first scorer for every document
+    groups: list[tuple[Tensor, Candidates]]  # positions of a group's queries, and the candidates of the selector
+
+    def select(self, selectors: Sequence[Selector], k: int, source_limit: SourceLimit | None) -> list[Ranking]:
+        """Select k candidates of every query by each selector; return one ranking of the block for each."""
+        grouped_rankings = [_select_rankings(selectors, candidates, k, source_limit) for _, candidates in self.groups]
+        if len(grouped_rankings) == 1:
+            return grouped_rankings[0]
+        # The groups' queries are put back into the order of the block.
+        order = torch.cat([positions for positions, _ in self.groups]).argsort()
+        return [Ranking.joined(parts).take(order) for parts in zip(*grouped_rankings, strict=True)]
+
+
+def _score_block(
+    decoder: Decoder,
+    space: Space,
+    batch: QueryBatch,
+    depth: int,
+    k_max: int | None = None,
+    own_rows: Tensor | None = None,
+) -> _ScoredBlock:
+    """Score the corpus for a block of queries; return the scores and what the selector chooses from.
+
+    The latter are the `depth` most relevant documents, scored again by the reranker if there is one, without those
+    that a scorer of words did not match. k_max: the size of the sets, if the most relevant documents make them;
+    own_rows: (B,) a row that each query's candidates leave out, None for no such rows. Raises DataError if a scorer
     needs texts and the queries have none.
     """
     retrieve, rerank = decoder.retrieve, decoder.rerank
@@ -466,15 +649,58 @@ def _score_block(decoder: Decoder, space: Space, batch: QueryBatch, depth: int) 
                 "text, or Embeddings with their texts"
             )
     scores = _check_scores(retrieve, retrieve.score(space, batch))
-    unpooled = Candidates(space.vectors, scores, batch.vectors, space.matrix, retrieve.inner_product)
-    if rerank is None:
-        return unpooled, select_pool(unpooled, depth)
+    unpooled = Candidates(
+        space.vectors, scores, batch.vectors, space.matrix, retrieve.inner_product,
+        similarity_scale=retrieve.inner_product or retrieve.similarity_scale,
+    )  # fmt: skip
+    # Scales of relevance concern those selectors alone that add it to similarities.
+    needs_scale = isinstance(decoder.select, TradeOffSelector)
+    if needs_scale:
+        unpooled = replace(unpooled, scale_basis=retrieve.find_scale_basis(space, batch))
+    matches = retrieve.find_matches(space, batch, scores)
+    if own_rows is not None:
+        matches = exclude_own_documents(scores, matches, own_rows)
+    if matches is not None and rerank is None and k_max is not None:
+        depth = min(depth, k_max)
+    groups = []
+    for positions, part in _group_by_matches(unpooled, matches, depth):
+        if matches is not None:
+            own_part = None if own_rows is None else own_rows[positions]
+            part = replace(part, n_matches=matches[positions].sum(1), own_rows=own_part)
+        if rerank is not None and part.count:
+            part_batch, pool_rows = batch.take(positions.tolist()), get_corpus_rows(part)
+            pool_scores = _check_scores(rerank, rerank.score(space, part_batch, pool_rows))
+            part = replace_relevance(part, pool_scores, rerank)
+            basis = rerank.find_scale_basis(space, part_batch) if needs_scale else None
+            part = replace(part, scale_basis=None if basis is None else basis.gather(1, pool_rows))
+        groups.append((positions, part))
+    return _ScoredBlock(scores, groups)
 
-    def rescore(pool_rows: Tensor) -> tuple[Tensor, bool]:
-        """Return the reranker's scores of a pool, and True if they are inner products."""
-        return _check_scores(rerank, rerank.score(space, batch, pool_rows)), rerank.inner_product
 
-    return unpooled, select_pool(unpooled, depth, rescore)
+def exclude_own_documents(scores: Tensor, matches: Tensor | None, own_rows: Tensor) -> Tensor:
+    """Return True for the documents that can be retrieved, (B, n), without the document that each query is itself.
+
+    matches: of the documents that match, None for all; own_rows: (B,)
+    """
+    matches = torch.ones_like(scores, dtype=torch.bool) if matches is None else matches
+    return matches.scatter(1, own_rows.unsqueeze(1), torch.zeros_like(own_rows, dtype=torch.bool).unsqueeze(1))
+
+
+def _group_by_matches(candidates: Candidates, matches: Tensor | None, depth: int) -> list[tuple[Tensor, Candidates]]:
+    """Cut each query's pool from its matches, `depth` at most; return groups of queries with pools of one size.
+
+    matches: True for documents that can be retrieved, (B, n); None for all
+    """
+    all_positions = torch.arange(candidates.batch, device=candidates.relevance.device)
+    if matches is None:
+        return [(all_positions, select_pool(candidates, depth))]
+    pool_sizes = matches.sum(1).clamp(max=depth)
+    groups = []
+    for size in pool_sizes.unique().tolist():
+        positions = all_positions[pool_sizes == size]
+        part = select_problems(candidates, positions)
+        groups.append((positions, select_pool(part, size, matches[positions])))
+    return groups
 
 
 def _check_scores(scorer: Scorer, scores: Tensor) -> Tensor:
@@ -493,48 +719,131 @@ def _cut_into_blocks(n_queries: int, vectors: Tensor, depth: int, n_stages: int 
     that share a block
     """
     n, d = vectors.shape
-    # A query has n scores at every stage, and within a depth the gathered vectors of its pool.
+    # A query has n scores at each setting and, where a pool is cut from the corpus, the vectors of its pool.
     size = max(1, MAX_BLOCK_SCORES // (n * n_stages + (depth * d if depth < n else 0)))
     return [(block_start, min(block_start + size, n_queries)) for block_start in range(0, n_queries, size)]
 
 
-def select_pool(
-    unpooled: Candidates, depth: int, rescore: Callable[[Tensor], tuple[Tensor, bool]] | None = None
-) -> Candidates:
+def select_pool(candidates: Candidates, depth: int, matches: Tensor | None = None) -> Candidates:
     """Keep the `depth` most relevant documents of each query as the pool that a selector chooses from.
 
-    Its rows ascend. rescore: the reranker, which gives new scores of a pool's rows, (B, depth), and True if they are
-    inner products
+    Its rows ascend. matches: True for documents that can be kept, (B, n), at least `depth` a query; None for all
     """
-    if depth == unpooled.count and rescore is None:
-        return unpooled
-    vectors, relevance, inner_product = (unpooled.vectors, unpooled.relevance, unpooled.inner_product)
-    pool = torch.arange(unpooled.count, device=relevance.device).expand(unpooled.batch, -1)
-    if depth < unpooled.count:
-        # Ascending rows, so that ties go to the lower row inside a pool too.
-        rows, _ = rank_exactly(relevance, depth, unpooled.relevance_error, unpooled.exact_relevance, rescore_all=False)
-        pool = rows.sort(dim=1).values
-        vectors, relevance = vectors[pool], relevance.gather(1, pool)
-    if rescore is not None:
-        relevance, inner_product = rescore(pool)
-    return Candidates(vectors, relevance, unpooled.queries, unpooled.matrix, inner_product, pool)
+    if depth == candidates.count:
+        return candidates
+    # A document that does not match stands behind all that do. No two at −∞ count as a near-tie, which would be scored
+    # again, by the scores that are to be ignored.
+    relevance = candidates.relevance
+    if matches is not None:
+        relevance = relevance.masked_fill(~matches, -torch.inf)
+    # Ascending rows, so that ties go to the lower row inside a pool too.
+    errors, refine = candidates.relevance_error, candidates.exact_relevance
+    places = rank_exactly(relevance, depth, errors, refine, rescore_all=False)[0].sort(dim=1).values
+    if candidates.vectors.ndim == 2:
+        vectors = candidates.vectors[places]
+    else:
+        vectors = candidates.vectors.gather(1, places.unsqueeze(2).expand(-1, -1, candidates.vectors.shape[2]))
+    pool = places if candidates.pool is None else candidates.pool.gather(1, places)
+    scale_basis = None if candidates.scale_basis is None else candidates.scale_basis.gather(1, places)
+    relevance = candidates.relevance.gather(1, places)
+    return replace(candidates, vectors=vectors, relevance=relevance, pool=pool, scale_basis=scale_basis)
 
 
-def _select_rankings(selectors: Sequence[Selector], candidates: Candidates, k: int) -> list[Ranking]:
+def replace_relevance(candidates: Candidates, scores: Tensor, scorer: Scorer) -> Candidates:
+    """Return candidates with the scores that another scorer gave them, (B, m), as their relevance."""
+    return replace(
+        candidates, relevance=scores, inner_product=scorer.inner_product, pool=get_corpus_rows(candidates),
+        similarity_scale=has_similarity_scale(scorer), scale_basis=None,
+    )  # fmt: skip
+
+
+def has_similarity_scale(scorer: Scorer) -> bool:
+    """Return True if a scorer's numbers can be added to similarities as they are."""
+    return scorer.inner_product or scorer.similarity_scale
+
+
+def find_source_limit(decoder: Decoder, space: Any) -> SourceLimit | None:
+    """Return a decoder's limit per source over a corpus, None without one; DataError if it has no such column."""
+    if decoder.per_source is None or decoder.source is None:
+        return None
+    if not isinstance(space, Space):
+        raise DataError(
+            f"per_source reads the column {decoder.source!r} of a corpus, and plain vectors have none; pass a Space"
+        )
+    return SourceLimit(decoder.per_source, number_sources(space, decoder.source))
+
+
+def _select_rankings(
+    selectors: Sequence[Selector], candidates: Candidates, k: int, source_limit: SourceLimit | None = None
+) -> list[Ranking]:
     """Select k candidates by each selector, all of one class; return rankings as rows of the corpus.
 
-    Rankings of fewer than k documents are padded with row −1. Selectors of one class share computations.
+    Rankings of fewer than k documents are padded with row −1. Selectors of one class share computations. source_limit:
+    how many documents of one source may be selected, None for any number
     """
-    selections = type(selectors[0]).select_grid(selectors, candidates, min(k, candidates.count))
+    if not candidates.count:
+        return [_make_empty_ranking(candidates, k) for _ in selectors]
+    n_selected = min(k, candidates.count)
+    if source_limit is None:
+        selections = type(selectors[0]).select_grid(selectors, candidates, n_selected)
+    else:
+        selections = select_per_source(selectors, candidates, n_selected, source_limit)
     pool, padding, pad = candidates.pool, (0, max(0, k - candidates.count)), torch.nn.functional.pad
     rankings = []
-    for selection in selections:
+    for selector, selection in zip(selectors, selections, strict=True):
         # Positions in the pool become rows of the corpus; padding stays −1.
         index = selection.index
         if pool is not None:
             index = torch.where(index >= 0, pool.gather(1, index.clamp_min(0)), -1)
-        info = selection.info
-        if candidates.pool is not None and candidates.count < len(candidates.matrix):
-            info = tuple({**details, "scope": "pool", "depth": candidates.count} for details in info)
-        rankings.append(Ranking(pad(index, padding, value=-1), pad(selection.gain, padding), info))
+        infos = tuple(
+            {**details, **_describe_pool(candidates, query_index, selector, k)}
+            for query_index, details in enumerate(selection.info)
+        )
+        rankings.append(Ranking(pad(index, padding, value=-1), pad(selection.gain, padding), infos))
     return rankings
+
+
+def count_unmatched(ranking: Ranking) -> int:
+    """Return the number of queries that got no document as no word of theirs occurs in the corpus."""
+    return sum(info.get("matches") == 0 for info in ranking.info)
+
+
+def _make_empty_ranking(candidates: Candidates, k: int) -> Ranking:
+    """Return rankings without a document, for queries of which nothing can be retrieved."""
+    index = candidates.queries.new_full((candidates.batch, k), -1, dtype=torch.int64)
+    gain = candidates.queries.new_zeros((candidates.batch, k), dtype=torch.float64)
+    facts = ({"candidates": 0} | _describe_matches(candidates, query, k) for query in range(candidates.batch))
+    return Ranking(index, gain, tuple(facts))
+
+
+def _describe_matches(candidates: Candidates, query_index: int, k: int) -> dict[str, Any]:
+    """Return the facts of a ranking's info on what could be retrieved for a query.
+
+    own_document: the row of the document that the query is; matches: the number of documents that match the query's
+    words, where these are fewer than k and not all
+    """
+    facts: dict[str, Any] = {}
+    if candidates.own_rows is not None:
+        facts["own_document"] = int(candidates.own_rows[query_index])
+    if candidates.n_matches is not None:
+        n_matches = int(candidates.n_matches[query_index])
+        if n_matches < min(k, len(candidates.matrix) - (candidates.own_rows is not None)):
+            facts["matches"] = n_matches
+    return facts
+
+
+def _describe_pool(candidates: Candidates, query_index: int, selector: Selector, k: int) -> dict[str, Any]:
+    """Return the facts of a ranking's info on what it was selected from.
+
+    Besides those of `_describe_matches`, scope and depth of a pool that left documents out which could be retrieved.
+    """
+    count, n_retrievable = candidates.count, len(candidates.matrix) - (candidates.own_rows is not None)
+    facts = _describe_matches(candidates, query_index, k)
+    if candidates.n_matches is not None:
+        n_retrievable = int(candidates.n_matches[query_index])
+        if not selector.reads_vectors:
+            # The most relevant of a pool are those of the corpus.
+            return {**facts, "candidates": n_retrievable}
+    if candidates.pool is not None and count < n_retrievable:
+        facts |= {"scope": "pool", "depth": count}
+    return facts

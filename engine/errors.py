@@ -2,7 +2,14 @@
 
 
 class FrontierError(ValueError):
-    """Unusable input; the message names the problem and the fix."""
+    """Unusable input; the message names the problem and the fix.
+
+    finding: the message without options of functions and of the command line, for a page, which has fields of its own
+    """
+
+    def __init__(self, message: str = "", finding: str = "") -> None:
+        super().__init__(message)
+        self.finding = finding or message
 
 
 class ParamError(FrontierError):
@@ -15,6 +22,10 @@ class DataError(FrontierError):
 
 class RepeatedIdError(DataError):
     """A table in which several rows share an id."""
+
+
+class ConflictingGradesError(DataError):
+    """Judgements in which a document has different grades for one query."""
 
 
 class Cancelled(Exception):

@@ -40,10 +40,11 @@ class Matrix:
     """
 
     def __init__(self, vectors: Tensor, name: str = "vectors", cached: bool = False, file: Path | None = None) -> None:
-        """Check the vectors, (n, d), and compute their lengths; arguments as in the class.
+        """Check the vectors, (n, d), and compute their lengths.
 
-        Raises DataError, which calls them `name`, if they are empty, not finite, or so long that products could
-        overflow.
+        name: what error messages call the vectors; cached: True if enough queries will follow to repay precomputation;
+        file: the one that the vectors are mapped from. Raises DataError if they are empty, not finite, or so long that
+        products could overflow.
         """
         if vectors.ndim != 2 or 0 in vectors.shape:
             raise DataError(
@@ -130,7 +131,8 @@ class Matrix:
     def codes(self) -> Codes:
         """The rows as 8-bit numbers, for fast bounds: codes (n, d), steps and slacks (n,), on the CPU.
 
-        Row j is step[j] · codes[j] up to a vector of length slack[j]. For rows mapped from a file the codes are, too.
+        Row j differs from step[j] · codes[j] by a vector no longer than slack[j]. If the rows are mapped from a file,
+        the codes are cached in a file too.
         """
         if self.file is None or not self.vectors.is_cpu:
             return compute_codes(self.on_cpu)
@@ -138,7 +140,10 @@ class Matrix:
 
     @cached_property
     def spectral_norm_squared(self) -> float:
-        """The largest eigenvalue of the Gram matrix: the squared largest singular value of the vectors."""
+        """The largest eigenvalue of the Gram matrix, which sets the step size of FISTA.
+
+        It is the square of the largest singular value of the vectors.
+        """
         return largest_eigenvalue(self.vectors)
 
     @cached_property
@@ -150,8 +155,8 @@ class Matrix:
 def blocks(numbers_per_row: int, *tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
     """Yield rows of all tensors, block by block, in blocks so small that a float64 pass fits memory.
 
-    Each block is a tuple with the same rows of every tensor. numbers_per_row: numbers that the pass holds a row; a
-    block has CHUNK_NUMBERS at most.
+    Each block is a tuple with the same rows of every tensor. numbers_per_row: how many numbers the pass
+    computes for each row; for a block they are at most CHUNK_NUMBERS.
     """
     block_size = max(1, CHUNK_NUMBERS // max(1, numbers_per_row))
     return zip(*(tensor.split(block_size) for tensor in tensors), strict=True)
@@ -160,7 +165,7 @@ def blocks(numbers_per_row: int, *tensors: Tensor) -> Iterator[tuple[Tensor, ...
 def slices(n_rows: int, numbers_per_row: int) -> Iterator[slice]:
     """Return slices that cut rows 0 … n_rows − 1 into blocks so small that a float64 pass fits memory.
 
-    numbers_per_row: numbers that the pass holds a row; the cuts are those of `blocks`
+    numbers_per_row: how many numbers the pass computes for each row; the blocks are those of `blocks`
     """
     block_size = max(1, CHUNK_NUMBERS // max(1, numbers_per_row))
     return (slice(block_start, min(block_start + block_size, n_rows)) for block_start in range(0, n_rows, block_size))
@@ -215,8 +220,8 @@ def multiply_on_cpu(rows: Tensor, point: Tensor) -> np.ndarray:
 def steady_products(rows: Tensor, points: Tensor, index: Tensor | None = None) -> Tensor:
     """Return float32 inner products of rows, (n, d), with points, (B, d), equal to the bit in any batch.
 
-    They are summed in float64 and then rounded, as (B, n); with an index, (B, m), each point's products with its own
-    rows.
+    They are summed in float64 and then rounded. Returns (B, n); with an index of rows, (B, m), only each point's
+    products with its own m rows, (B, m).
     """
     # In float64 the order of a sum, which a block may change, moves only digits that rounding to float32 drops.
     limit = STEADY_BLOCK_NUMBERS if rows.is_cpu else CHUNK_NUMBERS
@@ -278,7 +283,7 @@ def first_duplicate(rows: Tensor) -> Tensor:
     hash_factors = torch.randint(-(2**62), 2**62, (row_words.shape[1],), generator=generator).to(rows.device)
     # A hash finds the pairs (64-bit products wrap, alike everywhere) and a comparison proves them.
     hashes = [(block.long() * hash_factors).sum(1) for (block,) in blocks(row_words.shape[1], row_words)]
-    group = torch.unique(torch.cat(hashes), return_inverse=True)[1]
+    _, group = torch.unique(torch.cat(hashes), return_inverse=True)
     lowest_row = torch.zeros_like(row_index).scatter_reduce(0, group, row_index, "amin", include_self=False)[group]
     row_blocks = blocks(row_words.shape[1], row_index)
     is_duplicate = [(row_words[block] == row_words[lowest_row[block]]).all(1) for (block,) in row_blocks]

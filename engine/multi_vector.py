@@ -21,7 +21,8 @@ class Parts:
 
     def __init__(self, vectors: Tensor, documents: Tensor) -> None:
         """Take vectors of parts, (r, d), and each part's document, (r,) ascending; count the parts."""
-        # starts: each document's first part, as parts stand document by document.
+        # counts: number of parts of each document; starts: the position of each document's first part, as all parts of
+        # a document stand together.
         self.vectors, self.documents = vectors, documents
         self.counts = torch.bincount(documents)
         self.starts = self.counts.cumsum(0) - self.counts
@@ -56,7 +57,7 @@ class Parts:
 
     @property
     def bytes(self) -> int:
-        """The memory of the vectors."""
+        """The memory that the vectors take, in bytes."""
         return self.vectors.numel() * self.vectors.element_size()
 
     def keep_first(self, max_parts: int) -> "Parts":

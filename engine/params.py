@@ -31,7 +31,7 @@ class Parameter(ABC):
     advanced: displayed and swept only on request
     variants: (other parameter, its value, Param used instead), where the other parameter changes this one's unit; e.g.
         λ₁ under scale="support"
-    swept: the values of a sweep, if they are not a grid over the comfortable range
+    swept: the values of a sweep, if they are not a grid over the range that sliders show
     """
 
     default: Any
@@ -74,7 +74,8 @@ class Parameter(ABC):
 class Number(Parameter):
     """A number in a range.
 
-    comfortable: the part of the range that sliders and grids cover; by default all of it, up to 100 without a limit
+    comfortable: the range of sliders and sweeps, narrower than what is allowed; by default all that is allowed, up to
+        100 without a limit
     unset: the meaning of None in words, which makes None legal
     """
 
@@ -86,7 +87,7 @@ class Number(Parameter):
     @property
     @abstractmethod
     def range_text(self) -> str:
-        """The range, in words."""
+        """The range of legal values, in words for help texts and error messages."""
 
     @property
     def domain(self) -> str:
@@ -97,7 +98,10 @@ class Number(Parameter):
         """Return the value as a number of its type, or None where that is legal; raise ParamError."""
 
     def parse(self, value_text: str) -> Any:
-        """Return the checked value that a text from a flag or link stands for; raise ParamError if none."""
+        """Return the checked number that a text from a command-line flag or a link holds; raise ParamError.
+
+        The word for "not set" gives None, where that is legal.
+        """
         if value_text == UNSET and self.unset:
             return None
         try:
@@ -125,7 +129,7 @@ class Real(Number):
 
     @property
     def comfortable_range(self) -> tuple[float, float]:
-        """The ends of the comfortable range."""
+        """The range of sliders and sweeps, narrower than what is allowed if so declared, else all of it."""
         return self.comfortable or (self.low, self.high)
 
     @overload
@@ -152,9 +156,10 @@ class Real(Number):
         return UNSET if value is None else repr(float(value))
 
     def grid(self, points: int) -> tuple[float | None, ...]:
-        """Return about `points` rounded values, evenly spaced over the comfortable range, for a sweep.
+        """Return about `points` rounded values for a sweep, evenly spaced over `comfortable_range`.
 
-        None is added where it is legal, and 0 on a log scale that starts there; fewer than 2 points give the default.
+        That is the range of sliders and sweeps, which may be narrower than what is allowed. None is added where it is
+        legal, and 0 on a log scale that starts there; fewer than 2 points give the default.
         """
         low, high = self.comfortable_range
         if points < 2:
@@ -185,7 +190,10 @@ class Whole(Number):
 
     @property
     def comfortable_range(self) -> tuple[int, int]:
-        """The ends of the comfortable range."""
+        """The range of sliders and sweeps, narrower than what is allowed if so declared, else all of it.
+
+        An open range is cut at 100.
+        """
         return self.comfortable or (self.low, self.high if self.high is not None else max(self.low + 1, 100))
 
     @overload
@@ -204,9 +212,10 @@ class Whole(Number):
         return int(value)
 
     def grid(self, points: int) -> tuple[int | None, ...]:
-        """Return at most `points` whole numbers, evenly spaced over the comfortable range, for a sweep.
+        """Return at most `points` whole numbers for a sweep, evenly spaced over `comfortable_range`.
 
-        None is added where it is legal; fewer than 2 points give the default.
+        That is the range of sliders and sweeps, which may be narrower than what is allowed. None is added where it is
+        legal; fewer than 2 points give the default.
         """
         low, high = self.comfortable_range
         if points < 2:
@@ -231,7 +240,7 @@ class Choice(Parameter):
         return "one of " + ", ".join(map(repr, self.options))
 
     def check(self, value: Any) -> str:
-        """Return the option; a boolean stands for one where there is a switch. Raise ParamError for others."""
+        """Return the option; with a `switch`, False and True stand for its two options. Raise ParamError."""
         # False and True index the two options of the switch.
         if isinstance(value, bool) and self.switch:
             return self.switch[value]
@@ -311,11 +320,14 @@ Param = Real | Whole | Choice | Flag | Text
 def declare(param: Param, help: str = "", **field_changes: Any) -> Any:
     """Return a dataclass field with a parameter's default, which carries the declaration in its metadata.
 
-    For example `weight: float = declare(Real(0.5, "λ", 0, 1), "Share of …")`; `field_changes` replace its fields.
-    Raises ParamError if the default or the range is impossible.
+    For example `weight: float = declare(Real(0.5, "λ", 0, 1), "Share of …")`. field_changes: fields of `param` to
+    replace, by name, such as symbol="θ". Raises ParamError if the default is not allowed, or if sliders and sweeps
+    could not cover the parameter's range.
     """
     param = replace(param, help=help or param.help, **field_changes)
     param.check(param.default)
+    # The comfortable range is that of sliders and sweeps, narrower than what is allowed. Where none is declared, it is
+    # all that is allowed, which may be infinite, or begin at 0 where a log scale cannot.
     if isinstance(param, Real) and (
         not math.isfinite(param.comfortable_range[1]) or (param.scale == "log" and param.comfortable_range[0] <= 0)
     ):
@@ -337,10 +349,11 @@ class Declared:
 
 
 def form_of(param: Param, values: Mapping[str, Any]) -> tuple[str, Param]:
-    """Return the form that a parameter takes beside other values: (the value that decides, parameter).
+    """Return the value that decides which declaration of a parameter applies, and that declaration.
 
-    Some parameters change unit and range with another one. For instance l1 is a number of documents under
-    scale="support": ("support", that variant). Where none applies: ("", param).
+    The second is the parameter's form: its declaration beside the values of others. Some parameters change unit and
+    range with another parameter. For instance, with scale="support" l1 is a number of documents: ("support", the
+    variant of l1 that is declared for it). Without such a variant: ("", param).
     """
     for other_name, value, variant in param.variants:
         if values.get(other_name) == value:
@@ -349,9 +362,9 @@ def form_of(param: Param, values: Mapping[str, Any]) -> tuple[str, Param]:
 
 
 def drop_ineffective(params: Iterable[Param], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `values` without those of parameters that have no effect beside the others.
+    """Return `values` without those of parameters that have no effect beside another parameter's value.
 
-    For instance rrf_constant has one under combination="rrf" only.
+    For instance, rrf_constant has an effect with combination="rrf" only.
     """
     effective = dict(values)
     for param in params:

@@ -41,9 +41,9 @@ def is_frontier_path(path: Path) -> bool:
 
 
 def file_mode(path: Path) -> int:
-    """Return the permissions to create a file with: the user's alone in Frontier's folders, else usual.
+    """Return the permissions of a new file: in Frontier's folders only the user's, else everyone's.
 
-    The process's umask still removes some of the usual ones.
+    The operating system still removes those that the process's umask excludes.
     """
     return 0o600 if is_frontier_path(path) else 0o666
 

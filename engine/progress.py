@@ -28,11 +28,14 @@ class Reporter(NamedTuple):
 
     @property
     def is_stopped(self) -> bool:
-        """True once the flag is set."""
+        """True once the caller has asked the work to stop, by setting the flag."""
         return self.stop is not None and self.stop.is_set()
 
     def relabel(self, label: str) -> "Reporter":
-        """Return a reporter that passes progress on under another label; in it {label} stands for the old one."""
+        """Return a reporter that passes progress on under another label, such as "split test: {label}".
+
+        {label} in it stands for the label that the work itself reports.
+        """
         progress = self.progress
         if progress is None:
             return self
@@ -96,7 +99,12 @@ class Eta:
         settle: float = 5.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Start the clock; the durations are in seconds, `share` in parts of the work, `clock` a test's own."""
+        """Start the clock for new work, of which nothing is done yet.
+
+        window: seconds over which the pace is measured; quiet: seconds without an estimate at first; share: part of the
+        work to be done before an estimate; settle: seconds in which the estimate follows a change of pace; clock:
+        returns the time in seconds, replaced by tests
+        """
         self._window_seconds, self._quiet_seconds, self._settle_seconds = window, quiet, settle
         self._min_share, self._clock = share, clock
         self._started_at = clock()
@@ -148,6 +156,7 @@ def rough_duration(seconds: float) -> str:
     if seconds < 55:
         return f"{max(10, round(seconds, -1)):.0f} s"
     n_minutes = max(1, round(seconds / 60))
+    # Beyond an hour only the tens of minutes are shown.
     return f"{n_minutes} min" if n_minutes < 60 else f"{n_minutes // 60} h {n_minutes % 60 // 10 * 10:02d} min"
 
 

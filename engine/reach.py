@@ -17,6 +17,7 @@ from engine.decoder import SET_SIZE, Decoder, QueryLike, check_encoder, query_ba
 from engine.errors import DataError, ParamError
 from engine.remote_certificate import INITIAL_POOL_SIZE, POOL_MARGIN, Dialogue, Document, PartialAnswer
 from engine.space import Elsewhere, Space
+from engine.stages import TradeOffSelector
 from engine.values import Corpus, Embeddings, EncoderRef, Ranking, TextSource
 
 MAX_CACHED_POOLS = 64
@@ -56,9 +57,11 @@ class Reach(Elsewhere):
     def __init__(
         self, store: VectorStore, where: Where | None = None, exact: bool = False, encoder: EncoderRef | None = None
     ) -> None:
-        """Ask the store for its number of documents, and start without any; see the class for arguments.
+        """Ask the vector engine for its number of documents; none is fetched before the first query.
 
-        Raises DataError if there are none.
+        store: the collection; where: search only documents with these values; exact: make the engine scan all documents
+        each time; encoder: what made its vectors, None for what the store names. Raises DataError if there are no
+        documents.
         """
         self.store, self.where, self.exact = store, where, exact
         self._encoder = _with_weights_digest(encoder or store.encoder)
@@ -77,7 +80,10 @@ class Reach(Elsewhere):
 
     @property
     def probe(self) -> Space:
-        """A space of a few documents, to which queries are adapted."""
+        """A space of one or two documents that stands in for the corpus where queries are embedded.
+
+        It has the encoder, by which a query's text becomes the vector to send to the vector engine.
+        """
         return self._state.probe
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -94,29 +100,37 @@ class Reach(Elsewhere):
             return self._state.space()
 
     def prove(self, decoder: Decoder, queries: QueryLike, k: int = 10) -> Ranking:
-        """Return the rankings of `decode`, then scan all documents until no unseen one can change them.
+        """Rank documents like `decode`, then scan all documents until no unseen one can change the rankings.
 
-        Raises DataError if the engine cannot.
+        So the rankings hold even for documents that the engine's approximate index would miss. Raises DataError if the
+        engine cannot scan all documents.
         """
         return self._decode([decoder], queries, k, prove=True)[0]
 
     def decode_grid(self, decoders: Sequence[Decoder], queries: QueryLike, k: int = 10) -> list[Ranking]:
         """Return the rankings of `engine.decode` for each decoder.
 
-        info, beside the selector's diagnostics: scope, "proven" for the full corpus, "engine" if the engine's index
-        found everything, or "pool" for the candidates only; open, the number of unproven picks; ids; trips, questions,
-        scans and rows that the ranking took; documents, their number; plan, the engine's query plan; provable, whether
-        `prove` could do more; recall, (queries, residuals) of the index as `frontier store check` measured it, or None;
-        depth, the decoder's.
+        info has, beside the selector's diagnostics: scope, "proven" for the full corpus, "engine" for all that the
+        vector engine's index finds, or "pool" for the fetched candidates only; open, the number of unproven picks; ids,
+        the documents; trips (requests), questions (certificate queries), scans (searches of all documents) and rows
+        (documents fetched) that the ranking took; documents, their number in the corpus; plan, the engine's query plan;
+        provable, True if `prove` could do more; recall, (for queries, for residuals) the index's recall as `frontier
+        store check` measured it, or None; depth, the decoder's.
         """
         return self._decode(decoders, queries, k, prove=False)
 
-    def pool(self, query: QueryLike) -> tuple[Space, list[int]]:
-        """Return the initial documents for one query as a space of their own, and their rows in `space`."""
+    def pool(self, query: QueryLike, without_self: bool | None = None) -> tuple[Space, list[int]]:
+        """Return the most relevant documents for one query as a space of their own, and their rows in `space`.
+
+        They are the INITIAL_POOL_SIZE first results of the vector engine, fetched or from the cache. without_self: of
+        the decoder that chooses among them
+        """
         with self.store.snapshot():
             state = self._refresh_state()
-            query_point = query_batch(state.probe, query).vectors[:1].double().cpu().numpy()
-            pool_answer = self._start_answers(state, query_point, INITIAL_POOL_SIZE, self.exact)[0]
+            batch = query_batch(state.probe, query)
+            query_point = batch.vectors[:1].double().cpu().numpy()
+            own_id = batch.ids[0] if without_self else None
+            pool_answer = self._start_answers(state, query_point, INITIAL_POOL_SIZE, self.exact, (own_id,))[0]
         documents = _ReturnedDocuments(self.store, self.encoder)
         documents.extend({name: pool_answer.pool[name] for name in pool_answer.sort_pool()})
         with self._lock:
@@ -128,8 +142,9 @@ class Reach(Elsewhere):
     def _decode(self, decoders: Sequence[Decoder], queries: QueryLike, k: int, prove: bool) -> list[Ranking]:
         """Rank documents for each decoder, and report how certain the rankings are of the whole corpus.
 
-        Pools of the most relevant documents are fetched and selected from; certificate queries then ask the engine if
-        an unseen document could change the result. prove: scan all documents until no unseen one can change an answer
+        Pools of the most relevant documents are fetched from the vector engine and selected from. A certificate query
+        then asks it for the documents whose score is above a bound: if all are known, no unseen one could have been
+        picked. prove: scan all documents until no unseen one can change an answer
         """
         k, rankings = SET_SIZE.check(k), []
         for decoder in decoders:
@@ -138,15 +153,22 @@ class Reach(Elsewhere):
             check_encoder(self)
         with self.store.snapshot():
             state = self._refresh_state()
+            # The probe is a space of one or two documents, which is enough to turn queries into vectors.
             batch = query_batch(state.probe, queries)
             points = batch.vectors.double().cpu().numpy()
+            # It sends the certificate queries, and selects again with the documents that they bring.
             dialogue = Dialogue(self.store, self.where, state.ref, self.exact)
             for decoder in decoders:
-                # A few more than are needed, so that the floor lies below the last that counts.
-                needed = decoder.depth or max(k, decoder.select.ground_size)
-                exact = self.exact or (prove and decoder.depth is not None)
-                answers = self._start_answers(state, points, max(INITIAL_POOL_SIZE, POOL_MARGIN + needed), exact)
+                # More than are needed, so that the least relevance fetched lies below that of the last that counts.
+                min_pool_size = decoder.depth or max(k, decoder.select.ground_size)
+                # With a depth the pool alone decides, so a proof needs only an exact pool: all documents are scanned
+                # for it. Without one, the proof comes from the certificate queries below.
+                scans_all = self.exact or (prove and decoder.depth is not None)
+                pool_size = max(INITIAL_POOL_SIZE, POOL_MARGIN + min_pool_size)
+                own_ids = batch.ids if decoder.without_self else (None,) * len(batch)
+                answers = self._start_answers(state, points, pool_size, scans_all, own_ids)
                 if decoder.depth is None:
+                    # Without a depth the pool stands for the whole corpus, which the certificate queries have to show.
                     dialogue.settle(answers, decoder, k, prove)
                 else:
                     for position, answer in enumerate(answers):
@@ -160,11 +182,13 @@ class Reach(Elsewhere):
                 rankings.append(Ranking.joined(parts))
         return rankings
 
-    def _start_answers(self, state: "_StoreState", points: np.ndarray, size: int, exact: bool) -> list[PartialAnswer]:
-        """Fetch each query's `size` most relevant documents as its pool; return an answer in progress each.
+    def _start_answers(
+        self, state: "_StoreState", points: np.ndarray, size: int, exact: bool, own_ids: Sequence[str | None]
+    ) -> list[PartialAnswer]:
+        """Fetch each query's `size` most relevant documents as its pool; return one PartialAnswer a query.
 
-        points: (B, d) queries; exact: scan all documents for them. Pools are cached: an answer from the cache makes no
-        request.
+        points: (B, d) queries; exact: scan all documents for them; own_ids: of the document that each answer leaves
+        out, None for none. Pools are cached: an answer from the cache makes no request.
         """
         keys = [(exact, point.tobytes(), size) for point in points]
         with self._lock:
@@ -181,8 +205,9 @@ class Reach(Elsewhere):
         answers, ref, encoder = [], state.ref, self.encoder
         for position, key in enumerate(keys):
             answer = PartialAnswer(
-                point=points[position], documents=ref.count, is_unit=ref.unit, max_length=ref.longest, encoder=encoder
-            )
+                point=points[position], documents=ref.count, is_unit=ref.unit, max_length=ref.longest, encoder=encoder,
+                own_id=own_ids[position],
+            )  # fmt: skip
             answer.add(pools[key], 0, None)
             # Cached pools cost this answer nothing.
             if position in missing:
@@ -231,8 +256,11 @@ class _StoreState:
         self._space: Space | None = None
         # Queries are scaled to length 1 where all documents have it, so the probe gets one vector of length 1, or else
         # 2; where nobody knows, two documents of the store stand for all.
-        unit_probe = None if ref.unit is None else (("",), np.eye(1, ref.dimension, dtype=np.float32) * (2 - ref.unit))
-        probe_ids, probe_vectors = unit_probe or next(store.scan(2))
+        if ref.unit is None:
+            probe_ids, probe_vectors = next(store.scan(2))
+        else:
+            probe_length = 1 if ref.unit else 2
+            probe_ids, probe_vectors = ("",), np.eye(1, ref.dimension, dtype=np.float32) * probe_length
         probe_embeddings = Embeddings(probe_ids, torch.from_numpy(probe_vectors), encoder)
         self.probe = Space(Corpus(probe_ids, ("",) * len(probe_ids)), probe_embeddings, "cpu")
 
@@ -310,17 +338,31 @@ def check_decodable(decoder: Decoder) -> None:
     depth that a reranker needs.
     """
     retrieve, rerank = decoder.retrieve, decoder.rerank
+    if decoder.per_source is not None:
+        raise DataError(
+            f"per_source needs the column {decoder.source!r} of every document, and a vector engine returns none; load "
+            "the corpus as a file, or leave per_source out"
+        )
     if not retrieve.inner_product:
+        rerank_hint = "" if retrieve.corpus_wide else ", and rerank a depth by this"
         raise DataError(
             f"{retrieve.label} cannot search a corpus in a vector engine, which finds documents by the inner product "
-            "of its own vectors only; retrieve by dense" + ", and rerank a depth by this" * (not retrieve.corpus_wide)
+            f"of its own vectors only; retrieve by dense{rerank_hint}"
         )
+    scale = decoder.select.relevance_scale if isinstance(decoder.select, TradeOffSelector) else "auto"
+    if decoder.depth is None and scale not in ("auto", "raw"):
+        problem = (
+            "relevance_scale must be auto or raw in a vector engine, which does not return the whole corpus; got "
+            f"{scale!r}. Set a depth, say"
+        )
+        raise ParamError(f"{problem} depth=500, over which to scale", f"{problem} 500, over which to scale")
     if rerank is None:
         return
     if rerank.corpus_wide:
         raise DataError(f"{rerank.label} reranks by the whole corpus, which is in a vector engine; choose another one")
     if decoder.depth is None:
-        raise ParamError(f"{rerank.label} would rerank a whole corpus in a vector engine; pass depth=, say depth=500")
+        problem = f"{rerank.label} would rerank a whole corpus in a vector engine"
+        raise ParamError(f"{problem}; set depth=, say 500", f"{problem}; set a depth, say 500")
 
 
 class _StoreTexts(TextSource):
@@ -380,12 +422,15 @@ class _ReturnedDocuments:
         ranking, ids = answer.ranking, answer.picked_ids
         # All of the pool joins the space while that is small, else the picks alone.
         returned_ids = list(answer.pool) if len(self) < MAX_CACHED_ROWS else ids
-        self.extend({doc_id: answer.pool[doc_id] for doc_id in returned_ids})
+        self.extend({doc_id: answer.pool[doc_id] for doc_id in returned_ids} | answer.left_out)
         index = torch.full((1, k), -1, dtype=torch.int64)
         gain = torch.zeros(1, k, dtype=ranking.gain.dtype)
         index[0, : len(ids)] = torch.tensor([self.row_by_id[doc_id] for doc_id in ids], dtype=torch.int64)
         gain[0, : len(ids)] = ranking.gain[0, : len(ids)]
         info = {**ranking.info[0], **certainty}
+        # Metrics leave the document out of the judgements, too.
+        for doc_id in answer.left_out:
+            info["own_document"] = self.row_by_id[doc_id]
         # The selector names tied documents by position in the pool, rankings by row of the space.
         if info.get("tied"):
             new_rows = {old_row: self.row_by_id.get(doc_id) for old_row, doc_id in enumerate(answer.order)}
@@ -397,4 +442,6 @@ class _ReturnedDocuments:
         doc_ids = tuple(self.ids)
         vectors = torch.from_numpy(self._vectors[: len(doc_ids)])
         corpus = Corpus(doc_ids, _StoreTexts(self._store, doc_ids, self._texts_by_id), name=self._store.ref.collection)
-        return Space(corpus, Embeddings(doc_ids, vectors, self._encoder))
+        space = Space(corpus, Embeddings(doc_ids, vectors, self._encoder))
+        space.is_complete = False
+        return space

@@ -67,9 +67,9 @@ class PoolMatrix(Matrix):
     """
 
     def __init__(self, vectors: Tensor, unit: bool | None, longest: float | None) -> None:
-        """Take vectors, (m, d), and what is known of all documents.
+        """Take the vectors that were returned, (m, d), and what the store knows of all its documents.
 
-        unit: whether all have length 1; longest: the largest length; None for each that is unknown
+        unit: True if all have length 1, False if not; longest: the largest length; None for each that is unknown
         """
         super().__init__(vectors, cached=True)
         if unit is not None:
@@ -90,6 +90,8 @@ class PartialAnswer:
     is_unit: bool | None  # whether all of them have length 1, None where that is not known
     max_length: float | None  # no document's vector is longer, None where that is not known
     encoder: EncoderRef | None = None
+    own_id: str | None = None  # of the document that the query is, which is no candidate
+    left_out: dict[str, Document] = field(default_factory=dict)  # that document, once it came back
     pool: dict[str, Document] = field(default_factory=dict)
     order: list[str] = field(default_factory=list)  # of the pool, as ties go by it
     cuts: list[tuple[np.ndarray, float, bool]] = field(default_factory=list)  # unit point, floor, exact
@@ -106,23 +108,26 @@ class PartialAnswer:
     def add(self, result: SearchResult, n_questions: int, question: LinearQuestion | None) -> None:
         """Add the results of one search: its documents to the pool, and a bound on all that it did not return.
 
-        n_questions: number of questions that the request answers; question: the one whose point it is, None for the
-        query itself. Raises DataError if the store changed in between.
+        The bound is the search's floor: a document that was not returned has no larger product with the searched point.
+        Point and floor are remembered as a "cut". n_questions: number of questions that the request answers; question:
+        the one whose point was searched, None for the query itself. Raises DataError if the store changed in between.
         """
-        places = result.places[0] if result.places else None
+        ranks = result.places[0] if result.places else None
         for position, doc_id in enumerate(result.ids[0]):
-            document = Document(result.vectors[0][position], None if places is None else int(places[position]))
+            document = Document(result.vectors[0][position], None if ranks is None else int(ranks[position]))
             # Another vector under a known id means that the store changed between two requests.
-            known = self.pool.setdefault(doc_id, document)
-            if known is not document and not np.array_equal(known.vector, document.vector):
+            documents = self.left_out if doc_id == self.own_id else self.pool
+            known_document = documents.setdefault(doc_id, document)
+            if known_document is not document and not np.array_equal(known_document.vector, document.vector):
                 raise DataError(f"the document {doc_id!r} {CHANGED}: its vector is another one now; ask again")
         self.n_questions += n_questions
         self.plan = result.plan
         floor, point = float(result.floor[0]), self.point if question is None else question.point
-        # As many as match, so an index has overlooked none.
-        self.is_complete = self.is_complete or floor == -math.inf or len(self.pool) == self.documents
+        n_returned = len(self.pool) + len(self.left_out)
+        # A floor of −∞, or as many documents as there are: none was overlooked.
+        self.is_complete = self.is_complete or floor == -math.inf or n_returned == self.documents
         length = float(np.linalg.norm(point))
-        # Unit points and scaled floors make cuts comparable; a zero point bounds nothing.
+        # Points of length 1 and floors scaled alike make cuts comparable; a zero point bounds nothing.
         if length > 0:
             self.cuts.append((point / length, floor / length, result.exact))
         if question is not None and question.value is not None:
@@ -154,6 +159,9 @@ class PartialAnswer:
 
         Nothing is done if the pool is unchanged since the last time.
         """
+        if not self.pool:
+            self.ranking, self.questions = _make_empty_ranking(), None
+            return
         if len(self.order) == len(self.pool):
             return
         candidates = self.candidates()
@@ -164,6 +172,9 @@ class PartialAnswer:
     def solve_pool(self, decoder: Decoder, query: QueryBatch, k: int, store: VectorStore) -> None:
         """Rank the pool by a decoder with a depth: rerank it, if the decoder does, and select k documents."""
         doc_ids = tuple(self.sort_pool())
+        if not doc_ids:
+            self.ranking = _make_empty_ranking()
+            return
         texts = store.texts(doc_ids) if decoder.rerank is not None else [""] * len(doc_ids)
         vectors = torch.from_numpy(np.stack([self.pool[doc_id].vector for doc_id in doc_ids]))
         space = Space(Corpus(doc_ids, tuple(texts)), Embeddings(doc_ids, vectors, self.encoder), "cpu")
@@ -184,9 +195,10 @@ class PartialAnswer:
         return [q for q in still_open if not q.picks <= lost_picks]
 
     def count_above(self, question: LinearQuestion) -> int:
-        """Count the known documents with a product above a question's limit.
+        """Count the documents fetched so far whose inner product with a question's point exceeds its limit.
 
-        A store returns those first, before any unseen one.
+        A question asks the vector engine if an unseen document has a product above the limit. The engine returns the
+        largest products first, those of fetched documents too, so it has to be asked for more results than this number.
         """
         return int((self.matrix.vectors.numpy() @ question.point.astype(np.float32) > question.limit).sum())
 
@@ -196,19 +208,22 @@ class PartialAnswer:
         return [self.order[row] for row in self.ranking.rows()]
 
     def _is_closed(self, question: LinearQuestion, exact: bool) -> bool:
-        """Return True if bounds of earlier searches answer a question: no unseen document exceeds its limit.
+        """Return True if earlier searches show the answer to a question: no unseen document exceeds its limit.
 
-        exact: use bounds of exact searches only
+        A question may have alternatives, with other points and limits; if one of them is answered, so is the question.
+        exact: use only bounds of searches that scanned all documents
         """
         current: LinearQuestion | None = question
         while current is not None:
             # Strictly below: a tie may go to an unseen document.
             if current.point.any() and self._bound_product(current.point, exact) < current.limit:
                 return True
+            # A bound on the gain of unseen documents that an earlier search left may settle it too, if its required
+            # picks are among those made here.
             if current.value is not None:
-                given = {self.order[row] for row in current.required_picks}
+                required_ids = {self.order[row] for row in current.required_picks}
                 for bound in self.bounds:
-                    is_usable = bound.required_picks <= given and (bound.exact or not exact)
+                    is_usable = bound.required_picks <= required_ids and (bound.exact or not exact)
                     if is_usable and bound.max_gain < current.value:
                         return True
             current = current.alternative
@@ -217,9 +232,9 @@ class PartialAnswer:
     def _bound_product(self, point: np.ndarray, exact: bool) -> float:
         """Return an upper bound on the inner product of any unseen document with a point, (d,).
 
-        Each search left a floor s: no unseen document has a product above s with that search's unit point c. The
-        maximum of u·q over |u| ≤ ρ, u·c ≤ s is s·p + √(ρ² − s²)·|q − pc| with p = q·c, where it is not ρ|q|. exact: use
-        floors of exact searches only
+        Each search left a floor s: no unseen document u has u·c > s for that search's unit point c. Nor is one longer
+        than ρ (`max_length`). Under both limits the maximum of u·q for the point q is s·p + √(ρ² − s²)·|q − pc| with
+        p = q·c, or ρ|q| where the first does not bind. exact: use floors of exact searches only
         """
         cuts = [bounds for bounds in self.cuts if bounds[2] or not exact]
         if not cuts:
@@ -246,8 +261,9 @@ class PartialAnswer:
     def certainty(self, decoder: Decoder, snapshots: bool, prove: bool) -> dict[str, Any]:
         """Return the figures for a ranking's info: how much of the corpus it is certain of, and what it took.
 
-        They are described at `Reach.decode_grid`. snapshots: True if the store answered all requests from one state;
-        prove: True if a proof was asked for, by scans of all documents
+        scope is "proven" for the full corpus, "engine" for all that the engine's index finds, "pool" for the candidates
+        only; open is the number of picks that are not proven. snapshots: True if the store answered all requests from
+        one state; prove: True if a proof was asked for, by scans of all documents
         """
         n_returned = len(self.ranking.rows())
         scope, n_open = SCOPE_POOL, n_returned
@@ -260,7 +276,10 @@ class PartialAnswer:
             # which may overlook some.
             proven = [is_certifiable and self._is_closed(q, exact=True) for q in questions]
             closed = [self._is_closed(q, exact=False) for q in questions]
-            scope = SCOPE_PROVEN if is_certifiable and all(proven) else SCOPE_ENGINE if all(closed) else SCOPE_POOL
+            if is_certifiable and all(proven):
+                scope = SCOPE_PROVEN
+            elif all(closed):
+                scope = SCOPE_ENGINE
             open_picks = [q.picks for q, done in zip(questions, proven, strict=True) if not done]
             n_open = min(n_returned, len(frozenset().union(*open_picks))) if is_certifiable or questions else n_returned
         depth_info = {"depth": decoder.depth} if decoder.depth is not None else {}
@@ -302,8 +321,9 @@ class Dialogue:
     def settle(self, answers: Sequence[PartialAnswer], decoder: Decoder, k: int, prove: bool) -> None:
         """Select k documents for each answer, and ask about unseen ones until no pick is open or rounds end.
 
-        prove: then scan all documents too, for as many rounds. Answers whose index has no more results keep their
-        questions open.
+        Each round sends the open certificate queries to the vector engine, adds the documents that it returns and
+        selects again. prove: then scan all documents too, for as many rounds. Answers whose index has no more results
+        keep their queries open.
         """
         n_rounds, n_scans, stuck_answers = 0, 0, frozenset[PartialAnswer]()
         report = with_cancellation(*current_reporter(), "asking was stopped")
@@ -330,8 +350,8 @@ class Dialogue:
     def _ask(self, asked_pairs: Sequence[tuple[PartialAnswer, LinearQuestion]], round_number: int, exact: bool) -> None:
         """Send open questions to the store in as few requests as fit, and add the results to their answers.
 
-        asked_pairs: (answer, question); round_number: from 1, later rounds ask for more results; exact: scan all
-        documents
+        asked_pairs: pairs of an answer in progress, one a query, and one of its questions; round_number: counted from
+        1, later rounds request more results; exact: make the engine scan all documents
         """
         requests, max_size = [], 0
         for answer, question in asked_pairs:
@@ -349,6 +369,11 @@ class Dialogue:
         for answer in dict.fromkeys(answer for answer, _ in asked_pairs):
             answer.n_trips += 1
             answer.n_scans += result.exact
+
+
+def _make_empty_ranking() -> Ranking:
+    """Return the answer to a query that is the only document there is."""
+    return Ranking(torch.empty((1, 0), dtype=torch.int64), torch.empty((1, 0), dtype=torch.float64), ({},))
 
 
 def _pair_open_questions(answers: Sequence[PartialAnswer], exact: bool) -> list[tuple[PartialAnswer, LinearQuestion]]:

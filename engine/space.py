@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, cast
 
+import numpy as np
 import torch
 from scipy.sparse import csr_array
 from torch import Tensor
@@ -18,7 +19,8 @@ from engine.data.stores import StoreRef
 from engine.errors import DataError, FrontierError
 from engine.matrix import Matrix
 from engine.multi_vector import Parts
-from engine.values import Corpus, Embeddings, EncoderRef, Ranking, real_tensor
+from engine.progress import counted
+from engine.values import Corpus, Embeddings, EncoderRef, Queries, Ranking, real_tensor
 
 DerivedValue = TypeVar("DerivedValue")
 
@@ -40,6 +42,11 @@ class QueryBatch:
         if self.texts is None:
             raise DataError("these queries are vectors alone, and the scorer reads their words")
         return self.texts
+
+    def take(self, positions: Sequence[int]) -> QueryBatch:
+        """Return the queries at some positions, in that order."""
+        texts = None if self.texts is None else tuple(self.texts[position] for position in positions)
+        return QueryBatch(tuple(self.ids[position] for position in positions), self.vectors[list(positions)], texts)
 
     def block(self, block_start: int, block_stop: int) -> QueryBatch:
         """Return the queries at positions block_start to block_stop."""
@@ -127,6 +134,8 @@ class Space:
             # Only for its checks: finite vectors whose products do not overflow.
             Matrix(parts.vectors, "parts")
             self.parts = Parts.from_embeddings(parts, corpus, self.vectors)
+        # False for documents that a vector engine returned so far, which are no sample of the corpus.
+        self.is_complete = True
         self._derived: OrderedDict[Hashable, _DerivedEntry] = OrderedDict()
         self._derived_lock = threading.Lock()
 
@@ -163,7 +172,10 @@ class Space:
 
     @property
     def encoder(self) -> EncoderRef | None:
-        """The encoder of texts, applied before `fitted`; None for vectors without one."""
+        """The encoder of texts; None for a corpus that came with its own vectors.
+
+        Queries are embedded by it first; `fitted` then applies the trained adapter, if there is one.
+        """
         return self.embeddings.encoder if self.adapt is None else self.adapt.base
 
     def fitted(self, queries: Embeddings) -> Embeddings:
@@ -171,14 +183,17 @@ class Space:
         return queries if self.adapt is None else self.adapt(queries)
 
     def with_documents(self, corpus: Corpus, embeddings: Embeddings) -> Space:
-        """Return a space of other documents, embedded by the encoder; DataError if they cannot be adapted."""
+        """Return a space of other documents, whose embeddings by the encoder get this space's trained adapter.
+
+        Raises DataError if another encoder embedded them, or if document vectors themselves were trained.
+        """
         fitted, parts = (embeddings, None) if self.adapt is None else self.adapt.documents(embeddings)
         return Space(corpus, fitted, self.device, parts, self.adapt)
 
     def with_embeddings(self, embeddings: Embeddings) -> Space:
         """Return a space of the same corpus with other vectors, searched by the same queries, without parts.
 
-        Raises DataError as the class does.
+        Parts are further vectors of a document. Raises DataError if the embeddings are not of this corpus's documents.
         """
         return Space(self.corpus, embeddings, self.device, adapt=self.adapt)
 
@@ -199,7 +214,7 @@ class Space:
         return cast(DerivedValue, entry.value)
 
     def has_derived(self, key: Hashable) -> bool:
-        """Return True if a derived value is cached."""
+        """Return True if a derived value is cached, so that `derived` returns it at once."""
         entry = self._derived.get(key)
         return entry is not None and entry.ready
 
@@ -224,7 +239,10 @@ class Elsewhere(ABC):
     @property
     @abstractmethod
     def probe(self) -> Space:
-        """A space of a few documents, to which queries are adapted."""
+        """A space of one or two documents that stands in for the corpus where queries are embedded.
+
+        It has the encoder, by which a query's text becomes the vector to send to the vector engine.
+        """
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -232,7 +250,7 @@ class Elsewhere(ABC):
     @property
     @abstractmethod
     def ref(self) -> StoreRef:
-        """The identity of the documents at the last request."""
+        """The identity of the documents at the last request, such as their number, to notice changes by."""
 
     @property
     def name(self) -> str:
@@ -255,12 +273,12 @@ class Elsewhere(ABC):
 
     @property
     def encoder(self) -> EncoderRef | None:
-        """The encoder of texts; None for vectors without one."""
+        """The encoder by which text queries are embedded; None if the one of the documents is unknown."""
         return self.probe.encoder
 
     @property
     def adapt(self) -> None:
-        """None: the vectors were not trained further."""
+        """None: queries for a vector engine are not adapted, as its vectors cannot be trained further here."""
         return None
 
     def refuse(self, task: str) -> DataError:
@@ -282,20 +300,66 @@ class Elsewhere(ABC):
 
 
 def resolve_local_space(space: Space | Elsewhere, ranking: Ranking | None = None) -> Space:
-    """Return the space whose rows a ranking holds: `space` itself, or a remote corpus's documents so far.
+    """Return the space whose rows a ranking holds: `space` itself, or a remote corpus's fetched documents.
 
-    ranking: checked if given; DataError if the remote documents have changed since, so that its rows differ.
+    ranking: if given, its rows are checked; raises DataError if the remote documents have changed since the ranking was
+    made, so that its rows are other documents now.
     """
     if not isinstance(space, Elsewhere):
         return space
     local = space.space
-    for query, query_info in enumerate(() if ranking is None else ranking.info):
-        rows = ranking.rows(query) if ranking is not None else []
+    if ranking is None:
+        return local
+    for query, query_info in enumerate(ranking.info):
+        rows = ranking.rows(query)
         # Rows beyond the space, or with other ids, are of a version of the store that is gone.
         ids = [local.corpus.ids[row] if row < len(local) else None for row in rows]
         if ids != list(query_info["ids"])[: len(rows)]:
             raise DataError(f"{space.name} changed while asked: this ranking is of other documents; decode again")
     return local
+
+
+def find_own_documents(
+    space: Space | Elsewhere,
+    query_ids: Sequence[str],
+    query_texts: Sequence[str] | None,
+    without_self: bool | None = None,
+) -> np.ndarray:
+    """Return the (B,) row of the document that each query is itself, −1 for none.
+
+    In data such as duplicate questions the queries are documents. without_self: None for a document that has the
+    query's id and its text, with or without its title; True for one with its id, whatever the text; False for none. A
+    corpus in a vector engine has none.
+    """
+    own_rows = np.full(len(query_ids), -1, dtype=np.int64)
+    if without_self is False or isinstance(space, Elsewhere) or (without_self is None and query_texts is None):
+        return own_rows
+    corpus = space.corpus
+    for query_index, query_id in enumerate(query_ids):
+        row = corpus.position.get(query_id)
+        if row is None:
+            continue
+        if query_texts is None or without_self:
+            own_rows[query_index] = row
+        elif query_texts[query_index].strip() in (corpus.texts[row].strip(), corpus.passages[row].strip()):
+            # Two empty texts agree on nothing.
+            own_rows[query_index] = row if query_texts[query_index].strip() else -1
+    return own_rows
+
+
+def describe_own_documents(
+    space: Space | Elsewhere, queries: Queries | Embeddings, without_self: bool | None = None
+) -> str | None:
+    """Return in words how many of the queries are documents, which their own answers leave out; None if none is."""
+    count = int((find_own_documents(space, queries.ids, queries.texts, without_self) >= 0).sum())
+    if not count:
+        return None
+    ids_text = "the same id" if without_self else "the same id and text"
+    are_text = "is a document" if count == 1 else "are documents"
+    return (
+        f"{count:,} of {counted(len(queries), 'query', 'queries')} {are_text} of the corpus, with {ids_text}: each is "
+        "left out of its own answer, and is neither returned nor relevant in the figures"
+    )
 
 
 def probe_of(space: Space | Elsewhere) -> Space:

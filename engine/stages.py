@@ -13,10 +13,10 @@ from typing import Any, ClassVar, Literal, Self, TypeVar, overload
 
 from torch import Tensor
 
-from engine.candidates import Candidates
+from engine.candidates import Candidates, scale_relevance
 from engine.errors import ParamError
 from engine.multi_vector import Parts
-from engine.params import Declared, Param, Real, Whole, check_values, params_of, values_of
+from engine.params import Choice, Declared, Param, Real, Whole, check_values, params_of, values_of
 from engine.solvers.certificate_queries import LinearQuestion
 from engine.solvers.elastic_net.path import WeightPath
 from engine.solvers.lines import LambdaPath
@@ -27,6 +27,16 @@ Kind = Literal["scorer", "selector"]
 
 RELEVANCE_WEIGHT = Real(0.8, "λ", 0.0, 1.0, name="relevance_weight", help="1 is pure relevance, 0 pure diversity.")
 """λ of the trade-off selectors, which replace the help text with their own."""
+RELEVANCE_SCALE = Choice(
+    default="auto",
+    options=("auto", "raw", "minmax", "rank"),
+    symbol="scale of r",
+    name="relevance_scale",
+    help="How relevance is brought to the scale of similarities. raw: as scored. minmax: 0 to 1 from the least to the "
+    "most relevant candidate. rank: 0 to 1 by rank. auto: raw for inner products of vectors, minmax for other scores.",
+    advanced=True,
+)
+"""The scale of relevance of the selectors that add it to similarities."""
 WINDOW = Whole(
     default=None,
     low=1,
@@ -38,6 +48,17 @@ WINDOW = Whole(
     advanced=True,
 )
 """The window of the greedy selectors."""
+FILL = Choice(
+    "strict",
+    "fill",
+    ("strict", "fill"),
+    name="fill",
+    switch=("strict", "fill"),
+    words=("may return fewer", "fills up to k"),
+    advanced=True,
+    swept=("fill",),
+)
+"""The choice of selectors that may find fewer than k documents, which replace the help text with their own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,8 +124,17 @@ class Selector(Stage):
     nested: ClassVar[bool] = False
     """From k = 2 on, the ranking for a smaller k is a prefix of the ranking for a larger one."""
 
+    sequential: ClassVar[bool] = False
+    """Each pick follows from the picks before it: without a document that is not picked, all others stay as they are.
+
+    Such a selector can pick at most so many documents of one source.
+    """
+
     by_scores: ClassVar[bool] = True
     """The scores are the relevance; if False, they only define the pool, and the vectors alone decide."""
+
+    reads_vectors: ClassVar[bool] = True
+    """The vectors have a say in the set; if False, the k most relevant documents are all that it can hold."""
 
     first_by_scores: ClassVar[bool] = False
     """The scores choose the first document, the vectors the others."""
@@ -121,7 +151,10 @@ class Selector(Stage):
 
     @property
     def ground_size(self) -> int:
-        """The smallest number of most relevant documents that the selector needs from a partly known corpus."""
+        """The number of most relevant documents that the selector needs at least; 0 where k are enough.
+
+        Of a corpus in a vector engine, at least that many are fetched for it to choose from.
+        """
         return 0
 
     def questions(self, candidates: Candidates, ranking: Ranking) -> list[LinearQuestion] | None:
@@ -150,7 +183,10 @@ class Selector(Stage):
 
     @classmethod
     def is_warm(cls) -> bool:
-        """Return False while the first calls in this process would still be slower than later ones."""
+        """Return False while a first call would be slower than later ones: its loops are not compiled yet.
+
+        The dashboard then calls `warm` at a moment when nobody waits.
+        """
         return True
 
     @classmethod
@@ -180,21 +216,50 @@ class Selector(Stage):
 
     @property
     def path_range(self) -> tuple[float, float] | None:
-        """The ends (low, high) of `path_parameter`; None if one is infinite or no path exists."""
-        # The declared parameter that a path varies; (0, ∞) stands for one without a path, and becomes None.
-        over = next((param for param in self.spec.params if param.name == self.path_parameter), None)
-        ends = (over.low, over.high) if isinstance(over, Real) and self.no_path is None else (0.0, math.inf)
-        return ends if math.isfinite(ends[1]) else None
+        """The range (low, high) of the parameter that a path varies; None if infinite or without a path.
+
+        A path is the ranking at every value of one parameter, named by `path_parameter`, usually λ.
+        """
+        varied_param = next((param for param in self.spec.params if param.name == self.path_parameter), None)
+        if self.no_path is not None or not isinstance(varied_param, Real) or not math.isfinite(varied_param.high):
+            return None
+        return varied_param.low, varied_param.high
 
     def lambda_path(
         self, candidates: Candidates, k: int, interval: tuple[float, float], marks: Sequence[float] = ()
     ) -> list[LambdaPath]:
         """Return each query's rankings at every value of `path_parameter`, usually λ, in an interval.
 
-        marks: ascending values of interest; pieces without one may be left out. Raises NotImplementedError for
-        selectors with a `no_path` reason.
+        They come as pieces: ranges of values with one ranking. marks: ascending values that the caller will look up; a
+        piece that contains no mark may be left out, to save time. Raises NotImplementedError for selectors with a
+        `no_path` reason.
         """
         raise NotImplementedError(self.no_path)
+
+
+class TradeOffSelector(Selector):
+    """Base of the selectors that add relevance to similarities, and so need both on one scale."""
+
+    relevance_weight: float
+    relevance_scale: str
+
+    @classmethod
+    def select_grid(cls, stages: Sequence[Self], candidates: Candidates, k: int) -> list[Ranking]:
+        """Select k candidates at several settings; those with one scale of relevance share work."""
+        positions_by_scale: dict[str, list[int]] = {}
+        for position, stage in enumerate(stages):
+            positions_by_scale.setdefault(stage.relevance_scale, []).append(position)
+        ranking_by_position: dict[int, Ranking] = {}
+        for scale, positions in positions_by_scale.items():
+            group = [stages[position] for position in positions]
+            rankings = cls.select_scaled(group, scale_relevance(candidates, scale), k)
+            ranking_by_position |= dict(zip(positions, rankings, strict=True))
+        return [ranking_by_position[position] for position in range(len(stages))]
+
+    @classmethod
+    @abstractmethod
+    def select_scaled(cls, stages: Sequence[Self], candidates: Candidates, k: int) -> list[Ranking]:
+        """Select k candidates at several settings; the candidates' relevance is on the settings' scale."""
 
 
 class Scorer(Stage):
@@ -202,6 +267,9 @@ class Scorer(Stage):
 
     inner_product: ClassVar[bool] = False
     """The score is an inner product of the space's and the queries' vectors: float64 resolves near-ties."""
+
+    similarity_scale: ClassVar[bool] = False
+    """The score is an inner product of a query's and a document's vectors, and so on the scale of similarities."""
 
     words: ClassVar[bool] = False
     """The scorer reads the queries' texts."""
@@ -214,17 +282,40 @@ class Scorer(Stage):
 
     @property
     def corpus_wide(self) -> bool:
-        """True if a document's score depends on the other documents that are scored with it."""
+        """True if a document's score depends on the other documents that are scored with it, as BM25's does.
+
+        Such a scorer cannot score some documents fetched from a store as it would score the full corpus.
+        """
         return False
+
+    @property
+    def retrieves_all(self) -> bool:
+        """True if every document is retrieved, False if only those that share a word with the query are."""
+        return type(self).find_matches is Scorer.find_matches
 
     def consent_needed(self, space: Space) -> str | None:
         """Return the cost to confirm before the first score, such as a download; None if there is none."""
         return None
 
-    def cache_dependencies(self, space: Space) -> Mapping[str, str]:
-        """Return digests, by name, of anything else that the scores depend on.
+    def find_matches(self, space: Space, queries: QueryBatch, scores: Tensor) -> Tensor | None:
+        """Return (B, n) True for the documents that this scorer retrieves; None if it retrieves all.
 
-        Parameters, corpus, vectors and queries are included anyway.
+        A scorer of words retrieves none that shares no word with the query. scores: (B, n), as `score` returned them
+        """
+        return None
+
+    def find_scale_basis(self, space: Space, queries: QueryBatch) -> Tensor | None:
+        """Return (B, n) True for the documents between whose scores a scale of relevance spans; None for all.
+
+        Others have scores that only put them behind these, and say nothing of how much less relevant they are.
+        """
+        return None
+
+    def cache_dependencies(self, space: Space) -> Mapping[str, str]:
+        """Return digests, by name, of what cached scores depend on beside the usual: a model's weights, say.
+
+        A sweep adds them to the key that its scores are cached under, which always has the parameters, the corpus, its
+        vectors and the queries.
         """
         return {}
 
@@ -233,9 +324,9 @@ class Scorer(Stage):
         return None
 
     def document_vectors(self, space: Space) -> Parts | None:
-        """Return vectors of documents by whose products an index could find the best-scored ones.
+        """Return vectors of documents for a nearest-neighbour index, which finds the best-scored documents.
 
-        None unless the score is a maximum of inner products.
+        None unless a document's score is its largest inner product with the query among such vectors.
         """
         return None
 
@@ -260,7 +351,9 @@ def register(
 ) -> Callable[[StageClass], StageClass]:
     """Return a class decorator that enters a Selector or Scorer into the registry of all methods.
 
-    It stands above @dataclass(frozen=True). Arguments: see `Spec`; presets: label → values of some parameters.
+    It stands above @dataclass(frozen=True). name: what the method is called in code and commands; title, paper,
+    equation, cost: what lists and pages show of it; order: its place in lists; presets: label → values of some
+    parameters
     """
 
     def add(cls: StageClass) -> StageClass:

@@ -13,6 +13,7 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
+from numbers import Real
 from pathlib import Path
 from random import Random
 from typing import Any, overload
@@ -29,7 +30,7 @@ class ByDigest:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the content."""
+        """SHA-256 of the content, by which values are compared; subclasses compute it."""
         raise NotImplementedError
 
     def __eq__(self, value: object) -> bool:
@@ -64,6 +65,7 @@ class TextSource(Sequence[str]):
         return self.read_rows([chosen_rows])[0] if isinstance(chosen_rows, int) else tuple(self.read_rows(chosen_rows))
 
     def __iter__(self) -> Iterator[str]:
+        """Yield all texts, read in batches of ROWS_PER_READ."""
         all_rows = range(len(self))
         for block_start in range(0, len(all_rows), self.ROWS_PER_READ):
             yield from self.read_rows(all_rows[block_start : block_start + self.ROWS_PER_READ])
@@ -207,11 +209,14 @@ class Queries(Labelled):
         One text for each id.
     metadata : mapping of str to tuple of str
         Columns with one value for each query; not part of the identity.
+    vectors : Embeddings or None
+        Vectors that the queries came with, of these ids and perhaps further ones; they serve a corpus that came with
+        its own vectors.
 
     Raises
     ------
     DataError
-        If ids repeat, a value is not a string or the lengths differ.
+        If ids repeat, a value is not a string, the lengths differ or a query has no vector.
 
     Examples
     --------
@@ -223,13 +228,17 @@ class Queries(Labelled):
     ids: tuple[str, ...]
     texts: tuple[str, ...]
     metadata: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    vectors: Embeddings | None = None
 
     def __post_init__(self) -> None:
-        """Check ids, texts and metadata; raise DataError if they repeat or do not fit."""
+        """Check ids, texts, metadata and vectors; raise DataError if they repeat or do not fit."""
         self._check_fields("queries", ids="query ids", texts="query texts")
         if len(self.ids) != len(self.texts):
             raise DataError(f"queries need one text per id: {len(self.ids)} ids, {len(self.texts)} texts")
         self._check_metadata(self.metadata)
+        if self.vectors is not None and (missing_ids := set(self.ids) - self.vectors.position.keys()):
+            first_ids = ", ".join(map(repr, sorted(missing_ids)[:5]))
+            raise DataError(f"queries need one vector per id: {len(missing_ids)} have none (first: {first_ids})")
 
     @classmethod
     def of(cls, texts: str | Sequence[str]) -> Queries:
@@ -239,7 +248,17 @@ class Queries(Labelled):
 
     @cached_property
     def digest(self) -> str:
-        return digest_of(chain.from_iterable(zip(self.ids, self.texts, strict=True)))
+        """SHA-256 of ids and texts, and of the vectors that the queries came with."""
+        parts = chain.from_iterable(zip(self.ids, self.texts, strict=True))
+        return digest_of(parts if self.vectors is None else chain(parts, (self.vectors.digest,)))
+
+    @property
+    def embeddings(self) -> Embeddings | None:
+        """The vectors that the queries came with, in their order and with their texts; None if they have none."""
+        if self.vectors is None:
+            return None
+        rows = list(map(self.vectors.position.__getitem__, self.ids))
+        return Embeddings(self.ids, self.vectors.vectors[rows], None, self.texts)
 
     @cached_property
     def counted(self) -> Counter[str]:
@@ -251,11 +270,20 @@ class Queries(Labelled):
         selected_ids = set(ids)
         rows = [row for row, query_id in enumerate(self.ids) if query_id in selected_ids]
         metadata = {column: _select_rows(values, rows) for column, values in self.metadata.items()}
-        return Queries(_select_rows(self.ids, rows), _select_rows(self.texts, rows), metadata)
+        return Queries(_select_rows(self.ids, rows), _select_rows(self.texts, rows), metadata, self.vectors)
 
     def sample(self, count: int, seed: int = 0) -> Queries:
         """Return at most `count` random queries (seeded), in their original order."""
         return self if count >= len(self) else self.only(Random(seed).sample(self.ids, count))
+
+
+FRACTION_FIX = (
+    "multiply fractions by 100, say, and round them, which leaves nDCG as it is; then give the grade from which a "
+    "document is relevant (--relevant-from 50, relevant_from=50)"
+)
+"""The fix for grades that are no whole numbers, such as probabilities."""
+JUDGEMENT_KINDS = ("auto", "complete", "pooled")
+"""Kinds of judgements: by the grades that there are, with all relevant documents, or of what some systems returned."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -268,6 +296,16 @@ class Qrels(ByDigest):
         `grades[query][document]`.
     relevant_from : int
         The grade from which a document counts as relevant, 1 or more; nDCG counts every grade above 0.
+    judgements : {"auto", "complete", "pooled"}
+        "complete" if a document without a grade is known to be irrelevant; "pooled" if only what some systems returned
+        was graded, and others may be relevant too; "auto" is pooled where some grades are 0 or less.
+
+    Raises
+    ------
+    ParamError
+        If relevant_from or judgements is none of these.
+    DataError
+        If a grade is no whole number.
 
     Examples
     --------
@@ -278,10 +316,21 @@ class Qrels(ByDigest):
 
     grades: Mapping[str, Mapping[str, int]]
     relevant_from: int = 1
+    judgements: str = "auto"
 
     def __post_init__(self) -> None:
         if isinstance(self.relevant_from, bool) or not isinstance(self.relevant_from, int) or self.relevant_from < 1:
             raise ParamError(f"relevant_from must be a whole number of 1 or more; got {self.relevant_from!r}")
+        if self.judgements not in JUDGEMENT_KINDS:
+            raise ParamError(f"judgements must be one of {', '.join(JUDGEMENT_KINDS)}; got {self.judgements!r}")
+        for query_id, grades in self.grades.items():
+            for doc_id, grade in grades.items():
+                # Most grades are plain whole numbers, which need no closer look.
+                if type(grade) is not int and not _is_whole(grade):
+                    raise DataError(
+                        f"grades must be whole numbers; got {grade!r:.80} for query {query_id!r:.80}, document "
+                        f"{doc_id!r:.80}; {FRACTION_FIX}"
+                    )
 
     def __len__(self) -> int:
         return len(self.grades)
@@ -291,6 +340,7 @@ class Qrels(ByDigest):
         """SHA-256 of all judgements, whatever their order."""
         # Level 1 is the default of every file, and leaves the digest of the grades alone.
         judgements: list[str] = [] if self.relevant_from == 1 else [f"relevant from {self.relevant_from}"]
+        judgements += [self.judgements] if self.is_declared else []
         # Sorted, so that the order in which files list judgements does not change the identity.
         for query_id, grades in sorted(self.grades.items()):
             for doc_id, grade in sorted(grades.items()):
@@ -309,9 +359,37 @@ class Qrels(ByDigest):
         )
 
     @cached_property
+    def next_level(self) -> int | None:
+        """The next grade from which fewer documents would count as relevant; None if all relevant ones have one grade.
+
+        With the grades 1 and 3 it is 3 for `relevant_from` 1, and None for 2 or 3.
+        """
+        levels = {grade for grades in self.grades.values() for grade in grades.values() if grade >= self.relevant_from}
+        return sorted(levels)[1] if len(levels) > 1 else None
+
+    @cached_property
     def is_pooled(self) -> bool:
-        """True if some grades are 0 or less: then documents without a judgement were never looked at."""
+        """True if a document without a grade may be relevant, as nobody looked at it.
+
+        By default that is so if some grades are 0 or less, so that irrelevant documents were graded as well; else all
+        relevant documents are taken to be known.
+        """
+        return self._has_irrelevant if self.judgements == "auto" else self.judgements == "pooled"
+
+    @property
+    def is_declared(self) -> bool:
+        """True if the judgements are declared to be of another kind than their grades show."""
+        return self.is_pooled != self._has_irrelevant
+
+    @cached_property
+    def _has_irrelevant(self) -> bool:
+        """True if some grades are 0 or less."""
         return any(grade <= 0 for grades in self.grades.values() for grade in grades.values())
+
+
+def _is_whole(number: object) -> bool:
+    """Return True for a whole number of any type, NumPy's and floats such as 2.0 included."""
+    return isinstance(number, Real) and float(number).is_integer()
 
 
 class UsableSplits(dict[str, Qrels]):
@@ -331,9 +409,9 @@ class UsableSplits(dict[str, Qrels]):
 
 def explain_missing_split(qrels: Mapping[str, Qrels], split: str | None) -> str:
     """Return the message for a split that is not among the judgements: why, or which splits there are."""
-    # None, for no split, is no key: "" has no reason either, so the general message follows.
     refusals = qrels.refusals if isinstance(qrels, UsableSplits) else {}
-    return refusals.get(split or "") or f"no split {split!r}; there are {', '.join(qrels) or 'no judgements'}"
+    reason = None if split is None else refusals.get(split)
+    return reason or f"no split {split!r}; there are {', '.join(qrels) or 'no judgements'}"
 
 
 @dataclass(frozen=True)
@@ -343,24 +421,35 @@ class Notice:
     remark: a noun phrase that follows the count
     count: the number of cases
     first: the first five ids
+    hint: the option of functions and of the command line that helps, "" for none
     """
 
     remark: str
     count: int
     first: tuple[str, ...] = ()
+    hint: str = ""
 
     @classmethod
-    def for_ids(cls, remark: str, ids: Iterable[str]) -> tuple[Notice, ...]:
+    def for_ids(cls, remark: str, ids: Iterable[str], hint: str = "") -> tuple[Notice, ...]:
         """Return a tuple with one notice that counts these ids; an empty one if there are none.
 
         A tuple, so that a reader can add up the notices of all its checks.
         """
         ids = tuple(ids)
-        return (cls(remark, len(ids), ids[:5]),) if ids else ()
+        return (cls(remark, len(ids), ids[:5], hint),) if ids else ()
 
     def __str__(self) -> str:
+        return self._write(self.hint)
+
+    @property
+    def finding(self) -> str:
+        """The notice without its hint, for a page, which has fields of its own."""
+        return self._write("")
+
+    def _write(self, hint: str) -> str:
         example_ids = replace_surrogates(", ".join(map(repr, self.first)))
-        return f"{self.count:,} {self.remark}" + (f" (first: {example_ids})" if example_ids else "")
+        examples = f" (first: {example_ids})" if example_ids else ""
+        return f"{self.count:,} {self.remark}" + (f" ({hint})" if hint else "") + examples
 
 
 @dataclass(frozen=True, eq=False)
@@ -407,7 +496,17 @@ class Dataset:
 
     def with_relevant_from(self, grade: int) -> Dataset:
         """Return the data set whose judgements count documents as relevant from this grade on."""
-        splits = {split: replace(qrels, relevant_from=grade) for split, qrels in self.qrels.items()}
+        return self._with_qrels(relevant_from=grade)
+
+    def with_judgements(self, kind: str) -> Dataset:
+        """Return the data set whose judgements are of a kind: "auto", "complete" or "pooled", as `Qrels` takes it."""
+        return self._with_qrels(judgements=kind)
+
+    def _with_qrels(self, **fields: Any) -> Dataset:
+        """Return the data set with some fields of all its judgements replaced; itself if they have these values."""
+        if all(fields.items() <= vars(qrels).items() for qrels in self.qrels.values()):
+            return self
+        splits = {split: replace(qrels, **fields) for split, qrels in self.qrels.items()}
         if isinstance(self.qrels, UsableSplits):
             splits = UsableSplits(splits, self.qrels.refusals)
         return replace(self, qrels=splits)
@@ -486,13 +585,14 @@ class Embeddings(Labelled):
         return mapped_copy
 
     def take(self, rows: Sequence[int]) -> Embeddings:
-        """Return the given rows, in that order."""
+        """Return the embeddings at the given rows, in that order."""
         texts = None if self.texts is None else _select_rows(self.texts, rows)
         return Embeddings(_select_rows(self.ids, rows), self.vectors[list(rows)], self.encoder, texts)
 
     @cached_property
     def digest(self) -> str:
         # Shape and dtype are part of the identity: equal bytes may be other numbers.
+        """SHA-256 of the ids and the vectors."""
         host_vectors = self.vectors.detach().cpu().contiguous().numpy()
         return digest_of([*self.ids, str(host_vectors.shape), str(host_vectors.dtype), host_vectors.reshape(-1).data])
 
@@ -532,6 +632,12 @@ class Ranking:
     def rows(self, query_index: int = 0) -> list[int]:
         """Return the documents of one query, best first."""
         return [row_index for row_index in self.index[query_index].tolist() if row_index >= 0]
+
+    def take(self, query_index: Tensor) -> Ranking:
+        """Return the rankings of some queries, in the given order."""
+        index_on_device = query_index.to(self.index.device)
+        info = tuple(self.info[position] for position in query_index.tolist())
+        return Ranking(self.index[index_on_device], self.gain[index_on_device], info)
 
     @staticmethod
     def joined(rankings: Sequence[Ranking]) -> Ranking:
@@ -582,7 +688,8 @@ def _join_titles(titles: Sequence[str], texts: Sequence[str]) -> list[str]:
 def _as_strings(values: Iterable[Any], name: str) -> Sequence[str]:
     """Return strings as a tuple, or a TextSource, which stays on disk, unchanged.
 
-    Raises DataError, which calls the values `name`, if one is no string or all are one string.
+    Raises DataError if a value is not a string, or if one string was given in place of a list; its message calls the
+    values `name`.
     """
     if isinstance(values, TextSource):
         return values

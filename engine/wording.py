@@ -29,13 +29,15 @@ def decimal(value: float, digits: int = 3) -> str:
 def signed(value: float, digits: int = 3) -> str:
     """Format a difference, "+0.149" or "−0.022"; "±0" where it rounds to zero."""
     text = f"{abs(value):.{digits}f}"
-    return f"{MINUS if value < 0 else '+'}{text}" if float(text) else "±0"
+    sign = MINUS if value < 0 else "+"
+    return f"{sign}{text}" if float(text) else "±0"
 
 
 def gain(value: float) -> str:
     """Format a measured difference, "+0.149", with more decimals where `signed` would print "±0"."""
     magnitude = decimal(abs(value))
-    return f"{MINUS if value < 0 else '+'}{magnitude}" if value else "±0"
+    sign = MINUS if value < 0 else "+"
+    return f"{sign}{magnitude}" if value else "±0"
 
 
 def percent(share: float, digits: int = 0) -> str:

@@ -1,5 +1,6 @@
 """Settings of the whole run: homes of their own, one torch thread, workers by file, fixed seeds."""
 
+import gc
 import os
 import signal
 import sys
@@ -7,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
+# Until the tests are collected: all that this makes stays, and looking for what does not took a fifth of the time.
+gc.disable()
+
 pytest.register_assert_rewrite("support")
 
-from support import threats, warm_home  # noqa: E402
+from support import draws, threats, warm_home  # noqa: E402
 
 os.environ["FRONTIER_HOME"] = str(warm_home.HOME)
 os.environ["FRONTIER_THREADS"] = "1"  # two threads can be far slower on a busy machine
@@ -26,16 +30,26 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 torch.set_num_threads(1)
 # The same examples in every run: a newcomer's run passes where ours did. --hypothesis-profile=random draws new ones.
-settings.register_profile("fixed", deadline=None, derandomize=True)
+settings.register_profile("fixed", deadline=None, derandomize=True, max_examples=draws.examples(100))
+settings.register_profile("deep", deadline=None, derandomize=True)
 settings.register_profile("random", deadline=None)
 settings.load_profile("fixed")
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config):
+    """Draw all examples if deep tests are asked for, and leave those out that no ordinary run has."""
+    if config.option.markexpr == "deep":
+        draws.DEEP = True
+        config.option.markexpr = "deep and not (bench or slow or simulation or exhaustive)"
+        settings.load_profile("deep")
+
+
 def pytest_xdist_auto_num_workers(config):
-    """Start no workers if files are named: their start costs more than it saves."""
+    """Start one worker more than there are cores, as tests wait for a third of their time; none if files are named."""
     if config.args and all(Path(arg.split("::")[0]).is_file() for arg in config.args):
         return 0
-    return None
+    return (os.cpu_count() or 1) + 1
 
 
 class ByFile(LoadScopeScheduling):
@@ -56,10 +70,23 @@ def pytest_addoption(parser):
     parser.addoption("--threats", metavar="FILE", help="Write the table of marked threats and their results.")
 
 
+def pytest_collection_finish():
+    """Have the garbage collector leave out all that lives until the end."""
+    gc.freeze()
+    gc.enable()
+
+
+FIRST = ("tests/browser/", "tests/test_house.py", "tests/attacks/", "tests/engine/evaluation/")
+"""What takes longest begins first, so that no worker is left with it at the end."""
+
+
 def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: not item.nodeid.startswith(FIRST))
     for item in items:
         if mark := item.get_closest_marker("threat"):
             item.user_properties.append(("threat", mark.args))
+        if draws.DEEP and getattr(item.obj, "is_hypothesis_test", False):
+            item.add_marker(pytest.mark.deep)  # it draws more examples than in other runs
 
 
 def pytest_runtest_logreport(report):

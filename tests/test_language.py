@@ -6,14 +6,14 @@ from support.language import measure_language
 from support.paths import ROOT
 
 LIMITS = {
-    "empty_names_per_1000": 3.8,
+    "empty_names_per_1000": 3.6,
     "question_docstrings_percent": 0.0,
-    "participle_functions_percent": 0.8,
+    "participle_functions_percent": 0.75,
     "comprehensions_per_100_lines": 4.0,
     "constants_in_three_modules": 9,
 }
 """Largest figure of engine and dashboard; the aim is 10, 1, 3, 4.5 and 20."""
-MINIMA = {"mean_name_length": 7.5, "comment_lines_percent": 3.0}
+MINIMA = {"mean_name_length": 7.5, "comment_lines_percent": 3.6}
 """Smallest figure; the aim is 7 letters and 2 per cent."""
 SLACK = 0.1
 """Share by which a figure may be better than its limit before the limit has to follow."""

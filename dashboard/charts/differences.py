@@ -70,7 +70,7 @@ def plot_strata(
 ) -> Figure:
     """Plot each decoder's mean difference to the baseline with its interval, a panel per group of queries.
 
-    Queries are grouped by a property, such as their length; a row is a decoder, in all panels the same.
+    Queries are grouped by a property, such as their length. Each row is a decoder; all panels have the same rows.
     methods: label of a decoder → its selector's name, for the style; grouping: title of the property.
     """
     groups, by_label, row_names = {}, defaultdict(list), []
@@ -128,17 +128,18 @@ def plot_forest(rows: Sequence[ForestRow], min_shares: Mapping[str, float], is_d
     labels = []
     for y_row, forest_row in enumerate(rows):
         row, decoder_style = forest_row.difference, method_style(forest_row.method)
-        # A baseline of 0 has no shares: 100 times the difference is plotted.
+        # Factor from a difference to percent of the baseline; of a baseline of 0, 100 times the difference is plotted.
         unit = 100 / row.baseline_mean if row.baseline_mean else 100.0
-        low_end, high = (row.difference if end is None else end for end in (row.low, row.high))
+        # A difference without an interval gets one of length 0.
+        low, high = (row.difference if end is None else end for end in (row.low, row.high))
         row_label = escape(forest_row.label)
         labels.append(f"{row_label}<br><b>{signed(unit * row.difference, 1)}%</b>")
-        interval = "" if row.low is None else f"<br>95% CI {signed(unit * low_end, 1)}% to {signed(unit * high, 1)}%"
+        interval = "" if row.low is None else f"<br>95% CI {signed(unit * low, 1)}% to {signed(unit * high, 1)}%"
         n_queries = counted(row.queries, "query", "queries")
         figure.add_scatter(
             x=[unit * row.difference],
             y=[y_row],
-            error_x=error_bars([unit * row.difference], [unit * low_end], [unit * high]) | {"thickness": 2.5},
+            error_x=error_bars([unit * row.difference], [unit * low], [unit * high]) | {"thickness": 2.5},
             mode="markers",
             marker=decoder_style.marker(is_dark, 11, forest_row.is_filled),
             **build_tooltip(f"{row_label}: {signed(row.difference)}{interval}<br>{n_queries}"),

@@ -119,7 +119,7 @@ def plot_quality(
 def plot_regret(regret: RegretLines, is_dark: bool) -> Figure:
     """Plot cumulative regret over the rounds of feedback, with the bounds that theory gives, as lines.
 
-    Regret tells by how many nats the learner did worse than a reference, which the line's name gives.
+    Regret tells by how many nats the learner did worse than a reference; the name of a line says which reference.
     """
     figure = new_figure()
     for position, (line_name, regret_values) in enumerate(regret.lines.items()):

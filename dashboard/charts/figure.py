@@ -101,7 +101,7 @@ def join_segments(starts: Iterable[Any], ends: Iterable[Any]) -> list[Any]:
 
 
 def group_axis(texts: Sequence[str]) -> dict[str, Any]:
-    """Return the plotly settings of an axis with named groups at 0, 1, 2 …"""
+    """Return the plotly settings of an axis with named groups at 0, 1, 2 and so on."""
     return {"tickvals": list(range(len(texts))), "ticktext": texts, "range": [-0.5, len(texts) - 0.5]}
 
 

@@ -1,22 +1,22 @@
-"""Frontier of a sweep: the best points within a budget, the decoders' curves, the Pareto staircase."""
+"""Frontier of a sweep: settings and exact curves, as wide as they are sure to keep the budget, and the two choices."""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
+from itertools import chain, pairwise
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.special import stdtrit
 
 from dashboard.charts.figure import (
     apply_layout,
     build_tooltip,
-    error_bars,
     escape,
     guide,
     legend_below,
@@ -24,11 +24,14 @@ from dashboard.charts.figure import (
     read_column,
     time_axis,
 )
-from dashboard.charts.frontier_layout import Place, Window, compute_window, convex_hull, place_labels
-from dashboard.charts.palette import DASHES, INK, method_style, translucent
+from dashboard.charts.frontier_layout import Place, Window, compute_window, place_labels, trace_envelope
+from dashboard.charts.palette import DASHES, GREY, INK, method_style, translucent
+from engine.decoder import read_limits
+from engine.evaluation.decision import SURE_CHANCE
 from engine.evaluation.frontier import KEPT_SHARE, TIME_AXIS, compute_floor, select_best_per_method
 from engine.evaluation.metrics import title_of
-from engine.evaluation.paired import describe_guarantee, scorer_chain
+from engine.evaluation.paired import describe_guarantee, format_decoder, scorer_chain
+from engine.progress import counted
 from engine.stages import methods
 from engine.wording import decimal, percent
 
@@ -36,22 +39,35 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
     from engine.evaluation.curve import Curve
+    from engine.evaluation.decide import OptionEstimates
+    from engine.evaluation.decision import Decision, Option
     from engine.evaluation.frontier import Frontier, FrontierPoint
     from engine.evaluation.statistics import Comparison
 
 MAX_PIECES = 800
 """Pieces of an exact curve that are drawn: more are not visible on a screen."""
 MAX_CURVES = 2
-"""A method with more curves is drawn as their outline and the best curve."""
-DOMINATED_OPACITY, FADED, AREA_OPACITY = 0.25, 0.15, 0.04
-"""Opacity of dominated points, of everything below the budget, of the area under the staircase."""
+"""Curves of a method that are drawn: of more only the best one is, beside all points."""
+VEIL_OPACITY, STRIP_OPACITY = 0.05, 0.45
+"""Opacity of the area below the budget, the smallest y that a setting must keep, and of the two choices' intervals."""
+SEGMENTS = 20
+"""Pieces of an exact curve that have a width of their own."""
+MIN_WIDTH, WIDTH_RANGE, MIN_OPACITY = 1.25, 5.0, 0.2
+"""A line's width in pixels and its opacity, at a chance of 0, and the width that a chance of 1 adds."""
+RING_PX, STRIP_PX = 9, 4
+"""Radius of the ring and half the width of the strip at a choice."""
+BUDGET_STEP = 0.005
+"""Distance of two budgets, shares of the baseline's y to keep, that can be chosen."""
 GROUNDS = ("#FFFFFF", "#0E1117")
 """Colours of Streamlit's page, light and dark, unless the browser replaces them."""
+ENVELOPE_OPACITY = 0.4
+"""Opacity of the envelope, the best y at each x or further right."""
 OVERLAP_PX = 16
 """Distance below which two symbols overlap."""
-AXIS_TITLES = {"ilad": "Diversity (ILAD@{k})"}
+NO_LINES_TEXT = "no lines between points: only measured settings have a time"
+AXIS_TITLES = {"ilad": "Diversity (ILAD@{k})", TIME_AXIS: "milliseconds a query"}
 BUDGET_SHAPE, VEIL_SHAPE = "budget", "veil"
-"""Names of the shapes that the browser moves while the budget is dragged."""
+"""Names of the shapes that the browser draws itself where the budget can be dragged."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -65,14 +81,16 @@ class FrontierChart:
     frontier: Frontier
     dark: bool
     share: float | None = None  # of the baseline's y to keep, None for no budget
+    estimates: OptionEstimates | None = None  # of the chances to keep a budget; None draws all alike
     whole: bool = False  # True to show all points, not only useful ones
     current: Collection[str] = ()  # labels of ringed points
     opened: str | None = None  # label of the point that has error bars
-    callouts: Mapping[str, str] | None = None  # label → text at its point
     exact: Collection[Curve] = ()  # curves at every value of a parameter, in place of lines between points
     rows: Mapping[str, Mapping[str, Comparison]] | None = None  # metric → label → comparison, for the hover
     scrub: tuple[Curve, float] | None = None  # curve of the movable dot, and its position
     legend: bool = False
+    has_handles: bool = True  # False for a budget that cannot be dragged
+    is_muted: bool = False  # True to draw every decoder in grey
 
     @cached_property
     def base(self) -> FrontierPoint | None:
@@ -84,16 +102,16 @@ class FrontierChart:
     @cached_property
     def unit(self) -> float:
         """Factor from y to the vertical axis: 100 / the baseline's y, or 1 if the axis is not in percent."""
-        return 100 / self.base.y if self.base is not None and self.base.y > 0 else 1.0
+        return 100 / self.base.y if self.base is not None and self.relative else 1.0
 
     @property
     def relative(self) -> bool:
-        """True if the vertical axis is in percent of the baseline."""
-        return self.base is not None and self.base.y > 0
+        """True if the vertical axis is in percent of the baseline; a single query gets no percentages."""
+        return self.base is not None and self.base.y > 0 and self.frontier.queries > 1
 
     @property
     def floor(self) -> float | None:
-        """Smallest value on the vertical axis that keeps the budget; None without a budget or a baseline."""
+        """Smallest y that keeps the required share of the baseline's y; None without a share or a baseline."""
         if self.share is None or self.base is None:
             return None
         return 100 * self.share if self.relative else compute_floor(self.base, self.share)
@@ -110,8 +128,15 @@ class FrontierChart:
     def view(self) -> Window:
         """Ranges of both axes that are visible at first."""
         places, required = (list(map(self.locate, points)) for points in (self.frontier.points, self.system_points))
+        if self.frontier.x != TIME_AXIS:  # curves have no times
+            places += list_curve_places(self)
         base_place = self.locate(self.base) if self.base else places[0]
-        return compute_window(places, base_place, self.floor, self.whole, required)
+        floor = self.floor
+        if floor is not None and self.relative:
+            # The window is that of the default share to keep, so that axes stay while a person drags the share above
+            # it.
+            floor = min(floor, 100 * KEPT_SHARE.default)
+        return compute_window(places, base_place, floor, self.whole, required)
 
     @property
     def system_points(self) -> list[FrontierPoint]:
@@ -121,15 +146,30 @@ class FrontierChart:
 
     @cached_property
     def best_points(self) -> Mapping[str, FrontierPoint]:
-        """Label → each method's best setting within the budget; Pareto-optimal ones if there is no baseline."""
+        """Label → each method's best setting that keeps the budget, a share of the baseline's metric.
+
+        Without a baseline: label → each Pareto-optimal setting.
+        """
         points: Sequence[FrontierPoint] = self.frontier.front
         if self.base is not None:
             share = KEPT_SHARE.default if self.share is None else self.share
             points = select_best_per_method(self.frontier, self.base.point.label, share)
         return {point.point.label: point for point in points}
 
+    @cached_property
+    def decision(self) -> Decision | None:
+        """The two recommended settings; None without estimates or without a budget.
+
+        The budget is the share of the baseline's metric to keep. Each is the setting with the largest gain on the
+        horizontal axis: "sure" among those almost certain to keep the budget, "bet" among those expected to keep it.
+        """
+        if self.estimates is None or self.share is None:
+            return None
+        # with_options=False: the list of all settings takes longest and is not used.
+        return self.estimates.decide(self.share, with_options=False)
+
     def colour(self, point: FrontierPoint) -> str:
-        return method_style(point.point.method).colour(self.dark)
+        return GREY[self.dark] if self.is_muted else method_style(point.point.method).colour(self.dark)
 
     @property
     def ink(self) -> str:
@@ -150,50 +190,100 @@ def _select_points(chart: FrontierChart, labels: Collection[str | None]) -> list
 def plot_frontier(chart: FrontierChart) -> Figure:
     """Plot the trade-off: a metric such as Recall upwards, diversity or time to the right.
 
-    Each point is a decoder. Pareto-optimal points (no other has as much of both and more of one) are filled,
-    outlined and joined by a staircase, dominated ones pale; everything below the budget is faded. A click on
-    a point returns its decoder's label.
+    Each point is a decoder. The likelier it keeps the budget (a share of the baseline's metric), the more opaque is its
+    point, and the wider are the curves there. The recommended settings have a ring, a strip for the interval, and a
+    name. A click on a point returns its decoder's label.
     """
     figure, frontier = new_figure(), chart.frontier
-    _add_staircase(figure, chart)
-    # Curves are grouped by method and scorers: each group is one legend entry.
-    by_kind = defaultdict(list)
-    for curve_points in frontier.curves.values():
-        by_kind[_point_kind(curve_points[0])].append(curve_points)
-    # Scorers by their first appearance, the default ones first: later ones have open symbols.
-    chains = list(dict.fromkeys([_first_chain(), *map(itemgetter(1), by_kind)]))
-    for (_, scorers), curves in by_kind.items():
-        _add_method(figure, chart, curves, chains.index(scorers))
+    if (envelope := build_envelope(chart)) is not None:
+        figure.add_scatter(**envelope)
+    # Each group is one legend entry.
+    for curves, position in group_curves(frontier):
+        _add_method(figure, chart, curves, position)
     _add_rings(figure, chart, _select_points(chart, chart.current), "current setting", 17)
     _add_opened(figure, chart)
-    _add_rings(figure, chart, _select_points(chart, chart.callouts or {}), "knee", 21)
-    _add_budget(figure, chart)
+    add_budget(figure, chart)
+    add_choices(figure, chart)
     _add_labels(figure, chart)
-    x_title, y_title = (
-        AXIS_TITLES.get(axis, f"{title_of(axis)}@{{k}}").format(k=frontier.k) for axis in (frontier.x, frontier.y)
-    )
+    x_title, y_title = format_titles(chart)
     x_range, y_range = {"range": list(chart.view.x)}, {"range": list(chart.view.y)}
     is_time = frontier.x == TIME_AXIS
-    x_axis = time_axis("← milliseconds a query") | x_range if is_time else x_range | {"title": f"{x_title} →"}
+    x_axis = time_axis(f"← {x_title}") | x_range if is_time else x_range | {"title": f"{x_title} →"}
     figure.update_xaxes(x_axis)
-    y_axis = {"title": f"{y_title} ↑"}
-    if chart.relative and chart.base is not None:
-        percent_title = f"{title_of(frontier.y)}@{frontier.k}, % of {escape(chart.base.name)} ↑"
-        y_axis = {"title": percent_title, "ticksuffix": "%"}
+    y_axis = {"title": f"{escape(y_title, 80)} ↑", "ticksuffix": "%" if chart.relative else ""}
     figure.update_yaxes(y_axis | y_range)
     legend = legend_below(-0.2) if chart.legend else {}
     revision = f"{frontier.x} {frontier.y} {chart.whole}"
-    return apply_layout(figure, **legend, height=540, uirevision=revision, meta=_build_controls(chart))
+    meta = {"labels": True} | build_controls(chart)
+    return apply_layout(figure, **legend, height=540, uirevision=revision, meta=meta)
 
 
-def _build_controls(chart: FrontierChart) -> dict[str, Any]:
+def build_envelope(chart: FrontierChart) -> dict[str, Any] | None:
+    """Build the trace of all settings' upper envelope: for each x, the best y that any has there or further right.
+
+    Return None for a single decoder, which needs none.
+    """
+    if len({point.point.method for point in chart.frontier.points if point is not chart.base}) < 2:
+        return None
+    is_time = chart.frontier.x == TIME_AXIS
+    places = [(point.x, point.y * chart.unit) for point in chart.frontier.points]
+    xs, ys = trace_envelope([*places, *list_curve_places(chart)], smaller_is_better=is_time)
+    # Between two settings only the lower of their y is reached, so the line has steps.
+    look = {"color": translucent(chart.ink, ENVELOPE_OPACITY), "width": 1, "shape": "hv" if is_time else "vh"}
+    options = {"hoverinfo": "skip", "showlegend": False, "name": "best of all"}
+    return {"x": xs, "y": ys, "mode": "lines", "line": look} | options
+
+
+def has_exact_lines(frontier: Frontier, exact_curves: Collection[Curve]) -> bool:
+    """Return True if an exact curve can be drawn: one with the metrics of both axes; times it has none."""
+    return any({frontier.x, frontier.y} <= set(curve.means) for curve in exact_curves)
+
+
+def list_curve_places(chart: FrontierChart) -> list[Place]:
+    """Return the positions of all settings of the exact curves, in the units of the axes."""
+    axes, places = (chart.frontier.x, chart.frontier.y), list[Place]()
+    for curve in chart.exact:
+        if set(axes) <= set(curve.means):
+            xs, ys = (curve.means[axis] for axis in axes)
+            places += zip(xs.tolist(), (ys * chart.unit).tolist(), strict=True)
+    return places
+
+
+def group_curves(frontier: Frontier) -> list[tuple[list[Sequence[FrontierPoint]], int]]:
+    """Group the curves of a frontier by selector and scorers; return (curves, scorers' position) of each.
+
+    The position is 0 for the default scorers, and counts others as they first appear. The chart draws scorers at 0 with
+    filled symbols, and others with open symbols and dashes.
+    """
+    # Its keys are (selector, scorers).
+    by_kind: dict[Any, list[Sequence[FrontierPoint]]] = defaultdict(list)
+    for curve_points in frontier.curves.values():
+        by_kind[_point_kind(curve_points[0])].append(curve_points)
+    chains = list(dict.fromkeys([_first_chain(), *map(itemgetter(1), by_kind)]))
+    return [(curves, chains.index(scorers)) for (_, scorers), curves in by_kind.items()]
+
+
+def format_titles(chart: FrontierChart) -> tuple[str, str]:
+    """Format the titles of the two axes, without arrows."""
+    frontier = chart.frontier
+    x_title, y_title = (
+        AXIS_TITLES.get(axis, f"{title_of(axis)}@{{k}}").format(k=frontier.k) for axis in (frontier.x, frontier.y)
+    )
+    if chart.relative and chart.base is not None:
+        y_title = f"{title_of(frontier.y)}@{frontier.k}, % of {chart.base.name}"
+    return x_title, y_title
+
+
+def build_controls(chart: FrontierChart) -> dict[str, Any]:
     """Return what the browser needs to let people drag the budget's line ("level") and a dot on a "curve"."""
-    controls: dict[str, Any] = {"labels": True}
+    controls = dict[str, Any]()
     # The budget can only be dragged on an axis in percent.
-    if chart.floor is not None and chart.relative and chart.base is not None:
+    if chart.has_handles and chart.floor is not None and chart.relative and chart.base is not None:
         low_share, high = (round(100 * bound) for bound in KEPT_SHARE.comfortable_range)
         label = f"keep ≥ {{}} of {chart.base.name}'s {title_of(chart.frontier.y)}"
-        controls["level"] = {"value": round(chart.floor), "low": low_share, "high": high, "step": 1, "label": label}
+        step = 100 * BUDGET_STEP
+        level = {"value": chart.floor, "low": low_share, "high": high, "step": step, "label": label}
+        controls["level"] = level | (_build_choices(chart, chart.estimates) if chart.estimates is not None else {})
     if chart.scrub is not None:
         controls["curve"] = _build_dot(chart, *chart.scrub)
     return controls
@@ -208,11 +298,12 @@ def _build_dot(chart: FrontierChart, curve: Curve, dot_value: float) -> dict[str
     frontier, (digits, suffix) = chart.frontier, (1, "%") if chart.relative else (3, "")
     dot_values: dict[str, Any] = {
         "name": f"{methods()[curve.method].title} {curve.symbol}",
+        "method": curve.method,
         "colour": method_style(curve.method).colour(chart.dark),
         "values": [],
         "at": int(np.abs(curve.band_positions - dot_value).argmin()),
     }
-    dot_values |= {"x": [], "y": [], "texts": []}
+    dot_values |= {"x": [], "y": [], "texts": [], "settings": [], "means": []}
     for curve_position in curve.band_positions.tolist():
         means = curve.at(curve_position)
         x, y = means[frontier.x], means[frontier.y] * chart.unit
@@ -221,33 +312,112 @@ def _build_dot(chart: FrontierChart, curve: Curve, dot_value: float) -> dict[str
         dot_values["y"].append(round(y, 4))
         y_text, x_text = f"{title_of(frontier.y)} {decimal(y, digits)}{suffix}", f"{title_of(frontier.x)} {decimal(x)}"
         dot_values["texts"].append(f"{curve.symbol} {curve_position:.2f} · {y_text} · {x_text}")
+        # The heading beside the chart, and the line below it.
+        dot_values["settings"].append(format_setting(curve, curve_position))
+        dot_values["means"].append(format_means(frontier, means[frontier.x], means[frontier.y]))
     return dot_values
 
 
-def _add_staircase(figure: Figure, chart: FrontierChart) -> None:
-    """Add the line through the Pareto-optimal points, as a staircase, with the area under it.
+def format_setting(curve: Curve, value: float) -> str:
+    """Format the setting that a curve has at a value of its parameter, without its scorers."""
+    return format_decoder({"select": curve.make_stage(value).as_json(), **curve.limits}, with_scorers=False)
 
-    A point is Pareto-optimal if no other is at least as good in both metrics and better in one.
+
+def format_means(frontier: Frontier, x: float, y: float, *intervals: str) -> str:
+    """Format a setting's means of the metrics on both axes.
+
+    intervals: texts behind y and x; none by default
     """
-    all_places, front_places = chart.xy(chart.frontier.points), chart.xy(chart.frontier.front)
-    x, y, lowest = front_places["x"], front_places["y"], min(all_places["y"])
-    # With diversity, more is better: from the left edge of all points the staircase falls to the lowest.
-    # With time, less is better: from the lowest it climbs to the right edge.
-    rises = chart.frontier.direction > 0
-    figure.add_scatter(
-        x=[min(all_places["x"]), *x, x[-1]] if rises else [x[0], *x, max(all_places["x"])],
-        y=[y[0], *y, lowest] if rises else [lowest, *y, y[-1]],
-        mode="lines",
-        line={"color": chart.ink, "width": 2, "shape": "vh" if rises else "hv"},
-        fill="tozeroy",
-        fillcolor=translucent(chart.ink, AREA_OPACITY),
-        name="Pareto frontier",
-        hoverinfo="skip",
-    )
+    parts = []
+    for axis, mean_value, interval in zip((frontier.y, frontier.x), (y, x), intervals or ("", ""), strict=True):
+        title = f"{title_of(axis)}@{frontier.k} {decimal(mean_value)}{interval}"
+        parts.append(f"{mean_value:.2g} ms a query" if axis == TIME_AXIS else title)
+    return f"Mean of {counted(frontier.queries, 'query', 'queries')}: {' · '.join(parts)}"
+
+
+def list_budgets() -> list[float]:
+    """Return the budgets, shares of the baseline's metric to keep, that a person can drag the line to."""
+    low, high = KEPT_SHARE.comfortable_range
+    return [round(low + BUDGET_STEP * step, 6) for step in range(round((high - low) / BUDGET_STEP) + 1)]
+
+
+def _build_choices(chart: FrontierChart, estimates: OptionEstimates) -> dict[str, Any]:
+    """Build the two recommended settings of every budget, for the browser to draw while it is dragged.
+
+    A budget is the share of the baseline's metric that a setting must keep: the sure setting does almost certainly, the
+    bet with a moderate chance. For each budget, "choices" has the positions of the sure setting and the bet in
+    "options", None where there is none. "calibrations" has a scale and a shift, by which the browser corrects the
+    scores of lines and points. Student's t distribution with "degrees" degrees of freedom then turns a score into the
+    chance to keep the budget.
+    """
+    choices, calibrations, option_of = [], [], dict[int, int]()
+    for share in list_budgets():
+        calibration = estimates.calibrate(share)
+        calibrations.append([round(calibration.scale, 4), round(calibration.shift, 4)])
+        pair = []
+        for position in estimates.find_choices(share):
+            # Options are numbered as they first appear.
+            pair.append(None if position is None else option_of.setdefault(position, len(option_of)))
+        choices.append(pair)
+    # The share to keep matters for an option's chance alone, which is not drawn: any will do.
+    options = [build_mark(chart, estimates.build_option(position, keep=1.0)) for position in option_of]
+    degrees = estimates.losses.degrees
+    sure_score = round(float(stdtrit(degrees, SURE_CHANCE)), 6)
+    facts = {"calibrations": calibrations, "degrees": degrees, "sureScore": sure_score}
+    return {"choices": choices, "options": options, **facts}
+
+
+def build_mark(chart: FrontierChart, option: Option) -> dict[str, Any]:
+    """Build the mark of a recommended setting: position, interval of the kept share, colour and name."""
+    x, y = _locate_option(chart, option)
+    method = option.decoder.select.spec.name if option.decoder is not None else option.label
+    interval = {"low": 100 * option.low, "high": 100 * option.high}
+    look = {"colour": method_style(method).colour(chart.dark), "name": option.name, "method": method}
+    return {"x": x, "y": y} | interval | look
+
+
+def _locate_option(chart: FrontierChart, option: Option) -> Place:
+    """Return an estimated setting's position on the chart's axes; a time counts in powers of ten."""
+    assert chart.estimates is not None
+    x, y = chart.estimates.find_means(option.label)
+    return math.log10(x) if chart.frontier.x == TIME_AXIS else x, y * chart.unit
+
+
+def add_choices(figure: Figure, chart: FrontierChart, axes: Mapping[str, str] | None = None) -> None:
+    """Mark the recommended settings, "sure" and "bet", with a ring, a strip for the interval, and a name.
+
+    While the budget is dragged the browser draws them itself (budget_level.js). axes: method → number of the axes of
+    its panel, which is "" for the first one; None for a single plot
+    """
+    # The strips are intervals of the kept share, which only an axis in percent of the baseline has.
+    if chart.estimates is None or chart.decision is None or chart.floor is None or not chart.relative:
+        return
+    for role, option in (("sure", chart.decision.sure), ("bet", chart.decision.bet)):
+        if option is None:
+            continue
+        mark = build_mark(chart, option)
+        axis = "" if axes is None else axes[mark["method"]]
+        refs = {"xref": f"x{axis}", "yref": f"y{axis}"}
+        place = refs | {"xsizemode": "pixel", "xanchor": mark["x"]}
+        strip = place | {"x0": -STRIP_PX, "x1": STRIP_PX, "line": {"width": 0}, "opacity": STRIP_OPACITY}
+        middle = min(max(chart.floor, mark["low"]), mark["high"])
+        parts = (("kept", middle, mark["high"], mark["colour"]), ("missed", mark["low"], middle, GREY[chart.dark]))
+        for part, y0, y1, colour in parts:
+            figure.add_shape(type="rect", name=f"{role} {part}", y0=y0, y1=y1, fillcolor=colour, **strip)
+        ring = {"x0": -RING_PX, "x1": RING_PX, "y0": -RING_PX, "y1": RING_PX, "ysizemode": "pixel"}
+        line = {"color": mark["colour"], "width": 3}
+        figure.add_shape(type="circle", name=f"{role} ring", yanchor=mark["y"], line=line, **place | ring)
+        # A panel has its decoder's name as its title.
+        text = f"{role}: {escape(mark['name'], 60)}" if axes is None else role
+        figure.add_annotation(
+            name=f"{role} label", x=mark["x"], y=mark["y"], text=text, showarrow=False, **refs, xshift=RING_PX + 5,
+            yshift=14, xanchor="left", yanchor="middle", font={"color": chart.ink, "size": 13},
+            bgcolor=translucent(GROUNDS[chart.dark], 0.75),
+        )  # fmt: skip
 
 
 def _add_method(figure: Figure, chart: FrontierChart, curves: Sequence[Sequence[FrontierPoint]], position: int) -> None:
-    """Add the points and lines of one selector behind one chain of scorers, which estimate relevance.
+    """Add the points and lines of one selector with one chain of scorers, which score documents before it.
 
     curves: its points, a list for each curve, along which one parameter changes; position: of the chain of
     scorers among all on the chart: the first has filled symbols, later ones open
@@ -259,31 +429,22 @@ def _add_method(figure: Figure, chart: FrontierChart, curves: Sequence[Sequence[
     colour, style, labels = chart.colour(first), method_style(first.point.method), read_column(points, "point.label")
     symbol = f"{style.symbol}-open" if position else style.symbol
     named = {"name": escape(format_method(first), 48), "legendgroup": f"{first.point.method} {position}"}
-    opacity = 0.9 if chart.opened in labels else 0.45
-    line_style = {"color": translucent(colour, opacity), "width": 2, "dash": DASHES[position % len(DASHES)]}
-    if len(curves) > MAX_CURVES:
-        x_corners, y_corners = zip(*convex_hull(map(chart.locate, points)), strict=True)
+    for line in build_lines(chart, curves):
+        chance = find_chance(chart, line.position)
+        dash = DASHES[position % len(DASHES)]
+        look = {"color": translucent(colour, fade(chance)), "width": widen(chance), "dash": dash}
         figure.add_scatter(
-            # The hull was computed on the axis as drawn, which counts time in powers of ten.
-            x=[10**x_line for x_line in x_corners] if chart.frontier.x == TIME_AXIS else x_corners,
-            y=y_corners,
-            mode="none",
-            fill="toself",
-            fillcolor=translucent(colour, 0.1),
-            hoverinfo="skip",
-            showlegend=False,
-            **named,
-        )
-    for x_line, y in build_lines(chart, curves):
-        figure.add_scatter(x=x_line, y=y, mode="lines", line=line_style, hoverinfo="skip", showlegend=False, **named)
-    # Pareto-optimal points have the full colour and an outline.
-    looks = [(translucent(colour, DOMINATED_OPACITY), 0) if point.dominated else (colour, 1.5) for point in points]
-    colours, widths = map(list, zip(*looks, strict=True))
+            x=line.x, y=line.y, mode="lines", line=look, hoverinfo="skip", showlegend=False,
+            meta=build_chance_facts(chart, first.point.method, [line.position]), **named,
+        )  # fmt: skip
+    positions = find_positions(chart, labels)
+    opacities = [fade(find_chance(chart, point_position)) for point_position in positions]
     figure.add_scatter(
         **chart.xy(points),
         mode="markers",
-        marker={"symbol": symbol, "size": sizes, "color": colours, "line": {"width": widths, "color": chart.ink}},
+        marker={"symbol": symbol, "size": sizes, "color": colour, "opacity": opacities, "line": {"width": 0}},
         customdata=labels,
+        meta=build_chance_facts(chart, first.point.method, positions),
         **build_tooltip([_format_card(chart, point) for point in points]),
         showlegend=False,
         **named,
@@ -293,35 +454,151 @@ def _add_method(figure: Figure, chart: FrontierChart, curves: Sequence[Sequence[
         figure.add_scatter(x=[None], y=[None], mode="markers", marker=legend_entry, hoverinfo="skip", **named)
 
 
-def build_lines(
-    chart: FrontierChart, curves: Sequence[Sequence[FrontierPoint]]
-) -> list[tuple[list[float], list[float]]]:
-    """Return x and y of the lines that join a selector's points, each as two lists of coordinates.
+@dataclass(frozen=True)
+class CurvePart:
+    """Part of a curve on the chart, drawn in one width."""
 
-    curves: its points, a list for each curve. Of more than MAX_CURVES curves only one is drawn: the first
-    with a best point.
+    x: list[float]
+    y: list[float]
+    position: int | None  # of the setting in its middle, among those of the estimates; None without one
+
+
+def find_positions(chart: FrontierChart, labels: Sequence[str]) -> list[int | None]:
+    """Return the index of each setting among those of the chart's estimates, by its label; None without one."""
+    return [None if chart.estimates is None else chart.estimates.position_of.get(label) for label in labels]
+
+
+def find_chance(chart: FrontierChart, position: int | None) -> float:
+    """Return the chance that a setting keeps the budget; 1 for the baseline, or if nothing was estimated.
+
+    The budget is the share of the baseline's metric that a setting must keep. It is 0 for a setting that is left out,
+    as too few of its documents are judged. position: index of the setting in the chart's estimates, None for the
+    baseline
     """
+    if position is None or chart.estimates is None or chart.share is None:
+        return 1.0
+    if chart.estimates.is_left_out[position]:
+        return 0.0
+    return float(chart.estimates.find_chances(chart.share)[position])
+
+
+def widen(chance: float) -> float:
+    """Return the width in pixels of a line whose settings keep the required share with this chance.
+
+    It is a share of the baseline's metric.
+    """
+    return MIN_WIDTH + WIDTH_RANGE * chance
+
+
+def fade(chance: float) -> float:
+    """Return the opacity of a line or point whose settings keep the required share with this chance.
+
+    It is a share of the baseline's metric.
+    """
+    return MIN_OPACITY + (1 - MIN_OPACITY) * chance
+
+
+def build_chance_facts(chart: FrontierChart, method: str, positions: Sequence[int | None]) -> dict[str, Any] | None:
+    """Build the numbers from which the browser computes the chances of lines or points for any budget.
+
+    A chance is that of keeping the budget, a share of the baseline's metric: lines and points are as wide and opaque as
+    it is high, and so follow a drag of the budget without the server. There is one list for each position. method: of
+    the settings, by which the browser finds what belongs together; positions: index of each setting among the
+    estimates' settings, None for a setting without estimate. Return None without estimates.
+    """
+    if chart.estimates is None:
+        return None
+    losses, facts = chart.estimates.losses, list[list[float] | None]()
+    for position in positions:
+        if position is None:
+            facts.append(None)
+            continue
+        if chart.estimates.is_left_out[position]:
+            # A loss of everything has the chance 0 at every budget.
+            facts.append([-1.0, 0.0])
+            continue
+        facts.append([round(float(losses.mean[position]), 6), round(float(losses.std_error[position]), 6)])
+    # The browser's script reads them under this name.
+    return {"keep": facts, "method": method}
+
+
+def build_lines(chart: FrontierChart, curves: Sequence[Sequence[FrontierPoint]]) -> list[CurvePart]:
+    """Return the lines that join a selector's points: parts of its exact curve, or else straight ones.
+
+    curves: its points, a list for each curve. Of more than MAX_CURVES curves only one is drawn: the first that has a
+    recommended setting, else the first that has a best point, else the first. There are none over times, which differ
+    from call to call, so that a line would say nothing of the settings between its points.
+    """
+    if chart.frontier.x == TIME_AXIS:
+        return []
     if len(curves) > MAX_CURVES:
-        best = (curve for curve in curves if not chart.best_points.keys().isdisjoint(read_column(curve, "point.label")))
-        curves = [next(best, curves[0])]
+        choices = () if chart.decision is None else (chart.decision.sure, chart.decision.bet)
+        chosen_labels = read_column(filter(None, choices), "label")
+        best = [curve for labels in (chosen_labels, chart.best_points) for curve in curves if _passes(curve, labels)]
+        curves = [next(iter(best), curves[0])]
     lines = []
     for curve in curves:
         exact_curve = find_curve(curve[0], chart.frontier, chart.exact)
         if exact_curve is not None:
-            # Equally spaced pieces keep the curve's shape; its ends are always included.
-            pieces = np.unique(np.linspace(0, len(exact_curve) - 1, MAX_PIECES).astype(int))
-            x, y = (exact_curve.means[axis][pieces] for axis in (chart.frontier.x, chart.frontier.y))
-            lines.append((x.tolist(), (y * chart.unit).tolist()))
+            lines += _divide_curve(chart, exact_curve)
         elif len(curve) > 1:
-            places = chart.xy(curve)
-            lines.append((places["x"], places["y"]))
+            lines += _join_points(chart, curve)
+    return lines
+
+
+def _passes(curve: Sequence[FrontierPoint], labels: Collection[str]) -> bool:
+    """Return True if a curve passes through a point with one of the labels."""
+    return not set(labels).isdisjoint(read_column(curve, "point.label"))
+
+
+def _join_points(chart: FrontierChart, points: Sequence[FrontierPoint]) -> list[CurvePart]:
+    """Join neighbouring points of a curve by lines, drawn as wide as their chance to keep the budget.
+
+    The budget is the share of the baseline's metric that a setting must keep. A line has the chance of its lower end.
+    Without estimates there are no chances: all points have one line.
+    """
+    if chart.estimates is None:
+        places = chart.xy(points)
+        return [CurvePart(places["x"], places["y"], None)]
+    lines = []
+    for pair in pairwise(points):
+        places, lower = chart.xy(pair), min(pair, key=lambda point: point.y)
+        lines.append(CurvePart(places["x"], places["y"], chart.estimates.position_of.get(lower.point.label)))
+    return lines
+
+
+def _divide_curve(chart: FrontierChart, curve: Curve) -> list[CurvePart]:
+    """Divide an exact curve into SEGMENTS lines, as the chance to keep the budget differs along it.
+
+    The budget is the share of the baseline's metric that a setting must keep. Each line is drawn as wide as the chance
+    at its middle. Without estimates there are no chances: the curve is one line.
+    """
+    # A piece of one value is an end with sets of its own: a line to it would show means that no value has.
+    lowest, highest = curve.piece_ends
+    pieces = np.flatnonzero(lowest < highest)
+    # Equally spaced pieces keep the curve's shape; the first and the last are always included.
+    pieces = pieces[np.unique(np.linspace(0, len(pieces) - 1, MAX_PIECES).astype(int))]
+    x, y = (curve.means[axis][pieces] for axis in (chart.frontier.x, chart.frontier.y))
+    low, high = curve.interval
+    n_segments = 1 if chart.estimates is None else SEGMENTS
+    shares = (curve.middles[pieces] - low) / (high - low)
+    segment_of = np.minimum((shares * n_segments).astype(int), n_segments - 1)
+    positions = [None] if chart.estimates is None else chart.estimates.find_positions(curve)
+    lines = []
+    for segment in np.unique(segment_of).tolist():
+        members = np.flatnonzero(segment_of == segment)
+        # A line ends where the next one begins.
+        stop = min(members[-1] + 2, len(pieces))
+        middle = positions[round((segment + 0.5) / n_segments * (len(positions) - 1))]
+        lines.append(CurvePart(x[members[0] : stop].tolist(), (y[members[0] : stop] * chart.unit).tolist(), middle))
     return lines
 
 
 def find_curve(point: FrontierPoint, frontier: Frontier, exact_curves: Collection[Curve]) -> Curve | None:
-    """Return the exact curve, computed at every value of a parameter, through a point; None without one.
+    """Return the exact curve through a point, None if there is none.
 
-    Exact curves exist only for decoders with the default scorers that choose from the whole corpus.
+    An exact curve has the metrics at every value of a parameter. Curves exist only for decoders that have the default
+    scorers and choose from the whole corpus; a curve has the limits of its decoders.
     """
     selector = point.point.decoder["select"]
     # Exact curves are computed with the default scorers and without a pool only.
@@ -329,7 +606,9 @@ def find_curve(point: FrontierPoint, frontier: Frontier, exact_curves: Collectio
         return None
     for curve in exact_curves:
         other_params = {name: value for name, value in selector.items() if name != curve.parameter}
-        if other_params == curve.selector and frontier.k == curve.k and {frontier.x, frontier.y} <= set(curve.means):
+        is_same = other_params == curve.selector and read_limits(point.point.decoder) == curve.limits
+        # A curve has no times, for one, so it may lack the metric of an axis.
+        if is_same and frontier.k == curve.k and {frontier.x, frontier.y} <= set(curve.means):
             return curve
     return None
 
@@ -374,7 +653,7 @@ def _format_card(chart: FrontierChart, point: FrontierPoint) -> str:
         comparison = _find_comparison(chart, metric, point)
         if comparison is not None and comparison.queries > 1:
             n_wins, n_ties, n_losses = comparison.wins
-            lines.append(f"{title_of(metric)}: {n_wins:,} won · {n_ties:,} tied · {n_losses:,} lost")
+            lines.append(f"{title_of(metric)}: {n_wins:,} better · {n_ties:,} same · {n_losses:,} worse")
     return "<br>".join(lines)
 
 
@@ -394,58 +673,34 @@ def _add_rings(figure: Figure, chart: FrontierChart, points: Sequence[FrontierPo
 
 
 def _add_opened(figure: Figure, chart: FrontierChart) -> None:
-    """Add a thick ring around the open setting's point, with a cross of intervals through it.
-
-    They are the 95% intervals of its differences to the baseline, in x and in y.
-    """
-    points, axes = _select_points(chart, [chart.opened]), (chart.frontier.x, chart.frontier.y)
-    places, bar_style = chart.xy(points), {"color": chart.ink, "thickness": 1}
-    # Without an open point all these lists are empty, and nothing is visible.
-    x_ends, y_ends = (_interval_ends(chart, points, axis) for axis in axes)
-    figure.add_scatter(
-        **places,
-        mode="markers",
-        marker={"symbol": "circle-open", "size": 14, "color": chart.ink, "line": {"width": 3}},
-        error_x=error_bars(places["x"], *x_ends) | bar_style,
-        error_y=error_bars(places["y"], *y_ends) | bar_style,
-        name="selected",
-        hoverinfo="skip",
-    )
+    """Add a thin ring around the open setting's point."""
+    marker = {"symbol": "circle-open", "size": 14, "color": chart.ink, "line": {"width": 2}}
+    places = chart.xy(_select_points(chart, [chart.opened]))
+    # Without an open point both lists are empty, and nothing is visible.
+    figure.add_scatter(**places, mode="markers", marker=marker, name="selected", hoverinfo="skip")
 
 
-def _interval_ends(chart: FrontierChart, points: Sequence[FrontierPoint], axis: str) -> tuple[list[Any], list[Any]]:
-    """Return where an error bar of each point starts and ends on an axis of the chart, as two lists.
+def add_budget(figure: Figure, chart: FrontierChart, axes: Iterable[str] = ("",)) -> None:
+    """Add the budget, the y that a setting must keep: a line at the smallest acceptable y, a veil below.
 
-    The bar is the interval of the difference to the baseline, moved to the point. axis: the metric; a point
-    without an interval has None in both lists
-    """
-    lower_ends, upper_ends = [], []
-    for point in points:
-        row = _find_comparison(chart, axis, point)
-        low_end = high_end = None
-        if row is not None and row.low is not None and row.high is not None:
-            mean, unit = (point.x, 1) if axis == chart.frontier.x else (point.y, chart.unit)
-            # The interval is around the difference, the bar around the point's mean.
-            low_end, high_end = unit * (mean + row.low - row.difference), unit * (mean + row.high - row.difference)
-        lower_ends.append(low_end)
-        upper_ends.append(high_end)
-    return lower_ends, upper_ends
-
-
-def _add_budget(figure: Figure, chart: FrontierChart) -> None:
-    """Add the budget: a line at the smallest acceptable y, and a veil that fades everything below it.
-
-    The browser moves both while a person drags the line.
+    Where the line can be dragged, the browser draws both itself (budget_level.js). axes: numbers of the panels' axes,
+    "" for the first
     """
     floor = chart.floor
     if floor is None:
         return
-    wide = {"xref": "paper", "x0": 0, "x1": 1}
     # The veil reaches below all points, so that zooming out shows no edge.
     bottom_edge = min(chart.view.y[0], *chart.xy(chart.frontier.points)["y"])
-    veil = {"fillcolor": GROUNDS[chart.dark], "opacity": 1 - FADED, "line": {"width": 0}, "layer": "above"}
-    figure.add_shape(type="rect", name=VEIL_SHAPE, y0=bottom_edge - abs(bottom_edge) - 1, y1=floor, **veil, **wide)
-    figure.add_shape(type="line", name=BUDGET_SHAPE, y0=floor, y1=floor, line=guide(chart.ink, "dash"), **wide)
+    veil = {"fillcolor": chart.ink, "opacity": VEIL_OPACITY, "line": {"width": 0}, "layer": "below"}
+    shapes = list(figure.layout.shapes)
+    for axis in axes:
+        wide = {"xref": f"x{axis} domain", "yref": f"y{axis}", "x0": 0, "x1": 1}
+        low_end = bottom_edge - abs(bottom_edge) - 1
+        shapes.append({"type": "rect", "name": VEIL_SHAPE, "y0": low_end, "y1": floor} | veil | wide)
+        line = {"line": guide(chart.ink, "dash")}
+        shapes.append({"type": "line", "name": BUDGET_SHAPE, "y0": floor, "y1": floor} | line | wide)
+    # All at once: Plotly checks the whole list with each shape that is added alone.
+    figure.layout.shapes = shapes
 
 
 def _is_at_base(chart: FrontierChart, point: FrontierPoint) -> bool:
@@ -457,23 +712,27 @@ def _is_at_base(chart: FrontierChart, point: FrontierPoint) -> bool:
 
 
 def _add_labels(figure: Figure, chart: FrontierChart) -> None:
-    """Add names to the best, the open and the marked points, wherever they overlap nothing.
+    """Add names of points, where they overlap nothing: of the open setting, of Explore's settings, of each best point.
 
-    callouts are texts at points, such as the gain of the best one.
+    A decoder's best point has the decoder's name only, without its parameters, as it is not recommended. The two
+    recommended settings are left out, as `add_choices` names them.
     """
-    callouts = chart.callouts or {}
-    fixed_points = [*chart.system_points, *_select_points(chart, {*callouts, chart.opened, *chart.current})]
-    # The tolerance keeps points that lie on the budget up to rounding.
+    fixed_points = [*chart.system_points, *_select_points(chart, {chart.opened, *chart.current})]
+    # The tolerance keeps points that lie on the line of the smallest acceptable y up to rounding.
     min_y = -math.inf if chart.floor is None else chart.floor - 1e-9
     best_points = [p for p in chart.best_points.values() if p.y * chart.unit >= min_y and not _is_at_base(chart, p)]
-    chosen = {p.point.label: p for p in [*fixed_points, *sorted(best_points, key=lambda p: -p.x)]}
+    named = {p.point.label: p for p in [*fixed_points, *sorted(best_points, key=lambda p: -p.x)]}
+    marked = () if chart.decision is None else (chart.decision.sure, chart.decision.bet)
+    for option in filter(None, marked):
+        named.pop(option.label, None)
     candidates, system_labels = [], read_column(chart.system_points, "point.label")
-    for label, point in chosen.items():
-        # The symbol of another system may be under the veil, so its label has it too.
+    fixed_labels = read_column(fixed_points, "point.label")
+    for label, point in named.items():
+        # The shade below the budget may hide the symbol of another system, so its label repeats the symbol.
         sign = f"{method_style(point.point.method).sign} " if label in system_labels else ""
         # The shorter name is tried where the full one does not fit.
-        texts = [f"{point.name}: {callouts[label]}"] if label in callouts else [sign + point.name, format_method(point)]
-        candidates.append((texts, chart.locate(point)))
+        names = [sign + point.name, format_method(point)]
+        candidates.append((names if label in fixed_labels else names[1:], chart.locate(point)))
     marks = [chart.locate(point) for point in chart.frontier.points if not point.dominated]
     font = {"font": {"color": chart.ink, "size": 12}, "bgcolor": translucent(GROUNDS[chart.dark], 0.75)}
     labels = place_labels(candidates, marks, chart.view)

@@ -26,7 +26,7 @@ class Window:
     y: Place  # ends of the vertical axis, bottom and top
 
     def to_pixels(self, position: Place) -> Place:
-        """Return a position in pixels, from the lower left corner of a plot of PLOT_PX."""
+        """Return a position in pixels from the plot's lower left corner; PLOT_PX is the plot's size."""
         x_pixels, y_pixels = map(_scale_to_pixels, position, (self.x, self.y), PLOT_PX)
         return x_pixels, y_pixels
 
@@ -64,6 +64,7 @@ def compute_window(
 
 def _pad_range(low_end: float, high_end: float, low_share: float, high_share: float) -> Place:
     """Return the ends of a range, moved outwards by shares of its length."""
+    # A range of one value has no length: its value, or 1 if that is 0, takes the place of one.
     extent = (high_end - low_end) or abs(high_end) or 1.0
     return low_end - low_share * extent, high_end + high_share * extent
 
@@ -127,6 +128,21 @@ def _list_shifts(half_width: float) -> list[Place]:
 def do_overlap(a: Box, b: Box) -> bool:
     """Return True if two boxes overlap."""
     return a[0] < b[1] and b[0] < a[1] and a[2] < b[3] and b[2] < a[3]
+
+
+def trace_envelope(places: Iterable[Place], smaller_is_better: bool = False) -> tuple[list[float], list[float]]:
+    """Return the x and y of the positions that no other one has both further right and higher, from left to right.
+
+    smaller_is_better: True if a smaller x is better, so that left takes the place of right
+    """
+    xs, ys, best_y, sign = list[float](), list[float](), -np.inf, 1 if smaller_is_better else -1
+    # From the best x on, a position is on the envelope if it is higher than all before it.
+    for x, y in sorted(places, key=lambda place: (sign * place[0], -place[1])):
+        if y > best_y:
+            best_y = y
+            xs.append(x)
+            ys.append(y)
+    return (xs, ys) if smaller_is_better else (xs[::-1], ys[::-1])
 
 
 def convex_hull(places: Iterable[Place]) -> list[Place]:

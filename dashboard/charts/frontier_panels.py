@@ -5,9 +5,21 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from dashboard.charts.figure import apply_layout, escape, guide, new_grid, read_column
-from dashboard.charts.frontier import FrontierChart, build_lines
-from dashboard.charts.palette import GREY, method_style
+from dashboard.charts.figure import apply_layout, escape, new_grid, read_column
+from dashboard.charts.frontier import (
+    FrontierChart,
+    add_budget,
+    add_choices,
+    build_chance_facts,
+    build_controls,
+    build_envelope,
+    build_lines,
+    fade,
+    find_chance,
+    find_positions,
+    widen,
+)
+from dashboard.charts.palette import GREY, method_style, translucent
 from engine.evaluation.frontier import TIME_AXIS
 from engine.stages import methods
 
@@ -21,40 +33,54 @@ PANEL_PX = 190
 
 
 def plot_panels(chart: FrontierChart) -> Figure:
-    """Plot the frontier's chart as small panels, one per method, with all other points in grey."""
+    """Plot the frontier's chart as small panels, one per method, with all other points and their envelope in grey."""
     points, specs, by_method, curves_by_method = chart.frontier.points, methods(), defaultdict(list), defaultdict(list)
     for point in points:
         by_method[point.point.method].append(point)
     for curve in chart.frontier.curves.values():
         curves_by_method[curve[0].point.method].append(curve)
+    # Of four the last one would stand alone in its row.
+    n_columns = 2 if len(by_method) == 4 else PANELS_PER_ROW
     # Floor division of the negative number rounds up.
-    n_rows = -(-len(by_method) // PANELS_PER_ROW)
+    n_rows = -(-len(by_method) // n_columns)
     titles = [f"{method_style(name).sign} {escape(specs[name].title if name in specs else name)}" for name in by_method]
     grid = {"shared_xaxes": "all", "shared_yaxes": "all", "horizontal_spacing": 0.02, "vertical_spacing": 0.12 / n_rows}
-    figure = new_grid(n_rows, PANELS_PER_ROW, subplot_titles=titles, **grid)
+    figure = new_grid(n_rows, n_columns, subplot_titles=titles, **grid)
+    grey_points = chart.xy(points) | {"mode": "markers", "marker": {"size": 4, "color": GREY[chart.dark]}}
+    background = list(filter(None, [grey_points | {"hoverinfo": "skip"}, build_envelope(chart)]))
     for position, (name, members) in enumerate(by_method.items()):
-        subplot = {"row": position // PANELS_PER_ROW + 1, "col": position % PANELS_PER_ROW + 1}
+        subplot = {"row": position // n_columns + 1, "col": position % n_columns + 1}
         style = method_style(name)
         colour = style.colour(chart.dark)
-        grey_points = {"mode": "markers", "marker": {"size": 4, "color": GREY[chart.dark]}, "hoverinfo": "skip"}
-        figure.add_scatter(**chart.xy(points), **grey_points, **subplot)
+        for trace in background:
+            figure.add_scatter(**trace, **subplot)
         # The curves of this method only; all points are in the background.
-        for x, y in build_lines(chart, curves_by_method[name]):
-            figure.add_scatter(x=x, y=y, mode="lines", line={"color": colour, "width": 2}, hoverinfo="skip", **subplot)
+        for line in build_lines(chart, curves_by_method[name]):
+            chance = find_chance(chart, line.position)
+            look = {"color": translucent(colour, fade(chance)), "width": widen(chance)}
+            facts = build_chance_facts(chart, name, [line.position])
+            figure.add_scatter(x=line.x, y=line.y, mode="lines", line=look, hoverinfo="skip", meta=facts, **subplot)
+        labels = read_column(members, "point.label")
+        positions = find_positions(chart, labels)
+        opacities = [fade(find_chance(chart, point_position)) for point_position in positions]
         figure.add_scatter(
             **chart.xy(members),
             mode="markers",
-            marker={"symbol": style.symbol, "size": 9, "color": colour},
-            customdata=read_column(members, "point.label"),
+            marker={"symbol": style.symbol, "size": 9, "color": colour, "opacity": opacities},
+            customdata=labels,
+            meta=build_chance_facts(chart, name, positions),
             hovertext=[escape(point.name, 90) for point in members],
             hovertemplate="%{hovertext}<br>%{x:.3f}, %{y:.1f}<extra></extra>",
             **subplot,
         )
-    if chart.floor is not None:
-        figure.add_hline(y=chart.floor, line=guide(chart.ink, "dash"))
+    # Plotly counts axes from the first panel on: x, x2, x3.
+    axes = {name: "" if number == 0 else str(number + 1) for number, name in enumerate(by_method)}
+    add_budget(figure, chart, axes.values())
+    add_choices(figure, chart, axes)
     # All panels have the window of the main chart, so that they can be compared.
     figure.update_xaxes(range=list(chart.view.x), nticks=5, type="log" if chart.frontier.x == TIME_AXIS else "linear")
     figure.update_yaxes(range=list(chart.view.y), ticksuffix="%" if chart.relative else "", nticks=5)
     figure.update_annotations(font={"size": 13, "color": chart.ink})
     revision = f"panels {chart.frontier.x} {chart.frontier.y} {chart.whole}"
-    return apply_layout(figure, height=40 + PANEL_PX * n_rows, uirevision=revision)
+    meta = {"panels": list(by_method)} | build_controls(chart)
+    return apply_layout(figure, height=40 + PANEL_PX * n_rows, uirevision=revision, meta=meta)

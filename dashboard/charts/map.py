@@ -106,10 +106,12 @@ def _contours(density: Density, is_dark: bool) -> dict[str, Any]:
 
 
 def build_map(near: tuple[np.ndarray, Marks] | None, extent: np.ndarray, legend: bool, is_dark: bool) -> dict[str, Any]:
-    """Build the map without its sets as plain values, as it follows a slider and a Figure takes 30 ms.
+    """Build a map's frame and the lines from a document to its neighbours; the browser adds the sets.
+
+    They are plain values for plotly, as making a Figure takes 30 ms and the map follows a slider.
 
     near: a document's position and its nearest documents, to which lines are drawn; extent: (2, 2), the
-    visible part's lower left and upper right corner; legend: True if the backdrop's colours have a legend.
+    visible part's lower left and upper right corner; legend: True if the documents' colours have a legend.
     """
     traces = [] if near is None else [_neighbour_lines(*near, INK.colour(is_dark))]
     legend_layout = {"showlegend": legend, "legend": {"orientation": "h", "y": 0, "yanchor": "top", "x": 0}}
@@ -121,7 +123,7 @@ def build_map(near: tuple[np.ndarray, Marks] | None, extent: np.ndarray, legend:
 def build_set_traces(
     sets: Sequence[tuple[str, str, Marks]], query_xy: np.ndarray | None, relevant: Marks | None, dark: bool
 ) -> list[dict[str, Any]]:
-    """Build each decoder's documents on the map as traces, for browsers that cannot draw the overlay.
+    """Build each decoder's documents on the map as plotly's traces, for pages without the live chart.
 
     sets: (selector, title, documents) of each decoder; query_xy: (2,) the query's position; relevant:
     documents judged relevant.

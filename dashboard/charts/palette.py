@@ -66,6 +66,7 @@ PALETTE = (
     Style("#56B4E9", "#56B4E9", "star", "★"),
     Style("#882255", "#CC6699", "hexagon", "⬢"),
     Style("#6A51A3", "#B39DDB", "pentagon", "⬟"),
+    Style("#7A4B2A", "#C8A182", "star-diamond", "✦"),
 )
 SERIES = (
     Style("#0F766E", "#5EEAD4", "circle", "●"),

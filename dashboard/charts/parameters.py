@@ -109,8 +109,8 @@ def _add_settings(
 ) -> None:
     """Add all settings to one panel of a grid of charts: one metric over one parameter.
 
-    line: the settings, with which of them differ from the chosen one in this parameter alone; x: their
-    positions
+    line: the settings, each marked if it differs from the chosen one in this parameter alone; x: their positions on
+    the axis
     """
     style, means, axis_title = method_style(grid.method), line.means[metric], f"{grid.titles[metric]}@{grid.k}"
     colour = style.colour(is_dark)

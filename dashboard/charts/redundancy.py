@@ -58,7 +58,7 @@ def _build_traces(redundancy: Redundancy, axes: dict[str, str]) -> list[dict[str
     """
     n_documents, similarity = len(redundancy.rows), redundancy.similarity
     # All cells but the diagonal, by row and column.
-    row_indices, j = np.nonzero(~np.eye(n_documents, dtype=bool))
+    cell_rows, cell_columns = np.nonzero(~np.eye(n_documents, dtype=bool))
     values = similarity.astype(object)
     # A document's similarity with itself would dominate the colours.
     np.fill_diagonal(values, None)
@@ -66,15 +66,16 @@ def _build_traces(redundancy: Redundancy, axes: dict[str, str]) -> list[dict[str
     titles = zip(redundancy.titles, redundancy.ids, strict=True)
     names = [f"#{rank} {escape(title or doc_id, 32)}" for rank, (title, doc_id) in enumerate(titles, 1)]
     pair_ids, hover_texts = [], []
-    for first, second, value in zip(row_indices.tolist(), j.tolist(), similarity[row_indices, j].tolist(), strict=True):
+    cell_values = similarity[cell_rows, cell_columns].tolist()
+    for first, second, value in zip(cell_rows.tolist(), cell_columns.tolist(), cell_values, strict=True):
         pair_ids.append(f"{redundancy.rows[first]}:{redundancy.rows[second]}")
         hover_texts.append(f"{names[first]}<br>{names[second]}<br>similarity {value:.3f}")
     # A heat map's cells cannot be clicked everywhere; unseen points on them can.
     cells = {"type": "heatmap", "x": ranks, "y": ranks, "z": values.tolist(), "coloraxis": "coloraxis"}
     points = {
         "type": "scatter",
-        "x": ranks[j],
-        "y": ranks[row_indices],
+        "x": ranks[cell_columns],
+        "y": ranks[cell_rows],
         "mode": "markers",
         "marker": {"symbol": "square", "size": 14, "opacity": 0},
         "customdata": pair_ids,
@@ -99,6 +100,7 @@ def _build_axes(size: int, axis: str, start: float, width: float) -> tuple[dict[
         "fixedrange": True,
         "constrain": "domain",
     }
+    # The vertical range is reversed, so that rank 1 is at the top; cells are square.
     x_axis = common | {"range": [0.5, size + 0.5], "domain": [start, start + width], "anchor": f"y{axis}"}
     y = common | {"range": [size + 0.5, 0.5], "anchor": f"x{axis}", "scaleanchor": f"x{axis}", "constraintoward": "top"}
     return x_axis, y

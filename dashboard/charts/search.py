@@ -67,8 +67,9 @@ def plot_approximate(
 ) -> Figure:
     """Plot the quality of searches against their time: a curve per approximate index, a star if exact.
 
-    quality: of each row; index_kinds: kinds of indexes, whose order gives symbols and dashes. Colours tell
-    scorers apart.
+    rows: measured searches; those with the same scorer and the same build of the index make one curve; quality: the
+    metric of each row; title: of the quality's axis; index_kinds: all kinds of indexes; a kind's position gives its
+    symbol and dash. Colours tell scorers apart.
     """
     figure, ink_colour, kind_names = new_figure(), INK.colour(is_dark), read_column(index_kinds, "kind")
     scorers = list(dict.fromkeys(read_column(rows, "scorer")))
@@ -79,19 +80,22 @@ def plot_approximate(
     curve_counts = Counter((scorer_name, points[0][0].index["kind"]) for (scorer_name, _), points in curves.items())
     for (scorer_name, curve_name), points in curves.items():
         curve_rows, values = map(list, zip(*points, strict=True))
-        top = curve_rows[0]
-        exact, colour, name = top.exact, series_style(scorers.index(scorer_name)).colour(is_dark), escape(top.title, 60)
-        position = 0 if exact else kind_names.index(top.index["kind"])
+        # Scorer, index and exactness are the same for all searches of a curve, so the first one tells them.
+        first = curve_rows[0]
+        colour, name = series_style(scorers.index(scorer_name)).colour(is_dark), escape(first.title, 60)
+        position = 0 if first.exact else kind_names.index(first.index["kind"])
         # Build parameters are named if a scorer has several indexes of a kind.
-        has_several = curve_counts[scorer_name, top.index["kind"]] > 1
-        marker_style = {"symbol": "star", "size": 17} if exact else {"symbol": series_style(position).symbol, "size": 9}
-        if exact:
+        has_several = curve_counts[scorer_name, first.index["kind"]] > 1
+        marker_style = {"symbol": series_style(position).symbol, "size": 9}
+        if first.exact:
+            marker_style = {"symbol": "star", "size": 17}
+            # Lines through the star, so that the approximate ones can be compared with it in time and in quality.
             figure.add_hline(y=values[0], line=guide(colour, "dash"))
-            figure.add_vline(x=top.milliseconds, line=guide(colour))
+            figure.add_vline(x=first.milliseconds, line=guide(colour))
         figure.add_scatter(
             x=read_column(curve_rows, "milliseconds"),
             y=values,
-            mode="markers" if exact else "lines+markers",
+            mode="markers" if first.exact else "lines+markers",
             # A curve's name is its kind of index, then its build parameters after a comma.
             name=f"{name}: {escape(curve_name if has_several else curve_name.split(',')[0], 60)}",
             line={"color": colour, "width": 2, "dash": DASHES[position % len(DASHES)]},

@@ -39,8 +39,8 @@ THEORY_LEGEND = legend_below(-0.2)
 def plot_plane(plane: Turned, is_dark: bool) -> Figure:
     """Plot three documents and a query as arrows in a plane; documents that get a weight are coloured.
 
-    It is the paper's example (Proposition 1): at some angles of the query v, no ranking by score finds the
-    documents with a weight.
+    It is the example for Proposition 1 of the NNN paper, whose selector gives documents weights: at some angles of the
+    query v, no ranking by score finds the documents with a weight.
     """
     from engine.views.theory import find_weighing_selector
 
@@ -74,8 +74,9 @@ def _add_arrow(
 def plot_margins(margins: Mapping[str, Sequence[RelevantMargins]], is_dark: bool) -> Figure:
     """Plot how clearly queries prefer relevant documents, by their length: median, middle half, and 5–95%.
 
-    A margin is ⟨q, d₁ − d₂⟩ / (|q||d₁ − d₂|), above 0 if the relevant document d₁ scores higher. margins:
-    kind of vectors → a row for each range of lengths
+    A margin is ⟨q, d₁ − d₂⟩ / (|q||d₁ − d₂|), above 0 if the relevant document d₁ scores higher than the irrelevant
+    d₂; each relevant document counts with its smallest margin. margins: kind of vectors → a row for each range of
+    lengths
     """
     figure, ink_colour = new_figure(), INK.colour(is_dark)
     for position, (vector_kind, rows) in enumerate(margins.items()):
@@ -109,8 +110,9 @@ def plot_margins(margins: Mapping[str, Sequence[RelevantMargins]], is_dark: bool
 def plot_dimension(errors: PairErrors, error: float, is_dark: bool) -> Figure:
     """Plot the share of document pairs whose order a random projection to k dimensions reverses, over k.
 
-    Lines are measured, dashed ones the proven bound, by size of the margin ε between the two documents'
-    scores. error: the tolerated share β, a horizontal line.
+    Solid lines are measured; dashed ones are the bound that the sparse-dense paper proves (Lemma 1). There is a pair of
+    lines for each range of the margin ε, which tells how clearly the query prefers one document to the other. error:
+    the tolerated share β, a horizontal line.
     """
     figure, ink_colour = new_figure(), INK.colour(is_dark)
     for position, margin_bin in enumerate(errors.bins):
@@ -162,14 +164,14 @@ def plot_recall(
     """
     figure, series_look, max_k = new_figure(), series_style(0), tried[-1]
     x, y, is_reached, hover_texts = [], [], [], []
-    for bin_index, (margin_row, k) in enumerate(zip(rows, smallest, strict=True)):
-        if margin_row.queries:
+    for bin_index, (length_bin, k) in enumerate(zip(rows, smallest, strict=True)):
+        if length_bin.queries:
             x.append(bin_index)
             # Beyond all tried dimensions, but still inside the axis.
             y.append(2 * max_k if k is None else k)
             is_reached.append(k is not None)
             answer = f"k > {max_k:,}" if k is None else f"k = {k:,}"
-            lengths = f"{margin_row.least:,} to {margin_row.most:,} words, {margin_row.queries:,} queries"
+            lengths = f"{length_bin.least:,} to {length_bin.most:,} words, {length_bin.queries:,} queries"
             hover_texts.append(f"{lengths}<br>{answer} keeps {target:.0%}")
     figure.add_scatter(
         x=x,
@@ -194,7 +196,8 @@ def plot_segments(margins: Segments, document_names: Sequence[str], is_dark: boo
     """Plot margins between passages over those between whole documents; above the diagonal passages gain.
 
     A margin tells how clearly a query prefers one document to another. Segments are parts of a document's
-    vector that add up to it; filled symbols are pairs for which the theorem promises a gain.
+    vector that add up to it. Filled symbols are pairs that meet the premises of Theorem 1 of the sparse-dense paper:
+    the margin of their segments is then at least that of the documents.
     """
     figure, documents = new_figure(), margins.documents.tolist()
     segments, passages = margins.segments.tolist(), margins.passages.tolist()

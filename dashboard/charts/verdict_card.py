@@ -1,138 +1,522 @@
 """A verdict card as SVG, 1200 × 630: always light, as it is pasted into other people's pages."""
 
 import math
-from operator import attrgetter
-from textwrap import wrap
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import chain, pairwise
 from unicodedata import east_asian_width
 from xml.etree.ElementTree import Element, SubElement, tostring
 
-from dashboard.charts.palette import method_style
+from dashboard.charts.card_labels import (
+    LINE_EM,
+    CardLabel,
+    Mark,
+    estimate_width,
+    measure_distance,
+    place_card_labels,
+)
+from dashboard.charts.figure import TIMES
+from dashboard.charts.frontier import (
+    MAX_CURVES,
+    RING_PX,
+    STRIP_OPACITY,
+    STRIP_PX,
+    VEIL_OPACITY,
+    FrontierChart,
+    build_lines,
+    build_mark,
+    fade,
+    find_chance,
+    format_method,
+    format_titles,
+    group_curves,
+    widen,
+)
+from dashboard.charts.frontier_layout import Box, Place, convex_hull
+from dashboard.charts.palette import GREY, Style, method_style
+from engine.evaluation.decision import BET_CHANCE, Decision, Option
+from engine.evaluation.frontier import TIME_AXIS, FrontierPoint
+from engine.evaluation.metrics import title_of
 from engine.progress import counted, shorten
 from engine.values import replace_surrogates
-from engine.views.verdict_card import VerdictCard
-from engine.wording import decimal
+from engine.wording import decimal, percent, signed
 
 CARD_WIDTH, CARD_HEIGHT, CARD_MARGIN = 1200, 630, 48
-INK, QUIET, FAINT, GROUND, PANEL = "#1F1D1A", "#5F5C57", "#E2E0DC", "#FFFFFF", "#F5F4F1"
+INK, QUIET, FAINT, GROUND, PANEL, WARNING = "#1F1D1A", "#5F5C57", "#E2E0DC", "#FFFFFF", "#F5F4F1", "#A23B00"
 SANS_FONTS = "system-ui, 'Segoe UI', 'Helvetica Neue', Arial, sans-serif"
 MONO_FONTS = "ui-monospace, 'SF Mono', Menlo, Consolas, 'DejaVu Sans Mono', monospace"
-LEFT, RIGHT, TOP, BOTTOM = 112, 590, 210, 520
-"""Edges of the frontier's axes."""
-PANEL_LEFT, PANEL_RIGHT = 640, CARD_WIDTH - CARD_MARGIN
-SENTENCE_COLUMNS, CODE_COLUMNS = 55, 55
-"""Letters in a line of the widest common typeface, as the browser chooses the typeface."""
-CODE_LINE_PX, MAX_CODE_LINES = 21, 11
-LABEL_TURN_PX = 140
-"""Right of the axes' middle by more pixels, a curve's label is left of its end."""
-CARD_LABEL_GAP = 16
-"""Smallest distance of two labels' middles in pixels."""
-N_CARD_TICKS = 4
+LEFT, RIGHT, TOP, BOTTOM = 112, 716, 176, 524
+"""Edges of the chart."""
+SIDE_LEFT, SIDE_RIGHT = 756, CARD_WIDTH - CARD_MARGIN
+"""Edges of the choices and the code beside the chart."""
+HEADLINE_TOP, HEADLINE_LINE, FOOTER_TOP = 72, 44, 606
+"""Baselines of the headline's first line and of the footer, and the distance of the headline's lines."""
+HEADLINE_SIZES, LABEL_SIZE, FACT_SIZE, SMALL_SIZE, NAME_SIZES = (34, 22), 16, 16, 14, (18, 13)
+"""Sizes of letters; of headlines and of settings' names the largest and the smallest."""
+CODE_SIZE, CODE_COLUMNS, CODE_INDENT, MAX_CODE_LINES, CODE_LINE_PX = 14, 43, "    ", 9, 19
+CHOICE_PX, SQUARES_PER_ROW, N_SQUARES = 118, 50, 100
+"""Height of a choice beside the chart, and the squares of its chance."""
+SYMBOL_PX, POINT_PX = 5, 6
+"""Radius of the symbol in front of a name, and of a point on the chart."""
+LEADER_PX = 30
+"""A label that is farther from what it names is joined to it by a line."""
+MAX_LABEL_LETTERS = 28
+ENVELOPE_OPACITY = 0.1
+"""Opacity of the area that many settings of a decoder take."""
+SAMPLE_PX = 6
+"""Distance of the positions on a line that labels avoid."""
+N_CARD_TICKS = 5
+DASH_PATTERNS = ("", "9 6", "2 4", "9 5 2 5", "14 6", "14 5 2 5")
+"""Lengths of the dashes and gaps of each of the palette's dashes, in pixels."""
+POLYGONS = {
+    "square": (4, 45.0, 1.0), "diamond": (4, 0.0, 1.0), "triangle-up": (3, 0.0, 1.0), "pentagon": (5, 0.0, 1.0),
+    "hexagon": (6, 0.0, 1.0), "star": (5, 0.0, 0.45), "hexagram": (6, 0.0, 0.58), "star-diamond": (4, 0.0, 0.45),
+}  # fmt: skip
+"""Symbol → number of its tips, degrees that it is turned by, and radius of the corners between tips; 1 for none."""
 
 
-def build_verdict_svg(verdict_card: VerdictCard) -> str:
-    """Build the picture of a verdict, the recommended setting, as SVG: sentence, chart, facts and code."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class VerdictCard:
+    """One picture's content; texts are shown as they are."""
+
+    headline: tuple[str, ...]  # a sentence or two
+    chart: FrontierChart  # with the budget and the estimates that the decision is from
+    decision: Decision
+    corpus: str
+    date: str = ""  # on which the baseline was measured
+    code: tuple[str, ...] = ()  # lines of Python
+
+
+def build_verdict_svg(card: VerdictCard) -> str:
+    """Build the picture of a verdict as SVG: headline, frontier, the recommended settings, code, origin."""
     size = {"width": str(CARD_WIDTH), "height": str(CARD_HEIGHT), "viewBox": f"0 0 {CARD_WIDTH} {CARD_HEIGHT}"}
-    svg_root = Element("svg", {"xmlns": "http://www.w3.org/2000/svg", **size, "font-family": SANS_FONTS, "role": "img"})
+    svg = Element("svg", {"xmlns": "http://www.w3.org/2000/svg", **size, "font-family": SANS_FONTS, "role": "img"})
     # The title is the picture's text for screen readers.
-    SubElement(svg_root, "title").text = _clean(verdict_card.sentence)
-    SubElement(svg_root, "rect", {"width": str(CARD_WIDTH), "height": str(CARD_HEIGHT), "fill": GROUND})
-    for number, text_line in enumerate(_wrap_text(verdict_card.sentence, SENTENCE_COLUMNS, 3)):
-        _add_text(svg_root, CARD_MARGIN, 76 + 42 * number, text_line, 32, weight="700")
-    _add_frontier(svg_root, verdict_card)
-    _add_facts(svg_root, verdict_card)
-    _add_text(svg_root, CARD_MARGIN, CARD_HEIGHT - 32, "Frontier", 18, weight="700")
-    _add_text(svg_root, CARD_MARGIN + 88, CARD_HEIGHT - 32, "what diversity costs in relevance, measured", 16, QUIET)
-    return tostring(svg_root, encoding="unicode")
+    SubElement(svg, "title").text = _clean(" ".join(card.headline))
+    # On a white page the edge shows where the card ends.
+    edge = {"stroke": FAINT, "stroke-width": "2"}
+    _add_rect(svg, (0, CARD_WIDTH, 0, CARD_HEIGHT), GROUND, **edge)
+    _add_headline(svg, card)
+    _CardFrontier(svg, card.chart, card.decision).draw()
+    for number, (role, option) in enumerate(_list_choices(card.decision)):
+        _add_choice(svg, card, role, option, TOP - 14 + CHOICE_PX * number)
+    # What another split says takes a line of each choice's room.
+    _add_code(svg, card.code, MAX_CODE_LINES - (card.decision.confirm_split is not None))
+    _add_footer(svg, card)
+    return tostring(svg, encoding="unicode")
 
 
-def _add_facts(svg: Element, card: VerdictCard) -> None:
-    """Add a panel with the facts behind the sentence, such as the number of queries, and Python code."""
-    code_lines = []
-    for code_line in card.code:
-        code_lines += wrap(_clean(code_line), CODE_COLUMNS, subsequent_indent="    ", break_on_hyphens=False) or [""]
-    facts = [
-        " · ".join(filter(None, [counted(card.queries, "query", "queries"), card.interval])),
-        f"{shorten(_clean(card.corpus), 34)} · embeddings {_clean(card.fingerprint)}",
-    ]
-    for number, fact in enumerate(facts):
-        _add_text(svg, PANEL_LEFT, TOP + 8 + 26 * number, shorten(_clean(fact), 66), 17, QUIET)
-    code_lines = code_lines[:MAX_CODE_LINES]
-    if code_lines:
-        panel_top, height = TOP + 58, 28 + CODE_LINE_PX * len(code_lines)
-        size = {"width": str(PANEL_RIGHT - PANEL_LEFT), "height": str(height), "rx": "8", "fill": PANEL}
-        SubElement(svg, "rect", {"x": str(PANEL_LEFT), "y": str(panel_top)} | size)
-        for number, code_line in enumerate(code_lines):
-            _add_text(svg, PANEL_LEFT + 16, panel_top + 28 + CODE_LINE_PX * number, code_line, 14.5, family=MONO_FONTS)
+def _list_choices(decision: Decision) -> list[tuple[str, Option]]:
+    """Return the recommended settings that the decision has, each with its role, "sure" or "bet"."""
+    choices = (("sure", decision.sure), ("bet", decision.bet))
+    return [(role, option) for role, option in choices if option is not None]
 
 
-def _add_frontier(svg: Element, card: VerdictCard) -> None:
-    """Add a small trade-off chart: axes, a line for each method with its name, and the chosen point."""
-    points = [card.chosen] if card.chosen else []
-    for curve in card.curves:
-        points += zip(curve.x, curve.y, strict=True)
-    if not points:
-        return
-    # Points are (x, y); zip returns all x and then all y.
-    (x_range, x_ticks), (y_range, y_ticks) = map(_compute_scale, zip(*points, strict=True))
+def _add_headline(svg: Element, card: VerdictCard) -> None:
+    """Add the headline in two lines, as large as both fit; the second one is paler, a long one is cut.
 
-    def to_card(x: float, y: float) -> tuple[float, float]:
-        """Return the position on the card, in pixels, of values of the two axes."""
-        x_share, y_share = (x - x_range[0]) / (x_range[1] - x_range[0]), (y - y_range[0]) / (y_range[1] - y_range[0])
-        return round(LEFT + x_share * (RIGHT - LEFT), 1), round(BOTTOM - y_share * (BOTTOM - TOP), 1)
-
-    for tick_value in y_ticks:
-        y = to_card(x_range[0], tick_value)[1]
-        _add_line(svg, [(LEFT, y), (RIGHT, y)], FAINT, 1)
-        _add_text(svg, LEFT - 10, y + 5, _format_tick(tick_value, y_ticks), 14, QUIET, anchor="end")
-    for tick_value in x_ticks:
-        x = to_card(tick_value, y_range[0])[0]
-        _add_text(svg, x, BOTTOM + 22, _format_tick(tick_value, x_ticks), 14, QUIET, anchor="middle")
-    _add_line(svg, [(LEFT, BOTTOM), (RIGHT, BOTTOM)], QUIET, 1)
-    _add_text(svg, (LEFT + RIGHT) / 2, BOTTOM + 46, f"{card.titles[0]} →", 15, QUIET, anchor="middle")
-    rotated = Element("g", {"transform": f"translate({CARD_MARGIN + 6} {(TOP + BOTTOM) / 2}) rotate(-90)"})
-    svg.append(rotated)
-    _add_text(rotated, 0, 0, f"{card.titles[1]} →", 15, QUIET, anchor="middle")
-    curve_ends = []
-    for curve in filter(attrgetter("x"), card.curves):
-        text_colour, places = method_style(curve.method).light, list(map(to_card, curve.x, curve.y))
-        _add_line(svg, places, text_colour, 2.5)
-        for x, y in places:
-            SubElement(svg, "circle", {"cx": f"{x}", "cy": f"{y}", "r": "3.5", "fill": text_colour})
-        curve_ends.append((max(places), curve))
-    chosen_place, heights = to_card(*card.chosen) if card.chosen else None, []
-    if chosen_place:
-        x, y = chosen_place
-        SubElement(svg, "circle", {"cx": f"{x}", "cy": f"{y}", "r": "10", "fill": "none", "stroke": INK} | _stroke(2.5))
-        heights = [_add_label(svg, chosen_place, card.chosen_label, INK, [], 16, "700")]
-    # Methods are named at their curves' rightmost points, unless the chosen point's label is there.
-    for curve_end, curve in sorted(curve_ends, key=lambda entry: entry[0][1]):
-        if curve_end != chosen_place or not card.chosen_label:
-            text_colour = method_style(curve.method).light
-            heights.append(_add_label(svg, curve_end, curve.label, text_colour, heights, 14, "600"))
-
-
-def _add_label(
-    svg: Element, position: tuple[float, float], text: str, colour: str, heights: list[float], size: float, weight: str
-) -> float:
-    """Add a text beside a point, moved down until no earlier label is near; return its height in pixels.
-
-    heights: of the earlier labels
+    If another split does not confirm the sure setting, the second line says so.
     """
-    x, y = position
-    # Moving down only, the search ends below the last label.
-    while any(abs(y - height) < CARD_LABEL_GAP for height in heights):
-        y += 2
-    is_left = x > (LEFT + RIGHT) / 2 + LABEL_TURN_PX
-    anchor, shift = ("end", -15) if is_left else ("start", 15)
-    _add_text(svg, x + shift, y + 5, shorten(text, 28), size, colour, anchor=anchor, weight=weight, halo=True)
-    return y
+    sure, second_colour, sentences = card.decision.sure, QUIET, list(card.headline[:2])
+    if sure is not None and sure.confirmed is False:
+        second_colour, sentences[1:] = WARNING, [f"{_describe_confirmation(sure, card.decision)}."]
+    lines, width = list(map(_clean, sentences)), CARD_WIDTH - 2 * CARD_MARGIN
+    font_size = min((_fit_size(line, HEADLINE_SIZES, width, is_bold=True) for line in lines), default=0)
+    # A single line is in the middle of the room for two.
+    top = HEADLINE_TOP + (HEADLINE_LINE / 2 if len(lines) == 1 else 0)
+    for number, line in enumerate(lines):
+        colour = second_colour if number else INK
+        line = _fit_text(line, font_size, width, is_bold=True)
+        _add_text(svg, CARD_MARGIN, top + HEADLINE_LINE * number, line, font_size, colour, weight="700")
+
+
+def _add_choice(svg: Element, card: VerdictCard, role: str, option: Option, top: float) -> None:
+    """Add a recommended setting beside the chart: name, gain, kept share with interval, chance as squares.
+
+    role: "sure" or "bet". Of N_SQUARES squares, as many are coloured as the times in which it keeps the budget.
+    """
+    decision, width = card.decision, SIDE_RIGHT - SIDE_LEFT
+    colour, symbol = _style_option(option)
+    _add_rect(svg, (SIDE_LEFT, SIDE_RIGHT, top, top + 3), colour)
+    confirmation = _describe_confirmation(option, decision)
+    # With a line more, the others move closer together.
+    top -= 4 if confirmation else 0
+    _add_text(svg, SIDE_LEFT, top + 26, role.capitalize(), FACT_SIZE, QUIET)
+    name_left = SIDE_LEFT + 48
+    _add_symbol(svg, symbol, (name_left + SYMBOL_PX, top + 20.5), SYMBOL_PX + 1, colour)
+    room = SIDE_RIGHT - name_left - 20
+    name_size = _fit_size(option.name, NAME_SIZES, room, is_bold=True)
+    name = _fit_text(option.name, name_size, room, is_bold=True)
+    _add_text(svg, name_left + 20, top + 26, name, name_size, weight="700")
+    metric = f"{decision.baseline}'s {title_of(decision.metric)}"
+    facts = f"{_format_gain(option.gain, decision)} · {percent(option.share_kept, 1)} of {metric}"
+    _add_text(svg, SIDE_LEFT, top + 50, _fit_text(facts, FACT_SIZE, width), FACT_SIZE)
+    # One square always stays pale: no estimate is certain.
+    n_kept, pitch = min(N_SQUARES - 1, round(N_SQUARES * option.chance)), width / SQUARES_PER_ROW
+    for number in range(N_SQUARES):
+        row, column = divmod(number, SQUARES_PER_ROW)
+        square_left, square_top = SIDE_LEFT + pitch * column, top + 59 + pitch * row
+        fill = colour if number < n_kept else FAINT
+        _add_rect(svg, (square_left, square_left + pitch - 2, square_top, square_top + pitch - 2), fill)
+    interval = f"interval {percent(option.low)} to {percent(option.high)}"
+    chance = f"keeps {decision.budget_text} {n_kept} times in {N_SQUARES} · {interval}"
+    _add_text(svg, SIDE_LEFT, top + 92, _fit_text(chance, SMALL_SIZE, width), SMALL_SIZE, QUIET)
+    if confirmation:
+        _add_text(svg, SIDE_LEFT, top + 110, _fit_text(confirmation, SMALL_SIZE, width), SMALL_SIZE)
+
+
+def _format_gain(gain: float, decision: Decision) -> str:
+    """Format a gain over the baseline as a share of its mean, such as "+24% diversity"."""
+    names = {"ilad": "diversity", TIME_AXIS: "speed"}
+    return f"{signed(100 * gain, 0)}% {names.get(decision.objective, title_of(decision.objective))}"
+
+
+def _add_code(svg: Element, code: Sequence[str], max_lines: int) -> None:
+    """Add a panel with the code in the lower right; it ends where the chart ends."""
+    lines = []
+    for code_line in code:
+        lines += _wrap_code(_clean(code_line))
+    lines = lines[:max_lines]
+    if not lines:
+        return
+    # The axis titles end 44 pixels below the plot; the panel has a padding of 10 above its lines and below them.
+    top = BOTTOM + 44 - 20 - CODE_LINE_PX * len(lines)
+    _add_rect(svg, (SIDE_LEFT, SIDE_RIGHT, top, BOTTOM + 44), PANEL, rx="6")
+    for number, line in enumerate(lines):
+        y = top + 10 + 13 + CODE_LINE_PX * number
+        _add_text(svg, SIDE_LEFT + 14, y, line, CODE_SIZE, family=MONO_FONTS)
+
+
+def _wrap_code(code_line: str) -> list[str]:
+    """Wrap a line of code after brackets, commas and spaces; continued lines are indented."""
+    # Wide letters take two columns.
+    n_columns = CODE_COLUMNS // (1 if {"W", "F"}.isdisjoint(map(east_asian_width, code_line)) else 2)
+    lines = [""]
+    for part in re.split(r"(?<=[(, ])", code_line):
+        if len(lines[-1]) + len(part.rstrip()) > n_columns:
+            lines.append(CODE_INDENT)
+        lines[-1] += part
+        # A part longer than a line is broken anywhere.
+        while len(lines[-1].rstrip()) > n_columns:
+            lines[-1:] = [lines[-1][:n_columns], CODE_INDENT + lines[-1][n_columns:]]
+    return [line.rstrip() for line in lines]
+
+
+def _add_footer(svg: Element, card: VerdictCard) -> None:
+    """Add where the choice was made, on what, and when."""
+    decision, is_level_stated = card.decision, card.decision.relevant_from != 1
+    next_level = decision.next_level if decision.differs_at_next_level else None
+    facts = [
+        f"k = {decision.k}",
+        f"relevant from grade {decision.relevant_from}" if is_level_stated else "",
+        "" if next_level is None else f"another choice from grade {next_level.relevant_from}",
+        card.date,
+    ]
+    tail, room = " · ".join(filter(None, facts)), SIDE_RIGHT - CARD_MARGIN - 120
+    # A long name of a corpus must not push the other facts out.
+    origin = _clean(_describe_origin(decision))
+    corpus_room = max(room - estimate_width(f"{origin} ·  · {tail}", FACT_SIZE), room / 6)
+    text = f"{origin} · {_fit_text(card.corpus, FACT_SIZE, corpus_room)} · {tail}"
+    _add_text(svg, CARD_MARGIN, FOOTER_TOP, _fit_text(text, FACT_SIZE, room), FACT_SIZE, QUIET)
+    _add_text(svg, SIDE_RIGHT, FOOTER_TOP, "Frontier", FACT_SIZE + 1, anchor="end", weight="700")
+
+
+def _describe_origin(decision: Decision) -> str:
+    """Say on which queries the choice was made, and on how many others it was measured."""
+    split = f" of {decision.split}" if decision.split else ""
+    origin = f"Chosen on {counted(decision.queries, 'query', 'queries')}{split}"
+    if decision.confirm_split is None:
+        return origin
+    return f"{origin}, measured on {decision.confirm_queries:,} of {decision.confirm_split}"
+
+
+def _describe_confirmation(option: Option, decision: Decision) -> str:
+    """Say what the other split says of a recommended setting; "" if it was not measured there."""
+    if option.confirmed_share is None or option.confirmed_low is None:
+        return ""
+    verdict = "Confirmed" if option.confirmed else "Not confirmed"
+    bound = f"{percent(option.confirmed_share, 1)}, at least {percent(option.confirmed_low, 1)}"
+    gain = "" if option.confirmed_gain is None else f", {_format_gain(option.confirmed_gain, decision)}"
+    return f"{verdict} on {decision.confirm_split}: {bound}{gain}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Label:
+    """A name on the chart: its text, the position that it names, and the symbol before it, "" for none."""
+
+    text: str
+    anchor: Place
+    colour: str
+    symbol: str = ""
+
+    @property
+    def width(self) -> float:
+        """Width in pixels, as estimated: that of the text, and of the symbol before it if there is one."""
+        symbol_px = 2 * SYMBOL_PX + 6 if self.symbol else 0
+        return symbol_px + estimate_width(self.text, LABEL_SIZE, is_bold=True)
+
+
+class _CardFrontier:
+    """The chart on a card: the frontier's window, lines and marks, in pixels of the card."""
+
+    def __init__(self, svg: Element, chart: FrontierChart, decision: Decision) -> None:
+        """Create a picture of the frontier that draws into `svg`; `draw` then adds all parts in order."""
+        self.svg, self.chart, self.decision = svg, chart, decision
+        # Lines and strips reach beyond the window: they are clipped to it.
+        clip = SubElement(SubElement(svg, "defs"), "clipPath", {"id": "plot"})
+        _add_rect(clip, (LEFT, RIGHT, TOP, BOTTOM), GROUND)
+        self.plot = Element("g", {"clip-path": "url(#plot)"})
+        self.labels, self.obstacles, self.marks = list[_Label](), list[Box](), list[Mark]()
+
+    def to_card(self, position: Place) -> Place:
+        """Return the position on the card, in pixels, of one on the chart."""
+        (x_low, x_high), (y_low, y_high) = self.chart.view.x, self.chart.view.y
+        x_share, y_share = (position[0] - x_low) / (x_high - x_low), (position[1] - y_low) / (y_high - y_low)
+        return round(LEFT + x_share * (RIGHT - LEFT), 2), round(BOTTOM - y_share * (BOTTOM - TOP), 2)
+
+    def draw(self) -> None:
+        """Draw axes, budget, recommended settings and curves, then the labels, which keep off all of them."""
+        _add_axes(self.svg, self.chart, self.decision.budget_text, self.to_card)
+        self.svg.append(self.plot)
+        self.draw_budget()
+        for role, option in _list_choices(self.decision):
+            self.draw_choice(role, option)
+        for curves, position in group_curves(self.chart.frontier):
+            self.draw_method(curves, position)
+        self.draw_budget_label()
+        self.draw_labels()
+
+    @cached_property
+    def budget_y(self) -> float | None:
+        """Height of the budget's line on the card, in pixels; None if the visible window has no such line."""
+        if self.chart.floor is None:
+            return None
+        position = self.to_card((self.chart.view.x[0], self.chart.floor))
+        return position[1] if _is_inside(position) else None
+
+    def draw_budget(self) -> None:
+        """Draw the line of the budget, and a veil below it."""
+        y = self.budget_y
+        if y is not None:
+            _add_rect(self.plot, (LEFT, RIGHT, y, BOTTOM), INK, opacity=f"{VEIL_OPACITY}")
+            _add_line(self.svg, [(LEFT, y), (RIGHT, y)], INK, 1.5)
+            self.add_marks(_sample([(LEFT, y), (RIGHT, y)]), 1.0)
+
+    def draw_budget_label(self) -> None:
+        """Write the budget below its line, or above the line if there is no room below.
+
+        Of the free places it takes the one that is far left and covers few marks.
+        """
+        text, y = f"keep ≥ {self.decision.budget_text}", self.budget_y
+        if y is None:
+            # Where all keep more, the window ends above the budget.
+            text, y = f"{text} ↓", BOTTOM
+        width, top = estimate_width(text, SMALL_SIZE) + 16, y + 7 if y + 33 < BOTTOM else y - 33
+        frame = LEFT + 4, RIGHT, top, top + 26.5
+        pill = place_card_labels([CardLabel(width, 26, (LEFT, top + 13))], self.obstacles, self.marks, frame)[0]
+        if pill is not None:
+            _add_rect(self.svg, pill, INK, rx="13")
+            _add_text(self.svg, (pill[0] + pill[1]) / 2, top + 18, text, SMALL_SIZE, GROUND, anchor="middle")
+            self.obstacles.append(pill)
+
+    def draw_choice(self, role: str, option: Option) -> None:
+        """Draw the ring of one of the two recommended settings, and a strip for the interval of its metric.
+
+        role: the text of its label. The part of the strip below the budget (the value to keep) is grey.
+        """
+        mark, floor = build_mark(self.chart, option), self.chart.floor or 0.0
+        x, y = self.to_card((mark["x"], mark["y"]))
+        # The interval is divided at the budget; one that lies on one side of it has one part of length 0.
+        middle = min(max(floor, mark["low"]), mark["high"])
+        parts = ((middle, mark["high"], mark["colour"]), (mark["low"], middle, GREY[False]))
+        for low, high, colour in parts:
+            bottom, top = (self.to_card((mark["x"], end))[1] for end in (low, high))
+            box = x - STRIP_PX, x + STRIP_PX, top, bottom
+            _add_rect(self.plot, box, colour, opacity=f"{STRIP_OPACITY}")
+            self.add_marks(_sample([(x, top), (x, bottom)]), STRIP_OPACITY)
+        _add_circle(self.svg, (x, y), RING_PX, fill="none", stroke=mark["colour"], width=3)
+        _add_circle(self.svg, (x, y), 3.5, fill=mark["colour"])
+        # Labels keep off the ring and 3 pixels around it.
+        self.obstacles.append((x - RING_PX - 3, x + RING_PX + 3, y - RING_PX - 3, y + RING_PX + 3))
+        self.labels.append(_Label(text=role, anchor=(x, y), colour=mark["colour"]))
+
+    def draw_method(self, curves: list[Sequence[FrontierPoint]], chain_position: int) -> None:
+        """Draw one selector with one chain of scorers, which score documents before it; note its label.
+
+        It is drawn as lines, or as points if it has no line. chain_position: of the chain of scorers among all on the
+        chart, which gives the dashes
+        """
+        points = list(chain.from_iterable(curves))
+        style, lines = method_style(points[0].point.method), build_lines(self.chart, curves)
+        if len(curves) > MAX_CURVES:
+            outline = list(map(self.to_card, convex_hull(map(self.chart.locate, points))))
+            _add_polygon(self.plot, outline, style.light, opacity=ENVELOPE_OPACITY)
+        places, likely_places = list[Place](), list[Place]()
+        # The chart counts time in powers of ten.
+        scale = math.log10 if self.chart.frontier.x == TIME_AXIS else float
+        for line in lines:
+            line_places = [self.to_card(point) for point in zip(map(scale, line.x), line.y, strict=True)]
+            chance = find_chance(self.chart, line.position)
+            look = {
+                "stroke-opacity": f"{fade(chance):.3g}",
+                "stroke-dasharray": DASH_PATTERNS[chain_position % len(DASH_PATTERNS)],
+            }
+            _add_line(self.plot, line_places, style.light, widen(chance), **look)
+            samples = self.add_marks(_sample(line_places), fade(chance))
+            places += samples
+            likely_places += samples if chance >= BET_CHANCE else []
+        if not lines:
+            places = list(filter(_is_inside, (self.to_card(self.chart.locate(point)) for point in points)))
+            for position in places:
+                _add_symbol(self.svg, style.symbol, position, POINT_PX, style.light)
+                x, y = position
+                self.obstacles.append((x - POINT_PX, x + POINT_PX, y - POINT_PX, y + POINT_PX))
+        if places:
+            name = shorten(_clean(format_method(points[0])), MAX_LABEL_LETTERS)
+            # A line begins near the baseline, and ends farthest from it; what is hardly visible needs no name.
+            end = max(likely_places or places, key=lambda position: math.dist(position, self.start))
+            self.add_name(name, style, end, is_point=not lines)
+
+    def add_name(self, name: str, style: Style, anchor: Place, is_point: bool) -> None:
+        """Add the name of a method as a label, or to the label of a recommended setting at the same point.
+
+        anchor: position of what is named; is_point: True if that is a single point and not a line
+        """
+        for index, label in enumerate(self.labels):
+            if is_point and math.dist(label.anchor, anchor) < RING_PX:
+                self.labels[index] = replace(label, text=f"{label.text}: {name}")
+                return
+        # A point has its symbol already.
+        symbol = "" if is_point else style.symbol
+        self.labels.append(_Label(text=name, anchor=anchor, colour=style.light, symbol=symbol))
+
+    def add_marks(self, places: Iterable[Place], weight: float) -> list[Place]:
+        """Note positions that labels should not cover; return those inside the chart."""
+        visible_places = list(filter(_is_inside, places))
+        self.marks += [(x, y, weight) for x, y in visible_places]
+        return visible_places
+
+    @cached_property
+    def start(self) -> Place:
+        """Position on the card at which the curves begin: the baseline's, else the upper left corner."""
+        return (LEFT, TOP) if self.chart.base is None else self.to_card(self.chart.locate(self.chart.base))
+
+    def draw_labels(self) -> None:
+        """Draw all labels, those of the recommended settings first, each as near to its anchor as is free.
+
+        A label that fits nowhere is left out; one that is far from its anchor gets a line to it.
+        """
+        labels = [CardLabel(label.width, LINE_EM * LABEL_SIZE, label.anchor) for label in self.labels]
+        boxes = place_card_labels(labels, self.obstacles, self.marks, (LEFT + 4, RIGHT, TOP, BOTTOM))
+        for label, box in zip(self.labels, boxes, strict=True):
+            if box is None:
+                continue
+            x_low, x_high, y_low, y_high = box
+            x, y = label.anchor
+            if measure_distance(box, label.anchor) > LEADER_PX:
+                nearest = min(max(x, x_low), x_high), min(max(y, y_low), y_high)
+                _add_line(self.svg, [label.anchor, nearest], QUIET, 1)
+            if label.symbol:
+                _add_symbol(self.svg, label.symbol, (x_low + SYMBOL_PX, (y_low + y_high) / 2), SYMBOL_PX, label.colour)
+                x_low += 2 * SYMBOL_PX + 6
+            # The baseline of letters is a little above a line's lower end.
+            _add_text(self.svg, x_low, y_high - 5, label.text, LABEL_SIZE, weight="600", halo=True)
+
+
+def _add_axes(svg: Element, chart: FrontierChart, budget_text: str, to_card: Callable[[Place], Place]) -> None:
+    """Add the axes' ticks and titles, and a legend of the lines' widths and strips.
+
+    to_card: converts values on the axes to pixels of the card. An axis of time is logarithmic.
+    """
+    window, is_time = chart.view, chart.frontier.x == TIME_AXIS
+    x_title, y_title = format_titles(chart)
+    suffix = "%" if chart.relative else ""
+    for value, text in _list_ticks(*window.y):
+        y = to_card((window.x[0], value))[1]
+        _add_line(svg, [(LEFT, y), (RIGHT, y)], FAINT, 1)
+        _add_text(svg, LEFT - 10, y + 5, f"{text}{suffix}", SMALL_SIZE, QUIET, anchor="end")
+    for value, text in _list_times(*window.x) if is_time else _list_ticks(*window.x):
+        x = to_card((value, window.y[0]))[0]
+        _add_text(svg, x, BOTTOM + 20, text, SMALL_SIZE, QUIET, anchor="middle")
+    _add_line(svg, [(LEFT, BOTTOM), (RIGHT, BOTTOM)], QUIET, 1)
+    x_text = f"← {x_title}" if is_time else f"{x_title} →"
+    _add_text(svg, RIGHT, BOTTOM + 42, _fit_text(x_text, SMALL_SIZE, 210), SMALL_SIZE, QUIET, anchor="end")
+    _add_text(svg, CARD_MARGIN, TOP - 14, _fit_text(f"{y_title} ↑", SMALL_SIZE, 600), SMALL_SIZE, QUIET)
+    legend = f"Line width: chance to keep {budget_text}. Strip: 95% interval."
+    _add_text(svg, CARD_MARGIN, BOTTOM + 42, legend, SMALL_SIZE, QUIET)
+
+
+def _is_inside(position: Place) -> bool:
+    """Return True if a position on the card is inside the chart."""
+    return LEFT <= position[0] <= RIGHT and TOP <= position[1] <= BOTTOM
+
+
+def _sample(places: Sequence[Place]) -> list[Place]:
+    """Return positions along a line, SAMPLE_PX apart or nearer: the marks that labels try not to cover."""
+    samples = list(places[:1])
+    for (x, y), (next_x, next_y) in pairwise(places):
+        n_steps = max(1, math.ceil(math.dist((x, y), (next_x, next_y)) / SAMPLE_PX))
+        # A step of many pieces per pixel adds no position.
+        if math.dist(samples[-1], (next_x, next_y)) < SAMPLE_PX / 2:
+            continue
+        shares = [(step + 1) / n_steps for step in range(n_steps)]
+        samples += [(x + share * (next_x - x), y + share * (next_y - y)) for share in shares]
+    return samples
+
+
+def _style_option(option: Option) -> tuple[str, str]:
+    """Return the colour and the symbol of a recommended setting, by its selector or its system's name."""
+    style = method_style(option.decoder.select.spec.name if option.decoder is not None else option.label)
+    return style.light, style.symbol
+
+
+def _list_ticks(low: float, high: float) -> list[tuple[float, str]]:
+    """Return the ticks of an axis with their texts; ticks are multiples of 1, 2 or 5 · 10ⁿ.
+
+    Texts have as many decimals as tell two neighbouring ticks apart.
+    """
+    power = 10.0 ** math.floor(math.log10((high - low) / N_CARD_TICKS))
+    # The smallest step of that form that needs at most N_CARD_TICKS ticks.
+    step = next(power * multiple for multiple in (1, 2, 5, 10) if power * multiple * N_CARD_TICKS >= high - low)
+    n_digits = max(0, -math.floor(math.log10(step) + 1e-9))
+    # Rounding turns a multiple such as 0.30000000000000004 into 0.3, and adding 0.0 turns −0.0 into 0.0.
+    values = [round(step * tick, 12) + 0.0 for tick in range(math.ceil(low / step), math.floor(high / step) + 1)]
+    return [(value, decimal(value, n_digits)) for value in values]
+
+
+def _list_times(low: float, high: float) -> list[tuple[float, str]]:
+    """Return the ticks of a time axis, whose ends are powers of ten, with their texts in milliseconds."""
+    ticks = [(math.log10(time), f"{time:g}") for time in TIMES]
+    return [(value, text) for value, text in ticks if low <= value <= high]
+
+
+def _fit_size(text: str, sizes: tuple[float, float], width: float, is_bold: bool = False) -> float:
+    """Return the largest size of letters at which a text fits a width, within limits.
+
+    sizes: the largest and the smallest size allowed; the text may be too wide at the smallest
+    """
+    largest, smallest = sizes
+    fitting_size = math.floor(width / (estimate_width(_clean(text), 1, is_bold) or 1))
+    return min(largest, max(smallest, fitting_size))
+
+
+def _fit_text(text: str, font_size: float, width: float, is_bold: bool = False) -> str:
+    """Return a text as it is if it fits a width, else cut with an ellipsis."""
+    text = _clean(text)
+    if estimate_width(text, font_size, is_bold) <= width:
+        return text
+    while text and estimate_width(f"{text}…", font_size, is_bold) > width:
+        text = text[:-1]
+    return f"{text.rstrip()}…"
 
 
 def _add_text(
     parent: Element,
     x: float,
     y: float,
-    label_text: str,
+    text: str,
     font_size: float,
     colour: str = INK,
     *,
@@ -141,51 +525,74 @@ def _add_text(
     family: str = "",
     halo: bool = False,
 ) -> None:
-    """Add a line of text at a position; halo: outline it in the colour of the ground."""
+    """Add a line of text at a position; halo: outline it in the background's colour, for text over lines."""
     attributes = {"x": f"{x:g}", "y": f"{y:g}", "font-size": f"{font_size:g}", "fill": colour, "font-weight": weight}
     attributes |= {"text-anchor": anchor, "xml:space": "preserve"} | ({"font-family": family} if family else {})
-    attributes |= {"paint-order": "stroke", "stroke": GROUND, "stroke-linejoin": "round"} | _stroke(4) if halo else {}
-    SubElement(parent, "text", attributes).text = _clean(label_text)
+    attributes |= {"paint-order": "stroke", "stroke": GROUND, "stroke-linejoin": "round"} if halo else {}
+    attributes |= {"stroke-width": "4", "stroke-opacity": "0.85"} if halo else {}
+    SubElement(parent, "text", attributes).text = _clean(text)
 
 
-def _add_line(svg_root: Element, places: list[tuple[float, float]], line_colour: str, line_width: float) -> None:
-    """Add a line through positions in pixels."""
-    points = " ".join(f"{x:g},{y:g}" for x, y in places)
-    SubElement(svg_root, "polyline", {"points": points, "fill": "none", "stroke": line_colour} | _stroke(line_width))
+def _add_line(parent: Element, places: Sequence[Place], colour: str, width: float, **look: str) -> None:
+    """Add a line through positions in pixels; look: attributes of SVG, of which empty ones are left out."""
+    attributes = {"points": _join_places(places), "fill": "none", "stroke": colour, "stroke-width": f"{width:.3g}"}
+    attributes |= {"stroke-linejoin": "round"} | {name: value for name, value in look.items() if value}
+    SubElement(parent, "polyline", attributes)
 
 
-def _stroke(line_width: float) -> dict[str, str]:
-    """Return the SVG attribute of a line's width."""
-    return {"stroke-width": f"{line_width:g}"}
+def _add_polygon(parent: Element, places: Sequence[Place], colour: str, opacity: float = 1.0) -> None:
+    """Add a filled polygon with corners in pixels."""
+    attributes = {"points": _join_places(places), "fill": colour}
+    SubElement(parent, "polygon", attributes | ({"fill-opacity": f"{opacity:g}"} if opacity < 1 else {}))
 
 
-def _compute_scale(values: tuple[float, ...]) -> tuple[tuple[float, float], list[float]]:
-    """Compute the range of an axis, a little wider than its values, and its ticks at 1, 2 or 5 · 10ⁿ."""
-    low_end, high_end = min(values), max(values)
-    value_span = (high_end - low_end) or abs(high_end) or 1.0
-    # Points at the edge of the data must not lie on the axes.
-    axis_range = (low_end - 0.06 * value_span, high_end + 0.06 * value_span)
-    power = 10.0 ** math.floor(math.log10(value_span / N_CARD_TICKS))
-    # The smallest step of the form 1, 2 or 5 · 10ⁿ that needs at most N_CARD_TICKS ticks.
-    tick_step = next(power * multiple for multiple in (1, 2, 5, 10) if power * multiple * N_CARD_TICKS >= value_span)
-    first_tick = math.ceil(axis_range[0] / tick_step)
-    return axis_range, [tick_step * tick for tick in range(first_tick, math.floor(axis_range[1] / tick_step) + 1)]
+def _add_rect(parent: Element, box: Box, colour: str, **look: str) -> None:
+    """Add a filled rectangle; look: further attributes of SVG."""
+    x_low, x_high, y_low, y_high = box
+    bounds = {"x": f"{x_low:g}", "y": f"{y_low:g}", "width": f"{x_high - x_low:g}", "height": f"{y_high - y_low:g}"}
+    SubElement(parent, "rect", bounds | {"fill": colour} | look)
 
 
-def _format_tick(value: float, ticks: list[float]) -> str:
-    """Format a tick with as many decimals as the distance of the ticks needs."""
-    tick_step = ticks[1] - ticks[0] if len(ticks) > 1 else abs(value) or 1.0
-    # Adding 0.0 turns −0.0 into 0.0, which has no sign.
-    return decimal(round(value, 12) + 0.0, max(0, -math.floor(math.log10(tick_step) + 1e-9)))
+def _add_circle(
+    parent: Element, position: Place, radius: float, *, fill: str, stroke: str = "none", width: float = 0
+) -> None:
+    """Add a circle, filled or outlined."""
+    attributes = {"cx": f"{position[0]:g}", "cy": f"{position[1]:g}", "r": f"{radius:g}", "fill": fill}
+    SubElement(parent, "circle", attributes | {"stroke": stroke, "stroke-width": f"{width:g}"})
 
 
-def _wrap_text(label_text: str, columns: int, max_lines: int) -> list[str]:
-    """Wrap text into at most `max_lines`, with an ellipsis if cut; wide letters take two columns."""
-    label_text = _clean(label_text)
-    is_wide = not {"W", "F"}.isdisjoint(map(east_asian_width, label_text))
-    return wrap(label_text, columns // 2 if is_wide else columns, max_lines=max_lines, placeholder="…") or [""]
+def _add_symbol(parent: Element, symbol: str, position: Place, radius: float, colour: str) -> None:
+    """Add a method's symbol: a circle, a polygon, or two strokes."""
+    x, y = position
+    if symbol in ("x", "cross"):
+        first_degrees = 45.0 if symbol == "x" else 0.0
+        for degrees in (first_degrees, first_degrees + 90):
+            tip = _turn(radius, degrees)
+            _add_line(parent, [(x - tip[0], y - tip[1]), (x + tip[0], y + tip[1])], colour, radius * 0.7)
+    elif symbol in POLYGONS:
+        n_tips, degrees, inner_radius = POLYGONS[symbol]
+        corners = []
+        for tip_number in range(n_tips):
+            tip_degrees = degrees + 360 * tip_number / n_tips
+            corners.append(_turn(1.15 * radius, tip_degrees))
+            # A star has a corner nearer to its centre between two tips.
+            if inner_radius < 1:
+                corners.append(_turn(1.15 * radius * inner_radius, tip_degrees + 180 / n_tips))
+        _add_polygon(parent, [(x + dx, y + dy) for dx, dy in corners], colour)
+    else:
+        _add_circle(parent, position, radius, fill=colour)
 
 
-def _clean(label_text: str) -> str:
+def _turn(radius: float, degrees: float) -> Place:
+    """Return the position at a distance from the origin, in degrees clockwise from straight up."""
+    return radius * math.sin(math.radians(degrees)), -radius * math.cos(math.radians(degrees))
+
+
+def _join_places(places: Iterable[Place]) -> str:
+    """Write positions as SVG takes them, "x,y x,y"."""
+    return " ".join(f"{x:.5g},{y:.5g}" for x, y in places)
+
+
+def _clean(text: str) -> str:
     """Return a text in one line, with only characters that XML can contain."""
-    return "".join(letter if letter.isprintable() else " " for letter in replace_surrogates(label_text))
+    return "".join(letter if letter.isprintable() else " " for letter in replace_surrogates(text))

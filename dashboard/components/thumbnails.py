@@ -30,7 +30,7 @@ def draw_wall(
     """
     from plotly.colors import sample_colorscale, unlabel_rgb
 
-    # The colours of the heat maps, three bytes each, from that of 0 to that of 1.
+    # A cell is one byte: 0 to 254 is its place in a table of as many colours, three bytes each; EMPTY_CELL is no value.
     shades = sample_colorscale("Cividis", np.linspace(0, 1, EMPTY_CELL).tolist())
     colours = np.array([unlabel_rgb(shade) for shade in shades]).round().astype(np.uint8)
     scaled = np.nan_to_num(matrices).clip(0, 1) * (EMPTY_CELL - 1)

@@ -177,7 +177,7 @@ async def _send_answer(request: Request) -> Response:
 
     def compute_body() -> bytes:
         """Compute the answer and compress it as JSON, in a thread."""
-        with jobs.page_turn():
+        with jobs.limit_page_computations():
             values = answerable.answer()
         return gzip.compress(json.dumps(values, separators=(",", ":"), ensure_ascii=False).encode(), 5)
 
@@ -185,5 +185,5 @@ async def _send_answer(request: Request) -> Response:
     try:
         body = await run_in_threadpool(compute_body)
     except FrontierError as error:
-        return PlainTextResponse(str(error), status_code=422)
+        return PlainTextResponse(error.finding, status_code=422)
     return Response(body, media_type="application/json", headers=CACHE_FOREVER | {"Content-Encoding": "gzip"})

@@ -24,6 +24,7 @@ ALL_SECTIONS = "Everything"
 SECTION_TITLES = {
     "codes": "8-bit codes of vectors in files",
     "probes": "Precision tests",
+    "lengths": "Counts of long documents",
     TRAINED: "Trained embeddings",
     inventory.STORE_SECTION: "Sweeps and stores",
     inventory.CODE_SECTION: "Compiled code",
@@ -197,7 +198,10 @@ def _holds_texts(item: Item, loaded: Loaded) -> bool:
 
 
 def _describe_item(item: Item) -> str:
-    """Describe what an item of the cache on disk holds, without naming what belongs to other visitors."""
+    """Describe what an item of the cache on disk (embeddings, a training, an upload) holds, in words.
+
+    What belongs to other visitors is not named.
+    """
     facts = item.facts  # from the item's label; an older or damaged one may lack any of them
     if _is_of_others(item):
         return "from another window"
@@ -217,10 +221,11 @@ def _is_of_others(item: Item) -> bool:
     """Return True if a cache's item came from other visitors' uploads, so that its name must not be shown."""
     if item.section == uploads.UPLOADS_SECTION:
         return uploads.belongs_to_others(item.name)
+    # The corpora in memory whose texts the item is made of.
     sources = (loaded.source for loaded in corpora.list_loaded() if _holds_texts(item, loaded))
-    # A corpus that was not uploaded has no folder.
-    # What this visitor has uploaded too may be named.
+    # The folder is "" for a corpus that was not uploaded.
     folders = list(filter(None, (uploads.find_upload_folder(source.path) for source in sources)))
+    # A name may be shown if this visitor, too, has uploaded one of the corpora.
     return bool(folders) and all(map(uploads.belongs_to_others, folders))
 
 

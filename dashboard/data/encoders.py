@@ -13,7 +13,7 @@ from dashboard.data.loading import PRECISIONS
 from dashboard.services import corpora
 from dashboard.services.jobs import Job
 from dashboard.services.query_vectors import embed_missing
-from dashboard.services.source import Loaded
+from dashboard.services.source import NEAR, Loaded
 from dashboard.session import decoders as setting
 from dashboard.session.query import count_judged
 from dashboard.widgets.choices import select
@@ -43,7 +43,7 @@ MAX_ENCODER_ROWS = 10
 
 @dataclass(frozen=True)
 class EncoderResult:
-    """Comparison of encoders on one corpus, with its settings: it is stale once those of the form differ."""
+    """Comparison of encoders on one corpus, with its settings: stale once the form's settings differ."""
 
     settings: tuple[Any, ...]  # keys of the encoders, queries, decoders and k
     comparison: EncoderComparison
@@ -60,7 +60,10 @@ def draw() -> None:
     if loaded is None:
         return
     has_several = len(corpora.list_variants(loaded)) > 1
-    if any(loaded.dataset.corpus.texts):
+    if loaded.source.drop_duplicates == NEAR:
+        # With another encoder other documents would be near-duplicates, and the two corpora would differ.
+        left_column.info("Near-duplicates are collapsed by this encoder. Undo that to compare another.")
+    elif any(loaded.dataset.corpus.texts):
         with left_column, st.expander("Add encoder", expanded=not has_several):
             _draw_add_form(loaded)
     elif not has_several:
@@ -69,7 +72,7 @@ def draw() -> None:
     with right_column:
         st.subheader("Compare")
         settings = _draw_compare_form(loaded)
-    # The first key of a result's settings is its baseline's: one of another corpus is not drawn.
+    # settings[0] has the keys of the compared encoders, the baseline's first. A result of another corpus is not drawn.
     result: EncoderResult | None = st.session_state.get(RESULT_KEY)
     if result is not None and result.settings[0][0] in set(map(_encoder_key, corpora.list_variants(loaded))):
         _draw_result(result, is_stale=result.settings != settings)
@@ -96,9 +99,10 @@ def _list_local_models() -> tuple[str, ...]:
 
 
 def _draw_compare_form(loaded: Loaded) -> tuple[Any, ...] | None:
-    """Draw the form that compares a corpus's encoders, with its job; return its settings as they are now.
+    """Draw the form that compares a corpus's encoders by what they retrieve, and its job's button.
 
-    The job's result goes to the session with the settings that it was made for. None if there is only one encoder.
+    Return the form's present settings, None if there is only one encoder. The job's result goes to the session with the
+    settings that it was made for, so that a stale one can be told.
     """
     variants = corpora.list_variants(loaded)
     # A comparison needs a second encoder or precision.
@@ -121,7 +125,9 @@ def _draw_compare_form(loaded: Loaded) -> tuple[Any, ...] | None:
     decoders = list(dict.fromkeys([baseline, *extra]))
     st.text("Decoders (Explore's settings): " + ", ".join(d.select.spec.title for d in decoders))
     # The settings are stored with the result, to tell when it is stale.
-    settings = (tuple(map(_encoder_key, chosen.values())), query_set, tuple(decoders), k)
+    qrels = loaded.dataset.qrels.get(query_set)
+    judged = None if qrels is None else qrels.digest
+    settings = (tuple(map(_encoder_key, chosen.values())), query_set, tuple(decoders), k, judged)
     panel = JobPanel(
         purpose=ENCODERS_PURPOSE,
         key=None,
@@ -132,7 +138,7 @@ def _draw_compare_form(loaded: Loaded) -> tuple[Any, ...] | None:
         failed_text="The encoders cannot be compared.",
         locked_reason="" if len(chosen) > 1 else "Choose an encoder to compare",
     )
-    if (result := panel.result()) is not None:
+    if (result := panel.draw_until_result()) is not None:
         st.session_state[RESULT_KEY] = result
         panel.drop_job()  # so that the current settings can be compared as well
         st.rerun()
@@ -152,7 +158,9 @@ def _list_query_sets(variants: Sequence[Loaded]) -> dict[str, str]:
     dataset, options = variants[0].dataset, {}
     if all(loaded.space.encoder is not None for loaded in variants):
         n_judged = count_judged(dataset)
-        options = {split: f"{split}: {counted(n, 'judged query', 'judged queries')}" for split, n in n_judged.items()}
+        options = {
+            split: f"{split}: {counted(n, 'labelled query', 'labelled queries')}" for split, n in n_judged.items()
+        }
         if not options and len(dataset.queries):
             options = {ALL_QUERIES: f"{counted(len(dataset.queries), 'query', 'queries')} without judgements"}
     return {**options, DOCUMENT_QUERIES: "documents as queries (no judgements)"}
@@ -172,8 +180,8 @@ def _compare_encoders(
     if query_set == DOCUMENT_QUERIES:
         variants = dict(zip(chosen, build_document_variants([loaded.space for loaded in chosen.values()]), strict=True))
         corpus = dataset.corpus
-        # Some documents are drawn, the same for all encoders: the first one's are named.
-        texts = tuple(corpus.passages[corpus.position[i]] for i in variants[next(iter(chosen))].queries.ids)
+        # Every encoder gets the same random documents as queries, so the baseline's ids name those of all.
+        texts = tuple(corpus.passages[corpus.position[doc_id]] for doc_id in variants[next(iter(chosen))].queries.ids)
     else:
         qrels = dataset.qrels.get(query_set)
         queries = dataset.queries if qrels is None else dataset.judged(query_set)
@@ -201,13 +209,17 @@ def _draw_result(result: EncoderResult, is_stale: bool) -> None:
         row = by_pair.get((decoder, encoder))
         # The first encoder is the baseline of the comparison and has no row.
         if row is None:
-            table_rows.append((decoder, encoder, study.mean(decoder, encoder, metric), None, "", None, "", None))
+            table_rows.append((decoder, encoder, study.mean(decoder, encoder, metric), None, "", None, None, "", None))
             continue
         compared.append(row)
         interval = "" if row.low is None or row.high is None else f"{signed(row.low)} to {signed(row.high)}"
         win_counts, overlap = " / ".join(map("{:,}".format, row.wins)), study.agreement(decoder, encoder)
-        table_rows.append((decoder, encoder, row.mean, row.difference, interval, row.p_holm, win_counts, overlap))
-    decoders, encoders, means, differences, intervals, p_values, wins, overlaps = zip(*table_rows, strict=True)
+        table_rows.append(
+            (decoder, encoder, row.mean, row.difference, interval, row.p, row.p_holm, win_counts, overlap)
+        )
+    decoders, encoders, means, differences, intervals, p_values, holm_values, wins, overlaps = zip(
+        *table_rows, strict=True
+    )
     overlap_help = "Share of documents that both encoders retrieve, mean over queries"
     draw_columns(
         {
@@ -215,8 +227,9 @@ def _draw_result(result: EncoderResult, is_stale: bool) -> None:
             "Encoder": (encoders, None),
             "Mean": (means, number_column("%.3f")),
             "Difference": (differences, number_column("%+.3f")),
-            "95% CI": (intervals, None),
-            "p (Holm)": (p_values, number_column("%.3f")),
+            "95% CI (Holm)": (intervals, text_column(help="Corrected for the number of comparisons, as p (Holm)")),
+            "p": (p_values, number_column("%.3f", help="Paired randomisation test, uncorrected")),
+            "p (Holm)": (holm_values, number_column("%.3f")),
             "W / T / L": (wins, text_column(help="Queries won, tied and lost")),
             "Overlap": (overlaps, number_column("percent", help=overlap_help)),
         },

@@ -1,19 +1,24 @@
 """Loading corpora, the report of a corpus, and the corpus in use with its other encoders."""
 
+from dataclasses import replace
+
 import streamlit as st
 
 from dashboard.services import corpora, jobs
 from dashboard.services.jobs import Job
+from dashboard.services.memo import get_or_compute
 from dashboard.services.source import Loaded, Source
 from dashboard.session import address
 from dashboard.widgets.basics import step_button
+from dashboard.widgets.choices import select
 from dashboard.widgets.common import draw_corpus_chip, draw_notices
 from dashboard.widgets.job_panel import draw_end, draw_running
-from dashboard.widgets.tables import draw_table
 from engine.progress import counted
-from engine.values import Dataset
+from engine.values import Dataset, Qrels
+from engine.wording import visible
 
-LOADING_KEY, BESIDE_KEY = "data.loading", "data.beside"
+LOADING_KEY, BESIDE_KEY, RELEVANT_KEY = "data.loading", "data.beside", "data.relevant"
+KIND_KEY = "data.judgements"
 PRECISIONS = ("auto", "float32", "bfloat16")
 
 
@@ -28,7 +33,7 @@ def draw_encoder_field(key: str, default_help: str) -> str:
 
 
 def begin_loading(source: Source, keep_current: bool = False) -> None:
-    """Start to load a corpus for this session, or join those who load it.
+    """Start to load a corpus for this browser session, or join those who load it.
 
     keep_current: leave the open corpus open when this one is loaded, as to compare encoders
     """
@@ -41,7 +46,7 @@ def begin_loading(source: Source, keep_current: bool = False) -> None:
 
 
 def draw_loading() -> None:
-    """Draw the corpora that this session is loading: the latest with its progress, others in a line each."""
+    """Draw the corpora that this browser session loads: the latest's progress, others in a line each."""
     loading_source = st.session_state.get(LOADING_KEY)
     if loading_source is not None:
         _draw_loading(loading_source)
@@ -62,7 +67,10 @@ def _draw_loading(source: Source) -> None:
         st.session_state.pop(LOADING_KEY, None)
         return
     # The state is read before the result: a job may end in between.
-    is_running, keeps_current = job.running and not jobs.is_unsubscribed(job), bool(st.session_state.get(BESIDE_KEY))
+    is_running, keeps_current = (
+        job.running and not jobs.runs_for_others_only(job),
+        bool(st.session_state.get(BESIDE_KEY)),
+    )
     if job.result is not None:
         st.session_state.pop(LOADING_KEY, None)
         if not st.session_state.get(BESIDE_KEY):
@@ -99,12 +107,18 @@ def _close_loading(source: Source, job: Job) -> None:
         corpora.drop_load(source, job)
 
 
-def draw_report(dataset: Dataset) -> None:
-    """Draw how many documents, queries and judgements of a corpus were read, and the reader's notices."""
-    count_texts = {"documents": f"{len(dataset.corpus):,}", "queries": f"{len(dataset.queries):,}"}
-    for split, qrels in dataset.qrels.items():
-        count_texts[f"judgements, {split}"] = f"{qrels.count:,} for {counted(len(qrels), 'query', 'queries')}"
-    draw_table({"what": list(count_texts), "count": list(count_texts.values())})
+def draw_report(dataset: Dataset, loaded: Loaded | None = None) -> None:
+    """Draw how many documents, queries and judgements of a corpus were read, and the reader's notices.
+
+    loaded: the open corpus, of which level of relevance and kind of judgements can be changed then; None for one that
+    is loading
+    """
+    lines = [f"{counted(len(dataset.corpus), 'document')} · {counted(len(dataset.queries), 'query', 'queries')}"]
+    lines += [f"{visible(split)}: {_describe_judgements(qrels)}" for split, qrels in dataset.qrels.items()]
+    st.text("\n".join(lines))
+    if loaded is not None:
+        _draw_level(loaded)
+        _draw_kind(loaded)
     if dataset.notices:
         draw_notices(dataset)
     else:
@@ -112,13 +126,77 @@ def draw_report(dataset: Dataset) -> None:
         st.caption(f"No problems found: ids are unique, no text is empty{qrels_note}.")
 
 
+def _describe_judgements(qrels: Qrels) -> str:
+    """Describe how many judgements of how many queries there are, and how many count as relevant."""
+    n_relevant = get_or_compute(
+        "data.relevant.counts", qrels.digest, lambda: [len(qrels.relevant(query)) for query in qrels.grades]
+    )
+    text = f"{counted(qrels.count, 'judgement')} of {counted(len(qrels), 'query', 'queries')}"
+    if sum(n_relevant) < qrels.count:
+        text += f", {sum(n_relevant):,} relevant"
+    # A query without a relevant document has no Recall.
+    if n_without := n_relevant.count(0):
+        text += f"; {counted(n_without, 'query', 'queries')} without a relevant document"
+    return text
+
+
+def _draw_level(loaded: Loaded) -> None:
+    """Draw the choice of the grade from which a document is relevant, if the judgements have several."""
+    splits, level = loaded.dataset.qrels.values(), loaded.source.relevant
+    digests = tuple(qrels.digest for qrels in splits)
+    options = get_or_compute("data.relevant.grades", digests, lambda: _list_levels(loaded.dataset))
+    if len(options) < 2:
+        return
+
+    def apply_level() -> None:
+        """Open the corpus at the chosen level in this browser session; for a callback."""
+        address.switch_source(replace(loaded.source, relevant=st.session_state[RELEVANT_KEY]))
+
+    # Judge and links change the level too, so the list follows the corpus.
+    st.session_state[RELEVANT_KEY] = level
+    why = "All pages count a document as relevant from this grade on; nDCG weighs every grade above 0."
+    select("Relevant from", options, RELEVANT_KEY, format_func="Grade {}".format, help=why, on_change=apply_level)
+
+
+def _draw_kind(loaded: Loaded) -> None:
+    """Draw the choice whether documents without a grade are known to be irrelevant, if there are judgements."""
+    splits = loaded.dataset.qrels.values()
+    if not splits:
+        return
+
+    def apply_kind() -> None:
+        """Open the corpus with the chosen kind of judgements in this browser session; for a callback."""
+        address.switch_source(replace(loaded.source, judgements=st.session_state[KIND_KEY]))
+
+    # Links change the kind too, so the choice follows the corpus.
+    st.session_state[KIND_KEY] = loaded.source.judgements
+    is_pooled = any(qrels.is_pooled for qrels in splits)
+    titles = {"auto": "By their grades", "complete": "Complete", "pooled": "Pooled"}
+    why = (
+        "Complete: a document without a grade is not relevant. Pooled: nobody looked at it, so it may be, and settings "
+        "that return too many of these are left out. By their grades: pooled where some grades are 0 or less"
+        f"{', as here' if is_pooled and loaded.source.judgements == 'auto' else ''}."
+    )
+    select("Judgements", titles, KIND_KEY, format_func=titles.__getitem__, help=why, on_change=apply_kind)
+
+
+def _list_levels(dataset: Dataset) -> list[int]:
+    """Return the grades above 0 that a corpus's judgements have, with the level in use, in rising order."""
+    levels = set()
+    for qrels in dataset.qrels.values():
+        levels.add(qrels.relevant_from)
+        for grades in qrels.grades.values():
+            levels |= {grade for grade in grades.values() if grade > 0}
+    return sorted(levels)
+
+
 def draw_current() -> Loaded | None:
     """Draw the open corpus with its encoders and return it; None while it is loading, or if it cannot be."""
     st.subheader("Current corpus")
     source = address.get_source()
     job = corpora.get_loading_job(source)
-    is_running = job.running and not jobs.is_unsubscribed(job)
-    loaded: Loaded | None = job.result
+    is_running = job.running and not jobs.runs_for_others_only(job)
+    loaded = corpora.get_loaded(job, source)
     if loaded is not None:
         draw_corpus_chip(loaded)
         draw_encoders(loaded)

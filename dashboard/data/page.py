@@ -3,31 +3,54 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import streamlit as st
 
 from dashboard.data import loading
 from dashboard.services import corpora, roots, uploads
-from dashboard.services.source import STORE_PREFIX, Source
+from dashboard.services.source import COSINE, PRODUCT, STORE_PREFIX, Loaded, Source
+from dashboard.session import decoders
+from dashboard.widgets import duplicates, next_steps, suggestions
 from dashboard.widgets.basics import show_failure, upload_field
 from dashboard.widgets.choices import choose, select
 from dashboard.widgets.common import as_label, draw_notices
 from dashboard.widgets.tables import draw_table
+from engine.data.files import is_present, list_table_paths
+from engine.data.judgement_files import is_judgement_name, list_files
+from engine.data.own_vectors import find_document_vectors, find_vectors_file
 from engine.data.stores.config import EXAMPLE, collections, config_path
-from engine.data.tables import CSV_SEPARATORS, TABLE_SUFFIXES, Preview, guess_separator, preview_table
-from engine.errors import FrontierError, RepeatedIdError
+from engine.data.tables import (
+    CSV_SEPARATORS,
+    TABLE_SUFFIXES,
+    Preview,
+    find_table_suffix,
+    guess_separator,
+    has_shards,
+    preview_table,
+)
+from engine.errors import ConflictingGradesError, FrontierError, RepeatedIdError
 from engine.progress import counted
 
 DEMO_WAY, UPLOAD_WAY, PATH_WAY, ENGINE_WAY = "Demo", "Upload", "Path", "Vector engine"
 NO_COLUMN = "(none)"
+HEADER_NAMES = {"auto": "Guess", "first": "Names the columns", "none": "Is data"}
+SIMILARITIES = {PRODUCT: "Inner product", COSINE: "Cosine"}
 LAST_UPLOAD_KEY = "data.uploaded"
 """Session key of the last upload: the browser's list of files is empty again after a visit to another page."""
 SEPARATOR_NAMES = {",": "comma ,", ";": "semicolon ;", "\t": "tab", "|": "bar |"}
 PREVIEW_ROWS = 20
+MAX_SHOWN_SEARCHES, N_SHOWN_GROUPS = 3, 3
 MAX_OFFERED_VALUES = 100
 """A column of more values is not offered as a filter."""
 REPEATED = {"refuse": "Refuse", "first": "Keep the first", "number": "Number the others"}
+CONFLICTING = {"refuse": "Refuse", "max": "Take the highest", "last": "Take the last"}
+POLICIES: dict[str, tuple[type[FrontierError], str, dict[str, str]]] = {
+    "repeated": (RepeatedIdError, "Some ids occur more than once.", REPEATED),
+    "conflicting_grades": (ConflictingGradesError, "Some judgements contradict each other.", CONFLICTING),
+}
+"""Field of a Source → the error that its policies resolve, the error's title, and the policies with their labels."""
 DATA_CSS = """<style>
 [data-testid=stColumn]:has(.st-key-data-current) {position: sticky; top: 4rem; align-self: flex-start}
 </style>"""
@@ -51,8 +74,18 @@ def draw() -> None:
     with right_column, st.container(key="data-current"):
         loading.draw_loading()
         loaded = loading.draw_current()
+        # A corpus in a vector engine was not read, and one that is loading has a report of its own.
         if loaded is not None and loaded.reach is None and loading.LOADING_KEY not in st.session_state:
-            loading.draw_report(loaded.dataset)
+            loading.draw_report(loaded.dataset, loaded)
+            _draw_beginnings(loaded)
+
+
+def _draw_beginnings(loaded: Loaded) -> None:
+    """Draw, below the report of the open corpus, what to do next, searches to begin with, and near-duplicates."""
+    next_steps.draw_next_steps(loaded, "data")
+    if not len(loaded.dataset.queries) and suggestions.draw_suggestions(loaded, "data", MAX_SHOWN_SEARCHES):
+        st.switch_page(decoders.EXPLORE_SCREEN)
+    duplicates.draw_duplicates(loaded, N_SHOWN_GROUPS)
 
 
 def _draw_source() -> Source | None:
@@ -60,19 +93,20 @@ def _draw_source() -> Source | None:
 
     Raises FrontierError if this server may not read it, and OSError, RuntimeError or ValueError for impossible paths.
     """
-    origin = choose("Corpus", [DEMO_WAY, UPLOAD_WAY, PATH_WAY, ENGINE_WAY], "data.way", show_label=True)
-    if origin == ENGINE_WAY:
+    source_kind = choose("Corpus", [DEMO_WAY, UPLOAD_WAY, PATH_WAY, ENGINE_WAY], "data.way", show_label=True)
+    if source_kind == ENGINE_WAY:
         return _draw_stores()
-    if origin == DEMO_WAY:
+    if source_kind == DEMO_WAY:
         names, captions = list(corpora.DEMOS), list(corpora.DEMOS.values())
         name = st.radio("Built in", names, captions=captions, key="data.demo", persist_state="session")
         return _draw_encoder(Source(name))
-    if origin == UPLOAD_WAY:
+    if source_kind == UPLOAD_WAY:
         files = upload_field(
             "Files",
             accept_multiple_files=True,
-            help="One .csv, .tsv, .jsonl, .parquet, .npy or .npz file. Or a BEIR folder: corpus.jsonl, queries.jsonl, "
-            "the judgements as .tsv. Or vectors, and their ids line by line in a .txt.",
+            help="One .csv, .tsv, .json, .jsonl, .parquet, .xlsx, .npy or .npz file. Or a BEIR folder: corpus.jsonl, "
+            "queries.jsonl, the judgements, vectors.npy and query_vectors.npy. Or a table and the vectors of its rows. "
+            "Or vectors, and their ids line by line in a .txt.",
         )
         if files:
             path = st.session_state[LAST_UPLOAD_KEY] = uploads.save_uploads(files)
@@ -93,10 +127,10 @@ def _draw_source() -> Source | None:
             "File or folder on this machine",
             key="data.path",
             persist_state="session",
-            placeholder="a BEIR folder, or a .csv .tsv .jsonl .parquet .npy .npz file",
+            placeholder="a BEIR folder, or a .csv .tsv .json .jsonl .parquet .xlsx .npy .npz file",
         ).strip()
         if not typed_path:
-            st.info("A BEIR folder holds corpus.jsonl and, if you have them, queries.jsonl and qrels/*.tsv.")
+            st.info("A BEIR folder holds corpus.jsonl and, if you have them, queries.jsonl and judgements in qrels/.")
             return None
         path = roots.check_corpus(typed_path)
         if not path.exists():
@@ -126,24 +160,29 @@ def _draw_table_source(path: Path) -> Source | None:
 
     None if it cannot be loaded as chosen; folders and files of vectors have fewer choices.
     """
-    if path.is_dir():
+    # A folder of Parquet files is one table.
+    if path.is_dir() and (any(map(is_present, list_table_paths(path, "corpus"))) or not has_shards(path)):
         return _draw_folder_source(path)
     # Vectors have no columns to choose.
-    if path.suffix.lower() not in TABLE_SUFFIXES:
-        return _draw_encoder(Source(str(path)))
+    if (suffix := find_table_suffix(path)) not in TABLE_SUFFIXES:
+        return _draw_encoder(replace(Source(str(path)), similarity=_draw_similarity(path)))
     table_file = corpora.inspect_files(Source(str(path))).file
     separator, guess = None, ""
-    if path.suffix.lower() == ".csv":
-        # Only a changed separator goes to the source: links stay short.
+    if suffix == ".csv":
         guess = guess_separator(table_file)
         key = f"data.separator.{path}"
         separator = select("Separator", CSV_SEPARATORS, key, default=guess, format_func=SEPARATOR_NAMES.__getitem__)
-    preview = preview_table(table_file, PREVIEW_ROWS, separator)
+    header = "auto"
+    if suffix in (".csv", ".tsv", ".xlsx"):
+        header = select("First line", list(HEADER_NAMES), f"data.header.{path}", format_func=HEADER_NAMES.__getitem__)
+    preview = preview_table(table_file, PREVIEW_ROWS, separator, header=header)
     _draw_preview(preview)
+    vectors_column = _draw_vectors_column(path, preview)
     column_names = list(dict.fromkeys(preview.columns))
     optional = [NO_COLUMN, *column_names]
     guesses = {
-        "text": ("Text column", column_names, preview.guessed_columns.text),
+        # Documents with vectors of their own need no text.
+        "text": ("Text column", optional if vectors_column else column_names, preview.guessed_columns.text),
         "id": ("Id column", optional, preview.guessed_columns.id or NO_COLUMN),
         "title": ("Title column", optional, preview.guessed_columns.title or NO_COLUMN),
     }
@@ -152,29 +191,89 @@ def _draw_table_source(path: Path) -> Source | None:
         why = "Without one, rows are numbered from 0" if role == "id" else None
         column = select(label, options, f"data.columns.{path}.{role}", default=column, container=container, help=why)
         chosen_columns[role] = None if column == NO_COLUMN else column
-    columns = chosen_columns["id"], chosen_columns["text"] or "", chosen_columns["title"]
-    metadata = _draw_kept_columns(path, [name for name in column_names if name not in columns])
+    columns = chosen_columns["id"], chosen_columns["text"], chosen_columns["title"]
+    free_columns = [name for name in column_names if name not in (*columns, vectors_column)]
+    metadata = _draw_kept_columns(path, free_columns)
+    # Only a separator other than the guessed one goes to the source, so that links stay short.
     separator = separator if separator and separator != guess else ""
-    source = Source(str(path), columns=columns, metadata=metadata, separator=separator)
+    source = Source(
+        str(path), columns=columns, metadata=metadata, separator=separator, header=header, vectors_column=vectors_column
+    )
     return _draw_encoder(_check_source(source))
+
+
+def _draw_vectors_column(path: Path, preview: Preview) -> str:
+    """Draw the choice of a table's column of the documents' own vectors, if it has one; return it, "" for none."""
+    names = [name for name, facts in preview.facts.items() if facts.dimension]
+    if not names:
+        return ""
+
+    def format_column(name: str) -> str:
+        """Return a column's name with the dimension of its vectors."""
+        return name if name == NO_COLUMN else f"{name}, {preview.facts[name].dimension:,} dimensions"
+
+    why = "The documents' own vectors, in place of those of an encoder"
+    key = f"data.columns.{path}.vectors"
+    # Vectors of the queries are of no use without those of the documents.
+    default = NO_COLUMN if find_vectors_file(path, "query_vectors") is None else names[0]
+    column = select("Vectors column", [NO_COLUMN, *names], key, default=default, format_func=format_column, help=why)
+    return "" if column == NO_COLUMN else column
+
+
+def _draw_similarity(path: Path) -> str:
+    """Draw the choice of the similarity of a corpus's own vectors; return it."""
+    why = "The cosine is the inner product of vectors of length 1: both are the same for vectors of that length."
+    return choose(
+        "Similarity of its own vectors",
+        list(SIMILARITIES),
+        f"data.similarity.{path}",
+        show_label=True,
+        format_func=SIMILARITIES.__getitem__,
+        help=why,
+    )
+
+
+def _draw_query_vectors(path: Path) -> str:
+    """Draw the field of a file of the queries' own vectors; return its path, "" for the one beside the queries.
+
+    Raises DataError if this server may not read it. Nothing is drawn without a file of queries.
+    """
+    has_queries = path.is_dir() and any(map(is_present, list_table_paths(path, "queries")))
+    if not has_queries or not roots.accepts_typed_paths():
+        return ""
+    beside = find_vectors_file(path, "query_vectors")
+    typed_path = st.text_input(
+        "Vectors of the queries",
+        key=f"data.query_vectors.{path}",
+        persist_state="session",
+        placeholder="a .npy or .npz file, or a table" if beside is None else f"{beside.name}, beside the queries",
+        help="A file on this machine, by the same model as the documents' vectors. Without ids of its own, its rows "
+        "stand in the order of the queries.",
+    ).strip()
+    return str(roots.check_corpus(typed_path)) if typed_path else ""
 
 
 def _draw_folder_source(path: Path) -> Source | None:
     """Draw the first documents of a folder (corpus.jsonl, queries.jsonl, qrels/); return what to load.
 
-    None if it cannot be loaded as chosen. Of several folders of judgements, qrels…, one is chosen.
+    None if it cannot be loaded as chosen. Of several folders of judgements, qrels…, and files beside them, one is
+    chosen.
     """
     qrels_folders = sorted(inner.name for inner in path.iterdir() if inner.is_dir() and inner.name.startswith("qrels"))
-    qrels = qrels_folders[0] if qrels_folders else "qrels"
-    if len(qrels_folders) > 1:
-        qrels = select("Judgements", qrels_folders, f"data.qrels.{path}")
-    table, source = path / "corpus.jsonl", Source(str(path), qrels=qrels)
-    if not table.exists():
+    # Without a folder of judgements, the files of judgements beside the corpus are all read.
+    beside_files = [file.name for file in list_files(path) if is_judgement_name(file.name)] if qrels_folders else []
+    choices = [*qrels_folders, *beside_files]
+    qrels = choices[0] if choices else "qrels"
+    if len(choices) > 1:
+        qrels = select("Judgements", choices, f"data.qrels.{path}")
+    table, source = next(filter(is_present, list_table_paths(path, "corpus")), None), Source(str(path), qrels=qrels)
+    if table is None:
         return _draw_encoder(source)
     head = preview_table(table, PREVIEW_ROWS)
     _draw_preview(head)
+    source = replace(source, vectors_column=_draw_vectors_column(path, head))
     # The keys of a nested "metadata" are offered as columns, in place of the whole.
-    fixed = ("_id", "text", "title", *(["metadata"] if head.nested_keys else []))
+    fixed = ("_id", "text", "title", source.vectors_column, *(["metadata"] if head.nested_keys else []))
     free_columns = [name for name in dict.fromkeys((*head.columns, *head.nested_keys)) if name not in fixed]
     return _draw_encoder(_check_source(replace(source, metadata=_draw_kept_columns(path, free_columns))))
 
@@ -186,23 +285,38 @@ def _check_source(source: Source) -> Source | None:
     None if it is unreadable. Large corpora are read when they are loaded only.
     """
     inspection = corpora.inspect_files(source)
+    has_vectors = bool(source.vectors_column) or find_document_vectors(Path(source.path)) is not None
+    if has_vectors:
+        source = replace(source, query_vectors=_draw_query_vectors(Path(source.path)))
     if inspection.is_large:
         st.caption("Ids, copies and empty texts of a corpus as large as this are checked while it loads.")
-        return replace(source, repeated=_draw_repeated_choice(source, list(REPEATED)) or "refuse")
+        if has_vectors:
+            source = replace(source, similarity=_draw_similarity(Path(source.path)))
+        repeated = _draw_policy("repeated", source, list(REPEATED)) or "refuse"
+        conflicting = _draw_policy("conflicting_grades", source, list(CONFLICTING)) or "refuse"
+        return replace(source, repeated=repeated, conflicting_grades=conflicting)
+    # In place of a data set this can be the error of reading it.
     dataset = inspection.read_dataset(source)
-    # Without a policy, repeated ids are an error that the visitor resolves here.
-    if isinstance(dataset, RepeatedIdError):
+    # Without a policy, repeated ids and conflicting grades are errors that the visitor resolves here.
+    for field_name, (error_type, title, policies) in POLICIES.items():
+        if not isinstance(dataset, error_type):
+            continue
         # The choice of a policy comes below the error that asks for it, but is read first.
         error_container = st.container()
-        policy = _draw_repeated_choice(source, [policy for policy in REPEATED if policy != "refuse"])
+        policy = _draw_policy(field_name, source, [policy for policy in policies if policy != "refuse"])
         if policy is None:
             with error_container:
-                show_failure("Some ids occur more than once.", dataset)
+                show_failure(title, dataset)
             return None
-        source = replace(source, repeated=policy)
+        # One of the two fields of a Source that are keys of POLICIES.
+        chosen: dict[str, Any] = {field_name: policy}
+        source = replace(source, **chosen)
         dataset = inspection.read_dataset(source)
     if not isinstance(dataset, FrontierError) and (where := _draw_filters(source, dataset.corpus.metadata)):
         source = replace(source, where=where)
+        dataset = inspection.read_dataset(source)
+    if not isinstance(dataset, FrontierError) and dataset.vectors is not None:
+        source = replace(source, similarity=_draw_similarity(Path(source.path)))
         dataset = inspection.read_dataset(source)
     if isinstance(dataset, FrontierError):
         show_failure("This cannot be read.", dataset)
@@ -228,15 +342,15 @@ def _draw_filters(source: Source, columns: Mapping[str, Sequence[str]]) -> tuple
     return tuple(filters)
 
 
-def _draw_repeated_choice(source: Source, options: list[str]) -> str | None:
-    """Draw the choice of what happens to documents with repeated ids; return it, None until it is made.
+def _draw_policy(field_name: str, source: Source, options: list[str]) -> str | None:
+    """Draw the choice of what happens to repeated ids or conflicting grades; return it, None until it is made.
 
-    options: those of "refuse", "first" and "number" that are offered
+    field_name: field of a Source; options: those of its policies that are offered
     """
-    key = f"data.repeated.{source.path}"
-    return st.segmented_control(
-        "Repeated ids", options, format_func=REPEATED.__getitem__, key=key, persist_state="session"
-    )
+    labels = POLICIES[field_name][2]
+    title = "Repeated ids" if field_name == "repeated" else "Conflicting grades"
+    key = f"data.{field_name}.{source.path}"
+    return st.segmented_control(title, options, format_func=labels.__getitem__, key=key, persist_state="session")
 
 
 def _draw_kept_columns(path: Path, column_names: list[str]) -> tuple[str, ...]:
@@ -246,7 +360,10 @@ def _draw_kept_columns(path: Path, column_names: list[str]) -> tuple[str, ...]:
     """
     if not column_names:
         return ()
-    why = "Kept beside the documents and not embedded: for colours of the map, and for groups of queries on Trade-off."
+    why = (
+        "Kept beside the documents and not embedded: for colours of the map, for groups of queries on Trade-off, and "
+        "as sources, of each of which an answer may have a limited number of documents (beside k)."
+    )
     key = f"data.columns.{path}.metadata"
     return tuple(st.multiselect("Columns to keep", column_names, key=key, persist_state="session", help=why))
 

@@ -45,6 +45,7 @@ def draw_log(history: DriftHistory) -> None:
     if not entries:
         st.info("This simulation moves more than the shown document, so it has no votes to list.")
         return
+    # Only people's votes can be undone or replaced; a simulation's are a record of what happened.
     if history.is_live:
         _draw_steps(history, entries)
     _draw_events(history, entries)
@@ -66,6 +67,7 @@ def _draw_steps(history: DriftHistory, entries: Sequence[Entry]) -> None:
     last_entry = find_last(entries, person)
 
     def undo(entry: Entry) -> None:
+        """Undo one vote in the log; for a callback."""
         confirm.take_step(lambda: feedback.open_or_create_log(loaded).undo(entry.id))
 
     has_votes = any(entry.status != "undone" for entry in entries)
@@ -139,8 +141,10 @@ def _toggle_event(key: str, loaded: Loaded, entries: Sequence[Entry]) -> None:
     entry = entries[click.row]
 
     def turn() -> None:
+        """Undo or redo the vote in the log."""
         log = feedback.open_or_create_log(loaded)
-        (log.redo if entry.status == "undone" else log.undo)(entry.id)
+        toggle = log.redo if entry.status == "undone" else log.undo
+        toggle(entry.id)
 
     confirm.take_step(turn)
 
@@ -166,22 +170,25 @@ def _write_file(session: orag.Session, name: str) -> bytes:
     """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / name
-        # `orag` is the engine's package of feedback.
-        (orag.save if path.suffix == ".jsonl" else orag.export)(session, path)
+        # `save` writes the log of votes, `export` the document vectors.
+        write_file = orag.save if path.suffix == ".jsonl" else orag.export
+        write_file(session, path)
         return path.read_bytes()
 
 
 def _draw_import(history: DriftHistory) -> None:
-    """Draw the upload of a log that can replace this corpus's own votes, of which a backup is written."""
+    """Draw the upload of a log of votes, and the button that replaces this corpus's votes by the log's.
+
+    A backup of the corpus's votes is written first.
+    """
     with st.expander("Import a log"):
         upload = upload_field("Log (.jsonl)", type=["jsonl"], key="drift.import")
         if upload is None:
             return
         raw = upload.getvalue()
         try:
-            session, notices = get_or_compute(
-                DRIFT_MEMO, ("import", upload.file_id), lambda: _read_log(raw, history.loaded)
-            )
+            read_upload = partial(_read_log, raw, history.loaded)
+            session, notices = get_or_compute(DRIFT_MEMO, ("import", upload.file_id), read_upload)
         except DataError as error:
             show_failure("This log cannot be used here.", error)
             return
@@ -218,7 +225,7 @@ def _check_finite(session: orag.Session) -> None:
 
 
 def draw_replace(loaded: Loaded, session: orag.Session, name: str, on_done: Callable[[], None] | None = None) -> None:
-    """Draw the button that makes a session's votes this corpus's feedback, after a confirmation.
+    """Draw the button that makes a feedback session's votes this corpus's own, after a confirmation.
 
     session: the votes, with the vectors they lead to; name: of the button's key; on_done: called afterwards.
     """
@@ -226,7 +233,7 @@ def draw_replace(loaded: Loaded, session: orag.Session, name: str, on_done: Call
     question = f"Replace this corpus's {counted(n_votes, 'vote')}? A backup file keeps them."
 
     def replace() -> None:
-        """Replace the votes, then call what follows."""
+        """Replace the votes, then call `on_done` if there is one."""
         replace_feedback(loaded, session)
         if on_done is not None:
             on_done()
@@ -238,7 +245,7 @@ def draw_replace(loaded: Loaded, session: orag.Session, name: str, on_done: Call
 
 
 def replace_feedback(loaded: Loaded, session: orag.Session) -> Path | None:
-    """Replace the corpus's log of votes by a session's, for everybody; return the backup of the old one.
+    """Replace the corpus's log of votes by a feedback session's, for everybody; return the backup.
 
     None if there was nothing to back up. Raises FrontierError.
     """
@@ -247,7 +254,10 @@ def replace_feedback(loaded: Loaded, session: orag.Session) -> Path | None:
 
 
 def draw_snapshots(history: DriftHistory) -> None:
-    """Draw the forms that name the log's present moment (a snapshot), compare two moments and restore one."""
+    """Draw the forms that name the present moment (a snapshot), compare two moments and restore one.
+
+    A moment is a number of records of the log of votes.
+    """
     session = history.feedback
 
     def take_snapshot() -> None:
@@ -261,20 +271,20 @@ def draw_snapshots(history: DriftHistory) -> None:
         icon, is_unnamed = ":material/bookmark:", not name.strip()
         step_button("Take a snapshot", "drift.snapshot", take_snapshot, icon=icon, disabled=is_unnamed)
     confirm.show_error()
-    # A moment is a number of records of the log.
     positions = {visible(name): position for name, position in session.snapshots.items()}
     moments = {START_POINT: 0, **positions, NOW_POINT: session.position}
     names = list(moments)
-    # Two names are the start and now: there is no snapshot yet.
-    if len(names) == 2:
+    if not positions:
         st.caption("A snapshot names this moment of the log (orag.snapshot). Undo and reset keep it.")
     first_column, second_column, restore_column = st.columns([2, 2, 3], vertical_alignment="bottom")
+    # By default the newest snapshot, or the start, is compared with now, the last name.
     first_name = first_column.selectbox("Compare", names, len(names) - 2, key=f"drift.one.{len(names)}")
     second_name = second_column.selectbox("with", names, len(names) - 1, key=f"drift.other.{len(names)}")
     with restore_column, st.container(horizontal=True, vertical_alignment="center"):
         question = "Restore the votes as they were at this snapshot? Later votes can be brought back."
 
         def restore() -> None:
+            """Undo and redo votes until those of the first chosen moment count."""
             feedback.open_or_create_log(history.loaded).restore(moments[first_name])
 
         confirm.ask("restore", "Restore the first", question, first_name == NOW_POINT, restore)
@@ -286,8 +296,7 @@ def _draw_comparison(history: DriftHistory, first: int, second: int) -> None:
 
     first, second: numbers of records
     """
-    session = history.feedback
-    key = ("between", session.digest, first, second, history.queries is not None)
+    key = ("between", history.key, first, second)
     effort = COMPARE_PASSES * history.space.vectors.numel()
     title = "Comparing two moments"
     result = cached_or_job(key, "drift.between", title, lambda **_: _compare_moments(history, first, second), effort)

@@ -79,7 +79,7 @@ def ask(loaded: Loaded) -> SimulationRequest:
     )
     lower = st.columns(FIELDS_PER_ROW)
     stream = {param.name: param for param in params_of(Stream)}
-    # Parameter → its column: two beside the splits, the others in the row below.
+    # Parameter → its column: two beside the splits, the others in the row below, whose last column is for `words`.
     slots = dict(zip(("order", "rounds", "flips", "adversary", "popularity"), (*columns[2:], *lower), strict=False))
     stream_values = {name: _draw_param(stream[name], column) for name, column in slots.items()}
     words = _draw_param(SHORTENED_WORDS, lower[3]) if splits else None
@@ -103,8 +103,8 @@ def ask(loaded: Loaded) -> SimulationRequest:
 
 
 def list_splits(loaded: Loaded) -> list[str]:
-    """Return the splits with judged queries; [] if no encoder can embed them."""
-    return list(count_judged(loaded.dataset)) if loaded.space.encoder is not None else []
+    """Return the splits with judged queries; [] if these have no vectors and no encoder."""
+    return list(count_judged(loaded.dataset)) if loaded.has_query_vectors else []
 
 
 def list_decoders() -> tuple[Decoder, ...]:
@@ -114,9 +114,10 @@ def list_decoders() -> tuple[Decoder, ...]:
 
 
 def _draw_variant(loaded: Loaded, judged: bool) -> dict[str, Any]:
-    """Draw the less usual settings (reranker, new documents, hops); return fields of a SimulationRequest.
+    """Draw the less usual settings of a simulation; return them as fields of a SimulationRequest.
 
-    judged: True if a split's judgements vote, False if documents are their own queries
+    These are a reranker of the drawn documents, documents that arrive later, and questions asked in several steps
+    (hops). judged: True if a split's judgements vote, False if documents are their own queries
     """
     columns = st.columns(FIELDS_PER_ROW, vertical_alignment="bottom")
     values: dict[str, Any] = {}
@@ -190,8 +191,8 @@ def _draw_params(params: Sequence[Param]) -> Mapping[str, Any]:
 def _draw_param(param: Param, container: Any) -> Any:
     """Draw the widget of a parameter under its display name; return its value."""
     label = PARAM_LABELS.get(param.name)
-    labelled = param if label is None else replace(param, symbol=label, name=label)
-    return draw_parameter(labelled, _field_key(param.name), container)
+    renamed_param = param if label is None else replace(param, symbol=label, name=label)
+    return draw_parameter(renamed_param, _field_key(param.name), container)
 
 
 def _field_key(name: str) -> str:

@@ -117,7 +117,7 @@ class DriftHistory:
     def unexplored(self) -> Mapping[str, tuple[float | None, ...]]:
         """Measure → its value at each measured step if the best document had always been shown.
 
-        {} for people's feedback, where nobody knows.
+        {} for people's feedback: nobody knows how they would have voted on other documents.
         """
         if self.simulated is None:
             return {}
@@ -125,12 +125,18 @@ class DriftHistory:
 
     @cached_property
     def exploration_cost(self) -> tuple[str, ...]:
-        """Sentences about what it cost to show documents at random rather than the best one."""
+        """Sentences about what it cost a simulation to show documents at random rather than the best one.
+
+        Empty for people's feedback.
+        """
         return () if self.simulated is None else exploration(self.simulated).sentences
 
     @cached_property
     def origin(self) -> DriftBaseline:
-        """State before feedback, with the answers to the probe queries, that drift is measured from."""
+        """Embeddings before feedback, and their answers to the probe queries: drift is measured from these.
+
+        Probe queries are the sample of queries whose answers are followed.
+        """
         # A job hands over the baseline that it measured with.
         if self.known_origin is not None:
             return self.known_origin
@@ -194,13 +200,13 @@ def cached_or_job(
     table_name: str = DRIFT_MEMO,
     max_entries: int = MAX_DRIFT_RESULTS,
 ) -> T | None:
-    """Return a result that is cached or quickly computed; None while a job computes it.
+    """Return a result of the Drift page from the cache, or compute it; None while a job computes it.
 
     key: everything that the result depends on
-    purpose, title: of that job
+    purpose, title: of the job
     work: takes `progress` and `stop`; without a job it is called without them
-    effort: amount of numbers, about; up to MAX_PAGE_NUMBERS no job is needed
-    table_name, max_entries: of the session's cache
+    effort: about how many numbers the work reads; up to MAX_PAGE_NUMBERS the page computes it at once, without a job
+    table_name, max_entries: name and size of the cache in this browser session
     """
     # The panel stores its result in this table too.
     memo = session_memo(table_name, max_entries)
@@ -214,7 +220,7 @@ def cached_or_job(
         resume_label="Run",
         wait_seconds=WAIT_SECONDS,
         memo=memo,
-    ).result()
+    ).draw_until_result()
 
 
 def draw_step(history: DriftHistory) -> int:
@@ -228,9 +234,9 @@ def draw_step(history: DriftHistory) -> int:
     # The value is set here, not by the widget's default, as playing sets it too.
     if st.session_state.get(slider_key) not in history.steps:
         st.session_state[slider_key] = history.last_step
-    how: dict[str, Any] = {"help": UNIT_HELP[history.unit], "format_func": "{:,}".format, "persist_state": "session"}
+    options: dict[str, Any] = {"help": UNIT_HELP[history.unit], "format_func": "{:,}".format}
     label = history.unit.removesuffix("s").capitalize()
-    step: int = st.select_slider(label, list(history.steps), key=slider_key, **how)
+    step: int = st.select_slider(label, list(history.steps), key=slider_key, persist_state="session", **options)
     return step
 
 

@@ -48,7 +48,7 @@ def draw_map(history: DriftHistory, question: Question | None) -> None:
 def _draw_step(history: DriftHistory, question: Question | None) -> None:
     """Draw the map with its arrows, and the drift measures, at one step; every second while it is played."""
     if st.session_state.pop(TOGGLED_KEY, False):
-        st.rerun()  # whether it is drawn every second is decided outside of this fragment
+        st.rerun()  # the interval of redrawing is set by `draw_map`, outside of this fragment
     _advance(history)
     map_column, measure_column = st.columns([3, 2], gap="medium")
     # The controls stand below both columns.
@@ -56,9 +56,9 @@ def _draw_step(history: DriftHistory, question: Question | None) -> None:
     picked = None
     with map_column:
         chart = get_map(history.loaded, projection)
-        paths = (
-            None if chart is None else _find_paths(history, chart.layout, bool(st.session_state.get(LONGER_KEY, True)))
-        )
+        magnifies = bool(st.session_state.get(LONGER_KEY, True))
+        # The paths, and the factor by which their arrows are drawn longer; None while a job computes them.
+        paths = None if chart is None else _find_paths(history, chart.layout, magnifies)
         if chart is not None and paths is not None:
             picked = _draw_arrows(history, question, chart, paths[0], step)
             st.caption(_format_caption(chart.layout, *paths))
@@ -87,6 +87,7 @@ def _draw_controls(history: DriftHistory) -> tuple[str, int]:
 
 def _toggle_play(history: DriftHistory) -> None:
     """Start to play the history, from the first step if the last one was shown; or stop playing."""
+    # Tells the next run of the fragment that the page must be drawn again with another interval.
     st.session_state[TOGGLED_KEY] = True
     if st.session_state.get(PLAYING_KEY) == history.key:
         st.session_state[PLAYING_KEY] = None
@@ -100,8 +101,10 @@ def _toggle_play(history: DriftHistory) -> None:
 
 def _advance(history: DriftHistory) -> None:
     """Show the next step while the history is played, and stop playing at the last one."""
+    # The first run after Play shows the present step. `pop` removes the mark of that run, so that the next one goes on.
     if st.session_state.get(PLAYING_KEY) != history.key or st.session_state.pop(FIRST_PICTURE_KEY, False):
         return
+    # The slider of the steps reads this key of the browser session.
     key = step_key(history)
     later_steps = [step for step in history.steps if step > st.session_state.get(key, history.steps[0])]
     # At the end, playing stops by itself.
@@ -140,6 +143,7 @@ def _draw_arrows(
     document_names = [name_document(loaded, int(row)) for row in arrows["row"]]
     query = None if question is None else place_query(history.space, question, layout)
     figure = build_arrows(arrows, document_names, layout.points, query, is_dark())
+    # Plotly keeps the zoom as long as `uirevision` is equal: from step to step of one map.
     figure["layout"]["uirevision"] = layout.digest
     key, backdrop = f"drift.map.{loaded.space.embeddings.digest[:12]}", build_backdrop(loaded, corpus_map, is_dark())
     return plot(figure, key, backdrop=backdrop, scroll=True, file="drift-map", label="Where documents went")
@@ -160,7 +164,7 @@ def _draw_document(loaded: Loaded, paths: Trajectories, selection: Picked) -> No
     if not 0 <= row_index < len(loaded.space):
         return
     corpus = loaded.space.corpus
-    with jobs.page_turn(), st.container(border=True, height=200, gap="xxsmall"):
+    with jobs.limit_page_computations(), st.container(border=True, height=200, gap="xxsmall"):
         st.text(visible(corpus.ids[row_index]))
         if row_index in paths.rows:
             st.text(f"moved by {paths.distance[paths.rows == row_index][0]:.3f} at the last step")
@@ -177,9 +181,9 @@ def list_variants(history: DriftHistory) -> dict[str, Loaded]:
     if request is None or request.words is not None:
         return {}
     variants = corpora.list_variants(history.loaded)
-    names = corpora.format_variant_names(variants)
     # The first variant is the corpus itself.
-    return {name: variant.origin for name, variant in list(zip(names, variants, strict=True))[1:]}
+    _own_name, *other_names = corpora.format_variant_names(variants)
+    return {name: variant.origin for name, variant in zip(other_names, variants[1:], strict=True)}
 
 
 def draw_both(history: DriftHistory) -> None:
@@ -213,11 +217,12 @@ def draw_both(history: DriftHistory) -> None:
         )
 
     comparison = get_or_compute(DRIFT_MEMO, ("two encoders", history.key, outcome.key, layout.digest), compare)
-    mine = corpora.format_variant_names([history.loaded, variant])[0]
-    names = [name_document(history.loaded, int(row)) for row in comparison.rows]
+    first_name, _ = corpora.format_variant_names([history.loaded, variant])
+    document_names = [name_document(history.loaded, int(row)) for row in comparison.rows]
+    # Numbers of the encoders in the comparison: 0 is the history's own, 1 the one chosen here.
     dark = is_dark()
-    figure = build_arrows(comparison.arrows(0), names, layout.points, None, dark, 0, mine)
-    second: dict[str, Any] = build_arrows(comparison.arrows(1), names, layout.points, None, dark, 1, name)
+    figure = build_arrows(comparison.arrows(0), document_names, layout.points, None, dark, 0, first_name)
+    second: dict[str, Any] = build_arrows(comparison.arrows(1), document_names, layout.points, None, dark, 1, name)
     # Both encoders share the map of the first one.
     figure["data"] += second["data"]
     figure["layout"] |= {"showlegend": True, "legend": {"orientation": "h", "y": 1, "yanchor": "bottom", "x": 0}}
@@ -225,19 +230,20 @@ def draw_both(history: DriftHistory) -> None:
     backdrop = build_backdrop(history.loaded, corpus_map, dark)
     plot(figure, "drift.encoders", backdrop=backdrop, scroll=True, file="two-encoders", label="Drift of two encoders")
     first, final = map(decimal, comparison.agreement)
-    texts = (_format_quality(*pair) for pair in ((mine, history.checkpoints), (name, simulated.checkpoints)))
     agreement = f"A document's two vectors agree to {first} (mean cosine) before feedback and {final} after."
-    st.text(" ".join((agreement, *texts)))
+    first_quality = _format_quality(first_name, history.checkpoints)
+    st.text(" ".join((agreement, first_quality, _format_quality(name, simulated.checkpoints))))
     st.caption(
-        f"{describe_map(layout)}, of {mine} · the vectors of {name} are turned onto it by the rotation that fits them "
-        "best before feedback, which leaves all of their inner products · the documents that moved most in either"
+        f"{describe_map(layout)}, of {first_name} · the vectors of {name} are turned onto it by the rotation that fits "
+        "them best before feedback, which leaves all of their inner products · the documents that moved most in either"
     )
 
 
 def _find_outcome(request: SimulationRequest, variant: Loaded, name: str) -> SimulationOutcome | None:
-    """Return the same simulation's result on another encoder; until then draw the button that runs it.
+    """Return the outcome of a simulation of feedback with another encoder, None until it has run.
 
-    variant: the corpus as embedded by that encoder; name: of the encoder
+    Until then a button is drawn that runs it, or the progress of its job. request: settings of the simulation; variant:
+    the corpus as that encoder embeds it; name: of the encoder
     """
     memo = session_memo(OUTCOMES_TABLE, MAX_OUTCOMES)
     return JobPanel(
@@ -250,7 +256,7 @@ def _find_outcome(request: SimulationRequest, variant: Loaded, name: str) -> Sim
         autostart=False,
         failed_text="The simulation failed.",
         memo=memo,
-    ).result()
+    ).draw_until_result()
 
 
 def _format_quality(name: str, checkpoints: tuple[RoundMetrics, ...]) -> str:

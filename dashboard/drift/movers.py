@@ -29,7 +29,10 @@ DOCUMENT_PX = 215
 
 
 def draw_movers(history: DriftHistory) -> None:
-    """Draw documents that moved most and probe queries whose results changed most, up to a chosen step."""
+    """Draw documents that moved most and probe queries whose results changed most, up to a chosen step.
+
+    Probe queries are the sample of queries whose results are followed.
+    """
     with st.container(width=520):
         step = draw_step(history)
     drift = history.drift_at(step)
@@ -42,6 +45,7 @@ def draw_movers(history: DriftHistory) -> None:
     with query_column:
 
         def find_changed() -> Sequence[ChangedQuery]:
+            """Compare the probe queries' results at the step with those at the start."""
             return find_changed_queries(history.origin, history.vectors(step), history.queries)
 
         get_changed = partial(get_or_compute, DRIFT_MEMO, ("changed", history.key, step), find_changed)
@@ -87,10 +91,10 @@ def draw_documents(key: str, rows: Sequence[Moved] | None) -> None:
 def draw_queries(
     history: DriftHistory, key: str, get_rows: Callable[[], Sequence[ChangedQuery]], period: str = ""
 ) -> None:
-    """Draw a table of queries by the share of their results that stayed; a click makes one current.
+    """Draw a table of queries by the share of their results that stayed; a click picks one.
 
-    get_rows: makes the rows, called only if there are probe queries; key: of the table; period: words for the
-    two moments
+    The clicked query becomes the current one on all pages. get_rows: makes the rows, called only if there are probe
+    queries (the sample whose results are followed); key: of the table; period: words for the two moments
     """
     st.markdown("**Queries whose results changed most**")
     if history.queries is None:
@@ -117,7 +121,7 @@ def draw_queries(
 
 
 def _ask_query(loaded: Loaded, key: str, rows: Sequence[ChangedQuery]) -> None:
-    """Make the clicked query of a table the one of the whole session; for a callback.
+    """Make the clicked query of a table the current one on all pages; for a callback.
 
     key: of the table
     """
@@ -166,15 +170,17 @@ def _compare_answers(
 
     def compare() -> ThenNow:
         """Compare the decoder's results with the documents at the start and at the step."""
-        return then_and_now(
-            history.start_at(step), history.space_at(step), [decoder], query, question.k, question.qrels
-        )[0]
+        # The same documents twice: with their vectors before feedback, and as feedback has moved them by the step.
+        spaces = history.start_at(step), history.space_at(step)
+        (comparison,) = then_and_now(*spaces, [decoder], query, question.k, question.qrels)
+        return comparison
 
     return get_or_compute("drift.answers", key, compare, 64)
 
 
 def _draw_changes(history: DriftHistory, decoder: Decoder, comparison: ThenNow, step: int) -> None:
     """Draw the documents that came into or left a decoder's results or changed ranks, and its metrics."""
+    # `card`: the metrics at the step, each with its change since the start.
     spec, figures = decoder.select.spec, comparison.card
     draw_method_heading(spec.name, f"{decoders.format_title(decoder)} {history.describe(step)}")
     moved = [row for row in comparison.rows if row.change != 0]

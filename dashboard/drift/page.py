@@ -70,6 +70,7 @@ def draw_drift(loaded: Loaded, question: Question | None) -> None:
 
     @st.fragment
     def draw() -> None:
+        """Draw the chosen view in a fragment, so that a click in it draws only the view again."""
         confirm.rerun_if_stale()
         views[view]()
 
@@ -109,9 +110,8 @@ def _list_views(history: DriftHistory, question: Question | None, loaded: Loaded
             feedback_log.draw_replace(history.loaded, history.session, "use", use_feedback)
 
     def use_feedback() -> None:
-        """Show the real feedback from the next run on, with the documents as it has moved them."""
-        # From the next run on, and at the documents as they are now.
-        # The key of the source's widget once there is feedback.
+        """Show the real feedback from the next run of the page on, with the documents as it has moved them."""
+        # The widget that chooses the source has this key once there is feedback ("True").
         st.session_state[f"{SOURCE_KEY}.True"] = OWN_FEEDBACK
         feedback.turn_on()
 

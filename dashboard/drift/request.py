@@ -55,13 +55,17 @@ class SimulationRequest(JobRequest):
 
     @property
     def split_names(self) -> tuple[str, ...]:
-        """Names of the splits that vote and that are only measured; none if documents are the queries."""
+        """Names of the judged splits in use: the one whose judgements vote, and the one that is only measured.
+
+        Empty if documents are their own queries.
+        """
         return tuple(split for split in (self.learn, self.report) if split)
 
     def expand_hops(self, loaded: Loaded) -> tuple[Loaded, Mapping[str, tuple[str, ...]] | None]:
         """Return the corpus with each step of a question's plan as a query, and question → its steps (hops).
 
-        Unchanged and None if questions are asked as a whole. Raises DataError if the plans cannot be read.
+        Returns the corpus unchanged, and None, if questions are asked as a whole. Raises DataError if the plans cannot
+        be read.
         """
         if not self.by_hops:
             return loaded, None
@@ -173,8 +177,9 @@ def _shorten_corpus(loaded: Loaded, n_words: int | None, job: Job) -> Loaded:
 def find_probes(loaded: Loaded, split: str, job: Job, available: Embeddings | None = None) -> tuple[Embeddings, Qrels]:
     """Return the probes, queries by whose answers drift is measured, and their judgements.
 
-    It is always the same sample. split: to sample from with a fixed seed, "" for documents as their own
-    queries; available: vectors of all its queries, None where the job finds or makes them
+    The sample is always the same, so that measurements at different steps compare. split: judged queries to sample
+    from, "" for documents as their own queries; available: vectors of all queries of the split, None if the job has to
+    find or make them
     """
     if not split:
         return sample_self_queries(loaded.space, MAX_PROBES)

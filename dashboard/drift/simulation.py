@@ -38,6 +38,7 @@ def draw_simulation(loaded: Loaded) -> DriftHistory | None:
     job = None if panel is None else panel.job
     outcomes: dict[str, SimulationOutcome] = st.session_state.setdefault(OUTCOMES_KEY, {})
     is_active = job is not None and job.is_active  # asked before the result, which may come between the two
+    # A finished job's outcome is stored; from then on the page shows it, as without a job.
     if job is not None and job.result is not None:
         outcomes[loaded.key] = job.result
         job = None
@@ -52,7 +53,8 @@ def draw_simulation(loaded: Loaded) -> DriftHistory | None:
             )
             return None
         return from_simulation(last_outcome)
-    panel.result()
+    # The job runs or has failed: its panel shows progress or the error.
+    panel.draw_until_result()
     return None
 
 
@@ -73,9 +75,8 @@ def _draw_form(loaded: Loaded) -> None:
     panel = _get_panel(loaded)
     busy = panel is not None and panel.job is not None and panel.job.is_active
     with st.container(horizontal=True, vertical_alignment="center"):
-        if draw_run_button(
-            "Resume" if resumes else "Run", "drift.simulate.start", SIMULATION_PURPOSE, disabled=failed or busy
-        ):
+        label = "Resume" if resumes else "Run"
+        if draw_run_button(label, "drift.simulate.start", SIMULATION_PURPOSE, disabled=failed or busy):
             _start_simulation(loaded, request)
             st.rerun()
 
@@ -94,9 +95,8 @@ def _format_forecast(loaded: Loaded, request: SimulationRequest) -> str:
     candidates: tuple[SimulationOutcome | None, ...] = (last_outcome, None if job is None else job.result)
     timed = next((outcome for outcome in candidates if outcome is not None and outcome.seconds is not None), None)
     if timed is not None and timed.seconds is not None:
-        time_text = (
-            f" About {format_duration(max(1.0, forecast.estimate_seconds(timed.seconds, timed.forecast.passes)))}."
-        )
+        estimate_s = forecast.estimate_seconds(timed.seconds, timed.forecast.passes)
+        time_text = f" About {format_duration(max(1.0, estimate_s))}."
     return (
         f"{counted(forecast.rounds, 'vote')} on {counted(forecast.learned, 'query', 'queries')}, "
         f"{forecast.held_out:,} held out; {counted(len(request.decoders), 'decoder')} measured "
@@ -111,7 +111,7 @@ def _get_panel(loaded: Loaded) -> JobPanel[SimulationOutcome] | None:
 
 
 def _start_simulation(loaded: Loaded, request: SimulationRequest) -> None:
-    """Start the simulation in a job of this session, and store its panel in the session."""
+    """Start the simulation in a job, and store the panel that draws the job in the browser session."""
     panel = st.session_state[STARTED_KEY] = JobPanel(
         purpose=SIMULATION_PURPOSE,
         key=loaded.key,
@@ -126,7 +126,7 @@ def _start_simulation(loaded: Loaded, request: SimulationRequest) -> None:
 def draw_example(loaded: Loaded) -> DriftHistory | None:
     """Return the history of a small example simulation of this corpus; until it has run, draw its job.
 
-    All sessions share the example. None until it has run.
+    All browser sessions share the example. None until it has run.
     """
     job = find_example_job(loaded)
     request = make_example_request(loaded) if job is None else job.key
@@ -148,7 +148,7 @@ def draw_example(loaded: Loaded) -> DriftHistory | None:
     if job is None and loaded.space.embeddings.vectors.numel() > MAX_UNASKED_NUMBERS:
         st.button("Run", type="primary", key="drift.example.start", on_click=panel.start_job)
         return None
-    outcome = panel.result()
+    outcome = panel.draw_until_result()
     return None if outcome is None else from_simulation(outcome, note)
 
 

@@ -13,7 +13,7 @@ from dashboard.charts.figure import read_column
 from dashboard.components.live_plot import is_dark, plot
 from dashboard.drift.history import DRIFT_MEMO, ROUNDS_UNIT, DriftHistory, name_decoders
 from dashboard.drift.request import SimulationRequest, find_probes, run_simulation
-from dashboard.drift.user_feedback import MAX_MOMENTS, find_split
+from dashboard.drift.user_feedback import MAX_MOMENTS, find_split, identify_probes
 from dashboard.services import jobs
 from dashboard.services.jobs import Job
 from dashboard.services.memo import get_or_compute, session_memo
@@ -50,11 +50,11 @@ def draw_sparklines(
     """
     if not drifts:
         return
-    # Moments of a log are measured newest first.
+    # A log is measured from its newest records back, so the measurements do not come in the order of the steps.
     drifts = sorted(drifts, key=lambda drift: drift.step)
     lines = views.sparklines(drifts, unexplored)
     steps = read_column(drifts, "step")
-    # The last moment up to the step; a step before all moments shows the first.
+    # Show the last measurement that is not after `step`, or the first one if all are after it.
     step_index = len(steps) - 1 if step is None else max(bisect_right(steps, step) - 1, 0)
     figure_area = st.container()
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
@@ -76,7 +76,7 @@ def draw_sparklines(
 
 
 def draw_quality(checkpoints: Sequence[RoundMetrics], labels: Mapping[str, tuple[str, str]], k: int, unit: str) -> None:
-    """Draw a metric of every decoder over time, for all queries and by how often they are asked for.
+    """Draw a metric of every decoder over time: for all queries, and for rare and frequent answers.
 
     checkpoints: measurements over time; labels: decoder's label → (selector, title); unit: of a step
     """
@@ -119,6 +119,7 @@ def draw_regret(history: DriftHistory) -> None:
         "Regret: the summed loss −log p of the right documents, beyond that of a learner who knew more. The oracle "
         "takes the same steps with full information; the best in hindsight is one set of embeddings chosen at the end."
     )
+    # A bound of the ORAG paper, which holds at the learning rate η that it sets for this number of rounds.
     if lines.rate is not None:
         st.text(
             f"Corollary 5.2: with η = {lines.rate:.4g} the regret against the best in hindsight stays under "
@@ -129,7 +130,10 @@ def draw_regret(history: DriftHistory) -> None:
 
 
 def panel_arguments(request: SimulationRequest, loaded: Loaded) -> dict[str, Any]:
-    """Return arguments that every JobPanel of a simulation has: its work, partial results and wording."""
+    """Return arguments that every JobPanel of a simulation has: its work, partial results and wording.
+
+    The worked example and a person's own simulation share them.
+    """
     decoder_names, k = name_decoders(request.decoders), request.k
 
     def draw(checkpoints: Sequence[RoundMetrics]) -> None:
@@ -148,14 +152,19 @@ def panel_arguments(request: SimulationRequest, loaded: Loaded) -> dict[str, Any
 
 
 def draw_log_quality(history: DriftHistory) -> None:
-    """Draw the decoders' quality at moments of people's votes, and the job that measures the missing ones."""
+    """Draw the decoders' quality as people's votes add up, at several steps of the log of votes.
+
+    A step is a number of records of the log. Steps that are not measured yet are measured by a job, which starts on a
+    click.
+    """
     split = find_split(history.loaded)
     if not split:
         st.info("Decoder quality needs judged queries, and this corpus has none.")
         return
     measured = session_memo(QUALITY_TABLE, MAX_MOMENTS)
-    # Another split, decoder or k needs new measurements.
-    setting = (split, tuple(decoder.label for decoder in history.decoders), history.k)
+    # Measurements are cached by the log up to a step, and by what other judgements, another decoder or k would change.
+    decoder_labels = tuple(decoder.label for decoder in history.decoders)
+    setting = (identify_probes(history.loaded, split), decoder_labels, history.k)
     keys = {step: (history.log_digests[step], *setting) for step in history.steps}
     key = (history.feedback.digest, *setting)
     job = jobs.find_job(QUALITY_PURPOSE, key, stop_other=True)
@@ -163,10 +172,11 @@ def draw_log_quality(history: DriftHistory) -> None:
     def list_measured() -> list[RoundMetrics]:
         """Return the measurements that exist by now, those of a running job too, in order of the steps.
 
-        The job's are stored in the session.
+        The job's are stored in the browser session, so that they outlast the job.
         """
-        # Finished moments of a running job count as soon as they come.
-        measured.update({keys[checkpoint.step]: checkpoint for checkpoint in (job and job.partial) or ()})
+        # Finished measurements of a running job count as soon as they come.
+        partial_results = None if job is None else job.partial
+        measured.update({keys[checkpoint.step]: checkpoint for checkpoint in partial_results or ()})
         return [measured[keys[step]] for step in history.steps if keys[step] in measured]
 
     # Called to store what a running job has finished, before counting what is missing.
@@ -193,7 +203,7 @@ def draw_log_quality(history: DriftHistory) -> None:
             autostart=False,
             on_partial=draw if is_active else None,
             failed_text="The decoders cannot be measured.",
-        ).result()
+        ).draw_until_result()
         # The panel has drawn the partial results.
         if is_active:
             return
@@ -212,9 +222,10 @@ def _can_measure(history: DriftHistory) -> bool:
 
 
 def _measure_log(history: DriftHistory, split: str, steps: list[int], job: Job) -> bool:
-    """Measure the decoders' quality after each of some numbers of votes, in a job.
+    """Measure the decoders' quality at several steps of the log of votes, in a job.
 
-    Each result goes to job.partial. Returns True, as a panel takes None for no result.
+    steps: numbers of records of the log. Each result goes to job.partial. Returns True, as a panel takes None for no
+    result.
     """
     queries, qrels = find_probes(history.loaded, split, job)
     session = history.feedback

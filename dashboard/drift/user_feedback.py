@@ -45,8 +45,8 @@ class Probes(NamedTuple):
 def load_history(loaded: Loaded) -> DriftHistory | None:
     """Return people's feedback on this corpus as the history that the Drift page draws.
 
-    None without any votes, with a hint how to give some, and if the log cannot be read. Missing measurements
-    are made by a job.
+    Without votes, draw a hint how to give some, and return None; return None too if the log cannot be read. A job
+    makes the measurements that are missing.
     """
     try:
         session, notices = feedback.session(loaded), feedback.list_notices(loaded)
@@ -66,13 +66,15 @@ def load_history(loaded: Loaded) -> DriftHistory | None:
     steps, split = moments(session.position), find_split(loaded)
     digests = compute_log_digests(session, steps)
     measured = session_memo(DRIFTS_TABLE, MAX_MOMENTS)
-    keys = {step: (digests[step], split) for step in steps}
+    probes_key = identify_probes(loaded, split)
+    keys = {step: (digests[step], probes_key) for step in steps}
     _measure_missing(loaded, session, split, keys, measured)
     drifts = tuple(measured[keys[step]] for step in steps if keys[step] in measured)
-    probes = _get_probes(session, split)
+    # Probes are the queries whose answers are followed; a job embeds them before the first measurement.
+    probes = _get_probes(session, probes_key)
     queries, qrels, start = probes or (None, None, None)
     return DriftHistory(
-        key=digest_of([session.digest, split, str(probes is not None)]),
+        key=digest_of([session.digest, probes_key, str(probes is not None)]),
         loaded=loaded,
         steps=steps,
         unit=RECORDS_UNIT,
@@ -91,9 +93,20 @@ def load_history(loaded: Loaded) -> DriftHistory | None:
 
 
 def find_split(loaded: Loaded) -> str:
-    """Return the split whose queries measure the drift, the first shown; "" if documents are the queries."""
+    """Return the data set's split whose judged queries measure the drift: dev, else test, else the first.
+
+    "" if they have no vectors and no encoder, or nothing is judged: then sampled documents stand for queries.
+    """
     split = find_first_split(loaded.dataset)
     return split if split in form.list_splits(loaded) else ""
+
+
+def identify_probes(loaded: Loaded, split: str) -> str:
+    """Return a key of the probe queries, which measure the drift, and of their judgements.
+
+    It is "" if documents are the queries.
+    """
+    return f"{split} {loaded.dataset.qrels[split].digest}" if split else ""
 
 
 def compute_log_digests(session: orag.Session, steps: Sequence[int]) -> Mapping[int, str]:
@@ -103,16 +116,20 @@ def compute_log_digests(session: orag.Session, steps: Sequence[int]) -> Mapping[
     return {step: digest_of([space.embeddings.digest, space.corpus.digest, settings, *ids[:step]]) for step in steps}
 
 
-def _get_probes(session: orag.Session, split: str) -> Probes | None:
-    """Return the probe queries, if this session has embedded them for the same state before feedback."""
+def _get_probes(session: orag.Session, probes_key: str) -> Probes | None:
+    """Return the probe queries, if this browser session has embedded them; else None.
+
+    Drift is how far feedback has changed what these queries find. The probes are kept with a key of the state before
+    feedback: they are of no use if the feedback session began from other documents, vectors or settings.
+    """
     start, probes = st.session_state.get(PROBES_KEY, (None, None))
-    return probes if start == _start_key(session, split) else None
+    return probes if start == _start_key(session, probes_key) else None
 
 
-def _start_key(session: orag.Session, split: str) -> Hashable:
-    """Return a key of the state that drift is measured from, before any feedback."""
+def _start_key(session: orag.Session, probes_key: str) -> Hashable:
+    """Return a key of the baseline of drift: embeddings before feedback, probe queries, and sampling."""
     space = session.space
-    return space.embeddings.digest, space.corpus.digest, split, session.temperature, session.preset.seed
+    return space.embeddings.digest, space.corpus.digest, probes_key, session.temperature, session.preset.seed
 
 
 def _measure_missing(
@@ -126,21 +143,22 @@ def _measure_missing(
     missing = [step for step in sorted(keys, reverse=True) if keys[step] not in measured]
     if not missing:
         return
+    probes_key = identify_probes(loaded, split)
     panel = JobPanel(
         purpose=HISTORY_PURPOSE,
-        key=(session.digest, split),
+        key=(session.digest, probes_key),
         title="Measuring drift",
-        work=partial(_measure_steps, loaded, session, split, missing, _get_probes(session, split)),
+        work=partial(_measure_steps, loaded, session, split, missing, _get_probes(session, probes_key)),
         wait_seconds=HISTORY_WAIT_SECONDS,
         stopped_text="Stopped. Not every moment is measured.",
     )
-    probes = panel.result()
+    probes = panel.draw_until_result()
     # Partial results are kept even if the job is stopped.
     if panel.job is not None:
         for drift in panel.job.partial or ():
             measured[keys[drift.step]] = drift
     if probes is not None:
-        st.session_state[PROBES_KEY] = (_start_key(session, split), probes)
+        st.session_state[PROBES_KEY] = (_start_key(session, probes_key), probes)
 
 
 def _measure_steps(
@@ -150,7 +168,7 @@ def _measure_steps(
 
     Each measurement goes to job.partial. known_probes: None if they must be embedded first
     """
-    # Probes are embedded once per session and corpus.
+    # Probes are embedded once per browser session and corpus.
     if known_probes is None:
         queries, qrels = find_probes(loaded, split, job)
         known_probes = Probes(queries, qrels, beginning(session, queries, qrels))

@@ -9,7 +9,7 @@ from dashboard.charts.html import escape_html, format_chart, format_page, format
 from engine.cli.output import echo, write_text
 from engine.evidence.claim import PAPERS
 from engine.evidence.run import JudgedClaim, Report, list_reports, parse_report
-from engine.views.evidence import command, facts, figures, headline
+from engine.views.evidence import INTERVAL_NOTE, command, facts, figures, headline
 
 
 def evidence(measured: str | None, out: str) -> None:
@@ -38,7 +38,8 @@ def build_page(report: Report) -> str:
     for paper, paper_title in PAPERS.items():
         paper_claims = [claim_row for claim_row in report.rows if claim_row.claim.paper == paper]
         # A paper without claims in this report has no heading.
-        page_parts += [f"<h2>{escape_html(paper_title)}</h2>"] if paper_claims else []
+        if paper_claims:
+            page_parts.append(f"<h2>{escape_html(paper_title)}</h2>")
         page_parts += [_format_claim(claim_row, claim_row is first_row) for claim_row in paper_claims]
     return format_page("Frontier: evidence", page_parts)
 
@@ -65,5 +66,6 @@ def _format_claim(row: JudgedClaim, has_library: bool) -> str:
     if figure_rows := figures(effects):
         cells = [_format_cells(map(escape_html, figure_row.values())) for figure_row in figure_rows]
         contents.append(format_table([_format_cells(map(escape_html, figure_rows[0]), "th"), *cells]))
+        contents.append(f'<p class="note">{INTERVAL_NOTE}</p>')
     summary = f"<strong>{escape_html(row.short)}</strong> {escape_html(row.claim.sentence)}"
     return f"<details><summary>{summary}</summary>{''.join(contents)}</details>"

@@ -10,7 +10,7 @@ from dashboard.components.live_plot import is_dark, plot
 from dashboard.widgets.choices import choose, select
 from engine.evidence.claim import PAPERS
 from engine.evidence.run import JudgedClaim, Report, list_reports
-from engine.views.evidence import COLOURS, command, facts, figures, headline
+from engine.views.evidence import COLOURS, INTERVAL_NOTE, command, facts, figures, headline
 
 ALL_CLAIMS = "all"
 PAPER_TITLES = {ALL_CLAIMS: "All papers"}
@@ -88,3 +88,4 @@ def _draw_claim(row: JudgedClaim) -> None:
                 with st.popover("Figures"):
                     st.text(row.ruling.why)
                     st.dataframe(figures(effects), hide_index=True)
+                    st.caption(INTERVAL_NOTE)

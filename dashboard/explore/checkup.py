@@ -17,11 +17,12 @@ from dashboard.session import decoders, query
 from dashboard.session.query import LABELLED, MAX_LISTED_QUERIES, SIMILAR, Question, find_first_split
 from dashboard.widgets import confirm
 from dashboard.widgets.job_panel import JobPanel
+from dashboard.widgets.map import name_document
 from engine.evaluation.studies.check_up import CheckUp, check_up
 from engine.evaluation.studies.compare_encoders import build_document_variants
 from engine.progress import counted
 from engine.values import Embeddings, Queries
-from engine.views.check_up import headline
+from engine.views.check_up import describe_scale, headline
 from engine.wording import visible
 
 MAX_QUERIES, MAX_DOCUMENTS, MAX_CHECKED_K = 500, 200, 50
@@ -68,18 +69,26 @@ def draw_check_up(loaded: Loaded, question: Question, *_: object) -> None:
 
     The other arguments, which all views of Explore take, are not used.
     """
+    draw_queries(loaded, question.k, question.depth)
+
+
+def draw_queries(loaded: Loaded, k: int, depth: int | None) -> None:
+    """Draw the check-up of a corpus; without labelled queries, documents are its queries.
+
+    k: number of results compared per query; depth: how many candidates they are chosen from, None for all
+    """
     confirm.rerun_if_stale()
     with st.spinner("Checking queries"):
-        result = find_check_up(loaded, question.k, question.depth)
+        result = find_check_up(loaded, k, depth)
     if result is None:
-        result = _check_up_panel(loaded, question).result()
+        result = _check_up_panel(loaded, k, depth).draw_until_result()
     if result is None:
         return
     checked = result.check_up
     st.html(f'<p style="font-size: 1.1rem; margin: 0"><strong>{escape(result.headline)}</strong></p>')
     st.caption(
-        "Each square shows the cosines within one query's results, dark 0 to yellow 1. The number counts the pairs of "
-        f"{checked.threshold:g} or more. Click a square to open its query."
+        f"{describe_scale(checked)} Each square shows the cosines within one query's results, dark 0 to yellow 1. The "
+        "number counts the near-duplicate pairs. Click a square to open its query."
     )
     positions = list(checked.order)
     similarity = checked.similarity[positions]
@@ -108,16 +117,16 @@ def _format_figures(checked: CheckUp, position: int) -> str:
     return f"{pairs}{groups}" + (f" · ILAD {spread:.3f}" if spread == spread else "")
 
 
-def _check_up_panel(loaded: Loaded, question: Question) -> JobPanel[CheckUpResult]:
+def _check_up_panel(loaded: Loaded, k: int, depth: int | None) -> JobPanel[CheckUpResult]:
     """Return the panel of the job that embeds the check-up's queries and then checks their results."""
 
     def run_job(job: Job) -> CheckUpResult:
         """Embed the sampled queries, if there are any, and check their results."""
-        queries = _sample_queries(loaded)[0]
+        queries, _, _ = _sample_queries(loaded)
         vectors = None if queries is None else embed_missing(loaded, queries, job)
-        return _run_check_up(loaded, vectors, question.k, question.depth)
+        return _run_check_up(loaded, vectors, k, depth)
 
-    key, cached = _check_up_key(loaded, question.k, question.depth), session_memo(CHECKUP_TABLE, MAX_CHECKUPS)
+    key, cached = _check_up_key(loaded, k, depth), session_memo(CHECKUP_TABLE, MAX_CHECKUPS)
     return JobPanel(purpose=CHECKUP_TABLE, key=key, title="Checking queries", work=run_job, wait_seconds=1, memo=cached)
 
 
@@ -127,7 +136,10 @@ def _check_up_key(loaded: Loaded, set_size: int, depth: int | None) -> tuple[obj
 
 
 def _get_split(loaded: Loaded) -> str | None:
-    """Return the split of queries chosen in the header, else the one displayed first; None without any."""
+    """Return the split of the labelled queries chosen in the header; else dev, test or the first.
+
+    A split is a named part of them; None for a data set without splits.
+    """
     mode, split, _ = query.get_selection(loaded)
     return split if mode == LABELLED else find_first_split(loaded.dataset)
 
@@ -140,13 +152,14 @@ def _clip_k(set_size: int) -> int:
 def _sample_queries(loaded: Loaded) -> tuple[Queries | None, str | None, int]:
     """Return a sample of the labelled queries, their split, and their number before sampling.
 
-    Without queries, or an encoder for them, these are None, None and the number of documents, which stand in.
+    A split is a named part of the queries. Without queries, or vectors of them, these are None, None and the number of
+    documents, which stand in.
     """
     dataset, split = loaded.dataset, _get_split(loaded)
     queries = dataset.judged(split) if split else dataset.queries
     # A click must be able to open any of them, so pickers' limits apply.
     queries = queries.only(queries.ids[:MAX_LISTED_QUERIES])
-    if not len(queries) or loaded.space.encoder is None:
+    if not len(queries) or not loaded.has_query_vectors:
         return None, None, len(loaded.space)
     return queries.sample(MAX_QUERIES), split, len(queries)
 
@@ -159,9 +172,9 @@ def _run_check_up(loaded: Loaded, vectors: Embeddings | None, set_size: int, dep
     """
     queries, split, n_queries = _sample_queries(loaded)
     if queries is None or vectors is None:
-        vectors = build_document_variants([loaded.space], MAX_DOCUMENTS)[0].queries
-        corpus = loaded.dataset.corpus
-        texts = tuple(corpus.titles[row] or corpus.ids[row] for row in map(corpus.position.__getitem__, vectors.ids))
+        (variant,) = build_document_variants([loaded.space], MAX_DOCUMENTS)
+        vectors, position = variant.queries, loaded.space.corpus.position
+        texts = tuple(name_document(loaded, position[doc_id]) for doc_id in vectors.ids)
     else:
         texts = queries.texts
     checked = check_up(decoders.make_baseline(depth), loaded.space, vectors, _clip_k(set_size))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import streamlit as st
 
 from dashboard.charts.palette import method_style
-from dashboard.services.jobs import page_turn
+from dashboard.services.jobs import limit_page_computations
 from dashboard.services.source import Loaded
 from dashboard.session import decoders
 from dashboard.session.answers import Answer
@@ -60,21 +60,21 @@ def close_panel() -> None:
 
 
 def draw_panel(loaded: Loaded, question: Question, answers: Mapping[str, Answer]) -> None:
-    """Draw the open document in a drawer: its text, votes, and why each decoder retrieved it or not.
+    """Draw the open document at the side: its text, votes, and why each decoder retrieved it or not.
 
-    answers: decoder → its ranking
+    answers: decoder's name → its ranking for the question. Nothing is drawn if no document is open.
     """
     document = current_document(loaded, question)
     if document is None:
         return
     row_index, space, vector = document.row, loaded.space, question.vector
     st.html(PANEL_CSS)
-    with page_turn():
-        # The rank is the same for all decoders, so it is computed once.
-        rank_text = find_ranks(space, vector, [row_index])[0]
+    with limit_page_computations():
+        # The rank by relevance is the same for all decoders, so it is computed once.
+        (relevance_rank,) = find_ranks(space, vector, [row_index])
         explanations = {}
         for decoder_name, answer in answers.items():
-            details = answer.stage, question.depth, rank_text, answer.relevance
+            details = answer.stage, question.depth, relevance_rank, answer.relevance
             explanations[decoder_name] = explain_document(space, vector, answer.ranking, row_index, *details)
     with st.container(border=True, gap="small", key="reading"):
         with st.container(horizontal=True, vertical_alignment="center"):
@@ -131,8 +131,8 @@ def draw_heading(loaded: Loaded, row_index: int) -> None:
     """Draw a document's title and id, on one line."""
     corpus = loaded.space.corpus
     title, doc_id = visible(corpus.titles[row_index]), visible(corpus.ids[row_index])
-    decoder_name = doc_id if title in ("", doc_id) else f"{title} · {doc_id}"
-    st.text(shorten(decoder_name, 80))
+    heading = doc_id if title in ("", doc_id) else f"{title} · {doc_id}"
+    st.text(shorten(heading, 80))
 
 
 def get_body(loaded: Loaded, row_index: int) -> str:

@@ -15,7 +15,8 @@ from dashboard.services import jobs
 from dashboard.services.memo import get_or_compute, session_memo
 from dashboard.services.source import Loaded
 from dashboard.session.answers import Answer
-from dashboard.session.query import Question, query_key
+from dashboard.session.query import SIMILAR, Question, query_key, select_query
+from dashboard.widgets.basics import step_button
 from dashboard.widgets.choices import choose, select
 from dashboard.widgets.map import (
     CLUSTER_COLOUR,
@@ -40,6 +41,8 @@ from engine.views.colouring import Groups, colouring
 from engine.wording import visible
 
 WAY_KEY, HOVER_KEY, COLOUR_KEY, WHOLE_KEY = "map.way", "map.hover", "map.colour", "map.whole"
+CORPUS_COLOUR_KEY = "map.corpus.colour"
+"""Session key of the colours of a map without a query, on which clusters help most."""
 MAX_LASSO_ROWS = 200
 """Listed documents of a lasso; the download has all."""
 
@@ -54,7 +57,10 @@ def draw_options(answers: dict[str, Answer], baseline: str) -> None:
 
 
 def draw_map_view(loaded: Loaded, question: Question, answers: dict[str, Answer], baseline: str) -> None:
-    """Draw the map with every decoder's documents, and beside it the clicked document or the lasso's."""
+    """Draw the map with every decoder's documents, and beside it the clicked document or the lasso's.
+
+    baseline: unused, as every view of the answers is called alike
+    """
     map_column, side_column = st.columns([5, 2], gap="medium")
     with side_column, st.container(horizontal=True, vertical_alignment="bottom"):
         colour = select("Colour by", [NO_COLOUR, CLUSTER_COLOUR, *loaded.space.corpus.metadata], COLOUR_KEY)
@@ -69,22 +75,65 @@ def draw_map_view(loaded: Loaded, question: Question, answers: dict[str, Answer]
         _draw_selection(loaded, selection)
 
 
+def draw_corpus_map(loaded: Loaded) -> None:
+    """Draw the map of all documents before any query, coloured by cluster, and the clicked document beside it."""
+    map_column, side_column = st.columns([5, 2], gap="medium")
+    with side_column:
+        colour = select("Colour by", [CLUSTER_COLOUR, NO_COLOUR, *loaded.space.corpus.metadata], CORPUS_COLOUR_KEY)
+    with map_column:
+        chart = get_map(loaded, next(iter(MAP_WAYS.values())))
+        if chart is None:
+            return
+        key, dark = f"map.corpus.{loaded.space.embeddings.digest[:12]}", is_dark()
+        values = loaded.space.corpus.metadata.get(colour)
+        # Clusters have their names on the map, and need no legend.
+        is_grouped = values is not None and isinstance(colouring(values), Groups)
+        figure = build_map(None, full_extent(chart.layout.points), is_grouped, dark)
+        figure["layout"]["uirevision"] = chart.layout.digest
+        # Names of clusters lie in the same overlay as sets, of which there are none yet.
+        data = {"query": key, "place": None, "sets": [], "relevant": [], "places": {}, **_name_clusters(chart)}
+        backdrop, overlay = build_backdrop(loaded, chart, dark, colour), Overlay(data, ())
+        options: dict[str, Any] = {"select": True, "scroll": True, "file": "map", "label": "Map of the corpus"}
+        selection = plot(figure, key, backdrop=backdrop, overlay=overlay, **options)
+        st.caption(_describe_view(chart))
+    with side_column:
+        row = None if selection.selected else _parse_row(loaded, selection.clicked)
+        if row is not None:
+            # As a query by its id: that needs no encoder, and the document is left out of its answers.
+            arguments = (loaded, SIMILAR, None, replace_surrogates(loaded.space.corpus.ids[row]))
+            step_button("Search like this", "map.similar", select_query, *arguments, icon=":material/search:")
+        _draw_selection(loaded, selection)
+
+
+def _name_clusters(chart: CorpusMap) -> dict[str, Any]:
+    """Return a map's clusters (place, size, name) and the common beginning of titles, for the overlay's script."""
+    clustering, named_clusters = chart.clusters, []
+    for centre, size, name in zip(
+        clustering.centres.tolist(), clustering.sizes.tolist(), clustering.names, strict=True
+    ):
+        if name:
+            named_clusters.append([*centre, size, shorten(name, 28)])
+    return {"clusters": named_clusters, "prefix": chart.prefix}
+
+
 def _draw_map(loaded: Loaded, question: Question, answers: dict[str, Answer], chart: CorpusMap, colour: str) -> Picked:
     """Draw the map with the query, every decoder's documents and the relevant ones; return the clicks.
 
-    chart: the corpus in two dimensions; colour: the column by which documents are coloured. The overlay is
-    drawn by the browser, with a fallback for browsers that cannot.
+    chart: the corpus in two dimensions; colour: the column by which documents are coloured. The decoders' documents are
+    an overlay, which the browser draws over the corpus and changes while a slider moves; traces stand in for it in
+    browsers that cannot.
     """
     key = f"map.{loaded.space.embeddings.digest[:12]}"  # clicks on one corpus are meaningless on another
     corpus, layout, dark = loaded.space.corpus, chart.layout, is_dark()
-    judged = question.qrels.relevant(question.id) if question.qrels is not None else ()
-    relevant = sorted(corpus.position[doc_id] for doc_id in judged if doc_id in corpus.position)
+    relevant_ids = question.qrels.relevant(question.id) if question.qrels is not None else ()
+    relevant = sorted(corpus.position[doc_id] for doc_id in relevant_ids if doc_id in corpus.position)
     sets = {name: answer.ranking.rows() for name, answer in answers.items()}
     row_sets = set(chain.from_iterable(sets.values()))
-    clicked = _parse_row(loaded, get_picked(key).clicked)
-    # The clicked document first, then its nearest neighbours.
-    near = [] if clicked is None else [clicked, *(row for row, _ in _find_neighbours(loaded, clicked))]
-    places = _locate_rows(loaded, layout, sorted({*relevant, *near, *row_sets}))
+    clicked_row = _parse_row(loaded, get_picked(key).clicked)
+    near_rows = [] if clicked_row is None else [row for row, _ in _find_neighbours(loaded, clicked_row)]
+    drawn_rows = {*relevant, *near_rows, *row_sets, *([] if clicked_row is None else [clicked_row])}
+    # Row of the corpus → position on the map.
+    places = _locate_rows(loaded, layout, sorted(drawn_rows))
     query = place_query(loaded.space, question, layout)
 
     def marks(rows: list[int]) -> Marks:
@@ -92,18 +141,18 @@ def _draw_map(loaded: Loaded, question: Question, answers: dict[str, Answer], ch
         xy = np.array(list(map(places.__getitem__, rows)), dtype=float).reshape(-1, 2)
         return Marks(xy, list(map(str, rows)), [name_document(loaded, row_index) for row_index in rows])
 
-    all_marks = bool(st.session_state.get(WHOLE_KEY))
+    # Either the full corpus is visible, or the map is zoomed to what was retrieved.
+    shows_corpus = bool(st.session_state.get(WHOLE_KEY))
     marked = [query, *map(places.__getitem__, row_sets)]
-    extent = full_extent(layout.points) if all_marks else _get_extent(question, layout, marked)
-    grouped = colour in corpus.metadata and isinstance(colouring(corpus.metadata[colour]), Groups)
-    figure = build_map(None if clicked is None else (places[clicked], marks(near[1:])), extent, grouped, dark)
-    figure["layout"]["uirevision"] = f"{layout.digest} {all_marks} {query_digest(question)}"
+    extent = full_extent(layout.points) if shows_corpus else _get_extent(question, layout, marked)
+    is_grouped = colour in corpus.metadata and isinstance(colouring(corpus.metadata[colour]), Groups)
+    near = None if clicked_row is None else (places[clicked_row], marks(near_rows))
+    figure = build_map(near, extent, is_grouped, dark)
+    figure["layout"]["uirevision"] = f"{layout.digest} {shows_corpus} {query_digest(question)}"
     traces, overlay_sets = [], []
     for name, answer in answers.items():
         traces.append((answer.name, answer.title, marks(sets[name])))
         overlay_sets.append(_mark_set(name, answer, sets[name]))
-    clustering = chart.clusters
-    clusters = zip(clustering.centres.tolist(), clustering.sizes.tolist(), clustering.names, strict=True)
     # A sampled map lacks some documents of the sets: the overlay adds them.
     unmapped = sorted({*relevant, *row_sets}.difference(layout.rows.tolist())) if layout.sampled else []
     return plot(
@@ -117,8 +166,7 @@ def _draw_map(loaded: Loaded, question: Question, answers: dict[str, Answer], ch
                 "sets": overlay_sets,
                 "relevant": relevant,
                 "places": {str(row): [*places[row].tolist(), name_document(loaded, row)] for row in unmapped},
-                "clusters": [[*centre, size_text, shorten(name, 28)] for centre, size_text, name in clusters if name],
-                "prefix": chart.prefix,
+                **_name_clusters(chart),
             },
             build_set_traces(traces, query, marks(relevant) if relevant else None, dark),
         ),
@@ -137,11 +185,12 @@ def _get_extent(question: Question, layout: maps.Layout, marked: list[np.ndarray
     still while a slider moves.
     """
     key = (layout.digest, query_digest(question))
-    frames, extent = session_memo("map.frames", MAX_PLACES), np.stack(marked)
-    frames[key] = np.concatenate([extent, frames[key]]) if key in frames else extent
+    cached_corners, positions = session_memo("map.frames", MAX_PLACES), np.stack(marked)
+    if key in cached_corners:
+        positions = np.concatenate([positions, cached_corners[key]])
     # Two corners are enough to grow the extent later.
-    frames[key] = np.stack([frames[key].min(0), frames[key].max(0)])
-    return extent_around(layout.points, frames[key])
+    cached_corners[key] = corners = np.stack([positions.min(0), positions.max(0)])
+    return extent_around(layout.points, corners)
 
 
 def _mark_set(name: str, answer: Answer, rows: list[int]) -> dict[str, Any]:
@@ -162,7 +211,7 @@ def _locate_rows(loaded: Loaded, layout: maps.Layout, rows: list[int]) -> dict[i
     # The cached dict itself is extended below.
     places: dict[int, np.ndarray] = get_or_compute("map.places", layout.digest, dict, max_entries=1)
     if missing := [row_index for row_index in rows if row_index not in places]:
-        with jobs.page_turn():
+        with jobs.limit_page_computations():
             places |= dict(zip(missing, maps.find_positions(layout, loaded.space, missing), strict=True))
     return places
 
@@ -199,6 +248,7 @@ def _draw_selection(loaded: Loaded, selection: Picked) -> None:
     if selection.selected:
         _list_documents(loaded, [int(row) for row in selection.selected if int(row) < len(loaded.space)])
         return
+    # With "Read on hover" the document under the mouse comes before the clicked one.
     hovering = st.session_state.get(HOVER_KEY) and selection.hovered is not None
     row = _parse_row(loaded, selection.hovered if hovering else selection.clicked)
     if row is None:

@@ -24,8 +24,8 @@ from dashboard.widgets.parameters import draw_stage_row
 from engine.decoder import Decoder
 from engine.errors import DataError, FrontierError, ParamError
 from engine.evaluation.paired import describe_guarantee
-from engine.params import Param, Real, values_of
-from engine.stages import methods
+from engine.params import Param, values_of
+from engine.stages import RELEVANCE_WEIGHT, methods
 from engine.views import slider
 
 TILES_KEY, SERIAL_KEY, RELEASED_KEY = "explore.tiles", "explore.serial", "explore.released"
@@ -61,6 +61,7 @@ VIEWS = {
 def draw_explore(loaded: Loaded, question: Question) -> None:
     """Draw the Explore page: each decoder's results for the question, and the chosen view of them."""
     confirm.rerun_if_stale()
+    # True in the one run after a slider of a tile was released; `_commit_sliders` sets it.
     is_released = st.session_state.pop(RELEASED_KEY, False)
     with st.container(key="explore"):
         st.html(EXPLORE_CSS)
@@ -78,8 +79,9 @@ def draw_explore(loaded: Loaded, question: Question) -> None:
 
 
 def _draw_answers(loaded: Loaded, question: Question, is_released: bool) -> None:
-    """Compute and draw the answers of all chosen decoders as tiles, and below them the chosen view.
+    """Compute and draw the answers of all chosen decoders: a tile for each, and the chosen view below.
 
+    A tile is a small card with a decoder's metrics and sliders; a view, such as the map, is of all answers.
     is_released: True in the run just after a slider was released
     """
     tiles, bar, below = (st.container(), st.container(horizontal=True, vertical_alignment="center"), st.container())
@@ -95,6 +97,7 @@ def _draw_answers(loaded: Loaded, question: Question, is_released: bool) -> None
         if settings.open:
             with settings:
                 _draw_settings(loaded)
+    # `state` changes when answers bring new documents from a vector engine.
     chosen, state = decoders.get_decoders(), loaded.state
     # The baseline is the first selector with the default scorers, always computed for comparison.
     baseline = compute_answer(loaded, question, names[0], decoders.make_baseline(question.depth))
@@ -117,10 +120,11 @@ def _draw_answers(loaded: Loaded, question: Question, is_released: bool) -> None
         if answers:
             draw_tiles(loaded, question, answers, baseline, errors, is_released)
             proof.draw_proofs(loaded, question, answers)
+    answers_and_baseline = {baseline.name: baseline} | answers
     with option_area:
-        view.draw_options({names[0]: baseline} | answers, names[0])
+        view.draw_options(answers_and_baseline, baseline.name)
     with below:
-        view.draw(loaded, question, {names[0]: baseline} | answers, names[0])
+        view.draw(loaded, question, answers_and_baseline, baseline.name)
         if question.depth is not None and question.depth < question.k:
             st.caption(f"The pool of {question.depth} is smaller than k, {question.k}: no decoder can return more.")
 
@@ -158,7 +162,7 @@ def _answer_or_last(
     try:
         result = compute_answer(loaded, question, method_name, decoder)
     except FrontierError as error:
-        errors[method_name] = str(error)
+        errors[method_name] = error.finding
         # The last answer is only shown for the same query on the same documents.
         last_query, last_answer = last_answers.get(method_name, (None, None))
         return last_answer if last_query == query_parts else None
@@ -174,12 +178,14 @@ def draw_tiles(
     errors: Mapping[str, str],
     is_released: bool,
 ) -> None:
-    """Draw a tile for each decoder: its figures, and sliders that the browser answers at once.
+    """Draw a tile (a small card) for each decoder: metrics, and sliders that the browser answers at once.
 
-    errors: selector → the reason for no answer at its setting; its last answer is drawn instead
-    is_released: True in the run just after a slider was released
+    baseline: the answer with which the others are compared; errors: selector → the reason for no answer at its setting;
+    its last answer is drawn instead; is_released: True in the run just after a slider was released
     """
-    relevant_ids, forms = question.relevant_ids, dict[str, dict[str, tuple[str, Param]]]()
+    relevant_ids = question.relevant_ids
+    # Tile → parameter → (widget key, declaration), filled while the tiles are built: what a released slider sets.
+    sliders: dict[str, dict[str, tuple[str, Param]]] = {}
     # Without a tile of its own, the baseline is packed for the comparison with the others.
     has_baseline = any(result.decoder == baseline.decoder for result in answers.values())
     data: dict[str, Any] = {
@@ -194,7 +200,7 @@ def draw_tiles(
         "address": link.preview_address(loaded) if is_released else None,
         "decoders": [
             {
-                **_build_tile(loaded, question, key, result, forms.setdefault(key, {})),
+                **_build_tile(loaded, question, key, result, sliders.setdefault(key, {})),
                 "baseline": result.decoder == baseline.decoder,
                 "error": errors.get(result.name),
             }
@@ -214,25 +220,26 @@ def draw_tiles(
         else:
             st.session_state[decoders.VIEW_KEY] = view_names.CHECK_UP
 
-    vendor.draw_view("tiles", TILES_KEY, data, {"committed": partial(_commit_sliders, forms), "stepped": step_to})
+    vendor.draw_view("tiles", TILES_KEY, data, {"committed": partial(_commit_sliders, sliders), "stepped": step_to})
 
 
 def _build_tile(
-    loaded: Loaded, question: Question, key: str, result: Answer, forms: dict[str, tuple[str, Param]]
+    loaded: Loaded, question: Question, key: str, result: Answer, slider_params: dict[str, tuple[str, Param]]
 ) -> dict[str, Any]:
     """Build the data of a decoder's tile as a dict for the browser, with its sliders.
 
     Each slider has addresses at which the browser finds the answers for all its positions. key: of the tile;
-    forms: parameter → (widget key, declaration), filled here for each slider
+    slider_params: parameter → (widget key, declaration), filled here for each slider
     """
     stage, values, sliders = result.stage, values_of(result.stage), []
     extra = {"relevant": question.relevant_ids, "scores": None if result.relevance is None else result.relevance.score}
     for param in stage.spec.params:
+        # The form is the parameter's declaration beside the values of others, as of λ₁ as a number of documents.
         widget_key, form = resolve_form(param_key(stage.spec, decoders.PARAM_PREFIX, param.name), param, values)
-        # A parameter may require a value of another one, as (name, value), else it has no effect.
+        # A parameter may require a value of another one, as (name, value), else it has no effect and gets no slider.
         if not slider.has_slider(form) or (param.requires and values[param.requires[0]] != param.requires[1]):
             continue
-        forms[param.name] = widget_key, form
+        slider_params[param.name] = widget_key, form
         requests = build_slider_requests(loaded, question, result.decoder, form, **extra)
         sliders.append(
             {
@@ -241,7 +248,8 @@ def _build_tile(
                 "help": form.help,
                 "value": values[param.name],
                 "standard": form.default,
-                "linked": isinstance(form, Real) and form.scale == "linear" and form.comfortable_range == (0.0, 1.0),
+                # λ and θ, the weight of relevance against diversity, can be moved together in all tiles.
+                "linked": param.name == RELEVANCE_WEIGHT.name,
                 # The last request is the one for all positions.
                 "stops": next(reversed(requests.values())).stops,
                 "urls": [vendor.serve_answer(digest, request) for digest, request in requests.items()],
@@ -253,18 +261,19 @@ def _build_tile(
     return {"key": key} | method_look(result.name, result.title) | tile
 
 
-def _commit_sliders(forms: Mapping[str, Mapping[str, tuple[str, Param]]], message: Mapping[str, Any]) -> None:
+def _commit_sliders(slider_params: Mapping[str, Mapping[str, tuple[str, Param]]], message: Mapping[str, Any]) -> None:
     """Take over the positions of released sliders as the decoders' parameters; for a callback.
 
-    forms: tile → parameter → (widget key, declaration); message: the browser's report with its number
+    slider_params: tile (a decoder's card on the page) → parameter → (widget key, declaration); message: the browser's
+    report, with its number and the values by tile and parameter
     """
     st.session_state[RELEASED_KEY] = True
     # Reports may arrive out of order: the number never falls.
     st.session_state[SERIAL_KEY] = max(int(message["serial"]), st.session_state.get(SERIAL_KEY, 0))
-    for name, values in message["values"].items():
-        for param, value in values.items():
-            if param in forms.get(name, ()):
-                widget_key, form = forms[name][param]
+    for tile, values in message["values"].items():
+        for param_name, value in values.items():
+            if param_name in slider_params.get(tile, ()):
+                widget_key, param = slider_params[tile][param_name]
                 # A value that the browser should not have sent changes nothing.
                 with suppress(ParamError):
-                    st.session_state[widget_key] = form.check(value)
+                    st.session_state[widget_key] = param.check(value)

@@ -8,7 +8,7 @@ import streamlit as st
 from dashboard.charts.figure import read_column
 from dashboard.services.jobs import Job
 from dashboard.services.source import Loaded
-from dashboard.session.answers import Answer, answer_key, as_embeddings, store_proof
+from dashboard.session.answers import Answer, answer_key, as_embeddings, leave_out_document, store_proof
 from dashboard.session.query import Question
 from dashboard.widgets.job_panel import JobPanel, draw_run_button
 from engine.progress import counted, report_to
@@ -30,13 +30,12 @@ def draw_proofs(loaded: Loaded, question: Question, answers: Mapping[str, Answer
     proven, provable, partial_answers = list[Answer](), list[Answer](), list[Answer]()
     for answer in answers.values():
         info = answer.ranking.info[0]
-        is_proven = info["scope"] == SCOPE_PROVEN
-        # Each answer goes to exactly one of the three lists.
-        (proven if is_proven else provable if info["provable"] else partial_answers).append(answer)
+        unproven = provable if info["provable"] else partial_answers
+        (proven if info["scope"] == SCOPE_PROVEN else unproven).append(answer)
     panel = _proof_panel(reach, loaded.origin, question, provable)
     # While a proof runs, its progress replaces the summary.
     if provable and panel.job is not None:
-        proofs = panel.result()
+        proofs = panel.draw_until_result()
         if proofs is not None:
             for answer, ranking in zip(provable, proofs, strict=True):
                 store_proof(loaded.origin, question, answer.decoder, ranking)
@@ -59,16 +58,21 @@ def draw_proofs(loaded: Loaded, question: Question, answers: Mapping[str, Answer
 def _proof_panel(
     reach: Reach, corpus: Loaded, question: Question, answers: Sequence[Answer]
 ) -> JobPanel[list[Ranking]]:
-    """Return the panel of the job that proves that these answers hold for all documents of the engine."""
+    """Return the panel of the job that proves these answers for all documents of the vector engine.
+
+    reach: the connection to the vector engine; corpus: the one whose answers are proven
+    """
     query = as_embeddings(corpus, question)
 
     def prove(job: Job) -> list[Ranking]:
-        """Prove each answer by asking the engine until no unseen document could change it."""
+        """Prove each answer by asking the vector engine until no unseen document could change it."""
         proofs = []
         for n_done, answer in enumerate(answers):
             job.report(n_done, len(answers), f"proving {answer.title}")
+            # Progress counts answers, so the steps of one proof report none; they only stop with the job.
             with report_to(None, job.stop):
-                proofs.append(reach.prove(answer.decoder, query, question.k))
+                decoder = leave_out_document(question, answer.decoder)
+                proofs.append(reach.prove(decoder, query, question.k))
         return proofs
 
     key = tuple(answer_key(corpus, question, answer.decoder) for answer in answers)

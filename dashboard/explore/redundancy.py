@@ -9,7 +9,7 @@ import streamlit as st
 from dashboard.charts.redundancy import plot_redundancy
 from dashboard.components import live_plot
 from dashboard.explore import document_panel
-from dashboard.services.jobs import page_turn
+from dashboard.services.jobs import limit_page_computations
 from dashboard.services.source import Loaded
 from dashboard.session.answers import Answer
 from dashboard.session.query import Question
@@ -43,7 +43,7 @@ def draw_options(answers: Mapping[str, Answer], baseline: str) -> None:
     if len(other_names) < MAX_SETS:
         return
     # The widget starts from what is compared, without decoders that are gone.
-    st.session_state[SETS_KEY] = _list_sets(answers, baseline)[1:]
+    st.session_state[SETS_KEY] = _list_sets(answers, baseline)[1:]  # without the baseline, the first
     label, titles = f"Beside {answers[baseline].title}", {name: answers[name].title for name in other_names}
     look = {"label_visibility": "collapsed", "placeholder": label, "width": 320}
     options: Any = {"max_selections": MAX_SETS - 1, "key": SETS_KEY, "persist_state": "session"} | look
@@ -70,7 +70,7 @@ def draw_redundancy(loaded: Loaded, question: Question, answers: Mapping[str, An
 
     answers: by selector in display order, including the baseline's; baseline: its name.
     """
-    with page_turn():
+    with limit_page_computations():
         sets = {}
         for name in _list_sets(answers, baseline):
             ranking = answers[name].ranking
@@ -83,11 +83,11 @@ def draw_redundancy(loaded: Loaded, question: Question, answers: Mapping[str, An
     picked = live_plot.plot(plot_redundancy(heat_maps, live_plot.is_dark()), "redundancy.map", file="redundancy")
     _open_clicked(loaded, question, picked)
     for name, column in zip(sets, st.columns(len(sets), gap="small"), strict=True):
-        s = sets[name]
+        similarity = sets[name]
         summary = "fewer than two documents"
-        if s.pairs:
-            summary = f"mean {s.mean:.3f}, highest {s.most:.3f}, {s.close} of {s.pairs:,} pairs "
-            summary += f"at {s.threshold:g} or more"
+        if similarity.pairs:
+            summary = f"mean {similarity.mean:.3f}, highest {similarity.most:.3f}, {similarity.close} of "
+            summary += f"{similarity.pairs:,} pairs at {similarity.threshold:g} or more"
         column.caption(f"{answers[name].title}: {summary}")
     # Heat maps of more documents are illegible, and quadratic in size.
     if question.k > MAX_COMPARED:
@@ -134,7 +134,7 @@ def _draw_set(loaded: Loaded, question: Question, name: str, answer: Answer, red
 
 
 def _open_clicked(loaded: Loaded, question: Question, picked: live_plot.Picked) -> None:
-    """Open the two documents of the cell that was clicked since the last run."""
+    """Open the two documents whose similarity was clicked in a heat map since the page was last drawn."""
     if picked.clicks != st.session_state.get(f"{PAIR_KEY}.clicks", 0):
         st.session_state[f"{PAIR_KEY}.clicks"] = picked.clicks
         # A cell's id is "row:row"; a browser may still send rows of the previous corpus.
@@ -158,8 +158,10 @@ def _get_pair(loaded: Loaded, question: Question, sets: Mapping[str, Redundancy]
     if (corpus, query_text) == (loaded.space.corpus.digest, question.text):
         return first_row, second_row
     # The most redundant pair of all sets is the best example to start with.
+    # `most` is the highest similarity within a decoder's set, `closest` the pair that has it.
     pairs = [(s.most, s.closest) for s in sets.values() if s.most is not None and s.closest is not None]
-    return max(pairs, key=lambda pair: pair[0])[1]
+    _, closest_pair = max(pairs, key=lambda pair: pair[0])
+    return closest_pair
 
 
 def _draw_pair(
@@ -167,7 +169,7 @@ def _draw_pair(
 ) -> None:
     """Draw two documents side by side, how similar they are, and their ranks in every decoder's set."""
     pair = _get_pair(loaded, question, sets)
-    with page_turn():
+    with limit_page_computations():
         similarity = similarities(loaded.space, pair)[0, 1]
     with st.container(border=True, height=PAIR_PX, key="redundancy.panel"):
         # Two columns of text, and one of ranks.

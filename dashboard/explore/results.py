@@ -11,7 +11,7 @@ from dashboard.charts.palette import method_style
 from dashboard.components import vendor
 from dashboard.explore import document_panel
 from dashboard.services import feedback
-from dashboard.services.jobs import page_turn
+from dashboard.services.jobs import limit_page_computations
 from dashboard.services.source import Loaded
 from dashboard.session.answers import Answer
 from dashboard.session.query import Question, query_key
@@ -29,6 +29,7 @@ from dashboard.widgets.tables import (
     text_column,
 )
 from engine.evaluation.metrics import METRICS, title_of
+from engine.views.decision import read_scores
 from engine.views.sets import Place, card, find_missed, merge_rankings
 from engine.wording import visible
 
@@ -43,9 +44,11 @@ FIGURE_SPACE = "\u2007"
 def draw_lists(loaded: Loaded, question: Question, answers: Mapping[str, Answer], baseline: str) -> None:
     """Draw each decoder's ranked list, the relevant documents that all missed, and the open document.
 
-    Clicks and votes in the lists come back as messages of the browser's component.
+    Clicks and votes in the lists come back as messages of the browser's component. baseline: unused, as every view of
+    the answers is called alike
     """
     document = document_panel.current_document(loaded, question)
+    # None instead of {} leaves out the buttons to vote.
     votes = None
     if feedback.is_live():
         feedback.prepare_session(loaded)
@@ -75,7 +78,7 @@ def draw_lists(loaded: Loaded, question: Question, answers: Mapping[str, Answer]
             confirm.take_step(vote_buttons.vote_step(loaded, question, row_index, kind, seen))
 
     vendor.draw_view("lists", "explore.lists", list_data, {"opened": on_opened, "voted": on_voted})
-    with page_turn():
+    with limit_page_computations():
         rankings = read_column(answers.values(), "ranking")
         missed_docs = find_missed(loaded.space, question.vector, question.id, rankings, question.qrels)
     _draw_missed("Missed by all: ", missed_docs)
@@ -91,11 +94,11 @@ def draw_table_view(loaded: Loaded, question: Question, answers: Mapping[str, An
 def draw_metrics(loaded: Loaded, question: Question, answers: dict[str, Answer], baseline: str) -> None:
     """Draw the metrics of each decoder's set as a table, a row per decoder.
 
-    baseline: name of the answer that the overlap is with
+    baseline: name of the answer with which the column Overlap compares the others
     """
     rows, baseline_ranking = [], answers[baseline].ranking
     for answer in answers.values():
-        with page_turn():
+        with limit_page_computations():
             values = card(loaded.space, question.id, answer.ranking, baseline_ranking, question.qrels, question.k)
         recall = {} if values.recall is None else {title_of("recall"): values.recall}
         metrics = {**recall, title_of("ilad"): values.ilad, **values.others}
@@ -120,10 +123,10 @@ def _draw_side(loaded: Loaded, question: Question, answers: Mapping[str, Answer]
 def _draw_merged(loaded: Loaded, question: Question, answers: Mapping[str, Answer], baseline: str) -> None:
     """Draw all documents that any decoder returned in one table, a column of ranks for each decoder.
 
-    baseline: name of the answer to which places are gained or lost
+    baseline: name of the decoder's answer with whose ranks the others' are compared ("2 places gained")
     """
     rankings = {name: answer.ranking for name, answer in answers.items()}
-    with page_turn():
+    with limit_page_computations():
         rows = merge_rankings(loaded.space, question.vector, question.id, rankings, baseline, question.qrels)
         relevant_missed = find_missed(loaded.space, question.vector, question.id, rankings.values(), question.qrels)
     if not rows:
@@ -141,10 +144,17 @@ def _draw_merged(loaded: Loaded, question: Question, answers: Mapping[str, Answe
     # With many columns the documents stay visible while the table scrolls.
     pinned = st.column_config.TextColumn(width=280, pinned=len(answers) > MAX_UNPINNED + 1)
     columns: dict[str, tuple[list[Any], Any]] = {"Document": (list(map(format_document, rows)), pinned)}
-    for tick, column in make_relevance_column(rows).items():
-        columns[tick] = column, text_column(28, "Judged relevant")
+    # One column of ticks, none for a query without judgements.
+    for heading, ticks in make_relevance_column(rows).items():
+        columns[heading] = ticks, text_column(28, "Judged relevant")
     columns[relevance] = read_column(rows, "relevance"), number_column("%.3f", 76, RELEVANCE_HELP)
     ranks = text_column(112, "Rank, and places gained or lost; – for a document in neither set")
+    # What a selector used in place of the inner product stands in a column of its own.
+    for answer in answers.values():
+        if answer.relevance is not None:
+            scores = read_scores(answer.relevance, read_column(rows, "row"))
+            heading = f"{method_style(answer.name).sign} relevance"
+            columns[heading] = scores, number_column("%.3f", 76, f"Relevance as {answer.title} used it")
     for name, answer in answers.items():
         title = f"{method_style(answer.name).sign} {answer.title}"
         columns[title] = [pad_rank(row.places[name]) for row in rows], ranks

@@ -10,7 +10,7 @@ from dashboard.services.source import Loaded
 from dashboard.session.answers import Answer
 from dashboard.session.query import Question
 from dashboard.widgets.choices import choose
-from dashboard.widgets.weights import L1_AXIS_RANGE, compute_path, draw_solver
+from dashboard.widgets.weights import L1_AXIS_RANGE, NO_WEIGHT_TEXT, compute_path, draw_solver
 from engine.progress import counted
 from engine.solvers.elastic_net.path import WeightPath
 from engine.stages import methods
@@ -19,26 +19,32 @@ from engine.wording import power
 
 
 def draw_weights(loaded: Loaded, question: Question, answers: Mapping[str, Answer], baseline: str) -> None:
-    """Draw the documents' weights at every λ₁, and beside it how accurate the paper's solver is.
+    """Draw the documents' weights at every λ₁, and beside it how accurate the NNN paper's solver is.
 
-    λ₁ is the penalty of selectors that weigh documents: the larger, the fewer have a weight.
+    λ₁ is the penalty of selectors that weigh documents: the larger, the fewer have a weight. baseline: unused, as every
+    view of the answers is called alike
     """
     names = [name for name in answers if answers[name].stage.has_weights()]
     if not names:
         titles = [spec.title for spec in methods("selector").values() if spec.cls.has_weights()]
         st.info(f"None of these decoders weighs its documents. Choose {' or '.join(titles)} above.")
         return
-    has_several = len(names) > 1
-    answer = answers[choose("Of", names, "weights.of", show_label=True, persist=False) if has_several else names[0]]
+    # The choice is drawn only if there is one.
+    name = choose("Of", names, "weights.of", show_label=True, persist=False) if len(names) > 1 else names[0]
+    answer = answers[name]
+    if "l1" not in answer.ranking.info[0]:
+        st.info(NO_WEIGHT_TEXT)
+        return
     l1 = answer.ranking.info[0]["l1"]
     path_column, solver_column = st.columns([3, 2], gap="medium")
     with path_column:
         # The path must reach the current λ₁, also below the usual range.
         min_l1 = min(L1_AXIS_RANGE[0], l1) if l1 > 0 else L1_AXIS_RANGE[0]
-        # Rows that the selector received, if another scorer than the first retrieved them.
+        # (1, n) rows that the selector received, if another scorer than the first retrieved them.
         pool = None if answer.relevance is None else answer.relevance.scored.candidates.pool
+        row_indices = None if pool is None else pool[0]
         with st.spinner("Following the path"):
-            path = compute_path(loaded, question, answer.stage, min_l1, None if pool is None else pool[0])
+            path = compute_path(loaded, question, answer.stage, min_l1, row_indices)
         _draw_path(loaded, question, answer, path, min_l1)
     with solver_column:
         draw_solver(loaded, question, answer.stage, l1, path)
@@ -47,7 +53,8 @@ def draw_weights(loaded: Loaded, question: Question, answers: Mapping[str, Answe
 def _draw_path(loaded: Loaded, question: Question, answer: Answer, path: WeightPath, min_l1: float) -> None:
     """Draw the documents' weights over λ₁, down to min_l1, with the current λ₁ marked.
 
-    path: the exact weights at every λ₁, as linear segments
+    λ₁ is the penalty of selectors that weigh documents. path: the exact weights at every λ₁, which are linear between
+    kinks; the selector's own solver may have come only near them
     """
     ranking, info = answer.ranking, answer.ranking.info[0]
     if not len(path):
@@ -57,9 +64,10 @@ def _draw_path(loaded: Loaded, question: Question, answer: Answer, path: WeightP
     lines = weight_lines(loaded.space, question.id, path, l1, question.qrels)
     corpus = loaded.space.corpus
     weighed = zip(ranking.rows(), ranking.gain[0].tolist(), strict=False)
-    labelled = [(weight, corpus.titles[row] or corpus.ids[row]) for row, weight in weighed if weight > 0]
-    # Certified weights lie on the exact lines: they need no marks of their own.
-    solver_weights = [] if info["certified"] else labelled
+    # (weight, title) of each document by the selector. If they are proved exact ("certified"), they lie on the path's
+    # lines and need no marks of their own.
+    answer_weights = [(weight, corpus.titles[row] or corpus.ids[row]) for row, weight in weighed if weight > 0]
+    solver_weights = [] if info["certified"] else answer_weights
     span = (min_l1, max(L1_AXIS_RANGE[1], l1, path.levels[0]))
     figure = plot_weights(lines, l1, span, answer.stage.spec.name, solver_weights, is_dark())
     plot(figure, "weights", file="weights", label="Weights of documents along λ₁")

@@ -1,7 +1,5 @@
 """Explore: one query, several decoders, what each returns and what that costs."""
 
-import streamlit as st
-
 from dashboard import frame
 
 loaded, question = frame.draw_header(needs_documents=False)
@@ -14,4 +12,6 @@ if loaded is not None and question is not None:
 
     page.draw_explore(loaded, question)
 elif loaded is not None:
-    st.info("Type a query to compare what each decoder returns.")
+    from dashboard.explore import first_view
+
+    first_view.draw_first_view(loaded)

@@ -5,16 +5,19 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import gc
-from collections.abc import Callable, Sequence
+import glob
+import os
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dashboard.services import jobs, roots, uploads
 from dashboard.services.jobs import Job, SharedJobs
 from dashboard.services.memo import Memo
-from dashboard.services.source import Loaded, Source
+from dashboard.services.source import KEEP_ALL, NEAR, DroppedDocuments, Loaded, Source
+from engine.data.judgement_files import QRELS_NAME, list_candidates
 
 if TYPE_CHECKING:
     from engine.data.files import HeldFile
@@ -24,8 +27,8 @@ if TYPE_CHECKING:
     from engine.values import Dataset
 
 DEMOS = {
-    "numpy-api": "NumPy's functions: about 820 documents full of near-duplicates, with judged tasks",
-    "python-api": "NumPy, pandas, SciPy, scikit-learn and PyTorch: about 15,000 documents, no judgements",
+    "numpy-api": "NumPy's functions: about 820 documents full of near-duplicates, with labelled queries",
+    "python-api": "NumPy, pandas, SciPy, scikit-learn and PyTorch: about 15,000 documents, no labelled queries",
 }
 MAX_LOADED_CORPORA = 3
 """Corpora that stay in memory."""
@@ -45,6 +48,10 @@ MAX_EAGER_QUERIES = 512
 """Up to this many labelled queries are embedded with the corpus: switching between them is then instant."""
 
 
+FileState: TypeAlias = tuple[str, int, int]
+"""A file's name, the time of its last change in ns, and its bytes."""
+
+
 @dataclass(frozen=True, eq=False)
 class Inspection:
     """Files of a corpus as one session read them before loading it, to preview and check them.
@@ -53,9 +60,11 @@ class Inspection:
     """
 
     path: str
-    file_states: tuple[tuple[str, int, int], ...]  # name, time of the last change and bytes of each
+    file_states: tuple[FileState, ...]
     file: Path | HeldFile  # the table, held where its rows come from memory
-    datasets: Memo[Source, Dataset | FrontierError] = field(default_factory=lambda: Memo(3))
+    datasets: Memo[tuple[Source, tuple[FileState, ...]], Dataset | FrontierError] = field(
+        default_factory=lambda: Memo(3)
+    )
 
     @property
     def is_large(self) -> bool:
@@ -66,21 +75,24 @@ class Inspection:
         """Return the data set of a source (documents, queries, judgements), or the error of reading it."""
         from engine.errors import FrontierError
 
-        if source not in self.datasets:
+        key = source, _list_vector_states(source)
+        if key not in self.datasets:
             # Reading parses a whole file: pages take turns, so that the cores are not oversubscribed.
-            with jobs.page_turn():
+            with jobs.limit_page_computations():
                 try:
-                    self.datasets[source] = read_dataset(source, table_file=self.file)
+                    self.datasets[key] = read_dataset(source, table_file=self.file)
                 except FrontierError as error:
-                    self.datasets[source] = error
-        return self.datasets[source]
+                    self.datasets[key] = error
+        return self.datasets[key]
 
     def take_dataset(self, source: Source) -> Dataset | None:
         """Return the data set that was read for a source, to load it; None if unread or changed since."""
         from engine.values import Dataset
 
         # The inspection was keyed without an encoder, as which one embeds the documents does not change them.
-        data = self.datasets.get(source.without_encoder)
+        source = source.without_encoder
+        data = self.datasets.get((source, _list_vector_states(source)))
+        # In place of a data set there can be the error that reading it raised, which is of no use here.
         return data if isinstance(data, Dataset) and self.file_states == _list_file_states(Path(self.path)) else None
 
 
@@ -122,7 +134,8 @@ def report_health() -> dict[str, Any]:
 
     status: "ok" once each has been loaded, "failed" if one could not be, else "loading"; `failed` names those.
     """
-    _LOADED_ONCE.update(loaded.source for loaded in list_loaded())  # pages load too
+    # A corpus counts as loaded from its first load on, also if memory has dropped it since. Pages load corpora too.
+    _LOADED_ONCE.update(loaded.source for loaded in list_loaded())
     waiting = [source for source in list_start_sources() if source not in _LOADED_ONCE]
     # No path goes out: the health check is open to everybody who reaches the server.
     failed_names = []
@@ -130,31 +143,53 @@ def report_health() -> dict[str, Any]:
         job = find_loading_job(source)
         if job is not None and not job.running and job.error:
             failed_names.append(source.name)
-    status = "failed" if failed_names else "loading" if waiting else "ok"
+    status = "loading" if waiting else "ok"
     loaded = sorted({corpus.source.name for corpus in list_loaded() if corpus.source in list_start_sources()})
-    return {"status": status, "loaded": loaded} | ({"failed": failed_names} if failed_names else {})
+    return {"status": status, "loaded": loaded} | ({"status": "failed", "failed": failed_names} if failed_names else {})
 
 
 def inspect_files(source: Source) -> Inspection:
-    """Return this session's reading of a source's files before they are loaded, anew if they have changed."""
+    """Return this browser session's reading of a source's files, anew if they have changed.
+
+    They are read before the corpus is loaded.
+    """
     from engine.data.files import HeldFile
-    from engine.data.tables import TEXT_SUFFIXES
+    from engine.data.tables import TEXT_SUFFIXES, find_table_suffix
 
     path, visitor = Path(source.path), uploads.get_visitor()
     file_states, inspection = _list_file_states(path), _INSPECTIONS.get(visitor)
     if inspection is None or (inspection.path, inspection.file_states) != (source.path, file_states):
         inspection = Inspection(source.path, file_states, path)
         # A held file is parsed from memory and stays as inspected while the visitor chooses columns.
-        if path.suffix.lower() in TEXT_SUFFIXES and not inspection.is_large:
+        if find_table_suffix(path) in TEXT_SUFFIXES and not inspection.is_large:
             inspection = replace(inspection, file=HeldFile(path))
         _INSPECTIONS[visitor] = inspection
     return inspection
 
 
-def _list_file_states(path: Path) -> tuple[tuple[str, int, int], ...]:
-    """Return name, modification time in ns and size of a corpus's files, to see if one has changed."""
-    # In a folder, judgements lie one level down: qrels/dev.tsv.
-    paths = [path] if path.is_file() else sorted((*path.glob("*"), *path.glob("*/*.tsv")))
+def _list_vector_states(source: Source) -> tuple[FileState, ...]:
+    """Return the states of the file of the queries' vectors, and of those of its ids, if it lies elsewhere."""
+    if not source.query_vectors:
+        return ()
+    path = Path(source.query_vectors).expanduser()
+    return _take_states([path, *map(path.with_name, ("ids.txt", f"{path.stem}.ids.txt"))])
+
+
+def _list_file_states(path: Path) -> tuple[FileState, ...]:
+    """Return the states of a corpus's files, to see if one has changed."""
+    from engine.data.files import split_suffix
+
+    # In a folder, judgements lie beside the corpus or one level down: qrels/dev.tsv; vectors of a table lie beside it.
+    # A name may hold characters that a pattern takes for its own.
+    if path.is_file():
+        paths = [path, *path.parent.glob(f"{glob.escape(split_suffix(path)[0])}.vectors.*")]
+    else:
+        paths = sorted({*path.glob("*"), *list_candidates(path)})
+    return _take_states(paths)
+
+
+def _take_states(paths: Iterable[Path]) -> tuple[FileState, ...]:
+    """Return the states of those of the paths that are files."""
     stats = [(str(file), file.stat()) for file in paths if file.is_file()]
     return tuple((name, stat.st_mtime_ns, stat.st_size) for name, stat in stats)
 
@@ -162,16 +197,24 @@ def _list_file_states(path: Path) -> tuple[tuple[str, int, int], ...]:
 def get_loading_job(source: Source | None = None, resubscribe: bool = False) -> Job:
     """Return the job that loads a corpus, started if there is none; its result is a Loaded.
 
-    It is one job for all sessions. This call subscribes the session to it: the job runs on while a subscriber is left.
-    resubscribe: even if the session has cancelled it for itself; a new job then uses what the session has read of the
-    corpus for its preview.
+    It is one job for all browser sessions. This call subscribes the session to it: the job runs on while a subscriber
+    is left. resubscribe: True to subscribe even if this browser session has cancelled the job for itself. A new job
+    then starts from the part of the corpus that this browser session has read for its preview.
     """
     source = source or get_start_source()
     inspection = _INSPECTIONS.get(uploads.get_visitor()) if resubscribe else None
     # Sessions share the job; whoever cancels only unsubscribes unless nobody else waits.
+    # One job serves every level of relevance: `get_loaded` applies it to what the job has read.
+    source = source.without_level
     job = _LOADING_JOBS.get_or_start(source, f"load {source.path}", partial(_load_and_freeze, source, inspection))
     jobs.subscribe(job, resubscribe)
     return job
+
+
+def get_loaded(job: Job, source: Source) -> Loaded | None:
+    """Return the corpus that a job has loaded, with the source's level of relevance and kind of judgements, or None."""
+    loaded: Loaded | None = job.result
+    return loaded and loaded.with_judged_as(source)
 
 
 def list_loads() -> list[tuple[Source, Job]]:
@@ -180,23 +223,26 @@ def list_loads() -> list[tuple[Source, Job]]:
 
 
 def list_other_loads(used: Source | None) -> list[tuple[Source, Job]]:
-    """Return the corpora that this session is loading, with their jobs, except the one in use."""
+    """Return the corpora that this browser session is loading, with their jobs, except the one in use."""
+    used = used and used.without_level
     return [(source, job) for source, job in list_loads() if job.running and source != used and jobs.is_subscribed(job)]
 
 
 def may_see_load(source: Source, job: Job, path: str) -> bool:
-    """Return True if this session may see a load: it asked for it, or it reveals no other visitor's path.
+    """Return True if this browser session may see that a corpus is being loaded.
 
-    path: the corpus's path that this session knows already
+    It may if it has asked for that corpus itself, or if the name reveals no path that another visitor typed. path: the
+    corpus's path that this browser session knows already
     """
-    # An encoder or judgements in a folder have a path that another visitor typed.
-    shared = source.path == path and not any(map(roots.is_model_folder, (source.encoder, source.qrels)))
+    # An encoder, judgements or vectors elsewhere have a path that another visitor typed.
+    has_typed_path = bool(source.query_vectors) or any(map(roots.is_model_folder, (source.encoder, source.qrels)))
+    shared = source.path == path and not has_typed_path
     return shared or source in _START_SOURCES or jobs.is_subscribed(job)
 
 
 def find_loading_job(source: Source) -> Job | None:
     """Return the job that loads or has loaded a corpus, if there is one."""
-    return _LOADING_JOBS.get(source)
+    return _LOADING_JOBS.get(source.without_level)
 
 
 def list_loaded() -> list[Loaded]:
@@ -210,7 +256,7 @@ def list_sources() -> list[Source]:
 
 
 def list_variants(loaded: Loaded) -> list[Loaded]:
-    """Return a corpus as embedded by each encoder that this session may see, `loaded` first."""
+    """Return a corpus as embedded by each encoder that this browser session may see, `loaded` first."""
     # The first variant of an encoder wins, so that the open one is listed once, and first.
     by_encoder = {compute_encoder_key(loaded): loaded}
     for source, job in list_loads():
@@ -218,6 +264,9 @@ def list_variants(loaded: Loaded) -> list[Loaded]:
         if variant is None or variant.space.corpus != loaded.space.corpus:
             continue
         if may_see_load(source, job, loaded.origin.source.path):
+            # The level belongs to the judgements: a variant that was loaded with others has a level of its own.
+            has_same_qrels = source.qrels == loaded.source.qrels
+            variant = variant.with_judged_as(loaded.source) if has_same_qrels else variant
             by_encoder.setdefault(compute_encoder_key(variant), variant)
     return list(by_encoder.values())
 
@@ -254,9 +303,13 @@ def compute_encoder_key(loaded: Loaded) -> str:
 
 
 def drop_load(source: Source, job: Job) -> None:
-    """Forget a corpus's loading job, so that the next one reads again; rejoin one that others wait for."""
+    """Forget a corpus's loading job, so that the next one reads the files again; for Retry and Resume.
+
+    A job that works on for other sessions, after this one has cancelled it, is not forgotten: this browser session
+    waits for it again.
+    """
     if jobs.is_subscribed(job) or not job.is_active:
-        _LOADING_JOBS.drop_job(source, job)
+        _LOADING_JOBS.drop_job(source.without_level, job)
     else:
         jobs.subscribe(job, resubscribe=True)
 
@@ -276,17 +329,40 @@ def read_dataset(
 
     if source.path not in DEMOS:
         roots.check_corpus(source.path)
-    # Judgements in a folder inside the corpus's need no permission of their own; other paths do.
-    is_inside = source.qrels == "qrels" or (Path(source.path) / source.qrels).is_dir()
-    if len(Path(source.qrels).parts) > 1 or not is_inside:
-        roots.check_corpus(source.qrels)
+    if source.query_vectors:
+        roots.check_corpus(source.query_vectors)
+    _check_judgements(source)
     dataset: Dataset = engine.load_dataset(table_file or source.path, **source.reading, progress=progress, stop=stop)
     return dataset
 
 
+def _check_judgements(source: Source) -> None:
+    """Raise DataError if judgements, or the queries that they bring, do not lie where this server may read."""
+    if source.qrels == QRELS_NAME:
+        return
+    # Judgements in a folder inside the corpus's need no permission of their own; other paths do, "../x" and ".." too.
+    # The name of a demo is no path.
+    inner_path = None if source.path in DEMOS else Path(source.path) / source.qrels
+    is_name = len(Path(source.qrels).parts) == 1 and source.qrels != ".."
+    if inner_path is not None and is_name and inner_path.is_dir():
+        return
+    # The reader looks for a name inside the corpus's folder first.
+    is_inside = inner_path is not None and os.path.exists(inner_path)
+    roots.check_corpus(inner_path if inner_path is not None and is_inside else source.qrels)
+    from engine.data.readers import locate_source_judgements
+
+    # The path may be read: only now may an error tell what is there.
+    judgement_place = locate_source_judgements(source.path, source.qrels)
+    if judgement_place.queries_folder is not None:
+        roots.check_corpus(judgement_place.queries_folder)
+
+
 def _load_and_freeze(source: Source, inspection: Inspection | None, job: Job) -> Loaded:
-    """Load a corpus in a job, from what its preview has read if possible; tidy the memory afterwards."""
-    # The page may have read the files already: they need not be read twice. `_embed_corpus` takes them from here.
+    """Load a corpus in a job, from what its preview has read, and exempt it from garbage collection.
+
+    inspection: what the page has read of the files for the preview, None for nothing
+    """
+    # The job's partial result hands the data set that was read already to `_embed_corpus`, so it is not read twice.
     job.partial = inspection and inspection.take_dataset(source)
     loaded = _load_corpus(source, job)
     freeze_heap()  # here, where the temporary objects of loading are gone
@@ -311,16 +387,61 @@ def _load_corpus(source: Source, job: Job) -> Loaded:
     if source.store:
         return _attach_store(source, job)
     if not source.trained:
-        return _embed_corpus(source, job)
+        return _load_untrained(source, job)
     from dashboard.services import trained
 
     checkpoint_path = trained.find_checkpoint(source.trained)  # raises before anything is read
     # The trained embeddings are computed from the untrained ones, which may be in memory.
     untrained_source = source.without_training
-    ready_job = find_loading_job(untrained_source)
-    base = (ready_job and ready_job.result) or _embed_corpus(untrained_source, job)
+    base = _find_loaded(untrained_source) or _load_untrained(untrained_source, job)
     job.report(0, 0, "reading what was trained")
     return trained.apply_checkpoint(base, source, checkpoint_path)
+
+
+def _load_untrained(source: Source, job: Job) -> Loaded:
+    """Load a corpus with its encoder's embeddings, without the copies or near-duplicates that the source leaves out."""
+    if source.drop_duplicates == KEEP_ALL:
+        return _embed_corpus(source, job)
+    # All documents are embedded, as which are near-duplicates depends on it; they may be in memory.
+    full_source = source.with_all_documents
+    return _drop_duplicates(_find_loaded(full_source) or _embed_corpus(full_source, job), source, job)
+
+
+def _find_loaded(source: Source) -> Loaded | None:
+    """Return a corpus if it is in memory."""
+    job = find_loading_job(source)
+    return None if job is None else job.result
+
+
+def _drop_duplicates(full: Loaded, source: Source, job: Job) -> Loaded:
+    """Return a corpus without its copies or near-duplicates, whose judgements count for the documents that stay."""
+    import engine
+    from engine.data.readers import COPIES_REMARK
+    from engine.evaluation.studies.drop_duplicates import DROPPED_REMARK, keep_heads
+    from engine.evaluation.studies.near_duplicates import find_copies, find_near_duplicates
+
+    threshold = None
+    if source.drop_duplicates == NEAR:
+        groups = find_near_duplicates(full.space, source.duplicate_threshold, progress=job.report, stop=job.stop)
+        heads, threshold = groups.find_heads(), groups.threshold
+    else:
+        # Documents without a text are copies if their vectors are equal.
+        heads = find_copies(full.space.corpus, full.space.matrix.duplicate_of.cpu().numpy())
+    dataset = keep_heads(full.dataset, heads, full.space.embeddings)
+    space = engine.Space(dataset.corpus, dataset.vectors)
+    # A remark on copies is about documents that are gone, and how many are gone is said by the reduction.
+    notices = tuple(notice for notice in dataset.notices if notice.remark not in (COPIES_REMARK, DROPPED_REMARK))
+    # Only vectors that came with the corpus belong to its data set.
+    dataset = replace(dataset, notices=notices, vectors=full.dataset.vectors and dataset.vectors)
+    # Counted from the full judgements: those of the data set are one for each document that stays.
+    dropped_ids = set(full.space.corpus.ids).difference(space.corpus.ids)
+    n_judgements = 0
+    for qrels in full.dataset.qrels.values():
+        n_judgements += sum(len(dropped_ids.intersection(grades)) for grades in qrels.grades.values())
+    reduction = DroppedDocuments(
+        kind=source.drop_duplicates, threshold=threshold, n_dropped=len(dropped_ids), n_judgements=n_judgements
+    )
+    return Loaded(source=source, dataset=dataset, space=space, queries=full.queries, reduction=reduction)
 
 
 def _embed_corpus(source: Source, job: Job) -> Loaded:
@@ -331,7 +452,7 @@ def _embed_corpus(source: Source, job: Job) -> Loaded:
     report = _freezing_progress(job, 1)
     report(0, 0, "reading the corpus")
     import engine
-    from engine.data.encoders import count_truncated, shipped_notices
+    from engine.data.encoders import TRUNCATED_REMARK, count_truncated, shipped_notices
     from engine.values import Notice
 
     roots.check_model(source.encoder)
@@ -341,9 +462,12 @@ def _embed_corpus(source: Source, job: Job) -> Loaded:
     # Vectors that came with the corpus win over the encoder unless the visitor chose otherwise.
     embeddings = (source.own and dataset.vectors) or engine.embed(dataset.corpus, progress=report, **options)
     query_vectors = None
-    if embeddings.encoder is not None:
+    if embeddings.encoder is None:
+        own_vectors = dataset.queries.embeddings
+        query_vectors = None if own_vectors is None else own_vectors.vectors
+    else:
         if n_truncated := count_truncated(dataset.corpus, source.encoder):
-            notice = Notice("documents are longer than the encoder reads: their ends do not count", n_truncated)
+            notice = Notice(TRUNCATED_REMARK, n_truncated)
             dataset = replace(dataset, notices=(*dataset.notices, notice))
         shipped = shipped_notices(dataset.corpus, embeddings)
         dataset = replace(dataset, notices=(*dataset.notices, *shipped))
@@ -411,9 +535,10 @@ def warm_encoder(source: Source) -> None:
 
 
 def _run_warm_up(source: Source, job: Job) -> None:
-    """Compile the selectors and run the encoder once, in a job that lets the first page go first.
+    """Compile the selectors and run the encoder once, in a job, so that the first query need not wait.
 
-    A selector is an algorithm that chooses the k documents of an answer; the registry names the usual ones first.
+    A selector is an algorithm that chooses the k documents of an answer; the registry names the usual ones first. Most
+    of the work waits until the corpus is loaded and its first page is drawn, as those need the cores.
     """
     from engine.stages import methods
 

@@ -44,7 +44,7 @@ _ADAPTED_CORPORA: Memo[tuple[str, str], Loaded] = Memo(MAX_ADAPTED_CORPORA)
 
 
 def is_live() -> bool:
-    """Return True if this session sees the corpus as adapted by feedback."""
+    """Return True if this browser session sees the corpus as adapted by feedback."""
     return bool(st.session_state.get(LIVE_KEY, False))
 
 
@@ -65,28 +65,29 @@ def get_person() -> str:
 def get_log_path(loaded: Loaded) -> Path:
     """Return the file of the corpus's feedback, existing or not.
 
-    A file that was begun for just this state of the corpus wins over the usual one.
+    A log that was begun anew for exactly these documents wins over the usual one, which may be of older documents.
     """
     usual_path, state_path = _list_log_paths(loaded)
     return state_path if event_log.log_exists(state_path) else usual_path
 
 
 def _list_log_paths(loaded: Loaded) -> tuple[Path, Path]:
-    """Return two possible files of a corpus's feedback: the usual one, and one named by its state too.
+    """Return two possible files of a corpus's feedback: the usual one, and one for these documents only.
 
-    The second one is for a new log, begun because the usual file is damaged or belongs to other documents.
+    The second one has the documents' digest in its name. It is for a new log, begun because the usual file is damaged
+    or belongs to other documents.
     """
     space = loaded.origin.space
     usual_path = orag.place(space)
-    # The suffix of a state keeps a new log apart from one of an older state of the corpus.
+    # The digest in its name keeps a new log apart from one of the corpus with other documents.
     return usual_path, usual_path.with_name(f"{usual_path.stem}-{space.corpus.digest[:8]}{usual_path.suffix}")
 
 
 def session(loaded: Loaded) -> orag.Session:
-    """Return all feedback on the corpus as the engine's session, after reading the log file again.
+    """Return all feedback on the corpus as a feedback session, after reading the log file again.
 
-    Such a session holds the votes of all people and computes how they move the documents. Raises FrontierError if the
-    log cannot be read, is damaged, or belongs to another state of the corpus.
+    A feedback session holds the votes of all people and computes how they move the documents. Raises FrontierError if
+    the log cannot be read, is damaged, or belongs to the corpus with other documents.
     """
     log = _open_log(loaded)
     return _blank_session(loaded) if log is None else log.refresh()
@@ -107,15 +108,17 @@ def count_events(loaded: Loaded) -> int:
 
 
 def prepare_session(loaded: Loaded) -> None:
-    """Prepare a corpus for feedback in a background job, so that the first vote need not wait.
+    """Compute a corpus's feedback session in a background job, so that the first vote need not wait.
 
-    Nothing starts if it was computed or begun before, or if the corpus has feedback already.
+    A feedback session is the model that learns from votes. No job starts if the session was computed or begun before,
+    or if the corpus has feedback already.
     """
     origin = loaded.origin
     key = origin.space.embeddings.digest
     with _LOCK:
         if key in _BLANK_SESSIONS or key in _PREPARED_DIGESTS or event_log.log_exists(get_log_path(origin)):
             return
+        # Noted before the job has a result, so that another page does not start one too.
         _PREPARED_DIGESTS.add(key)
     Job("prepare for feedback", lambda job: _blank_session(origin))
 
@@ -136,25 +139,26 @@ def adapt_corpus(loaded: Loaded) -> Loaded:
     if log is None:
         return origin
     session = log.refresh()
-    key = (origin.space.embeddings.digest, session.embeddings().digest)
+    embedded_digest, moved_digest = origin.space.embeddings.digest, session.embeddings().digest
     # Equal digests: no vote has moved a document.
-    if key[0] == key[1]:
+    if embedded_digest == moved_digest:
         return origin
-    cached = _ADAPTED_CORPORA.get(key)
-    # A corpus that was loaded again has other tensors: then the cached one is of no use, and identity shows it.
+    cache_key = (embedded_digest, moved_digest)
+    cached = _ADAPTED_CORPORA.get(cache_key)
+    # A corpus that was loaded again is another object with other tensors, so what was made of the old one is of no use.
     if cached is not None and cached.embedded is origin:
         return cached
-    # Another thread may have computed the same corpus meanwhile; the first one stays.
     space = origin.space.with_embeddings(session.embeddings())
     with _LOCK:
-        cached = _ADAPTED_CORPORA.get(key)
-        if cached is None or cached.embedded is not origin:  # nobody else was quicker
-            cached = _ADAPTED_CORPORA[key] = replace(origin, space=space, embedded=origin)
+        # Another thread may have computed the same corpus meanwhile: then its copy stays, and this one is dropped.
+        cached = _ADAPTED_CORPORA.get(cache_key)
+        if cached is None or cached.embedded is not origin:
+            cached = _ADAPTED_CORPORA[cache_key] = replace(origin, space=space, embedded=origin)
         return cached
 
 
 def carry(loaded: Loaded) -> tuple[Notice, ...]:
-    """Apply the feedback on an older state of a corpus to its present documents; return notices of losses.
+    """Apply the feedback on older documents of a corpus to its present ones; return notices of losses.
 
     A copy of the old log stays beside the new one. Raises FrontierError if the log is damaged, cannot be written, or
     belongs to another encoder.
@@ -170,7 +174,7 @@ def carry(loaded: Loaded) -> tuple[Notice, ...]:
 def begin_new_log(loaded: Loaded) -> Path:
     """Begin an empty log of feedback on the corpus as it is now; return the path of the log it replaces.
 
-    The replaced log cannot be used: it is damaged, or belongs to another state of the corpus. It stays on disk.
+    The replaced log cannot be used: it is damaged, or belongs to the corpus with other documents. It stays on disk.
     """
     blank_session = _blank_session(loaded)
     log_key = _log_key(loaded, get_log_path(loaded))
@@ -178,7 +182,7 @@ def begin_new_log(loaded: Loaded) -> Path:
         _OPEN_LOGS.forget(log_key)
         # The new log goes to a file whose name has a digest of the corpus in it, `state_path`.
         old_path, (usual_path, state_path) = get_log_path(loaded), _list_log_paths(loaded)
-        # The usual log stays where it is, as it may belong to another state of the corpus.
+        # The usual log stays where it is, as it may belong to the corpus with other documents.
         if old_path != usual_path:
             old_path = vote_log.move_aside(old_path)
         # `orag` is the engine's package of feedback, which writes and reads logs.
@@ -238,7 +242,10 @@ def toggle_vote(loaded: Loaded, query: Embeddings, row_index: int, kind: VoteKin
 
 
 def _blank_session(loaded: Loaded) -> orag.Session:
-    """Return the engine's state of learning from feedback on a corpus before any is given; cached."""
+    """Return the feedback session of a corpus before any vote is given; cached, as computing takes long.
+
+    A feedback session is the engine package's model that learns from votes; the log of a corpus begins with it.
+    """
     key, space = loaded.origin.space.embeddings.digest, loaded.origin.space
     session = _BLANK_SESSIONS.get(key)
     # The same corpus loaded again has other tensors, which the cached session would not know.
@@ -248,12 +255,13 @@ def _blank_session(loaded: Loaded) -> orag.Session:
 
 
 def _temperature_queries(loaded: Loaded) -> Embeddings | None:
-    """Return embedded labelled queries, by which the engine sets feedback's temperature; None without any.
+    """Return embedded labelled queries for the model of feedback, which sets its temperature by them.
 
-    The temperature says how much likelier a document of a higher score is to be shown.
+    The temperature says how much likelier a document of a higher score is to be shown. None without labelled queries or
+    without an encoder.
     """
     origin = loaded.origin
     queries = origin.dataset.queries
-    if not len(queries) or origin.space.encoder is None:
+    if not len(queries) or not origin.has_query_vectors:
         return None
     return origin.vectors_of(queries) or engine.embed_queries(origin.space, queries.sample(MAX_TEMPERATURE_QUERIES))

@@ -85,7 +85,7 @@ class Job:
 
     @property
     def subscribers(self) -> tuple[str | None, ...]:
-        """Sessions that want it; None for the server itself."""
+        """Ids of the browser sessions that wait for the job's result; None stands for the server itself."""
         return tuple(self._subscribers)
 
     def cancel(self) -> None:
@@ -93,11 +93,11 @@ class Job:
         self.stop.set()
 
     def add_subscriber(self, session_id: str | None = None) -> None:
-        """Add a session that wants the result, None for the server: without any, the job is cancelled."""
+        """Add a browser session that waits for the result, None for the server; without any the job ends."""
         self._subscribers.append(session_id)
 
     def remove_subscriber(self, session_id: str | None = None) -> None:
-        """Remove a session that wanted the result; cancel the job if no other does."""
+        """Remove a browser session that waited for the result; cancel the job if no other one waits."""
         # No lock: the garbage collector calls this, in whatever thread, whatever that holds.
         # A session may unsubscribe twice, by a click and when it is collected.
         with contextlib.suppress(ValueError):
@@ -117,7 +117,7 @@ class Job:
         except Cancelled:
             self.cancelled = True
         except FrontierError as error:
-            self.error = str(error)
+            self.error = error.finding
         except Exception as error:  # a job's failure must reach the page, not only the terminal
             self.error = f"{type(error).__name__}: {error}"
             raise
@@ -136,13 +136,16 @@ class Job:
 class SessionJobs(dict[str, Job]):
     """Jobs of one browser session: purpose (such as "train") → last job, and the queue that they wait in.
 
-    subscribed, unsubscribed: the jobs shared with other sessions that this one wants, and jobs that it gave up. When
-    the session is gone, those jobs in its queue that nobody else wants are cancelled.
+    subscribed: the shared jobs whose result this browser session waits for; unsubscribed: those that it has cancelled
+    for itself. When the session is gone, the jobs in its queue are cancelled, except those that other sessions wait
+    for.
     """
 
     def __init__(self, session_id: str | None = None) -> None:
-        """Create the empty table of a session; it gives up its jobs when Streamlit drops the session."""
+        """Create the empty table of a browser session's jobs, which leaves them when Streamlit drops it."""
         self.session = session_id
+        # The queue has the session's own jobs, of which one works at a time. The sets have jobs that all sessions
+        # share: those whose result this browser session waits for, and those that it no longer wants.
         self.queue: list[Job] = []
         self.subscribed: weakref.WeakSet[Job] = weakref.WeakSet()
         self.unsubscribed: weakref.WeakSet[Job] = weakref.WeakSet()
@@ -155,7 +158,7 @@ class SessionJobs(dict[str, Job]):
 
 
 def _cancel_all(session_queue: list[Job], session_id: str | None) -> None:
-    """Withdraw a session from the jobs in its queue, which cancels those that nobody else wants."""
+    """Withdraw a session from the jobs in its queue; this cancels jobs that no other session waits for."""
     for job in session_queue:
         job.remove_subscriber(session_id)
 
@@ -171,9 +174,10 @@ def get_session_jobs() -> SessionJobs:
 
 
 def find_job(purpose: str, key: Hashable, *, stop_other: bool = False) -> Job | None:
-    """Return this session's job for a purpose (such as "train") if its settings equal `key`; else None.
+    """Return this browser session's job for a purpose, such as "train", if its settings equal `key`.
 
-    stop_other: unsubscribe from a job that has other settings, which cancels it unless another session wants it
+    Else return None. stop_other: unsubscribe from a job that has other settings; this cancels it unless another session
+    waits for it
     """
     job = get_session_jobs().get(purpose)
     if job is None or job.key == key:
@@ -184,9 +188,10 @@ def find_job(purpose: str, key: Hashable, *, stop_other: bool = False) -> Job | 
 
 
 def find_blocker(purpose: str | None = None) -> Job | None:
-    """Return the first job of this session that a job for `purpose` would have to wait for; None if none.
+    """Return the first job of this browser session that a job for `purpose` must wait for; else None.
 
-    A session runs one job at a time; one for the same purpose, such as "train", would be replaced.
+    A session runs one job at a time. A running job for the same purpose, such as "train", does not count, as the new
+    job would replace it.
     """
     session_jobs = get_session_jobs()
     other_jobs = [job for name, job in session_jobs.items() if job.running and name != purpose]
@@ -196,10 +201,10 @@ def find_blocker(purpose: str | None = None) -> Job | None:
 
 
 def start_job(purpose: str, title: str, work: Callable[[Job], Any], key: Hashable = None) -> Job:
-    """Start a job for a purpose (such as "train"), in place of this session's last one for it.
+    """Start a job for a purpose (such as "train"), in place of this browser session's last one for it.
 
-    work: called with the job; key: all that its result depends on. It waits in its thread until this session's other
-    jobs have ended and the server has a free slot; its progress says so.
+    work: called with the job; key: all that the result depends on. The job waits in its thread until the other jobs of
+    this browser session have ended and the server has a free slot; meanwhile its progress says that it is queued.
     """
     session_jobs = get_session_jobs()
     # A page has one job per purpose: changed settings replace the running one.
@@ -223,7 +228,7 @@ def start_job(purpose: str, title: str, work: Callable[[Job], Any], key: Hashabl
 
 
 def attach_job(purpose: str, job: Job) -> None:
-    """Let this session share another session's job, which then runs on while either session is there."""
+    """Let this browser session share another one's job, which then runs on while either is there."""
     session_jobs = get_session_jobs()
     if session_jobs.get(purpose) is job:
         return
@@ -234,9 +239,9 @@ def attach_job(purpose: str, job: Job) -> None:
 
 
 def subscribe(job: Job, resubscribe: bool = False) -> None:
-    """Note that this session wants a job of all sessions, which keeps it running.
+    """Note that this browser session waits for a job that all sessions share, which keeps the job running.
 
-    A job that this session has given up is wanted again only if `resubscribe` is True.
+    If this browser session has cancelled the job for itself, nothing changes, unless `resubscribe` is True.
     """
     # The server itself loads corpora too, outside of any session.
     if get_script_run_ctx(suppress_warning=True) is None:  # no visitor asks
@@ -252,7 +257,7 @@ def subscribe(job: Job, resubscribe: bool = False) -> None:
 
 
 def is_subscribed(job: Job) -> bool:
-    """Return True if this session wants a job of all sessions, or if only the server itself does."""
+    """Return True if this browser session waits for a shared job, or if only the server itself does."""
     # Outside of any session the server asks; a job without a session among its subscribers is the server's own.
     if get_script_run_ctx(suppress_warning=True) is None or not any(job.subscribers):
         return True
@@ -260,7 +265,7 @@ def is_subscribed(job: Job) -> bool:
 
 
 def unsubscribe(job: Job) -> None:
-    """Give up a job for this session, as by Cancel; stop it if no other session with an open tab wants it."""
+    """Cancel a job for this browser session; stop it unless another one with an open tab waits for it."""
     session_jobs = get_session_jobs()
     job.remove_subscriber(session_jobs.session)
     session_jobs.subscribed.discard(job)
@@ -275,8 +280,8 @@ def unsubscribe(job: Job) -> None:
     session_jobs.queue[:] = [session_job for session_job in session_jobs.queue if session_job is not job]
 
 
-def is_unsubscribed(job: Job) -> bool:
-    """Return True if this session gave up a job that still runs for others."""
+def runs_for_others_only(job: Job) -> bool:
+    """Return True if this browser session has cancelled a job that runs on for other sessions."""
     return job.is_active and job in get_session_jobs().unsubscribed
 
 
@@ -311,9 +316,9 @@ def _find_job_ahead(job: Job, queue: list[Job]) -> Job | None:
 
     That is a job that works already, else the first of the queue, as a session works on one job at a time.
     """
-    # A queued job's thread is alive too: it waits. This job itself is among them, so that running[0] exists.
-    running = [other for other in queue if other.running]
-    next_job = next((other for other in running if other is not job and not other.queued), running[0])
+    # `running`: its thread is alive, at work or waiting (`queued`). This job is among them, so that there is a first.
+    unfinished = [other for other in queue if other.running]
+    next_job = next((other for other in unfinished if other is not job and not other.queued), unfinished[0])
     return None if next_job is job else next_job
 
 
@@ -332,6 +337,7 @@ def _is_disconnected(session_id: str) -> bool:
     if has_open_tab(session_id):
         _TAB_LOST_AT.pop(session_id, None)
         return False
+    # `setdefault` returns the time that an earlier call has noted, else notes the present one.
     return time.monotonic() - _TAB_LOST_AT.setdefault(session_id, time.monotonic()) >= DISCONNECT_GRACE_SECONDS
 
 
@@ -354,6 +360,7 @@ class SharedJobs(Generic[K]):
         self._lock = threading.RLock()
 
     def get(self, job_name: K) -> Job | None:
+        """Return the job of this name, None if there is none; unlike `get_or_start` it does not count as used."""
         with self._lock:
             return self._jobs.get(job_name)
 
@@ -372,10 +379,11 @@ class SharedJobs(Generic[K]):
             if job is None:
                 job = self._jobs[job_name] = Job(title, work, key)
                 # Only jobs that have ended may be dropped, and never the new one.
-                ended = [other for other, old_job in self._jobs.items() if not old_job.running and other != job_name]
-                ended.sort(key=lambda other: self._jobs[other].result is not None)
+                ended_names = [name for name, old_job in self._jobs.items() if not old_job.running and name != job_name]
                 # Failed jobs have no result, sort first, and go first.
-                for dropped_name in ended[: max(0, len(self._jobs) - self.max_jobs)]:
+                ended_names.sort(key=lambda name: self._jobs[name].result is not None)
+                n_surplus = max(0, len(self._jobs) - self.max_jobs)
+                for dropped_name in ended_names[:n_surplus]:
                     del self._jobs[dropped_name]
             self._jobs.move_to_end(job_name)
             return job
@@ -392,8 +400,11 @@ def list_running_jobs() -> list[Job]:
     return list(_RUNNING_JOBS)
 
 
-def page_turn() -> threading.BoundedSemaphore:
-    """Return the semaphore that a page holds while it computes: as many at once as there are cores."""
+def limit_page_computations() -> threading.BoundedSemaphore:
+    """Return the semaphore that a page holds while it computes: no more compute than there are cores.
+
+    Used in a `with`: the page waits there for its turn. Jobs in the background have a limit of their own.
+    """
     return _PAGE_SLOTS
 
 

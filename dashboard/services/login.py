@@ -25,16 +25,17 @@ def check_login_setup() -> bool:
     They must if the secrets name a provider of accounts. Raises FrontierError if the secrets cannot be read or lack
     something, or if the package that signs people in is not installed.
     """
-    # The answer is stored for the process, before a missing field can raise.
-    _LOGIN_REQUIRED[:] = [bool(auth_section := _read_auth_section())]
-    if auth_section:
-        if missing_fields := [field_name for field_name in REQUIRED_FIELDS if not auth_section.get(field_name)]:
-            raise FrontierError(f"[{AUTH_SECTION}] in secrets.toml has no {missing_fields[0]}; see {LOGIN_MANUAL}")
-        if find_spec("authlib") is None:
-            raise FrontierError(
-                f"[{AUTH_SECTION}] in secrets.toml needs Authlib: pip install 'frontier-retrieval[auth]'"
-            )
-    return bool(auth_section)
+    auth_section = _read_auth_section()
+    # The answer is stored for the process (in a list of one), before a missing field can raise.
+    _LOGIN_REQUIRED[:] = [bool(auth_section)]
+    if not auth_section:
+        return False
+    for field_name in REQUIRED_FIELDS:
+        if not auth_section.get(field_name):
+            raise FrontierError(f"[{AUTH_SECTION}] in secrets.toml has no {field_name}; see {LOGIN_MANUAL}")
+    if find_spec("authlib") is None:
+        raise FrontierError(f"[{AUTH_SECTION}] in secrets.toml needs Authlib: pip install 'frontier-retrieval[auth]'")
+    return True
 
 
 def is_login_required() -> bool:
@@ -43,7 +44,7 @@ def is_login_required() -> bool:
 
 
 def is_signed_in() -> bool:
-    """Return True if this session may see pages."""
+    """Return True if this browser session may see pages."""
     return not is_login_required() or st.user.to_dict().get("is_logged_in") is True
 
 

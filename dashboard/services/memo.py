@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import streamlit as st
 
-from dashboard.services.jobs import page_turn
+from dashboard.services.jobs import limit_page_computations
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -21,6 +21,10 @@ class Memo(MutableMapping[K, V]):
     """
 
     def __init__(self, max_entries: float, weigh_value: Callable[[V], int] | None = None, max_weight: int = 0) -> None:
+        """Create an empty cache that drops the least recently used values beyond either limit.
+
+        weigh_value: returns a value's weight, such as its bytes, if their sum is limited to max_weight
+        """
         self._max_entries, self._weigh, self._max_weight = max_entries, weigh_value, max_weight
         self._values: OrderedDict[K, V] = OrderedDict()
         self._lock = threading.RLock()
@@ -44,6 +48,7 @@ class Memo(MutableMapping[K, V]):
                 self._values.popitem(last=False)
 
     def __delitem__(self, key: K) -> None:
+        """Drop an entry. Raises KeyError if there is none."""
         with self._lock:
             del self._values[key]
 
@@ -53,6 +58,7 @@ class Memo(MutableMapping[K, V]):
             self._values.pop(key, None)
 
     def __iter__(self) -> Iterator[K]:
+        """Return an iterator over the keys that are in the cache now, the least recently used first."""
         with self._lock:
             # A copy, as another thread may evict entries during the iteration.
             return iter(list(self._values))
@@ -62,20 +68,20 @@ class Memo(MutableMapping[K, V]):
 
 
 def session_memo(table_name: str, max_entries: int) -> Memo[Any, Any]:
-    """Return this session's table of cached values with this name, created if there is none."""
+    """Return this browser session's table of cached values with this name, created if there is none."""
     memo: Memo[Any, Any] = st.session_state.setdefault(table_name, Memo(max_entries))
     return memo
 
 
 def get_or_compute(table_name: str, key: Hashable, compute_value: Callable[[], V], max_entries: int = 24) -> V:
-    """Return this session's cached value for a key in the named table, computed if missing.
+    """Return this browser session's cached value for a key in the named table, computed if missing.
 
     max_entries: values that the table holds, if this call creates it; the least recently used one goes first
     """
     memo: Memo[Hashable, V] = session_memo(table_name, max_entries)
     if key not in memo:
         # The turn is held only while computing, so that cached values never wait.
-        with page_turn():
+        with limit_page_computations():
             value = compute_value()
         memo[key] = value
     return memo[key]

@@ -32,7 +32,7 @@ def find_task(loaded: Loaded) -> Dataset | None:
     digest = loaded.space.corpus.digest
     # A long corpus would block the page, so a job searches it.
     if digest not in _PASSAGE_TASKS and sum(map(len, loaded.dataset.corpus.texts)) <= MAX_PAGE_CHARACTERS:
-        with jobs.page_turn():
+        with jobs.limit_page_computations():
             make_task(loaded)
     return _PASSAGE_TASKS.get(digest)
 
@@ -47,6 +47,12 @@ def make_task(loaded: Loaded, job: Job | None = None) -> Dataset:
     task: Dataset = engine.containing_passages(corpus, COUNT.default, distractors=0, progress=progress, stop=stop)
     _PASSAGE_TASKS[corpus.digest] = task
     return task
+
+
+def has_passages(loaded: Loaded) -> bool:
+    """Return True if the labelled queries of a corpus are passages of its own texts."""
+    task = _PASSAGE_TASKS.get(loaded.space.corpus.digest)
+    return task is not None and loaded.dataset.queries is task.queries
 
 
 def swap_queries(loaded: Loaded, task: Dataset) -> Loaded:

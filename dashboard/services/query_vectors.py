@@ -18,7 +18,8 @@ def find_query_vectors(loaded: Loaded, queries: Queries) -> Embeddings | None:
     None also if the corpus came with vectors and has no encoder for queries.
     """
     space = loaded.space
-    if (vectors := loaded.vectors_of(queries)) is not None or space.encoder is None:
+    vectors = loaded.vectors_of(queries)
+    if vectors is not None or space.encoder is None:
         return vectors
     vectors_key = space.embeddings.encoder, queries.digest
     vectors = _QUERY_VECTORS.get(vectors_key)

@@ -10,13 +10,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from engine.data.files import FOLDER_TABLE_SUFFIXES, split_suffix
+from engine.data.judgement_files import list_candidates
 from engine.errors import DataError
 from engine.paths import cache_folders
 from engine.wording import visible
 
 REOPENED_FOLDERS = ("uploads", "judgements")
 """Folders of Frontier whose files pages open again, whatever a visitor may type."""
-READABLE = ("corpus.jsonl", "queries.jsonl", "aspects.tsv", "vectors.npy", "vectors.npz", "vectors.ids.txt", "ids.txt")
+READABLE = (
+    *(f"{stem}{suffix}" for stem in ("corpus", "queries") for suffix in FOLDER_TABLE_SUFFIXES),
+    *(f"{stem}{suffix}" for stem in ("vectors", "query_vectors") for suffix in (".npy", ".npz", ".ids.txt")),
+    *("aspects.tsv", "ids.txt", "data"),
+)
 MODEL_FILES = ("config.json", "modules.json")
 MAX_MODEL_DEPTH = 3
 """Depth of folders in which a model's files are checked."""
@@ -83,9 +89,13 @@ def check_corpus(typed_path: str | Path) -> Path:
     if path.absolute() in get_rules().corpora:
         return path
     if os.path.isdir(path):  # False for a name that no file can have, which the reader refuses by name
-        file_paths = [*(path / name for name in READABLE), *path.glob("qrels*"), *path.glob("*/*.tsv")]
+        file_paths = [*(path / name for name in READABLE), *list_candidates(path)]
+        # A folder without a corpus.jsonl may be one table, of all its Parquet files.
+        file_paths += [*path.glob("*.parquet"), *path.glob("data/*.parquet")]
     else:
-        file_paths = [path.with_name(f"{path.stem}.ids.txt"), path.with_name("ids.txt")]
+        stem, _ = split_suffix(path)
+        names = ("ids.txt", f"{path.stem}.ids.txt", *(f"{stem}.vectors{end}" for end in (".npy", ".npz", ".ids.txt")))
+        file_paths = list(map(path.with_name, names))
     for file_path in file_paths:
         check_path(file_path)
     return path
@@ -113,7 +123,7 @@ def explain_refusal(typed_path: str) -> str | None:
     try:
         check_corpus(typed_path)
     except DataError as error:
-        return str(error)
+        return error.finding
     return None
 
 

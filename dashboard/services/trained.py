@@ -28,8 +28,8 @@ STAGE_FACT = "stage"
 def save_trained(trained: Trained, stage: str, corpus: str) -> str:
     """Write the embeddings that a stage of a training learnt to the cache, once; return their name.
 
-    A training has several stages, such as its control and its method; the stage's name is kept for titles. corpus: the
-    corpus's name, for the list of the cache
+    A stage is one of the models trained one after the other, such as the method's and its control, trained as long
+    without the method; its name is kept for titles. corpus: the corpus's name, for the list of the cache
     """
     # The name is a content digest: the same training saved twice is one file.
     name = trained.digest[:TRAINED_NAME_LENGTH]
@@ -71,7 +71,9 @@ def find_checkpoint(name: str) -> Path:
 def export_fields(loaded: Loaded) -> dict[str, str]:
     """Return the fields of an exported decoder that name the trained embeddings in use; {} if none are."""
     name, encoder = loaded.origin.source.trained, loaded.space.encoder
-    return {"trained": str(_checkpoint_path(name)), "dtype": encoder.dtype if encoder else "auto"} if name else {}
+    if not name:
+        return {}
+    return {"trained": str(_checkpoint_path(name)), "dtype": encoder.dtype if encoder else "auto"}
 
 
 def export_context(loaded: Loaded, k: int, **other_fields: Any) -> ExportContext:
@@ -81,6 +83,9 @@ def export_context(loaded: Loaded, k: int, **other_fields: Any) -> ExportContext
     encoder = None if loaded.space.encoder is None else loaded.source.encoder
     fields: dict[str, Any] = {"documents": len(loaded.space), **export_fields(loaded), **other_fields}
     reading = {name: value for name, value in loaded.source.reading.items() if name in READING_ARGUMENTS}
+    fields["relevant_from"] = loaded.source.relevant
+    if (reduction := loaded.without_training.reduction) is not None:
+        fields |= {"drop_duplicates": reduction.kind, "duplicate_threshold": reduction.threshold}
     return ExportContext(k=k, corpus=loaded.source.path, reading=reading, encoder=encoder, **fields)
 
 
@@ -108,6 +113,7 @@ def apply_checkpoint(base: Loaded, source: Source, checkpoint_path: Path) -> Loa
         training=format_title(trained),
         trained_for=trained.decoder,
         learnt=trained.best.epoch >= 0,  # −1: no epoch was better than the start
+        reduction=base.reduction,
     )
 
 

@@ -12,6 +12,7 @@ from dashboard.services.jobs import Job
 from dashboard.services.request import JobRequest
 from dashboard.services.source import Loaded
 from engine.errors import ParamError
+from engine.evaluation.paired import format_decoder
 from engine.evaluation.splits import three_way
 from engine.training.comparison import Table
 from engine.training.experiment import Foreseen, course, foreseen, histories
@@ -52,8 +53,9 @@ class TrainingRequest(JobRequest):
         return (self.train, self.dev, *([self.test] if self.test is not None else []))
 
     def qrels(self, dataset: engine.Dataset) -> dict[str, Qrels]:
-        """Return the relevance judgements by split; a split that the request divides, as train, dev and test.
+        """Return the relevance judgements that the training uses, by split.
 
+        If the request divides a single split, they are its three parts: train, dev and test.
         Raises DataError if they are missing or too few.
         """
         qrels_by_split = super().qrels(dataset)
@@ -84,7 +86,11 @@ class TrainingProgress:
     lines: Mapping[str, Dev]  # name → the dev metrics of a system that does not learn
 
     def with_epoch(self, stage_name: str, epoch: Epoch) -> TrainingProgress:
-        """Return a copy with the metrics of one more epoch (pass over the queries) of a stage."""
+        """Return a copy with the metrics of one more epoch (pass over the queries) of a stage.
+
+        The stages are models trained one after the other: dense embeddings (the start), the same trained on without the
+        method (its control), and with the method.
+        """
         epochs = self.histories.get(stage_name, ())
         return replace(self, histories={**self.histories, stage_name: (*epochs, epoch)})
 
@@ -96,7 +102,7 @@ class TrainingStage:
     name: str
     best: int  # its best epoch, −1 for before training
     stopped: str  # reason of its end
-    decoder: str  # label of the one that it is measured with
+    decoder: str  # name of the one that it is measured with
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,9 +117,10 @@ class TrainingOutcome:
 
 
 def run_training(request: TrainingRequest, loaded: Loaded, folder: Path, job: Job) -> TrainingOutcome:
-    """Run all stages of a training in a job, resuming from its folder; return how they compare.
+    """Train the models that a training compares, resuming from a folder; return how they compare.
 
-    Pages read its progress in job.partial, a TrainingProgress, which is replaced and never changed.
+    These stages are dense embeddings (the start), the same trained on without the method (its control), and with the
+    method. Pages read the progress in job.partial, a TrainingProgress, which is replaced and never changed.
     """
     job.partial = TrainingProgress(histories(folder, request.method), {})
 
@@ -126,19 +133,23 @@ def run_training(request: TrainingRequest, loaded: Loaded, folder: Path, job: Jo
     arguments = _course_arguments(request, loaded, job)
     # The engine calls `watch` after each epoch, and `lines` for each system that does not learn, a line in the chart.
     result = course(**arguments, folder=folder, seed=request.seed, watch=on_epoch, lines=on_dev, progress=job.report)
-    stages = tuple(TrainingStage(name, t.best.epoch, t.stopped, t.decoder.label) for name, t in result.stages.items())
+    runs = result.stages.items()
+    stages = tuple(TrainingStage(name, run.best.epoch, run.stopped, format_decoder(run.decoder)) for name, run in runs)
     return TrainingOutcome(request, result.table, result.verdict, stages, job.partial)
 
 
 def estimate_training(request: TrainingRequest, loaded: Loaded, job: Job) -> Foreseen:
-    """Estimate how long a training takes, by timing the first steps of every stage."""
+    """Estimate how long a training takes, by timing the first steps of each model that it trains."""
     arguments = _course_arguments(request, loaded, job)
     job.report(0, 0, "timing the first steps")
     return foreseen(**arguments)
 
 
 def _course_arguments(request: TrainingRequest, loaded: Loaded, job: Job) -> dict[str, Any]:
-    """Return the arguments that the engine's `course` (it trains) and `foreseen` (it estimates) share."""
+    """Return the arguments with which the engine trains (`course`) and estimates the time (`foreseen`).
+
+    The queries are embedded first, by the job, unless their vectors are stored.
+    """
     qrels = request.qrels(loaded.dataset)
     return {
         "method": request.method,
@@ -147,7 +158,7 @@ def _course_arguments(request: TrainingRequest, loaded: Loaded, job: Job) -> dic
         "qrels": qrels,
         "train": request.train,
         "dev": request.dev,
-        # A name that no split has makes the table report on dev.
+        # No split is called "": without a test split the table of results is measured on dev.
         "test": request.test or "",
         "stop": job.stop,
         **dict(request.params),

@@ -15,6 +15,7 @@ from dashboard.services.trained import TRAINED_NAME_LENGTH, TRAINED_SECTION
 from dashboard.services.training_request import TRAINING, TrainingOutcome, TrainingRequest, TrainingStage, run_training
 from engine.data import cache
 from engine.errors import FrontierError
+from engine.evaluation.paired import format_decoder
 from engine.paths import cache_folders
 from engine.training.checkpoints import read
 from engine.training.experiment import checkpoint, histories, is_course_finished, list_planned_stages
@@ -99,18 +100,22 @@ def list_trainings(loaded: Loaded) -> list[TrainingJob]:
     Unreadable ones are skipped.
     """
     # All cache folders are searched, not only the one that is written to; a training's folder is named by a digest.
-    digests = {path.parent.name for r in cache_folders() for path in (r / TRAINED_SECTION).glob(f"*/{REQUEST_FILE}")}
-    readable = [_read_training(name) for name in digests if len(name) == TRAINED_NAME_LENGTH]
+    request_files = [
+        file for folder in cache_folders() for file in (folder / TRAINED_SECTION).glob(f"*/{REQUEST_FILE}")
+    ]
+    names = {file.parent.name for file in request_files}
+    readable = [_read_training(name) for name in names if len(name) == TRAINED_NAME_LENGTH]
     digest = loaded.space.embeddings.digest
     trainings = [training for facts, training in filter(None, readable) if facts.get("embeddings") == digest]
-    return sorted(trainings, key=lambda row: -row.begun)
+    return sorted(trainings, key=lambda training: -training.begun)
 
 
 def describe_training(digest: str) -> str | None:
     """Return a training's title, corpus and method, for the list of the cache; None if it is unreadable."""
-    if (request_file := _read_training(digest)) is None or "corpus" not in request_file[0]:
+    facts, training = _read_training(digest) or ({}, None)
+    if training is None or "corpus" not in facts:
         return None
-    return replace_surrogates(f"{request_file[0]['corpus']}: training of {request_file[1].request.method}")
+    return replace_surrogates(f"{facts['corpus']}: training of {training.request.method}")
 
 
 def _read_training(digest: str) -> tuple[dict[str, Any], TrainingJob] | None:
@@ -150,31 +155,38 @@ def _describe_folder(folder: Path, method: str, changed_ns: tuple[int, ...]) -> 
         if not epochs:
             return "not begun"
         stage_name, history = list(epochs.items())[-1]
-        return (
-            "finished" if is_course_finished(folder, method) else f"stopped in {stage_name}, epoch {history[-1].epoch}"
-        )
+        stopped_text = f"stopped in {stage_name}, epoch {history[-1].epoch}"
+        return "finished" if is_course_finished(folder, method) else stopped_text
     except FrontierError:
         return "damaged: train it anew"
 
 
 def load_stages(digest: str, request: TrainingRequest) -> tuple[TrainingStage, ...]:
-    """Load how each stage of a training ended, in order. Raises DataError if a checkpoint is damaged."""
+    """Load how each stage of a training (the start, its control, the method) ended, in this order.
+
+    Stages without a checkpoint, a saved state, are left out. Raises DataError if one is damaged.
+    """
     paths = {stage: checkpoint(training_folder(digest), stage) for stage in list_planned_stages(request.method)}
     return tuple(_load_stage(name, path, path.stat().st_mtime_ns) for name, path in paths.items() if path.exists())
 
 
 @lru_cache(maxsize=64)
 def _load_stage(stage_name: str, checkpoint_file: Path, changed_ns: int) -> TrainingStage:
-    """Read from a checkpoint how a stage of a training ended; cached until the file changes.
+    """Read from a checkpoint, a saved state, how a stage of a training ended; cached by file time.
 
-    changed_ns: the file's modification time, only there to be part of the cache's key
+    The stages are models trained one after the other: dense embeddings (the start), the same trained on without the
+    method (its control), and with the method. changed_ns: the file's modification time, only there to be part of the
+    cache's key
     """
-    checkpoint_run = read(checkpoint_file).run
-    return TrainingStage(stage_name, checkpoint_run.best, checkpoint_run.stopped, decoder_at(checkpoint_file).label)
+    checkpoint_run, decoder = read(checkpoint_file).run, decoder_at(checkpoint_file)
+    return TrainingStage(stage_name, checkpoint_run.best, checkpoint_run.stopped, format_decoder(decoder))
 
 
 def is_training_finished(digest: str, request: TrainingRequest) -> bool:
-    """Return True if all stages of a training have ended; False also if a file is damaged."""
+    """Return True if all stages of a training (the start, its control, the method) have ended.
+
+    False also if a file is damaged.
+    """
     try:
         return is_course_finished(training_folder(digest), request.method)
     except FrontierError:

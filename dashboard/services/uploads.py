@@ -11,12 +11,21 @@ import streamlit as st
 
 from dashboard.services import jobs, roots
 from engine.data import cache
+from engine.data.files import FOLDER_TABLE_SUFFIXES, split_suffix
+from engine.data.judgement_files import JUDGEMENT_SUFFIXES, has_judgement_suffix
 from engine.errors import DataError
 from engine.paths import cache_folders
 
 UPLOADS_SECTION = "uploads"
 CORPUS_FILE = "corpus.jsonl"
-SIDE_FILES = {"queries.jsonl", "aspects.tsv", "vectors.npy", "vectors.npz", "vectors.ids.txt"}
+SIDE_FILES = {
+    *("queries.jsonl", "aspects.tsv", "answers.tsv", "vectors.npy", "vectors.npz", "vectors.ids.txt"),
+    *("query_vectors.npy", "query_vectors.npz", "query_vectors.ids.txt"),
+}
+QUERIES_FILES = {f"queries{suffix}" for suffix in FOLDER_TABLE_SUFFIXES}
+VECTOR_ENDINGS = (".npy", ".npz")
+IDS_ENDING = "ids.txt"
+"""Ending of the name of a file with the ids of vectors, one a line."""
 MAX_NAME_BYTES = 200
 VISITOR_KEY = "visitor"
 """Session key of a name that no other session has."""
@@ -27,8 +36,8 @@ _SENDERS: dict[str, dict[str, str | None]] = defaultdict(dict)
 def save_uploads(files: Sequence[Any]) -> Path:
     """Store uploaded files; return the path of one file, or of the folder that several make up.
 
-    Several are a BEIR folder (a corpus.jsonl, what belongs beside it, and judgements as .tsv), or one .npy and its
-    ids as .txt. Raises DataError for any other combination.
+    Several are a BEIR folder (a corpus.jsonl, what belongs beside it, and judgements), one .npy and its ids as .txt, or
+    a table and the vectors of its rows. Raises DataError for any other combination.
     """
     # Streamlit runs a page again for every click; stored uploads are recognised by Streamlit's file id.
     paths: dict[tuple[str, ...], Path] = st.session_state.setdefault("uploads", {})
@@ -46,14 +55,15 @@ def is_own_upload(folder_name: str) -> bool:
 
 
 def belongs_to_others(folder_name: str) -> bool:
-    """Return True if other visitors may need an upload's folder, so that this session must not delete it.
+    """Return True if others may need an upload's folder, so that this browser session must not delete it.
 
-    On a server that others can reach, that is every folder that this session did not send; else one that another open
-    window sent, as uploads of closed windows have no owner.
+    On a server that others can reach, that is every folder that this browser session did not send; else one that
+    another open window sent, as uploads of closed windows have no owner.
     """
     if is_own_upload(folder_name):
         return False
     senders = _SENDERS.get(folder_name, {}).values()
+    # A sender is the id of a browser session, None for an upload outside of any.
     return roots.get_rules().shared or any(sender is None or jobs.has_open_tab(sender) for sender in senders)
 
 
@@ -67,16 +77,16 @@ def find_upload_folder(path: str) -> str:
 
 def _folder_name(path: Path) -> str:
     """Return the name of the folder of uploads that holds a path. Raises ValueError if it is elsewhere."""
-    # Without a match the relative default makes `relative_to` raise the ValueError.
-    folder = next(
-        (r / UPLOADS_SECTION for r in cache_folders() if path.is_relative_to(r / UPLOADS_SECTION)),
-        Path(UPLOADS_SECTION),
-    )
-    return path.relative_to(folder).parts[0]
+    for cache_folder in cache_folders():
+        uploads_folder = cache_folder / UPLOADS_SECTION
+        # The folder of all uploads is in none of them.
+        if path.is_relative_to(uploads_folder) and path != uploads_folder:
+            return path.relative_to(uploads_folder).parts[0]
+    raise ValueError(f"{path} is no upload")
 
 
 def get_visitor() -> str:
-    """Return the random name of this session."""
+    """Return the random name of this browser session, by which its uploads and previews are found again."""
     name: str = st.session_state.setdefault(VISITOR_KEY, uuid.uuid4().hex)
     return name
 
@@ -95,10 +105,12 @@ def _save_files(files: list[tuple[str, bytes]]) -> Path:
         if not target.exists():
             cache.write(target, content)
     names = list(targets)
-    # The ids in a .txt lie beside their vectors, whose file is the corpus then.
+    # A corpus.jsonl with files beside it is a BEIR data set, which is opened as a folder.
     if CORPUS_FILE in targets and len(names) > 1:
         return folder
-    return folder / next((n for n in names if not n.endswith(".txt")), names[0])
+    # Otherwise the corpus is the table, or the one file that is not a list of ids (.txt), or the only file.
+    sent_names = [name for name in names if not name.endswith(".txt")] or names
+    return folder / min(sent_names, key=_is_vectors_name)
 
 
 def _plan_targets(names: list[str]) -> dict[str, str]:
@@ -110,23 +122,56 @@ def _plan_targets(names: list[str]) -> dict[str, str]:
     if len(set(names)) < len(names):
         raise DataError("two of the files have the same name; upload them one by one, or as a folder by path")
     if CORPUS_FILE in names:
-        stray = [n for n in names if n != CORPUS_FILE and n not in SIDE_FILES and not n.endswith(".tsv")]
-        if stray:
+        beir_names = {CORPUS_FILE, *SIDE_FILES, *QUERIES_FILES}
+        vector_targets = _plan_vectors(names)
+        known_names = {*beir_names, *vector_targets}
+        strays = [name for name in names if name not in known_names and not has_judgement_suffix(name)]
+        if strays:
             raise DataError(
-                f"{stray[0]} is no part of a BEIR folder; beside {CORPUS_FILE} go {', '.join(sorted(SIDE_FILES))} "
-                "and judgements as .tsv"
+                f"{strays[0]} is no part of a BEIR folder; beside {CORPUS_FILE} go {', '.join(sorted(SIDE_FILES))} "
+                f"and judgements ({', '.join(JUDGEMENT_SUFFIXES)})"
             )
-        return {n: n if n == CORPUS_FILE or n in SIDE_FILES else f"qrels/{n}" for n in names}
-    vectors = [n for n in names if n.endswith((".npy", ".npz"))]
-    if len(names) == 2 and len(vectors) == 1 and any(n.endswith(".txt") for n in names):
-        stem = vectors[0].rpartition(".")[0]
-        return {n: n if n in vectors else f"{stem}.ids.txt" for n in names}
+        # Whatever has no name of its own in a data set holds judgements, by its ending.
+        targets = {name: name if name in beir_names else f"qrels/{name}" for name in names}
+        return targets | vector_targets
+    vector_files = list(filter(_is_vectors_name, names))
+    if len(names) == 2 and len(vector_files) == 1 and any(name.endswith(".txt") for name in names):
+        # The ids are found by their name, which follows that of the vectors.
+        stem, _, _ = vector_files[0].rpartition(".")
+        return {name: name if name in vector_files else f"{stem}.ids.txt" for name in names}
+    tables = [name for name in names if not _is_vectors_name(name) and not name.endswith(".txt")]
+    if len(names) == 2 and len(tables) == len(vector_files) == 1:
+        # Vectors of a table's rows are found by its name too.
+        stem = split_suffix(Path(tables[0]))[0]
+        return {tables[0]: tables[0], vector_files[0]: f"{stem}.vectors{Path(vector_files[0]).suffix}"}
     if len(names) > 1:
         raise DataError(
-            f"{len(names)} files make a corpus only with a {CORPUS_FILE} among them, or as vectors with their "
-            "ids in a .txt; upload one table at a time"
+            f"{len(names)} files make a corpus only with a {CORPUS_FILE} among them, as vectors with their ids in a "
+            ".txt, or as a table with the vectors of its rows; upload one table at a time"
         )
     return {names[0]: names[0]}
+
+
+def _is_vectors_name(name: str) -> bool:
+    return name.endswith(VECTOR_ENDINGS)
+
+
+def _plan_vectors(names: list[str]) -> dict[str, str]:
+    """Return uploaded name → name in a BEIR folder for files of vectors, and of their ids, whatever they are called.
+
+    One whose name has "quer" in it holds the queries' vectors, another one the documents'.
+    """
+    targets: dict[str, str] = {}
+    for name in names:
+        if not name.endswith((*VECTOR_ENDINGS, IDS_ENDING)):
+            continue
+        # Ids are found by the name of their vectors, so that both are renamed alike.
+        stem = "query_vectors" if "quer" in name.lower() else "vectors"
+        target = f"{stem}.{IDS_ENDING}" if name.endswith(IDS_ENDING) else f"{stem}{Path(name).suffix}"
+        if target in targets.values():
+            raise DataError(f"{name} and another file may hold the same vectors; call them vectors and query_vectors")
+        targets[name] = target
+    return targets
 
 
 def _check_file_name(name: str) -> str:

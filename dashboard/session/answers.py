@@ -4,7 +4,7 @@ import hashlib
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -49,7 +49,7 @@ class Answer:
 
     @property
     def stage(self) -> Selector:
-        """Selector."""
+        """Selector of the decoder, which chooses the k documents of the answer among its candidates."""
         return self.decoder.select
 
     @property
@@ -59,8 +59,14 @@ class Answer:
 
 
 def as_embeddings(loaded: Loaded, question: Question) -> Embeddings:
-    """Return the question in the form that the engine takes: the vectors of one query."""
-    return Embeddings((question.id,), question.vector.unsqueeze(0), loaded.space.embeddings.encoder, (question.text,))
+    """Return the question as functions of the engine package take it: as the vectors of one query."""
+    query_id = question.id if question.document is None else question.document
+    return Embeddings((query_id,), question.vector.unsqueeze(0), loaded.space.embeddings.encoder, (question.text,))
+
+
+def leave_out_document(question: Question, decoder: Decoder) -> Decoder:
+    """Return the decoder, without the document itself among the answers if the question is to find others like it."""
+    return replace(decoder, without_self=True) if question.document is not None else decoder
 
 
 def compute_answer(loaded: Loaded, question: Question, selector_name: str, decoder: Decoder) -> Answer:
@@ -69,15 +75,17 @@ def compute_answer(loaded: Loaded, question: Question, selector_name: str, decod
     selector_name: of the decoder's selector in the registry. Raises ParamError if the decoder cannot run now.
     """
     decoders.check_decoder(decoder, loaded.space)
+    decoders.check_source_limit(decoder)
     answers: Memo[tuple[Any, ...], Answer] = _memo(loaded, "answers", MAX_CACHED_ANSWERS)
     cache_key = answer_key(loaded, question, decoder)
     if cache_key not in answers:
         # Inner products, the default scores, are part of a call of the decoder; a vector engine computes its own.
         needs_no_scores = decoders.has_default_scorers(decoder) or loaded.reach is not None
         candidates, scoring_seconds = (None, 0.0) if needs_no_scores else compute_scores(loaded, question, decoder)
-        with jobs.page_turn():
+        with jobs.limit_page_computations():
             ranking, select_seconds = _time_ranking(loaded, question, decoder, candidates)
             selector_relevance = None if candidates is None else relevance(decoder.select, candidates)
+        # None stands for a part that was not timed.
         seconds = None if scoring_seconds is None or select_seconds is None else scoring_seconds + select_seconds
         answers[cache_key] = Answer(selector_name, decoder, ranking, seconds, selector_relevance)
     return answers[cache_key]
@@ -85,32 +93,44 @@ def compute_answer(loaded: Loaded, question: Question, selector_name: str, decod
 
 def answer_key(loaded: Loaded, question: Question, decoder: Decoder) -> tuple[Any, ...]:
     """Return a key of all that an answer and its drawing depend on."""
-    judged = question.qrels.digest if question.qrels is not None else None
-    return (*_question_key(loaded, question), judged, decoder.label, *_scorer_dependencies(loaded, decoder), question.k)
+    qrels_digest = question.qrels.digest if question.qrels is not None else None
+    scorer_parts = _scorer_dependencies(loaded, decoder)
+    return (*_question_key(loaded, question), qrels_digest, decoder.label, *scorer_parts, question.k)
 
 
 def build_slider_requests(
     loaded: Loaded, question: Question, decoder: Decoder, param: Real | Whole, **details: Any
 ) -> dict[str, SliderRequest]:
-    """Build what the browser may ask for while a slider moves: digest → request, the last one complete.
+    """Build the requests, by digest, whose answers let a browser move a slider without the server.
 
-    The slider sets `param` of the decoder's selector. A request is answered by the sets at many positions of the
-    slider; a partial one comes first where that takes long.
-    details: options of the engine's `requests`
+    The slider sets `param` of the decoder's selector. The answer to a request has the documents that are chosen at many
+    values of it; the browser fetches it at an address with the digest. The last request has all values; where that
+    takes long, one with a part of them comes first. details: options of the `requests` function of the engine package,
+    of what an answer shows beside the documents
     """
-    stage, candidates = decoder.select, None
+    selector, candidates = decoder.select, None
     # The parameter at its default: digests must not depend on where the slider stands now.
-    default_stage = type(stage)(**values_of(stage) | {param.name: param.default})
-    family = Decoder(default_stage, decoder.retrieve, decoder.rerank, decoder.depth)
+    default_selector = type(selector)(**values_of(selector) | {param.name: param.default})
+    default_decoder = replace(decoder, select=default_selector)
+    # `loaded.reach` is the space of a corpus in a vector engine, None for one in memory. Documents in memory are scored
+    # once for all values; inner products, the default scores, take no time.
     if loaded.reach is None and not decoders.has_default_scorers(decoder):
-        candidates = compute_scores(loaded, question, decoder)[0]
-    query, parts = (as_embeddings(loaded, question), [*map(str, answer_key(loaded, question, family)), param.name])
-    slider_stops = requests(loaded.reach or loaded.space, decoder, param, query, question.k, candidates, **details)
-    return {digest_of([*parts, repr((request.stops, request.start))]): request for request in slider_stops}
+        candidates, _ = compute_scores(loaded, question, decoder)
+    query = as_embeddings(loaded, question)
+    key_parts = [*map(str, answer_key(loaded, question, default_decoder)), param.name]
+    decoder = leave_out_document(question, decoder)
+    slider_requests = requests(loaded.reach or loaded.space, decoder, param, query, question.k, candidates, **details)
+    # `stops` are the values of the slider's positions, `start` the smallest one that the answer covers: requests for
+    # the same slider differ in these.
+    return {digest_of([*key_parts, repr((request.stops, request.start))]): request for request in slider_requests}
 
 
 def _memo(loaded: Loaded, table_name: str, max_entries: int) -> Memo[tuple[Any, ...], Any]:
-    """Return this session's cache of one kind of values for a corpus; the last two corpora have one each."""
+    """Return this browser session's cache of one kind of values for a corpus as embedded now.
+
+    table_name: the kind, such as "answers"; max_entries: of the cache. The corpora used last have one each,
+    MAX_CACHED_CORPORA at most.
+    """
     tables: Memo[str, Memo[tuple[Any, ...], Any]] = session_memo(table_name, MAX_CACHED_CORPORA)
     digest = loaded.space.embeddings.digest
     # Tables of older corpora go first, with their vectors, which are large.
@@ -129,18 +149,19 @@ def _question_key(loaded: Loaded, question: Question) -> tuple[str, ...]:
     """Return a key of a query on the documents as they are now: moved by feedback, or fetched so far."""
     vector = hashlib.sha256(question.vector.numpy().tobytes()).hexdigest()
     digests = loaded.space.embeddings.digest, loaded.space.corpus.digest, loaded.state
-    return *digests, vector, question.id, question.text
+    return *digests, vector, question.id, question.text, question.document or ""
 
 
 def compute_scores(loaded: Loaded, question: Question, decoder: Decoder) -> tuple[ScoredCandidates, float | None]:
-    """Score documents for the question by a decoder's retriever and reranker; cached for the session.
+    """Score documents for the question by a decoder's retriever and reranker.
 
-    Return the candidates with their scores and the median seconds, None if that takes too long to be timed. The page
-    shows a spinner, and progress if it goes on.
+    Scores are cached for the browser session. Return the candidates with their scores and the median seconds, None if
+    that takes too long to be timed. The page shows a spinner, and progress if it goes on.
     """
     cached_scores: Memo[tuple[Any, ...], tuple[ScoredCandidates, float | None]] = _memo(loaded, "scored", MAX_SCORES)
     scorers = decoder.retrieve.label, decoder.rerank.label if decoder.rerank else None
-    cache_key = (*_question_key(loaded, question), *scorers, *_scorer_dependencies(loaded, decoder), decoder.depth)
+    limits = decoder.depth, decoder.per_source, decoder.source, decoder.without_self
+    cache_key = (*_question_key(loaded, question), *scorers, *_scorer_dependencies(loaded, decoder), *limits)
     if cache_key not in cached_scores:
         progress_slot, start_time = st.empty(), time.monotonic()
 
@@ -151,11 +172,11 @@ def compute_scores(loaded: Loaded, question: Question, decoder: Decoder) -> tupl
         titles = " and ".join(s.spec.title for s in (decoder.retrieve, decoder.rerank) if s is not None)
         words = f"Scoring by {titles}; the first time an index is made or a model is loaded"
         query = as_embeddings(loaded, question)
-        with st.spinner(words), jobs.page_turn(), report_to(report):
+        with st.spinner(words), jobs.limit_page_computations(), report_to(report):
             # What is computed once for a corpus, such as an index of words, is not part of a query's time.
             for scorer in filter(None, (decoder.retrieve, decoder.rerank)):
                 scorer.prepare(loaded.space)
-            compute = partial(score_candidates, decoder, loaded.space, query)
+            compute = partial(score_candidates, leave_out_document(question, decoder), loaded.space, query)
             cached_scores[cache_key] = _time_calls(loaded, scorers, compute, lambda result: result.candidates.relevance)
         progress_slot.empty()
     return cached_scores[cache_key]
@@ -170,10 +191,10 @@ def _time_calls(
     for calls that need the same compiled code; get_tensor: returns a tensor of the result, to wait for its device.
     """
     timed_kinds = _memo(loaded, "timed", MAX_CACHED_ANSWERS)
-    is_first, seconds = call_kind not in timed_kinds, list[float]()
     # The first call of a kind compiles and allocates: it is not timed.
+    n_untimed, seconds = 0 if call_kind in timed_kinds else 1, list[float]()
     timed_kinds[call_kind] = True
-    for _ in range(N_TIMED_CALLS + is_first):
+    for _ in range(N_TIMED_CALLS + n_untimed):
         start_time = time.perf_counter()
         result = compute()
         # A GPU computes after the call has returned: the copy, which is dropped, waits until it is done.
@@ -181,9 +202,9 @@ def _time_calls(
             get_tensor(result).cpu()
         seconds.append(time.perf_counter() - start_time)
         # Enough is measured; or the untimed first call alone was too slow for another one.
-        if sum(seconds) > MIN_TIMED_SECONDS and (len(seconds) > is_first or seconds[0] > MAX_REPEATED_SECONDS):
+        if sum(seconds) > MIN_TIMED_SECONDS and (len(seconds) > n_untimed or seconds[0] > MAX_REPEATED_SECONDS):
             break
-    timed_seconds = seconds[is_first:]  # without the first one of a kind, as True counts as 1
+    timed_seconds = seconds[n_untimed:]
     return result, statistics.median(timed_seconds) if timed_seconds else None
 
 
@@ -194,25 +215,28 @@ def _time_ranking(
 
     candidates: documents scored already, None to score and select in one call
     """
-    query, stage = as_embeddings(loaded, question), decoder.select
+    query, stage, key = as_embeddings(loaded, question), decoder.select, answer_key(loaded, question, decoder)
+    decoder = leave_out_document(question, decoder)
     if loaded.reach is not None:
-        return _ask_store(loaded.reach, answer_key(loaded, question, decoder), decoder, query, question.k)
+        return _ask_store(loaded.reach, key, decoder, query, question.k)
     compute = partial(decode, decoder, loaded.space, query, k=question.k)
     if candidates is not None:
         compute = partial(select_from, stage, candidates, question.k)
     if not stage.is_warm():
         return compute(), None
     stage.warm()  # a first call's compilation is not part of a query's time
-    # Compiled code depends on the stages but not on the pool's depth, the last part of the key.
-    return _time_calls(loaded, decoder_family(decoder)[:-1], compute, lambda ranking: ranking.index)
+    # Compiled code depends on the scorers and the selector, but not on the number of candidates, the pool's depth.
+    *call_kind, _ = decoder_family(decoder)
+    return _time_calls(loaded, tuple(call_kind), compute, lambda ranking: ranking.index)
 
 
 def _ask_store(
     reach: Reach, proof_key: tuple[Any, ...], decoder: Decoder, query: Embeddings, k: int
 ) -> tuple[Ranking, float | None]:
-    """Return the documents that a decoder chooses from a vector engine, a database, and the seconds.
+    """Return a decoder's choice among a vector engine's (a database's) documents, and the seconds it took.
 
-    Such an engine searches approximately: an answer that was proven exact before is used instead, without a time.
+    Such an engine searches approximately. If this query's answer has been proven exact before, that answer is returned
+    instead, with None for the seconds.
     """
     proofs: Memo[tuple[Any, ...], Ranking] = session_memo(PROOFS_TABLE, MAX_CACHED_ANSWERS)
     # A proven answer replaces the engine's own for the rest of the session.
@@ -229,4 +253,5 @@ def store_proof(loaded: Loaded, question: Question, decoder: Decoder, ranking: R
     proofs: Memo[tuple[Any, ...], Ranking] = session_memo(PROOFS_TABLE, MAX_CACHED_ANSWERS)
     proof_key = answer_key(loaded, question, decoder)
     proofs[proof_key] = ranking
+    # The cached answer is the vector engine's own: without it, the next run looks among the proofs.
     _memo(loaded, "answers", MAX_CACHED_ANSWERS).forget(proof_key)

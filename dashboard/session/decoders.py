@@ -1,21 +1,24 @@
 """The chosen decoders and their parameters in session state; read and written by every page."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 import streamlit as st
 
 from dashboard.services import roots
 from dashboard.session.parameters import read_stage, set_stage
-from engine.decoder import POOL, Decoder
+from engine.decoder import POOL, Decoder, describe_scorer_use, explain_ignored_scorer
 from engine.errors import FrontierError, ParamError
 from engine.params import UNSET
+from engine.selection.per_source import list_limitable_selectors
 from engine.space import Space
 from engine.stages import Scorer, ScorerSpec, Selector, methods
 
 PARAM_PREFIX = "explore"
 """Of the keys of the parameters' widgets."""
 DECODERS_KEY, POOL_KEY, K_KEY, VIEW_KEY = "decoders", "pool", "k", "view"
-EXPLORE_SCREEN = "screens/explore.py"
+PER_SOURCE_KEY, SOURCE_COLUMN_KEY = "per_source", "source_column"
+EXPLORE_SCREEN, DATA_SCREEN = "screens/explore.py", "screens/data.py"
 RETRIEVE, RERANK = "retrieve", "rerank"
 AGREED_KEY = "agreed to"
 
@@ -34,8 +37,46 @@ def get_decoders() -> dict[str, Decoder]:
 
 
 def get_decoder(name: str) -> Decoder:
-    """Return a selector's decoder as this session has set it: parameters, scorers, and size of the pool."""
-    return add_scorers(read_stage(methods("selector")[name], PARAM_PREFIX), name, get_pool_depth())
+    """Return a selector's decoder as set in this browser session: parameters, scorers, pool size, limit per source.
+
+    Selectors that cannot keep the limit are returned without it; `check_source_limit` refuses them.
+    """
+    return limit_sources(add_scorers(read_stage(methods("selector")[name], PARAM_PREFIX), name, get_pool_depth()))
+
+
+def limit_sources(decoder: Decoder) -> Decoder:
+    """Return a decoder with this session's limit per source, or as it is if there is none or it cannot keep it."""
+    per_source, column = get_source_limit()
+    if per_source is None or not decoder.select.sequential:
+        return decoder
+    return replace(decoder, per_source=per_source, source=column)
+
+
+def get_source_limit() -> tuple[int | None, str | None]:
+    """Return how many documents of one source an answer may have, and the column of the sources; None for any."""
+    per_source, column = (st.session_state.get(key) for key in (PER_SOURCE_KEY, SOURCE_COLUMN_KEY))
+    return (per_source, column) if per_source is not None and column is not None else (None, None)
+
+
+def check_source_limit(decoder: Decoder) -> None:
+    """Raise a ParamError, with the fix, if this session has a limit per source that the selector cannot keep."""
+    if (reason := explain_unlimited([decoder.select.spec.name])) is not None:
+        raise ParamError(reason)
+
+
+def explain_unlimited(selector_names: Iterable[str]) -> str | None:
+    """Explain which of some selectors cannot keep this session's limit per source, with the fix; None if all can."""
+    per_source, column = get_source_limit()
+    specs = methods("selector")
+    titles = [specs[name].title for name in selector_names if not specs[name].cls.sequential]
+    if per_source is None or not titles:
+        return None
+    limitable_titles = [specs[name].title for name in list_limitable_selectors()]
+    verbs = "chooses its" if len(titles) == 1 else "choose their"
+    return (
+        f"{', '.join(titles)} {verbs} documents together, and cannot keep to {per_source} per {column}: empty that "
+        f"limit beside k, or take one of {', '.join(limitable_titles)}"
+    )
 
 
 def get_pool_depth() -> int | None:
@@ -45,8 +86,8 @@ def get_pool_depth() -> int | None:
 
 
 def add_scorers(selector: Selector, name: str, depth: int | None) -> Decoder:
-    """Build a decoder from a selector and the scorers that this session has set under its name."""
-    return Decoder(selector, _get_scorer(name, RETRIEVE) or first_scorer(), _get_scorer(name, RERANK), depth)
+    """Build a decoder from a selector and the scorers that this browser session has set under its name."""
+    return build_decoder(selector, _get_scorer(name, RETRIEVE) or first_scorer(), _get_scorer(name, RERANK), depth)
 
 
 def list_scorers(role: str) -> dict[str, ScorerSpec]:
@@ -70,7 +111,7 @@ def role_key(selector_name: str, role: str) -> str:
 
 
 def _get_scorer(selector_name: str, role: str) -> Scorer | None:
-    """Return the scorer that this session has set for a selector's decoder in a role; None if none is.
+    """Return the scorer of a selector's decoder in a role, as set in this browser session, or None.
 
     The role is "retrieve" (it scores all documents) or "rerank" (it scores the candidates again).
     """
@@ -98,14 +139,15 @@ def explain_lack(decoder: Decoder, space: Space) -> str | None:
     try:
         check_decoder(decoder, space)
     except FrontierError as error:
-        return str(error)
+        return error.finding
     return None
 
 
 def find_due(scorer: Scorer, space: Space) -> str | None:
-    """Return long work or a download that a scorer needs and this session has not agreed to; None if none.
+    """Describe the long work or the download that a scorer needs before it can run; None if it needs none.
 
-    A link alone must not start it. Raises FrontierError if its model is a folder that this server does not read.
+    None also if the visitor has agreed to it in this browser session; a link alone must not start it. Raises
+    FrontierError if the scorer's model is a folder that this server does not read.
     """
     # Only scorers with a model have this parameter.
     if isinstance(model := getattr(scorer, "model", None), str):
@@ -115,16 +157,16 @@ def find_due(scorer: Scorer, space: Space) -> str | None:
 
 
 def agree(consent: str) -> None:
-    """Agree, for this session, to work that scorers need."""
+    """Agree, for this browser session, to work that scorers need."""
     st.session_state[AGREED_KEY] = {*st.session_state.get(AGREED_KEY, ()), consent}
 
 
-def effective_decoder(decoder: Decoder) -> Decoder:
-    """Return the decoder, with default scorers if its own have no effect on what it retrieves."""
-    # Without a pool, a selector on vectors never sees the scorers' scores.
-    if decoder.select.by_scores or decoder.depth is not None:
-        return decoder
-    return Decoder(decoder.select, first_scorer())
+def build_decoder(selector: Selector, retrieve: Scorer, rerank: Scorer | None, depth: int | None) -> Decoder:
+    """Build a decoder without the scorers that its selector, which reads the vectors alone, would ignore."""
+    rerank = rerank if selector.by_scores else None
+    if explain_ignored_scorer(selector, retrieve, rerank, depth) is not None:
+        retrieve = first_scorer()
+    return Decoder(selector, retrieve, rerank, depth)
 
 
 def has_default_scorers(decoder: Decoder) -> bool:
@@ -138,24 +180,35 @@ def last_scorer(decoder: Decoder) -> Scorer:
 
 
 def format_title(decoder: Decoder) -> str:
-    """Return the decoder's display name: its selector's, after its scorers' unless those are the defaults."""
-    stages = [decoder.select] if has_default_scorers(decoder) else [decoder.retrieve, decoder.rerank, decoder.select]
-    return " → ".join(stage.spec.title for stage in stages if stage is not None)
+    """Return the decoder's display name: its selector's, after its scorers' unless those are the defaults.
+
+    A scorer that decides a part of the set alone is marked.
+    """
+    if has_default_scorers(decoder):
+        return decoder.select.spec.title
+    stages = [decoder.retrieve, decoder.rerank, decoder.select]
+    chain = " → ".join(stage.spec.title for stage in stages if stage is not None)
+    # The mark stands at the end, so that a narrow tile cuts it and not the names.
+    uses = describe_scorer_use(decoder.select, decoder.retrieve, decoder.rerank, decoder.depth)
+    marks = [f" ({getattr(decoder, role).spec.title}: {use})" for role, use in uses.items()]
+    return "".join([chain, *marks])
 
 
 def describe_scorers(decoder: Decoder) -> str:
     """Describe the scores by which a decoder judges relevance and similarity; "" for the default ones."""
     if has_default_scorers(decoder):
         return ""
-    scorer_titles = decoder.retrieve.spec.title + (f", then {decoder.rerank.spec.title}" if decoder.rerank else "")
-    # The order matters: selectors that use scores for the first document only also have by_scores.
-    if decoder.select.first_by_scores:
-        return f"the first document by {scorer_titles}, the others by the dense vectors"
-    if decoder.select.by_scores:
+    retriever = decoder.retrieve.spec.title
+    scorer_titles = retriever + (f", then {decoder.rerank.spec.title}" if decoder.rerank else "")
+    uses = describe_scorer_use(decoder.select, decoder.retrieve, decoder.rerank, decoder.depth)
+    if not uses:
         return f"relevance by {scorer_titles}; similarity by the dense vectors"
-    if decoder.depth is None:
-        return f"{scorer_titles} changes nothing here: without a pool only the dense vectors count"
-    return f"pool by {decoder.retrieve.spec.title}; the set by the dense vectors alone"
+    if (reranker := decoder.rerank) is not None:
+        return f"pool by {retriever}, first document by {reranker.spec.title}, the others by the dense vectors"
+    if not decoder.select.by_scores:
+        return f"pool by {retriever}; the set by the dense vectors alone"
+    parts = uses[RETRIEVE].removesuffix(" only").replace("first pick", "first document")
+    return f"{parts} by {retriever}, the others by the dense vectors"
 
 
 def apply_decoder(decoder: Decoder, k: int | None = None) -> None:
@@ -164,6 +217,9 @@ def apply_decoder(decoder: Decoder, k: int | None = None) -> None:
     name = decoder.select.spec.name
     st.session_state[DECODERS_KEY] = list(dict.fromkeys([*list_chosen(), name]))
     st.session_state[POOL_KEY] = decoder.depth
+    st.session_state[PER_SOURCE_KEY] = decoder.per_source
+    if decoder.source is not None:
+        st.session_state[SOURCE_COLUMN_KEY] = decoder.source
     if k is not None:
         st.session_state[K_KEY] = k
 

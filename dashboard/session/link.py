@@ -14,7 +14,7 @@ from dashboard.session import address, decoders, query, tradeoff
 from dashboard.session.address import LINK_KEY, VERSION_KEY
 from dashboard.session.query import LABELLED, SIMILAR, TYPED
 from dashboard.session.view_names import VIEW_NAMES
-from engine.decoder import POOL, SET_SIZE, Decoder
+from engine.decoder import PER_SOURCE, POOL, SET_SIZE, Decoder
 from engine.errors import ParamError
 from engine.params import UNSET, Whole, drop_ineffective, form_of, values_of
 from engine.stages import Stage
@@ -35,7 +35,7 @@ FIRST_STATE_KEY = "link.first"
 
 @dataclass(frozen=True, kw_only=True)
 class State:
-    """State of a session that a link carries: corpus, query, decoders and the settings of pages."""
+    """Content of a link: corpus, query, decoders and settings of pages, as a browser session shows them."""
 
     source: Source | None = None  # the corpus, None for the one that is open
     digest: str = ""  # the beginning of the corpus's digest, "" if unknown
@@ -45,14 +45,16 @@ class State:
     question: str = ""  # a labelled query's id, a typed query or a document's id
     k: int = SET_SIZE.default  # size of the set
     pool: int | None = POOL.default  # size of the pool
-    decoders: tuple[Decoder, ...] = ()  # in the registry's order, their depth not set, as the pool says it
+    per_source: int | None = PER_SOURCE.default  # the most documents of one source, None for any number
+    source_column: str | None = None  # the column that names the sources
+    decoders: tuple[Decoder, ...] = ()  # in the registry's order, their depth that of the pool, without per_source
     view: str = ""  # of Explore, "" for its first
     page: str = ""  # the screen's name, "" for the one that is open
     tradeoff: Mapping[str, Any] = field(default_factory=dict)  # key → setting, of those not at their default
 
 
 def get_state(loaded: Loaded) -> State:
-    """Return the state of this session that a link carries: corpus, query, decoders and settings."""
+    """Return what this browser session shows, for a link to it: corpus, query, decoders and settings."""
     mode, split, question = query.get_selection(loaded)
     session = st.session_state
     return State(
@@ -64,24 +66,34 @@ def get_state(loaded: Loaded) -> State:
         question=question,
         k=session.get(decoders.K_KEY, SET_SIZE.default),
         pool=session.get(decoders.POOL_KEY, POOL.default),
-        decoders=tuple(replace(decoder, depth=None) for decoder in decoders.get_decoders().values()),
+        per_source=decoders.get_source_limit()[0],
+        source_column=decoders.get_source_limit()[1],
+        decoders=tuple(map(_drop_source_limit, decoders.get_decoders().values())),
         view=session.get(decoders.VIEW_KEY) or "",
         page=_open_page(),
         tradeoff=tradeoff.list_changed(),
     )
 
 
+def _drop_source_limit(decoder: Decoder) -> Decoder:
+    """Return a decoder without its limit per source, which a link has once for all decoders."""
+    return replace(decoder, per_source=None, source=None)
+
+
 def format_state(state: State) -> dict[str, str]:
-    """Return a session's state as parameters of an address, in the order in which a person reads them."""
+    """Return what a browser session shows as an address's parameters, in an order that people can read."""
     params = {VERSION_KEY: SCHEMA.text(SCHEMA.default)}
     if state.source is not None:
         params |= address.format_source(state.source)
     params |= {name: value for name, value in (("digest", state.digest), ("vectors", state.vectors)) if value}
     if state.split is not None:
         params["split"] = state.split
+    # The way is where the query comes from: typed, labelled, or the text of a document.
     if state.way:
         params[QUESTION_PARAMS[state.way]] = state.question
     params |= {"k": SET_SIZE.text(state.k), "pool": POOL.text(state.pool)}
+    if state.per_source is not None and state.source_column is not None:
+        params |= {"per_source": PER_SOURCE.text(state.per_source), "source_column": state.source_column}
     params["decoders"] = ",".join(decoder.select.spec.name for decoder in state.decoders) or UNSET
     # Parameters are prefixed by the selector's name, and a scorer's by its role too.
     for decoder in state.decoders:
@@ -98,7 +110,7 @@ def format_state(state: State) -> dict[str, str]:
 
 
 def build_url(base: str, params: Mapping[str, str]) -> str:
-    """Return the address that opens a session's state, given as parameters.
+    """Return the address of a link from its parameters, which say what a browser session shows.
 
     base: the page's own address. Raises ParamError if the result is so long that programs would cut it.
     """
@@ -115,12 +127,12 @@ def build_url(base: str, params: Mapping[str, str]) -> str:
 
 
 def get_link_params(loaded: Loaded) -> dict[str, str]:
-    """Return the state of the session as URL parameters."""
+    """Return what this browser session shows as URL parameters, for a link that restores it."""
     return format_state(get_state(loaded))
 
 
 def update_address(loaded: Loaded) -> None:
-    """Set the browser's address to the state of the session, so that a reload comes back to it.
+    """Set the browser's address to what this browser session shows, so that a reload comes back to it.
 
     The address stays as it is while a link in it still waits for its corpus, and while nothing was changed.
     """
@@ -130,18 +142,19 @@ def update_address(loaded: Loaded) -> None:
 
 
 def preview_address(loaded: Loaded) -> str | None:
-    """Return the address's query string for the session's state, for a script that edits the history.
+    """Return the query string that names what this browser session shows; None if the address should stay.
 
-    None if the address should stay.
+    A script in the browser writes it to the address bar without adding an entry to the history.
     """
     params = _address_params(loaded)
     return None if params is None else urlencode(params)
 
 
 def _address_params(loaded: Loaded) -> dict[str, str] | None:
-    """Return the address's parameters for the state of the session; None if the address should stay.
+    """Return the address's parameters for what this browser session shows; None if it should not change.
 
-    One too long for other programs is not set; it then names the corpus alone.
+    If the address would be so long that other programs cut it, it is set here to name the corpus alone; the result is
+    then None too.
     """
     if LINK_KEY in st.session_state:
         return None
@@ -163,16 +176,19 @@ def _address_params(loaded: Loaded) -> dict[str, str] | None:
 def _format_stage(stage: Stage, prefix: str) -> dict[str, str]:
     """Return the parameters of a selector or scorer as text, by the names they have in an address.
 
-    Some parameters take another form under another one's value, such as λ₁ as a number of documents.
+    A parameter may be set in another unit if another parameter says so, such as λ₁ as a number of documents: the text
+    then has that unit.
     """
     values = values_of(stage)
+    # A parameter without effect beside the others' values decides no unit, so its value is dropped first.
     effective, formatted = drop_ineffective(stage.spec.params, values), {}
     for param in stage.spec.params:
-        form: Any = form_of(param, effective)[1]  # the declaration; [0] names it
+        _, declaration = form_of(param, effective)
         value: Any = values[param.name]
         try:
-            text = form.text(form.check(value))
-        except ParamError:  # legal for the method, and not what people set in this form
+            checked: Any = declaration.check(value)
+            text = declaration.text(checked)
+        except ParamError:  # legal for the method, and not what people set in this domain
             text = param.text(value)
         formatted[f"{prefix}.{param.name}"] = text
     return formatted

@@ -11,33 +11,38 @@ from engine.stages import Scorer, ScorerSpec, Selector, SelectorSpec, Spec, Stag
 
 
 def param_key(spec: Spec, prefix: str, param_name: str) -> str:
-    """Return the session key of a parameter's widget in its plain form."""
+    """Return the key of a parameter's usual widget in the browser session's state.
+
+    A parameter in another unit has another widget, whose key `resolve_form` returns.
+    """
     return f"{prefix}.{spec.name}.{param_name}"
 
 
 def order_params(params: Iterable[Param]) -> list[Param]:
-    """Sort parameters so that each comes after those that its form or effect depends on."""
+    """Sort parameters so that each comes after those that decide if it has an effect, or in which unit."""
     return sorted(params, key=lambda param: (bool(param.variants), param.requires is not None))
 
 
 def resolve_form(plain_key: str, param: Param, values: Mapping[str, Any]) -> tuple[str, Param]:
-    """Return the session key of a parameter's widget, and its declaration, given the values of others.
+    """Return the session key of a parameter's widget, and its form, given the values of others.
 
-    Under another one's value some parameters take another form (such as a share in place of a number), which has its
-    own widget. plain_key: the key of the usual one
+    A parameter's form is its declaration beside the values of others: λ₁, for example, is a penalty, or a number of
+    documents where `scale` is "support". Each form has a widget of its own, so that a penalty is not read as a number
+    of documents. plain_key: the key of the usual widget; values: of the other parameters, by name
     """
-    form_name, form = form_of(param, values)
-    return (f"{plain_key}.{form_name}" if form_name else plain_key), form
+    form_name, declaration = form_of(param, values)
+    return (f"{plain_key}.{form_name}" if form_name else plain_key), declaration
 
 
 def set_stage(stage: Stage, prefix: str) -> None:
     """Set the widgets of a selector or scorer to its parameters' values, before they are drawn."""
-    # Without the values that have no effect, which must not choose another parameter's form.
+    # The value of one parameter may decide another's form, its declaration: λ₁ is a penalty or a number of documents.
+    # A parameter without effect beside the others' values decides nothing, so its value is dropped first.
     spec, values = stage.spec, values_of(stage)
     effective = drop_ineffective(spec.params, values)
     for param in spec.params:
-        widget_key, form = resolve_form(param_key(spec, prefix, param.name), param, effective)
-        st.session_state[widget_key] = form.check(values[param.name])
+        widget_key, declaration = resolve_form(param_key(spec, prefix, param.name), param, effective)
+        st.session_state[widget_key] = declaration.check(values[param.name])
 
 
 @overload
@@ -59,16 +64,21 @@ def read_stage(spec: Spec, prefix: str) -> Stage:
     """
     values: dict[str, Any] = {}
     for param in order_params(spec.params):
-        widget_key, form = resolve_form(param_key(spec, prefix, param.name), param, values)
-        # A parameter may require a value of another one, as (name, value), and has no effect without.
-        # It then keeps its default, so that equal stages are equal values.
-        if param.requires is None or values.get(param.requires[0], param.requires[1]) == param.requires[1]:
-            values[param.name] = as_legible(form, st.session_state.get(widget_key, form.default))
+        # The declaration is the parameter's form: with another unit and range, and another widget, beside other values.
+        widget_key, declaration = resolve_form(param_key(spec, prefix, param.name), param, values)
+        # A parameter may require a value of another one, and has no effect without.
+        # It then keeps its default, so that selectors or scorers that do the same are equal values.
+        required_name, required_value = param.requires or ("", None)
+        if param.requires is None or values.get(required_name, required_value) == required_value:
+            values[param.name] = as_legible(declaration, st.session_state.get(widget_key, declaration.default))
     return spec.cls(**values)
 
 
 def as_legible(param: Param, value: Any) -> Any:
-    """Return a parameter's value from its widget; in place of an empty or invalid text its default."""
+    """Return a parameter's value from its widget, its default in place of an empty or invalid text.
+
+    Only a text may be invalid, as people type it; every other widget offers valid values alone.
+    """
     if not isinstance(param, Text):
         return value
     try:

@@ -1,7 +1,7 @@
 """The query of a session with set size and pool size; read and set in session state."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 import streamlit as st
 from torch import Tensor
@@ -25,6 +25,8 @@ class Question:
     qrels: Qrels | None  # its judgements, None if it has none
     k: int  # size of the set
     depth: int | None  # size of the pool
+    _: KW_ONLY
+    document: str | None = None  # id of the document to be like, which is left out of the answers
 
     @property
     def is_judged(self) -> bool:
@@ -53,23 +55,23 @@ def count_judged(dataset: Dataset) -> dict[str, int]:
 
 
 def find_max_k(loaded: Loaded) -> int:
-    """Return the largest k that is used on a corpus, by which one from an address is cut."""
+    """Return the largest k that is used on a corpus; a larger one from an address is lowered to it."""
     return max(loaded.size, SET_SIZE.comfortable_range[1])
 
 
 def list_ways(loaded: Loaded) -> list[str]:
     """Return the ways in which this corpus can be searched; the first is the default."""
-    # Queries in words need an encoder; without one, a document's vector can still be the query.
-    encoder = loaded.space.encoder
+    # Queries in words need an encoder; without one, labelled queries may have vectors, and a document's always can be
+    # the query.
     return [
-        *([LABELLED] if len(loaded.dataset.queries) and encoder is not None else []),
-        *([TYPED] if encoder is not None else []),
+        *([LABELLED] if len(loaded.dataset.queries) and loaded.has_query_vectors else []),
+        *([TYPED] if loaded.space.encoder is not None else []),
         SIMILAR,
     ]
 
 
 def get_selection(loaded: Loaded) -> tuple[str, str | None, str]:
-    """Return the session's query: way to search, split or None, and an id, a text or a document's id.
+    """Return the session's query: way to search, split of labelled queries or None, and an id or a text.
 
     The way is "Labelled" (with the query's id, "" if there is none), "Typed" (its text) or "Similar" (the id of a
     document to be like).
@@ -81,7 +83,10 @@ def get_selection(loaded: Loaded) -> tuple[str, str | None, str]:
         return mode, None, session.get(f"own.{key}", "").strip()
     if mode == SIMILAR:
         return mode, None, session.get(f"document.{key}", replace_surrogates(dataset.corpus.ids[0]))
-    split = session.get(f"split.{key}", find_first_split(dataset))
+    split = session.get(f"split.{key}")
+    # The same documents may have had other judgements before.
+    if split not in dataset.qrels:
+        split = find_first_split(dataset)
     queries = dataset.judged(split) if split else dataset.queries
     query_index = session.get(f"query.{key}.{split}", 0)
     return mode, split, queries.ids[query_index] if query_index < len(queries) else ""
@@ -98,6 +103,7 @@ def select_query(loaded: Loaded, mode: str, split: str | None, entry: str) -> st
     if mode not in (ways := list_ways(loaded)):
         return f"this corpus cannot be asked by {mode!r}; it can by {', '.join(ways)}"
     if mode == LABELLED:
+        # Without judgements the queries have no splits, and None means all of them.
         if split not in dataset.qrels and not (split is None and not dataset.qrels):
             return f"{explain_missing_split(dataset.qrels, split)}: pick a query"
         queries = dataset.judged(split) if split else dataset.queries
@@ -129,14 +135,15 @@ def step_query(loaded: Loaded, direction: int) -> None:
 def get_query_order(loaded: Loaded, split: str | None, count: int) -> list[int]:
     """Return the positions of a split's `count` queries in the order in which they are listed.
 
-    Another order is stored if the visitor has chosen one, such as by redundancy; one of another length is outdated.
+    A split is a named part of the labelled queries, None if they have none. Another order is stored if the visitor has
+    chosen one, such as by redundancy; one of another length is outdated.
     """
     stored: list[int] | None = st.session_state.get(f"order.{corpus_key(loaded)}.{split}")
     return stored if stored is not None and len(stored) == count else list(range(min(count, MAX_LISTED_QUERIES)))
 
 
 def set_query_order(loaded: Loaded, split: str | None, query_order: Sequence[int] | None) -> None:
-    """Set the order in which the queries of a split are listed; None for their own."""
+    """Set the order in which a split's queries are listed, as positions in the file; None for its own."""
     session_key = f"order.{corpus_key(loaded)}.{split}"
     st.session_state[session_key] = None if query_order is None else list(query_order)[:MAX_LISTED_QUERIES]
 

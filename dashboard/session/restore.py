@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,11 @@ from dashboard.services import roots
 from dashboard.services.source import Loaded
 from dashboard.session import address, decoders, query, tradeoff
 from dashboard.session.address import LINK_KEY, VERSION_KEY
-from dashboard.session.decoders import RERANK, RETRIEVE, first_scorer, list_scorers
+from dashboard.session.decoders import RERANK, RETRIEVE, build_decoder, first_scorer, list_scorers
 from dashboard.session.link import PAGE_PARAM, QUESTION_PARAMS, SCHEMA, SCREENS, State, get_state
 from dashboard.session.parameters import order_params
 from dashboard.session.view_names import VIEW_NAMES
-from engine.decoder import POOL, SET_SIZE, Decoder
+from engine.decoder import PER_SOURCE, POOL, SET_SIZE, Decoder
 from engine.errors import FrontierError, ParamError
 from engine.params import UNSET, Param, drop_ineffective, form_of
 from engine.progress import shorten
@@ -39,7 +39,7 @@ class Reading:
 
 
 def parse_link(params: Mapping[str, str]) -> Reading:
-    """Read the state of a session from a link's parameters; invalid parts get a remark and their default."""
+    """Read what a link restores from its parameters; an invalid part gets a remark and its default."""
     unread, remarks = dict(params), []
 
     def take(name: str, param: Param, owner: str = "") -> Any:
@@ -64,8 +64,11 @@ def parse_link(params: Mapping[str, str]) -> Reading:
         )
     source = address.parse_source(unread)
     # Whatever remains unread at the end is remarked, so every known name is consumed here.
+    for name, param in address.CHECKED_FIELDS.items():
+        take(name, param)  # read with the corpus, and remarked here if invalid
     for name in ("corpus", *address.COLUMN_PARAMS, address.METADATA_PARAM, address.WHERE_PARAM, *address.SOURCE_FIELDS):
         unread.pop(name, None)
+    pool = take("pool", POOL)
     state = State(
         source=source,
         digest=_check_hex(unread.pop("digest", ""), "digest", remarks),
@@ -73,8 +76,10 @@ def parse_link(params: Mapping[str, str]) -> Reading:
         **_parse_question(unread, remarks),
         split=unread.pop("split", None),
         k=take("k", SET_SIZE),
-        pool=take("pool", POOL),
-        decoders=tuple(_parse_decoder(spec, unread, take, remarks) for spec in _parse_selectors(unread, remarks)),
+        pool=pool,
+        per_source=take("per_source", PER_SOURCE),
+        source_column=unread.pop("source_column", None),
+        decoders=tuple(_parse_decoder(spec, pool, unread, take, remarks) for spec in _parse_selectors(unread, remarks)),
         tradeoff=_parse_tradeoff(unread, take, remarks),
         view=unread.pop("view", ""),
         page=_parse_page(unread.pop(PAGE_PARAM, ""), remarks),
@@ -95,12 +100,14 @@ def describe_mismatch(state: State, loaded: Loaded) -> str | None:
 
     A link carries the beginning of two digests: of the documents, and of their vectors; "" for unknown fits anything.
     """
-    pairs = ((state.vectors, loaded.space.embeddings.digest), (state.digest, loaded.space.corpus.digest))
-    differences = [not now.startswith(then) for then, now in pairs]
-    if not any(differences):
+    vectors_digest, corpus_digest = loaded.space.embeddings.digest, loaded.space.corpus.digest
+    has_other_vectors = not vectors_digest.startswith(state.vectors)
+    has_other_documents = not corpus_digest.startswith(state.digest)
+    if not (has_other_vectors or has_other_documents):
         return None
-    difference = "other documents" if differences[1] else "other vectors of the same documents"
-    then, now = pairs[differences.index(True)]  # the vectors' first, as the header displays theirs
+    difference = "other documents" if has_other_documents else "other vectors of the same documents"
+    # The vectors' digest if that differs, as the header displays theirs.
+    then, now = (state.vectors, vectors_digest) if has_other_vectors else (state.digest, corpus_digest)
     origin = "" if state.source is None else f"{state.source.path} (encoder {state.source.encoder}), "
     return _shorten_remark(
         f"it was made on {difference}: {origin}fingerprint {then[:8]}; here is {loaded.source.path} "
@@ -109,11 +116,20 @@ def describe_mismatch(state: State, loaded: Loaded) -> str | None:
 
 
 def apply_state(state: State, loaded: Loaded) -> list[str]:
-    """Set the widgets to the state of a link, before they are drawn; return problems, in words."""
+    """Set the widgets to what a link restores, before they are drawn; return problems, in words."""
     # `select_query` returns None if it succeeds; that is filtered out at the end.
     problems = [query.select_query(loaded, state.way, state.split, state.question)] if state.way else []
     st.session_state[decoders.K_KEY] = state.k
     st.session_state[decoders.POOL_KEY] = state.pool
+    st.session_state[decoders.PER_SOURCE_KEY] = state.per_source
+    st.session_state.pop(decoders.SOURCE_COLUMN_KEY, None)
+    if state.per_source is not None:
+        if state.source_column in loaded.space.corpus.metadata:
+            st.session_state[decoders.SOURCE_COLUMN_KEY] = state.source_column
+        else:
+            st.session_state[decoders.PER_SOURCE_KEY] = None
+            column = visible(str(state.source_column))
+            problems.append(f"this corpus has no column {column!r} of sources: any number of one source is returned")
     for decoder in state.decoders:
         decoders.put_decoder(decoder)
     st.session_state[decoders.DECODERS_KEY] = [decoder.select.spec.name for decoder in state.decoders]
@@ -145,6 +161,7 @@ def check_setting(key: str, is_available: Callable[[Any], bool], instead: str) -
     the setting in the session; is_available: returns True for a value on offer; instead: the replacement in words.
     """
     value = st.session_state.get(UNSEEN_KEY, {}).pop(key, None)
+    # A value that the visitor has changed since is not the link's any more.
     if value is None or value != st.session_state.get(key) or is_available(value):
         return
     # The widget then starts at its default in the next run.
@@ -155,7 +172,7 @@ def check_setting(key: str, is_available: Callable[[Any], bool], instead: str) -
 
 
 def was_link_opened() -> bool:
-    """Return True if this session opened a link or a saved state."""
+    """Return True if this browser session opened a link or a saved state."""
     return OPENED_KEY in st.session_state or LINK_KEY in st.session_state
 
 
@@ -165,12 +182,17 @@ def apply_waiting_link(loaded: Loaded) -> None:
     if params is not None:
         reading = parse_link(params)
         requested = reading.state.source
-        # The link wants trained embeddings, and the corpus is open with its encoder's own.
-        if requested is not None and requested.trained and requested != loaded.source == requested.without_training:
-            # Loading them finds them or says that they are missing.
+        # The corpus is open as its files have it, and the link wants trained embeddings, or some documents left out:
+        # loading finds what was trained, or says that it is missing.
+        if requested is not None and loaded.source == requested.without_training.with_all_documents != requested:
             address.switch_source(requested)
             st.rerun()
         if fits_corpus(reading.state, loaded):
+            # The corpus may have been loaded by hand, with another level of relevance or kind of judgements.
+            judged_as = {} if requested is None else address.get_judged_as(requested)
+            if requested is not None and judged_as != address.get_judged_as(loaded.source):
+                address.switch_source(replace(loaded.source, **judged_as))
+                st.rerun()
             del st.session_state[LINK_KEY]
             remarks = [describe_mismatch(reading.state, loaded), *reading.remarks, *apply_state(reading.state, loaded)]
             st.session_state[REMARKS_KEY] = list(filter(None, remarks))
@@ -213,15 +235,20 @@ def _draw_remarks() -> None:
         st.button("OK", key="link.ok", on_click=st.session_state.pop, args=(REMARKS_KEY, None))
 
 
-def _parse_decoder(spec: SelectorSpec, unread: dict[str, str], take: TakeParam, remarks: list[str]) -> Decoder:
+def _parse_decoder(
+    spec: SelectorSpec, pool: int | None, unread: dict[str, str], take: TakeParam, remarks: list[str]
+) -> Decoder:
     """Read one decoder from the address: its selector's parameters, its retriever and its reranker.
 
-    unread: the address's parameters that nothing has read yet; take: reads and removes one of them; remarks: gets what
-    is invalid
+    pool: the size of the pool in the address; unread: the address's parameters that nothing has read yet; take: reads
+    and removes one of them; remarks: gets what is invalid
     """
     selector = _parse_stage(spec, spec.name, take)
     retriever, reranker = (_parse_scorer(unread, spec, role, take, remarks) for role in (RETRIEVE, RERANK))
-    return Decoder(selector, retriever or first_scorer(), reranker)
+    decoder = build_decoder(selector, retriever or first_scorer(), reranker, pool)
+    if decoder.retrieve != (retriever or first_scorer()) or decoder.rerank != reranker:
+        remarks.append(f"{spec.title} reads the vectors alone: a scorer that it would ignore is left out")
+    return decoder
 
 
 def _parse_stage(spec: Spec, prefix: str, take: TakeParam) -> Any:
@@ -230,10 +257,11 @@ def _parse_stage(spec: Spec, prefix: str, take: TakeParam) -> Any:
     take: reads one parameter, and adds a remark if it is invalid
     """
     values: dict[str, Any] = {}
-    # A parameter's domain may depend on others, which come before it: form_of(…)[1] is its declaration given theirs.
+    # A parameter's domain may depend on others, which come before it: λ₁ is a penalty or a number of documents.
+    # `declaration` has the domain given their values, without the values of parameters that have no effect.
     for param in order_params(spec.params):
-        form = form_of(param, drop_ineffective(spec.params, values))[1]
-        values[param.name] = take(f"{prefix}.{param.name}", form, f"{spec.title}: ")
+        _, declaration = form_of(param, drop_ineffective(spec.params, values))
+        values[param.name] = take(f"{prefix}.{param.name}", declaration, f"{spec.title}: ")
     return spec.cls(**values)
 
 
@@ -279,12 +307,14 @@ def _parse_names(listed: str, specs: Mapping[str, Spec], remarks: list[str]) -> 
     # UNSET is the text for an empty list.
     for name in listed.split(",") if listed != UNSET else ():
         try:
-            listed_names.add(spec_name := spec_of(name, next(iter(specs.values())).kind).name)
+            spec_name = spec_of(name, next(iter(specs.values())).kind).name
         except ParamError as error:
             remarks.append(f"{error}: it is left out")
-        else:
-            # It exists and cannot be taken here, such as a scorer that only reranks.
-            remarks += [] if spec_name in specs else [f"{name!r} is none of {', '.join(specs)}: it is left out"]
+            continue
+        listed_names.add(spec_name)
+        # It may exist and yet not be possible here, such as a scorer that only reranks.
+        if spec_name not in specs:
+            remarks.append(f"{name!r} is none of {', '.join(specs)}: it is left out")
     return [name for name in specs if name in listed_names]
 
 

@@ -6,29 +6,29 @@ from typing import Any
 
 import streamlit as st
 
-from dashboard.services import passage_queries
 from dashboard.session import decoders
 from engine.evaluation.frontier import KEPT_SHARE, TIME_AXIS
 from engine.evaluation.metrics import METRICS
 from engine.params import Choice, Flag, Param, Real, Text, Whole
 from engine.stages import Spec, methods
 
-ALL_QUERIES, THIS_QUERY = "All labelled queries", "This query"
-SCOPE_KEY, PASSAGES_KEY = "tradeoff.scope", "tradeoff.passages"
-"""Choice of queries if some are judged, and if passages can stand in for them."""
 SAMPLE_KEY, FIRST_SAMPLE_KEY = "tradeoff.sample", "tradeoff.sample.first"
 """Number of sampled queries, and the number that the page chooses by itself."""
 PICKED_KEY, SCORERS_KEY = "tradeoff.decoders", "tradeoff.scorers"
 VALUES_KEY, WHOLE_KEY, PANELS_KEY = "tradeoff.values", "tradeoff.whole", "tradeoff.panels"
-X_METRIC, Y_METRIC, UNJUDGED_Y = "ilad", "recall", "cos_sum"
-"""Default axes, and the vertical one without judgements."""
+X_METRIC, Y_METRIC = "ilad", "recall"
+"""Default axes."""
+X_AXIS_KEY, Y_AXIS_KEY = "tradeoff.x.judged", "tradeoff.y.judged"
 SHARE_KEY = "tradeoff.share"
 OPEN_POINT_KEY, SCRUBBED_KEY = "tradeoff.open", "tradeoff.scrubbed"
 """The label of the open point, and the value of a parameter to which its curve was dragged, where no point has it."""
+PART_KEY, SYSTEM_KEY = "tradeoff.part", "tradeoff.system"
+"""The part of the page that is drawn, and the name of the run that is identified."""
+FRONTIER_PART, SYSTEM_PART = PARTS = "Frontier", "Your system"
 TRADEOFF_VIEW_KEY = "tradeoff.view"
 WINS_VIEW, KINDS_VIEW, SETTINGS_VIEW = TRADEOFF_VIEWS = "Wins and losses", "By query type", "All settings"
 N_VALUES = Whole(
-    default=6,
+    default=11,
     low=2,
     high=41,
     comfortable=(2, 21),
@@ -39,30 +39,24 @@ N_VALUES = Whole(
 _GAIN_METRICS = tuple(name for name, metric in METRICS.items() if not metric.lower_is_better)
 
 
-def axis_key(axis: str, is_judged: bool) -> str:
-    """Return the session key of an axis's metric; queries with and without judgements have their own."""
-    return f"tradeoff.{axis}.{'judged' if is_judged else 'unjudged'}"
-
-
 _DECLARATIONS: dict[str, Param] = {
-    SCOPE_KEY: Choice(ALL_QUERIES, "", (ALL_QUERIES, THIS_QUERY)),
-    PASSAGES_KEY: Choice(THIS_QUERY, "", (THIS_QUERY, passage_queries.PASSAGES_TITLE)),
+    # The part and the run come first in a link: they say what is looked at.
+    PART_KEY: Choice(FRONTIER_PART, "", PARTS),
+    SYSTEM_KEY: Text("", "", max_length=1000),
     SAMPLE_KEY: Whole(None, "", 1, unset="as many as are drawn at first"),
     VALUES_KEY: N_VALUES,
-    axis_key("x", True): Choice(X_METRIC, "", (*_GAIN_METRICS, TIME_AXIS)),
-    axis_key("x", False): Choice(X_METRIC, "", (*_GAIN_METRICS, TIME_AXIS)),
-    axis_key("y", True): Choice(Y_METRIC, "", _GAIN_METRICS),
-    axis_key("y", False): Choice(UNJUDGED_Y, "", _GAIN_METRICS),
+    X_AXIS_KEY: Choice(X_METRIC, "", (*_GAIN_METRICS, TIME_AXIS)),
+    Y_AXIS_KEY: Choice(Y_METRIC, "", _GAIN_METRICS),
     SHARE_KEY: Real(KEPT_SHARE.default, "", *KEPT_SHARE.comfortable_range),
     WHOLE_KEY: Flag(False, ""),
-    PANELS_KEY: Flag(False, ""),
+    PANELS_KEY: Flag(True, ""),
     TRADEOFF_VIEW_KEY: Choice(WINS_VIEW, "", TRADEOFF_VIEWS),
     OPEN_POINT_KEY: Text("", "", max_length=1000),
     SCRUBBED_KEY: Real(None, "", 0, unset="a point"),
 }
 SETTINGS: Mapping[str, Param] = {key: replace(param, name=key, symbol=key) for key, param in _DECLARATIONS.items()}
 """Key → its domain. The default stands for the page's own choice."""
-_NO_WIDGETS = PICKED_KEY, OPEN_POINT_KEY, SCRUBBED_KEY
+_NO_WIDGETS = PICKED_KEY, SYSTEM_KEY, OPEN_POINT_KEY, SCRUBBED_KEY
 
 
 def list_choices() -> dict[str, Mapping[str, Spec]]:

@@ -15,6 +15,7 @@ from dashboard.services import trained
 from dashboard.services.candidates import measure_pool_depth
 from dashboard.services.source import Loaded
 from dashboard.session import decoders as setting
+from dashboard.session.address import RELEVANT
 from dashboard.session.link import build_url, get_link_params, get_state
 from dashboard.session.query import Question
 from dashboard.session.restore import parse_link, reopen_state
@@ -69,7 +70,7 @@ def draw_link(loaded: Loaded) -> None:
         address = build_url(base, get_link_params(loaded))
     except FrontierError as error:
         st.warning("This view is too long for a link.", icon=":material/link_off:")
-        st.text(str(error)[:1].upper() + str(error)[1:] + ".")
+        st.text(error.finding[:1].upper() + error.finding[1:] + ".")
         return
     st.code(address, language=None)
     draw_copy_button("Copy link", address, "share.copy")
@@ -115,7 +116,10 @@ def draw_export(loaded: Loaded, question: Question) -> None:
         return
     st.text(f"Results of {counted(len(results), 'decoder')} for this query")
     with st.container(horizontal=True):
-        made_by = {"corpus": loaded.space.corpus.name, "encoder": _describe_encoder(loaded)}
+        made_by: dict[str, Any] = {"corpus": loaded.space.corpus.name, "encoder": _describe_encoder(loaded)}
+        # Without judgements no document is called relevant.
+        if question.qrels is not None:
+            made_by["relevant_from"] = question.qrels.relevant_from
         all_json = format_sets_json(results, get_link_params(loaded), query=question.text, k=question.k, **made_by)
         for label, file_name, mime, data in (
             ("Results, CSV", "sets.csv", "text/csv", format_sets_csv(results)),
@@ -132,12 +136,12 @@ def draw_snapshots(loaded: Loaded, question: Question | None) -> None:
     """
     with st.container(horizontal=True, vertical_alignment="bottom"):
         st.text_input("Name", key=NAME_KEY, placeholder="For example: before tuning", disabled=question is None)
-        how: dict[str, Any] = {
+        save_options: dict[str, Any] = {
             "type": "primary",
             "disabled": question is None,
             "help": None if question is not None else "Pick a query first",
         }
-        step_button("Save view", "snapshot.save", _save_snapshot, loaded, question, **how)
+        step_button("Save view", "snapshot.save", _save_snapshot, loaded, question, **save_options)
     st.caption("Everybody on this server sees saved views, with the corpus's path, and can rename and delete them.")
     saved, broken = snapshots.read_snapshots()
     for broken_file in broken:
@@ -172,15 +176,16 @@ def _draw_snapshot(snapshot: PageSnapshot) -> None:
     """Draw what one saved view contains, and the buttons that open, rename and delete it."""
     st.text(visible(shorten(snapshot.query, 300)))
     words = ", ".join(answer.words or answer.title for answer in snapshot.answers.values()) or "no decoder"
-    details = f"k = {snapshot.state.get('k', '–')} · {snapshot.corpus}, {snapshot.encoder}, embeddings"
+    level = f" · relevant from grade {snapshot.state[RELEVANT.name]}" if RELEVANT.name in snapshot.state else ""
+    details = f"k = {snapshot.state.get('k', '–')}{level} · {snapshot.corpus}, {snapshot.encoder}, embeddings"
     st.text(visible(f"{words} · {details} {snapshot.vectors[:8]} · Frontier {snapshot.frontier}"))
     rows = [(answer.title, *row) for answer in snapshot.answers.values() for row in answer.parameters]
     if rows:
         with st.expander("Parameters"):
             names = ("Decoder", *map(str.capitalize, PARAMETER_COLUMNS))
-            draw_columns(
-                {name: (list(cells), None) for name, cells in zip(names, zip(*rows, strict=True), strict=True)}
-            )
+            # `zip` turns the rows into columns.
+            columns = dict(zip(names, zip(*rows, strict=True), strict=True))
+            draw_columns({name: (list(cells), None) for name, cells in columns.items()})
     # The saved state may be of an earlier version: what it cannot restore is said.
     reading = parse_link(snapshot.state)
     state = reading.state
@@ -210,7 +215,7 @@ def _record_errors() -> Iterator[None]:
     try:
         yield
     except FrontierError as error:
-        st.session_state[OUTCOME_KEY] = (False, str(error))
+        st.session_state[OUTCOME_KEY] = (False, error.finding)
     # The folder of snapshots may be read-only.
     except OSError as error:
         st.session_state[OUTCOME_KEY] = (False, f"{snapshots.get_folder()}: {error.strerror or error}")
@@ -278,26 +283,26 @@ def _draw_comparison(*pair: PageSnapshot) -> None:
         st.warning("These views are not of the same corpus and vectors.", icon=":material/warning:")
         st.text(difference)
     # Names are the columns' titles.
-    a, b = older.name, newer.name
+    older_name, newer_name = older.name, newer.name
     # A data frame with equal column names cannot be drawn.
-    if a in COMPARE_COLUMNS or b in COMPARE_COLUMNS or a == b:
-        a, b = f"{a} (older)", f"{b} (newer)"
+    if older_name in COMPARE_COLUMNS or newer_name in COMPARE_COLUMNS or older_name == newer_name:
+        older_name, newer_name = f"{older_name} (older)", f"{newer_name} (newer)"
     settings_tab, metrics_tab, sets_tab = st.tabs(["Settings", "Metrics", "Results"])
     with settings_tab:
         if settings := snapshots.compare_settings(older, newer):
-            _draw_compared(pd.DataFrame(settings, columns=["Setting", a, b]), "compare.settings")
+            _draw_compared(pd.DataFrame(settings, columns=["Setting", older_name, newer_name]), "compare.settings")
         else:
             st.info("Same settings")
     with metrics_tab:
         if metrics := snapshots.compare_metrics(older, newer):
             number = number_column("%.3f")
             signed = number_column("%+.3f", help="Newer minus older")
-            frame = pd.DataFrame(metrics, columns=["Decoder", "Metric", a, b, "Difference"])
-            _draw_compared(frame, "compare.figures", {a: number, b: number, "Difference": signed})
+            frame = pd.DataFrame(metrics, columns=["Decoder", "Metric", older_name, newer_name, "Difference"])
+            _draw_compared(frame, "compare.figures", {older_name: number, newer_name: number, "Difference": signed})
         else:
             st.info("No metrics: neither view has a decoder.")
     with sets_tab:
-        _draw_set_comparison(older, newer, a, b)
+        _draw_set_comparison(older, newer, older_name, newer_name)
 
 
 def _draw_set_comparison(older: PageSnapshot, newer: PageSnapshot, older_name: str, newer_name: str) -> None:
@@ -306,7 +311,7 @@ def _draw_set_comparison(older: PageSnapshot, newer: PageSnapshot, older_name: s
         st.info("No results to compare: one view has no decoder.")
         return
     # The last decoder of both views is compared by default.
-    common = next(filter(newer.answers.__contains__, reversed(list(older.answers))), None)
+    common_names = [name for name in older.answers if name in newer.answers]
     answers = []
     columns = zip(st.columns(2), ("Older", "Newer"), (older, newer), (older_name, newer_name), strict=True)
     for position, (column, age_title, snapshot, label) in enumerate(columns):
@@ -315,7 +320,7 @@ def _draw_set_comparison(older: PageSnapshot, newer: PageSnapshot, older_name: s
             name = st.selectbox(
                 f"{age_title}: decoder",
                 list(titles),
-                list(titles).index(common) if common else 0,
+                list(titles).index(common_names[-1]) if common_names else 0,
                 format_func=titles.__getitem__,
                 key=f"compare.set.{position}.{snapshot.id}",
             )

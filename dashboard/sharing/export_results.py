@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
-from dashboard.services.jobs import page_turn
+from dashboard.services.jobs import limit_page_computations
 from dashboard.services.source import Loaded
 from dashboard.session import decoders as setting
 from dashboard.session.answers import as_embeddings, compute_scores
@@ -20,14 +20,15 @@ from dashboard.session.query import Question
 from engine.decoder import Decoder, select_from
 from engine.evaluation.metrics import available_metrics, measure, title_of
 from engine.evaluation.paired import format_decoder
-from engine.evaluation.sweep.cell import decoder_to_json
 from engine.evaluation.tables import guard_formula
 from engine.params import form_of, values_of
 from engine.views.decision import relevance
 from engine.views.sets import Row, diff
 
 PARAMETER_COLUMNS = ("stage", "name", "symbol", "value", "default")
-SET_COLUMNS = ("rank", "id", "title", "text", "relevant", "relevance", "gain", "similarity", "nearest")
+RELEVANT_COLUMN = "relevant_from"
+"""Column of the grade from which a document counts as relevant, empty without judgements."""
+SET_COLUMNS = ("rank", "id", "title", "text", "relevant", "relevance", "cosine", "gain", "similarity", "nearest")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +42,7 @@ class DecoderResult:
     parameters: tuple[tuple[str, ...], ...]  # PARAMETER_COLUMNS of each effective parameter
     rows: tuple[Row, ...]
     figures: Mapping[str, float | None]  # metric's title → value, None if undefined
+    relevant_from: int | None  # grade from which a document counts as relevant, None without judgements
 
 
 def compute_results(loaded: Loaded, question: Question, decoders: Mapping[str, Decoder]) -> tuple[DecoderResult, ...]:
@@ -57,17 +59,18 @@ def compute_results(loaded: Loaded, question: Question, decoders: Mapping[str, D
     results = []
     for name, decoder in decoders.items():
         candidates, _ = compute_scores(loaded, question, setting.check_decoder(decoder, space))
-        with page_turn():
+        with limit_page_computations():
             ranking = select_from(decoder.select, candidates, question.k)
             scores = relevance(decoder.select, candidates)
             # Compared with itself, as only the rows with titles and scores are wanted.
             rows, _ = diff(space, question.vector, question.id, ranking, ranking, qrels, scores)
             values = measure(ranking, space, query, qrels, question.k, metrics, aspects).per_query
         figures = {f"{title_of(metric)}@{question.k}": values[metric].get(question.id) for metric in metrics}
-        words = format_decoder(decoder_to_json(decoder), not setting.has_default_scorers(decoder))
+        words = format_decoder(decoder, not setting.has_default_scorers(decoder))
+        level = None if question.qrels is None else question.qrels.relevant_from
         texts: Any = {"name": name, "title": setting.format_title(decoder), "setting": decoder.label, "words": words}
-        parameters = list_parameters(decoder)
-        results.append(DecoderResult(parameters=parameters, rows=tuple(rows), figures=figures, **texts))
+        texts |= {"parameters": list_parameters(decoder), "relevant_from": level}
+        results.append(DecoderResult(rows=tuple(rows), figures=figures, **texts))
     return tuple(results)
 
 
@@ -80,8 +83,9 @@ def list_parameters(decoder: Decoder) -> tuple[tuple[str, ...], ...]:
     for stage in filter(None, (decoder.retrieve, decoder.rerank, decoder.select)):
         values = values_of(stage)
         for param in stage.spec.params:
-            # Of (name of the form, form): a parameter may be a share in place of a number, as another one says.
-            form = form_of(param, values)[1]
+            # The form is the parameter's declaration beside the values of others: λ₁, for example, is a penalty or a
+            # number of documents.
+            _, form = form_of(param, values)
             # A parameter may require a value of another one, as (name, value): else it has no effect.
             if param.requires is None or values[param.requires[0]] == param.requires[1]:
                 texts = form.text(values[param.name]), form.text(form.default)
@@ -93,16 +97,18 @@ def format_sets_csv(results: Sequence[DecoderResult]) -> bytes:
     """Format the retrieved documents of all decoders as CSV, a line for each."""
     rows = []
     for result in results:
-        rows += [[result.name, result.setting, *_format_document(row).values()] for row in result.rows]
-    return _format_csv(["decoder", "setting", *SET_COLUMNS], rows)
+        level = result.relevant_from
+        rows += [[result.name, result.setting, *_format_document(row).values(), level] for row in result.rows]
+    return _format_csv(["decoder", "setting", *SET_COLUMNS, RELEVANT_COLUMN], rows)
 
 
 def format_figures_csv(results: Sequence[DecoderResult]) -> bytes:
     """Format the metrics of all decoders as CSV, a line for each; an undefined value is empty."""
     rows = []
     for result in results:
-        rows += [[result.name, result.setting, *figure] for figure in result.figures.items()]
-    return _format_csv(["decoder", "setting", "metric", "value"], rows)
+        level = result.relevant_from
+        rows += [[result.name, result.setting, *figure, level] for figure in result.figures.items()]
+    return _format_csv(["decoder", "setting", "metric", "value", RELEVANT_COLUMN], rows)
 
 
 def format_sets_json(results: Sequence[DecoderResult], state: Mapping[str, str], **facts: Any) -> bytes:

@@ -61,7 +61,7 @@ def draw_tour() -> None:
 def _draw_strip() -> None:
     """Draw the current stop of the tour as a small strip: what to do, and buttons to go on or close it.
 
-    Closing is for this session, or for good.
+    Closing is for this browser session, or for good.
     """
     if st.session_state[CLOSED_KEY]:
         return
@@ -87,7 +87,7 @@ def _draw_strip() -> None:
 
 
 def _close_tour() -> None:
-    """Close the tour for this session; for a callback."""
+    """Close the tour for this browser session; for a callback."""
     st.session_state[CLOSED_KEY] = True
 
 

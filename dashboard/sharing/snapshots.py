@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
-from itertools import filterfalse
 from pathlib import Path
 from typing import Any
 
@@ -56,11 +55,12 @@ class PageSnapshot:
     @property
     def when(self) -> str:
         """Creation time for display."""
+        # `made` is in ISO format: its first 16 characters are the date and the time to the minute.
         return self.made[:16].replace("T", " ") + " UTC"
 
 
 def make_snapshot(name: str, **state: Any) -> PageSnapshot:
-    """Make a snapshot of the page at this moment, not saved yet; state: the other fields of it.
+    """Make a snapshot of the page at this moment, not saved yet; state: the other fields of PageSnapshot.
 
     Raises DataError for an empty name.
     """
@@ -74,10 +74,11 @@ def save(snapshot: PageSnapshot) -> PageSnapshot:
     Raises FrontierError if the file cannot be written.
     """
     other_names = {other.name for other in read_snapshots()[0] if other.id != snapshot.id}
-    # One of these names is free, as there are more of them than other snapshots.
-    suffixes = ["", *map(" ({})".format, range(2, len(other_names) + 2))]
-    names = (snapshot.name[: MAX_NAME_LENGTH - len(suffix)] + suffix for suffix in suffixes)
-    snapshot = replace(snapshot, name=next(filterfalse(other_names.__contains__, names)))
+    free_name, number = snapshot.name[:MAX_NAME_LENGTH], 1
+    while free_name in other_names:
+        number += 1
+        free_name = snapshot.name[: MAX_NAME_LENGTH - len(f" ({number})")] + f" ({number})"
+    snapshot = replace(snapshot, name=free_name)
     data = asdict(snapshot)
     # The seal detects edited and truncated files: what a snapshot says was computed.
     data["seal"] = digest_of([json.dumps(data, sort_keys=True)])
@@ -153,10 +154,11 @@ def compare_metrics(
     """
     rows = []
     for name in dict.fromkeys([*older.answers, *newer.answers]):
+        older_answer, newer_answer = older.answers.get(name), newer.answers.get(name)
         # A decoder that one snapshot does not have has no metrics there.
-        figures = (snapshot.answers[name].figures if name in snapshot.answers else {} for snapshot in (older, newer))
-        older_figures, newer_figures = figures
-        title = (older.answers.get(name) or newer.answers[name]).title
+        older_figures = {} if older_answer is None else older_answer.figures
+        newer_figures = {} if newer_answer is None else newer_answer.figures
+        title = (older_answer or newer.answers[name]).title
         for metric in dict.fromkeys([*older_figures, *newer_figures]):
             older_value, newer_value = older_figures.get(metric), newer_figures.get(metric)
             change = None if older_value is None or newer_value is None else newer_value - older_value
@@ -174,9 +176,10 @@ def compare_sets(older: SavedAnswer, newer: SavedAnswer) -> list[tuple[str, str,
     titles, rows = dict([*newer.documents, *older.documents]), []
     for doc_id in older_ranks | newer_ranks:
         older_rank, newer_rank = older_ranks.get(doc_id), newer_ranks.get(doc_id)
-        membership = NEWER_ONLY if older_rank is None else OLDER_ONLY if newer_rank is None else IN_BOTH
+        in_one = NEWER_ONLY if older_rank is None else OLDER_ONLY
+        membership = in_one if older_rank is None or newer_rank is None else IN_BOTH
         rows.append((doc_id, titles[doc_id], older_rank, newer_rank, membership))
-    return sorted(rows, key=lambda row: (IN_BOTH, OLDER_ONLY, NEWER_ONLY).index(row[4]))
+    return sorted(rows, key=lambda row: (IN_BOTH, OLDER_ONLY, NEWER_ONLY).index(row[-1]))
 
 
 def _rank_documents(answer: SavedAnswer) -> dict[str, int]:
@@ -193,7 +196,7 @@ def _read_snapshot(file: Path) -> PageSnapshot:
         raise DataError("it is too large for a saved view; delete the file")
     try:
         data = json.loads(file.read_bytes())
-        # The seal is of the data without it.
+        # The seal is a digest of all other data, by which edited and truncated files are found.
         if data.pop("seal") != digest_of([json.dumps(data, sort_keys=True)]):
             # The handler below words it.
             raise ValueError
@@ -219,7 +222,7 @@ def _parse_answer(data: Any) -> SavedAnswer:
         figures[_parse_text(title)] = None if value is None else _parse_number(value)
     parameters = tuple(tuple(map(_parse_text, row)) for row in data["parameters"])
     # Rows of another length are of another version.
-    if not {len(PARAMETER_COLUMNS)}.issuperset(map(len, parameters)):
+    if any(len(row) != len(PARAMETER_COLUMNS) for row in parameters):
         raise TypeError
     title, setting, words = (_parse_text(data[name]) for name in ("title", "setting", "words"))
     return SavedAnswer(title, setting, documents, figures, words, parameters)

@@ -54,7 +54,7 @@ def _draw_margins(loaded: Loaded, _: Question | None) -> None:
     """Draw the margins of many queries by length of document; the study runs in a job.
 
     The margin of a pair is how clearly a query prefers the relevant document to another: the difference of
-    their scores, divided by the lengths of the vectors.
+    their scores, divided by the lengths of the vectors. The current Question plays no part.
     """
     # The choice is part of the key: another split is another job.
     choice = choose_queries(loaded)
@@ -65,10 +65,10 @@ def _draw_margins(loaded: Loaded, _: Question | None) -> None:
         vectors = choice.embed(queries, job)
         margins, options = {}, dict[str, Any](progress=job.report, stop=job.stop)
         for kind in VECTORS.options:
-            # Dense vectors of queries come from the encoder, word vectors from their texts.
-            texts = vectors if kind == "dense" else queries
-            if texts is not None:
-                margins[kind] = relevant_margins(loaded.space, texts, qrels, kind, **options)
+            # Dense vectors of queries come from the encoder, if there is one, word vectors from their texts.
+            query_input = vectors if kind == "dense" else queries
+            if query_input is not None:
+                margins[kind] = relevant_margins(loaded.space, query_input, qrels, kind, **options)
         return len(queries), margins
 
     run_study(("margins", choice.key), "Measuring margins", compute_margins, _show_margins, autostart=choice.is_small)
@@ -89,7 +89,7 @@ def _show_margins(result: MarginsByKind) -> None:
         "documents. Where margins shrink from left to right, longer documents need more dimensions."
     )
     if "dense" not in margins:
-        st.caption("Words only: this corpus has its own vectors and no encoder for queries.")
+        st.caption("Words only: this corpus has its own vectors and none of queries.")
     table_rows = []
     for kind, rows in margins.items():
         for row in rows:
@@ -103,10 +103,12 @@ def _show_margins(result: MarginsByKind) -> None:
 def _draw_dimensions(loaded: Loaded, _: Question | None) -> None:
     """Draw how many dimensions a random projection needs to keep the order of pairs, or the Recall.
 
-    A random projection maps long vectors of word scores to k dimensions.
+    A random projection maps long vectors of word weights to k dimensions. A pair is two documents in the order of their
+    scores for a query. The study measures many queries at once, so it ignores the current Question.
     """
     of_pairs = choose("What is measured", (PAIRS_VIEW, RECALL_VIEW), "theory.dimension.what") == PAIRS_VIEW
     with query_row(loaded, 360, "medium") as choice:
+        # The weighting is that of the words in the long vectors, the projection the kind of random matrix.
         weighting = draw_parameter(WEIGHTING, "theory.weighting", st.container(width=150))
         projection = draw_parameter(PROJECTION, "theory.projection", st.container(width=170))
         param, key = (PAIR_ERROR, "theory.error") if of_pairs else (RECALL_TARGET, "theory.target")
@@ -118,6 +120,7 @@ def _draw_dimensions(loaded: Loaded, _: Question | None) -> None:
         if errors is not None:
             _show_pairs(weighting, value, *errors)
         return
+    # The Recall is measured by length of document, as longer ones may need more dimensions.
     title, recall_work = "Projecting documents of every length", partial(_measure_recall, choice, weighting, projection)
     recall_result = run_study(("recall", *key_parts), title, recall_work, autostart=choice.is_small)
     if recall_result is not None:
@@ -159,13 +162,15 @@ def _show_pairs(weighting: str, error: float, count: int, margins: Margins, erro
         margin_texts, measured_texts, factor_texts, factors = [], [], [], []
         for row in rows:
             margin_texts.append(f"{row.least:.3f} to {row.most:.3f}")
-            # The smallest measured k may already be enough: then the true one may be smaller still.
-            lower, upper = ("≥ ", "≤ ") if row.at_once else ("", "")
-            # None: not even the largest dimension was enough.
-            is_reached = row.measured is not None
-            measured_texts.append(f"{upper}{row.measured:,}" if is_reached else f"> {PAIR_DIMENSIONS[-1]:,}")
-            factor_texts.append("–" if row.times is None else f"{lower}{row.times:.1f}")
-            factors += [] if row.times is None else [row.times]
+            # None: not even the largest dimension that was tried is enough.
+            if row.measured is None or row.times is None:
+                measured_texts.append(f"> {PAIR_DIMENSIONS[-1]:,}")
+                factor_texts.append("–")
+                continue
+            # If the smallest dimension tried is enough, the true one may be smaller, and the bound's factor larger.
+            measured_texts.append(f"≤ {row.measured:,}" if row.at_once else f"{row.measured:,}")
+            factor_texts.append(f"≥ {row.times:.1f}" if row.at_once else f"{row.times:.1f}")
+            factors.append(row.times)
         bounds = list(map("{:,}".format, read_column(rows, "guaranteed")))
         simple_bounds = list(map("{:,}".format, read_column(rows, "simple")))
         columns = {"Margin ε": margin_texts, "Pairs": read_column(rows, "pairs"), "Measured k": measured_texts}
@@ -219,9 +224,10 @@ def _show_recall(weighting: str, target: float, count: int, rows: Sequence[Lengt
     lengths, texts = [], []
     for row, k in zip(rows, smallest, strict=True):
         lengths.append(f"{row.least:,} to {row.most:,}")
+        dimension_text = f"> {TRIED_DIMENSIONS[-1]:,}" if k is None else f"{k:,}"
         # The smallest tried dimension may be more than is needed.
-        reached = f"> {TRIED_DIMENSIONS[-1]:,}" if k is None else f"{'≤ ' if k == TRIED_DIMENSIONS[0] else ''}{k:,}"
-        texts.append(reached if row.queries else "–")
+        sign = "≤ " if k == TRIED_DIMENSIONS[0] else ""
+        texts.append(f"{sign}{dimension_text}" if row.queries else "–")
     columns: dict[str, list[Any]] = {"Words": lengths, "Queries": read_column(rows, "queries"), "Smallest k": texts}
     formats = {}
     for k in TRIED_DIMENSIONS:
@@ -251,10 +257,11 @@ PROJECTIONS = StudyView(
 
 
 def _draw_segments(loaded: Loaded, question: Question | None) -> None:
-    """Draw a theorem about passages, measured on many queries, and its pairs for one example query.
+    """Draw Theorem 1 of the sparse-dense paper, measured on many queries, and one query's pairs.
 
-    A segment is a part of a document's word vector; the parts add up to it. The theorem says when the margin
-    between two matching segments is at least that between their documents.
+    A segment is a part of a document's word vector; the parts add up to it. A margin says how clearly a query prefers
+    one document, or one segment, to another. The theorem says when the margin between two matching segments is at least
+    the margin between their documents.
     """
     with query_row(loaded, 380, "medium") as choice:
         n_words = draw_parameter(PASSAGE_LENGTH, "theory.passage", st.container(width=300))
@@ -272,10 +279,10 @@ def _draw_segments(loaded: Loaded, question: Question | None) -> None:
         return
     example = None
     if result is not None:
-        verdict, *details = describe_segments(result[0], len(result[1]), n_words)
+        margins, texts = result
+        verdict, *details = describe_segments(margins, len(texts), n_words)
         st.markdown(f"**{verdict}**")
         st.caption(" ".join(details))
-        margins, texts = result
         # The example is the first query with the most pairs that the theorem covers.
         covered = np.bincount(margins.query[margins.promised], minlength=len(texts))
         example = texts[int(covered.argmax())] if covered.any() else None
@@ -290,16 +297,19 @@ def _draw_segments(loaded: Loaded, question: Question | None) -> None:
 
 
 def _draw_example(loaded: Loaded, text: str, n_words: int, rivals: int) -> None:
-    """Draw, for one query, the margins between its best document and the next ones, also by passages.
+    """Draw, for one query, the margins of its best document over the next ones, whole and by passages.
 
-    text: of the query; n_words: length of a passage; rivals: number of next ones
+    A margin says how clearly the query prefers one document to another. text: of the query; n_words: length of a
+    passage in words; rivals: number of next documents
     """
     space, corpus = loaded.space, loaded.space.corpus
     st.text(shorten(visible(text), 200))
     # Words are counted once per corpus; later queries use the counts.
     if not has_words(space) and sum(map(len, corpus.texts)) > MAX_PAGE_CHARACTERS:
         key = ("words", corpus.digest)
-        if run_study(key, "Counting words", lambda _: len(count_passage_words(space)[1]), autostart=True) is None:
+        # The job is run for the counts that it leaves in the cache of the corpus.
+        n_words_counted = run_study(key, "Counting words", lambda _: len(count_passage_words(space)[1]), autostart=True)
+        if n_words_counted is None:
             return
     segments_key = ("segments", corpus.digest, text, n_words, rivals)
     margins = get_cached(segments_key, lambda: engine.segments(space, [text], passage_words=n_words, rivals=rivals))
@@ -312,10 +322,11 @@ def _draw_example(loaded: Loaded, text: str, n_words: int, rivals: int) -> None:
 def _show_segments(corpus: Corpus, margins: Segments) -> None:
     """Draw the chart, the verdict and the table of one query's pairs: its best document against rivals.
 
-    A pair is covered if the theorem's premises hold for it: then its segments' margin must be at least the
+    The margin of a pair is how clearly the query prefers the best document; a segment is a part of a document, such as
+    a passage. A pair is covered if the theorem's premises hold for it: then its segments' margin must be at least the
     documents'.
     """
-    # All pairs have the query's best document first.
+    # `first` and `second` are the rows of the two documents of each pair; the first is always the query's best one.
     rows = [int(margins.first[0]), *margins.second.tolist()]
     best, *names = (visible(corpus.titles[row] or corpus.ids[row]) for row in rows)
     st.text(f"Best by words: {best}")

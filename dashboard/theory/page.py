@@ -7,6 +7,7 @@ from dashboard.session.query import Question
 from dashboard.theory import dimensions, search, sets
 from dashboard.widgets.basics import show_failure
 from dashboard.widgets.choices import choose
+from dashboard.widgets.source_limit import describe_source_limit
 from engine.errors import FrontierError
 
 THEORY_VIEWS = {
@@ -22,6 +23,8 @@ def draw_theory(loaded: Loaded, question: Question | None) -> None:
     with st.container(horizontal=True, gap="medium"):
         views = GROUPS[choose("Group", GROUPS, "theory.group")]
         view_title = choose("View", views, "theory.view")
+    if limit_texts := describe_source_limit(list(loaded.space.corpus.metadata)):
+        st.caption(f"Decoders are taken here without the limit of {limit_texts[0]}.")
     try:
         views[view_title](loaded, question)
     except FrontierError as error:

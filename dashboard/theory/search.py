@@ -44,11 +44,14 @@ Searches = tuple[AnnResult, ...]
 
 
 def _draw_depths(loaded: Loaded, _: Question | None) -> None:
-    """Draw how a metric grows with the number of documents reranked, and the smallest one that is enough."""
+    """Draw how a metric grows with the number of documents reranked, and the smallest sufficient number.
+
+    It is measured on many queries at once, so the current Question is ignored.
+    """
     with query_row(loaded, 340) as choice:
         decoder = _draw_decoder()
-    if loaded.space.encoder is None:
-        st.info("This needs an encoder for queries. This corpus has its own vectors and none.")
+    if not choice.has_vectors:
+        st.info("This needs an encoder for queries, or their vectors. This corpus has its own vectors and none.")
         return
     # Reranking by the retriever's own scores cannot change the order.
     if decoder.rerank == decoder.retrieve:
@@ -68,7 +71,9 @@ def _draw_depths(loaded: Loaded, _: Question | None) -> None:
 
 def _draw_decoder() -> Decoder:
     """Draw the choice of a decoder: a selector as set in Explore, a retriever and a reranker."""
-    specs, key = methods("selector"), "theory.depth.decoder"
+    # Selectors that read the vectors alone would ignore a reranker.
+    specs = {name: spec for name, spec in methods("selector").items() if spec.cls.by_scores}
+    key = "theory.depth.decoder"
     with st.container(width=150):
         help_text = "With Explore's settings"
         name = select("Decoder", specs, key, format_func=lambda n: specs[n].title, help=help_text)
@@ -149,14 +154,16 @@ def _format_headline(study: DepthComparison, title: str) -> str:
     title: of the metric. `study.gain` is 1 or −1 for a significant difference to no reranking, else 0.
     """
     best = study.best
+    # The row without a depth is the search without reranking.
     base = next((row for row in study.rows if row.depth is None), None)
     if base is None:
         return f"Best at depth {best.depth:,}: {title} {decimal(best.mean)}."
-    sign = "" if study.gain else " (difference not significant)"
-    if study.gain == 1 or (not study.gain and best.mean > base.mean):
-        verdict = "Reranking helps" if study.gain else "Reranking may help"
-        return f"{verdict}: {title} {decimal(best.mean)} at depth {best.depth:,}, {decimal(base.mean)} without{sign}."
-    return f"Reranking does not help here: {title} {decimal(base.mean)} without, {decimal(best.mean)} at best{sign}."
+    note = "" if study.gain else " (difference not significant)"
+    may_help = not study.gain and best.mean > base.mean
+    if study.gain == 1 or may_help:
+        verdict = "Reranking may help" if may_help else "Reranking helps"
+        return f"{verdict}: {title} {decimal(best.mean)} at depth {best.depth:,}, {decimal(base.mean)} without{note}."
+    return f"Reranking does not help here: {title} {decimal(base.mean)} without, {decimal(best.mean)} at best{note}."
 
 
 def _format_details(study: DepthComparison) -> str:
@@ -181,11 +188,14 @@ DEPTH = StudyView(
 
 
 def _draw_approximate(loaded: Loaded, _: Question | None) -> None:
-    """Draw the speed and quality of approximate search, a curve per scorer and index, beside exact search."""
+    """Draw the speed and quality of approximate search, a curve per scorer and index, beside exact search.
+
+    It is measured on many queries at once, so the current Question is ignored.
+    """
     try:
         import_faiss()
     except FrontierError as error:
-        st.info(str(error), icon=":material/extension:")
+        st.info(error.finding, icon=":material/extension:")
         return
     with query_row(loaded, 340) as choice:
         scorers, fixed_params = _draw_scorers(), _draw_indexes()
@@ -256,13 +266,13 @@ def _time_searches(choice: QueryChoice, scorers: list[Scorer], fixed: dict[str, 
     space = choice.loaded.space
     queries: Embeddings | None
     qrels: Qrels | None = None
-    if space.encoder is None:
-        # Without an encoder for queries, a sample of the documents' vectors are the queries.
+    if not choice.has_vectors:
+        # Without vectors of queries, a sample of the documents' vectors are the queries.
         row_indices = range(0, len(space), max(1, len(space) // N_QUERIES))
         queries = space.embeddings.take(list(row_indices)[:N_QUERIES])
     else:
-        question, qrels = choice.load_task()
-        queries = choice.embed(question, job)
+        query_texts, qrels = choice.load_task()
+        queries = choice.embed(query_texts, job)
     make_indexes = partial(usual_indexes, kinds=tuple(fixed), fixed=fixed)
     options = {"indexes": make_indexes, "progress": job.report, "stop": job.stop}
     for row in engine.approximate(scorers, space, queries, qrels, k=SEARCH_K, **options):
@@ -271,7 +281,10 @@ def _time_searches(choice: QueryChoice, scorers: list[Scorer], fixed: dict[str, 
 
 
 def _show_searches(rows: Sequence[AnnResult]) -> None:
-    """Draw quality against time of all searches, the conclusions in words, and the table."""
+    """Draw quality against time of all searches, the conclusions in words, and the table.
+
+    rows: one for each search, which is a scorer's vectors in one index at one effort
+    """
     measures = [EXACT, *rows[0].mean]
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         metric = choose("Quality", measures, f"theory.ann.quality.{len(measures)}", format_func=_quality_title)
@@ -299,7 +312,10 @@ def _quality_title(name: str) -> str:
 
 
 def _draw_searches(rows: Sequence[AnnResult]) -> None:
-    """Draw the table of searches; the column of scorers only if there are several."""
+    """Draw the table of searches; the column of scorers only if there are several.
+
+    rows: one for each search, which is a scorer's vectors in one index at one effort
+    """
     make_column, columns = st.column_config.NumberColumn, dict[str, tuple[list[Any], Any]]()
     # One scorer needs no column of its own.
     if len(set(read_column(rows, "scorer"))) > 1:

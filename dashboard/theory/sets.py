@@ -58,7 +58,10 @@ def _draw_decodable(loaded: Loaded, question: Question | None) -> None:
 
 
 def _draw_theorem(loaded: Loaded, question: Question | None) -> None:
-    """Draw Theorem 1, any top-k set can be returned, and its numerical proof for the current query."""
+    """Draw Theorem 1 of the NNN paper, and its numerical proof for the current query.
+
+    It says that the elastic net (NNN) can return the k best documents for any k, at some penalties λ₁ and λ₂.
+    """
     st.subheader("Every top-k set (Theorem 1)")
     st.caption(
         "For any k there are λ₁ and λ₂ at which exactly the k best documents get a weight: the elastic net can return "
@@ -74,22 +77,22 @@ def _draw_theorem(loaded: Loaded, question: Question | None) -> None:
         result = get_cached(proof_key, lambda: proof(loaded.space, question.vector, k))
     except FrontierError as error:
         st.info("The theorem does not apply to this query.", icon=":material/info:")
-        st.text(str(error))
+        st.text(error.finding)
         return
     _draw_proof(result, k)
 
 
 def _draw_proof(result: Proof, k: int) -> None:
-    """Draw the penalties λ₁, λ₂ at which exactly the k best documents get a weight, and if it is verified.
+    """Draw the penalties λ₁, λ₂ at which exactly the k best documents get a weight, and if that is proved.
 
     result: the penalties, the documents and the residual of the optimality conditions
     """
     title = methods("selector")[result.method].title
     # The witness has λ₁ and λ₂, and the scores alpha and beta between which the threshold lies.
-    w = result.witness
+    witness = result.witness
     with st.container(horizontal=True):
-        st.metric("λ₁", f"{w.l1:.4g}", width=110)
-        st.metric("λ₂", f"{w.l2:,.4g}", width=110)
+        st.metric("λ₁", f"{witness.l1:.4g}", width=110)
+        st.metric("λ₂", f"{witness.l2:,.4g}", width=110)
         st.metric("Documents with a weight", f"{result.support:,}", width=190)
     # A residual of 0 has no logarithm.
     residual = power(max(result.residual, 1e-17))
@@ -101,10 +104,10 @@ def _draw_proof(result: Proof, k: int) -> None:
         gap_text = f"the conditions hold only to {residual}, because the gap at k is too narrow for float64."
         support_text = f"{title} gave {counted(result.support, 'document')} a weight"
         st.warning(f"Not proved: {support_text}, and {gap_text}", icon=":material/warning:")
-    after = "there is no next one" if w.beta == float("-inf") else f"the next one {decimal(w.beta, 4)}"
+    after = "there is no next one" if witness.beta == float("-inf") else f"the next one {decimal(witness.beta, 4)}"
     st.caption(
-        f"Document {k} scores {decimal(w.alpha, 4)}, {after}. λ₁ lies halfway. A narrow gap needs a large λ₂ and gives "
-        "small weights: the set can be reached, but this is not a setting for production."
+        f"Document {k} scores {decimal(witness.alpha, 4)}, {after}. λ₁ lies halfway. A narrow gap needs a large λ₂ and "
+        "gives small weights: the set can be reached, but this is not a setting for production."
     )
     draw_columns(
         {
@@ -119,8 +122,9 @@ def _draw_proof(result: Proof, k: int) -> None:
 
 
 def _draw_proposition() -> None:
-    """Draw Proposition 1: three documents, of which the elastic net returns a set that no ranking does.
+    """Draw Proposition 1 of the NNN paper: the elastic net (NNN) can return a set that no ranking does.
 
+    The example has three documents, of which the net returns two that are not the best two by score.
     Two sliders turn the query and set λ₁.
     """
     st.subheader("Sets beyond rankings (Proposition 1)")
@@ -151,6 +155,7 @@ def _draw_proposition() -> None:
 
 
 def _format_documents(rows: tuple[int, ...]) -> str:
+    """Format rows, counted from 0, as the names of documents, counted from 1: "documents 2 and 3"."""
     return ("document " if len(rows) == 1 else "documents ") + " and ".join(str(row + 1) for row in rows)
 
 
@@ -171,7 +176,7 @@ def _draw_best(loaded: Loaded, question: Question | None) -> None:
     key = ("best", loaded.space.embeddings.digest, question.vector.numpy().tobytes(), k, pool, weight)
     with st.spinner("Trying every set"):
         result = get_cached(key, lambda: best_sets(loaded.space, question.vector, k, pool, weight))
-    # (selector's title, gap between its set and the best one) of each.
+    # For each selector its title, and how its set compares with the best and the worst of all sets.
     titles, gaps = zip(*result.gaps, strict=True)
     draw_columns(
         {
@@ -197,7 +202,7 @@ def _draw_best(loaded: Loaded, question: Question | None) -> None:
 
 
 def _draw_steps(loaded: Loaded, question: Question | None) -> None:
-    """Draw how far the paper's solver, stopped after 50 steps, is from the exact answer to the query.
+    """Draw how far FISTA, the NNN paper's solver, is after 50 steps from the exact answer to the query.
 
     question: the current query, never None here
     """
@@ -206,6 +211,9 @@ def _draw_steps(loaded: Loaded, question: Question | None) -> None:
     spec = methods("selector")[find_weighing_selector()]
     decoder = Decoder(read_stage(spec, decoders.PARAM_PREFIX), depth=question.depth)
     stage, result = decoder.select, compute_answer(loaded, question, spec.name, decoder)
+    if "l1" not in result.ranking.info[0]:
+        st.info(weights.NO_WEIGHT_TEXT)
+        return
     l1 = result.ranking.info[0]["l1"]
     # The path must reach the current λ₁, also below the usual range.
     min_l1 = min(weights.L1_AXIS_RANGE[0], l1) if l1 > 0 else weights.L1_AXIS_RANGE[0]

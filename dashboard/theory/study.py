@@ -60,9 +60,16 @@ class QueryChoice:
         task = engine.containing_passages(dataset.corpus, N_QUERIES, distractors=0)
         return task.queries, next(iter(task.qrels.values()))
 
+    @property
+    def has_vectors(self) -> bool:
+        """True if the chosen queries have vectors, or an encoder makes them; passages need the encoder."""
+        if self.way == TEST_QUERIES:
+            return self.loaded.has_query_vectors
+        return self.loaded.space.encoder is not None
+
     def embed(self, queries: Queries, job: Job) -> Embeddings | None:
-        """Return the queries' vectors, embedded in a job if not stored; None if the corpus has no encoder."""
-        if self.loaded.space.encoder is None:
+        """Return the queries' vectors, embedded in a job if not stored; None if there is no encoder to do so."""
+        if not self.has_vectors:
             return None
         # The corpus may have vectors of its labelled queries only.
         loaded = self.loaded if self.way == TEST_QUERIES else replace(self.loaded, queries=None)
@@ -133,7 +140,7 @@ def run_study(
     autostart: bool,
     on_partial: Callable[[Any], Any] | None = None,
 ) -> T | None:
-    """Return a study's result, from the cache or a job, after drawing it; until then draw the job's state.
+    """Return a study's result, from the cache or a job, after drawing it; until then draw its progress.
 
     key: everything that the result depends on; work: computes the result in the job; draw: draws it;
     autostart: False to wait for a click; on_partial: draws what a running job has so far.
@@ -156,7 +163,7 @@ def run_study(
         autostart=autostart,
         on_partial=on_partial,
         memo=session_memo(THEORY_MEMO, MAX_THEORY_RESULTS),
-    ).result()
+    ).draw_until_result()
     if result is not None and draw is not None:
         draw(result)
     return result

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import compress
 from typing import Any
 
@@ -18,9 +18,9 @@ from dashboard.services.memo import get_or_compute
 from dashboard.services.source import Loaded
 from dashboard.services.sweeps import Cells, Sweep
 from dashboard.session import decoders
-from dashboard.session.tradeoff import KINDS_VIEW, TRADEOFF_VIEW_KEY, TRADEOFF_VIEWS, WINS_VIEW
+from dashboard.session.tradeoff import KINDS_VIEW, SCRUBBED_KEY, TRADEOFF_VIEW_KEY, TRADEOFF_VIEWS, WINS_VIEW
 from dashboard.tradeoff.point_sets import ask
-from dashboard.tradeoff.selection import MEMORY_KEY, find_point, open_point
+from dashboard.tradeoff.selection import MEMORY_KEY, OpenSetting, open_point
 from dashboard.tradeoff.verdict import draw_point_table, format_interval
 from dashboard.widgets.basics import download_button
 from dashboard.widgets.choices import choose
@@ -28,15 +28,14 @@ from dashboard.widgets.common import as_label
 from dashboard.widgets.tables import number_column, text_column
 from engine.decoder import Decoder, decode
 from engine.evaluation import tables
-from engine.evaluation.frontier import TIME_AXIS, Frontier, FrontierPoint, select_best_per_method
+from engine.evaluation.frontier import TIME_AXIS, Frontier, FrontierPoint
 from engine.evaluation.metrics import title_of
 from engine.evaluation.paired import QueryDifference, rank_query_differences
 from engine.evaluation.runs import RankedRun
-from engine.evaluation.statistics import Comparison, summarize_comparisons
+from engine.evaluation.statistics import Comparison, ComparisonsByMetric, summarize_comparisons
 from engine.evaluation.stratification import QUERY_COUNT_TITLES as QUERY_KINDS
 from engine.evaluation.stratification import collect_query_values, stratify
 from engine.evaluation.stratification import count_by_query as kinds_of
-from engine.evaluation.verdict import ComparisonsByMetric
 from engine.values import Corpus
 from engine.wording import signed, visible
 
@@ -49,32 +48,29 @@ MAX_HOVER_TITLES = 4
 """Named documents that only one set has."""
 
 
-def draw_differences(
-    loaded: Loaded,
-    sweep: Sweep,
-    cells: Cells,
-    curves: Frontier,
-    baseline: FrontierPoint,
-    share: float,
-    rows: ComparisonsByMetric,
-    systems: Mapping[str, Decoder | RankedRun],
-    open_label: str,
-) -> None:
-    """Draw how decoders differ from the baseline in three views: by setting, query or kind of query.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class DifferenceData:
+    """Measurements that the views of differences to the baseline draw."""
 
-    curves: the measured settings as points of the chart; share: of the baseline's value to keep; rows:
-    comparisons with the baseline, by metric and label; systems: label → decoder or run; open_label: of the
-    setting open beside the chart.
-    """
+    sweep: Sweep
+    cells: Cells  # the measurements
+    frontier: Frontier  # the measured settings as points of the chart
+    baseline: FrontierPoint
+    rows: ComparisonsByMetric  # comparisons with the baseline, by metric and label
+    best: Sequence[Any]  # each other decoder's best setting, with its metrics by query
+    compared: OpenSetting | None  # the setting whose wins and losses are shown
+
+
+def draw_differences(loaded: Loaded, data: DifferenceData) -> None:
+    """Draw how decoders differ from the baseline in three views: by setting, query or kind of query."""
     view = choose("View", TRADEOFF_VIEWS, TRADEOFF_VIEW_KEY)
-    # All views compare the same best settings.
-    best = select_best_per_method(curves, baseline.point.label, share)
     if view == WINS_VIEW:
-        _draw_wins(loaded, sweep, curves, baseline, best[1:], systems, open_label)
+        if data.compared is not None:
+            _draw_wins(loaded, data.sweep, data.frontier, data.baseline, data.compared)
     elif view == KINDS_VIEW:
-        _draw_kinds(loaded, sweep, curves, baseline, best)
+        _draw_kinds(loaded, data.sweep, data.frontier, data.baseline, data.best)
     else:
-        _draw_settings(sweep, cells, curves, baseline, rows)
+        _draw_settings(data.sweep, data.cells, data.frontier, data.baseline, data.rows)
 
 
 def _draw_settings(
@@ -95,7 +91,8 @@ def _draw_settings(
     st.caption(
         f"Against {baseline.name} · ↑ ↓ = significant",
         help=f"p < 0.05 in a paired randomisation test after Holm's correction over all {n_compared:,} settings, and a "
-        "95% interval (paired bootstrap) without 0. Choose a setting on other queries than you report on: Tune does.",
+        "95% interval (paired bootstrap), widened by the same correction, without 0. Choose a setting on other queries "
+        "than you report on: Tune does.",
     )
 
 
@@ -109,7 +106,8 @@ def _draw_table(points: list[FrontierPoint], rows: ComparisonsByMetric, curves: 
     extra_columns: dict[str, tuple[list[Any], Any]] = {}
     if curves.x == TIME_AXIS:
         columns["ms a query"] = read_column(points, "x"), number_column("%.2f", 90, "Median of single calls")
-    mean_column, p_column = number_column("%.3f", 90), number_column("%.3f", 80, "After Holm's correction")
+    mean_column, p_column = number_column("%.3f", 90), number_column("%.3f", 80, "Of this setting alone, uncorrected")
+    holm_column = number_column("%.3f", 80, "After Holm's correction over all settings, as the interval")
     labels = read_column(points, "point.label")
     for metric, by_label in rows.items():
         title, comparisons = title_of(metric), list(map(by_label.get, labels))
@@ -118,7 +116,9 @@ def _draw_table(points: list[FrontierPoint], rows: ComparisonsByMetric, curves: 
         means[0] = next((comparison.baseline_mean for comparison in by_label.values()), None)
         columns[f"{title}@{curves.k}"] = means, mean_column
         columns[f"Δ {title} (95% CI)"] = list(map(_format_difference, comparisons)), None
-        extra_columns[f"p, {title}"] = [comparison and comparison.p_holm for comparison in comparisons], p_column
+        extra_columns[f"p, {title}"] = [comparison and comparison.p for comparison in comparisons], p_column
+        holm_values = [comparison and comparison.p_holm for comparison in comparisons]
+        extra_columns[f"p (Holm), {title}"] = holm_values, holm_column
         wins = ["" if comparison is None else " · ".join(map(str, comparison.wins)) for comparison in comparisons]
         extra_columns[f"{title}: better · same · worse"] = wins, None
     draw_point_table("table", columns | extra_columns, labels, MAX_SETTING_ROWS)
@@ -146,9 +146,11 @@ def _draw_downloads(sweep: Sweep, cells: Cells, curves: Frontier, baseline: Fron
         return replace(table, rows=tuple(rows), marks=tuple(marks))
 
     def build_parquet() -> Any:
+        """Build a Parquet file with a row for each setting."""
         return tables.build_frame(points).to_parquet(index=False)
 
     def build_query_csv() -> str:
+        """Build a CSV with the metrics of each setting for every query."""
         return tables.format_csv(tables.build_per_query_frame(points))
 
     files = (
@@ -164,61 +166,49 @@ def _draw_downloads(sweep: Sweep, cells: Cells, curves: Frontier, baseline: Fron
 
 
 def order_queries(
-    sweep: Sweep, curves: Frontier, baseline: FrontierPoint, label: str, metric: str
+    sweep: Sweep, curves: Frontier, baseline: FrontierPoint, cell: Any, metric: str
 ) -> tuple[QueryDifference, ...]:
     """Return the queries from a setting's largest win over the baseline in a metric to its largest loss.
 
-    label: of the setting. Empty for the baseline itself, and for a single query.
+    The bars of wins and losses follow this order, and so do the buttons to the next query. cell: the setting with its
+    metrics by query. Empty for the baseline itself, for a single query, and for what has the metric on no query.
     """
-    point = find_point(curves, label)
     # The baseline has no differences, and one query no order.
-    if point is None or point is baseline or not sweep.is_stored or curves.queries < 2:
+    if cell is baseline.point or curves.queries < 2 or metric not in cell.values:
         return ()
     cells = read_column(curves.points, "point")
     return get_or_compute(
         MEMORY_KEY,
-        ("won", sweep.key, tuple(read_column(cells, "label")), metric, label),
-        lambda: rank_query_differences(point.point, baseline.point, metric, curves.k, other_cells=cells),
+        ("won", sweep.key, tuple(read_column(cells, "label")), metric, cell.label),
+        lambda: rank_query_differences(cell, baseline.point, metric, curves.k, other_cells=cells),
     )
 
 
-def _draw_wins(
-    loaded: Loaded,
-    sweep: Sweep,
-    curves: Frontier,
-    baseline: FrontierPoint,
-    best: Sequence[FrontierPoint],
-    systems: Mapping[str, Decoder | RankedRun],
-    opened: str,
-) -> None:
+def _draw_wins(loaded: Loaded, sweep: Sweep, curves: Frontier, baseline: FrontierPoint, compared: OpenSetting) -> None:
     """Draw each query's difference to the baseline as a bar, sorted; a click selects the query.
 
-    best: points whose first is shown if no setting is open, or the baseline; systems: label → decoder or run;
-    opened: label of the open setting
+    compared: the setting that is open; with the baseline open, the first choice
     """
-    point = find_point(curves, opened)
-    if point is None or point is baseline:
-        if not best:
-            return
-        point = best[0]
-    label, metric = point.point.label, _draw_metric(curves, "tradeoff.won.metric")
-    rows = order_queries(sweep, curves, baseline, label, metric)
+    label, metric = compared.cell.label, _draw_metric(curves, "tradeoff.won.metric")
+    rows = order_queries(sweep, curves, baseline, compared.cell, metric)
     signs = Counter(np.sign(read_column(rows, "difference")).tolist())
     title = f"{title_of(metric)}@{curves.k}"
     counts = f"{signs[1]:,} won · {len(rows) - signs[1] - signs[-1]:,} tied · {signs[-1]:,} lost"
-    st.text(f"{point.name} vs {baseline.name}, {title}: {counts}")
+    st.text(visible(f"{compared.name} vs {baseline.name}, {title}: {counts}"))
     cards = get_or_compute(
         MEMORY_KEY,
         ("cards", sweep.key, label, metric),
-        lambda: _build_cards(loaded, sweep, rows, systems[label], (point.name, baseline.name)),
+        lambda: _build_cards(loaded, sweep, rows, compared.system, (compared.name, baseline.name)),
     )
-    figure = plot_wins(rows, cards, point.point.method, title, baseline.name, is_dark())
+    figure = plot_wins(rows, cards, compared.cell.method, title, baseline.name, is_dark())
     picked = plot(figure, "tradeoff.wins", file=f"wins-{metric}")
     st.caption("Click a bar to open its query above.")
     # The component repeats its last click in every run: only a new count is a new click.
     if picked.clicks != st.session_state.get("tradeoff.wins.clicks", 0) and picked.clicked is not None:
         st.session_state["tradeoff.wins.clicks"] = picked.clicks
-        open_point(label)
+        # A dragged position stays where it is: it is the one that is compared.
+        if compared.point is not None or st.session_state.get(SCRUBBED_KEY) is None:
+            open_point(label)
         ask(loaded, sweep.split, picked.clicked)
         st.rerun()
 
@@ -235,7 +225,8 @@ def _build_cards(
     # Other scorers would be computed for the hover text of every query.
     is_fast = isinstance(system, RankedRun) or decoders.has_default_scorers(system)
     if vectors is not None and len(rows) <= MAX_HOVER_QUERIES and is_fast:
-        with jobs.page_turn():
+        with jobs.limit_page_computations():
+            # `rankings` then has the compared system's sets first, the baseline's second.
             for one_system in (system, sweep.baseline):
                 if isinstance(one_system, RankedRun):
                     rankings.append(one_system.build_ranking(space, vectors.ids, sweep.k))
@@ -269,16 +260,12 @@ def _list_only(corpus: Corpus, name: str, this_set: Sequence[int], that_set: Seq
     return f"Only {escape(name)}: {', '.join(titles[:MAX_HOVER_TITLES])}{suffix}" if titles else ""
 
 
-def _draw_kinds(
-    loaded: Loaded, sweep: Sweep, curves: Frontier, baseline: FrontierPoint, best: tuple[FrontierPoint, ...]
-) -> None:
+def _draw_kinds(loaded: Loaded, sweep: Sweep, curves: Frontier, baseline: FrontierPoint, best: Sequence[Any]) -> None:
     """Draw differences to the baseline by kinds of queries, such as their number of relevant documents.
 
-    best: each decoder's best setting, the baseline's among them
+    best: each other decoder's best setting, with its metrics by query
     """
     corpus, qrels = loaded.space.corpus, sweep.qrels
-    if qrels is None:
-        return
     # Comparing relevant documents with a large corpus would delay the page.
     space = loaded.space if len(corpus) <= MAX_COMPARED_DOCUMENTS else None
     counts: dict[str, Any] = get_or_compute(
@@ -290,13 +277,13 @@ def _draw_kinds(
         },
     )
     # A comparison needs a second decoder, and queries that fall into groups.
-    if len(best) < 2 or not counts:
+    if not best or not counts:
         return
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         kind_titles = {kind: QUERY_KINDS.get(kind, as_label(kind)) for kind in counts}
         grouping_name = choose("By", counts, "tradeoff.by", show_label=True, format_func=kind_titles.__getitem__)
         metric = _draw_metric(curves, "tradeoff.kinds.metric")
-    cells, base_label = read_column(best, "point"), baseline.point.label
+    cells, base_label = [baseline.point, *best], baseline.point.label
     labels = read_column(cells, "label")
     rows = get_or_compute(
         MEMORY_KEY,

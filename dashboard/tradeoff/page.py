@@ -1,15 +1,17 @@
 """The Trade-off page: the verdict, the frontier, the sets behind a point, differences by query."""
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import repeat
 from operator import itemgetter
+from typing import Any
 
 import streamlit as st
 
+import engine
 from dashboard.charts.figure import read_column
-from dashboard.charts.frontier import FrontierChart, find_curve, plot_frontier
+from dashboard.charts.frontier import NO_LINES_TEXT, FrontierChart, find_curve, has_exact_lines, plot_frontier
 from dashboard.charts.frontier_panels import plot_panels
 from dashboard.charts.palette import method_style
 from dashboard.components.live_plot import is_dark, plot
@@ -21,33 +23,42 @@ from dashboard.services.source import Loaded
 from dashboard.services.sweeps import Cells, Sweep
 from dashboard.session import decoders, restore
 from dashboard.session import tradeoff as settings
-from dashboard.session.answers import as_embeddings
+from dashboard.session.judging import JUDGE, build_request
 from dashboard.session.query import Question, corpus_key, find_first_split
-from dashboard.session.tradeoff import ALL_QUERIES, N_VALUES, THIS_QUERY, UNJUDGED_Y, X_METRIC, Y_METRIC
-from dashboard.tradeoff import differences, point_sets, selection, verdict
+from dashboard.session.tradeoff import N_VALUES
+from dashboard.tradeoff import differences, point_sets, selection, system, verdict
 from dashboard.tradeoff.selection import OpenSetting
 from dashboard.widgets import passages, runs
 from dashboard.widgets.basics import show_failure
 from dashboard.widgets.choices import choose, choose_several, select
 from dashboard.widgets.job_panel import POLL_INTERVAL, JobPanel, draw_cancel_button
+from dashboard.widgets.own_documents import draw_own_documents
 from dashboard.widgets.parameters import draw_parameter
 from engine.decoder import POOL, SET_SIZE, Decoder
 from engine.errors import FrontierError
 from engine.evaluation.curve import Curve
-from engine.evaluation.frontier import BAND_RESAMPLES, TIME_AXIS, Frontier, FrontierPoint, format_axis_title, frontier
+from engine.evaluation.decide import OptionEstimates, build_curve_cell, estimate_on_axes
+from engine.evaluation.decision import Decision, list_best_options
+from engine.evaluation.frontier import (
+    BAND_RESAMPLES,
+    TIME_AXIS,
+    Frontier,
+    FrontierPoint,
+    format_axis_title,
+    frontier,
+    select_best_per_method,
+)
 from engine.evaluation.metrics import METRICS, available_metrics
 from engine.evaluation.paired import format_decoder
 from engine.evaluation.runs import RankedRun
-from engine.evaluation.statistics import RESAMPLES, compare
-from engine.evaluation.sweep.cell import Cell, decoder_to_json
+from engine.evaluation.statistics import RESAMPLES, ComparisonsByMetric, compare
+from engine.evaluation.sweep.cell import Cell
 from engine.evaluation.sweep.sweep import grid
-from engine.evaluation.tuning.objectives import find_knee
-from engine.evaluation.verdict import ComparisonsByMetric, Verdict, change
-from engine.evaluation.verdict import find_verdict as find_verdict
 from engine.progress import counted
 from engine.space import Space
 from engine.stages import Scorer, methods
 from engine.values import Embeddings, Qrels, Queries
+from engine.wording import visible
 
 BOARD, BELOW, PROGRESS, CONTROLS = ("tradeoff-board", "tradeoff-below", "tradeoff-progress", "tradeoff-controls")
 COLUMNS = f".st-key-{BOARD} > [data-testid=stLayoutWrapper] > [data-testid=stHorizontalBlock]"
@@ -63,8 +74,10 @@ TRADEOFF_CSS = f"""<style>@media (max-width: 1200px) {{
 </style>"""
 """On a small screen the columns are stacked: the chart first, then the sets, then the rest of the first column."""
 SAMPLE_SIZES = (100, 500, 2000)
+PILLS = f".st-key-{settings.PICKED_KEY.replace('.', '-')}"
+"""Streamlit's class of the decoders' buttons."""
 MIN_PANEL_METHODS = 4
-"""Panels are offered for more decoders."""
+"""From so many decoders on each has a panel, unless a person asks for one chart."""
 DEFAULT_SAMPLE = 500
 """Default sample of the labelled queries: enough for stable means."""
 
@@ -74,53 +87,60 @@ def draw_tradeoff(loaded: Loaded, question: Question | None) -> None:
 
     loaded: the corpus; question: the current query, None if none was typed or picked
     """
-    if st.session_state.pop(selection.LEAVE_KEY, False):
-        decoders.open_explore()  # from a full run: from a fragment's, the sidebar would forget its question
+    destination = st.session_state.pop(selection.LEAVE_KEY, None)
+    if destination == JUDGE:
+        st.switch_page(decoders.DATA_SCREEN)
+    elif destination is not None:
+        # A switch of pages needs a run of the whole page: in a fragment's run the sidebar would lose its question.
+        decoders.open_explore()
     st.html(TRADEOFF_CSS)
-    split, qrels, queries = _get_labelled(loaded)
-    row = st.container(horizontal=True, vertical_alignment="center", gap="small", key=CONTROLS)
-    with row:
-        all_queries = _draw_scope(loaded, qrels)
-    # Passages replace the labelled queries for this page only.
-    with_passages = all_queries and qrels is None
+    # A system is read off its lists alone, without judgements, so it comes before passages take their place.
+    part = choose("Part", settings.PARTS, settings.PART_KEY)
+    if part == settings.SYSTEM_PART:
+        system.draw_system(loaded, partial(_build_system_sweep, loaded))
+        return
+    # Without judgements, passages of the corpus are the labelled queries, on this page only.
+    with_passages = passage_queries.can_make(loaded)
     if with_passages:
-        if (judged := passages.replace_by_passages(loaded)) is None:
+        loaded_with_passages = passages.replace_by_passages(loaded)
+        if loaded_with_passages is None:
+            _draw_judge_button()
             return
-        loaded = judged
-        split, qrels, queries = _get_labelled(loaded)
-    with row:
+        loaded = loaded_with_passages
+        question = question and passages.label_question(loaded, question)
+    split, qrels, queries = _get_labelled(loaded)
+    if qrels is None:
+        _draw_obstacle(loaded, split)
+        return
+    with st.container(horizontal=True, vertical_alignment="center", gap="small", key=CONTROLS):
         names = _draw_decoders()
         axes = st.popover("Axes", icon=":material/swap_vert:")
         with st.popover("Setup", icon=":material/tune:"):
-            labelled = queries
+            all_split_queries = queries
             values = draw_parameter(N_VALUES, settings.VALUES_KEY)
-            if all_queries and len(queries) > SAMPLE_SIZES[0]:
+            if len(queries) > SAMPLE_SIZES[0]:
                 queries = _draw_sample(queries)
             scorers = _draw_scorers()
-            if qrels is not None:
-                runs.draw_runs(loaded, labelled)
+            runs.draw_runs(loaded, all_split_queries)
+        if with_passages:
+            _draw_judge_button()
     if with_passages:
         passages.draw_explanation(loaded)
-    sweep = _build_sweep(loaded, question, all_queries, names, scorers, values, (split, qrels, queries))
-    if qrels is None:
-        _draw_explanation(loaded)
-    if sweep is None:
-        st.info("Type a query to compare what each decoder makes of it.")
-        return
-    if all_queries:
-        trained.warn_of_leakage(loaded, queries)
+    sweep = _build_sweep(loaded, question, names, scorers, values, (split, qrels, queries))
+    trained.warn_of_leakage(loaded, queries)
+    draw_own_documents(loaded, queries)
     with axes:
         x, y = _draw_axes(sweep)
-    if qrels is not None and not all_queries and question is not None and not question.is_judged:
-        axis_text = f"{METRICS[y].title}, {METRICS[y].formula}"
-        st.caption(f"This query has no judgements, so there is no Recall for it; up goes {axis_text}.")
-    # Decoders of Explore and the baseline are measured without a click, if that is quick.
-    _draw_board(loaded, question, sweep, x, y, set(names) <= {*decoders.list_chosen(), next(iter(methods("selector")))})
+    # Only the decoders chosen in Explore and the baseline, the first registered one, are measured without a click.
+    baseline_name = next(iter(methods("selector")))
+    starts_unasked = {*decoders.list_chosen(), baseline_name}.issuperset(names)
+    _draw_board(loaded, question, sweep, x, y, starts_unasked)
 
 
 def _draw_decoders() -> list[str]:
     """Draw the choice of decoders; return their names, by default those of Explore and the baseline."""
     specs = methods("selector")
+    st.html(_style_pills(specs))
     st.session_state.setdefault(settings.PICKED_KEY, settings.get_default(settings.PICKED_KEY))
     method_names = choose_several(
         "Decoders",
@@ -132,23 +152,31 @@ def _draw_decoders() -> list[str]:
         help="Each is measured over its parameters' usual values, and as it is set in Explore. The first is "
         "always there: what the others are compared with.",
     )
-
-    def pick_all() -> None:
-        st.session_state[settings.PICKED_KEY] = list(specs)
-
     if len(method_names) < len(specs):
-        st.button("All", key="tradeoff.all", on_click=pick_all, help="Compare all decoders")
+        st.button("All", key="tradeoff.all", on_click=selection.pick_all_decoders, help="Compare all decoders")
     return method_names
+
+
+def _style_pills(names: Iterable[str]) -> str:
+    """Return the style that gives each chosen decoder's pill the colour that it has on the chart."""
+    rules = []
+    for number, name in enumerate(names, start=1):
+        style = method_style(name)
+        colour = f"light-dark({style.light}, {style.dark})"
+        tint = f"color-mix(in srgb, {colour} 16%, transparent)"
+        pill = f"{PILLS} button:nth-of-type({number})[aria-pressed=true]"
+        rules.append(f"{pill} {{border-color: {colour}; background: {tint}; color: inherit}}")
+    return f"<style>{' '.join(rules)}</style>"
 
 
 def _get_labelled(loaded: Loaded) -> tuple[str, Qrels | None, Queries]:
     """Return the split chosen in the sidebar, its judgements and its labelled queries.
 
-    They are "", None and no queries if nothing is judged, or if no encoder can embed the queries. The
+    They are "", None and no queries if nothing is judged, or if the queries have no vectors and no encoder. The
     judgements are None if the split has no judged query.
     """
     dataset, splits = loaded.dataset, list(loaded.dataset.qrels)
-    if not splits or loaded.space.encoder is None:
+    if not splits or not loaded.has_query_vectors:
         return "", None, Queries((), ())
     chosen_split: str | None = st.session_state.get(f"split.{corpus_key(loaded)}")
     split = chosen_split if chosen_split in splits else find_first_split(dataset) or splits[0]
@@ -156,25 +184,12 @@ def _get_labelled(loaded: Loaded) -> tuple[str, Qrels | None, Queries]:
     return split, dataset.qrels[split] if len(queries) else None, queries
 
 
-def _draw_scope(loaded: Loaded, qrels: Qrels | None) -> bool:
-    """Draw the choice between the current query alone and many; return True for many.
-
-    Many are all labelled queries, or, without judgements, passages of the corpus that serve as queries.
-    qrels: None without judgements
-    """
-    if qrels is not None:
-        return choose("Queries", [ALL_QUERIES, THIS_QUERY], settings.SCOPE_KEY) != THIS_QUERY
-    ways = [THIS_QUERY, *([passage_queries.PASSAGES_TITLE] if passage_queries.can_make(loaded) else [])]
-    # A link may ask for passages, which this corpus cannot have.
-    restore.check_setting(settings.PASSAGES_KEY, ways.__contains__, f"{THIS_QUERY!r} is taken")
-    return choose("Queries", ways, settings.PASSAGES_KEY) != THIS_QUERY
-
-
 def _draw_sample(queries: Queries) -> Queries:
     """Draw the choice of how many labelled queries are measured; return a random sample of that size."""
     # The full set is always offered, whatever its size.
     sizes = [*(size for size in SAMPLE_SIZES if size < len(queries)), len(queries)]
     default_size = DEFAULT_SAMPLE if DEFAULT_SAMPLE in sizes else len(queries)
+    # Stored for links and resets, which must know the default; it depends on the number of queries.
     st.session_state[settings.FIRST_SAMPLE_KEY] = default_size
     restore.check_setting(settings.SAMPLE_KEY, sizes.__contains__, f"{default_size:,} are drawn")
     if st.session_state.get(settings.SAMPLE_KEY) not in sizes:  # of another corpus, or none yet
@@ -193,56 +208,61 @@ def _draw_sample(queries: Queries) -> Queries:
 def _draw_axes(sweep: Sweep) -> tuple[str, str]:
     """Draw the choice of the chart's two axes; return them as metrics' names, x first.
 
-    The horizontal axis may be time as well, if the measurements are stored.
+    The horizontal axis may be time as well.
     """
     metrics = [metric for metric in sweep.metrics if not METRICS[metric].lower_is_better]
-    defaults = {"x": X_METRIC, "y": Y_METRIC if Y_METRIC in metrics else UNJUDGED_Y}
     why = "; ".join(f"{METRICS[metric].title}: {METRICS[metric].formula}" for metric in metrics)
 
-    def draw_axis(name: str, options: list[str]) -> str:
-        """Draw the choice of the metric on one axis, "x" or "y"; return the metric's name."""
-        key = settings.axis_key(name, Y_METRIC in metrics)
+    def draw_axis(label: str, key: str, options: list[str]) -> str:
+        """Draw the choice of the metric on one axis, by the setting's session key; return the metric's name."""
+        default: str = settings.get_default(key)
         # A link may name a metric that this corpus does not have.
-        restore.check_setting(key, options.__contains__, f"{format_axis_title(defaults[name])} is taken")
-        return select(f"{name} axis", options, key, default=defaults[name], format_func=format_axis_title, help=why)
+        restore.check_setting(key, options.__contains__, f"{format_axis_title(default)} is taken")
+        return select(label, options, key, default=default, format_func=format_axis_title, help=why)
 
-    return draw_axis("x", [*metrics, *([TIME_AXIS] if sweep.is_stored else [])]), draw_axis("y", metrics)
+    x = draw_axis("x axis", settings.X_AXIS_KEY, [*metrics, TIME_AXIS])
+    return x, draw_axis("y axis", settings.Y_AXIS_KEY, metrics)
 
 
 def _build_sweep(
     loaded: Loaded,
     question: Question | None,
-    all_queries: bool,
     method_names: list[str],
     scorers: list[Scorer],
     values: int,
-    labelled: tuple[str, Qrels | None, Queries],
-) -> Sweep | None:
-    """Collect what is measured: decoders, queries with vectors, and metrics; None without any query.
+    split_data: tuple[str, Qrels, Queries],
+    k: int | None = None,
+) -> Sweep:
+    """Collect what is measured: decoders, queries with vectors, and metrics.
 
-    all_queries: measure all labelled ones, else the query of the question alone, of which nothing is stored;
-    values: how many of each parameter; labelled: the split, its judgements and its queries
+    values: how many values of each parameter are measured; split_data: name of the split, its judgements and its
+    queries; k: size of the sets, by default the question's
     """
-    k = question.k if question is not None else st.session_state.get(decoders.K_KEY, SET_SIZE.default)
+    if k is None:
+        k = question.k if question is not None else st.session_state.get(decoders.K_KEY, SET_SIZE.default)
     depth = question.depth if question is not None else st.session_state.get(decoders.POOL_KEY, POOL.default)
     measured = _list_decoders(loaded.space, method_names, scorers, values, depth)
-    split, qrels, queries = labelled
-    build = partial(
-        Sweep, loaded=loaded, decoders=measured, k=k, shares_scorers=all(map(decoders.has_default_scorers, measured))
-    )
-    aspects = loaded.dataset.aspects
-    if all_queries:
-        vectors = find_query_vectors(loaded, queries)
-        # Before the queries are embedded, any vector shows which metrics will be available.
-        sample = Embeddings(("",), loaded.space.embeddings.vectors[:1]) if vectors is None else vectors
-        metrics = available_metrics(qrels, aspects, sample)
-        return build(queries=queries, vectors=vectors, qrels=qrels, split=split, metrics=metrics, is_stored=True)
-    if question is None:
-        return None
-    vectors, known_qrels = as_embeddings(loaded, question), question.qrels if question.is_judged else None
-    metrics = available_metrics(known_qrels, aspects if aspects and aspects.get(question.id) else None, vectors)
-    query = Queries((question.id,), (question.text,))
-    return build(queries=query, vectors=vectors, qrels=known_qrels, split="", metrics=metrics, is_stored=False)
+    split, qrels, queries = split_data
+    vectors = find_query_vectors(loaded, queries)
+    # Before the queries are embedded, any vector shows which metrics will be available.
+    sample = Embeddings(("",), loaded.space.embeddings.vectors[:1]) if vectors is None else vectors
+    metrics = available_metrics(qrels, loaded.dataset.aspects, sample)
+    return Sweep(
+        loaded=loaded, decoders=measured, queries=queries, vectors=vectors, qrels=qrels, split=split, k=k,
+        metrics=metrics,
+    )  # fmt: skip
+
+
+def _build_system_sweep(loaded: Loaded, split: str, queries: Queries, k: int) -> Sweep:
+    """Collect what another system is compared with: the decoders chosen for the frontier, on its queries at its k."""
+    session, specs = st.session_state, decoders.list_scorers(decoders.RETRIEVE)
+    # The controls of the frontier are not drawn beside a system, but their values stay.
+    method_names = session.get(settings.PICKED_KEY) or settings.get_default(settings.PICKED_KEY)
+    scorer_names = session.get(settings.SCORERS_KEY) or settings.get_default(settings.SCORERS_KEY)
+    scorers = [specs[name].cls() for name in scorer_names if name in specs]
+    values = session.get(settings.VALUES_KEY, N_VALUES.default)
+    split_data = split, loaded.dataset.qrels[split], queries
+    return _build_sweep(loaded, None, method_names, scorers, values, split_data, k)
 
 
 def _draw_scorers() -> list[Scorer]:
@@ -278,46 +298,66 @@ def _list_decoders(
     specs, chosen = methods("selector"), decoders.list_chosen()
     first_name = next(iter(specs))
     # The baseline is always measured, as everything is compared with it.
-    settings = [decoders.make_baseline(depth)]
+    settings = [decoders.limit_sources(decoders.make_baseline(depth))]
     reasons: dict[tuple[Scorer, Scorer | None], str] = {}
+    unlimited = decoders.explain_unlimited(method_names)
     for name in dict.fromkeys([first_name, *method_names]):
-        explored = decoders.get_decoder(name)
-        stages = read_column(grid(name, values), "select") + ([explored.select] if name in chosen else [])
+        if unlimited is not None and not specs[name].cls.sequential:
+            continue
+        explore_decoder = decoders.get_decoder(name)
+        stages = read_column(grid(name, values), "select") + ([explore_decoder.select] if name in chosen else [])
         # A chain is a retriever with a reranker; None stands for no reranker.
         chains: list[tuple[Scorer, Scorer | None]] = list(zip(scorers, repeat(None)))
         if name in method_names and name in chosen:
-            chains.append((explored.retrieve, explored.rerank))
+            chains.append((explore_decoder.retrieve, explore_decoder.rerank))
         for chain in chains:
             # The reason is asked once per chain of scorers, as all selectors share it.
-            if chain not in reasons and (reason := decoders.explain_lack(Decoder(stages[0], *chain, depth), space)):
+            decoder = decoders.build_decoder(stages[0], *chain, depth)
+            if chain not in reasons and (reason := decoders.explain_lack(decoder, space)):
                 reasons[chain] = reason
         settings += [
-            decoders.effective_decoder(Decoder(stage, retrieve, rerank, depth))
+            decoders.limit_sources(decoders.build_decoder(stage, retrieve, rerank, depth))
             for retrieve, rerank in dict.fromkeys(chains)
             if (retrieve, rerank) not in reasons
             for stage in stages
         ]
-    if reasons:
-        st.text("Left out: " + "; ".join(dict.fromkeys(reasons.values())))
+    if all_reasons := list(dict.fromkeys(filter(None, [unlimited, *reasons.values()]))):
+        st.text("Left out: " + "; ".join(all_reasons))
     return tuple(dict.fromkeys(settings))
 
 
-def _draw_explanation(loaded: Loaded) -> None:
-    """Draw why there is no Recall on this corpus, what the axes are instead, and how to get it."""
-    if loaded.dataset.qrels and loaded.space.encoder is None:
-        reason = "This corpus came with its own vectors, and its labelled queries have none: they cannot be measured."
-        remedy = "Embed the corpus here to measure them."
+def _draw_obstacle(loaded: Loaded, split: str) -> None:
+    """Draw why nothing can be measured on this corpus, and what to do.
+
+    split: the part of the labelled queries that is chosen, "" for none
+    """
+    if not loaded.has_query_vectors:
+        reason = (
+            "This corpus came with its own vectors, so there is no encoder to embed queries with, and they have no "
+            "vectors of their own: they cannot be measured."
+        )
+        remedy = (
+            "Load it with theirs (query_vectors.npy beside queries.jsonl, or the file named in the form), or load the "
+            "texts and choose an encoder."
+        )
+    elif split:
+        reason = f"No query of {visible(split)} is judged, so nothing says which documents are right."
+        remedy = "Choose another split with the query above, or judge what the decoders return."
     else:
-        reason = "This corpus has no judgements, so nothing says which documents are right: there is no Recall."
-        remedy = "Judgements (queries.jsonl and qrels/ beside the corpus) add the rest."
-        if passage_queries.can_make(loaded):
-            title = passage_queries.PASSAGES_TITLE
-            remedy += f" “{title}” make labelled queries of its own texts: those have Recall and MRR."
-    st.info(
-        f"{reason} What stays is {METRICS[X_METRIC].title}, how different the documents of a set are, against "
-        f"{METRICS[UNJUDGED_Y].title}, how well they fit the query together. {remedy}",
-        icon=":material/school:",
-    )
+        reason = "This corpus has no judgements, so nothing says which documents are right."
+        remedy = "Judge what the decoders return, or put judgements in qrels/ beside the corpus."
+    st.info(reason, icon=":material/school:")
+    st.text(remedy)
+    # Without vectors of queries people cannot judge either.
+    if loaded.has_query_vectors:
+        _draw_judge_button()
+    elif st.button("Load a corpus", type="primary", key="tradeoff.load"):
+        st.switch_page(decoders.DATA_SCREEN)
+
+
+def _draw_judge_button() -> None:
+    """Draw the button that goes to Judge, where people grade what the decoders return for their own searches."""
+    st.button("Judge queries", key="tradeoff.judge.own", on_click=selection.open_judge)
 
 
 def _draw_board(loaded: Loaded, question: Question | None, sweep: Sweep, x: str, y: str, small: bool) -> None:
@@ -347,12 +387,14 @@ def _draw_board(loaded: Loaded, question: Question | None, sweep: Sweep, x: str,
             on_partial=lambda _: draw_results(),
             failed_text="Measuring ended early; what is finished is kept.",
         )
-        if small and sweeps.is_small(sweep) and panel.job is None and jobs.find_blocker(sweeps.SWEEP_PURPOSE) is None:
+        is_quick, is_free = small and sweeps.is_small(sweep), jobs.find_blocker(sweeps.SWEEP_PURPOSE) is None
+        # Without a click: a short job that has not run yet, if no other one is in its way.
+        if is_quick and is_free and panel.job is None:
             panel.start_job()
         if (job := panel.job) is not None and job.is_active:
             _draw_measuring(job, draw_results)
             return
-        if panel.result() is None and job is not None and job.partial:
+        if panel.draw_until_result() is None and job is not None and job.partial:
             return  # the panel draws it
     draw_results()
 
@@ -368,7 +410,9 @@ def _draw_measuring(job: Job, draw: Callable[[], None]) -> None:
         st.rerun()
     progress = job.progress
     with st.container(key=PROGRESS, horizontal=True, vertical_alignment="center", gap="small"):
-        st.text(f"{progress.done:,} of {progress.total:,}" if progress.total else progress.label, width="content")
+        # The label says what is counted: settings, and then the queries of an exact curve.
+        counts = f"{progress.done:,} of {progress.total:,} {progress.label}"
+        st.text(visible(counts) if progress.total else progress.label, width="content")
         st.progress(min(1.0, progress.done / progress.total) if progress.total else 0.0)
         draw_cancel_button(job, f"{sweeps.SWEEP_PURPOSE}.cancel")
     draw()
@@ -379,7 +423,7 @@ def _describe_missing(sweep: Sweep, cells: Cells) -> str:
 
     A curve is a decoder at every λ. cells: what is measured already
     """
-    n_settings, n_curves = len(sweep.decoders) - len(cells.points), len(sweep.exact_selectors) - len(cells.curves)
+    n_settings, n_curves = len(sweep.decoders) - len(cells.points), len(sweep.exact_decoders) - len(cells.curves)
     parts = [f"{n_settings:,} of {len(sweep.decoders):,} settings"] if n_settings else []
     parts += [f"every λ of {counted(n_curves, 'decoder')}"] if n_curves else []
     size_text = f"{len(sweep.queries):,} queries × {len(sweep.loaded.space):,} documents"
@@ -389,70 +433,216 @@ def _describe_missing(sweep: Sweep, cells: Cells) -> str:
     return f"{' and '.join(parts)} to measure · {size_text}.{cost_text}"
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _Results:
+    """Finished measurements, as the parts of the page take them; the parts share the open setting."""
+
+    sweep: Sweep  # what is measured
+    cells: Cells  # the measurements, with those of other systems
+    frontier: Frontier  # the settings as points of the chart
+    exact: list[Curve]  # curves at every λ over the points' queries
+    base: FrontierPoint | None  # of the baseline
+    rows: ComparisonsByMetric  # comparisons with the baseline, by metric and label
+    systems: Mapping[str, Decoder | RankedRun]  # label → what was measured
+    estimates: OptionEstimates | None  # None while measuring, for one query, and where nothing can be kept
+    decision: Decision | None  # at the chosen budget; None without estimates
+
+    @property
+    def labels(self) -> list[str]:
+        """The labels of all points."""
+        return read_column(self.frontier.points, "point.label")
+
+    def find_place(self, label: str) -> tuple[str, float | None] | None:
+        """Find where a setting lies on the chart: on a point, or on an exact curve between two points.
+
+        Return the point's label and None, or the label of the nearest point of the curve and the setting's value of λ;
+        None for a setting that is on neither.
+        """
+        if label in self.labels:
+            return label, None
+        decoder = None if self.estimates is None else self.estimates.find_decoder(label)
+        if decoder is None:
+            return None
+        candidates = []
+        for point in self.frontier.points:
+            curve = find_curve(point, self.frontier, self.exact)
+            if curve is not None and curve.has(decoder):
+                value = getattr(decoder.select, curve.parameter)
+                candidates.append((abs(point.point.decoder["select"][curve.parameter] - value), point, value))
+        if not candidates:
+            return None
+        # The nearest point stands for the setting where only measured settings can be compared, as query by query.
+        _, point, value = min(candidates, key=itemgetter(0))
+        return point.point.label, value
+
+
 def _draw_results(loaded: Loaded, question: Question | None, sweep: Sweep, x: str, y: str) -> None:
     """Draw verdict, chart, tables and sets of the finished measurements; a click draws only these anew.
 
-    x, y: names of the metrics on the axes. The parts share the open setting, whose sets are drawn beside the
-    chart.
+    x, y: names of the metrics on the axes
     """
+    # A click inside this fragment may concern the full page, such as the query in the sidebar.
     if st.session_state.pop(selection.REDRAW_KEY, False):
         st.rerun()
     cells = sweeps.find_cells(sweep)
     if not cells.points:
         return
-    n_all, n_measured = len(sweep.decoders), len(cells.points)
-    systems_cells = _other_systems(loaded, sweep, _get_labelled(loaded)[2])
-    cells = replace(cells, points=(*cells.points, *map(itemgetter(1), systems_cells.values())))
-    # Bands of incomplete results may be coarse.
-    resamples = RESAMPLES.low if cells.running else BAND_RESAMPLES
     try:
-        # Bootstrap intervals take the time: they are cached by cells and axes.
-        curves = get_or_compute(
-            selection.MEMORY_KEY,
-            (sweep.key, x, y, tuple(read_column(cells.points, "key")), cells.running),
-            lambda: frontier(cells.points, x, y, sweep.k, resamples=resamples),
-        )
+        results = _collect_results(loaded, sweep, cells, x, y)
     except FrontierError as error:
         st.info("No setting has both metrics. Choose another axis.", icon=":material/info:")
-        st.text(str(error))
+        st.text(error.finding)
         return
-    base, labels = selection.find_point(curves, sweep.baseline.label), read_column(curves.points, "point.label")
-    share, rows = selection.get_budget(), _compare_settings(sweep, cells, curves, base)
-    result = None if base is None or len(labels) < 2 else find_verdict(curves, base.point.label, share, rows)
-    if result is not None and n_measured < n_all:
-        result = replace(result, text=f"{result.text} Of the {n_measured:,} of {n_all:,} settings measured so far.")
-    best_label = None if result is None or result.best is None else result.best.point.label
-    sweep_decoders = dict(zip(read_column(sweep.decoders, "label"), sweep.decoders, strict=True))
-    if result is not None and not cells.running:  # else it would change every second
-        decoder = None if best_label is None else sweep_decoders.get(best_label)
-        verdict.draw_verdict(loaded, curves, result, decoder)
-    if not cells.missing:
-        restore.check_setting(settings.OPEN_POINT_KEY, labels.__contains__, "the best setting is open")
-        if st.session_state.get(settings.OPEN_POINT_KEY) not in (None, "", *labels):
-            st.session_state.pop(settings.SCRUBBED_KEY, None)  # it was on another curve
-    label = selection.find_open_label(labels, best_label)
-    # Curves over other queries than the points' would not pass through them.
-    exact = [curve for curve in cells.curves if not curve.left_out and len(curve.queries) == curves.queries]
-    point = curves.points[labels.index(label)]
-    curve = find_curve(point, curves, exact)
-    if curve is not None:
-        low, high = curve.interval
-        restore.check_setting(settings.SCRUBBED_KEY, lambda value: low <= value <= high, "its nearest point is open")
-    systems = {**sweep_decoders, **{run_label: run for run_label, (run, _) in systems_cells.items()}}
-    opened = _find_opened(systems[label], point, curve, curves)
+    decision, base, verdict_data = results.decision, results.base, dict[str, Any]()
+    if results.estimates is not None and decision is not None:
+        remark = _describe_limits(sweep, cells, decision)
+        other_split = _find_other_split(loaded, sweep)
+        if other_split is not None and selection.is_asked_to_confirm(decision):
+            decision = _confirm(loaded, sweep, results.estimates, decision, other_split)
+        chart = FrontierChart(
+            frontier=results.frontier,
+            dark=False,
+            share=decision.keep,
+            estimates=results.estimates,
+            exact=results.exact,
+        )
+        # Both parts of the verdict, above the board and in it, show the same choices at every budget.
+        verdict_data = verdict.build_verdict_data(results.estimates, decision)
+        runs_by_label = {name: run for name, run in results.systems.items() if isinstance(run, RankedRun)}
+        request = build_request(loaded, results.estimates, decision.keep, runs_by_label)
+        verdict.draw_verdict(loaded, chart, decision, verdict_data, other_split, remark, request)
+    opened, curve = _find_opened(results, is_complete=not cells.missing)
+    has_differences = base is not None and len(results.labels) > 1 and len(sweep.queries) > 1
     with st.container(key=BOARD):
         chart_column, side_column = st.columns([3, 2], gap="medium")
     with chart_column:
-        _draw_chart(loaded, sweep, curves, exact, rows, result, opened, curve)
-        if base is not None and len(labels) > 1 and sweep.is_stored and len(sweep.queries) > 1 and not cells.running:
+        _draw_chart(loaded, results, opened, curve)
+        if has_differences and base is not None and not cells.running:
             with st.container(key=BELOW):
-                differences.draw_differences(loaded, sweep, cells, curves, base, share, rows, systems, label)
+                data = differences.DifferenceData(
+                    sweep=sweep,
+                    cells=results.cells,
+                    frontier=results.frontier,
+                    baseline=base,
+                    rows=results.rows,
+                    best=_list_best_cells(results, base),
+                    compared=_find_compared(results, opened),
+                )
+                differences.draw_differences(loaded, data)
     with side_column:
-        if result is not None and base is not None:
-            verdict.draw_budget(curves, base)
-            verdict.draw_best(curves, result, rows)
-        order = () if base is None else differences.order_queries(sweep, curves, base, label, y)
-        point_sets.draw_sets(loaded, question, sweep, curves, opened, curve, order)
+        if decision is not None and base is not None:
+            verdict.draw_choices(verdict_data)
+            verdict.draw_budget(results.frontier, base)
+            verdict.draw_best(results.frontier, decision, results.estimates)
+        order = () if base is None else differences.order_queries(sweep, results.frontier, base, opened.cell, y)
+        point_sets.draw_sets(loaded, question, sweep, results.frontier, opened, curve, order)
+
+
+def _describe_limits(sweep: Sweep, cells: Cells, decision: Decision) -> str:
+    """Return sentences on what a verdict depends on: how judgements count, and settings not measured yet."""
+    sentences = []
+    # The verdict has named what another level would choose: this says which of both to use.
+    if decision.differs_at_next_level:
+        level = decision.relevant_from
+        sentences.append(f"What counts is the level that is set, grade {level} (Data, Relevant from).")
+    if decision.is_pooled and decision.left_out and not decision.is_declared:
+        sentences.append("Whether judgements are complete is declared on Data (Judgements).")
+    if len(cells.points) < len(sweep.decoders):
+        sentences.append(f"{len(cells.points):,} of {len(sweep.decoders):,} settings are measured so far.")
+    return " ".join(sentences)
+
+
+def _collect_results(loaded: Loaded, sweep: Sweep, cells: Cells, x: str, y: str) -> _Results:
+    """Collect what the page draws of finished measurements.
+
+    Raises FrontierError if no setting has the metrics of both axes. cells: the measured settings with their metrics by
+    query, and exact curves, which have the metrics at every value of λ; x, y: names of the metrics on the axes
+    """
+    _split, _qrels, queries = _get_labelled(loaded)
+    # Label → uploaded run of another system and its measurement, which joins the settings'.
+    other_systems = _other_systems(loaded, sweep, queries)
+    cells = replace(cells, points=(*cells.points, *map(itemgetter(1), other_systems.values())))
+    keys = tuple(read_column(cells.points, "key"))
+    # Bands of incomplete results may be coarse.
+    resamples = RESAMPLES.low if cells.running else BAND_RESAMPLES
+    # Bootstrap intervals take the time: they are cached by cells and axes.
+    points = get_or_compute(
+        selection.MEMORY_KEY,
+        (sweep.key, x, y, keys, cells.running),
+        lambda: frontier(cells.points, x, y, sweep.k, resamples=resamples),
+    )
+    base = selection.find_point(points, sweep.baseline.label)
+    # Curves over other queries than the points' would not pass through them.
+    exact = [curve for curve in cells.curves if not curve.left_out and len(curve.queries) == points.queries]
+    estimates = None
+    if base is not None and len(points.points) > 1 and not cells.running and points.queries > 1:
+        curve_keys = tuple(read_column(exact, "key"))
+        estimates = get_or_compute(
+            selection.MEMORY_KEY,
+            ("estimates", sweep.key, x, y, keys, curve_keys),
+            lambda: estimate_on_axes(points, exact, base.point),
+        )
+    decoders_by_label = dict(zip(read_column(sweep.decoders, "label"), sweep.decoders, strict=True))
+    runs_by_label = {run_label: run for run_label, (run, _) in other_systems.items()}
+    return _Results(
+        sweep=sweep, cells=cells, frontier=points, exact=exact, base=base, estimates=estimates,
+        rows=_compare_settings(sweep, cells, points, base), systems={**decoders_by_label, **runs_by_label},
+        decision=None if estimates is None else estimates.decide(selection.get_budget()),
+    )  # fmt: skip
+
+
+def _list_best_cells(results: _Results, base: FrontierPoint) -> list[Any]:
+    """Return the best setting of each decoder, as its metrics by query: those of the table beside the chart.
+
+    An exact curve's is often between two points. Without a decision only points can be compared.
+    """
+    decision, estimates = results.decision, results.estimates
+    if decision is None or estimates is None:
+        best = select_best_per_method(results.frontier, base.point.label, selection.get_budget())[1:]
+        return read_column(best, "point")
+    labels = read_column(list_best_options(decision.options), "label")
+    # The baseline is the first cell.
+    return [estimates.aligned.cells[estimates.position_of[label] + 1] for label in labels]
+
+
+def _find_other_split(loaded: Loaded, sweep: Sweep) -> str | None:
+    """Return a split that can confirm a choice made on the measured one; None without one.
+
+    Its queries must be judged and have vectors. "test" is preferred.
+    """
+    others = [name for name in loaded.dataset.qrels if name != sweep.split]
+    # False sorts before True, so "test" comes first.
+    for name in sorted(others, key=lambda name: name != "test"):
+        queries = loaded.dataset.judged(name)
+        if len(queries) and find_query_vectors(loaded, queries) is not None:
+            return name
+    return None
+
+
+def _confirm(
+    loaded: Loaded, sweep: Sweep, estimates: OptionEstimates, decision: Decision, other_split: str
+) -> Decision:
+    """Measure both choices and the baseline on another split; return the decision with the outcome.
+
+    Each choice has the largest gain among its kind: the sure setting among those almost certain to keep the budget, the
+    required share of the baseline's metric, and the bet among those that keep it with a moderate chance.
+    """
+    choices = (decision.sure, decision.bet)
+    chosen = [option.decoder for option in choices if option is not None and option.decoder is not None]
+    queries = loaded.dataset.judged(other_split)
+    confirming = replace(
+        sweep, decoders=(sweep.baseline, *chosen), queries=queries, vectors=find_query_vectors(loaded, queries),
+        qrels=loaded.dataset.qrels[other_split], split=other_split,
+    )  # fmt: skip
+
+    def measure_choices() -> list[Cell]:
+        """Measure the three decoders, or read what is stored of them."""
+        with jobs.limit_page_computations():
+            return list(engine.sweep(**confirming.arguments(), store=sweeps.open_store()))
+
+    with st.spinner(f"Measuring on {visible(other_split)}"):
+        cells = get_or_compute(selection.MEMORY_KEY, ("confirm", confirming.key), measure_choices)
+    return estimates.decide(decision.keep, confirm=cells)
 
 
 def _compare_settings(sweep: Sweep, cells: Cells, curves: Frontier, base: FrontierPoint | None) -> ComparisonsByMetric:
@@ -464,6 +654,7 @@ def _compare_settings(sweep: Sweep, cells: Cells, curves: Frontier, base: Fronti
         return {}
 
     def compute() -> ComparisonsByMetric:
+        """Test every setting against the baseline in the metrics of both axes."""
         return {m: {row.label: row for row in compare(cells.points, m, base.point, curves.k)} for m in curves.metrics}
 
     with st.spinner("Testing the differences"):
@@ -471,106 +662,140 @@ def _compare_settings(sweep: Sweep, cells: Cells, curves: Frontier, base: Fronti
         return get_or_compute(selection.MEMORY_KEY, key, compute)
 
 
-def _find_opened(
-    system: Decoder | RankedRun, point: FrontierPoint, curve: Curve | None, curves: Frontier
-) -> OpenSetting:
-    """Return the setting that is open beside the chart: a point, or a position dragged on its curve.
+def _find_opened(results: _Results, is_complete: bool) -> tuple[OpenSetting, Curve | None]:
+    """Find the setting that is open beside the chart: the one clicked or dragged to, or else the best.
 
-    system, point: of the open point; curve: the exact one through it, None if it has none; curves: the
-    frontier
+    Return the setting, and the exact curve that it is on, None without one. is_complete: True if nothing remains to be
+    measured, so that a label of a link that is not found does not exist
     """
-    dragged_value = st.session_state.get(settings.SCRUBBED_KEY)
-    # Without a drag the point itself is open.
-    if curve is None or dragged_value is None:
+    points, decision = results.frontier, results.decision
+    if is_complete:
+        restore.check_setting(
+            settings.OPEN_POINT_KEY, lambda label: results.find_place(label) is not None, "the best setting is open"
+        )
+        open_label = st.session_state.get(settings.OPEN_POINT_KEY)
+        if open_label and results.find_place(open_label) is None:
+            st.session_state.pop(settings.SCRUBBED_KEY, None)  # it was on another curve
+    # The setting that is sure to keep the required share of the baseline's metric, else one with a moderate chance.
+    first_choice = None if decision is None else decision.sure or decision.bet
+    wanted_labels = (
+        st.session_state.get(settings.OPEN_POINT_KEY),
+        None if first_choice is None else first_choice.label,
+    )
+    # A place is the label of a point and, for a setting between the points of a curve, its value of λ.
+    places = [results.find_place(label) for label in wanted_labels if label]
+    label, value = next(filter(None, places), (results.labels[0], None))
+    point = points.points[results.labels.index(label)]
+    curve = find_curve(point, points, results.exact)
+    if curve is not None:
+        low, high = curve.interval
+        restore.check_setting(
+            settings.SCRUBBED_KEY, lambda dragged: low <= dragged <= high, "its nearest point is open"
+        )
+    value = st.session_state.get(settings.SCRUBBED_KEY, value)
+    return _build_setting(results, label, value), curve
+
+
+def _build_setting(results: _Results, label: str, value: float | None) -> OpenSetting:
+    """Build the setting at a point, or at a value of the parameter of the exact curve through it.
+
+    label: of the point; value: None for the point itself
+    """
+    points = results.frontier
+    point = points.points[results.labels.index(label)]
+    curve = find_curve(point, points, results.exact)
+    # Without a value between points the point itself is open.
+    if curve is None or value is None:
         x_ends, y_ends = (point.x_low, point.x_high), (point.y_low, point.y_high)
         ends = {"x_ends": x_ends, "y_ends": y_ends}
-        return OpenSetting(system=system, name=point.name, point=point, x=point.x, y=point.y, **ends)
-    decoder = Decoder(curve.make_stage(dragged_value), decoders.first_scorer())
+        system = results.systems[label]
+        return OpenSetting(system=system, name=point.name, cell=point.point, point=point, x=point.x, y=point.y, **ends)
+    decoder = curve.make_decoder(value)
     # Bands exist at grid positions only: the nearest one is shown.
-    means, position = curve.at(dragged_value), int(abs(curve.band_positions - dragged_value).argmin())
-    x_ends, y_ends = (tuple(curve.bands[axis][position].tolist()) for axis in (curves.x, curves.y))
-    name, x, y = format_decoder(decoder_to_json(decoder), with_scorers=False), means[curves.x], means[curves.y]
-    return OpenSetting(system=decoder, name=name, point=None, x=x, y=y, x_ends=x_ends, y_ends=y_ends)
+    means, band_index = curve.at(value), int(abs(curve.band_positions - value).argmin())
+    x_ends, y_ends = (tuple(curve.bands[axis][band_index].tolist()) for axis in (points.x, points.y))
+    name, x, y = format_decoder(decoder, with_scorers=False), means[points.x], means[points.y]
+    cell = build_curve_cell(curve, value)
+    return OpenSetting(system=decoder, name=name, cell=cell, point=None, x=x, y=y, x_ends=x_ends, y_ends=y_ends)
 
 
-def _draw_chart(
-    loaded: Loaded,
-    sweep: Sweep,
-    curves: Frontier,
-    exact: list[Curve],
-    rows: ComparisonsByMetric,
-    result: Verdict | None,
-    opened: OpenSetting,
-    curve: Curve | None,
-) -> None:
+def _find_compared(results: _Results, opened: OpenSetting) -> OpenSetting | None:
+    """Find the setting whose wins and losses are shown: the open one, or for the baseline the first choice.
+
+    Without a choice it is the best setting of the first decoder; None without another one than the baseline.
+    """
+    if opened.point is None or opened.point is not results.base:
+        return opened
+    decision = results.decision
+    option = None if decision is None else decision.sure or decision.bet
+    place = None if option is None else results.find_place(option.label)
+    if place is None and results.base is not None:
+        best = select_best_per_method(results.frontier, results.base.point.label, selection.get_budget())[1:]
+        place = (best[0].point.label, None) if best else None
+    return None if place is None else _build_setting(results, *place)
+
+
+def _draw_chart(loaded: Loaded, results: _Results, opened: OpenSetting, curve: Curve | None) -> None:
     """Draw the chart with its switches; open the point that is clicked or the position that is dragged.
 
-    exact: curves computed at every λ; rows: comparisons with the baseline, by metric and label; result: the
-    verdict; opened: the setting that is open; curve: the one that it is on
+    opened: the setting that is open beside the chart; curve: the exact curve, over every value of a parameter, that it
+    is on; None without one
     """
+    sweep, points = results.sweep, results.frontier
     # Settings of Explore have a ring on the chart.
-    explored = set(map(decoders.effective_decoder, decoders.get_decoders().values()))
-    has_panels = len(set(read_column(curves.points, "point.method"))) > MIN_PANEL_METHODS
+    explore_decoders = set(decoders.get_decoders().values())
+    n_methods = len(set(read_column(points.points, "point.method")))
     toggle = partial(st.toggle, persist_state="session")
+    st.session_state.setdefault(settings.PANELS_KEY, settings.get_default(settings.PANELS_KEY))
     with st.container(horizontal=True, gap="medium"):
         show_all = toggle("Show all", key=settings.WHOLE_KEY, help="Also what keeps too little")
-        as_panels = has_panels and toggle("Panels", key=settings.PANELS_KEY, help="One a decoder")
+        as_panels = n_methods >= MIN_PANEL_METHODS and toggle("Panels", key=settings.PANELS_KEY, help="One a decoder")
     decoder = opened.decoder
     # The dot that can be dragged starts at the open setting's value of the parameter.
     scrub = None if curve is None or decoder is None else (curve, getattr(decoder.select, curve.parameter))
     chart = FrontierChart(
-        frontier=curves,
+        frontier=points,
         dark=is_dark(),
-        share=None if result is None else result.share,
+        share=None if results.estimates is None else selection.get_budget(),
+        estimates=results.estimates,
         whole=show_all,
-        current=[each.label for each in sweep.decoders if each in explored and each != sweep.baseline],
+        current=[each.label for each in sweep.decoders if each in explore_decoders and each != sweep.baseline],
         opened=opened.system.label,
-        callouts=_build_callouts(curves, result, rows),
-        exact=exact,
-        rows=rows,
+        exact=results.exact,
+        rows=results.rows,
         scrub=scrub,
     )
-    on_drag = partial(_take_drag, curve, read_column(curves.points, "point.label"))
-    chart_title = f"Frontier: {format_axis_title(curves.y)} against {format_axis_title(curves.x)}"
-    chart_label = chart_title if result is None else f"{chart_title}. {result.text}"
-    file = f"frontier-{curves.x}-{curves.y}"
-    if as_panels:
-        picked = plot(plot_panels(chart), "tradeoff.panels.chart", file=file, label=chart_label)
-    else:
-        picked = plot(plot_frontier(chart), "tradeoff.frontier", file=file, label=chart_label, on_adjust=on_drag)
-    caption, details = _describe_chart(curves, sweep, len(_get_labelled(loaded)[2]), bool(exact))
+    on_drag = partial(_take_drag, curve, results.labels)
+    chart_label = f"Frontier: {format_axis_title(points.y)} against {format_axis_title(points.x)}"
+    if results.decision is not None:
+        chart_label = f"{chart_label}. {' '.join(results.decision.sentences)}"
+    file = f"frontier-{points.x}-{points.y}"
+    key = "tradeoff.panels.chart" if as_panels else "tradeoff.frontier"
+    figure = plot_panels(chart) if as_panels else plot_frontier(chart)
+    picked = plot(figure, key, file=file, label=chart_label, on_adjust=on_drag)
+    caption, details = _describe_chart(
+        points, sweep, len(_get_labelled(loaded)[2]), has_exact_lines(points, results.exact)
+    )
     st.caption(caption, help=details)
-    clicks = f"tradeoff.clicks.{as_panels}"
+    clicks_key = f"tradeoff.clicks.{as_panels}"
     # The component repeats its last click in every run: only a new count is a new click.
-    if picked.clicks != st.session_state.get(clicks, 0):
-        st.session_state[clicks] = picked.clicks
+    if picked.clicks != st.session_state.get(clicks_key, 0):
+        st.session_state[clicks_key] = picked.clicks
         selection.open_point(picked.clicked)
         st.rerun(scope="fragment")
-
-
-def _build_callouts(curves: Frontier, result: Verdict | None, rows: ComparisonsByMetric) -> dict[str, str]:
-    """Build the texts at two points, label → text: the best within the budget, and the frontier's knee.
-
-    The knee is the point where the frontier bends most. A text is the change to the baseline in both metrics.
-    """
-    callouts = {}
-    for p in (find_knee(curves), None if result is None else result.best):
-        changes = [rows.get(axis, {}).get(p.point.label) if p is not None else None for axis in (curves.x, curves.y)]
-        if p is not None and all(changes):
-            callouts[p.point.label] = ", ".join(dict.fromkeys(change(row) for row in changes if row is not None))
-    return callouts
 
 
 def _take_drag(curve: Curve | None, labels: list[str], control_name: str, dragged_value: float) -> None:
     """Store what was dragged on the chart, the budget's line or the dot on a curve; for a callback.
 
-    curve: that of the dot; labels: of all points: one at the dragged value is opened in its place;
-    control_name: "level" for the budget's line, in percent, anything else is the dot
+    curve: that of the dot; labels: of all points of the chart; control_name: "level" for the budget's line, whose value
+    is in percent; any other name is the dot, whose value is the parameter's. If a point has the dragged value, that
+    point is opened.
     """
     if control_name == "level":
-        st.session_state[settings.SHARE_KEY] = round(dragged_value / 100, 2)
+        st.session_state[settings.SHARE_KEY] = round(dragged_value / 100, 3)
     elif curve is not None:
-        label = Decoder(curve.make_stage(dragged_value), decoders.first_scorer()).label
+        label = curve.make_decoder(dragged_value).label
         if label in labels:
             selection.open_point(label)
         else:
@@ -584,8 +809,6 @@ def _describe_chart(curves: Frontier, sweep: Sweep, n_available: int, has_exact:
     drawn at every value of its parameter
     """
     is_time = curves.x == TIME_AXIS
-    if not sweep.is_stored:
-        return "One query: no confidence interval · click a point to see its results", ""
     # Only queries that have both metrics at every setting are on the chart.
     n_missing = curves.asked - curves.queries
     parts = [f"Mean of {curves.queries:,}{f' of {curves.asked:,}' if n_missing else ''} queries"]
@@ -593,14 +816,15 @@ def _describe_chart(curves: Frontier, sweep: Sweep, n_available: int, has_exact:
         parts[0] += ", those with both metrics at every setting"
     if n_available > len(sweep.queries):
         parts[0] += f", drawn at random from {n_available:,}"
-    parts += ["cross = 95% CI of the difference to the baseline", "outlined = Pareto-optimal"]
-    parts += ["line = every λ, exactly"] if has_exact else []
+    parts += ["width and opacity: chance to keep the budget"]
+    parts += [NO_LINES_TEXT] if is_time else []
+    parts += ["line: every λ"] if has_exact else []
     parts += ["click a point to see its results"]
     details = [
-        "Intervals are percentiles of a paired bootstrap over queries, each for its point alone; those of means take "
-        f"{curves.resamples:,} draws. “n.s.”: not significant in a paired randomisation test after Holm's correction "
-        "over all settings, or the interval holds 0; a loss counts as soon as its own interval excludes 0. The best "
-        "setting was chosen on these same queries: choose on others than you report on (Tune does)."
+        "Chances hold for other queries of the same kind. They are calibrated by samples of the queries in which the "
+        "choice is made anew, as the best of many settings looks better than it is. Intervals on hover are "
+        f"percentiles of a paired bootstrap over queries, {curves.resamples:,} draws, each for its point alone. The "
+        "choice was made on these queries: confirm it on others (Tune does)."
     ]
     if is_time:
         details.append("Times: the median of a few single calls, taken when a setting was measured.")
@@ -614,20 +838,11 @@ def _describe_chart(curves: Frontier, sweep: Sweep, n_available: int, has_exact:
 def _other_systems(loaded: Loaded, sweep: Sweep, queries: Queries) -> dict[str, tuple[RankedRun, Cell]]:
     """Measure the uploaded runs of other systems like decoders; return label → (run, its measurement).
 
-    queries: all labelled ones, of which the sweep may be a sample; returns {} without judgements, and before
-    the queries have vectors
+    queries: all labelled ones, of which the sweep may be a sample; returns {} before the queries have vectors
     """
-    vectors, qrels = sweep.vectors, sweep.qrels
-    if vectors is None or qrels is None:
-        return {}
-
-    def build_cell(run: RankedRun) -> Cell:
-        """Measure one run in the metrics of the sweep; cached."""
-        cell_arguments = loaded.space, vectors, qrels, sweep.k, sweep.metrics
-        return get_or_compute(
-            selection.MEMORY_KEY,
-            ("run", run.name, run.digest, sweep.key),
-            lambda: run.build_cell(*cell_arguments, split=sweep.split, aspects=loaded.dataset.aspects),
-        )
-
-    return {run.label: (run, build_cell(run)) for run in runs.read_runs(loaded, queries).values()}
+    measured = {}
+    for run in runs.read_runs(loaded, queries).values():
+        cell = selection.measure_run(run, sweep)
+        if cell is not None:
+            measured[run.label] = run, cell
+    return measured

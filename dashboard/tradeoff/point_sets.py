@@ -7,13 +7,15 @@ from typing import Any
 import streamlit as st
 
 from dashboard.charts.figure import read_column
+from dashboard.charts.frontier import format_means
 from dashboard.charts.palette import method_look
 from dashboard.components import vendor
-from dashboard.services import jobs
+from dashboard.components.live_plot import is_available, is_dark
+from dashboard.services import jobs, passage_queries
 from dashboard.services.source import Loaded
 from dashboard.services.sweeps import Sweep
 from dashboard.session.answers import as_embeddings, build_slider_requests, compute_scores
-from dashboard.session.query import LABELLED, Question, query_key, select_query
+from dashboard.session.query import LABELLED, TYPED, Question, query_key, select_query
 from dashboard.tradeoff import selection
 from dashboard.tradeoff.selection import OpenSetting
 from dashboard.tradeoff.verdict import use_in_explore
@@ -22,7 +24,7 @@ from dashboard.widgets.common import draw_method_heading
 from engine.decoder import Decoder, decode, select_from
 from engine.errors import FrontierError
 from engine.evaluation.curve import Curve
-from engine.evaluation.frontier import TIME_AXIS, Frontier
+from engine.evaluation.frontier import Frontier
 from engine.evaluation.metrics import available_metrics, measure, title_of
 from engine.evaluation.paired import QueryDifference
 from engine.evaluation.runs import RankedRun
@@ -51,26 +53,31 @@ def draw_sets(
     curve: the exact one that contains the setting, along which it can be dragged; order: queries from the
     largest win to the largest loss.
     """
-    with st.container(horizontal=True, vertical_alignment="center"):
-        draw_method_heading(opened.style_name[0], opened.name)
+    with st.container(horizontal=True, vertical_alignment="top"):
+        _draw_heading(opened, curves)
         if opened.decoder is not None:
             st.button("Use in Explore", key="tradeoff.use.opened", on_click=use_in_explore, args=(opened.decoder,))
-    if sweep.is_stored:
-        parts = []
-        for axis, mean_value, (low, high) in ((curves.y, opened.y, opened.y_ends), (curves.x, opened.x, opened.x_ends)):
-            interval_text = "" if low is None or high is None else f" (95% CI {decimal(low)} to {decimal(high)})"
-            parts.append(
-                f"{mean_value:.2g} ms a query"
-                if axis == TIME_AXIS
-                else f"{title_of(axis)}@{curves.k} {decimal(mean_value)}{interval_text}"
-            )
-        st.caption(f"Mean of {curves.queries:,} queries: {' · '.join(parts)}")
     if question is None:
         st.caption("Type a query to see what this setting retrieves.")
     else:
         if order:
             _draw_steps(loaded, sweep, question, order, curves)
         _draw_query(loaded, question, sweep, curves, opened, curve)
+
+
+def _draw_heading(opened: OpenSetting, curves: Frontier) -> None:
+    """Draw the open setting's name and its means; while its dot is dragged, the browser rewrites both."""
+    intervals = []
+    for low, high in (opened.y_ends, opened.x_ends):
+        intervals.append("" if low is None or high is None else f" (95% CI {decimal(low)} to {decimal(high)})")
+    means = format_means(curves, opened.x, opened.y, *intervals)
+    if is_available():
+        heading = {"look": method_look(*opened.style_name), "setting": opened.name, "means": means, "dark": is_dark()}
+        vendor.draw_view("setting", "tradeoff.heading", heading, {})
+    else:
+        with st.container():
+            draw_method_heading(opened.style_name[0], opened.name)
+            st.caption(means)
 
 
 def _draw_steps(
@@ -81,12 +88,14 @@ def _draw_steps(
     order: queries from the setting's largest win over the baseline to its largest loss
     """
     query_ids = read_column(order, "query")
-    rank, last = query_ids.index(question.id) if question.id in query_ids else None, len(order) - 1
-    prior, following = (None, None) if rank is None else (rank - 1, rank + 1)
+    rank, last_rank = query_ids.index(question.id) if question.id in query_ids else None, len(order) - 1
+    previous_rank, next_rank = (None, None) if rank is None else (rank - 1, rank + 1)
+    # Key of a button → its label, and the rank of the query that it goes to.
+    buttons = {"most": ("Biggest win", 0), "before": ("⟨", previous_rank), "after": ("⟩", next_rank)}
+    buttons["least"] = ("Biggest loss", last_rank)
     with st.container(horizontal=True, vertical_alignment="center", gap="xxsmall"):
-        buttons = {"most": ("Biggest win", 0), "before": ("⟨", prior), "after": ("⟩", following)}
-        for step_name, (label, target_rank) in (buttons | {"least": ("Biggest loss", last)}).items():
-            is_enabled = target_rank is not None and 0 <= target_rank <= last and target_rank != rank
+        for step_name, (label, target_rank) in buttons.items():
+            is_enabled = target_rank is not None and 0 <= target_rank <= last_rank and target_rank != rank
             # A button that is disabled needs no query.
             arguments = (loaded, sweep.split, query_ids[target_rank] if is_enabled and target_rank is not None else "")
             st.button(label, key=f"tradeoff.{step_name}", on_click=ask, args=arguments, disabled=not is_enabled)
@@ -95,9 +104,14 @@ def _draw_steps(
 
 
 def ask(loaded: Loaded, split: str, query_id: str) -> None:
-    """Make a labelled query the current one of the whole session, on all pages; for a callback."""
-    # None: the query could be selected.
-    if select_query(loaded, LABELLED, split, query_id) is None:
+    """Make a labelled query the current one of the browser session, on all pages; for a callback."""
+    if passage_queries.has_passages(loaded):
+        # They stand in for labelled queries on this page alone: the other pages can ask their words.
+        queries = loaded.dataset.queries
+        failure = select_query(loaded, TYPED, None, queries.texts[queries.position[query_id]])
+    else:
+        failure = select_query(loaded, LABELLED, split, query_id)
+    if failure is None:
         st.session_state[selection.REDRAW_KEY] = True
 
 
@@ -115,7 +129,7 @@ def _draw_query(
     except FrontierError as error:
         show_failure("This query has no answer at this setting.", error)
         return
-    with jobs.page_turn():
+    with jobs.limit_page_computations():
         baseline = decode(sweep.baseline, space, query_vectors, k=sweep.k)
         known_qrels = question.qrels if question.is_judged else None
         aspects = loaded.dataset.aspects if (loaded.dataset.aspects or {}).get(question.id) else None
@@ -127,12 +141,13 @@ def _draw_query(
     relevant_ids, decoder = question.relevant_ids, opened.decoder
     options: dict[str, Any] = {"relevant": relevant_ids, "scores": None if seen is None else seen.score}
     slider_param, offer_url = curve.declared if curve is not None else None, None
-    # Exact curves have a slider: its answers are computed in the browser.
+    # Along a curve the browser asks once, at this URL, for the sets at all values of its parameter.
     if decoder and has_slider(slider_param):
         # The last request is the one for the whole slider.
         digest, request = list(build_slider_requests(loaded, question, decoder, slider_param, **options).items())[-1]
         offer_url = vendor.serve_answer(digest, request)
     st.text(shorten(question.text, MAX_QUERY_LENGTH))
+    # What the browser's script "along" draws: both sets, or the sets along the curve, which it fetches at `url`.
     data = {
         "query": query_key(loaded, question),
         "opened": st.session_state.get(READ_KEY),
@@ -164,9 +179,9 @@ def _compute_set(
     """
     if isinstance(system, RankedRun):
         return system.build_ranking(loaded.space, [question.id], k), None
-    # Scores are cached for the session, so other settings of the decoder are quick.
+    # Scores are cached for the browser session, so other settings of the decoder are quick.
     candidates, _ = compute_scores(loaded, question, system)
-    with jobs.page_turn():
+    with jobs.limit_page_computations():
         return select_from(system.select, candidates, k), relevance(system.select, candidates)
 
 

@@ -1,17 +1,25 @@
 """The open setting, and the budget."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import streamlit as st
 
-from dashboard.session.tradeoff import OPEN_POINT_KEY, SCRUBBED_KEY, SHARE_KEY
+from dashboard.services.memo import get_or_compute
+from dashboard.services.sweeps import Sweep
+from dashboard.session.judging import JUDGE, JudgingRequest, set_request
+from dashboard.session.tradeoff import OPEN_POINT_KEY, PICKED_KEY, SCRUBBED_KEY, SHARE_KEY
 from engine.decoder import Decoder
+from engine.evaluation.decision import Decision
 from engine.evaluation.frontier import KEPT_SHARE, Frontier, FrontierPoint
 from engine.evaluation.runs import RankedRun
+from engine.evaluation.sweep.cell import Cell
+from engine.stages import methods
 
 REDRAW_KEY, LEAVE_KEY = "tradeoff.anew", "tradeoff.leave"
 """Session keys: draw the full page again; then go to Explore."""
+CONFIRM_KEY = "tradeoff.confirmed"
+"""Session key of the choices that are to be confirmed on another split."""
 MEMORY_KEY = "tradeoff.memory"
 """Name of the session's cache of the page's results."""
 Ends = tuple[float | None, float | None]
@@ -23,6 +31,7 @@ class OpenSetting:
 
     system: Decoder | RankedRun
     name: str  # as the page writes it
+    cell: Any  # its metrics by query; between points those of the exact curve
     point: FrontierPoint | None  # None between points
     x: float  # mean of the metric on the horizontal axis
     y: float  # mean of the metric on the vertical axis
@@ -49,13 +58,36 @@ def open_point(label: str | None) -> None:
         st.session_state.pop(SCRUBBED_KEY, None)
 
 
-def find_open_label(labels: Sequence[str], *defaults: str | None) -> str:
-    """Return the label of the open setting: the clicked one, else the first available default, else any.
+def open_judge(request: JudgingRequest | None = None) -> None:
+    """Go to the view where people judge documents; for a callback.
 
-    labels: of all settings
+    It offers the documents of a request, or without one the results of every decoder.
     """
-    candidates = (st.session_state.get(OPEN_POINT_KEY), *defaults)
-    return next((label for label in candidates if label is not None and label in labels), labels[0])
+    set_request(request)
+    # The page switches in the next full run, as a callback cannot.
+    st.session_state[LEAVE_KEY], st.session_state[REDRAW_KEY] = JUDGE, True
+
+
+def pick_all_decoders() -> None:
+    """Select every decoder to be compared; for a callback."""
+    st.session_state[PICKED_KEY] = list(methods("selector"))
+    # The choice lies outside the part of the page that a click draws anew.
+    st.session_state[REDRAW_KEY] = True
+
+
+def ask_to_confirm(decision: Decision) -> None:
+    """Ask for the choices of a decision to be confirmed on another split; for a callback."""
+    st.session_state[CONFIRM_KEY] = _list_choices(decision)
+
+
+def is_asked_to_confirm(decision: Decision) -> bool:
+    """Return True if the choices of a decision are to be confirmed; another choice must be asked for anew."""
+    return bool(st.session_state.get(CONFIRM_KEY) == _list_choices(decision))
+
+
+def _list_choices(decision: Decision) -> tuple[str, ...]:
+    """Return what a confirmation is about: the split and the labels of both choices."""
+    return (decision.split, *(option.label for option in (decision.sure, decision.bet) if option is not None))
 
 
 def find_point(curves: Frontier, label: str | None) -> FrontierPoint | None:
@@ -64,6 +96,20 @@ def find_point(curves: Frontier, label: str | None) -> FrontierPoint | None:
 
 
 def get_budget() -> float:
-    """Return the share of the baseline's value that has to be kept."""
+    """Return the budget: the share of the baseline's value on the y axis that a setting has to keep."""
     share: float = st.session_state.get(SHARE_KEY, KEPT_SHARE.default)
     return share
+
+
+def measure_run(run: RankedRun, sweep: Sweep) -> Cell | None:
+    """Measure a run of another system in the metrics of a sweep, once; None before its queries have vectors."""
+    loaded, vectors = sweep.loaded, sweep.vectors
+    # The metrics compare documents with the query, and wait for its vector.
+    if vectors is None:
+        return None
+    cell_arguments = loaded.space, vectors, sweep.qrels, sweep.k, sweep.metrics
+    return get_or_compute(
+        MEMORY_KEY,
+        ("run", run.name, run.digest, sweep.key),
+        lambda: run.build_cell(*cell_arguments, split=sweep.split, aspects=loaded.dataset.aspects),
+    )

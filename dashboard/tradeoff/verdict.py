@@ -1,4 +1,4 @@
-"""The verdict: the recommended setting and its exports, and each decoder's best setting in a table."""
+"""The verdict: what is surely kept and what is a bet, its exports, and each decoder's best setting in a table."""
 
 from collections.abc import Callable
 from functools import partial
@@ -6,66 +6,202 @@ from typing import Any
 
 import streamlit as st
 
-from dashboard.charts.figure import read_column
-from dashboard.charts.frontier import format_method
-from dashboard.charts.palette import method_style
-from dashboard.charts.verdict_card import CARD_HEIGHT, CARD_WIDTH, build_verdict_svg
+from dashboard.charts.frontier import BUDGET_STEP, FrontierChart, list_budgets
+from dashboard.charts.palette import method_look
+from dashboard.charts.verdict_card import CARD_HEIGHT, CARD_WIDTH, VerdictCard, build_verdict_svg
+from dashboard.components import vendor
+from dashboard.components.live_plot import is_available, is_dark
 from dashboard.components.picture import draw_svg
 from dashboard.services import trained
 from dashboard.services.source import Loaded
 from dashboard.session import decoders
-from dashboard.session.tradeoff import SHARE_KEY
+from dashboard.session.judging import JudgingRequest
+from dashboard.session.tradeoff import PICKED_KEY, SHARE_KEY
 from dashboard.tradeoff import selection
-from dashboard.widgets.tables import draw_columns, number_column, text_column
+from dashboard.widgets.tables import draw_columns, text_column
 from engine.decoder import Decoder
+from engine.evaluation.decide import OptionEstimates
+from engine.evaluation.decision import Decision, Option, list_best_options
 from engine.evaluation.export_decoder import export, write_short_code
-from engine.evaluation.frontier import (
-    KEPT_SHARE,
-    TIME_AXIS,
-    Frontier,
-    FrontierPoint,
-    compute_floor,
-    format_axis_title,
-    select_best_per_method,
-)
+from engine.evaluation.frontier import KEPT_SHARE, TIME_AXIS, Frontier, FrontierPoint
 from engine.evaluation.metrics import title_of
+from engine.evaluation.paired import TIE_TOLERANCE
 from engine.evaluation.statistics import Comparison
-from engine.evaluation.verdict import ComparisonsByMetric, Verdict
+from engine.evaluation.sweep.compute import DATE_ENTRY
+from engine.progress import counted
+from engine.stages import methods
 from engine.values import digest_of
-from engine.views.verdict_card import CardCurve, VerdictCard
 from engine.wording import percent, signed, visible
 
 KEY = "tradeoff-verdict"
-VERDICT_CSS = f"""<style>.st-key-{KEY} [data-testid=stText] {{font-size: 1.15rem; font-weight: 600; white-space: normal;
-overflow-wrap: anywhere}}
-.st-key-{KEY} > [data-testid=stElementContainer]:first-child {{flex: 1 1 20rem; width: auto}}</style>"""
+MAX_BEST_ROWS, NAME_COLUMN = 10, "Best setting"
 
 
-def draw_verdict(loaded: Loaded, curves: Frontier, verdict: Verdict, decoder: Decoder | None) -> None:
-    """Draw the verdict, a sentence that names the best setting, and buttons to use, export or share it.
+def draw_verdict(
+    loaded: Loaded,
+    chart: FrontierChart,
+    decision: Decision,
+    data: dict[str, Any],
+    other_split: str | None,
+    remark: str,
+    request: JudgingRequest | None = None,
+) -> None:
+    """Draw the verdict in two sentences, and buttons to use, export, share and confirm it.
 
-    decoder: of the best setting; without it (no setting, or a run of another system) there are no buttons
+    They name the settings that keep the budget, the required share of the baseline's metric. While it is dragged on the
+    chart, the sentences follow in the browser. chart: the frontier on the card, one picture of the verdict; data: of
+    `build_verdict_data`; other_split: whose queries can confirm the choice, None for none; remark: on what is missing;
+    request: documents whose judgements would give another candidate, None for none
     """
-    st.html(VERDICT_CSS)
-    with st.container(key=KEY, border=True, horizontal=True, vertical_alignment="center", gap="small"):
-        sign = f"{method_style(verdict.best.point.method).sign} " if verdict.best is not None else ""
-        st.text(f"{sign}{visible(verdict.text)}", width="stretch")
-        if decoder is None or verdict.best is None:
-            return
-        st.button("Use in Explore", type="primary", key="tradeoff.use", on_click=use_in_explore, args=(decoder,))
-        context = trained.export_context(loaded, curves.k)
-        # The popover has the full script, the card only the short code.
-        snippet = export(decoder, "python", context)
-        with st.popover("Code"):
-            st.code(snippet.text, language=snippet.language)
-        short_code = write_short_code(decoder, context)
-        draw_card_button(lambda: _build_card(loaded, curves, verdict, short_code), "tradeoff.card")
+    with st.container(key=KEY, gap="xsmall"):
+        if is_available():
+            _draw_view("headline", data)
+        else:
+            for sentence in list_headlines(decision):
+                st.text(visible(sentence))
+        # The sure setting keeps the required share of the baseline's metric almost certainly. Without one it is the
+        # bet, which keeps it with a moderate chance.
+        option = decision.sure or decision.bet
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            if option is not None and option.decoder is not None:
+                _draw_actions(loaded, chart, decision, option.decoder)
+                if other_split is not None and decision.confirm_split is None:
+                    st.button(
+                        f"Confirm on {visible(other_split)}",
+                        key="tradeoff.confirm",
+                        on_click=selection.ask_to_confirm,
+                        args=(decision,),
+                        help="The choice was made on these queries. Is the budget surely kept on others too?",
+                    )
+            if request is not None:
+                st.button(
+                    f"Judge the {request.n_missing:,} missing",
+                    key="tradeoff.judge",
+                    on_click=selection.open_judge,
+                    args=(request,),
+                    help="Too many of the documents that the most promising setting returns have no judgement.",
+                )
+            scope_text = _draw_scope()
+            # The sentences after the headlines say on which queries it was chosen and confirmed.
+            origin_sentences = decision.sentences[len(list_headlines(decision)) :]
+            st.caption(visible(" ".join(filter(None, [scope_text, *origin_sentences, remark]))))
+
+
+def _draw_scope() -> str:
+    """Draw the button that compares all decoders, unless they are; return a sentence on how many are compared."""
+    specs, picked_names = methods("selector"), st.session_state.get(PICKED_KEY, ())
+    # The baseline, the first of the registry, is always among them and cannot be recommended.
+    names = {name for name in picked_names if name in specs} - {next(iter(specs))}
+    if len(names) >= len(specs) - 1:
+        return ""
+    # The headline says "no setting" or "you can be": a person must see of how many decoders that is said.
+    why = "The verdict looks at the decoders that are chosen above."
+    st.button("Compare all decoders", key="tradeoff.all.verdict", on_click=selection.pick_all_decoders, help=why)
+    return f"Compared: {len(names):,} of {counted(len(specs) - 1, 'decoder')}."
+
+
+def draw_choices(data: dict[str, Any]) -> None:
+    """Draw the sure setting and the bet; a hundred squares show the chance that each keeps the budget.
+
+    The budget is the share of the baseline's metric that a setting must keep: the sure setting does almost certainly,
+    the bet, which gains more, with a moderate chance. A click opens the setting beside the chart. data: of
+    `build_verdict_data`
+    """
+    # Without live charts no script can draw them; the verdict's sentences then name both settings.
+    if is_available():
+        _draw_view("choices", data)
+
+
+def _draw_view(part: str, data: dict[str, Any]) -> None:
+    """Draw a part of the verdict by the browser's script: "headline" for its sentences, or "choices"."""
+    vendor.draw_view("verdict", f"tradeoff.{part}", data | {"part": part}, {"opened": selection.open_point})
+
+
+def _draw_actions(loaded: Loaded, chart: FrontierChart, decision: Decision, decoder: Decoder) -> None:
+    """Draw buttons to use the first choice in Explore, and to see it as code or as a card.
+
+    chart: what the card draws; decoder: of the sure setting, or of the bet without one
+    """
+    st.button("Use in Explore", type="primary", key="tradeoff.use", on_click=use_in_explore, args=(decoder,))
+    context = trained.export_context(loaded, chart.frontier.k)
+    # The popover has the full script, the card only the short code.
+    snippet = export(decoder, "python", context)
+    with st.popover("Code"):
+        st.code(snippet.text, language=snippet.language)
+    short_code = write_short_code(decoder, context)
+    draw_card_button(lambda: _build_card(loaded, chart, decision, short_code), "tradeoff.card")
+
+
+def build_verdict_data(estimates: OptionEstimates, decision: Decision) -> dict[str, Any]:
+    """Build what the browser shows for every budget: two sentences, both choices and their chances.
+
+    So the browser can follow a drag of the budget without asking the server. The budget is the share of the baseline's
+    metric that a setting must keep. The two choices are the setting that is sure to keep it, and the bet, which gains
+    more and keeps it with a moderate chance. decision: at the budget that is set
+    """
+    budgets, option_numbers = [], dict[str, int]()
+    options: list[dict[str, str]] = []
+    for share in list_budgets():
+        # with_options=False: only the two choices are used, so the list of all settings is not made.
+        at_budget = estimates.decide(share, with_options=False)
+        choices, chances = [], []
+        for option in (at_budget.sure, at_budget.bet):
+            if option is not None and option.label not in option_numbers:
+                # A setting is sent once, whatever budgets it is a choice for: these refer to it by number.
+                option_numbers[option.label] = len(options)
+                options.append(_describe_option(option, decision))
+            choices.append(None if option is None else option_numbers[option.label])
+            chances.append(None if option is None else round(option.chance, 4))
+        sentences = list(map(visible, list_headlines(at_budget)))
+        budgets.append({"sentences": sentences, "choices": choices, "chances": chances})
+    return {
+        "budget": 100 * decision.keep,
+        "low": 100 * KEPT_SHARE.comfortable_range[0],
+        "step": 100 * BUDGET_STEP,
+        "budgets": budgets,
+        "options": options,
+        "warning": _describe_failure(decision),
+        "dark": is_dark(),
+    }
+
+
+def _describe_failure(decision: Decision) -> str:
+    """Say that another split does not confirm the sure setting at the budget that is set; "" unless that is so."""
+    sure = decision.sure
+    if sure is None or sure.confirmed is not False or sure.confirmed_low is None:
+        return ""
+    # Without a gain it keeps its share for nothing.
+    if sure.confirmed_gain is not None and sure.confirmed_gain <= 0:
+        return visible(f"Not confirmed on {decision.confirm_split}: there {sure.name} gains nothing.")
+    low = percent(sure.confirmed_low, 1)
+    return visible(f"Not confirmed on {decision.confirm_split}: there {sure.name} is sure to keep {low} only.")
+
+
+def list_headlines(decision: Decision) -> tuple[str, ...]:
+    """Return the sentences on the choices, without those on their origin."""
+    # The first sentence names the setting that is sure to keep the required share of the baseline's metric, or says
+    # that there is none. The second one names the bet, a setting with more gain that keeps it with a moderate chance;
+    # without both, the setting that most likely keeps it. It is missing if no setting gains, or if there is a sure
+    # setting and no bet.
+    return decision.sentences[: 1 if decision.nearest is None or (decision.sure and not decision.bet) else 2]
+
+
+def _describe_option(option: Option, decision: Decision) -> dict[str, str]:
+    """Return an option, the sure setting or the bet, as the browser shows it: name, look, figures."""
+    # ILAD, the mean distance between the documents of a set, is what the pages call diversity.
+    name = "diversity" if decision.objective == "ilad" else title_of(decision.objective)
+    # A gain of time is less of it.
+    gain = f"−{percent(option.gain)} time" if decision.objective == TIME_AXIS else f"+{percent(option.gain)} {name}"
+    facts = f"{gain} · {percent(option.share_kept, 1)} of {decision.baseline}'s "
+    facts += f"{title_of(decision.metric)} (95% interval {percent(option.low)} to {percent(option.high)})"
+    texts = {"label": option.label, "name": visible(option.name), "facts": visible(facts)}
+    return method_look(_find_method(option), "") | texts
 
 
 def use_in_explore(decoder: Decoder) -> None:
     """Set Explore to a decoder and go to that page; for a callback."""
     decoders.apply_decoder(decoder)
-    # The page switches in the next full run, as a callback cannot.
+    # The page switches in the next full run, as a callback cannot. Any value but JUDGE leads to Explore.
     st.session_state[selection.LEAVE_KEY] = st.session_state[selection.REDRAW_KEY] = True
 
 
@@ -76,68 +212,135 @@ def draw_card_button(build_card: Callable[[], VerdictCard], key: str) -> None:
     """
 
     def draw_preview(card: VerdictCard) -> None:
+        """Draw the picture inside the dialog."""
         svg = build_verdict_svg(card)
-        draw_svg(svg, (CARD_WIDTH, CARD_HEIGHT), f"{key}.picture", file="frontier-card", label=visible(card.sentence))
+        label = visible(" ".join(card.headline))
+        draw_svg(svg, (CARD_WIDTH, CARD_HEIGHT), f"{key}.picture", file="frontier-card", label=label)
 
     if st.button("Card", key=key, icon=":material/image:", help="One picture to paste into a chat or a report"):
         st.dialog("Card", width="large")(draw_preview)(build_card())
 
 
-def _build_card(loaded: Loaded, curves: Frontier, verdict: Verdict, short_code: tuple[str, ...]) -> VerdictCard:
-    """Build the content of the picture that sums up the verdict: sentence, curves, best setting, code."""
-    best_point, gain = verdict.best, verdict.gain
-    interval = ""
-    if gain is not None and gain.low is not None and gain.high is not None:
-        interval = f"95% CI {signed(gain.low)} to {signed(gain.high)} {format_axis_title(curves.x)}"
-    card_curves = []
-    for points in curves.curves.values():
-        x, y = tuple(read_column(points, "x")), tuple(read_column(points, "y"))
-        card_curves.append(CardCurve(method=points[0].point.method, label=format_method(points[0]), x=x, y=y))
+def _build_card(loaded: Loaded, chart: FrontierChart, decision: Decision, short_code: tuple[str, ...]) -> VerdictCard:
+    """Build the content of the picture that sums up the verdict: headline, frontier, choices, code."""
+    baseline = None if chart.estimates is None else chart.estimates.baseline
     return VerdictCard(
-        sentence=verdict.text,
-        curves=tuple(card_curves),
-        titles=(f"{format_axis_title(curves.x)}@{curves.k}", f"{format_axis_title(curves.y)}@{curves.k}"),
-        chosen=None if best_point is None else (best_point.x, best_point.y),
-        chosen_label="" if best_point is None else best_point.name,
-        queries=curves.queries,
-        interval=interval,
+        headline=shorten_headlines(decision),
+        chart=chart,
+        decision=decision,
         corpus=loaded.space.corpus.name,
-        fingerprint=loaded.space.embeddings.digest[:8],
+        date=getattr(baseline, "provenance", {}).get(DATE_ENTRY, ""),
         code=short_code,
     )
 
 
-MAX_BEST_ROWS = 10
+def shorten_headlines(decision: Decision) -> tuple[str, ...]:
+    """Return the verdict's first sentences without the settings' names, which a card has beside them."""
+    sentences = []
+    for sentence in list_headlines(decision):
+        for option in (decision.sure, decision.bet):
+            if option is not None:
+                sentence = sentence.replace(f": {option.name}.", ".").replace(f", {option.name},", "")
+        sentences.append(sentence.removeprefix("You can be ").replace(" and be sure to", " and sure to"))
+    return tuple(sentences)
 
 
 def draw_budget(curves: Frontier, baseline: FrontierPoint) -> None:
     """Draw the slider of the budget, the share of the baseline's y that a setting must keep.
 
-    The line in the chart, which can be dragged, sets it too.
+    A person can set the budget here, or by dragging its line in the chart.
     """
-    # The chart sets it too, which a default would contradict.
+    # A drag in the chart writes the same key of the browser session. The first value is written there too: Streamlit
+    # warns of a widget with both a default and a value in its session.
     st.session_state.setdefault(SHARE_KEY, KEPT_SHARE.default)
     st.slider(
         f"Keep at least this share of {baseline.name}'s {title_of(curves.y)}",
         *KEPT_SHARE.comfortable_range,
-        step=0.01,
+        step=BUDGET_STEP,
         key=SHARE_KEY,
         persist_state="session",
         format="percent",
     )
 
 
-def draw_best(curves: Frontier, verdict: Verdict, rows: ComparisonsByMetric) -> None:
-    """Draw a row per decoder at its best setting, those within the budget first; a click opens a setting.
+def draw_best(curves: Frontier, decision: Decision, estimates: OptionEstimates | None) -> None:
+    """Draw a row per decoder at its best setting; a click on a row opens the setting beside the chart.
 
-    rows: comparisons with the baseline, by metric and label
+    Settings that surely keep the budget come first, then the others, each by falling gain, and last those of which too
+    few documents are judged. estimates: of the settings that the decision is on
     """
-    best_points = select_best_per_method(curves, verdict.base.point.label, verdict.share)
-    # Decoders that miss the budget are listed last, by their diversity.
-    floor = compute_floor(verdict.base, verdict.share)
-    points = sorted(best_points, key=lambda point: (point.y < floor, -curves.direction * point.x))
-    columns = _columns(curves, points, floor, verdict.share, rows)
-    draw_point_table("best", columns, read_column(points, "point.label"), MAX_BEST_ROWS)
+    options = list_best_options(decision.options)
+    options.sort(key=lambda option: (not option.is_sure, option.is_left_out, -option.gain))
+    columns, labels = _build_columns(curves, options, decision, estimates), [option.label for option in options]
+    looks = [method_look(_find_method(option), "") for option in options]
+    if is_available():
+        table_rows = []
+        for position, (label, look) in enumerate(zip(labels, looks, strict=True)):
+            cells = [visible(texts[position]) for texts, _ in columns.values()]
+            table_rows.append({"label": label, "look": look, "cells": cells})
+        titles = [{"title": title, "help": help_text} for title, (_, help_text) in columns.items()]
+        data = {"part": "table", "columns": titles, "rows": table_rows, "dark": is_dark()}
+        vendor.draw_view("verdict", "tradeoff.table", data, {"opened": selection.open_point})
+    else:
+        names, _ = columns[NAME_COLUMN]
+        columns[NAME_COLUMN] = [f"{look['sign']} {name}" for look, name in zip(looks, names, strict=True)], ""
+        table_columns = {title: (texts, text_column(None, help_text)) for title, (texts, help_text) in columns.items()}
+        draw_point_table("best", table_columns, labels, MAX_BEST_ROWS)
+
+
+def _find_method(option: Option) -> str:
+    """Return the name under which charts find an option's look: its selector's, or the label of another system."""
+    return option.decoder.select.spec.name if option.decoder is not None else option.label
+
+
+def _build_columns(
+    curves: Frontier, options: list[Option], decision: Decision, estimates: OptionEstimates | None
+) -> dict[str, tuple[list[str], str]]:
+    """Return the columns of the table of best settings, title → (texts, help)."""
+    names, gains, kept, chances, wins = [], [], [], [], []
+    for option in options:
+        names.append(option.name)
+        gains.append(f"{signed(100 * option.gain, 0)}%")
+        kept.append(f"{percent(option.share_kept, 1)}\n{percent(option.low)} to {percent(option.high)}")
+        chances.append(_format_certainty(option))
+        wins.append("" if estimates is None else _format_wins(estimates, option))
+    y_title = title_of(curves.y)
+    gain_title = "Faster" if curves.x == TIME_AXIS else title_of(curves.x)
+    judged_texts = list(map(_format_judged, options))
+    judged_column = {} if decision.judged is None else {"Judged": (judged_texts, "Share of its documents")}
+    # Ends such as 46% and 206% are those of documents that nobody judged, and need a word.
+    kept_help = "Share of the baseline's mean, with its 95% interval"
+    if decision.is_pooled:
+        kept_help += ". Documents without a judgement widen it: its ends count them for and against the setting"
+    return {
+        NAME_COLUMN: (names, ""),
+        gain_title: (gains, f"Compared with {decision.baseline}"),
+        f"{y_title} kept": (kept, kept_help),
+        f"Keeps {decision.budget_text}": (chances, "Chance on other queries of the same kind"),
+        **judged_column,
+        "Queries": (wins, f"Queries with more and with less {y_title} than the baseline; the others have as much"),
+    }
+
+
+def _format_certainty(option: Option) -> str:
+    """Format how sure it is that an option keeps the budget, the share of the baseline's metric that it must keep."""
+    if option.is_left_out:
+        return "too few judged"
+    return "sure" if option.is_sure else f"{round(100 * option.chance)} in 100"
+
+
+def _format_wins(estimates: OptionEstimates, option: Option) -> str:
+    """Format on how many queries an option has more of the metric than the baseline, and on how many less."""
+    # The baseline is column 0. A setting between the points of an exact curve has values by query as well.
+    values = estimates.aligned.values[estimates.metric]
+    differences = values[:, estimates.position_of[option.label] + 1] - values[:, 0]
+    n_better, n_worse = int((differences > TIE_TOLERANCE).sum()), int((differences < -TIE_TOLERANCE).sum())
+    return f"{n_better:,} better\n{n_worse:,} worse"
+
+
+def _format_judged(option: Option) -> str:
+    """Format the share of an option's documents that have a judgement; "" if it is unknown."""
+    return "" if option.judged is None else percent(option.judged)
 
 
 def draw_point_table(name: str, columns: dict[str, tuple[list[Any], Any]], labels: list[str], max_rows: int) -> None:
@@ -150,37 +353,6 @@ def draw_point_table(name: str, columns: dict[str, tuple[list[Any], Any]], label
     on_select = partial(open_row, widget_key, labels)
     selection_options = {"selection_mode": "single-cell", "placeholder": ""}
     draw_columns(columns, key=widget_key, max_rows=max_rows, on_select=on_select, **selection_options)
-
-
-def _columns(
-    curves: Frontier, points: list[FrontierPoint], floor: float, share: float, rows: ComparisonsByMetric
-) -> dict[str, tuple[list[Any], Any]]:
-    """Return the columns of the table of best settings, title → (values, settings of the column).
-
-    floor: the smallest acceptable y, which is `share` of the baseline's; a decoder below it has its name only
-    """
-    settings, diversities, changes, wins, y_title = [], [], [], [], title_of(curves.y)
-    for point in points:
-        comparison, is_feasible = rows.get(curves.y, {}).get(point.point.label), point.y >= floor
-        name = point.name if is_feasible else format_method(point)
-        settings.append(f"{method_style(point.point.method).sign} {name}")
-        diversities.append(point.x if is_feasible else None)
-        changes.append(format_interval(comparison) if is_feasible else f"no setting keeps {percent(share)}")
-        counts = None if comparison is None or comparison.queries < 2 else comparison.wins
-        wins.append("" if counts is None else f"{counts.win:,} better, {counts.loss:,} worse")
-    columns: dict[str, tuple[list[Any], Any]] = {"Best setting": (settings, text_column(150))}
-    # Times have no natural maximum for a bar.
-    if curves.x == TIME_AXIS:
-        columns["ms"] = read_column(points, "x"), number_column("%.2f", 70, "Median of single calls, a query each")
-    else:
-        max_value = max(*read_column(curves.points, "x"), 1e-9)
-        x_column = st.column_config.ProgressColumn(format="%.3f", min_value=0.0, max_value=max_value, width=84)
-        columns[title_of(curves.x)] = diversities, x_column
-    columns[f"Δ {y_title} (95% CI)"] = changes, text_column(152)
-    wins_column = text_column(
-        128, f"Queries with more and with less {y_title} than the baseline; the others have as much"
-    )
-    return columns | {"Queries": (wins, wins_column)}
 
 
 def format_interval(comparison: Comparison | None) -> str:

@@ -45,8 +45,8 @@ def draw_form(loaded: Loaded, passages: bool) -> TrainingRequest | None:
         "Method",
         RECIPES,
         f"{PREFIX}.method",
-        # The first one is what the others are compared with.
-        default=list(RECIPES)[len(RECIPES) > 1],
+        # The second one, if there is one, as the first is what the others are compared with.
+        default=list(RECIPES)[1 if len(RECIPES) > 1 else 0],
         container=method_column,
         format_func=lambda name: RECIPES[name].title,
         help="\n\n".join(f"{r.title}: {r.__doc__} {r.source}." for r in RECIPES.values()),
@@ -80,11 +80,13 @@ def _draw_splits(dataset: Dataset, corpus_digest: str, passages: bool) -> dict[s
     names = list(sizes)
 
     def format_size(name: str) -> str:
+        """Format a set of queries with its size; other options, such as no set, stay as they are."""
         return f"{visible(name)} · {sizes[name]:,} queries" if name in sizes else name
 
     shares = ", ".join(map(percent, SPLIT_SHARES))
     # Tune reports on the test queries, so training must not learn from them by default.
-    unreported = [name for name in names if passages or name not in ROLES["test"][1]]
+    _, usual_test_names = ROLES["test"]
+    unreported = [name for name in names if passages or name not in usual_test_names]
     # Passages are one set of queries, which has to be split.
     divide = (passages and len(names) < 2) or st.toggle(
         "Split one query set",
@@ -102,7 +104,7 @@ def _draw_splits(dataset: Dataset, corpus_digest: str, passages: bool) -> dict[s
         for role, (label, usual) in ROLES.items():
             # A set serves one role only; testing may be left out.
             options = [name for name in names if name not in chosen.values()] + ([NO_SPLIT] if role == "test" else [])
-            default = next(filter(options.__contains__, usual), None)
+            default = next((name for name in usual if name in options), None)
             # Other earlier choices leave other options: the widget is then another one.
             earlier_choices = ".".join(map(str, chosen.values()))[:60]
             widget_key = f"{PREFIX}.{role}.{corpus_digest}.{len(options)}.{earlier_choices}"
@@ -124,6 +126,7 @@ def _draw_bar(request: TrainingRequest, dataset: Dataset) -> None:
         all_queries = counted(sum(counts.values()), "query", "queries")
         st.caption(f"Random split of {all_queries} (seed {request.parting})")
     parts, labels = "", []
+    # Without a test split a colour is left over. `light` and `dark`: the part's colour in each theme.
     for (role, count), (light, dark) in zip(counts.items(), COLOURS, strict=False):
         shape = f"flex: {count} 1 0; min-width: 4.5rem; padding: .15rem .5rem; color: light-dark(#fff, #111)"
         colour = f"background: light-dark({light}, {dark}); white-space: nowrap"
@@ -147,11 +150,11 @@ def _draw_parameters(method: str) -> dict[str, Any]:
     """
     declared = declared_params(method)
     params = dict(zip(read_column(declared, "name"), declared, strict=True))
-    late_names = list(filter(params.__contains__, RECIPES[method].late))
-    by_hand: Sequence[str] = ()
+    late_names = [name for name in RECIPES[method].late if name in params]
+    overridden: Sequence[str] = ()
     if late_names:
         late_help = "; ".join(f"{params[name].symbol}: {params[name].help}" for name in late_names)
-        by_hand = choose_several(
+        overridden = choose_several(
             "Override defaults",
             late_names,
             f"{PREFIX}.{method}.late",
@@ -159,7 +162,7 @@ def _draw_parameters(method: str) -> dict[str, Any]:
             format_func=lambda name: params[name].symbol,
             help=f"Chosen by the data unless overridden: {late_help}",
         )
-    visible_params = [param for param in params.values() if param.name not in late_names or param.name in by_hand]
+    visible_params = [param for param in params.values() if param.name not in late_names or param.name in overridden]
     values: dict[str, Any] = {}
     get_widget_key = f"{PREFIX}.{method}.{{}}".format
     columns = st.columns(4)

@@ -18,20 +18,21 @@ from dashboard.services.training_request import (
     TrainingRequest,
     estimate_training,
 )
+from dashboard.session import decoders
 from dashboard.session.query import count_judged
 from dashboard.training import form, result
 from dashboard.widgets import passages
 from dashboard.widgets.basics import show_failure, step_button
 from dashboard.widgets.choices import choose
 from dashboard.widgets.job_panel import JobPanel, draw_run_button, draw_running
-from engine.errors import FrontierError
+from engine.errors import FrontierError, ParamError
 from engine.progress import format_duration
 from engine.training.experiment import Foreseen, histories
+from engine.training.recipe import QUERY_SIDE
 from engine.training.recipes import RECIPES, declared_params, make_recipe
 from engine.views.training import curves, find_best_epoch, select_compared_systems
 from engine.wording import visible
 
-DATA_SCREEN = "screens/data.py"
 ESTIMATES, OUTCOMES, MINE = "train.looked", "train.outcomes", "train.mine"
 """Session keys: estimates, results, and the digest of the training that its job runs."""
 OPEN_KEY, MAX_LISTED = "train.at", 12
@@ -40,32 +41,35 @@ OPEN_KEY, MAX_LISTED = "train.at", 12
 def draw_training(loaded: Loaded) -> None:
     """Draw the Train page: the form, the open training, and the list of all trainings of this corpus.
 
-    loaded: the corpus as the session searches it, perhaps with trained embeddings
+    loaded: the corpus as the browser session searches it, perhaps with trained embeddings
     """
     # Training begins with the encoder's own embeddings, whatever the session searches.
     untrained = loaded.without_training
     with_passages = passages.draw_toggle(untrained, "train.passages", st.container())
-    if untrained.space.encoder is None:
+    if not untrained.has_query_vectors:
         return _draw_obstacle(
             loaded,
-            "This corpus came with its own vectors, so there is no encoder to embed its queries with.",
-            "Load the texts and choose an encoder, or train with engine.train, which takes the queries' vectors.",
+            "This corpus came with its own vectors, so there is no encoder to embed its queries with, and they have "
+            "no vectors of their own.",
+            "Load it with the queries' own vectors (query_vectors.npy beside queries.jsonl, or the file named in the "
+            "form), or load the texts and choose an encoder.",
         )
     if not count_judged(untrained.dataset) and not with_passages:
         remedy = f" Or turn on “{passage_queries.PASSAGES_TITLE}” above." if passage_queries.can_make(untrained) else ""
         return _draw_obstacle(
             loaded,
             "Training needs judgements: which documents answer which queries.",
-            "Load a BEIR folder (corpus.jsonl, queries.jsonl, qrels/*.tsv), or judge under Data → Judge. "
+            "Load a BEIR folder (corpus.jsonl, queries.jsonl, qrels/), or judge under Data → Judge. "
             f"A few hundred judged queries are few, a few thousand are good.{remedy}",
         )
     if with_passages:
-        judged = passages.replace_by_passages(untrained)
-        if judged is None:
+        untrained_with_passages = passages.replace_by_passages(untrained)
+        if untrained_with_passages is None:
             return None
-        untrained = judged
+        untrained = untrained_with_passages
     try:
         request = form.draw_form(untrained, with_passages)
+        _check_encoder(untrained, request)
         digest = request.digest(untrained) if request is not None else ""
     except FrontierError as error:
         return show_failure("These settings cannot be trained.", error)
@@ -84,12 +88,22 @@ def draw_training(loaded: Loaded) -> None:
     return None
 
 
+def _check_encoder(untrained: Loaded, request: TrainingRequest | None) -> None:
+    """Raise a ParamError if a training of the encoder itself is asked for, and the vectors came without one."""
+    if request is None or untrained.space.encoder is not None:
+        return
+    if make_recipe(request.method, **dict(request.params)).text_use == "encoder":
+        raise ParamError(
+            f"{QUERY_SIDE.symbol} must be adapter, as this corpus came with its own vectors and no encoder; got encoder"
+        )
+
+
 def _draw_obstacle(loaded: Loaded, help_text: str, remedy: str) -> None:
     """Draw the reason why nothing can be trained on this corpus, and the remedy."""
     st.info(help_text, icon=":material/model_training:")
     st.text(remedy)
     if st.button("Load a corpus", type="primary", key="train.load"):
-        st.switch_page(DATA_SCREEN)
+        st.switch_page(decoders.DATA_SCREEN)
     result.draw_in_use(loaded)
 
 
@@ -126,8 +140,8 @@ def _attach_running(untrained: Loaded) -> None:
 def _draw_run(loaded: Loaded, untrained: Loaded, digest: str, stale: bool) -> None:
     """Draw the open training: running, stopped, failed or finished; or a notice if it was deleted.
 
-    loaded: the corpus as the session searches it; untrained: with the encoder's own embeddings; digest: of
-    the training; stale: True if the form has changed since
+    loaded: the corpus as the browser session searches it; untrained: with the encoder's own embeddings; digest: of the
+    training; stale: True if the form has changed since
     """
     requests = {training.digest: training.request for training in training_runs.list_trainings(untrained)}
     request = requests.get(digest)
@@ -136,9 +150,10 @@ def _draw_run(loaded: Loaded, untrained: Loaded, digest: str, stale: bool) -> No
         _open_training(untrained, None)
         return
     outcomes: dict[str, TrainingOutcome] = st.session_state.setdefault(OUTCOMES, {})
+    # The session's training job, if it is of this training and not of another one.
     training_job = jobs.get_session_jobs().get(TRAINING) if st.session_state.get(MINE) == digest else None
     title = visible(_describe_request(request))
-    if training_job is not None and training_job.running and not jobs.is_unsubscribed(training_job):
+    if training_job is not None and training_job.running and not jobs.runs_for_others_only(training_job):
         help_text = "Stops after this step; progress is saved."
         draw_partial = partial(_draw_curves, "train.now")
         return draw_running(training_job, "train.cancel", draw_partial, title=title, to_end=True, cancel_help=help_text)
@@ -194,7 +209,7 @@ def _draw_curves(key: str, progress: TrainingProgress | None) -> None:
 def _is_same_training(untrained: Loaded, request: TrainingRequest, digest: str) -> bool:
     """Return True if a request still gives this digest: judgements, which it depends on, may have changed.
 
-    Also False if the request is no longer possible.
+    Also False if the request is no longer possible. Only if it is True can the training be resumed.
     """
     with suppress(FrontierError):
         return request.digest(untrained) == digest
@@ -204,7 +219,7 @@ def _is_same_training(untrained: Loaded, request: TrainingRequest, digest: str) 
 def _draw_failure(untrained: Loaded, request: TrainingRequest, digest: str, help_text: str) -> None:
     """Draw the error of a training, and the buttons that resume it or start it again.
 
-    help_text: the error
+    help_text: the error's message
     """
     show_failure("Training failed.", help_text)
     blocked = jobs.find_blocker() is not None or not _is_same_training(untrained, request, digest)
@@ -214,17 +229,18 @@ def _draw_failure(untrained: Loaded, request: TrainingRequest, digest: str, help
         is_readable = bool(histories(training_runs.training_folder(digest), request.method))
 
     def retry() -> None:
+        """Delete the checkpoints and start the training again; for a callback."""
         training_runs.delete_training(digest)
         _begin_training(untrained, request)
 
     with st.container(horizontal=True):
         # Without a readable checkpoint there is nothing to resume from.
         if is_readable:
-            help_text = "Continues from the last complete epoch."
-            options: dict[str, Any] = {"type": "primary", "disabled": blocked, "help": help_text}
+            resume_help = "Continues from the last complete epoch."
+            options: dict[str, Any] = {"type": "primary", "disabled": blocked, "help": resume_help}
             step_button("Resume", "train.on", _begin_training, untrained, request, **options)
-        help_text = "Deletes this training's checkpoints and starts again. Embeddings in use stay."
-        step_button("Retry", "train.anew", retry, disabled=blocked, help=help_text)
+        retry_help = "Deletes this training's checkpoints and starts again. Embeddings in use stay."
+        step_button("Retry", "train.anew", retry, disabled=blocked, help=retry_help)
 
 
 def _draw_stopped(
@@ -232,14 +248,15 @@ def _draw_stopped(
 ) -> None:
     """Draw an unfinished training: how far it came, its curves, and the buttons to resume or close it.
 
-    outcome: of this session, None after a restart: then its checkpoints on disk are read
+    outcome: what this browser session has of the training, None after a restart: then its checkpoints on disk are read
     """
     try:
-        reached = outcome and outcome.progress
-        progress = reached or TrainingProgress(histories(training_runs.training_folder(digest), request.method), {})
+        progress = None if outcome is None else outcome.progress
+        progress = progress or TrainingProgress(histories(training_runs.training_folder(digest), request.method), {})
         stages = training_runs.load_stages(digest, request)
     except FrontierError as error:
-        return _draw_failure(untrained, request, digest, str(error))
+        return _draw_failure(untrained, request, digest, error.finding)
+    # Finished: all stages are trained, and only the table that compares them is missing.
     finished = training_runs.is_training_finished(digest, request)
     # With other judgements the same settings would be another training.
     changed = not _is_same_training(untrained, request, digest)
@@ -257,12 +274,14 @@ def _draw_stopped(
         stop_text = f"{reason}. Progress is saved."
         st.info(stop_text, icon=":material/stop_circle:")
     with st.container(horizontal=True):
-        label, help_text = "Show the table" if finished else "Resume", "Trained on different judgements."
+        # A blocker is another job of this browser session that has to end first.
         is_blocked = changed or jobs.find_blocker() is not None
-        options: dict[str, Any] = {"type": "primary", "disabled": is_blocked, "help": help_text if changed else None}
+        why_blocked = "Trained on different judgements." if changed else None
+        options: dict[str, Any] = {"type": "primary", "disabled": is_blocked, "help": why_blocked}
+        label = "Show the table" if finished else "Resume"
         step_button(label, "train.on", _begin_training, untrained, request, **options)
-        help_text = "It stays in the list of trainings below."
-        step_button("Close", "train.close", _open_training, untrained, None, help=help_text)
+        close_help = "It stays in the list of trainings below."
+        step_button("Close", "train.close", _open_training, untrained, None, help=close_help)
     if begun:
         _draw_curves("train.stopped", progress)
         result.draw_use_buttons(loaded, digest, stages)
@@ -287,17 +306,18 @@ def _draw_start(untrained: Loaded, request: TrainingRequest, digest: str) -> Non
     )
     with st.container(horizontal=True, vertical_alignment="center"):
         session_job = jobs.get_session_jobs().get(TRAINING)
-        going = training_runs.find_training_job(digest) is not None or (session_job is not None and session_job.running)
-        if draw_run_button("Run", "train.start", TRAINING, disabled=going):
+        busy = training_runs.find_training_job(digest) is not None or (session_job is not None and session_job.running)
+        if draw_run_button("Run", "train.start", TRAINING, disabled=busy):
             _begin_training(untrained, request)
             st.rerun()
         help_text = "Times the first steps of every stage."
         if st.button("Estimate time", key="train.look", disabled=jobs.find_blocker() is not None, help=help_text):
             panel.start_job()
             st.rerun()
-    if (estimate := panel.result()) is not None:
-        # The form may have changed since the job began: the estimate is stored by its own digest.
-        estimates[estimate[0]] = estimate[1]
+    if (timed := panel.draw_until_result()) is not None:
+        # The form may have changed since the job began: the estimate is stored by the digest of what was timed.
+        timed_digest, estimate = timed
+        estimates[timed_digest] = estimate
     if digest in estimates:
         _draw_estimate(estimates[digest], request)
 
@@ -357,8 +377,10 @@ def _describe_request(request: TrainingRequest) -> str:
     changed = []
     for param in declared_params(request.method):
         value = params.get(param.name, param.default)
+        # Parameters in `late` have no fixed default, as the data choose them: a given value is always named.
         if param.name in params and (value != param.default or param.name in recipe.late):
             changed.append(f"{param.symbol} = {param.text(value)}")
+    # `divide`: the one set of queries that is split at random, with the seed `parting`, to train, validate and test.
     source = request.train if request.divide is None else f"parts of {request.divide} (seed {request.parting})"
     return ", ".join([recipe.title, *changed, f"learnt from {source}", f"seed {request.seed}"])
 
@@ -375,10 +397,10 @@ def _draw_trainings(untrained: Loaded) -> None:
                 current = training.digest == _get_open_digest(untrained)
                 label, digest = "Shown" if current else "Open", training.digest
                 step_button(label, f"train.open.{digest}", _open_training, untrained, digest, disabled=current)
-                why = "Deletes its checkpoints. Embeddings in use stay (Data page, Cache)."
-                going = training_runs.find_training_job(digest) is not None
+                hint = "Deletes its checkpoints. Embeddings in use stay (Data page, Cache)."
+                busy = training_runs.find_training_job(digest) is not None
                 step_button(
-                    "Delete", f"train.delete.{digest}", _delete_training, untrained, digest, disabled=going, help=why
+                    "Delete", f"train.delete.{digest}", _delete_training, untrained, digest, disabled=busy, help=hint
                 )
 
 
@@ -387,7 +409,7 @@ def _delete_training(untrained: Loaded, digest: str) -> None:
     try:
         training_runs.delete_training(digest)
     except FrontierError as error:
-        st.toast(visible(str(error)), icon=":material/error:")
+        st.toast(visible(error.finding), icon=":material/error:")
     # Also after an error, as some of its files may be gone.
     if _get_open_digest(untrained) == digest:
         _open_training(untrained, None)

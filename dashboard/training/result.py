@@ -19,6 +19,7 @@ from dashboard.widgets.basics import download_button, step_button
 from dashboard.widgets.choices import choose
 from dashboard.widgets.tables import draw_table
 from engine.decoder import Decoder
+from engine.evaluation.paired import format_decoder
 from engine.evaluation.tables import format_csv
 from engine.training.comparison import Table, percent
 from engine.training.experiment import checkpoint
@@ -31,7 +32,8 @@ TABLE, GROUPS = "All queries", "By relevant documents"
 def draw_comparison(outcome: TrainingOutcome, comparison: Table, digest: str) -> None:
     """Draw the table that compares the trained system with its start and control, and the conclusions.
 
-    comparison: the table; digest: of the training, for the file's name
+    The control is the start, trained on for as long without the method. comparison: the table; digest: of the training,
+    for the file's name
     """
     st.html(f"<h3>On {comparison.queries:,} queries of {escape(visible(comparison.split))}</h3>")
     if verdict := outcome.verdict:
@@ -43,9 +45,9 @@ def draw_comparison(outcome: TrainingOutcome, comparison: Table, digest: str) ->
     view_column, save_column = st.columns([5, 1], vertical_alignment="center")
     with view_column:
         view_name = choose("Table", [TABLE, GROUPS], "train.table")
-    content, how = format_csv(pd.DataFrame(comparison.records)), {"icon": ":material/download:", "width": "stretch"}
+    content, options = format_csv(pd.DataFrame(comparison.records)), {"icon": ":material/download:", "width": "stretch"}
     with save_column:
-        download_button("CSV", content, f"training-{digest[:8]}.csv", "text/csv", "train.csv", **how)
+        download_button("CSV", content, f"training-{digest[:8]}.csv", "text/csv", "train.csv", **options)
     if view_name == GROUPS:
         _draw_groups(comparison)
     else:
@@ -60,7 +62,10 @@ def draw_comparison(outcome: TrainingOutcome, comparison: Table, digest: str) ->
 
 
 def _draw_groups(comparison: Table) -> None:
-    """Draw the systems' metric by groups of queries with equally many relevant documents, as a table."""
+    """Draw the systems' metric by groups of queries with equally many relevant documents, as a table.
+
+    The metric is Comp@5, the share of queries all of whose relevant documents are among the first 5.
+    """
     columns = {"System": list(comparison.values)}
     for group in comparison.groups():
         title = f"{group.relevant} relevant ({group.queries:,})"
@@ -71,8 +76,9 @@ def _draw_groups(comparison: Table) -> None:
 
 
 def draw_stage_ends(outcome: TrainingOutcome) -> None:
-    """Draw the table of a training's stages: best epoch, why it ended, decoder it is measured with."""
+    """Draw a table of a training's parts (start, control, method): best epoch, why it ended, and decoder."""
     stages = outcome.stages
+    # A stage without a reason for its end was interrupted.
     table = {
         "Stage": read_column(stages, "name"),
         "Best epoch": read_column(stages, "best"),
@@ -87,15 +93,18 @@ def warn_of_unlearnt(stages: Sequence[TrainingStage]) -> None:
 
     stages: in order, the method's own last; their best epoch is −1 if the start was the best
     """
-    *earlier_stages, last = stages
-    if last.best < 0:
+    *earlier_stages, last_stage = stages
+    if last_stage.best < 0:
         st.warning("Training never improved dev: these are the start's weights.", icon=":material/warning:")
     if names := [stage.name for stage in earlier_stages if stage.best < 0]:
-        st.text(f"Nor did that of {', '.join(names)}." if last.best < 0 else f"{', '.join(names)} {NEVER}.")
+        st.text(f"Nor did that of {', '.join(names)}." if last_stage.best < 0 else f"{', '.join(names)} {NEVER}.")
 
 
 def draw_use_buttons(loaded: Loaded, digest: str, stages: Sequence[TrainingStage]) -> None:
-    """Draw a button for each stage of a training that makes the session search its trained embeddings."""
+    """Draw a button for each stage of a training, which makes the pages search its embeddings.
+
+    Stages are the start, its control and the method, each with embeddings of its own.
+    """
     st.subheader("Use these embeddings", anchor=False)
     st.caption(
         "All pages then search the trained embeddings, and Explore shows their decoder. Switch back here or on the "
@@ -104,16 +113,16 @@ def draw_use_buttons(loaded: Loaded, digest: str, stages: Sequence[TrainingStage
     with st.container(horizontal=True):
         for stage in stages:
             learnt = stage.best >= 0
-            why = f"Search with what {stage.name} learnt, at its best epoch." if learnt else f"{stage.name} {NEVER}."
+            hint = f"Search with what {stage.name} learnt, at its best epoch." if learnt else f"{stage.name} {NEVER}."
             button_type = "primary" if learnt and stage is stages[-1] else "secondary"
             use_stage, widget_key = partial(_use_stage, loaded, digest, stage.name), f"train.use.{stage.name}"
-            step_button(f"Use {stage.name}", widget_key, confirm.take_step, use_stage, type=button_type, help=why)
+            step_button(f"Use {stage.name}", widget_key, confirm.take_step, use_stage, type=button_type, help=hint)
     st.text("\n".join(visible(f"{stage.name} is trained for {stage.decoder}") for stage in stages))
     confirm.show_error("These embeddings cannot be used.")
 
 
 def draw_in_use(loaded: Loaded) -> None:
-    """Draw which trained embeddings the session searches, with the button back to the encoder's own.
+    """Draw which trained embeddings the browser session searches, with the button back to the encoder's.
 
     Nothing is drawn if it searches the encoder's own.
     """
@@ -131,16 +140,17 @@ def draw_in_use(loaded: Loaded) -> None:
 
     with st.container(horizontal=True, vertical_alignment="center"):
         source = f"learnt by {origin.training}" if origin.learnt else f"of {origin.training}, which {NEVER}"
-        st.text(visible(f"In use now: the embeddings {source}. Trained for {decoder.label}."))
+        st.text(visible(f"In use now: the embeddings {source}. Trained for {format_decoder(decoder)}."))
         compare, undo = ":material/compare_arrows:", ":material/undo:"
         step_button("Use in Explore", "train.decoder", decoders.apply_decoder, decoder, icon=compare)
         step_button("Use the encoder's own", "train.plain", leave, icon=undo)
 
 
 def _use_stage(loaded: Loaded, digest: str, stage: str) -> None:
-    """Make the session search a stage's trained embeddings, with the decoder they were trained for.
+    """Make the pages of this browser session search a stage's embeddings, with its decoder.
 
-    digest: of the training. Raises FrontierError if the checkpoint cannot be read or stored.
+    digest: of the training; stage: name of its start, its control or its method. Raises FrontierError if the checkpoint
+    cannot be read or stored.
     """
     untrained = loaded.without_training
     # Checkpoints are of the encoder's own embeddings, whatever the session searches now.

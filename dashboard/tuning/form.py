@@ -16,6 +16,7 @@ from dashboard.session.query import corpus_key, find_max_k
 from dashboard.tuning.request import EVERY, TuningRequest, find_baseline
 from dashboard.widgets.choices import choose_several, select
 from dashboard.widgets.parameters import draw_parameter, format_label
+from dashboard.widgets.source_limit import describe_source_limit, draw_source_limit
 from engine.decoder import POOL, SET_SIZE
 from engine.evaluation.metrics import METRICS, available_metrics, title_of
 from engine.evaluation.tuning.objectives import RELEVANT, Objective
@@ -74,6 +75,7 @@ def draw_form(loaded: Loaded) -> tuple[TuningRequest, DeltaGenerator]:
     specs = {name: spec for name, spec in methods("selector").items() if spec.params and name != baseline_name}
 
     def format_title(method: str) -> str:
+        """Format an option of the decoder's field, with the decoder's sign."""
         return "every decoder" if method == EVERY else f"{method_style(method).sign} {specs[method].title}"
 
     with _open_line("tune-goal"):
@@ -87,11 +89,12 @@ def draw_form(loaded: Loaded) -> tuple[TuningRequest, DeltaGenerator]:
     fields |= {"choose": choose, "report": report, "halve": halve}
     with st.expander("Advanced"):
         fields |= _draw_all_decoders(loaded) if method == EVERY else _draw_one_decoder(loaded, specs[method])
+        fields |= _draw_source_limit(loaded, list(specs) if method == EVERY else [])
     return TuningRequest(**fields), sentence_end
 
 
 def fill_form(asked: Mapping[str, Any], loaded: Loaded) -> None:
-    """Set the form to a past tuning's settings, through the session state that its widgets read.
+    """Set the form to a past tuning's settings, through Streamlit's session state, which its widgets read.
 
     It must be called before the form is drawn. asked: the settings, as `TuningRequest.as_json` writes them;
     loaded: the corpus of both
@@ -101,6 +104,9 @@ def fill_form(asked: Mapping[str, Any], loaded: Loaded) -> None:
     for name, value in values.items():
         state[f"{PREFIX}.{name}"] = value
     state[decoders.K_KEY] = asked["k"]
+    state[decoders.PER_SOURCE_KEY] = asked["per_source"]
+    if asked["source"] is not None:
+        state[decoders.SOURCE_COLUMN_KEY] = asked["source"]
     other_splits = [name for name in loaded.dataset.qrels if name != choose]
     # A split to choose on that no longer exists leaves the form's splits alone.
     if len(other_splits) < len(loaded.dataset.qrels):
@@ -108,6 +114,7 @@ def fill_form(asked: Mapping[str, Any], loaded: Loaded) -> None:
         state[f"{PREFIX}.choose.{corpus_digest}"] = choose
         # Without a second split, half of the first one confirms, or nothing does.
         option = HALVES if asked["halve"] else NO_REPORT
+        # The field's options 0 and 1 are HALVES and NO_REPORT; the other splits follow.
         option = other_splits.index(asked["report"]) + 2 if is_available else option
         state[f"{PREFIX}.report.{corpus_digest}.{choose}"] = option
     if method == EVERY:
@@ -118,7 +125,8 @@ def fill_form(asked: Mapping[str, Any], loaded: Loaded) -> None:
     stages = {role: asked[role] and make(**asked[role]) for role in (decoders.RETRIEVE, decoders.RERANK)}
     decoders.put_scorers(method, stages)
     spec, fixed = methods("selector")[method], dict(asked["fixed"])
-    # A parameter may need the values of earlier ones to know its own form and widget.
+    # A parameter's form is its declaration beside the values of others: λ₁ is a penalty or a number of documents. So
+    # the values that decide it are set first.
     set_values: dict[str, Any] = {}
     for param in order_params(param for param in spec.params if param.name in fixed):
         widget_key, form = resolve_form(param_key(spec, PREFIX, param.name), param, set_values)
@@ -137,6 +145,17 @@ def _draw_all_decoders(loaded: Loaded) -> dict[str, Any]:
     # Settings of a single decoder stay at their defaults.
     fields |= {"depth": None, "free": (), "fixed": (), "trials": TRIAL_COUNT.default}
     return fields | {"scorers": tuple(scorers)}
+
+
+def _draw_source_limit(loaded: Loaded, method_names: Sequence[str]) -> dict[str, Any]:
+    """Draw the limit per source, and which decoders it leaves out; return these fields of a TuningRequest."""
+    # A limit of another corpus, whose column this one lacks, is dropped before its control is drawn.
+    describe_source_limit(list(loaded.space.corpus.metadata))
+    draw_source_limit(loaded, st.columns(4, vertical_alignment="bottom")[:2])
+    if reason := decoders.explain_unlimited(method_names):
+        st.caption(f"Left out: {visible(reason)}")
+    per_source, column = decoders.get_source_limit()
+    return {"per_source": per_source, "source": column}
 
 
 def _draw_sizes(loaded: Loaded, columns: Sequence[DeltaGenerator]) -> dict[str, Any]:
@@ -161,10 +180,10 @@ def _draw_one_decoder(loaded: Loaded, spec: Spec) -> dict[str, Any]:
     elif any(not param.swept or len(param.swept) < 2 for param in spec.params if param.name in free):
         fields["points"] = draw_parameter(STEP_COUNT, f"{PREFIX}.points", columns[3])
     fixed = _draw_fixed_params(spec, free)
-    explored = decoders.get_decoder(spec.name)
-    if scorer_text := decoders.describe_scorers(explored):
+    explore_decoder = decoders.get_decoder(spec.name)
+    if scorer_text := decoders.describe_scorers(explore_decoder):
         st.caption(f"As set in Explore: {scorer_text}.")
-    fields |= {"retrieve": explored.retrieve, "rerank": explored.rerank}
+    fields |= {"retrieve": explore_decoder.retrieve, "rerank": explore_decoder.rerank}
     return fields | {"free": free, "fixed": tuple(fixed.items())}
 
 
@@ -190,6 +209,7 @@ def _draw_blank(
 
 def _draw_objective(loaded: Loaded) -> Objective:
     """Draw the goal of the tuning, and the metric to maximise or the share of Recall to keep; return it."""
+    # The declarations of the goal's fields: what to do, the metric to maximise, the share of Recall to keep.
     aim, metric, share = params_of(Objective)
     assert isinstance(aim, Choice) and isinstance(metric, Choice)
     dataset = loaded.dataset
@@ -197,12 +217,12 @@ def _draw_objective(loaded: Loaded) -> Objective:
     metrics = list(filter(measurable.__contains__, metric.options))
     # The default goal is the one with a bound: more diversity, while a share of Recall is kept.
     usual = next((option for option in aim.options if Objective(aim=option).constrained), None)
-    chosen = _draw_blank("Goal", aim.options, f"{PREFIX}.aim", 265, lambda a: AIM_TEXTS.get(a, a), default=usual)
+    chosen_aim = _draw_blank("Goal", aim.options, f"{PREFIX}.aim", 265, lambda a: AIM_TEXTS.get(a, a), default=usual)
     values: dict[str, Any] = {}
     # A field may require a value of another one, as (name, value): here the aim that needs it.
-    if metric.requires and metric.requires[1] == chosen:
+    if metric.requires and metric.requires[1] == chosen_aim:
         values["metric"] = _draw_blank("Metric", metrics, f"{PREFIX}.metric", 150, title_of, default=metric.default)
-    elif share.requires and share.requires[1] == chosen:
+    elif share.requires and share.requires[1] == chosen_aim:
         draw_words("while keeping")
         share_key = f"{PREFIX}.share"
         # A past tuning may have set a share that is not in the list.
@@ -211,7 +231,7 @@ def _draw_objective(loaded: Loaded) -> Objective:
             "Recall to keep", options, share_key, 95, lambda v: f"{100 * v:g}%", default=share.default
         )
         draw_words(f"of {methods('selector')[find_baseline()].title}'s {METRICS[RELEVANT].title}.")
-    return Objective(aim=chosen, **values)
+    return Objective(aim=chosen_aim, **values)
 
 
 def _draw_splits(loaded: Loaded) -> tuple[str, str | None, bool]:
@@ -230,6 +250,7 @@ def _draw_splits(loaded: Loaded) -> tuple[str, str | None, bool]:
     default = other_splits.index("test") + 2 if "test" in other_splits else None
 
     def format_option(option: int) -> str:
+        """Format an option of the field "Confirm on", given by its number."""
         return {HALVES: "half of it", NO_REPORT: "nothing"}.get(option) or visible(other_splits[option - 2])
 
     draw_words("and confirm on")
@@ -239,7 +260,7 @@ def _draw_splits(loaded: Loaded) -> tuple[str, str | None, bool]:
 
 
 def _draw_free_params(spec: Spec) -> tuple[str, ...]:
-    """Draw the choice of the selector's parameters to tune, the others are fixed; return their names."""
+    """Draw the choice of the selector's parameters to tune; return their names. The others stay fixed."""
     declared = dict(zip(read_column(spec.params, "name"), spec.params, strict=True))
     chosen = choose_several(
         "Parameters to tune",
@@ -261,19 +282,22 @@ def _draw_fixed_params(spec: Spec, free: tuple[str, ...]) -> Mapping[str, Any]:
     params = [param for param in spec.params if param.name not in free]
     if not params:
         return {}
-    explored = read_stage(spec, decoders.PARAM_PREFIX)
+    explore_stage = read_stage(spec, decoders.PARAM_PREFIX)
     values: dict[str, Any] = {}
     columns = st.columns(4, vertical_alignment="bottom")
     for param in order_params(params):
+        # `form` is the declaration to draw: another than `param` if an earlier value changes its unit, as that of λ₁
+        # from a penalty to a number of documents.
         widget_key, form = resolve_form(param_key(spec, PREFIX, param.name), param, values)
+        # A parameter may require a value of another one, as (name, value): else it has no effect and is not drawn.
         if param.requires and values.get(param.requires[0], param.requires[1]) != param.requires[1]:
             continue
-        value, usual_values = getattr(explored, param.name), sweep_values(param, 1)
+        value, usual_values = getattr(explore_stage, param.name), sweep_values(param, 1)
         # A parameter not changed in Explore takes the value that sweeps use.
         if form is param and value == param.default and len(usual_values) == 1:
             value = usual_values[0]
         low_end, high_end = getattr(form, "comfortable_range", (None, None))
-        # A slider shows values of its comfortable range only.
+        # A slider shows only values of its range, `comfortable_range`, which is narrower than what is allowed.
         is_valid = low_end is None or value is None or (low_end <= value <= high_end and value == form.type(value))
         st.session_state.setdefault(widget_key, form.check(value) if is_valid else form.default)
         values[param.name] = draw_parameter(form, widget_key, columns[len(values) % len(columns)])

@@ -13,11 +13,12 @@ from dashboard.services.memo import get_or_compute
 from dashboard.services.request import select_judged_queries
 from dashboard.services.source import Loaded
 from dashboard.session import decoders
-from dashboard.tuning import form, result
-from dashboard.tuning.request import PURPOSE, TuningOutcome, TuningRequest, find_store_file, run_tuning
+from dashboard.tuning import budget_views, form, result
+from dashboard.tuning.request import PURPOSE, Splits, TuningOutcome, TuningRequest, find_store_file, run_tuning
 from dashboard.widgets import passages
 from dashboard.widgets.basics import show_failure
 from dashboard.widgets.job_panel import JobPanel, draw_end, draw_run_button
+from dashboard.widgets.own_documents import draw_own_documents
 from dashboard.widgets.tables import draw_table
 from engine.errors import FrontierError
 from engine.evaluation.aspects import digest_of_aspects
@@ -28,7 +29,6 @@ from engine.progress import counted, format_duration
 from engine.values import digest_of
 from engine.wording import visible
 
-DATA_SCREEN = "screens/data.py"
 OUTCOMES, SPLITS, REPEAT_KEY = "tune.outcomes", "tune.splits", "tune.again"
 """Session keys: results of tunings, the last judgements, and True while a past study is to be repeated."""
 
@@ -52,22 +52,23 @@ def draw_tuning(loaded: Loaded) -> None:
     if not loaded.dataset.qrels and not with_passages:
         return _draw_obstacle(
             "Tuning needs judgements: which documents answer which queries.",
-            "Judge 25 queries under Data → Judge, or load a BEIR folder (corpus.jsonl, queries.jsonl, qrels/*.tsv)."
+            "Judge 25 queries under Data → Judge, or load a BEIR folder (corpus.jsonl, queries.jsonl, qrels/)."
             + (f" Or turn on “{passage_queries.PASSAGES_TITLE}” above." if passage_queries.can_make(loaded) else ""),
         )
-    if loaded.space.encoder is None:
+    if not loaded.has_query_vectors:
         return _draw_obstacle(
             "This corpus came with its own vectors, so there is no encoder to embed its queries with.",
-            "Load the texts and choose an encoder, or tune with engine.tune, which takes the queries' vectors.",
+            "Load it with the queries' own vectors (query_vectors.npy beside queries.jsonl, or the file named in the "
+            "form), or load the texts and choose an encoder.",
         )
     # Passages replace the judgements on this page only.
     if with_passages:
-        judged = passages.replace_by_passages(loaded)
-        if judged is None:
+        loaded_with_passages = passages.replace_by_passages(loaded)
+        if loaded_with_passages is None:
             return None
-        loaded = judged
+        loaded = loaded_with_passages
     request, sentence_end = form.draw_form(loaded)
-    _draw_plan(loaded, request, sentence_end)
+    splits = _draw_plan(loaded, request, sentence_end)
     _draw_history(loaded)
     if with_passages:
         passages.draw_explanation(loaded)
@@ -76,19 +77,23 @@ def draw_tuning(loaded: Loaded) -> None:
     if job is not None and job.error:
         draw_end(job, "Tuning failed.")
     elif job is not None:
-        outcome = _build_panel(loaded, job.key).result()
+        outcome = _build_panel(loaded, job.key).draw_until_result()
         if outcome is None:
             return None
         outcomes[job.key.digest] = outcome
     # The result of another corpus or other judgements is not shown.
     last = outcomes.get(_identify_data(loaded))
-    return None if last is None else result.draw_result(loaded, last, stale=last.request != request)
+    if last is not None:
+        return result.draw_result(loaded, last, stale=last.request != request)
+    if splits is not None and request.objective.constrained and (job is None or not job.is_active):
+        budget_views.draw_known(loaded, request, splits)
+    return None
 
 
 def _identify_data(loaded: Loaded) -> str:
     """Return a digest of the data that a tuning's result depends on."""
-    judged = list(chain.from_iterable((split, qrels.digest) for split, qrels in loaded.dataset.qrels.items()))
-    return digest_of([loaded.space.embeddings.digest, digest_of_aspects(loaded.dataset.aspects), *judged])
+    qrels_parts = list(chain.from_iterable((split, qrels.digest) for split, qrels in loaded.dataset.qrels.items()))
+    return digest_of([loaded.space.embeddings.digest, digest_of_aspects(loaded.dataset.aspects), *qrels_parts])
 
 
 def _draw_obstacle(reason: str, remedy: str) -> None:
@@ -96,15 +101,16 @@ def _draw_obstacle(reason: str, remedy: str) -> None:
     st.info(reason, icon=":material/tune:")
     st.text(remedy)
     if st.button("Load a corpus", type="primary", key="tune.load"):
-        st.switch_page(DATA_SCREEN)
+        st.switch_page(decoders.DATA_SCREEN)
 
 
-def _draw_plan(loaded: Loaded, request: TuningRequest, sentence_end: DeltaGenerator) -> None:
+def _draw_plan(loaded: Loaded, request: TuningRequest, sentence_end: DeltaGenerator) -> Splits | None:
     """Draw how much the tuning would measure, or why it cannot run, and the button that starts it.
 
-    sentence_end: container of the form's last line, where both go
+    Return the judged queries that it would use, None if it cannot run. sentence_end: container of the form's last
+    line, where both go
     """
-    problem, n_settings = False, 0
+    problem, n_settings, splits = False, 0, None
     with sentence_end:
         try:
             # Impossible settings raise here, and the form shows the reason.
@@ -129,8 +135,11 @@ def _draw_plan(loaded: Loaded, request: TuningRequest, sentence_end: DeltaGenera
             started = StartedTuning(request, _identify_data(loaded), loaded.space.corpus.name, n_settings)
             _build_panel(loaded, started).start_job()
             st.rerun()
-    if not problem:
-        trained.warn_of_leakage(loaded, select_judged_queries(loaded.dataset, splits.qrels))
+    if splits is not None:
+        queries = select_judged_queries(loaded.dataset, splits.qrels)
+        trained.warn_of_leakage(loaded, queries)
+        draw_own_documents(loaded, queries)
+    return splits
 
 
 def _draw_history(loaded: Loaded) -> None:
@@ -155,10 +164,11 @@ def _repeat_study(loaded: Loaded, studies: Sequence[PastStudy], table_key: str) 
     """
     row_index = next(iter(st.session_state[table_key].selection.rows), None)
     if row_index is not None:
-        asked = studies[row_index].asked
-        form.fill_form(asked, loaded)
-        # A split of the study may be gone since.
-        st.session_state[REPEAT_KEY] = {asked["choose"], asked["report"]} <= {*loaded.dataset.qrels, None}
+        study_request = studies[row_index].asked
+        form.fill_form(study_request, loaded)
+        # It can run only if both of its splits still exist; None stands for a study that did not confirm on any.
+        available_splits = {*loaded.dataset.qrels, None}
+        st.session_state[REPEAT_KEY] = available_splits.issuperset([study_request["choose"], study_request["report"]])
 
 
 def _estimate_text(loaded: Loaded, request: TuningRequest, n_calls: int) -> str:
@@ -179,8 +189,7 @@ def _build_panel(loaded: Loaded, started: StartedTuning) -> JobPanel[TuningOutco
 
     started: the tuning, which may be of another corpus than `loaded`; then it cannot be resumed here
     """
-    job, request = jobs.get_session_jobs().get(PURPOSE), started.request
-    n_measured = sum(map(request.tries, (job and job.partial) or ()))
+    request = started.request
     is_elsewhere = started.digest != _identify_data(loaded)
     heading = f"Tuning {request.title}, goal: {request.objective.text}"
     return JobPanel(
@@ -191,7 +200,8 @@ def _build_panel(loaded: Loaded, started: StartedTuning) -> JobPanel[TuningOutco
         autostart=False,
         on_partial=partial(_draw_partial, started),
         heading=visible(f"{heading}, k = {request.k} on {started.corpus}"),
-        stopped_text=f"Stopped after {n_measured:,} of {started.count:,} settings. Progress is saved.",
+        # How many settings are measured is said below, beside them: the one under way may end between the two.
+        stopped_text="Stopped. Progress is saved.",
         locked_reason="This run was on another corpus. Choose it on the Data page." if is_elsewhere else "",
         dismiss_help="Shows the last result again. Progress stays saved.",
     )
@@ -202,12 +212,16 @@ def _draw_partial(started: StartedTuning, cells: Sequence[Cell]) -> None:
 
     cells: a decoder with its metrics by query each, the baseline among them
     """
+    # `tries` is False for the baseline alone.
     measured = list(filter(started.request.tries, cells))
     baseline = next(filterfalse(started.request.tries, cells), None)
     # Settings are drawn against the baseline, so they wait for it.
     if baseline is None or not measured:
         return
+    if started.request.objective.constrained:
+        return budget_views.draw_so_far(measured, baseline, started.request, started.count)
     st.caption(f"So far: {len(measured):,} of {started.count:,} settings. None is chosen yet.")
     # The settings of several decoders have no common parameters to be drawn over.
     if not started.request.every:
         result.draw_points(measured, baseline, started.request.k, started.request.objective)
+    return None

@@ -18,7 +18,8 @@ from engine.evaluation.tuning.objectives import Objective
 from engine.evaluation.tuning.search_space import Settings
 from engine.evaluation.tuning.tune import build_families, choose, tune
 from engine.evaluation.tuning.tuned import Tuned
-from engine.stages import Scorer, make, methods, spec_of
+from engine.selection.per_source import check_per_source
+from engine.stages import Scorer, make, make_selector, methods, spec_of
 from engine.values import Qrels, Queries
 
 PURPOSE = "tune"
@@ -58,6 +59,8 @@ class TuningRequest(JobRequest):
     retrieve: Scorer | None = None  # None for the default one
     rerank: Scorer | None = None
     scorers: tuple[str, ...] = ()  # of EVERY: those to retrieve with, none for the first
+    per_source: int | None = None  # the most documents of one source, None for any number
+    source: str | None = None  # the column that names the sources
 
     @property
     def every(self) -> bool:
@@ -66,14 +69,16 @@ class TuningRequest(JobRequest):
 
     @property
     def title(self) -> str:
-        """Title of the tuned decoder, or of all."""
+        """Title of the tuned decoder; "every decoder" if all of them are tuned."""
         return "every decoder" if self.every else spec_of(self.method).title
 
     @property
     def count(self) -> int:
         """Number of settings that the tuning measures, at most. Raises ParamError."""
         if self.every:
-            return sum(map(len, build_families(scorers=self.scorers, points=self.points)))
+            return sum(map(len, build_families(scorers=self.scorers, points=self.points, reference=self.like)))
+        if self.per_source is not None:
+            check_per_source(make_selector(self.method))
         return self.settings.count_trials(self.trials)
 
     @property
@@ -86,13 +91,21 @@ class TuningRequest(JobRequest):
 
         cell: a decoder with its metrics
         """
+        # A single tuned decoder has another selector than the baseline. Where all are tuned, the baseline's selector is
+        # tried too, behind other scorers.
         return cell.label != self.like.label if self.every else cell.method == self.method
 
     @property
     def like(self) -> Decoder:
         """Baseline of the comparison: the default selector behind the same scorers as the tuned decoder."""
         baseline = Decoder(make(find_baseline()), depth=self.depth)
-        return replace(baseline, retrieve=self.retrieve or baseline.retrieve, rerank=self.rerank)
+        return replace(
+            baseline,
+            retrieve=self.retrieve or baseline.retrieve,
+            rerank=self.rerank,
+            per_source=self.per_source,
+            source=self.source,
+        )
 
     @property
     def settings(self) -> Settings:
@@ -105,14 +118,15 @@ class TuningRequest(JobRequest):
         return (self.choose, *([self.report] if self.report is not None and not self.halve else []))
 
     def qrels(self, dataset: engine.Dataset) -> dict[str, Qrels]:
-        """Return the judgements by split, those to choose on first; as two halves of one split if asked.
+        """Return the judgements by split, those to choose on first.
 
+        If one half of a split is to confirm what the other half chose, its two halves are returned as two splits.
         dataset: has the judgements. Raises DataError if a split is missing.
         """
-        judged = super().qrels(dataset)
+        qrels_by_split = super().qrels(dataset)
         if not self.halve:
-            return judged
-        halves = split_in_half(judged[self.choose]).values()
+            return qrels_by_split
+        halves = split_in_half(qrels_by_split[self.choose]).values()
         return {f"half {number} of {self.choose}": half for number, half in enumerate(halves, 1)}
 
     def splits(self, dataset: engine.Dataset) -> Splits:
@@ -132,10 +146,11 @@ class TuningRequest(JobRequest):
             for name, split in queries.items():
                 grades = qrels[name].grades
                 # Judgements of queries without a text would take places of the sample.
-                judged = replace(qrels[name], grades={query: grades[query] for query in grades.keys() & set(split.ids)})
-                samples[name] = subsample(judged, self.most)
-                if len(samples[name]) < len(judged):
-                    sizes.append(f"{len(samples[name]):,} of {len(judged):,} queries of {name}")
+                usable_ids = grades.keys() & set(split.ids)
+                usable_qrels = replace(qrels[name], grades={query: grades[query] for query in usable_ids})
+                samples[name] = subsample(usable_qrels, self.most)
+                if len(samples[name]) < len(usable_qrels):
+                    sizes.append(f"{len(samples[name]):,} of {len(usable_qrels):,} queries of {name}")
             qrels = samples
             if sizes:
                 scope = " and ".join(sizes)
@@ -186,6 +201,7 @@ def run_tuning(request: TuningRequest, loaded: Loaded, job: Job) -> TuningOutcom
     }
     # `choose` tunes every decoder and takes the best; `tune` tunes one.
     if request.every:
+        options |= {"per_source": request.per_source, "source": request.source}
         tuned = choose(*task, scorers=request.scorers, **options)
     else:
         options |= {"free": request.free, "fixed": dict(request.fixed), "like": request.like, "trials": request.trials}

@@ -14,6 +14,8 @@ from dashboard.components.live_plot import Picked, is_dark, plot
 from dashboard.services import trained
 from dashboard.services.source import Loaded
 from dashboard.session import decoders
+from dashboard.session.judging import build_request, set_request
+from dashboard.tuning import budget_views
 from dashboard.tuning.request import TuningOutcome
 from dashboard.widgets.basics import download_button
 from dashboard.widgets.choices import choose, select
@@ -27,13 +29,17 @@ from engine.evaluation.statistics import Comparison, describe_comparison, format
 from engine.evaluation.sweep.cell import Cell, decoder_from_json
 from engine.evaluation.tables import SIGNIFICANCE_ARROWS, build_frame, format_csv
 from engine.evaluation.tuning.objectives import DIVERSE, RELEVANT, Objective
+from engine.evaluation.tuning.tune import REPORTED_METRICS
 from engine.evaluation.tuning.tuned import Tuned, compare_on_dev, suggest_next_step
 from engine.wording import percent, visible
 
 HEADING_STYLE = "font-size: 1.5rem; font-weight: 700; line-height: 1.2"
 STATUS_COLOURS = {True: "light-dark(#15803D, #4ADE80)", False: "light-dark(#B45309, #FBBF24)", None: "inherit"}
 """Colour of a verdict, by whether the choice is confirmed."""
-DIFFERENCE_CAPTION = "From, to: 95% paired bootstrap CI of the difference. ↑ ↓ significant (test and interval agree)."
+DIFFERENCE_CAPTION = (
+    "From, to: 95% paired bootstrap CI of the difference, with Holm's correction. ↑ ↓ significant (test and interval "
+    "agree)."
+)
 SLICES, HEAT_MAP, TABLE = "Slices", "Heat-map", "All settings"
 DELTA_COLUMN = number_column("%+.3f")
 PICKED, REPORTED = "tune.picked", "tune.reported"
@@ -46,7 +52,9 @@ def draw_result(loaded: Loaded, outcome: TuningOutcome, stale: bool) -> None:
     stale: True if the form has changed since
     """
     tuned = outcome.tuned
-    _draw_verdict(outcome, stale)
+    _draw_verdict(loaded, outcome, stale)
+    if tuned.decision is not None:
+        budget_views.draw_after(tuned)
     if tuned.several:
         _draw_decoder_forests(tuned)
     else:
@@ -65,8 +73,8 @@ def draw_result(loaded: Loaded, outcome: TuningOutcome, stale: bool) -> None:
         _draw_export(loaded, outcome)
 
 
-def _draw_verdict(outcome: TuningOutcome, stale: bool) -> None:
-    """Draw the chosen setting, if its gain was confirmed on other queries, and the button to Explore."""
+def _draw_verdict(loaded: Loaded, outcome: TuningOutcome, stale: bool) -> None:
+    """Draw the chosen setting, if its gain was confirmed on other queries, and buttons to go on with it."""
     tuned = outcome.tuned
     name = tuned.winner.name if tuned.several else format_decoder(tuned.chosen.decoder, with_scorers=False)
     gain_text = describe_comparison(tuned.winner_gain) if tuned.several and tuned.winner_gain is not None else ""
@@ -74,22 +82,41 @@ def _draw_verdict(outcome: TuningOutcome, stale: bool) -> None:
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             status = f'<span style="color: {STATUS_COLOURS[tuned.is_confirmed]}">{escape(visible(tuned.status))}</span>'
             # The heading is HTML, so the name and the status are escaped.
-            heading = f"{escape(name)} — {status}"
+            heading = f"{escape(name)}{'' if tuned.stays else ':'} {status}"
             st.html(f'<div role="heading" aria-level="2" style="{HEADING_STYLE}">{heading}</div>', width="content")
             if stale:
                 st.badge("from earlier settings", icon=":material/history:", color="gray")
             st.space("stretch")
+            _draw_judge_button(loaded, tuned)
             draw_apply_button(tuned.chosen, tuned.k, "tune.apply", "primary")
         scorers = decoders.describe_scorers(tuned.decoder)
         details = " · ".join(filter(None, [suggest_next_step(tuned), scorers, outcome.remarks]))
-        for line in filter(None, [tuned.outcome, gain_text, details]):
+        # There is a decision if the objective requires a share of the baseline's Recall. It says all that the other
+        # sentences say, in the words of the Trade-off page.
+        outcome_lines = [tuned.outcome, gain_text] if tuned.decision is None else tuned.decision.sentences
+        if tuned.decision is not None and tuned.decision.differs_at_next_level:
+            level = tuned.decision.relevant_from
+            details = f"What counts is the level that is set, grade {level} (Data, Relevant from). {details}".strip()
+        for line in filter(None, [*outcome_lines, details]):
             st.text(visible(line))
+
+
+def _draw_judge_button(loaded: Loaded, tuned: Tuned) -> None:
+    """Draw the button that goes to the documents whose judgements would give another candidate, if there are any."""
+    has_budget = tuned.decision is not None
+    request = build_request(loaded, tuned.estimates, tuned.objective.share, {}) if has_budget else None
+    if request is None:
+        return
+    why = "Too many of the documents that the most promising setting returns have no judgement."
+    if st.button(f"Judge the {request.n_missing:,} missing", key="tune.judge", help=why):
+        set_request(request)
+        st.switch_page(decoders.DATA_SCREEN)
 
 
 def _draw_chosen_forest(tuned: Tuned) -> None:
     """Draw the chosen setting's differences to the baseline as intervals, on both splits of queries.
 
-    These are the metric that was to gain, and the one that was to be kept.
+    The rows are of the metric that was to gain and, if a share of Recall was to be kept, of that too.
     """
     # (name, True for queries that confirm, comparisons); without confirming queries the first is empty.
     splits = [(tuned.test or "", True, tuned.comparisons), (tuned.dev, False, compare_on_dev(tuned))]
@@ -100,11 +127,12 @@ def _draw_chosen_forest(tuned: Tuned) -> None:
             label = f"{METRICS[metric].title} on {split_name}"
             matches = [comparison for comparison in comparisons if comparison.metric == metric]
             rows += [ForestRow(label, tuned.chosen.method, is_confirming, comparison) for comparison in matches]
-    _draw_forest(tuned, rows, "tune.forest", "Filled: queries it was not chosen on. Bars: 95% bootstrap CI.")
+    _draw_forest(tuned, rows, "tune.forest", "Filled: queries it was not chosen on." if tuned.comparisons else "")
 
 
 def _draw_decoder_forests(tuned: Tuned) -> None:
     """Draw each decoder's best setting against the baseline, a chart of intervals per metric."""
+    # The metric that was to gain comes first. A goal with one metric leaves the second column empty.
     metrics = tuned.objective.metrics[::-1]
     split_name, comparisons = _get_report_comparisons(tuned)
     by_label = _index_candidates(tuned)
@@ -116,7 +144,9 @@ def _draw_decoder_forests(tuned: Tuned) -> None:
         ]
         with column:
             scope = f"{METRICS[metric].title}@{tuned.k} on {visible(split_name)}"
-            _draw_forest(tuned, rows, f"tune.forest.{metric}", "Filled: the choice. Bars: 95% bootstrap CI.", scope)
+            has_choice = any(row.difference.label == tuned.chosen.label for row in rows)
+            caption = "Filled: the choice." if has_choice else budget_views.NO_CHOICE
+            _draw_forest(tuned, rows, f"tune.forest.{metric}", caption, scope)
 
 
 def _index_candidates(tuned: Tuned) -> dict[str, Any]:
@@ -132,7 +162,8 @@ def _get_report_comparisons(tuned: Tuned) -> tuple[str, Sequence[Comparison]]:
 def _draw_forest(tuned: Tuned, rows: Sequence[ForestRow], key: str, caption: str, scope: str = "") -> None:
     """Draw a chart of differences to the baseline with intervals, and the share that must be kept.
 
-    rows: one for each interval; key: of the chart; scope: metric and split, if the rows do not name them
+    rows: one for each interval; key: of the chart; caption: what marks mean; scope: metric and split, if the rows do
+    not name them
     """
     if not rows:
         return
@@ -140,7 +171,19 @@ def _draw_forest(tuned: Tuned, rows: Sequence[ForestRow], key: str, caption: str
     min_shares = {tuned.objective.metrics[0]: tuned.objective.share} if tuned.objective.constrained else {}
     st.markdown(f"**{f'{scope}: d' if scope else 'D'}ifference to {rows[0].difference.baseline}**")
     plot(plot_forest(rows, min_shares, is_dark()), key, file="forest", label=f"{tuned.status}: {tuned.outcome}")
-    st.caption(caption)
+    st.caption(" ".join(filter(None, [caption, _describe_bars(tuned, rows)])))
+
+
+def _describe_bars(tuned: Tuned, rows: Sequence[ForestRow]) -> str:
+    """Describe the intervals of a chart of differences, and why one may cross the line of what is confirmed."""
+    # The chart's intervals allow for all of its rows, the verdict for one setting and one direction.
+    n_compared = max(row.difference.comparisons for row in rows)
+    bars_text = "Bars: 95% bootstrap intervals"
+    if n_compared > 1:
+        bars_text += f", widened as {n_compared:,} differences are looked at (Holm)"
+    if not tuned.objective.constrained or tuned.test is None or tuned.stays:
+        return f"{bars_text}."
+    return f"{bars_text}. The verdict tests the choice alone, for a loss only, so that its bar may cross the line."
 
 
 def _draw_report(tuned: Tuned) -> None:
@@ -148,7 +191,8 @@ def _draw_report(tuned: Tuned) -> None:
     rows = {comparison.metric: comparison for comparison in tuned.comparisons}
     dev_name, test_name = visible(tuned.dev), visible(tuned.test or "")
     table = []
-    for metric in list_metrics(tuned.chosen):
+    reported = {*REPORTED_METRICS, *tuned.objective.metrics}
+    for metric in filter(reported.__contains__, list_metrics(tuned.chosen)):
         table_row = {
             "Metric": f"{METRICS[metric].title}@{tuned.k}",
             f"{dev_name}: baseline": tuned.base.mean[metric],
@@ -172,7 +216,7 @@ def _draw_report(tuned: Tuned) -> None:
 def _build_difference_columns(prefix: str) -> dict[str, Any]:
     """Return column name → settings of the column, for a difference with its arrow, interval and p-value.
 
-    prefix: of the columns' names
+    The columns are those of `_format_difference_values`. prefix: of the columns' names
     """
     signed = number_column("%+.3f")
     return {
@@ -180,7 +224,8 @@ def _build_difference_columns(prefix: str) -> dict[str, Any]:
         prefix.strip(): text_column(30, "↑ ↓ significant"),
         f"{prefix}from": signed,
         f"{prefix}to": signed,
-        f"{prefix}p": text_column(help="Paired randomisation test, Holm-corrected over the rows"),
+        f"{prefix}p": text_column(help="Paired randomisation test, uncorrected"),
+        f"{prefix}p (Holm)": text_column(help="With Holm's correction over the rows, as the interval"),
     }
 
 
@@ -189,19 +234,28 @@ def _format_difference_values(row: Comparison, prefix: str = "") -> dict[str, An
 
     prefix: of the columns' names; without one the arrow's column has the empty name
     """
+    direction = 1 if row.difference > 0 else -1
+    arrow = SIGNIFICANCE_ARROWS[direction if row.significant else 0]
     return {
         f"{prefix}difference": row.difference,
-        prefix.strip(): SIGNIFICANCE_ARROWS[(1 if row.difference > 0 else -1) if row.significant else 0].strip(),
+        prefix.strip(): arrow.strip(),
         f"{prefix}from": row.low,
         f"{prefix}to": row.high,
-        f"{prefix}p": format_p_value(row.p_holm).removeprefix("p = ").removeprefix("p "),
+        f"{prefix}p": _format_short_p(row.p),
+        f"{prefix}p (Holm)": _format_short_p(row.p_holm),
     }
+
+
+def _format_short_p(p_value: float) -> str:
+    """Format a p-value for a column that is called p."""
+    return format_p_value(p_value).removeprefix("p = ").removeprefix("p ")
 
 
 def _draw_decoder_table(tuned: Tuned) -> None:
     """Draw the table of each decoder's best setting, with its differences to the baseline by metric."""
     split, comparisons = _get_report_comparisons(tuned)
     by_label = _index_candidates(tuned)
+    # The metric that was to gain comes first, then the one of which a share was to be kept.
     metrics = tuned.objective.metrics[::-1]
     rows: dict[str, dict[str, Any]] = {}
     for row in sorted(comparisons, key=lambda row: metrics.index(row.metric)):
@@ -319,7 +373,7 @@ def _draw_table(points: Sequence[Cell], baseline: Cell, chosen: Cell | None) -> 
     )
     row_index = next(iter(event.selection.rows), None)
     key = None if row_index is None or row_index >= len(rows) else rows[row_index].key
-    # Open a setting when the table reports another one than before.
+    # Open a setting when the table reports another one than before. If none is selected, the open one stays.
     if key != st.session_state.get(REPORTED):
         st.session_state[REPORTED] = key
         st.session_state[PICKED] = key or st.session_state.get(PICKED)
@@ -350,7 +404,7 @@ def _open_clicked(view: str, picked: Picked) -> None:
 def _draw_opened(points: Sequence[Cell], baseline: Cell, set_size: int, chosen: Cell | None) -> None:
     """Draw the setting that was clicked last, its differences to the baseline, and the button to Explore.
 
-    Nothing if none was. set_size: k for Explore; chosen: the best setting, for comparison
+    Nothing is drawn if none was clicked. set_size: k for Explore; chosen: the best setting, for comparison
     """
     point = next((p for p in points if p.key == st.session_state.get(PICKED)), None)
     if point is None:

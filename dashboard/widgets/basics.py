@@ -6,6 +6,7 @@ from typing import Any
 import streamlit as st
 
 from dashboard.services import roots
+from engine.errors import FrontierError
 from engine.wording import visible
 
 
@@ -34,4 +35,4 @@ def upload_field(label: str, **options: Any) -> Any:
 def show_failure(title: str, reason: object) -> None:
     """Draw an error with its reason, as plain text, as that may quote what strangers wrote."""
     st.error(title, icon=":material/error:")
-    st.text(visible(str(reason)))
+    st.text(visible(reason.finding if isinstance(reason, FrontierError) else str(reason)))

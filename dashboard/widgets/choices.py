@@ -18,6 +18,7 @@ def choose(
     persist: bool = True,
     format_func: Callable[[Any], str] = str,
     help: str | None = None,
+    on_change: Callable[[], None] | None = None,
 ) -> V:
     """Draw the options side by side; return the chosen one.
 
@@ -39,6 +40,8 @@ def choose(
         Returns the text of an option.
     help : str or None
         The text of the tooltip.
+    on_change : callable or None
+        Called after another choice, before the page is drawn.
 
     Returns
     -------
@@ -55,6 +58,7 @@ def choose(
         persist_state="session" if persist else None,
         format_func=format_func,
         help=help,
+        on_change=on_change,
         label_visibility="visible" if show_label else "collapsed",
     )
     # A choice made among other options may not be one of these.

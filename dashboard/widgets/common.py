@@ -21,9 +21,9 @@ def wait_for_corpus(source: Source) -> Loaded | None:
     """
     job = corpora.get_loading_job(source)
     # The state is read before the result: a job may end in between.
-    is_running = job.running and not jobs.is_unsubscribed(job)
-    if job.result is not None:
-        loaded: Loaded = job.result
+    is_running = job.running and not jobs.runs_for_others_only(job)
+    loaded = corpora.get_loaded(job, source)
+    if loaded is not None:
         return loaded
     st.title("Frontier")
     st.text("See what diversity costs in relevance — on your own corpus.")
@@ -67,11 +67,14 @@ def draw_corpus_chip(loaded: Loaded, n_learned: int | None = None) -> None:
     encoder = space.encoder
     # Names are text and figures are captions: a name may hold what Markdown would format.
     location = space.device.type if loaded.reach is None else f"in {loaded.reach.ref.kind}"
+    level = f"  \nrelevant from grade {loaded.source.relevant}" if loaded.source.relevant > 1 else ""
+    level += f"  \njudgements declared {loaded.source.judgements}" if loaded.source.judgements != "auto" else ""
     with st.container(border=True):
         st.text(space.corpus.name)
+        precision = "own vectors" if encoder is None else encoder.dtype
         st.caption(
             f"{loaded.size:,} documents · {space.embeddings.dimension} dimensions · {location}  \n"
-            f"{'own vectors' if encoder is None else encoder.dtype} · fingerprint `{space.embeddings.digest[:8]}`"
+            f"{precision} · fingerprint `{space.embeddings.digest[:8]}`{level}"
         )
         if loaded.origin.training:
             st.text(f"trained: {loaded.origin.training}")
@@ -89,5 +92,11 @@ def format_bytes(n_bytes: float) -> str:
 
 def draw_notices(dataset: Any) -> None:
     """Draw what the reader of the corpus has to say, as plain text, as it quotes ids."""
+    from engine.data.encoders import SHIPPED_REMARK  # imports torch, which a page that still waits must not
+
     for notice in dataset.notices:
-        st.text(f"⚠ {notice}")
+        # Vectors that came with Frontier are a fact and no fault of the corpus; the notice quotes nothing.
+        if notice.remark == SHIPPED_REMARK:
+            st.caption(f":material/info: {notice}")
+        else:
+            st.text(f"⚠ {notice.finding}")

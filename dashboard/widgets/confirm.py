@@ -23,7 +23,7 @@ def take_step(step: Callable[[], Any]) -> None:
     try:
         step()
     except FrontierError as error:
-        st.session_state[ERROR_KEY] = str(error)
+        st.session_state[ERROR_KEY] = error.finding
     # Callbacks of a fragment rerun only the fragment, but a step may change the full page.
     st.session_state[STALE_KEY] = True
 

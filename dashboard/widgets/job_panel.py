@@ -36,7 +36,9 @@ def draw_running(
     title, caption: above and below its progress
     to_end: continue after a cancel, until the job has written its last
     """
-    if not (job.running if to_end else job.is_active) or jobs.is_unsubscribed(job):
+    # A cancelled job runs on until it has written its last, but is not active any more.
+    goes_on = job.running if to_end else job.is_active
+    if not goes_on or jobs.runs_for_others_only(job):
         st.rerun()
     with st.container(border=True):
         if title:
@@ -53,7 +55,7 @@ def draw_running(
 
 
 def draw_cancel_button(job: Job, key: str, help_text: str | None = None) -> None:
-    """Draw the button that cancels a job for this session; it goes on if others want it."""
+    """Draw the button that cancels a job for this browser session; it goes on if others wait for it."""
     is_stopping = not job.is_active
     label = "Stopping" if is_stopping else "Cancel"
     st.button(label, key=key, on_click=jobs.unsubscribe, args=(job,), disabled=is_stopping, help=help_text)
@@ -112,7 +114,7 @@ def _show_busy(purpose: str | None, key: str) -> None:
 class JobPanel(Generic[T]):
     """Result that takes long: the job that computes it and, until then, its progress and start button.
 
-    A page builds the panel anew in every run and calls `result`; the session keeps the job.
+    A page builds the panel anew in every run and calls `draw_until_result`; the session keeps the job.
     """
 
     purpose: str  # names the session's job and the widgets; a later job of this purpose replaces it
@@ -135,33 +137,36 @@ class JobPanel(Generic[T]):
 
     @property
     def job(self) -> Job | None:
-        """Job for the key."""
+        """This browser session's job that computes, or has computed, the panel's result; None without one."""
         return jobs.find_job(self.purpose, self.key)
 
     @property
-    def queued_as(self) -> str | None:
-        """Purpose under which the job waits for other jobs of the session; None if it does not wait."""
+    def queue_purpose(self) -> str | None:
+        """Purpose of the job in the session's queue, where it waits its turn; None if it does not wait."""
         return self.purpose
 
     def start_job(self) -> None:
-        """Start the job in place of the previous one; it waits for the session's others."""
+        """Start the job in place of the panel's previous one; it waits for this browser session's other jobs."""
         jobs.start_job(self.purpose, self.title, self.work, self.key)
 
-    def result(self) -> T | None:
-        """Return the job's result if there is one; else draw its progress, its end or its start button.
+    def draw_until_result(self) -> T | None:
+        """Return the job's result; until there is one, draw the job's state and its button, and return None.
 
-        The first time the job may start by itself. What it has finished so far is drawn below.
+        The state is its progress while it runs, or the reason why it ended without a result. With `autostart` the job
+        starts by itself the first time, unless it would have to wait for another job of this browser session. What it
+        has finished so far is drawn below.
         """
         if self.memo is not None and self.key in self.memo:
             return self.memo[self.key]
         job = self.job
-        if job is None and self.autostart and (self.queued_as is None or jobs.find_blocker(self.queued_as) is None):
+        must_wait = self.queue_purpose is not None and jobs.find_blocker(self.queue_purpose) is not None
+        if job is None and self.autostart and not must_wait:
             self.start_job()
             if (job := self.job) is not None:
                 # Short work ends within the wait, and no progress bar flashes up.
                 job.join(self.wait_seconds)
-        # Read before the result, which may arrive between the two.
-        is_active = job is not None and job.is_active and not jobs.is_unsubscribed(job)
+        # Read before the result, which may arrive between the two: else a job that has just ended would look stopped.
+        is_active = job is not None and job.is_active and not jobs.runs_for_others_only(job)
         if job is not None and job.result is not None:
             result: T = job.result
             if self.memo is not None:
@@ -170,19 +175,23 @@ class JobPanel(Generic[T]):
         if job is not None and is_active:
             draw_running(job, f"{self.purpose}.cancel", self._draw_partial, title=self.heading, caption=self.caption)
             return None
-        label, name = self.start_label, "start"
+        # From here on the job was not started, or ended without a result.
+        button_label, button_key = self.start_label, f"{self.purpose}.start"
         if self.offer_text:
             st.text(self.offer_text)
         if job is not None:
             draw_end(job, self.failed_text, self.stopped_text)
-            # The button's key ends in "start", or in "on" in a panel whose job starts by itself.
-            label, name = "Retry" if job.error else self.resume_label, name if label else "on"
+            if not self.start_label:
+                # The job started by itself, so this button only resumes it, and has a key of its own.
+                button_key = f"{self.purpose}.on"
+            button_label = "Retry" if job.error else self.resume_label
             if self.heading:
                 st.text(self.heading)
         with st.container(horizontal=True):
-            if label or self.autostart:  # a panel that starts by itself only has "Queue"
+            # A job that starts by itself gets here unstarted only if it must wait: its button then says "Queue".
+            if button_label or self.autostart:
                 options: dict[str, Any] = {"disabled": bool(self.locked_reason), "help": self.locked_reason or None}
-                draw_run_button(label, f"{self.purpose}.{name}", self.queued_as, on_click=self.start_job, **options)
+                draw_run_button(button_label, button_key, self.queue_purpose, on_click=self.start_job, **options)
             if job is not None and self.dismiss_help:
                 st.button("Dismiss", key=f"{self.purpose}.dismiss", help=self.dismiss_help, on_click=self.drop_job)
         if job is not None:
@@ -208,15 +217,15 @@ class SharedPanel(JobPanel[T]):
 
     @property
     def job(self) -> Job | None:
-        """Job of all sessions for the panel's key, None if none; by looking, this session subscribes to it."""
+        """Job for the panel's key that all browser sessions share, None if none; looking subscribes to it."""
         job = self.shared_jobs.get(self.key)
         if job is not None:
             jobs.subscribe(job)
         return job
 
     @property
-    def queued_as(self) -> str | None:
-        """None: shared jobs do not wait for the session's own."""
+    def queue_purpose(self) -> str | None:
+        """None: shared jobs do not wait for the browser session's own."""
         return None
 
     def start_job(self) -> None:

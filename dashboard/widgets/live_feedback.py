@@ -6,11 +6,11 @@ from typing import Any
 import streamlit as st
 
 from dashboard.services import feedback
-from dashboard.services.jobs import page_turn
+from dashboard.services.jobs import limit_page_computations
 from dashboard.services.source import Loaded
 from dashboard.session.answers import Answer, compute_answer
 from dashboard.session.query import Question
-from dashboard.widgets import confirm
+from dashboard.widgets import confirm, duplicates
 from dashboard.widgets.common import draw_corpus_chip
 from dashboard.widgets.tables import draw_table, text_column
 from engine.errors import FrontierError
@@ -41,9 +41,10 @@ def select_corpus(loaded: Loaded, header: Any) -> Loaded:
             adapted = feedback.adapt_corpus(loaded)
             n_learned = feedback.count_events(loaded)
         except FrontierError as error:
-            error_text = str(error)
+            error_text = error.finding
     with header:
         draw_corpus_chip(adapted, n_learned)
+        duplicates.draw_reduction(loaded, "header")
         st.toggle(
             "Live feedback",
             key=feedback.LIVE_KEY,
@@ -68,7 +69,11 @@ def select_corpus(loaded: Loaded, header: Any) -> Loaded:
 
 
 def _replace_log(loaded: Loaded, begin_new: bool) -> None:
-    """Replace a log of feedback that cannot be used: by an empty one, or by what of it still fits."""
+    """Replace a log of feedback that cannot be used; for a callback.
+
+    begin_new: True to begin an empty log, False to keep the votes that fit the present documents. The replaced file
+    stays on disk.
+    """
     # An older error would be displayed beside the outcome.
     st.session_state.pop(confirm.ERROR_KEY, None)
     try:
@@ -128,7 +133,7 @@ def _list_changes(loaded: Loaded, question: Question, answers: Mapping[str, Answ
     if origin is loaded:
         return ()
     earlier = {name: compute_answer(origin, question, answer.name, answer.decoder) for name, answer in answers.items()}
-    with page_turn():
+    with limit_page_computations():
         rankings = {name: (earlier[name].ranking, answer.ranking) for name, answer in answers.items()}
         return before_after(origin.space, loaded.space, question.vector, rankings)
 

@@ -12,7 +12,7 @@ from dashboard.services.jobs import Job, SharedJobs
 from dashboard.services.memo import get_or_compute
 from dashboard.services.source import Loaded
 from dashboard.session.query import Question
-from dashboard.widgets.job_panel import SharedPanel
+from dashboard.widgets.job_panel import SharedPanel, draw_running
 from engine.maps import layout as maps
 from engine.maps.clusters import Clusters, find_clusters, title_prefix
 from engine.maps.density import estimate_density
@@ -51,7 +51,7 @@ def get_map(loaded: Loaded, method: str) -> CorpusMap | None:
 
     method: "tsne" or "pca"; the rough one is by "pca", None if even that is not ready
     """
-    corpus_map = _map_panel(loaded, method).result()
+    corpus_map = _map_panel(loaded, method).draw_until_result()
     if corpus_map is None:
         # PCA takes a fraction of a second, so the page has a map at once.
         quick_panel = _map_panel(loaded, QUICK_METHOD)
@@ -60,6 +60,9 @@ def get_map(loaded: Loaded, method: str) -> CorpusMap | None:
         if (job := quick_panel.job) is not None:
             job.join(QUICK_WAIT_SECONDS)
             corpus_map = job.result
+            if corpus_map is None and job.is_active and job is not _map_panel(loaded, method).job:
+                # The end of this job draws the page again: the rough map does not wait for the other one.
+                draw_running(job, None, caption="A rough map comes first")
     return corpus_map
 
 

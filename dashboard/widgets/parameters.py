@@ -58,8 +58,11 @@ def format_label(param: Param) -> str:
 
 
 def _slider_range(param: Real | Whole, key: str) -> tuple[Any, Any]:
-    """Return the ends of a parameter's slider: its usual range, widened to any value set in this session."""
-    # A slider that shrank would forget a value set by a link or a preset.
+    """Return the ends of a parameter's slider: `comfortable_range`, widened to all values set so far.
+
+    The comfortable range is that of sliders, narrower than what is allowed.
+    """
+    # The range is stored, and only grows: a slider that shrank would forget a value set by a link or a preset.
     ends = (*st.session_state.get(f"{key}.reach", param.comfortable_range), st.session_state.get(key, param.default))
     st.session_state[f"{key}.reach"] = slider_range = (min(ends), max(ends))
     return slider_range
@@ -78,12 +81,13 @@ def draw_stage(spec: Spec, key: str) -> Any:
 def draw_parameters(params: Iterable[Param], key: Callable[[str], str], values: dict[str, Any]) -> None:
     """Draw the widgets of those parameters that have an effect, and add their values to `values`.
 
-    Some have an effect, or their present form, only under the value of another one. key: parameter's name → session key
+    The value of one may decide if another has an effect, and the other's form, its declaration: λ₁ is a penalty or a
+    number of documents. It is drawn before the other. key: returns the session key for a parameter's name
     """
     for param in order_params(params):
         if _is_effective(param, values):
-            widget_key, form = resolve_form(key(param.name), param, values)
-            values[param.name] = draw_parameter(form, widget_key)
+            widget_key, declaration = resolve_form(key(param.name), param, values)
+            values[param.name] = draw_parameter(declaration, widget_key)
 
 
 def count_changed(spec: Spec, key: str) -> int:
@@ -99,14 +103,17 @@ def draw_stage_row(
     extra: tuple[str, Callable[[], None]] | None = None,
     n_extra: int = 0,
 ) -> Any:
-    """Draw the parameters of a selector or scorer in a row, advanced ones in a popover; return it.
+    """Draw the parameters of a selector or scorer in a row; return the selector or scorer with the values.
 
-    spec: its description in the registry; key: prefix of the session keys; heading: draws what the row begins with;
-    extra: title of more content of the popover, and the function that draws it; n_extra: number of changes in it
+    Advanced parameters are in a popover. spec: the selector's or scorer's description in the registry; key: prefix of
+    the session keys; heading: draws what the row begins with; extra: title of more content of the popover, and the
+    function that draws it; n_extra: number of settings in that content which are not at their default
     """
+    extra_title, draw_extra = extra or ("", None)
     widget_keys = {p.name: param_key(spec, key, p.name) for p in spec.params}
     values: dict[str, Any] = {}
-    basic, hidden = ([p for p in spec.params if p.advanced is is_advanced] for is_advanced in (False, True))
+    basic = [param for param in spec.params if not param.advanced]
+    hidden = [param for param in spec.params if param.advanced]
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         heading()
         # Without advanced parameters an empty popover would be a dead button.
@@ -114,10 +121,10 @@ def draw_stage_row(
             current = {p.name: st.session_state.get(widget_keys[p.name], p.default) for p in hidden}
             # The popover's label counts what is not at its default, as its content is hidden.
             n_changed = n_extra + sum(current[p.name] != p.default and _is_effective(p, current) for p in hidden)
-            label = ", ".join(filter(None, [extra and extra[0], "more" if hidden else ""])).capitalize()
+            label = ", ".join(filter(None, [extra_title, "more" if hidden else ""])).capitalize()
             with st.popover(f"{label} ({n_changed})" if n_changed else label, width=POPOVER_WIDTH):
-                if extra:
-                    extra[1]()
+                if draw_extra:
+                    draw_extra()
                     if hidden:
                         st.divider()
                 _draw_presets(spec, key, widget_keys)
@@ -125,9 +132,10 @@ def draw_stage_row(
                     if _is_effective(param, values):
                         values[param.name] = draw_parameter(param, widget_keys[param.name])
     for param, column in zip(basic, st.columns(len(basic)) if basic else (), strict=True):
-        widget_key, form = resolve_form(widget_keys[param.name], param, values)
+        # The declaration to draw may depend on the parameters drawn before, such as a range in another unit.
+        widget_key, declaration = resolve_form(widget_keys[param.name], param, values)
         with column:
-            values[param.name] = draw_parameter(form, widget_key)
+            values[param.name] = draw_parameter(declaration, widget_key)
     return spec.cls(**values)
 
 
@@ -152,7 +160,7 @@ def _set_preset(spec: Spec, widget_keys: Mapping[str, str], values: Mapping[str,
     for param in spec.params:
         if param.name in values:
             st.session_state[widget_keys[param.name]] = values[param.name]
-            # Under another parameter's value this one may have another form, such as a share in place of a number. A
-            # preset is in the plain form, so those other parameters go back to their defaults.
+            # Beside another parameter's value this one may have another declaration: λ₁ as a number of documents in
+            # place of a penalty. Presets are in the plain one, so those other parameters go back to their defaults.
             for variant, _, _ in param.variants:
                 st.session_state[widget_keys[variant]] = next(p.default for p in spec.params if p.name == variant)

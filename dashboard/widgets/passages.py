@@ -1,5 +1,6 @@
 """Passages as labelled queries on a page: the job that chooses them, and an explanation."""
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -7,10 +8,12 @@ import streamlit as st
 
 from dashboard.services import passage_queries
 from dashboard.services.source import Loaded
+from dashboard.session.query import Question
 from dashboard.widgets.basics import show_failure
 from dashboard.widgets.job_panel import JobPanel
 from engine.data.cloze import LONGEST, SHORTEST
 from engine.errors import FrontierError
+from engine.progress import counted
 
 PASSAGES_PURPOSE = "passages"
 NO_PASSAGES = "No passages can be had of this corpus."
@@ -25,8 +28,8 @@ def draw_toggle(loaded: Loaded, key: str, container: Any = None) -> bool:
     if not passage_queries.can_make(loaded):
         return False
     with container or st.sidebar:
-        why = "As labelled queries: parts of the corpus's own texts; right is the document that contains them."
-        return st.toggle(passage_queries.PASSAGES_TITLE, key=key, persist_state="session", help=why)
+        hint = "As labelled queries: parts of the corpus's own texts; right is the document that contains them."
+        return st.toggle(passage_queries.PASSAGES_TITLE, key=key, persist_state="session", help=hint)
 
 
 def replace_by_passages(loaded: Loaded) -> Loaded | None:
@@ -49,8 +52,21 @@ def replace_by_passages(loaded: Loaded) -> Loaded | None:
             start_label="Choose passages",
             resume_label="Choose passages",
             failed_text=NO_PASSAGES,
-        ).result()
+        ).draw_until_result()
     return None if task is None else passage_queries.swap_queries(loaded, task)
+
+
+def label_question(loaded: Loaded, question: Question) -> Question:
+    """Return the query with its id and judgements if it has the words of a passage; else return it unchanged.
+
+    loaded: the corpus with passages as labelled queries
+    """
+    dataset = loaded.dataset
+    for query_id, text in zip(dataset.queries.ids, dataset.queries.texts, strict=True):
+        # Fields for one line drop the line breaks that a passage may have.
+        if text.split() == question.text.split():
+            return replace(question, id=query_id, qrels=dataset.qrels[passage_queries.PASSAGES_SPLIT])
+    return question
 
 
 def draw_explanation(loaded: Loaded) -> None:
@@ -58,7 +74,7 @@ def draw_explanation(loaded: Loaded) -> None:
     queries, qrels = loaded.dataset.queries, loaded.dataset.qrels[passage_queries.PASSAGES_SPLIT]
     # A passage that occurs in several documents has several right answers.
     n_several = sum(len(qrels.relevant(query_id)) > 1 for query_id in queries.ids)
-    note = f" {n_several:,} stand in several documents, all of which are right." if n_several else ""
+    note = f" Of {counted(n_several, 'passage')} several documents are right." if n_several else ""
     st.caption(
         f"The labelled queries are {len(queries):,} passages of {SHORTEST.default} to {LONGEST.default} words, one out "
         f"of a document each; right is every document that contains the passage word for word.{note} Recall is the "

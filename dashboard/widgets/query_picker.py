@@ -29,9 +29,12 @@ from dashboard.widgets.basics import show_failure
 from dashboard.widgets.choices import choose
 from dashboard.widgets.common import as_label
 from dashboard.widgets.parameters import draw_parameter
+from dashboard.widgets.source_limit import describe_source_limit, draw_source_limit
 from engine.decoder import POOL, SET_SIZE
 from engine.errors import FrontierError
+from engine.evaluation.metrics import drop_own_judgements
 from engine.evaluation.studies.check_up import check_up, rank_by_gain
+from engine.space import find_own_documents
 from engine.values import Qrels, replace_surrogates
 from engine.wording import visible
 
@@ -49,29 +52,46 @@ def ask(loaded: Loaded) -> Question | None:
     A query is a labelled one, typed, or a document to be like; the pool holds the candidates that a set is chosen from.
     """
     ways, key = list_ways(loaded), corpus_key(loaded)
-    mode, split, _ = get_selection(loaded)
-    mode = mode if mode in ways else ways[0]
+    # Kind of query (typed, labelled, like a document) and split, a named part of the labelled queries, last used here.
+    query_kind, split, _ = get_selection(loaded)
+    query_kind = query_kind if query_kind in ways else ways[0]
     # Content of a popover is drawn only while it is open: the browser sends a hidden widget's last value again with
-    # the next event, and would undo what a link, a saved view or a key has set since.
-    name = " · ".join(filter(None, [WAY_TITLES[mode], as_label(split or "")]))
-    kind = st.popover(_freeze_label(name, "header.kind"), key="header.kind", width="content", on_change="rerun")
-    if kind.open:
-        with kind:
-            mode, split = _draw_kind(loaded, ways, key)
+    # the next event, and would undo what a link, a saved view or a pressed key has set since.
+    name = " · ".join(filter(None, [WAY_TITLES[query_kind], as_label(split or "")]))
+    way_menu = st.popover(_freeze_label(name, "header.kind"), key="header.kind", width="content", on_change="rerun")
+    if way_menu.open:
+        with way_menu:
+            query_kind, split = _draw_kind(loaded, ways, key)
+    draw_query = {LABELLED: _draw_labelled, TYPED: _draw_typed, SIMILAR: _draw_similar}[query_kind]
     try:
-        picked = {LABELLED: _draw_labelled, TYPED: _draw_typed, SIMILAR: _draw_similar}[mode](loaded, key, split)
+        picked = draw_query(loaded, key, split)
     except FrontierError as error:
         show_failure("The query cannot be embedded.", error)
         picked = None
     size, depth = st.session_state.get("k", SET_SIZE.default), setting.get_pool_depth()
-    sizes = st.popover(_freeze_label(f"k {size}", "header.k"), key="header.k", width="content", on_change="rerun")
-    if sizes.open:
-        with sizes:
+    limit_texts = describe_source_limit(list(loaded.space.corpus.metadata))
+    size_label = _freeze_label(" · ".join([f"k {size}", *limit_texts]), "header.k")
+    size_menu = st.popover(size_label, key="header.k", width="content", on_change="rerun")
+    if size_menu.open:
+        with size_menu:
             size, depth = draw_parameter(SET_SIZE, "k"), draw_parameter(POOL, "pool")
+            draw_source_limit(loaded)
     if picked is None:
         return None
     query_id, text, vector, qrels = picked
-    return Question(query_id, replace_surrogates(text), vector, qrels, min(size, find_max_k(loaded)), depth)
+    document = get_selection(loaded)[2] if query_kind == SIMILAR else None
+    if document is None and _is_document(loaded, query_id, text):
+        st.caption("This query is a document of the corpus, with the same id and text: its answers are without it.")
+        qrels = drop_own_judgements(qrels, {query_id: query_id})
+    k = min(size, find_max_k(loaded))
+    return Question(query_id, replace_surrogates(text), vector, qrels, k, depth, document=document)
+
+
+def _is_document(loaded: Loaded, query_id: str, text: str) -> bool:
+    """Return True if a query is a document of the corpus, with the same id and text; False in a vector engine."""
+    if loaded.reach is not None or not query_id:
+        return False
+    return bool(find_own_documents(loaded.space, (query_id,), (text,))[0] >= 0)
 
 
 def _freeze_label(label: str, key: str) -> str:
@@ -92,7 +112,7 @@ def _draw_kind(loaded: Loaded, ways: Sequence[str], key: str) -> tuple[str, str 
         show_label=True,
         format_func=WAY_TITLES.__getitem__,
         help="Labelled queries have relevance judgements, so Recall can be computed. “Like a document” searches with a "
-        "document's vector; it ranks itself first.",
+        "document's vector, and leaves the document out.",
     )
     if mode != LABELLED:
         return mode, None
@@ -110,16 +130,17 @@ def _draw_order(loaded: Loaded, split: str | None) -> None:
     drawn if the queries are many or their vectors are not stored.
     """
     queries = loaded.dataset.judged(split) if split else loaded.dataset.queries
-    if not 0 < len(queries) <= MAX_ORDERED_QUERIES or (vectors := find_query_vectors(loaded, queries)) is None:
+    vectors = find_query_vectors(loaded, queries) if 0 < len(queries) <= MAX_ORDERED_QUERIES else None
+    if vectors is None:
         return
     # The last decoder that can run here is compared; the first one is usually the baseline itself.
-    chosen = reversed(setting.get_decoders().values())
+    candidates = reversed(setting.get_decoders().values())
     baseline = setting.make_baseline(setting.get_pool_depth())
-    against = next((d for d in chosen if d != baseline and setting.explain_lack(d, loaded.space) is None), None)
+    compared = next((d for d in candidates if d != baseline and setting.explain_lack(d, loaded.space) is None), None)
     orders, why = [FILE_ORDER, REDUNDANT_ORDER], "Of the queries."
-    if against is not None:
+    if compared is not None:
         orders.append(GAIN_ORDER)
-        why += f" {GAIN_ORDER}: {setting.format_title(against)} against {setting.format_title(baseline)}, as set now."
+        why += f" {GAIN_ORDER}: {setting.format_title(compared)} against {setting.format_title(baseline)}, as set now."
     order = choose("Order", orders, "header.order", show_label=True, help=why)
     if order == FILE_ORDER:
         return set_query_order(loaded, split, None)
@@ -128,14 +149,15 @@ def _draw_order(loaded: Loaded, split: str | None) -> None:
 
     def compute_order() -> tuple[int, ...]:
         """Return the positions of the queries in the file, the most redundant or most improved first."""
-        if order == REDUNDANT_ORDER or against is None:
+        if order == REDUNDANT_ORDER or compared is None:
             # A set of one has no duplicates.
             return check_up(baseline, loaded.space, vectors, max(k, 2)).order
-        qrels = loaded.dataset.qrels[split] if split else None
-        return rank_by_gain(against, baseline, loaded.space, vectors, qrels, k).positions
+        return rank_by_gain(compared, baseline, loaded.space, vectors, qrels, k).positions
 
-    about = () if order == REDUNDANT_ORDER or against is None else (against.label,)
-    order_key = (loaded.key, split, order, k, baseline.label, *about)
+    qrels = loaded.dataset.qrels[split] if split else None
+    qrels_digest = None if qrels is None else qrels.digest
+    compared_labels = () if order == REDUNDANT_ORDER or compared is None else (compared.label, qrels_digest)
+    order_key = (loaded.key, split, order, k, baseline.label, *compared_labels)
     with st.spinner("Ordering the queries"):
         set_query_order(loaded, split, get_or_compute("orders", order_key, compute_order))
 
@@ -178,7 +200,8 @@ def _draw_labelled(loaded: Loaded, key: str, split: str | None) -> tuple[str, st
 def _draw_typed(loaded: Loaded, key: str, _: str | None) -> tuple[str, str, Tensor, Qrels | None] | None:
     """Draw the field for a typed query; return ("", its text, its vector, None); None while it is empty.
 
-    "" and None: it has no id and no judgements; the last parameter is for the same call as for labelled queries.
+    "" and None stand for the id and the judgements that it does not have. The last parameter is not used: functions for
+    all kinds of query are called alike.
     """
     query_text = st.text_input(
         "Your query",

@@ -14,7 +14,8 @@ from engine.stages import ScorerSpec, SelectorSpec
 ROLE_LABELS = {RETRIEVE: "Relevance by", RERANK: "Rerank the pool by"}
 ROLE_HELP = {
     RETRIEVE: "What scores the corpus, and makes the pool. How alike two documents are always comes from the dense "
-    "vectors. Scores of another kind than cosines weigh differently against similarity: λ means something else then.",
+    "vectors. Scores of another kind than cosines are brought to that scale: 0 for the least relevant candidate, 1 for "
+    "the most relevant one. Documents that share no word with the query are not retrieved by words.",
     RERANK: "Scores the pool again, and that is the relevance that counts. It needs a pool: set one beside k.",
 }
 
@@ -28,9 +29,9 @@ def draw_scorers(spec: SelectorSpec, space: Space) -> None:
         scorers, key = list_scorers(role), role_key(spec.name, role)
         # A retriever is required; a reranker is optional.
         names = [*([UNSET] if role == RERANK else []), *scorers]
-        titles = {UNSET: UNSET, **{name: scorer.title for name, scorer in scorers.items()}}.__getitem__
+        get_title = {UNSET: UNSET, **{name: scorer.title for name, scorer in scorers.items()}}.__getitem__
         why = "\n\n".join([ROLE_HELP[role], *(f"**{s.title}** {s.summary}" for s in scorers.values())])
-        picked_name = st.selectbox(label, names, key=key, persist_state="session", format_func=titles, help=why)
+        picked_name = st.selectbox(label, names, key=key, persist_state="session", format_func=get_title, help=why)
         # A scorer's widgets are drawn only while it is chosen; their values stay in the session.
         if picked_name in scorers:
             draw_stage(scorers[picked_name], key)
@@ -38,9 +39,14 @@ def draw_scorers(spec: SelectorSpec, space: Space) -> None:
             if role == RERANK and st.session_state.get(decoders.POOL_KEY) is None:
                 st.caption("There is no pool yet: set one beside k.")
     if spec.cls.first_by_scores:
-        st.caption("This decoder takes the first document by the scorer, and the others by the dense vectors.")
+        st.caption(
+            "This decoder takes its pool and the first document by the scorer, and the others by the dense vectors."
+        )
     if not spec.cls.by_scores:
-        st.caption("This decoder works on the dense vectors alone: the scorer only makes its pool.")
+        st.caption(
+            "This decoder works on the dense vectors alone. Another scorer can only make its pool (set one beside k); "
+            "without a pool, and as a reranker, it is left out."
+        )
 
 
 def _draw_consent(spec: ScorerSpec, key: str, space: Space) -> None:
@@ -48,7 +54,7 @@ def _draw_consent(spec: ScorerSpec, key: str, space: Space) -> None:
     try:
         consent = find_due(read_stage(spec, key), space)
     except FrontierError as error:
-        st.text(str(error))
+        st.text(error.finding)
         return
     if consent is not None:
         st.text(f"This needs {consent}, once.")
@@ -63,5 +69,6 @@ def count_changed_scorers(spec: SelectorSpec) -> int:
         picked_name = st.session_state.get(key)
         # A scorer other than the default counts as one change, and so does each of its changed parameters.
         if picked_name in scorers:
-            n_changed += (role == RERANK or picked_name != first_name) + count_changed(scorers[picked_name], key)
+            is_changed = role == RERANK or picked_name != first_name
+            n_changed += int(is_changed) + count_changed(scorers[picked_name], key)
     return n_changed

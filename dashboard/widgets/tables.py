@@ -73,7 +73,8 @@ def find_click(key: str, event: Any, n_rows: int) -> int | None:
 
     key: of the table; event: Streamlit's, with the marked cell, which stays marked in later runs; n_rows: of the table
     """
-    # The grid remembers a position, not a document: only a change of position is a click.
+    # The grid remembers a position, not a document: only a change of position is a click. So the session stores the
+    # marked row of each table, and the table that was clicked last.
     cells = event.selection.cells
     row = cells[0][0] if cells and cells[0][0] < n_rows else None
     marked_rows = st.session_state.setdefault("places", {})
@@ -81,9 +82,10 @@ def find_click(key: str, event: Any, n_rows: int) -> int | None:
     if row == previous:
         return None
     marked_rows[key] = row
-    last, st.session_state["places.last"] = st.session_state.get("places.last"), key
-    # A cell stays marked when another table is clicked: the click that unmarks it opens its row.
-    return previous if row is None and last != key and previous is not None and previous < n_rows else row
+    last_table, st.session_state["places.last"] = st.session_state.get("places.last"), key
+    # After a click in another table, a click on the cell that is still marked here unmarks it, and means its row.
+    is_clicked_again = row is None and last_table != key and previous is not None and previous < n_rows
+    return previous if is_clicked_again else row
 
 
 def draw_set(
@@ -100,18 +102,21 @@ def draw_set(
     documents' column, in pixels; relevance_help: tooltip of the relevance's column; nearest: values and configurations,
     by name, of columns in place of "Nearest", the similarity to the most similar document above
     """
-    compared, rows = dropped is not None, [*retrieved, *(dropped or ())]
+    is_compared, rows = dropped is not None, [*retrieved, *(dropped or ())]
     if not rows:
         st.caption("Nothing was retrieved.")
         return None
-    lost = len(rows) - len(retrieved)
+    # Dropped documents have neither a rank nor a nearest one above them.
+    blanks = [None] * (len(rows) - len(retrieved))
+    similarities = {"Nearest": [*(row.similarity for row in retrieved), *blanks]}
+    nearest_values, nearest_configs = nearest or (similarities, {})
     table = {
-        "#": [*(row.rank for row in retrieved), *[None] * lost],
-        **({"Change": [*(row.mark for row in retrieved), *[DROPPED_MARK] * lost]} if compared else {}),
+        "#": [*(row.rank for row in retrieved), *blanks],
+        **({"Change": [*(row.mark for row in retrieved), *[DROPPED_MARK] * len(blanks)]} if is_compared else {}),
         **make_relevance_column(rows),
         "Document": [format_document(row) for row in rows],
         "Relevance": [row.relevance for row in rows],
-        **({"Nearest": [*(row.similarity for row in retrieved), *[None] * lost]} if nearest is None else nearest[0]),
+        **nearest_values,
     }
     return draw_table(
         table,
@@ -119,10 +124,10 @@ def draw_set(
             "#": number_column(width=32),
             "Change": text_column(CHANGE_WIDTH, "Places gained or lost; NEW and DROPPED documents"),
             "✓": text_column(28, "Judged relevant"),
-            "Document": text_column(width if compared else width + CHANGE_WIDTH),
+            "Document": text_column(width if is_compared else width + CHANGE_WIDTH),
             "Relevance": number_column("%.3f", 76, relevance_help),
             "Nearest": number_column("%.3f", 68, "Similarity to the most similar document ranked above it"),
-            **(nearest[1] if nearest else {}),
+            **nearest_configs,
         },
         key=key,
         max_rows=MAX_TABLE_ROWS,

@@ -29,6 +29,7 @@ from engine.theory.elastic_net import outlook
 from engine.values import Embeddings, Qrels
 from engine.wording import decimal
 
+NO_WEIGHT_TEXT = "Nothing was retrieved, so there is no weight to show."
 L1_AXIS_RANGE = (0.001, 1.0)
 """Ends of the λ₁ axis, unless the current λ₁ is outside."""
 MAX_SOLVER_QUERIES, SOLVER_K = 100, 5
@@ -50,11 +51,15 @@ def compute_path(
     pool = None if row_indices is None else tuple(row_indices.tolist())
     # The path covers all λ₁, so it is cached under the selector with any one of them, 0.
     label = type(stage)(**values_of(stage) | {"l1": 0.0}).label
-    key = (space.embeddings.digest, query_bytes, label, min_l1, question.depth, pool)
+    query_parts = query_bytes, question.id, question.text, question.document
+    key = (space.embeddings.digest, *query_parts, label, min_l1, question.depth, pool)
 
     def compute() -> WeightPath:
         """Compute the weights at every λ₁ from `min_l1` on."""
-        path = compute_weight_path(stage, space, as_embeddings(loaded, question), min_l1, question.depth, row_indices)
+        # A document to be like is no candidate, whatever its text.
+        without_self = True if question.document is not None else None
+        query = as_embeddings(loaded, question)
+        path = compute_weight_path(stage, space, query, min_l1, question.depth, row_indices, without_self)
         assert path is not None, "only selectors with weights are asked for their path"
         return path
 
@@ -62,18 +67,21 @@ def compute_path(
 
 
 def draw_solver(loaded: Loaded, question: Question, stage: Selector, l1: float, path: WeightPath) -> None:
-    """Draw how fast FISTA, the paper's solver, comes close to the exact weights of documents on a corpus.
+    """Draw how fast FISTA, the NNN paper's solver, comes close to the exact weights of documents.
 
-    FISTA is an iterative method; the page computes the weights exactly. l1: the current λ₁; path: the exact weights at
-    every λ₁ for this query
+    FISTA is an iterative method; the page computes the weights exactly. l1: λ₁, the penalty on the weights' sum, at its
+    current value; path: the exact weights at every λ₁ for this query
     """
+    n_steps = 50
     with st.spinner("Measuring what the documents have in common"):
-        view, n_steps = outlook(loaded.space, path.l2), 50
-    # The bound holds for a start at 0: the distance to the optimum is the norm of its weights.
-    weights = math.sqrt(float(np.square(path.at(l1)[1]).sum()))
+        # `view` bounds what FISTA's steps can achieve on this corpus.
+        view = outlook(loaded.space, path.l2)
+    # The bound holds for a start at 0, from where the distance to the optimum is the length of the optimal weights.
+    _, optimal_weights = path.at(l1)
+    distance = math.sqrt(float(np.square(optimal_weights).sum()))
     st.markdown(
-        f"**{n_steps} steps guarantee the optimum within {decimal(view.gap(weights, n_steps))}; "
-        f"{view.steps(weights, 1e-3):,} steps, within 0.001.**"
+        f"**{n_steps} steps guarantee the optimum within {decimal(view.gap(distance, n_steps))}; "
+        f"{view.steps(distance, 1e-3):,} steps, within 0.001.**"
     )
     st.caption(
         f"FISTA's step is 1/L, and L grows with how alike documents are: these {view.length:,} have a mean cosine "
@@ -84,7 +92,7 @@ def draw_solver(loaded: Loaded, question: Question, stage: Selector, l1: float, 
 
 
 def _draw_measured(loaded: Loaded, name: str, l1: float, l2: float) -> None:
-    """Draw the error of FISTA, the paper's solver, after each number of steps on labelled queries.
+    """Draw the error of FISTA, the NNN paper's solver, by its number of steps on labelled queries.
 
     A job measures it, for at most MAX_SOLVER_QUERIES queries; name: of the selector whose problem it solves
     """
@@ -97,7 +105,8 @@ def _draw_measured(loaded: Loaded, name: str, l1: float, l2: float) -> None:
         return
 
     def draw_steps(measured: Sequence[Any]) -> None:
-        """Draw the solver's error over its steps, once it is measured at two numbers of steps."""
+        """Draw the solver's error over its steps, once the exact answer and one number of steps are measured."""
+        # The exact answer is the first one.
         if len(measured) < 2:
             return
         figure = plot_convergence(measured, name, SOLVER_K, is_dark())
@@ -111,7 +120,7 @@ def _draw_measured(loaded: Loaded, name: str, l1: float, l2: float) -> None:
     title = f"λ₁ = {l1:.3g}, λ₂ = {l2:g} of {loaded.space.embeddings.digest[:8]}"
     measured = JobPanel(
         purpose=STEPS_PURPOSE,
-        key=title,
+        key=(title, dataset.qrels[split].digest),
         title=title,
         work=lambda job: _measure_steps(job, loaded, vectors, dataset.qrels[split], l1, l2),
         start_label=run_label,
@@ -119,15 +128,16 @@ def _draw_measured(loaded: Loaded, name: str, l1: float, l2: float) -> None:
         autostart=False,
         on_partial=draw_steps,
         failed_text="The steps could not be measured.",
-    ).result()
+    ).draw_until_result()
     if measured is not None:
         draw_steps(measured)
 
 
 def _measure_steps(job: Job, loaded: Loaded, vectors: Embeddings, qrels: Qrels, l1: float, l2: float) -> list[Any]:
-    """Measure the error of FISTA, the paper's solver, at rising numbers of steps; one result for each.
+    """Measure the error of FISTA, the NNN paper's iterative solver, at rising numbers of steps.
 
-    It runs in a job; pages read the results so far in its `partial`. The first one is of the exact answer.
+    Return a result for each number, after one for the exact answer. It runs in a job; pages read the results so far in
+    its `partial`.
     """
     steps = engine.convergence(loaded.space, vectors, qrels, SOLVER_K, l1=l1, l2=l2)
     for measurement in islice(steps, len(FISTA_STEPS) + 1):

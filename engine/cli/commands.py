@@ -11,12 +11,14 @@ from engine.cli.options import (
     ENCODER,
     FINISHED_SWEEP,
     OTHER_RUNS,
+    PER_SOURCE_OPTION,
     POINTS,
     READING,
     SIZE_OPTION,
     SOURCE,
     STAGE_TEXT,
     TABLE_COLUMNS,
+    WITHOUT_SELF_OPTION,
     DeclaredCommand,
     chain_options,
     execution_options,
@@ -50,7 +52,7 @@ SELECTORS = stages_option("select", "selectors", "Decoders that are looked at.")
 
 @main.command()
 @json_option("Machine-readable.")
-@runs_in("engine.cli.decode")
+@runs_in("engine.cli.decode")  # calls methods() of that module
 def methods() -> None:
     """Print the table of methods, their parameters and sources."""
 
@@ -58,7 +60,7 @@ def methods() -> None:
 @main.command()
 @group_options("source", lazy("engine.cli.inputs:CorpusOptions"), CORPUS, TABLE_COLUMNS, ENCODER)
 @click.option("--queries", is_flag=True, help="Embed the data set's queries too.")
-@runs_in("engine.cli.decode")
+@runs_in("engine.cli.decode")  # calls embed() of that module
 def embed() -> None:
     """Embed a corpus into the cache; a run that was stopped goes on where it was."""
 
@@ -71,7 +73,9 @@ def embed() -> None:
 @SIZE_OPTION
 @json_option("One JSON object.")
 @click.option("--trace", "traced", is_flag=True, help="For every pick its relevance, and the nearest already chosen.")
-@runs_in("engine.cli.decode")
+@PER_SOURCE_OPTION
+@WITHOUT_SELF_OPTION
+@runs_in("engine.cli.decode")  # calls decode() of that module
 def decode() -> None:
     """Retrieve a set for a query, or for every judged query of a split, and measure it."""
 
@@ -82,7 +86,7 @@ def decode() -> None:
 @click.option("-k", "k", help="Documents per query. Default: as exported.")
 @option("--host", default="127.0.0.1", help="Address to listen on; 0.0.0.0 accepts other machines.")
 @option("--port", type=click.IntRange(0, 65535), default=8600, help="0 picks a free port.")
-@runs_in("engine.cli.decode")
+@runs_in("engine.cli.decode")  # calls answer() of that module
 def answer() -> None:
     """Serve one decoder: POST /answer takes {"queries": ["…"]} or {"vectors": [[…]]}, GET /health says what is served.
 
@@ -94,7 +98,7 @@ def answer() -> None:
 @CORPUS
 @group_options("reading", lazy("engine.cli.inputs:ReadOptions"), TABLE_COLUMNS)
 @click.option("--out", required=True, metavar="FOLDER", help="BEIR folder to write: new, or empty.")
-@runs_in("engine.cli.passages")
+@runs_in("engine.cli.passages")  # calls passages() of that module
 def passages() -> None:
     """Make labelled queries out of a corpus: find the document that contains a passage.
 
@@ -104,13 +108,45 @@ def passages() -> None:
     """
 
 
+@main.command()
+@SOURCE
+@option("--run", required=True, metavar="FILE", help="What the system returned: a run in any form that compare takes.")
+@stages_option("select", "selectors", "Selectors that are tried, at every weight and depth. Default: all.")
+@option("--depth", metavar="VALUE", help="Depth of the pool, if it is known. Default: it is found.")
+@seed_option("Seed of the resampling.")
+@option(
+    "--expect",
+    "expected",
+    metavar="FILE",
+    help="A decoder exported as JSON that should have made the run: exit code 0 if it did, 1 if not, 2 if that could "
+    "not be judged.",
+)
+@JSON_FLAG
+@runs_in("engine.cli.identify")  # calls identify() of that module
+def identify() -> None:
+    """Name the decoder, its weight of relevance and its pool that made another system's lists.
+
+    The lists are those of the corpus's queries, a few dozen of them. Documents and queries are embedded by --encoder,
+    which should be the system's.
+    """
+
+
 @main.command(name="data")
 @CORPUS
 @group_options("reading", lazy("engine.cli.inputs:ReadOptions"), READING)
 @JSON_FLAG
-@runs_in("engine.cli.passages")
+@runs_in("engine.cli.passages")  # calls sizes() of that module
 def sizes() -> None:
     """Count documents, queries and relevant documents per query, by split; nothing is embedded."""
+
+
+@main.command()
+@SOURCE
+@option("--groups", "n_groups", type=click.IntRange(0), default=10, help="Groups to print, the largest first.")
+@JSON_FLAG
+@runs_in("engine.cli.duplicates")  # calls duplicates() of that module
+def duplicates() -> None:
+    """Find the near-duplicates of a corpus before any query, in groups, with what dropping them would leave."""
 
 
 @main.command()
@@ -119,18 +155,21 @@ def sizes() -> None:
 @stages_option("retrieve", "retrieves", "Default: dense.")
 @stages_option("rerank", "reranks", "Default: none.")
 @option("--depth", metavar="VALUE", help="Number of candidates to rerank and choose from. Default: all.")
+@PER_SOURCE_OPTION
+@WITHOUT_SELF_OPTION
 @POINTS
 @click.option(
     "--values",
     type=click.Choice(["grid", "all"]),
     default="grid",
-    help="all: every λ, exactly, of selectors whose rankings have a path over it; a grid of the others.",
+    help="all: print every λ, exactly, of selectors whose rankings have a path over it, and a grid of the others. "
+    "grid: a grid of all; those exact curves are stored beside it, for the decision.",
 )
 @size_option("sizes", ("5", "10"))
 @metrics_option("Default: all that can be measured.")
 @execution_options("sweep.db")
 @json_option("One JSON object a cell.")
-@runs_in("engine.cli.evaluation")
+@runs_in("engine.cli.evaluation")  # calls sweep() of that module
 def sweep() -> None:
     """Measure decoders over their parameters; what is finished is kept, and not computed again."""
 
@@ -143,9 +182,9 @@ def sweep() -> None:
 @click.option("--oracle", is_flag=True, help="In --y, what choosing a method's setting for every query could gain.")
 @file_option("--out", "files", multiple=True, help=".md .tex: the table; .csv .parquet: every cell.")
 @JSON_FLAG
-@runs_in("engine.cli.evaluation")
+@runs_in("engine.cli.evaluation")  # calls compare() of that module
 def compare() -> None:
-    """Print the frontier of a finished sweep, and what differs significantly from the baseline."""
+    """Print which setting a finished sweep suggests, its frontier, and what differs from the baseline."""
 
 
 @main.command()
@@ -155,6 +194,8 @@ def compare() -> None:
 @option("--objective", help="maximise, diverse or knee; default: diverse for selectors, maximise with --metric.")
 @option("--metric", help="Metric to maximise; default: comp.")
 @option("--share", type=float, help="Share of the baseline's Recall that diverse keeps; default: 0.95.")
+@PER_SOURCE_OPTION
+@WITHOUT_SELF_OPTION
 @split_option("The split that chooses.", default="dev", name="--dev")
 @split_option("The split that reports; none for no report.", name="--test")
 @click.option("--halve", is_flag=True, help="Choose on one half of the split --dev and report on the other.")
@@ -166,7 +207,7 @@ def compare() -> None:
 @option("--export", "target", help="Print the chosen setting: python, json, command, service, langchain, haystack, …")
 @click.option("--history", "past", is_flag=True, help="List the studies in the store, newest first; tune nothing.")
 @JSON_FLAG
-@runs_in("engine.cli.evaluation")
+@runs_in("engine.cli.evaluation")  # calls tune() of that module
 def tune() -> None:
     """Choose a setting on one split, and report it on another beside the baseline."""
 
@@ -185,7 +226,7 @@ def tune() -> None:
 @metrics_option("Metrics to measure.", default=("mrr",))
 @execution_options("depths.db")
 @JSON_LINES_FLAG
-@runs_in("engine.cli.search")
+@runs_in("engine.cli.search")  # calls depths() of that module
 def depths() -> None:
     """Measure rerankers by how many of the retrieved documents they get to see."""
 
@@ -205,7 +246,7 @@ def depths() -> None:
 @option("--share", metavar="VALUE", help="Share of the exact answer that the quickest must reach. Default: 0.99.")
 @seed_option("Seed of the graph and of k-means.")
 @JSON_LINES_FLAG
-@runs_in("engine.cli.search")
+@runs_in("engine.cli.search")  # calls ann() of that module
 def ann() -> None:
     """Measure approximate search against the exact one: quality, time and memory (extra `ann`)."""
 
@@ -220,7 +261,7 @@ def ann() -> None:
     "--plain/--no-plain", default=True, help="mmr, dpp, max_sum without swaps: also as their papers print them."
 )
 @JSON_LINES_FLAG
-@runs_in("engine.cli.search")
+@runs_in("engine.cli.search")  # calls latency() of that module
 def latency() -> None:
     """Measure what one query takes by k and by the weight of relevance: one at a time, on one thread."""
 
@@ -233,7 +274,7 @@ def latency() -> None:
 @size_option(default="50")
 @click.option("--answers", "answered", is_flag=True, help="Also answer strings, of answers.tsv in the corpus' folder.")
 @JSON_LINES_FLAG
-@runs_in("engine.cli.search")
+@runs_in("engine.cli.search")  # calls budget() of that module
 def budget() -> None:
     """Measure Recall within budgets of words: what a reader of so many words gets, best document first."""
 
@@ -249,7 +290,7 @@ def budget() -> None:
 @click.option("--anew", is_flag=True, help="Measure again what is stored.")
 @file_option("--out", help="The judged claims as a file, which frontier evidence takes.")
 @json_option("One JSON object a claim.")
-@runs_in("engine.cli.theory")
+@runs_in("engine.cli.theory")  # calls reproduce() of that module
 def reproduce() -> None:
     """Measure and judge claims of the papers; what was measured is kept, and a run that was killed goes on."""
 
@@ -264,7 +305,7 @@ def theory() -> None:
 @SMALL_SIZE
 @POOL_SIZE
 @json_option("One JSON object a query.")
-@runs_in("engine.cli.theory")
+@runs_in("engine.cli.theory")  # calls vrsd() of that module
 def vrsd() -> None:
     """VRSD: compare §3.1's two problems, and Algorithm 1 with the best set, by enumeration of small pools."""
 
@@ -272,7 +313,7 @@ def vrsd() -> None:
 @theory.command()
 @JUDGED_SAMPLE
 @JSON_FLAG
-@runs_in("engine.cli.theory")
+@runs_in("engine.cli.theory")  # calls nnn() of that module
 def nnn() -> None:
     """NNN: count the relevant sets that are recovered exactly: by dense retrieval, on a grid, for any λ₁."""
 
@@ -285,7 +326,7 @@ def nnn() -> None:
     "--pool", type=click.IntRange(4, 10), default=8, help="Number of most relevant documents; all faces are enumerated."
 )
 @JSON_FLAG
-@runs_in("engine.cli.theory")
+@runs_in("engine.cli.theory")  # calls ccbqp() of that module
 def ccbqp() -> None:
     """CCBQP: measure how tight the relaxation is, how often Algorithm 1 ends at sets, and how narrow the cone is."""
 
@@ -297,7 +338,7 @@ def ccbqp() -> None:
 @POOL_SIZE
 @click.option("--fix-first", is_flag=True, help="vrsd: only sets with the most relevant document (Definition 2).")
 @json_option("One JSON object a selector and query.")
-@runs_in("engine.cli.theory")
+@runs_in("engine.cli.theory")  # calls gap() of that module
 def gap() -> None:
     """Measure how often selectors find the best set of their objective, and what they lack, by enumeration."""
 
@@ -309,7 +350,7 @@ def gap() -> None:
 @option("--rank", type=int, default=1, help="r₀: within how many the best document is wanted.")
 @option("--draws", type=int, default=40, help="Number of projections.")
 @json_option("One JSON object a query and dimension.")
-@runs_in("engine.cli.theory")
+@runs_in("engine.cli.theory")  # calls recall() of that module
 def recall() -> None:
     """Lemma 2: measure how often random projections lose a query's best document, beside the bound."""
 
@@ -327,7 +368,7 @@ def store() -> None:
 @option("--m", "links", type=click.IntRange(2, 100), default=16, help="Links a document in the index.")
 @option("--ef-construction", type=click.IntRange(4, 1000), default=64, help="Candidates while the index is built.")
 @JSON_FLAG
-@runs_in("engine.cli.stores")
+@runs_in("engine.cli.stores")  # calls load_command() of that module
 def load_command() -> None:
     """Write a corpus with its embeddings; run again, it goes on where it was."""
 
@@ -340,7 +381,7 @@ def load_command() -> None:
 @option("--enough", type=click.FloatRange(0, 1), default=0.95, help="The recall at which to stop.")
 @seed_option("Same seed, same points.")
 @json_option("One JSON object an ef.")
-@runs_in("engine.cli.stores")
+@runs_in("engine.cli.stores")  # calls check_command() of that module
 def check_command() -> None:
     """Measure what the index finds, for queries and for the questions that prove answers, at rising ef.
 
@@ -354,7 +395,7 @@ def check_command() -> None:
 @SIZE_OPTION
 @click.option("--by-index", is_flag=True, help="Answer from the engine's index, and prove nothing.")
 @json_option("One JSON object a query.")
-@runs_in("engine.cli.stores")
+@runs_in("engine.cli.stores")  # calls prove_command() of that module
 def prove_command() -> None:
     """Answer queries from a collection, and have its engine look at all documents until the answer is proven."""
 
@@ -381,7 +422,10 @@ def _numbers_parser(number_type: type) -> Any:
 def _parse_arrivals(
     _context: click.Context, parameter: click.Parameter, arrival_texts: tuple[str, ...]
 ) -> tuple[tuple[float, int], ...]:
-    """Return (share, round) of each SHARE@ROUND; the share is written as 0.5 or 50%."""
+    """Parse each SHARE@ROUND, 0.5@1000 or 50%@1000, into (share, round); UsageError if it is none.
+
+    That share of the documents joins the simulated corpus only after that round.
+    """
     arrivals = []
     for arrival_text in arrival_texts:
         share, _, round_text = arrival_text.partition("@")
@@ -440,7 +484,7 @@ STREAM_SPLIT = split_option("Split whose judged queries are the stream; default:
 @file_option("--log", "log", help="Write the feedback as a log, for replay and report; .jsonl: as an export.")
 @EXPORT_FILE
 @JSON_FLAG
-@runs_in("engine.cli.feedback")
+@runs_in("engine.cli.feedback")  # calls simulate() of that module
 def simulate() -> None:
     """Learn from a stream of judged queries as if people answered, and measure what it does."""
 
@@ -451,7 +495,7 @@ def simulate() -> None:
 @option("--to", "to", metavar="N|NAME", help="State after N records, or at a snapshot.")
 @EXPORT_FILE
 @JSON_FLAG
-@runs_in("engine.cli.feedback")
+@runs_in("engine.cli.feedback")  # calls replay() of that module
 def replay() -> None:
     """Fold a log over the corpus again: the documents as feedback left them."""
 
@@ -462,7 +506,7 @@ def replay() -> None:
 @click.argument("events", nargs=-1, metavar="[EVENT]…")
 @option("--last", type=click.IntRange(1), metavar="N", help="Undo the newest N events that count.")
 @JSON_FLAG
-@runs_in("engine.cli.feedback")
+@runs_in("engine.cli.feedback")  # calls undo() of that module
 def undo() -> None:
     """Take feedback back: the documents are as if it had not been given. The log keeps what happened."""
 
@@ -477,7 +521,7 @@ def undo() -> None:
 @SIZE_OPTION
 @option("--events", "shown", default=10, help="Number of newest events to list.")
 @JSON_FLAG
-@runs_in("engine.cli.feedback")
+@runs_in("engine.cli.feedback")  # calls report() of that module
 def report() -> None:
     """Report what feedback did: drift along the log, what moved most, and answers then and now."""
 
@@ -508,7 +552,7 @@ def report() -> None:
 )
 @SIZE_OPTION
 @JSON_FLAG
-@runs_in("engine.cli.simulation")
+@runs_in("engine.cli.simulation")  # calls search() of that module
 def search() -> None:
     """Search for learning rate and batch size.
 
@@ -525,6 +569,7 @@ class TrainingGroup(click.Group):
         return sorted(lazy("engine.cli.training:commands")())
 
     def get_command(self, _context: click.Context, cmd_name: str) -> click.Command | None:
+        """Return the command that trains by the recipe of this name; None if there is no such recipe."""
         # Recipes import torch, so their commands are built only if one of them is named.
         command: click.Command | None = lazy("engine.cli.training:commands")().get(cmd_name)
         return command

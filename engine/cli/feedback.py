@@ -202,8 +202,8 @@ def report(
 def _drift_history(session: Session, dataset: Dataset, split_choice: str | None, n_moments: int) -> list[Any]:
     """Measure how far feedback had moved the vectors at evenly spaced positions in its log.
 
-    n_moments: number of positions after the start; split_choice: the split whose judged queries are followed, by
-    default the largest.
+    split_choice: the split of the probes, judged queries whose answers at each position are compared with those at the
+    start; by default the largest split; n_moments: number of positions after the start
     """
     name = split_choice or max(dataset.qrels, key=lambda name: len(dataset.qrels[name]), default=None)
     check_splits(dataset.qrels, (name,))
@@ -225,7 +225,7 @@ def _load_space(source: CorpusOptions) -> tuple[Dataset, Space]:
 
 
 def _read_log(file: str, space: Space) -> Session:
-    """Read a feedback log as a session, the vectors after its events; print its notices on stderr.
+    """Read a feedback log as a feedback session, vectors as its events moved them; print its notices.
 
     Raises UsageError if there is no such file.
     """
@@ -267,9 +267,10 @@ def _simulation_lines(simulation: Any, k: int, space: Space) -> Iterator[str]:
 
 
 def _exploration_lines(simulation: Any) -> Iterator[str]:
-    """Yield how often a relevant document was drawn to be shown, and how often the top one was relevant.
+    """Yield a table of what exploring costs: how often shown documents, and top ones, were relevant.
 
-    Simulations draw documents at random to explore; the difference is what that costs, between two checkpoints each.
+    To explore, a simulation shows a document drawn at random instead of the top one. Each row counts the rounds between
+    two checkpoints; the difference of the two numbers is the cost.
     """
     exploration_view = exploration(simulation)
     if not exploration_view.rows:
@@ -309,9 +310,10 @@ def _drift_lines(drift: Any, space: Space) -> Iterator[str]:
 
 
 def _regret_lines(simulation: Any) -> Iterator[str]:
-    """Yield the mean regret of a round of simulated feedback, and what theory promises of it.
+    """Yield the mean regret of a round of simulated feedback, and the bound that theory promises for it.
 
-    Regret is the loss beyond that of a learner with full information, or of the best fixed vectors in hindsight.
+    Regret is the loss beyond that of a learner with full information, or of the best fixed vectors in hindsight. The
+    bound is Corollary 5.2 of the paper Online-Optimized RAG; η is the learning rate.
     """
     curves = regret(simulation)
     if not curves.lines:
@@ -328,7 +330,10 @@ def _regret_lines(simulation: Any) -> Iterator[str]:
 
 
 def _answer_lines(answer_view: Any) -> Iterator[str]:
-    """Yield a query's documents as they rank now, relevance before and after, and those pushed out."""
+    """Yield a query's documents as they rank now, with relevance before and after the feedback.
+
+    Documents that the feedback has pushed out of the answer come last.
+    """
     table_rows = [
         (str(row.rank), row.mark, f"{answer_view.before[row.row]:.4f} → {row.relevance:.4f}", one_line(row.id, 60))
         for row in answer_view.rows

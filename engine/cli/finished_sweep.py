@@ -13,14 +13,20 @@ from engine.cli.group import Meter
 from engine.cli.inputs import Encoding, ReadOptions, embed_and_warn, embed_corpus
 from engine.cli.output import echo_notices, format_columns, group_rows, one_line, read_column
 from engine.errors import DataError
-from engine.evaluation.frontier import KEPT_SHARE, frontier, select_best_per_method
+from engine.evaluation.curve import Curve
+from engine.evaluation.decide import estimate_on_axes
+from engine.evaluation.decision import list_best_options
+from engine.evaluation.frontier import KEPT_SHARE, TIME_AXIS, Frontier, frontier, select_best_per_method
 from engine.evaluation.paired import format_stage_call, short_names
 from engine.evaluation.runs import read_run
 from engine.evaluation.statistics import resolve_baseline
 from engine.evaluation.stratification import QUERY_COUNT_TITLES, collect_query_values, count_by_query, stratify
+from engine.evaluation.sweep.compute import DUPLICATE_ENTRY
 from engine.evaluation.sweep.store import Store
 from engine.evaluation.tables import find_default_baseline
-from engine.values import Dataset
+from engine.evaluation.tuning.history import PastStudy, read_history
+from engine.evaluation.tuning.objectives import DIVERSE, RELEVANT
+from engine.values import Dataset, explain_missing_split
 
 
 @dataclass(frozen=True)
@@ -67,6 +73,8 @@ class StratifiedSweep:
         return groups, rows
 
 
+CURVE_DATA = ("embeddings", "queries", "qrels")
+"""Digests in a cell's provenance that its curves share."""
 DEFAULT_REPORT_SPLIT = "test"
 """The split that is reported of a store that holds several."""
 
@@ -85,7 +93,7 @@ class FinishedSweep(ReadOptions):
     corpus: str | None  # what was swept, to group its queries
 
     def load_cells(self) -> tuple[list[Any], int]:
-        """Load the cells of the chosen split, and k, by default the largest in the store.
+        """Load the cells of the chosen split; return them and the k to report, by default the largest.
 
         Raises UsageError if the store has no such cells, or those of several data sets.
         """
@@ -105,10 +113,44 @@ class FinishedSweep(ReadOptions):
             raise click.UsageError(
                 f"{store} holds several data sets, whose queries cannot be compared: keep a store for each"
             )
+        thresholds = {cell.provenance[DUPLICATE_ENTRY] for cell in cells if DUPLICATE_ENTRY in cell.provenance}
+        if len(thresholds) > 1:
+            raise click.UsageError(
+                f"{store} holds Redundancy for near-duplicates of cosine {' and '.join(sorted(thresholds))}, which "
+                "cannot be compared: keep a store for each"
+            )
         sizes = sorted({cell.k for cell in cells})
         if self.k is not None and self.k not in sizes:
             raise click.UsageError(f"{store} has no cells at k = {self.k}; it has {', '.join(map(str, sizes))}")
         return cells, self.k or sizes[-1]
+
+    def find_study(self, cells: list[Any], k: int) -> PastStudy | None:
+        """Find the last tuning whose choice or report the cells are; None for a sweep, or another question than its.
+
+        What a study keeps back to confirm its choice must not choose again.
+        """
+        # With another baseline or other axes the question is another one.
+        if self.baseline is not None or (self.across, self.up) != (DIVERSE, RELEVANT):
+            return None
+        # The last one comes first.
+        for study in read_history(Store(self.store)):
+            if study.k == k and cells[0].split in (study.dev, study.test):
+                return study
+        return None
+
+    def load_curves(self, cells: list[Any], k: int) -> list[Curve]:
+        """Load the exact curves of the cells' split and data at k that have the metrics of both axes."""
+        first_cell = cells[0]
+        metrics = {self.across, self.up} - {TIME_AXIS}
+        same_data = [first_cell.provenance.get(name) for name in CURVE_DATA]
+        curves = []
+        for curve in Store(self.store).read_curves():
+            is_same = (curve.k, curve.split, curve.queries) == (k, first_cell.split, first_cell.queries)
+            if is_same and metrics <= curve.means.keys() and same_data == list(map(curve.provenance.get, CURVE_DATA)):
+                curves.append(curve)
+        # A selector can have several, of different metrics: the one with most of them stays.
+        curves.sort(key=lambda curve: len(curve.means))
+        return list({curve.label: curve for curve in curves}.values())
 
     def load_corpus(self, cells: list[Any], option_name: str, metadata: Sequence[str] = ()) -> Dataset:
         """Load the data set that was swept; raise UsageError if it is another one.
@@ -122,9 +164,20 @@ class FinishedSweep(ReadOptions):
         # A changed corpus would give the stored cells another meaning without any error.
         if dataset.corpus.digest != cell.provenance["corpus"]:
             raise click.UsageError(f"the store was not swept on --corpus {corpus!r}, or the corpus has changed since")
-        if cell.split not in dataset.qrels or dataset.qrels[cell.split].digest != cell.provenance.get("qrels"):
-            raise click.UsageError(f"the split {cell.split!r} in --qrels {self.qrels!r} is not the one that was swept")
-        return dataset
+        if cell.split not in dataset.qrels:
+            raise click.UsageError(explain_missing_split(dataset.qrels, cell.split))
+        swept_digest, swept_level = cell.provenance.get("qrels"), int(cell.provenance.get("relevant_from", "1"))
+        if dataset.qrels[cell.split].digest == swept_digest:
+            return dataset
+        # The same grades may be judgements of another level.
+        if dataset.with_relevant_from(swept_level).qrels[cell.split].digest == swept_digest:
+            raise click.UsageError(
+                f"--relevant-from must be {swept_level}, the grade that was swept; got {self.relevant_from}"
+            )
+        raise click.UsageError(
+            f"the split {cell.split!r} in --qrels {self.qrels!r} is not the one that was swept, or was swept with "
+            "another --judgements"
+        )
 
     def stratify(self, cells: list[Any], k: int) -> StratifiedSweep | None:
         """Compute each method's best setting and its mean in each group of queries, by the y axis's metric.
@@ -151,11 +204,26 @@ class FinishedSweep(ReadOptions):
             raise click.UsageError(f"--by {by}: no query has {group_title}; there are {', '.join(counts)}")
         curve = frontier(cells, self.across, self.up, k)
         curve_cells = read_column(curve.points, "point")
-        baseline = resolve_baseline(curve_cells, self.baseline or find_default_baseline(curve_cells), k).label
-        best = tuple(read_column(select_best_per_method(curve, baseline, KEPT_SHARE.default), "point"))
+        base_cell = resolve_baseline(curve_cells, self.baseline or find_default_baseline(curve_cells), k)
+        best, baseline = self._list_best_cells(curve, cells, base_cell, k), base_cell.label
         # Means, and differences to the baseline, are computed over the same groups.
         means, differences = (stratify(best, self.up, counts[by], k, against=against) for against in (None, baseline))
         return StratifiedSweep(by, group_title, means, differences, baseline, best)
+
+    def _list_best_cells(self, curve: Frontier, cells: list[Any], base_cell: Any, k: int) -> tuple[Any, ...]:
+        """Return the baseline, and each method's best setting: that of the decision, which Trade-off shows too.
+
+        Without a decision, as on queries that a study keeps back to confirm its choice, means alone choose.
+        """
+        study = self.find_study(cells, k)
+        share = KEPT_SHARE.default if study is None or study.share is None else study.share
+        is_kept_back = study is not None and cells[0].split != study.dev
+        estimates = None if is_kept_back else estimate_on_axes(curve, self.load_curves(cells, k), base_cell)
+        if estimates is None:
+            return tuple(read_column(select_best_per_method(curve, base_cell.label, share), "point"))
+        labels = read_column(list_best_options(estimates.decide(share).options), "label")
+        # The baseline is the first cell, and no option.
+        return base_cell, *(estimates.aligned.cells[estimates.position_of[label] + 1] for label in labels)
 
     def _load_space(self, dataset: Dataset, cell: Any) -> Any:
         """Return the corpus with the vectors that were swept. Raises UsageError if they differ."""
@@ -197,7 +265,10 @@ class OtherSystems(Encoding):
             vectors = embed_and_warn(space, queries, progress=meter)
         echo_notices(chain.from_iterable(read_column(results, "notices")))
         run_inputs = (space, vectors, dataset.qrels[first_cell.split], k, tuple(first_cell.values))
-        return [run.build_cell(*run_inputs, split=first_cell.split, aspects=dataset.aspects) for run in results]
+        threshold_text = first_cell.provenance.get(DUPLICATE_ENTRY)
+        threshold = None if threshold_text is None else float(threshold_text)
+        facts = {"split": first_cell.split, "aspects": dataset.aspects, "duplicate_threshold": threshold}
+        return [run.build_cell(*run_inputs, **facts) for run in results]
 
 
 def format_strata(strata: StratifiedSweep) -> str:

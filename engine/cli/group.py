@@ -51,7 +51,7 @@ class CommandGroup(click.Group):
         except FrontierError as error:
             raise _printable_error(click.ClickException(str(error))) from None
         except (KeyboardInterrupt, Cancelled) as error:
-            # A Ctrl-C has no text of its own, and some texts begin with the word.
+            # A Ctrl-C has no text. Some texts begin with "stopped", which is printed once.
             reason = str(error).removeprefix("stopped ") or "what was finished is kept"
             echo(f"stopped; {reason}", err=True)
             ctx.exit(130)
@@ -89,6 +89,7 @@ class Meter:
     """A progress line on a terminal with the time left; silent if stderr is no terminal."""
 
     def __init__(self) -> None:
+        """Start without a line; nothing is ever drawn unless stderr is a terminal."""
         self._live = sys.stderr.isatty()
         self._eta = Eta()
         self._label, self._drawn = "", 0.0
@@ -109,11 +110,12 @@ class Meter:
         if label == self._label and current_time - self._drawn < 0.1 and done < total:
             return
         self._label, self._drawn = label, current_time
-        line_parts = [
-            label,
-            *([f"{done:,} of {total:,}"] if total else []),
-            *([f"{format_duration(seconds_left)} left"] if seconds_left else []),
-        ]
+        line_parts = [label]
+        if total:
+            line_parts.append(f"{done:,} of {total:,}")
+        if seconds_left:
+            line_parts.append(f"{format_duration(seconds_left)} left")
+        # Back to the start of the line, and the terminal's code that erases it.
         click.echo("\r\x1b[2K" + one_line(" · ".join(line_parts), MAX_LINE_CHARACTERS), nl=False, err=True)
 
     def echo(self, line: str) -> None:
@@ -124,6 +126,7 @@ class Meter:
     def clear(self) -> None:
         """Erase the progress line."""
         if self._live and self._label:
+            # Back to the start of the line, and the terminal's code that erases it.
             click.echo("\r\x1b[2K", nl=False, err=True)
             self._label = ""
 

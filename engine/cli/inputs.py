@@ -1,7 +1,7 @@
 """Inputs of commands: corpora and their vectors, judged queries, and methods that options name."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from itertools import chain
 from typing import Any, Literal
@@ -11,12 +11,14 @@ import click
 import engine
 from engine.cli.group import Meter
 from engine.cli.output import echo, echo_notices
-from engine.decoder import SET_SIZE, Decoder
+from engine.data.encoders import TRUNCATED_REMARK, count_truncated
+from engine.decoder import PER_SOURCE, SET_SIZE, Decoder
+from engine.evaluation.duplicate_threshold import DUPLICATE_THRESHOLD
 from engine.params import parse_values
-from engine.space import Space
+from engine.space import Space, describe_own_documents
 from engine.stages import make, spec_of
 from engine.training.leakage import learnt_from
-from engine.values import Dataset, Embeddings, Qrels, Queries, explain_missing_split
+from engine.values import Corpus, Dataset, Embeddings, Notice, Qrels, Queries, explain_missing_split
 
 STAGES: tuple[tuple[str, Literal["selector", "scorer"], str], ...] = (
     ("select", "selector", ""),
@@ -26,16 +28,33 @@ STAGES: tuple[tuple[str, Literal["selector", "scorer"], str], ...] = (
 """A decoder's stages: the option, its kind of method, the prefix of that method's flags."""
 
 
+ADDING_JUDGEMENTS = (
+    "--qrels takes a folder with queries.jsonl (_id, text) and qrels/test.tsv (query-id, corpus-id, score); or grade "
+    "documents on the page Data → Judge of `frontier serve`, and name the folder that it exports"
+)
+"""The ways to judgements of a corpus that has none."""
+KEEP_SELF = "--with-self keeps it"
+"""The way to a query's own document among its answers, of commands that have this flag."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class ReadOptions:
     """Options for reading a corpus."""
 
-    qrels: str = "qrels"  # the folder of judgements
+    qrels: str = "qrels"  # the folder or the file of judgements
     separator: str | None = None  # of a .csv file, None guesses
     repeated: str = "refuse"  # what is done about ids that occur twice
+    conflicting_grades: str = "refuse"  # what is done about a document with different grades for one query
     where: Mapping[str, Sequence[str]] | None = None  # column → values, of the documents that are read
-    columns: Mapping[str, str] | None = None  # of a table: text, id or title → column, None guesses
+    columns: Mapping[str, str] | None = None  # of a table: text, id, title or vectors → column, None guesses
+    header: str = "auto"  # what the first line of a table is
+    document_vectors: str | None = None  # file of the documents' own vectors
+    query_vectors: str | None = None  # file of those of the queries
+    normalize: bool = False  # True to scale them to length 1
+    judgements: str = "auto"  # whether documents without a grade are known to be irrelevant
     relevant_from: int = 1  # grade from which a document counts as relevant
+    drop_duplicates: str | None = None  # which documents are dropped after reading: copies or near
+    duplicate_threshold: float | None = None  # cosine of near-duplicates, None for that of the corpus
 
     def read(self, source: str, **more: Any) -> Dataset:
         """Load the data set of a demo, a folder or a file, and print its notices on stderr.
@@ -43,8 +62,11 @@ class ReadOptions:
         more: further arguments of `engine.load_dataset`.
         """
         dataset: Dataset = engine.load_dataset(source, **self.reading, **more)
+        meter = more.get("progress")
+        if self.drop_duplicates is not None:
+            dataset = self._drop_duplicates(dataset, meter)
         # The progress line is erased first, or the notices would be appended to it.
-        if isinstance(meter := more.get("progress"), Meter):
+        if isinstance(meter, Meter):
             meter.clear()
         echo_notices(dataset.notices)
         return dataset.with_relevant_from(self.relevant_from)
@@ -54,10 +76,27 @@ class ReadOptions:
         """Arguments of `engine.load_dataset` that differ from its defaults."""
         # Fields of this class alone: a subclass has further options, which are not about reading.
         values = {field.name: (getattr(self, field.name), field.default) for field in fields(ReadOptions)}
-        # The level belongs to the judgements, not to how they are read.
-        del values["relevant_from"]
+        # The grade from which documents are relevant belongs to the judgements, not to how they are read; duplicates
+        # are dropped from what was read.
+        for option_name in ("relevant_from", "drop_duplicates", "duplicate_threshold"):
+            del values[option_name]
         # Only what differs from the defaults is passed on: exported settings stay short.
         return {field_name: value for field_name, (value, default) in values.items() if value and value != default}
+
+    def _drop_duplicates(self, dataset: Dataset, meter: Any) -> Dataset:
+        """Return the data set without the duplicates that the options drop, with vectors where there is an encoder."""
+        embeddings = dataset.vectors
+        # A command without an encoder drops copies by their texts alone.
+        encoding: Encoding | None = self if isinstance(self, Encoding) else None
+        if encoding is None and self.drop_duplicates == "near":
+            encoding = Encoding(encoder="bundled", dtype="auto", device=None)
+        if embeddings is None and encoding is not None:
+            # The whole corpus is embedded, so that vectors are those that it has without the option.
+            embeddings = embed_documents(dataset.corpus, encoding, progress=meter)
+        smaller: Dataset = engine.drop_duplicates(
+            dataset, self.drop_duplicates, embeddings, self.duplicate_threshold, progress=meter
+        )
+        return smaller
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,9 +115,9 @@ class CorpusOptions(Encoding, ReadOptions):
 
     corpus: str  # a demo's name, a folder or a file
 
-    def load(self, meter: Any) -> Dataset:
-        """Load the data set."""
-        return self.read(self.corpus, progress=meter)
+    def load(self, meter: Any, metadata: Sequence[str] = ()) -> Dataset:
+        """Load the data set. metadata: columns to load beside the documents."""
+        return self.read(self.corpus, progress=meter, metadata=metadata)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,9 +128,13 @@ class JudgedOptions(CorpusOptions):
     count: int | None = None  # how many of the queries, at random; None for all
     seed: int = 0  # of the choice of queries
 
-    def load_judged(self, meter: Any) -> tuple[Dataset, Space, Embeddings, Qrels]:
-        """Load the data set, its space, the judged queries as vectors, and their judgements."""
-        dataset = self.load(meter)
+    def load_judged(self, meter: Any, metadata: Sequence[str] = ()) -> tuple[Dataset, Space, Embeddings, Qrels]:
+        """Load the data set, its space, the judged queries as vectors, and their judgements.
+
+        metadata: columns to load beside the documents
+        """
+        dataset = self.load(meter, metadata)
+        check_splits(dataset.qrels, [self.split])
         queries = dataset.judged(self.split)
         # Queries are sampled before they are embedded.
         if self.count is not None:
@@ -113,9 +156,9 @@ def space_and_decoder(dataset: Dataset, encoding: Encoding, **report: Any) -> tu
 
     report: progress and stop, for `engine.embed`.
     """
-    embeddings = dataset.vectors or engine.embed(
-        dataset.corpus, encoding.encoder, dtype=encoding.dtype, device=encoding.device, **report
-    )
+    embeddings = dataset.vectors
+    if embeddings is None:
+        embeddings = embed_documents(dataset.corpus, encoding, **report)
     space = engine.Space(dataset.corpus, embeddings, encoding.device)
     # A checkpoint moves the vectors of this corpus and brings the decoder that they were trained for.
     if encoding.trained is None:
@@ -124,13 +167,39 @@ def space_and_decoder(dataset: Dataset, encoding: Encoding, **report: Any) -> tu
     return trained_space.space, trained_space.decoder
 
 
+def embed_documents(corpus: Corpus, encoding: Encoding, **report: Any) -> Embeddings:
+    """Embed the documents, and print on stderr how many are longer than the encoder reads.
+
+    report: progress and stop, for `engine.embed`.
+    """
+    embeddings: Embeddings = engine.embed(
+        corpus, encoding.encoder, dtype=encoding.dtype, device=encoding.device, **report
+    )
+    echo_truncated(corpus, encoding.encoder, report.get("progress"))
+    return embeddings
+
+
+def echo_truncated(corpus: Corpus, encoder: str, meter: Any = None) -> None:
+    """Print on stderr how many documents are longer than the encoder reads, if any.
+
+    meter: the progress line, which is erased first.
+    """
+    if n_truncated := count_truncated(corpus, encoder):
+        if meter is not None:
+            meter.clear()
+        echo_notices([Notice(TRUNCATED_REMARK, n_truncated)])
+
+
 def embed_and_warn(space: Space, queries: Queries, **report: Any) -> Embeddings:
     """Embed queries as the corpus was; print on stderr how many of them it was trained on.
 
-    Raises UsageError for a corpus whose vectors came without an encoder.
+    Raises UsageError for a corpus whose vectors came without an encoder, if the queries came with none.
     """
-    if space.encoder is None:
-        raise click.UsageError("the corpus came with its own vectors, so its queries cannot be embedded")
+    if space.encoder is None and queries.vectors is None:
+        raise click.UsageError(
+            "the corpus came with its own vectors, so its queries cannot be embedded: add theirs, as query_vectors.npy "
+            "beside queries.jsonl or by --query-vectors FILE"
+        )
     query_vectors: Embeddings = engine.embed_queries(space, queries, **report)
     warn_of_leakage(space, queries, report.get("progress"))
     return query_vectors
@@ -151,6 +220,45 @@ def warn_of_leakage(space: Space, queries: Queries, meter: Any = None) -> None:
 def parse_sizes(_context: click.Context, _parameter: click.Parameter, text: str | tuple[str, ...]) -> Any:
     """Parse the value or the values of -k as set sizes. Raises ParamError."""
     return SET_SIZE.parse(text) if isinstance(text, str) else sorted(set(map(SET_SIZE.parse, text)))
+
+
+def parse_per_source(
+    _context: click.Context, parameter: click.Parameter, text: str | None
+) -> tuple[str, int | None] | None:
+    """Parse a text COLUMN=NUMBER into the column and the number, None for any number. Raises UsageError, ParamError."""
+    if text is None:
+        return None
+    column, _, number = text.rpartition("=")
+    if not column:
+        raise click.UsageError(f"{parameter.opts[0]} takes {parameter.metavar}, url=1 say; got {text!r}")
+    return column, PER_SOURCE.parse(number)
+
+
+def parse_duplicate_threshold(_context: click.Context, _parameter: click.Parameter, text: str | None) -> float | None:
+    """Parse the cosine from which on documents are near-duplicates; None where it is not given. Raises ParamError."""
+    return None if text is None else replace(DUPLICATE_THRESHOLD, name="duplicate_threshold").parse(text)
+
+
+def limit_sources(decoder: Decoder, per_source: tuple[str, int | None] | None, without_self: bool | None) -> Decoder:
+    """Return the decoder with a limit per source, given as (column, number), and with its rule on own documents."""
+    if without_self is not None:
+        decoder = replace(decoder, without_self=without_self)
+    if per_source is None or per_source[1] is None:
+        return decoder
+    return replace(decoder, source=per_source[0], per_source=per_source[1])
+
+
+def say_own_documents(
+    space: Any, queries: Queries | Embeddings, meter: Any, without_self: bool | None = None, remedy: str = ""
+) -> None:
+    """Print on stderr how many of the queries are documents of the corpus, which are left out of their own answers.
+
+    meter: the progress line, which is erased first; remedy: how the command keeps them, "" if it cannot
+    """
+    if (sentence := describe_own_documents(space, queries, without_self)) is None:
+        return
+    meter.clear()
+    echo("; ".join(filter(None, [sentence, remedy])), err=True)
 
 
 def parse_stage(stage_text: str, stage: str = "select") -> tuple[str, dict[str, Any]]:
@@ -193,7 +301,10 @@ def select_judged(queries: Queries, qrels: Mapping[str, Qrels], split_names: Ite
 
 
 def check_splits(qrels: Mapping[str, Any], split_names: Sequence[str | None], hint: str = "") -> None:
-    """Raise a UsageError if a split is missing; hint: how to make it."""
+    """Raise a UsageError if a split is missing; hint: how to make it of another one."""
     for split_name in split_names:
         if split_name is not None and split_name not in qrels:
+            # Of no judgements no split can be made. Those that were refused have their reason.
+            if not qrels and not getattr(qrels, "refusals", {}):
+                raise click.UsageError(f"no split {split_name!r}; there are no judgements. {ADDING_JUDGEMENTS}")
             raise click.UsageError(f"{explain_missing_split(qrels, split_name)}{hint}")

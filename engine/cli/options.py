@@ -23,7 +23,7 @@ def option(*names: str, default: Any = None, **attributes: Any) -> Decorator:
 
 def corpus_option(multiple: bool = False, extra_help: str = "") -> Decorator:
     """Return the option that names a corpus, or several."""
-    help_text = "numpy-api, python-api, a BEIR folder, or a .csv .tsv .jsonl .parquet .npy .npz file."
+    help_text = "numpy-api, python-api, a BEIR folder, or a .csv .tsv .json .jsonl .parquet .xlsx .npy .npz file."
     default_corpus = "numpy-api"
     return option(
         "--corpus",
@@ -39,8 +39,15 @@ CORPUS = corpus_option()
 QRELS = option(
     "--qrels",
     default="qrels",
-    metavar="FOLDER",
-    help="The folder of judgements inside a BEIR folder, or one elsewhere with queries.jsonl and qrels/.",
+    metavar="FOLDER|FILE",
+    help="The folder or file of judgements inside a BEIR folder, a file elsewhere, or a folder elsewhere with "
+    "queries.jsonl and qrels/.",
+)
+CONFLICTING_GRADES = option(
+    "--conflicting-grades",
+    type=click.Choice(["refuse", "max", "last"]),
+    default="refuse",
+    help="A document with different grades for one query: an error, the highest counts, or the last.",
 )
 RELEVANT_FROM = option(
     "--relevant-from",
@@ -48,6 +55,13 @@ RELEVANT_FROM = option(
     default=1,
     metavar="GRADE",
     help="The grade from which a document counts as relevant; nDCG counts every grade above 0.",
+)
+JUDGEMENTS = option(
+    "--judgements",
+    type=click.Choice(["auto", "complete", "pooled"]),
+    default="auto",
+    help="complete: a document without a grade is not relevant; pooled: it may be, as nobody looked at it; auto: "
+    "pooled where some grades are 0 or less.",
 )
 POINTS = option("--points", default=11, help="Values of each parameter that is swept.")
 
@@ -84,8 +98,27 @@ TABLE_COLUMNS = chain_options(
         multiple=True,
         metavar="ROLE=COLUMN",
         callback=lambda *given: {role: names[-1] for role, names in _parse_where(*given).items()} or None,
-        help="Which column of a table is the text, the id, the title: text=body, id='doc no'. Default: guessed.",
+        help="Which column of a table is the text, the id, the title, or holds the documents' own vectors: text=body, "
+        "id='doc no', vectors=embedding. Other roles are guessed; id=none refuses one.",
     ),
+    option(
+        "--header",
+        type=click.Choice(["auto", "first", "none"]),
+        default="auto",
+        help="The first line of a .csv, .tsv or .xlsx table: names of columns, or data (none).",
+    ),
+    option(
+        "--document-vectors",
+        metavar="FILE",
+        help="The documents' own vectors: .npy, .npz, or a table with a column of them. Default: vectors.npy in a "
+        "folder, NAME.vectors.npy beside a table.",
+    ),
+    option(
+        "--query-vectors",
+        metavar="FILE",
+        help="The queries' own vectors, in the same formats. Default: query_vectors.npy beside the queries.",
+    ),
+    click.option("--normalize", is_flag=True, help="Scale own vectors to length 1: relevance is then their cosine."),
     option(
         "--separator",
         metavar="MARK",
@@ -106,7 +139,22 @@ TABLE_COLUMNS = chain_options(
         help="Only documents with this value in a column; several of one column: any of them.",
     ),
 )
-READING = chain_options(QRELS, RELEVANT_FROM, TABLE_COLUMNS)
+DUPLICATES = chain_options(
+    option(
+        "--drop-duplicates",
+        type=click.Choice(["copies", "near"]),
+        help="Of documents with the same text keep the first, or of each group of near-duplicates, found by the "
+        "documents' vectors, the one with most neighbours; judgements of the others count for it.",
+    ),
+    option(
+        "--duplicate-threshold",
+        metavar="COSINE",
+        callback=lazy("engine.cli.inputs:parse_duplicate_threshold"),
+        help="The cosine from which on two documents are near-duplicates, here and in Redundancy. Default: the larger "
+        "of 0.9 and the 99.9th percentile of random pairs of the corpus.",
+    ),
+)
+READING = chain_options(QRELS, CONFLICTING_GRADES, RELEVANT_FROM, JUDGEMENTS, TABLE_COLUMNS, DUPLICATES)
 """The options of a ReadOptions."""
 
 
@@ -125,7 +173,8 @@ def group_options(group_name: str, group: Callable[..., Any], *decorators: Decor
         def run(**arguments: Any) -> Any:
             """Call the command with the gathered argument in place of the options."""
             # The options' values are taken out of the arguments; the others reach the command as they are.
-            return command(**{group_name: group(**{option: arguments.pop(option) for option in names})}, **arguments)
+            arguments[group_name] = group(**{option: arguments.pop(option) for option in names})
+            return command(**arguments)
 
         return chain_options(*decorators)(run)
 
@@ -142,9 +191,10 @@ SIZE_OPTION = size_option()
 
 
 def execution_options(default_store: str) -> Decorator:
-    """Return the options for computing a sweep's cells: their file, worker processes and a scheduler.
+    """Return the options for computing a sweep: the file of its results, worker processes and a scheduler.
 
-    A command receives them as one mapping `execution`.
+    The file holds cells: a cell is one decoder setting measured on all queries. A command receives the options as one
+    mapping `execution`.
     """
     return group_options(
         "execution",
@@ -180,6 +230,21 @@ def _check_file(_context: click.Context, parameter: click.Parameter, file_names:
         if not os.access(file.parent, os.W_OK):
             raise click.UsageError(f"{flag}: nothing can be written into {str(file.parent)!r}; choose another folder")
     return file_names
+
+
+PER_SOURCE_OPTION = option(
+    "--per-source",
+    metavar="COLUMN=NUMBER",
+    callback=lazy("engine.cli.inputs:parse_per_source"),
+    help="At most so many documents of one source, a value of this column of the corpus, for selectors that pick in "
+    "turn; a document without a value is a source of its own. Measures unique_sources too; COLUMN=none only that.",
+)
+WITHOUT_SELF_OPTION = option(
+    "--without-self/--with-self",
+    "without_self",
+    help="Leave the document with a query's id out of its answer, or leave it in. Default: left out where the text is "
+    "that of the query as well, and said.",
+)
 
 
 def split_option(help: str, default: str | None = "test", name: str = "--split", dest: str | None = None) -> Decorator:
@@ -261,8 +326,8 @@ OTHER_RUNS = group_options(
         "runs",
         multiple=True,
         metavar="FILE",
-        help="What another system returned, beside the sweep: a TREC run, or .jsonl with query, document, rank and "
-        "score.",
+        help="What another system returned, beside the sweep: a TREC run, lines of query, document and rank, a table "
+        "whose first line names such columns, or JSON such as {query: {document: score}}; also with .gz behind.",
     ),
     ENCODER,
 )

@@ -38,13 +38,16 @@ def echo_lines(lines: Iterable[str]) -> None:
 
 
 def echo_notices(notices: Iterable[Any]) -> None:
-    """Print notices on stderr."""
+    """Print notices on stderr, so that stdout holds results only.
+
+    A notice tells what was odd in the data but could be used all the same.
+    """
     for notice in notices:
         echo(f"note: {notice}", err=True)
 
 
 def write_text(file_path: str | Path, text: str) -> None:
-    """Write a text file atomically, as UTF-8; a link keeps its place and its target is written.
+    """Write a text file atomically, as UTF-8; a symbolic link stays, and its target is written.
 
     Raises FrontierError.
     """

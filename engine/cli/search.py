@@ -11,11 +11,12 @@ from typing import Any
 import engine
 from engine.cli.evaluation import collect_cells, corpus_answers, echo_cells
 from engine.cli.group import Meter, use_threads
-from engine.cli.inputs import JudgedOptions, make_stages, parse_name
+from engine.cli.inputs import JudgedOptions, make_stages, parse_name, say_own_documents
 from engine.cli.output import echo, echo_json, echo_lines, format_columns, group_rows, or_dash, read_column
 from engine.decoder import DEPTH, Decoder
 from engine.errors import Cancelled, ParamError
 from engine.evaluation.metrics import METRICS
+from engine.evaluation.paired import format_decoder_call
 from engine.evaluation.studies.ann import EXACT_SHARE, write_conclusions
 from engine.evaluation.studies.ann_indexes import INDEXES, import_faiss, usual_indexes
 from engine.evaluation.studies.budget_curve import WORD_BUDGETS, compute_budget_curve
@@ -48,6 +49,7 @@ def depths(
     decoders = _build_decoders(selectors, retrieves, reranks)
     with Meter() as meter:
         dataset, space, queries, qrels = judged.load_judged(meter)
+        say_own_documents(space, queries, meter)
         pool_depths = list(map(DEPTH.parse, depths)) or list(RERANK_DEPTHS)
         # Pools with random documents are printed as means alone: no store holds them.
         if random is not None:
@@ -76,16 +78,18 @@ def _echo_mixed(
     Each pool is what is reranked: the best documents of the first scorer, and others drawn at random. judged_data:
     space, queries and judgements; pool_depths: numbers of best documents; mixed: further arguments of `rerank_mixed`.
     """
+    space, _, _ = judged_data
     names = list(dict.fromkeys(mixed["metrics"]))
-    lines = [("", "best", "random", *_title_metrics(names, mixed["k"]))]
+    table_rows = [("", "best", "random", *_title_metrics(names, mixed["k"]))]
     for decoder, n_best in product(decoders, pool_depths):
         # A depth of None is the whole corpus.
-        mean = rerank_mixed(decoder, *judged_data, best=n_best or len(judged_data[0]), **mixed).mean
+        mean = rerank_mixed(decoder, *judged_data, best=n_best or len(space), **mixed).mean
         if as_json:
             echo_json({"decoder": decoder.label, "best": n_best, **mixed, "mean": mean})
-        lines.append((decoder.label, f"{n_best}", f"{mixed['random']}", *(f"{mean[metric]:.4f}" for metric in names)))
+        mean_texts = [f"{mean[metric]:.4f}" for metric in names]
+        table_rows.append((format_decoder_call(decoder), f"{n_best}", f"{mixed['random']}", *mean_texts))
     if not as_json:
-        echo(format_columns(lines))
+        echo(format_columns(table_rows))
 
 
 def _build_decoders(selectors: Sequence[str], retrieves: Sequence[str], reranks: Sequence[str] = ()) -> list[Decoder]:
@@ -93,23 +97,25 @@ def _build_decoders(selectors: Sequence[str], retrieves: Sequence[str], reranks:
 
     Without texts the selector is the first that is registered, which ranks by relevance, and the scorer is dense.
     """
-    stage_methods = [
-        make_stages(selectors or list(methods("selector"))[:1], "select"),
-        make_stages(retrieves or ("dense",), "retrieve"),
-        *([make_stages(reranks, "rerank")] if reranks else []),
-    ]
+    selector_stages = make_stages(selectors or list(methods("selector"))[:1], "select")
+    stage_methods = [selector_stages, make_stages(retrieves or ("dense",), "retrieve")]
+    if reranks:
+        stage_methods.append(make_stages(reranks, "rerank"))
     return list(starmap(Decoder, product(*stage_methods)))
 
 
 def _echo_depths(cells: Sequence[Any], decoders: Sequence[Decoder], metrics: Sequence[str]) -> None:
-    """Print tables of metrics and of times: decoders as rows, depths of reranked pools as columns."""
+    """Print tables of metrics and of times: decoders as rows, depths as columns.
+
+    The depth is the number of documents of the first scorer that the reranker scores anew.
+    """
     depths = sorted({cell.decoder["depth"] for cell in cells})
-    # Decoders of one chain differ in their depth alone: they share a row of the table.
-    by_depth = {(_serialize_chain(cell.decoder), cell.decoder["depth"]): cell for cell in cells}
+    # Decoders that differ in their depth alone have the same chain of stages: they share a row of the table.
+    cell_of_chain_and_depth = {(_serialize_chain(cell.decoder), cell.decoder["depth"]): cell for cell in cells}
     rows = {}
     for decoder in decoders:
         chain = _serialize_chain(decoder_to_json(decoder))
-        rows[decoder.label] = [by_depth[chain, depth] for depth in depths]
+        rows[format_decoder_call(decoder)] = [cell_of_chain_and_depth[chain, depth] for depth in depths]
     depth_titles = list(map("{:,}".format, depths))
     for metric_name in dict.fromkeys(metrics):
         table_rows = [(f"{METRICS[metric_name].title}@{cells[0].k} by depth", *depth_titles)]
@@ -171,19 +177,22 @@ def ann(
 
 
 def _echo_tables(rows: Sequence[Any]) -> None:
-    """Print what approximate indexes found: a table for each scorer, with a row for each index.
+    """Print how well approximate indexes find a scorer's best documents: a table a scorer, a row an index.
 
     Columns are the share of the exact top-k found, mean metrics, time and memory. rows: the measurements, at least one.
     """
     metrics = list(rows[0].mean)
     metric_titles = (f"exact@{rows[0].k}", *_title_metrics(metrics, rows[0].k))
     for scorer, scorer_rows in group_rows(rows, "scorer").items():
-        lines: list[tuple[str, ...]] = [("index", *metric_titles, "ms/query", "built in s", "MB")]
+        table_rows: list[tuple[str, ...]] = [("index", *metric_titles, "ms/query", "built in s", "MB")]
         for row in scorer_rows:
             values = map("{:.4f}".format, (row.share, *(row.mean[metric_name] for metric_name in metrics)))
-            lines.append((row.label, *values, f"{row.milliseconds:.3f}", f"{row.build:.2f}", f"{row.megabytes:.1f}"))
-        first = scorer_rows[0]
-        echo(f"{scorer}: {first.entries:,} vectors, {first.per_document:.2f} a document\n{format_columns(lines)}\n")
+            costs = (f"{row.milliseconds:.3f}", f"{row.build:.2f}", f"{row.megabytes:.1f}")
+            table_rows.append((row.label, *values, *costs))
+        # The vectors are the scorer's, so that every index has as many.
+        any_row = scorer_rows[0]
+        n_vectors, per_document = any_row.entries, any_row.per_document
+        echo(f"{scorer}: {n_vectors:,} vectors, {per_document:.2f} a document\n{format_columns(table_rows)}\n")
 
 
 def _title_metrics(metrics: Sequence[str], k: int) -> list[str]:
@@ -192,14 +201,14 @@ def _title_metrics(metrics: Sequence[str], k: int) -> list[str]:
 
 
 def latency(judged: JudgedOptions, selectors: tuple[str, ...], as_json: bool, **study: Any) -> None:
-    """Measure what a query takes by the set size and the weight of relevance; print how the time grows.
+    """Measure a query's time at several set sizes and weights of relevance; print how it grows with k.
 
     study: arguments of `measure_latencies`, such as the sizes and the weights.
     """
     weight = RELEVANCE_WEIGHT.name
     # By default all selectors that weigh relevance against diversity are timed.
-    weighted = [name for name, spec in methods("selector").items() if weight in read_column(spec.params, "name")]
-    selector_stages = make_stages(selectors or weighted, "select")
+    weighing = [name for name, spec in methods("selector").items() if weight in read_column(spec.params, "name")]
+    selector_stages = make_stages(selectors or weighing, "select")
     measurements: list[Any] = []
     with Meter() as meter:
         _, space, queries, _ = judged.load_judged(meter)
@@ -216,8 +225,8 @@ def latency(judged: JudgedOptions, selectors: tuple[str, ...], as_json: bool, **
     rows = [("ms a query by k", *map("{:,}".format, set_sizes), *(["slope"] if has_slope else []))]
     for name, selector_rows in group_rows(measurements, "name").items():
         times = map("{:.2f}".format, read_column(selector_rows, "milliseconds"))
-        grows = fit_slope(selector_rows) if has_slope else None
-        rows.append((name, *times, *([f"{grows.value:.2f} [{grows.low:.2f}, {grows.high:.2f}]"] if grows else [])))
+        slope = fit_slope(selector_rows) if has_slope else None
+        rows.append((name, *times, *([f"{slope.value:.2f} [{slope.low:.2f}, {slope.high:.2f}]"] if slope else [])))
     echo(format_columns(rows))
     echo(
         f"\nMedian milliseconds of {len(measurements[0].seconds)} queries one at a time on one thread, the dense "
@@ -243,16 +252,19 @@ def budget(
     decoders = _build_decoders(selectors, retrieves)
     with Meter() as meter:
         dataset, space, queries, qrels = judged.load_judged(meter)
+        say_own_documents(space, queries, meter)
         answers = corpus_answers(judged.corpus, dataset) if answered else None
         measurements = list(compute_budget_curve(decoders, space, queries, qrels, answers, budgets or WORD_BUDGETS, k))
     if as_json:
         return echo_json(*map(asdict, measurements))
+    names = {decoder.label: format_decoder_call(decoder) for decoder in decoders}
     # One table a metric; every column is a budget of words.
     for metric_name, rows in group_rows(measurements, "metric").items():
         title = f"{METRICS[metric_name].title.partition(' in ')[0]} within words, {rows[0].queries:,} queries"
         table_rows = [(title, *map("{:,}".format, group_rows(rows, "budget")))]
         for decoder_label, decoder_rows in group_rows(rows, "label").items():
-            table_rows.append((decoder_label, *(f"{row.mean:.4f} ({row.documents:.1f})" for row in decoder_rows)))
+            figures = (f"{row.mean:.4f} ({row.documents:.1f})" for row in decoder_rows)
+            table_rows.append((names[decoder_label], *figures))
         echo(format_columns(table_rows) + "\n")
     echo(f"Of the first {measurements[0].k if measurements else k}; in brackets how many documents are read.")
 

@@ -30,8 +30,10 @@ def parse_declared(_context: click.Context, parameter: click.Parameter, option_t
     """Parse the text of --candidates, --newcomers or --updates by its declaration. Raises ParamError."""
     declared_params = {"candidates": N_CANDIDATES, "newcomers": NEWCOMER_START, "updates": N_UPDATES}
     param: Any = declared_params[str(parameter.name)]
+    if option_text is not None:
+        return param.parse(option_text)
     # Without a text, newcomers have their default; None for the other two leaves them to the simulation.
-    return param.parse(option_text) if option_text is not None else param.default if param is NEWCOMER_START else None
+    return param.default if param is NEWCOMER_START else None
 
 
 def parse_reranker(_context: click.Context, _parameter: click.Parameter, option_text: str | None) -> Any:
@@ -40,7 +42,11 @@ def parse_reranker(_context: click.Context, _parameter: click.Parameter, option_
 
 
 def _list_params() -> dict[str, Sequence[Param]]:
-    """Return the declared parameters of a simulation by group, whose name begins the names of their flags."""
+    """Return the declared parameters of a simulation by group; a flag's value arrives as group__parameter.
+
+    preset: of learning from feedback; stream: of the queries that come and of their feedback; plan: of what is learnt
+    from and measured; corpus: of how its documents are shortened first.
+    """
     corpus_params = (SHORTENED_WORDS,)
     return {"preset": params_of(Preset), "stream": params_of(Stream), "plan": params_of(Plan), "corpus": corpus_params}
 
@@ -58,7 +64,11 @@ def simulation_flags() -> list[click.Option]:
 
 
 def declared_values(flag_texts: Mapping[str, str | None]) -> dict[str, Any]:
-    """Parse the flags into preset and corpus mappings, a Stream and a Plan. Raises ParamError."""
+    """Parse the flags of a simulation's declared parameters, by group. Raises ParamError.
+
+    "preset": how feedback changes the vectors; "corpus": how it is degraded first; "stream": the order of the queries
+    and how reliable their feedback is; "plan": what is learnt from, and when it is measured.
+    """
     param_values = {kind: flag_values(flag_texts, f"{kind}__", params, kind) for kind, params in _list_params().items()}
     return {**param_values, "stream": Stream(**param_values["stream"]), "plan": Plan(**param_values["plan"])}
 
@@ -108,6 +118,7 @@ class StreamOptions(CorpusOptions):
         """
         dataset = self.load(meter)
         if not dataset.qrels:
+            # The empty text puts a semicolon before the first reason why a file of judgements was refused.
             refusal = "; ".join(("", *getattr(dataset.qrels, "refusals", {}).values()))
             raise click.UsageError(f"{self.corpus} has no judged queries, and a simulation learns from them{refusal}")
         # By default the stream is the split with the most judged queries.
@@ -147,21 +158,20 @@ def search(stream: StreamOptions, k: int, as_json: bool, **texts: str | None) ->
     batches = stream.batches or ((preset.pop("batch"),) if "batch" in preset else core.SEARCH_BATCHES)
     with Meter() as meter, stop_on_interrupt() as stop_event:
         task = stream.load_stream(values["corpus"].get("words"), meter, stop_event)
-        head_lines = [] if as_json else [f"{'η₀':>8}  {'batch':>5}  {'updates':>7}  nDCG@{k}   gain"]
+        head_lines = [f"{'η₀':>8}  {'batch':>5}  {'updates':>7}  nDCG@{k}   gain"]
 
-        def seen(s: Any) -> None:
+        def print_setting(tried: Any) -> None:
             """Print a row for a setting as soon as it was tried."""
-            row = f"{s.rate:>8.0e}  {s.batch:>5}  {s.updates:>7,}  {s.after:.4f}  {s.gain:>+.4f}"
-            # The head is printed with the first setting, so that an error before it prints no table. With JSON
-            # neither is printed.
-            for line in (*head_lines, row) if not as_json else ():
+            row = f"{tried.rate:>8.0e}  {tried.batch:>5}  {tried.updates:>7,}  {tried.after:.4f}  {tried.gain:>+.4f}"
+            # The head is printed with the first setting, so that an error before it prints no table.
+            for line in (*head_lines, row):
                 meter.echo(line)
             head_lines.clear()
 
         search_result = core.search(
             task.space, task.queries, task.stream, preset=stream.preset, stream=values["stream"], plan=values["plan"],
-            held_out=task.held_out, hops=task.hops, k=k, progress=meter, stop=stop_event, seen=seen, rates=rates,
-            batches=batches, **stream.variant, **preset,
+            held_out=task.held_out, hops=task.hops, k=k, progress=meter, stop=stop_event,
+            seen=None if as_json else print_setting, rates=rates, batches=batches, **stream.variant, **preset,
         )  # fmt: skip
     # Settings were printed as they ended; the summary follows.
     if as_json:
@@ -191,11 +201,16 @@ def _result_lines(search_result: Any, k: int) -> Iterator[str]:
 
 
 def _result_json(search_result: Any) -> dict[str, Any]:
-    """Return a search for learning rate and batch size as plain JSON values; see `_result_lines`."""
+    """Return a search for learning rate and batch size as plain JSON values.
+
+    The settings were tried on the first half of a stream of queries. The best one's nDCG on the second half, before and
+    after it learnt, is given for the stream's queries and for those held out.
+    """
     reached_means = {}
     for part in ("held-out", "stream"):
-        if (pair := search_result.find_outcome(part)) is not None:
-            reached_means[part] = {"before": pair[0], "after": pair[1]}
+        if (outcome := search_result.find_outcome(part)) is not None:
+            start_mean, end_mean = outcome
+            reached_means[part] = {"before": start_mean, "after": end_mean}
     return {
         "settings": [vars(setting) | {"gain": setting.gain} for setting in search_result.settings],
         "chosen_by": search_result.part,

@@ -3,6 +3,8 @@
 from dataclasses import asdict
 from typing import Any
 
+import torch
+
 import engine
 from engine.cli.decode import build_entries, decoder_from_flags, echo_entry, passed_flags
 from engine.cli.group import Meter, stop_on_interrupt, use_threads
@@ -37,8 +39,9 @@ def load_command(
 def check_command(name: str, queries: int, data: str | None, n: int, enough: float, seed: int, as_json: bool) -> None:
     """Measure which share of the exactly best documents a vector engine's index returns, and save it.
 
-    Search effort (ef) rises until the share reaches `enough`. name: "store/collection"; data: a data set whose queries
-    are asked, None to draw points from the collection; n: number of best documents.
+    Search effort (ef) rises until the share reaches `enough`, both for queries and for residuals: the points with which
+    the engine is searched to prove an answer, which lie at the edge of the data. name: "store/collection"; data: a data
+    set whose queries are asked, None to draw points from the collection; n: number of best documents.
     """
     use_threads()
     collection: Any = open_store(name)
@@ -59,6 +62,7 @@ def check_command(name: str, queries: int, data: str | None, n: int, enough: flo
     reached_recall = min(last_row.queries, last_row.residuals)
     echo(
         f"{reached_recall:.3f} of {enough:g} reached at ef {last_row.ef}"
+        # A text times False is empty.
         + (", by looking at all rows: the planner left the index; force_index = true measures it" * last_row.sequential)
         + ("" if reached_recall >= enough else "; build a larger index (--m, --ef-construction), or ask exactly")
     )
@@ -70,8 +74,8 @@ def prove_command(
 ) -> None:
     """Answer typed queries from a vector engine's collection; print the documents and their certainty.
 
-    By default the answers are proven exact, for which the engine looks at all documents; by_index: its index may miss
-    some. name: "store/collection".
+    By default the vector engine looks at all documents, which proves that the answers are exact. by_index: take them
+    from the engine's index instead, which may miss documents; name: "store/collection".
     """
     use_threads()
     decoder = decoder_from_flags(passed_flags(stage_texts))
@@ -81,7 +85,9 @@ def prove_command(
         vectors = engine.embed_queries(collection, texts, progress=meter, stop=stop_event)
         # Only the proof makes the engine look at all documents.
         ranking = engine.decode(decoder, collection, vectors, k) if by_index else collection.prove(decoder, vectors, k)
-        entries = build_entries(decoder, collection, queries, vectors, ranking)
+        # Scores of a reranker are not kept beside the documents that an engine returned.
+        relevance = None if decoder.rerank is None else torch.full(ranking.index.shape, torch.nan)
+        entries = build_entries(collection, queries, vectors, ranking, relevance)
     if as_json:
         return echo_json(*entries, allow_nan=False)
     for query_entry in entries:

@@ -10,6 +10,7 @@ import click
 from engine.cli.group import Meter, use_threads
 from engine.cli.inputs import JudgedOptions, make_stages
 from engine.cli.output import echo, echo_json, echo_lines, format_columns, group_rows, read_column, write_text
+from engine.evaluation.paired import format_decoder_call
 from engine.evaluation.studies.brute_force import iterate_pools, optimum_gap
 from engine.evidence.run import reproduce as run
 from engine.evidence.run import row_as_json, save_report, sort_rows
@@ -28,8 +29,10 @@ DEFAULT_HEURISTICS = ("vrsd", "frank_wolfe:polish=false", "frank_wolfe", "max_su
 def vrsd(judged: JudgedOptions, k: int, pool: int, as_json: bool) -> None:
     """Check two claims of the VRSD paper on pools so small that the best set of k can be enumerated.
 
-    VRSD looks for the set whose sum of vectors points where the query does. Printed is how often the paper's second
-    form of that problem has the same best set, and how often its greedy Algorithm 1 finds the best set.
+    VRSD looks for the set whose sum of vectors points where the query does. The paper's second form of that problem
+    takes the most relevant document d₀ for granted, and looks for further ones whose sum points where q − d₀ does.
+    Printed is how often both have the same best set, and how often the greedy Algorithm 1 finds the best set. pool:
+    number of a query's most relevant documents that the sets are made of.
     """
     _, space, queries, _ = _load_judged(judged)
     rows = list(vrsd_on_pools(space, queries, k, pool))
@@ -54,7 +57,9 @@ def nnn(judged: JudgedOptions, as_json: bool) -> None:
     """Count the queries of which NNN returns exactly the relevant documents, for each choice of λ₁ and λ₂.
 
     NNN explains a query as a weighted sum of documents; λ₁ decides how few get a weight, λ₂ how far weight spreads over
-    similar ones. The set recovered is that of the documents with a weight.
+    similar ones. The set recovered is that of the documents with a weight. Printed is the number of queries for the
+    best pair of a grid, for the best pair of each query, and for any λ₁, beside dense retrieval. A witness is the λ₂
+    with which the paper's Theorem 1 promises to recover a query's set.
     """
     _, space, queries, qrels = _load_judged(judged)
     with Meter() as meter:
@@ -97,12 +102,15 @@ def ccbqp(
 ) -> None:  # fmt: skip
     """Check claims of the CCBQP paper, which chooses sets of k documents by relevance and diversity.
 
-    Its relaxation allows fractions of documents. Printed is how often no mix of fractions beats the best set, how often
-    the paper's Algorithm 1 ends at fractions instead of a set, and how close to opposite two documents of the corpus
-    are (its cone). weights: values of θ, the weight of relevance.
+    Its objective is quadratic, and its relaxation allows fractions of documents. Printed is how often no mix of
+    fractions beats the best set; how many points of zero slope between sets are saddles, which rise in some direction
+    and are thus no maxima; how often the paper's Algorithm 1, a local search, ends at fractions instead of a set; how
+    close to opposite two documents of the corpus are (its cone); and how the largest eigenvalue of their inner products
+    grows with their number. weights: values of θ, the weight of relevance; pool: number of a query's most relevant
+    documents, of which sets of 3 are chosen; sizes: values of k for Algorithm 1 on all documents.
     """
     _, space, queries, _ = _load_judged(judged)
-    # The pools are small enough to enumerate every face of the relaxation.
+    # The pools are small enough to compare all sets of 3 with every stationary point of the relaxation.
     pool_rows = [row for theta in weights for row in relax_pools(space, queries, 3, pool, relevance_weight=theta)]
     end_rows = list(measure_ends(space, queries, weights, sorted({min(k, len(space)) for k in sizes})))
     cone_row = measure_cone(space)
@@ -149,7 +157,8 @@ def gap(
             shares.append(pool_gap.share)
             json_rows.append({"selector": stage.label, "query": query_id, "share": pool_gap.share} | asdict(pool_gap))
         best_text = _format_share(shares.count(0.0), shares)
-        table_rows.append((stage.label, best_text, f"{sum(shares) / len(shares):.4f}", f"{max(shares):.4f}"))
+        stage_name = format_decoder_call({"select": stage.as_json()})
+        table_rows.append((stage_name, best_text, f"{sum(shares) / len(shares):.4f}", f"{max(shares):.4f}"))
         if as_json:
             echo_json(*json_rows)
     if not as_json:
@@ -223,7 +232,11 @@ def reproduce(
     out: str | None,
     as_json: bool,
 ) -> None:
-    """Measure the claims of the papers again, and print and save the ruling on each."""
+    """Measure the claims of the papers again; print and save the ruling on each, and the reason for it.
+
+    which: a paper, a claim or "all"; data: folder of judged data sets; work: folder of trained systems; train: train
+    those that it lacks; anew: measure again what is stored. Raises UsageError.
+    """
     use_threads()
     if train and not work:
         raise click.UsageError("--train needs --work FOLDER, where what is trained is kept")

@@ -25,6 +25,7 @@ from engine.cli.options import (
 )
 from engine.cli.output import echo, echo_json, echo_lines, format_columns
 from engine.errors import Cancelled
+from engine.evaluation.paired import format_decoder_call
 from engine.params import Param, params_of
 from engine.progress import format_duration
 from engine.training.checkpoints import Unfit
@@ -119,7 +120,9 @@ def _recipe_command(method_name: str) -> click.Command:
 def _run_course(method_name: str, param_values: Mapping[str, Any], options: _CourseOptions) -> None:
     """Train a method, and beside it what it is compared with; print the estimated time and the results.
 
-    The stages are the models that are trained one after the other: a dense start, a control, and the method.
+    The stages are the models that are trained one after the other: a dense start, a control, and the method. Each one
+    keeps its best epoch by the dev split in a file of the folder --out, from which a stopped training goes on; all are
+    compared on the test split. param_values: of the method's recipe. Raises Cancelled if it was stopped.
     """
     use_threads()
     with Meter() as meter:
@@ -129,6 +132,7 @@ def _run_course(method_name: str, param_values: Mapping[str, Any], options: _Cou
         judged_queries = select_judged(dataset.queries, dataset.qrels, split_names)
         queries = embed_and_warn(space, judged_queries, progress=meter)
         inputs = (method_name, space, queries, dataset.qrels)
+        # Arguments of both the estimate and the training.
         shared: dict[str, Any] = {
             "train": options.learn,
             "dev": options.dev,
@@ -146,7 +150,7 @@ def _run_course(method_name: str, param_values: Mapping[str, Any], options: _Cou
         try:
             with stop_on_interrupt() as stop:
                 result = course(*inputs, folder=options.out, seed=options.seed, watch=callback, stop=stop, **shared)
-        # The checkpoint's own error does not know of --out.
+        # The folder may hold a training with other parameters or data, whose error does not know of --out.
         except Unfit as error:
             raise Unfit(error.why, "give another --out, or the same parameters and data as before") from None
         if result.table is None:
@@ -157,7 +161,8 @@ def _run_course(method_name: str, param_values: Mapping[str, Any], options: _Cou
         echo_json(_course_json(result, result.table, Path(options.out)))
     else:
         for stage_name, stage in result.stages.items():
-            echo(f"{stage_name}: best after epoch {stage.best.epoch}; {stage.stopped}; {stage.decoder.label}")
+            decoder_name = format_decoder_call(stage.decoder)
+            echo(f"{stage_name}: best after epoch {stage.best.epoch}; {stage.stopped}; {decoder_name}")
         echo(f"\nOn {result.table.queries:,} queries of {result.table.split}, percent ± standard error:")
         echo(format_columns([result.table.head, *result.table.rows]) + "\n")
         echo_lines(result.table.sentences)
@@ -186,14 +191,15 @@ def _load_splits(options: _CourseOptions, meter: Meter) -> Dataset:
 def _estimate_line(estimate: Foreseen) -> str:
     """Format the estimate of a training before it starts: its queries, and the longest time of each stage.
 
-    A stage is one model that is trained: the start, the control, or, as the last one, the method itself.
+    A stage trains one model: the initial model, a control to compare with, and last the method's own.
     """
     method = estimate.method
     stages = ", ".join(f"{name} {format_duration(stage.seconds) or '0 s'}" for name, stage in estimate.stages.items())
     line_parts = [f"{method.queries:,} queries with {method.mean_relevant:.2f} relevant documents each"]
-    # A list times False is empty: parts about no queries are left out.
-    line_parts += [f"{method.left_out:,} with none left out"] * bool(method.left_out)
-    line_parts += [f"{estimate.repeated:,} with the text of one of another split left out"] * bool(estimate.repeated)
+    if method.left_out:
+        line_parts.append(f"left out: {method.left_out:,} without a relevant document")
+    if estimate.repeated:
+        line_parts.append(f"left out: {estimate.repeated:,} whose text a query of another split has too")
     epoch_time = format_duration(method.seconds_an_epoch) or "0 s"
     return f"{', '.join(line_parts)}; an epoch of {method.steps:,} steps takes about {epoch_time}; at most: {stages}"
 
@@ -201,7 +207,10 @@ def _estimate_line(estimate: Foreseen) -> str:
 def _epoch_line(stage_name: str, epoch: Epoch) -> str:
     """Format the metrics of one epoch of training on the dev split; epoch −1 is the model before training.
 
-    stage_name: the model that is trained, of the several that a recipe may train one after the other.
+    Comp@k is the share of queries of which all relevant documents are in the top k. A sparse decoder gives only some
+    documents a weight: printed are their number, the share of queries without any ("empty"), and the share of relevant
+    documents that got none ("outside"). stage_name: the model that is trained, of the several that a recipe may train
+    one after the other.
     """
     d = epoch.dev
     parts = [f"{stage_name} {'start' if epoch.epoch < 0 else f'epoch {epoch.epoch}'}".ljust(20)]
@@ -295,7 +304,7 @@ def cross_encoder(chosen: _CrossEncoderOptions, **texts: str | None) -> None:
 
 
 def _look_line(look: Look) -> str:
-    """Format the metrics of a cross-encoder after an epoch; epoch −1 is the start."""
+    """Format the metrics of a cross-encoder after an epoch; epoch −1 is the model before training."""
     epoch = "start" if look.epoch < 0 else f"epoch {look.epoch}"
     loss = "" if look.loss is None else f"  loss {look.loss:.4f}"
     means = f"dev nDCG@10 {look.ndcg:.4f} ± {look.ndcg_se:.4f}  MRR@10 {look.mrr:.4f} ± {look.mrr_se:.4f}"

@@ -15,8 +15,8 @@ def write_beir(dataset: Dataset, folder: str | Path, *, corpus: bool = True) -> 
     """Write a data set as a BEIR folder, each file atomically; return the folder.
 
     The files are corpus.jsonl, queries.jsonl and qrels/<split>.tsv. corpus: whether corpus.jsonl is written. Aspects,
-    vectors and notices are not. Raises DataError for a folder that is not empty or cannot be written, and for judged
-    ids that a table of columns cannot hold.
+    vectors and notices are not, nor is the grade from which documents are relevant. Raises DataError for a folder that
+    is not empty or cannot be written, and for judged ids that a table of columns cannot hold.
     """
     target = Path(folder)
     # All ids are checked before anything is written.

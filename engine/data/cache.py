@@ -152,13 +152,14 @@ def write(path: Path, file_content: bytes | Callable[[BinaryIO], object]) -> Non
 def clear(section_name: str | None = None) -> int:
     """Delete one section or all of them, with the remains of killed runs; return the bytes freed.
 
-    Folders without Frontier's tag, tags, and temporary files that `delete` refuses stay. Raises FrontierError.
+    Only folders with Frontier's tag, a file, are sections. The tags stay, and so do temporary files that another
+    process may still be writing. Raises FrontierError.
     """
     freed_bytes = 0
     for folder in (folder for folder in list_sections() if section_name in (None, folder.name)):
         freed_bytes += sum(map(delete, list(list_files(folder))))
         # The files are gone, so that folders inside the section are empty now; the innermost go first.
-        for inner_folder, _entries, _entries in os.walk(folder, topdown=False):
+        for inner_folder, _folders, _files in os.walk(folder, topdown=False):
             if Path(inner_folder) != folder:
                 with suppress(OSError):  # another process has just written into it
                     os.rmdir(inner_folder)
@@ -297,7 +298,7 @@ def _is_tagged(folder: Path) -> bool:
 
 
 def list_files(folder: Path) -> Iterator[Path]:
-    """Yield every file of a section except its tag."""
+    """Yield every file of a section, a folder of the cache, except the tag that marks it as Frontier's."""
     for inner_folder, _folders, file_names in os.walk(folder):
         yield from (Path(inner_folder) / file_name for file_name in file_names if file_name != _TAG_NAME)
 

@@ -171,8 +171,12 @@ class _JudgedCorpusBuilder:
     """
 
     def __init__(self, corpus: Corpus, word_spans: list[list[WordSpan]]) -> None:
-        """Start without queries; word_spans: start and end of each word, for each document."""
-        self._corpus, self._word_spans, self._ids = corpus, word_spans, set(corpus.ids)
+        """Start without queries and distractors, copies of a document with words of the query replaced.
+
+        word_spans: start and end of each word, for each document.
+        """
+        self._corpus, self._word_spans = corpus, word_spans
+        self._ids = set(corpus.ids)  # those of distractors are added, so that none repeats
         self.queries: list[str] = []  # ids
         self.spans: list[str] = []  # texts of the queries
         # Id, text and title of each.
@@ -228,7 +232,7 @@ class _JudgedCorpusBuilder:
         return None
 
     def documents(self) -> Corpus:
-        """Return the corpus followed by the distractors."""
+        """Return the corpus followed by the distractors, copies of documents with words of a query replaced."""
         corpus = self._corpus
         ids, texts, titles = zip(*self._distractors, strict=True) if self._distractors else ((), (), ())
         corpus_name = f"{corpus.name}: containing passage"
@@ -247,7 +251,8 @@ def _sample_rows(corpus: Corpus, word_spans: list[list[WordSpan]], count: int, s
             f"no document has a passage of {shortest} words (shortest); the longest of {len(corpus):,} has "
             f"{max(map(len, word_spans), default=0)}; lower shortest"
         )
-    return sorted(sorted(eligible_rows, key=lambda row_index: digest_of([str(seed), corpus.ids[row_index]]))[:count])
+    shuffled_rows = sorted(eligible_rows, key=lambda row_index: digest_of([str(seed), corpus.ids[row_index]]))
+    return sorted(shuffled_rows[:count])
 
 
 def find_containing_rows(texts: Iterable[str], spans: Iterable[str]) -> list[list[int]]:
@@ -269,7 +274,7 @@ def find_containing_rows(texts: Iterable[str], spans: Iterable[str]) -> list[lis
 
 
 def _report_items(items: Sequence[ItemT], progress_label: str, progress: Progress) -> Iterator[ItemT]:
-    """Yield the items, reporting progress and polling stop every REPORT_INTERVAL of them."""
+    """Yield the items, and report progress every REPORT_INTERVAL of them; `progress` may raise Cancelled."""
     for n_done, item in enumerate(items):
         if n_done % REPORT_INTERVAL == 0:
             progress(n_done, len(items), progress_label)

@@ -49,8 +49,9 @@ def compute_codes(vectors: Tensor) -> Codes:
 def load_cached_codes(vectors_path: Path, vectors: Tensor, row_lengths: Tensor) -> Codes:
     """Load the 8-bit codes of a file's (n, d) vectors from the cache, mapped; compute them if absent.
 
-    See `Codes` for what they are. row_lengths: (n,) lengths of the vectors, which help to identify them. The codes are
-    in memory if the cache cannot be written.
+    A row is its code times its step size, up to an error whose length is its slack; returned are codes, step sizes and
+    slacks. row_lengths: (n,) lengths of the vectors, which help to identify them. The codes are in memory if the cache
+    cannot be written.
     """
     try:
         identity = _compute_identity(vectors_path, vectors, row_lengths)
@@ -102,6 +103,7 @@ def _compute_identity(vectors_path: Path, vectors: Tensor, row_lengths: Tensor) 
     """
     stat, shape = vectors_path.stat(), tuple(vectors.shape)
     sampled_rows = vectors[torch.linspace(0, len(vectors) - 1, N_SAMPLED_ROWS).long()]
+    # The 1 is the version of this format.
     identity_text = f"1\0{stat.st_size}\0{stat.st_mtime_ns}\0{shape}\0{vectors.dtype}\n".encode()
     return hashlib.sha256(identity_text + row_lengths.numpy().tobytes() + sampled_rows.numpy().tobytes()).digest()
 
@@ -114,10 +116,14 @@ class _WordChecksum:
         self.factors, self.checksum = factors * np.uint64(2) + np.uint64(1), 0
 
     def add_words(self, whole_words: np.ndarray) -> None:
-        """Add (W,) uint64 words, in pieces of CHECKSUM_BLOCK_WORDS but for the last."""
+        """Add (W,) uint64 words to the checksum.
+
+        All calls but the last must add a multiple of CHECKSUM_BLOCK_WORDS: words divided otherwise have another one.
+        """
         for start_word in range(0, len(whole_words), CHECKSUM_BLOCK_WORDS):
             word_block = whole_words[start_word : start_word + CHECKSUM_BLOCK_WORDS]
             partial_sum = int(np.dot(word_block, self.factors[: len(word_block)]))
+            # An odd constant, 2⁶⁴ divided by the golden ratio: the order of the pieces changes the checksum.
             self.checksum = (self.checksum * 0x9E3779B97F4A7C15 + partial_sum) % 2**64
 
     def to_bytes(self) -> bytes:
@@ -126,9 +132,10 @@ class _WordChecksum:
 
 
 def _write_codes(codes_file: BinaryIO, identity: bytes, vectors: Tensor) -> None:
-    """Write the codes of a matrix, with all that `_map_codes` needs to read them.
+    """Write (n, d) vectors as 8-bit codes into a file, from which `_map_codes` maps them.
 
-    In order: codes, padded to 64-bit words; step sizes; slacks; the identity; a checksum of all that.
+    A row is its code times its step size, up to an error whose length is its slack. In order: codes, padded to 64-bit
+    words; step sizes; slacks; identity, 32 bytes that tell these vectors from others; a checksum of all that.
     """
     n, d = vectors.shape
     step_sizes, slack_lengths, checksum, pending_bytes = np.empty(n), np.empty(n), _WordChecksum(), b""
@@ -137,7 +144,8 @@ def _write_codes(codes_file: BinaryIO, identity: bytes, vectors: Tensor) -> None
         codes_file.write(block_codes.data)
         pending_bytes += block_codes.tobytes()
         # The checksum takes whole blocks of words; what is left over waits for the bytes of the next rows.
-        n_whole_bytes = len(pending_bytes) // (_WORD_BYTES * CHECKSUM_BLOCK_WORDS) * _WORD_BYTES * CHECKSUM_BLOCK_WORDS
+        checksum_block_bytes = _WORD_BYTES * CHECKSUM_BLOCK_WORDS
+        n_whole_bytes = len(pending_bytes) // checksum_block_bytes * checksum_block_bytes
         checksum.add_words(np.frombuffer(pending_bytes, np.uint64, n_whole_bytes // _WORD_BYTES))
         pending_bytes = pending_bytes[n_whole_bytes:]
     padding = bytes(-n * d % _WORD_BYTES)
@@ -149,9 +157,10 @@ def _write_codes(codes_file: BinaryIO, identity: bytes, vectors: Tensor) -> None
 
 
 def _map_codes(entry_path: Path, identity: bytes, matrix_shape: torch.Size) -> Codes | None:
-    """Map codes from an entry of the cache; None if it is absent, damaged or of other vectors.
+    """Map the 8-bit codes of vectors from a file of the cache; None if absent, damaged or of others.
 
-    identity: that of the vectors wanted; matrix_shape: (n, d).
+    Returns codes, step sizes and slacks: a row is its code times its step size, up to an error whose length is its
+    slack. identity: 32 bytes that tell the wanted vectors from others; matrix_shape: (n, d).
     """
     n, d = matrix_shape
     # The codes are padded to whole words, and the floats follow.

@@ -61,7 +61,7 @@ def demo_folder() -> Path:
 
 
 def numpy_api_documents() -> list[Document]:
-    """Document the public functions of the installed NumPy, about 800, sorted by id.
+    """Build a document of each public function of the installed NumPy, about 800, sorted by id.
 
     Raises DataError under python -OO.
     """
@@ -82,10 +82,10 @@ def find_canonical_id(name: str) -> str:
 
 
 def python_api_documents(progress: Progress | None = None, stop: Stop | None = None) -> list[Document]:
-    """Document modules, functions, classes and methods of five packages, about 15,000, sorted by id.
+    """Build a document of each module, function, class and method of five packages, about 15,000.
 
-    The packages are numpy, pandas, scipy, sklearn and torch. Packages that are not installed or cannot be imported are
-    left out. Raises Cancelled when stopped, DataError under python -OO.
+    The packages are numpy, pandas, scipy, sklearn and torch. Those that are not installed or cannot be imported are
+    left out. Documents are sorted by id. Raises Cancelled when stopped, DataError under python -OO.
     """
     _check_docstrings()
     module_names = list(chain.from_iterable(map(_list_module_names, PACKAGES)))
@@ -104,9 +104,14 @@ def _check_docstrings() -> None:
 
 
 def _list_numpy_names() -> Iterator[NamedObject]:
-    """Yield every public function of NumPy, and methods of two classes, with each name it has."""
+    """Yield (name, object) for the public functions of NumPy and the methods of two of its classes.
+
+    A function is yielded under each name by which it can be imported. Classes are yielded only if people call them as
+    they call functions, such as numpy.vectorize.
+    """
     for module_name in _NUMPY_MODULES:
         module = importlib.import_module(module_name)
+        # Only numpy.lib.stride_tricks has no list of its public names.
         for name in sorted(getattr(module, "__all__", _STRIDE_TRICKS)):
             thing = getattr(module, name, None)
             if inspect.isclass(thing):

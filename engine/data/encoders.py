@@ -9,6 +9,7 @@ import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 
 import numpy as np
 import torch
@@ -24,6 +25,13 @@ from engine.progress import Progress, Stop
 from engine.values import Corpus, Dataset, Embeddings, EncoderRef, Notice, Queries, digest_of, replace_surrogates
 
 EMBEDDING_SECTION = "embeddings"
+#: The remark of the notice of vectors that came with Frontier, which are in that precision.
+SHIPPED_REMARK = "precomputed vectors (float16)"
+LENGTH_SECTION = "lengths"
+# The number of truncated texts is kept for as many texts.
+_MIN_COUNTED_TEXTS = 2000
+#: The remark of the notice of documents of which the encoder reads the beginning alone.
+TRUNCATED_REMARK = "documents are longer than the encoder reads: their ends do not count"
 # Changed whenever the same texts and model would give other vectors.
 _FORMAT_VERSION = "1"
 
@@ -184,7 +192,11 @@ class TextEncoder:
     """
 
     def __init__(self, encoder: str = "bundled", *, dtype: str = "auto", device: str | None = None) -> None:
-        """Load the encoder; the arguments are those of `embed`."""
+        """Load the encoder, downloaded if need be.
+
+        encoder: "bundled", a folder, or a name on the Hugging Face hub; dtype: its arithmetic, "auto" chooses; device:
+        None for a GPU if there is one. Raises FrontierError.
+        """
         model_source, device = encoder_model.find_source(encoder), encoder_model.device_of(device)
         self._model = encoder_model.load(model_source, device, precision.choose_dtype(model_source, device, dtype))
         self.reference = EncoderRef(encoder, model_source.digest, self._model.dtype)
@@ -228,8 +240,8 @@ def read_embedded_texts(
     """
     ids, texts, role = _resolve_inputs(text_source, None)
     model_source = encoder_model.find_source(encoder)
-    # The key of a chunk holds the arithmetic that `embed` would choose: that of shipped vectors where it would use
-    # them.
+    # The key of a chunk holds the arithmetic that `embed` would choose. For a demo that is the arithmetic of the
+    # vectors shipped with Frontier, if `embed` would use these.
     arithmetic = shipped.SHIPPED_ARITHMETIC
     if not _find_shipped(texts, role, model_source, dtype):
         arithmetic = precision.choose_dtype(model_source, encoder_model.device_of(None), dtype)
@@ -269,7 +281,7 @@ def shipped_notices(text_source: Corpus | Queries, embeddings: Embeddings) -> tu
     has_vector, unit_rows = shipped_vectors
     # A text without a shipped vector has a row of zeros, which an all-zero embedding would equal.
     n_shipped = int((has_vector & (unit_rows == embeddings.vectors).all(1)).sum())
-    return (Notice("precomputed vectors (float16)", n_shipped),) if n_shipped else ()
+    return (Notice(SHIPPED_REMARK, n_shipped),) if n_shipped else ()
 
 
 def count_truncated(text_source: Corpus | Queries | Sequence[str] | str, encoder: str = "bundled") -> int | None:
@@ -280,7 +292,18 @@ def count_truncated(text_source: Corpus | Queries | Sequence[str] | str, encoder
     _, texts, role = _resolve_inputs(text_source, None)
     model_source = encoder_model.find_source(encoder)
     prompt = model_source.prompt(role)
-    return model_source.over_limit([prompt + text for text in texts])
+    prompted_texts = map(prompt.__add__, texts)
+    if len(texts) < _MIN_COUNTED_TEXTS:
+        return model_source.over_limit(prompted_texts)
+    # Counting takes seconds for many documents, and every command on them asks for it.
+    key = digest_of(chain((_FORMAT_VERSION, model_source.digest, prompt), texts))
+    stored_count = store.get(LENGTH_SECTION, key)
+    if stored_count is not None:
+        return int(stored_count)
+    n_truncated = model_source.over_limit(prompted_texts)
+    if n_truncated is not None:
+        store.put(LENGTH_SECTION, key, str(n_truncated).encode())
+    return n_truncated
 
 
 def _key_chunks(texts: Sequence[str], *key_parts: str) -> Iterator[tuple[range, str]]:
@@ -315,7 +338,10 @@ class _EmbeddingRun:
     """State of one call of `embed`: the matrix as it fills, progress and cancellation."""
 
     def __init__(self, texts: Sequence[str], progress: Progress | None, stop: Stop | None, on_disk: bool) -> None:
-        """Prepare for the vectors of `texts`; on_disk: a large matrix may be a mapped file."""
+        """Prepare an empty matrix for the vectors of `texts`, and a count of those done for the progress.
+
+        stop: an event whose setting cancels the run; on_disk: a large matrix may be a mapped file.
+        """
         self.texts, self.vectors = texts, torch.empty(0, 0)
         self._disk = on_disk
         self._total, self._progress, self._stop, self._done = len(texts), progress, stop, 0

@@ -82,7 +82,8 @@ class EventLog:
     def _follow(self) -> None:
         """Read the events added to the file since the last call, and pass them to `_fold`.
 
-        A file with the same size and times is not opened. Without a file, all state is discarded by `_forget`.
+        Both `_fold`, which processes events, and `_forget`, which discards all state or raises an error if there is no
+        file, are the subclass's. A file with the same size and times is not opened.
         """
         if not log_exists(self.path):
             self._position, self._stamp = NO_POSITION, None
@@ -104,7 +105,7 @@ class EventLog:
 
         new_header: header of the log to create if there is none.
         """
-        # Without a log to write into, a subclass may raise here.
+        # Without a log to write into, a subclass's `_forget` may raise that there is none.
         if new_header is None and not log_exists(self.path):
             self._forget()
         with open_log(self.path, self.kind, write=True, create=new_header is not None) as log_rows:
@@ -119,7 +120,8 @@ class EventLog:
     def _take_in(self, log_rows: "LogRows") -> None:
         """Pass the log's events that are not yet processed to `_fold`; all of them if the log is another one.
 
-        The log continues the one read before if id and checksum at the last position are the same.
+        `_fold` is the subclass's, and processes events. The log continues the one read before if its id, and its
+        checksum of the last event that was processed, are still the same.
         """
         log_id, number, checksum = self._position
         is_continued = log_id != "" and log_id == log_rows.id and log_rows.checksum(number) == checksum
@@ -137,7 +139,7 @@ class EventLog:
         Returns None if the last change is so recent that a further one might leave these values the same.
         """
         file_stats = list(map(_read_stat, (self.path, self.path.with_name(f"{self.path.name}-wal"))))
-        newest_time = max((file_stat[2] for file_stat in file_stats if file_stat), default=0)
+        newest_time = max((change_time for _, _, change_time in filter(None, file_stats)), default=0)
         is_settled = file_stats[0] is not None and time.time_ns() - newest_time >= MTIME_RESOLUTION_NS
         return tuple(file_stats) if is_settled else None
 
@@ -164,6 +166,7 @@ class LogRows:
 
     def check(self) -> None:
         """Raise DataError if SQLite finds damage in the file."""
+        # The 1 makes SQLite stop at the first damage.
         (verdict,) = self._db.execute("PRAGMA quick_check(1)").fetchone()
         if verdict != "ok":
             raise DataError(f"{self.path} is damaged ({verdict}); {RESTORE_ADVICE}")
@@ -193,7 +196,7 @@ class LogRows:
         return events
 
     def append(self, events: Iterable[Mapping[str, Any]]) -> None:
-        """Append events to the log."""
+        """Append events to the log, each with its number, from 1, and a checksum."""
         for event_body in map(_format_json, events):
             self.count += 1
             event_row = self.count, event_body, _checksum(self.count, event_body)
@@ -267,7 +270,9 @@ def write_jsonl(path: Path, header: Mapping[str, Any], events: Sequence[Mapping[
 def read_jsonl(path: Path, kind: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Read header and events of an exported log.
 
-    Raises DataError for a file that is not a log, for a changed line, and for a file that was cut off.
+    Each line is a JSON object that begins with a checksum of the rest; the header comes first, and a line with the
+    number of events last. Raises DataError for a file that is not a log, for a changed line, and for a file that was
+    cut off.
     """
     with files.translate_read_errors(path), files.open_regular(path) as log_file:
         log_lines = log_file.read().decode("ascii", "replace").removesuffix("\n").split("\n")

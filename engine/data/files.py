@@ -1,12 +1,14 @@
 """Opening of data files: regular files only, failures as a DataError, and no gigabytes from kilobytes."""
 
+import gzip
 import io
 import os
 import stat
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from engine.errors import DataError
 
@@ -14,6 +16,9 @@ FREE_GROWTH_BYTES = 128 << 20
 """Memory that any file may take, however small it is."""
 MAX_GROWTH_RATIO = 32
 """Largest memory of a larger file, relative to its size: text and vectors seldom compress to less than a tenth."""
+GZIP_SUFFIX = ".gz"
+FOLDER_TABLE_SUFFIXES = (".jsonl", ".jsonl.gz", ".json", ".parquet", ".csv", ".csv.gz", ".tsv", ".tsv.gz")
+"""Suffixes of a folder's tables called corpus and queries; the first that exists is read."""
 
 _IRREGULAR_KINDS = (
     (stat.S_ISDIR, "a folder"),
@@ -40,7 +45,7 @@ class HeldFile:
     """Content of a regular file, read once; table readers accept it instead of a path. Raises DataError."""
 
     def __init__(self, path: Path) -> None:
-        """Read the file at once. Raises DataError."""
+        """Read the whole file into memory; name, stem and suffix are those of its path. Raises DataError."""
         self.path = path
         self.name, self.stem, self.suffix = path.name, path.stem, path.suffix
         with open_regular(path) as file, translate_read_errors(path):
@@ -71,6 +76,50 @@ def open_regular(path: str | Path | HeldFile) -> BinaryIO:
         return opened_file
 
 
+def split_suffix(path: "Path | HeldFile") -> tuple[str, str]:
+    """Return a file's name without its suffix, and the suffix in lower case; that of its content for a .gz file."""
+    content_name = Path(path.name[: -len(GZIP_SUFFIX)]) if is_gzip(path) else Path(path.name)
+    return content_name.stem, content_name.suffix.lower()
+
+
+def list_table_paths(folder: Path, stem: str) -> list[Path]:
+    """List the paths at which a folder may have a table, such as corpus.jsonl, in the order in which they are tried."""
+    return [folder / f"{stem}{suffix}" for suffix in FOLDER_TABLE_SUFFIXES]
+
+
+def find_table(folder: Path, stem: str) -> Path | None:
+    """Return the table of this name in a folder, .jsonl before other formats; None if there is none."""
+    return next(filter(is_present, list_table_paths(folder, stem)), None)
+
+
+def is_gzip(path: "Path | HeldFile") -> bool:
+    """Return True if a file's name says that it is compressed by gzip."""
+    return path.name.lower().endswith(GZIP_SUFFIX) and len(path.name) > len(GZIP_SUFFIX)
+
+
+@contextmanager
+def open_content(path: "Path | HeldFile") -> Iterator[tuple[BinaryIO, BinaryIO]]:
+    """Open a regular file; give its content, decompressed if its name ends in .gz, and the file as it is on the disk.
+
+    The two are one for a file that is not compressed. Whoever reads checks the size by `check_growth`. Raises DataError
+    for anything but a regular file; and, while the block reads, for a file that is damaged or cut off.
+    """
+    with open_regular(path) as raw_file:
+        if not is_gzip(path):
+            yield raw_file, raw_file
+            return
+        try:
+            with gzip.GzipFile(fileobj=raw_file, mode="rb") as content_file:
+                yield cast(BinaryIO, content_file), raw_file
+        except (EOFError, zlib.error) as error:
+            raise DataError(f"{path.name} is no whole gzip file: {error}; compress or copy it again") from None
+
+
+def measure_file(path: "Path | HeldFile", disk_file: BinaryIO) -> int:
+    """Return the number of bytes that an open file has on the disk, or in memory."""
+    return len(path.content) if isinstance(path, HeldFile) else os.fstat(disk_file.fileno()).st_size
+
+
 def is_present(path: str | Path) -> bool:
     """Return True if a path exists, even as a broken link, which is an error once it is read.
 
@@ -84,7 +133,7 @@ def is_present(path: str | Path) -> bool:
         return True
 
 
-def check_growth(path: Path, disk_bytes: int, memory_bytes: int, suggested_fix: str) -> None:
+def check_growth(path: "Path | HeldFile", disk_bytes: int, memory_bytes: int, suggested_fix: str) -> None:
     """Raise a DataError for a file that would take far more memory than it has bytes on the disk.
 
     Such a file is most likely made to exhaust the memory. suggested_fix: the end of the message.

@@ -59,7 +59,7 @@ class Item:
     @property
     def is_recent(self) -> bool:
         """True for a database that changed less than a minute ago."""
-        # Times in the future come from a clock that was set back since.
+        # The second number is the time of a file's last change; one in the future comes from a clock that was set back.
         return self.is_database and abs(time.time() - max(_read_stat(path)[1] for path in self.files)) < QUIET_SECONDS
 
 
@@ -138,7 +138,10 @@ def count_freed_bytes(chosen_items: Collection[Item], all_items: Iterable[Item])
 
 
 def _collect_other_files(chosen_items: Collection[Item], all_items: Iterable[Item]) -> set[Path]:
-    """Collect the files of all items that are not chosen, which deleting the chosen ones must spare."""
+    """Collect the files of the items that are not chosen.
+
+    Deleting the chosen items must spare these files, as several items may share one.
+    """
     chosen_keys = {(item.section, item.name) for item in chosen_items}
     return {path for item in all_items if (item.section, item.name) not in chosen_keys for path in item.files}
 
@@ -194,7 +197,9 @@ class _Label:
 def _read_labels() -> Iterator[_Label]:
     """Yield the valid labels in the cache; damaged ones are skipped."""
     section_folder = home() / LABEL_SECTION
-    for path in sorted(cache.list_files(section_folder)) if section_folder in cache.list_sections() else ():
+    if section_folder not in cache.list_sections():
+        return
+    for path in sorted(cache.list_files(section_folder)):
         try:
             label = json.loads(cache.get(LABEL_SECTION, path.name) or b"")
             entry_keys = tuple(map(cache.check_name, label["keys"]))
@@ -206,8 +211,11 @@ def _read_labels() -> Iterator[_Label]:
 def _list_section_items(section_folder: Path, labels: Collection[_Label]) -> list[Item]:
     """List the items of a cache section: labelled entries, folders and databases, last used first.
 
-    All other entries are one item at the end. Labels whose entries are all gone are deleted.
+    A label is a file that describes some entries, such as those with one corpus's vectors. Entries that no label names
+    and that are neither in a folder nor a database are one item at the end. Labels whose entries are all gone are
+    deleted.
     """
+    # A file's stat is its size and the time of its last change.
     bytes_by_path = {path: _read_stat(path)[0] for path in cache.list_files(section_folder)}
     claimed_paths: set[Path] = set()
     section_items = []
@@ -254,7 +262,7 @@ def _list_stores() -> list[Item]:
 
 
 def _list_compiled_code() -> list[Item]:
-    """List the code compiled for this machine, whose library does not tag its folder."""
+    """List the code that Numba compiled for this machine, in a folder that it does not tag, as one item."""
     section_folder = home() / CODE_SECTION
     if section_folder.is_symlink() or not section_folder.is_dir():
         return []
@@ -263,7 +271,10 @@ def _list_compiled_code() -> list[Item]:
 
 
 def _build_item(section_name: str, item_name: str, facts: Facts, item_files: Collection[Path]) -> Item:
-    """Build an item of the cache from its files; it was used when the newest of them last changed."""
+    """Build an item of the cache from its files; it was used when the newest of them last changed.
+
+    facts: what its label says, such as corpus and encoder.
+    """
     paths = sorted(item_files)
     file_sizes, change_times = zip(*map(_read_stat, paths), strict=True)
     return Item(section_name, item_name, facts, dict(zip(paths, file_sizes, strict=True)), max(change_times))
@@ -282,8 +293,10 @@ def _is_store(path: Path) -> bool:
 
 def _database_path(path: Path) -> Path:
     """Return the database that a file belongs to: the file itself, or the one whose journal it is."""
-    name_suffix = next((name_suffix for name_suffix in _DATABASE_SUFFIXES[1:] if path.name.endswith(name_suffix)), "")
-    return path.with_name(path.name.removesuffix(name_suffix))
+    for journal_suffix in filter(None, _DATABASE_SUFFIXES):  # the empty suffix is the database's own
+        if path.name.endswith(journal_suffix):
+            return path.with_name(path.name.removesuffix(journal_suffix))
+    return path
 
 
 def _read_stat(path: Path) -> tuple[int, float]:

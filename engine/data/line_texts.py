@@ -18,7 +18,10 @@ LARGE_FILE_BYTES = 256 << 20
 
 
 def file_facts(path: Path) -> str:
-    """Return a digest of a file's size and modification time. Raises DataError if it does not exist."""
+    """Return a digest of a file's size and modification time, by which a later change is noticed.
+
+    Raises DataError if it does not exist.
+    """
     with translate_read_errors(path):
         return _digest_stat(os.stat(path))
 
@@ -34,6 +37,11 @@ class LineTexts(TextSource):
     """
 
     def __init__(self, path: Path, field_name: str, spans: np.ndarray, facts: str) -> None:
+        """Note where the texts lie in a JSON Lines file; it is opened at the first read.
+
+        field_name: the key of the text in a line's object; spans: (n, 2) offsets of each line's first byte and of the
+        one after its last; facts: digest of the file's size and time, by which a later change is noticed.
+        """
         self.path, self.field, self.spans, self.facts = path.absolute(), field_name, spans, facts
         self._file: BinaryIO | None = None
         self._lock = threading.Lock()
@@ -81,6 +89,7 @@ class LineTexts(TextSource):
 
     def _read(self, file_descriptor: int, start_byte: int, n_bytes: int) -> bytes:
         """Read bytes of the open file, also while other threads do."""
+        # `pread` does not move the file's position, which all threads share; other systems need the lock.
         if hasattr(os, "pread"):
             return os.pread(file_descriptor, n_bytes, start_byte)
         with self._lock:

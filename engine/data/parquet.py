@@ -29,17 +29,27 @@ _GROWTH_FIX = "write it without compression and dictionaries, or as JSON Lines"
 class ParquetTable:
     """Columns and rows of a file; a process decodes it until `close`, or until the last row was read.
 
-    column_names: the columns to read, None for all; max_rows: number of first rows to read, None for all. Attributes:
-    names, of all columns; total, the declared number of rows. Raises DataError, also while rows are read; before any
+    column_names: the columns to read, None for all; max_rows: number of first rows to read, None for all; vectors: a
+    column of lists of numbers, which become arrays of NumPy. Attributes: names, of all columns; total, the declared
+    number of rows. Raises DataError, also while rows are read; before any
     row if the file declares far more memory than its size.
     """
 
-    def __init__(self, path: Path, column_names: list[str] | None = None, max_rows: int | None = None) -> None:
-        """Start a process that decodes the file, and read what it declares; see the class for the arguments.
+    def __init__(
+        self,
+        path: Path,
+        column_names: list[str] | None = None,
+        max_rows: int | None = None,
+        vectors: str | None = None,
+    ) -> None:
+        """Start a process that decodes the file, and read the names and sizes that the file declares.
 
         The process sends the names of the columns, the numbers of rows and bytes ("facts"), and then the rows.
+        column_names: the columns to read, None for all; max_rows: number of first rows to read, None for all; vectors:
+        the column whose lists become arrays. Raises DataError for a file that cannot be read, or that declares far more
+        memory than its size.
         """
-        self.path, self._first = path, max_rows
+        self.path, self._vectors = path, vectors
         with open_regular(path) as parquet_file:
             self._size = os.fstat(parquet_file.fileno()).st_size
             decoder_options = {"columns": column_names, "rows": max_rows, "longest": MAX_LINE_BYTES}
@@ -74,7 +84,7 @@ class ParquetTable:
             for record_batch in self._batches():
                 progress(n_done, self.total, progress_label)
                 try:
-                    columns = [arrow_column.to_pylist() for arrow_column in record_batch.columns]
+                    columns = list(map(self._list_values, record_batch.schema.names, record_batch.columns))
                 except _CONVERSION_ERRORS as error:  # bytes that are no text, a year beyond 9999, an unknown time zone
                     raise DataError(f"{self.path.name}, in the rows after row {n_done}: {error}") from None
                 # Estimated from the objects themselves, in case the file declares too little.
@@ -86,6 +96,24 @@ class ParquetTable:
             progress(n_done, self.total, progress_label)
         finally:
             self.close()
+
+    def _list_values(self, column_name: str, arrow_column: Any) -> list[Any]:
+        """Return the values of a column as objects of Python, lists of the column of vectors as arrays."""
+        import pyarrow as pa
+
+        if column_name != self._vectors or not pa.types.is_nested(arrow_column.type):
+            return arrow_column.to_pylist()  # type: ignore[no-any-return]
+        value_type = getattr(arrow_column.type, "value_type", None)
+        if value_type is None or not (pa.types.is_floating(value_type) or pa.types.is_integer(value_type)):
+            return arrow_column.to_pylist()  # type: ignore[no-any-return]
+        # Objects of Python would take eight times the memory of the numbers; a null among them becomes NaN.
+        numbers = arrow_column.flatten().to_numpy(zero_copy_only=False)
+        vectors: list[Any] = []
+        start = 0
+        for length in pa.compute.list_value_length(arrow_column).to_pylist():
+            vectors.append(None if length is None else numbers[start : start + length])
+            start += length or 0
+        return vectors
 
     def _batches(self) -> "Iterator[RecordBatch]":
         """Yield the decoder's batches of rows. Raises DataError if it ends with an error."""

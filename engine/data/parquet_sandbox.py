@@ -47,7 +47,7 @@ def main(columns: list[str] | None, rows: int | None, longest: int) -> None:
                 for batch_piece in _split_batch(_cast_batch(record_batch, sent_schema), longest):
                     output_stream.write_batch(batch_piece)
                 sys.stdout.buffer.flush()
-                # None stays None: there is no limit.
+                # The number of rows still to send; None stays None, as there is no limit.
                 rows = rows and rows - len(record_batch)
                 if rows is not None and rows <= 0:
                     break
@@ -95,8 +95,9 @@ def _decode_categories(arrow_field: pa.Field) -> pa.Field:
 
 def _cast_batch(record_batch: pa.RecordBatch, sent_schema: pa.Schema) -> pa.RecordBatch:
     """Return a batch with the fields of the sent schema, its categories replaced by their values."""
-    # Parquet also reads the name "a.b" as the field b of a column a.
-    if len(record_batch.columns) > len(sent_schema):
+    # Columns come in the order in which they were asked for, and not in that of the file; and Parquet also reads the
+    # name "a.b" as the field b of a column a.
+    if record_batch.schema.names != sent_schema.names:
         record_batch = record_batch.select(sent_schema.names)
     plain_columns = [
         arrow_column.dictionary_decode() if pa.types.is_dictionary(arrow_column.type) else arrow_column

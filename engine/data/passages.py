@@ -36,9 +36,9 @@ def part_id(document: str, part_number: int) -> str:
 
 
 def split_id(part: str) -> tuple[str, int]:
-    """Return the document and the number of a part's id.
+    """Split the id of a document's part, as "id#3", into the document's id and the number of the part.
 
-    Raises DataError for an id that `part_id` cannot have made.
+    Raises DataError for an id that is not of this form.
     """
     document, separator, number_text = part.rpartition(PART_SEPARATOR)
     if not separator or not NUMBER_PATTERN.fullmatch(number_text):
@@ -89,9 +89,13 @@ def cut_passages(
 
 
 def count_passages(corpus: Corpus, words: int, overlap: float) -> int:
-    """Return the number of passages that `cut_passages` makes."""
+    """Return the number of passages into which documents are cut: windows of `words` words.
+
+    overlap: share of a window that the next one repeats.
+    """
+    # Each window begins `step_words` words after the one before.
     step_words = max(1, round(words * (1 - overlap)))
-    # A document has one window, and one more for each step, rounded up, that its words go beyond it.
+    # A document has one window, and one more for each step of words beyond it, whole or begun: -(-a // b) rounds up.
     return sum(1 + max(0, -(-(len(text.split()) - words) // step_words)) for text in corpus.texts)
 
 

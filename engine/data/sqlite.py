@@ -28,8 +28,8 @@ UNION ALL SELECT m.name FROM sqlite_master m, pragma_table_xinfo(m.name) x WHERE
 def connect_database(database_path: Path, mode: Literal["rw", "rwc"] = "rwc") -> sqlite3.Connection:
     """Open a connection without implicit transactions; with "rwc" a missing file is created.
 
-    A file that cannot be written can be read. Raises DataError if it cannot be read either, because changes to it are
-    in a second file, and if it holds more than plain tables.
+    A file that cannot be written is opened for reading. Raises DataError if it cannot be read either, because its
+    latest changes are in a journal beside it. Raises DataError also for a file that holds more than plain tables.
     """
     if mode == "rwc" and is_frontier_path(database_path) and not database_path.exists():
         with suppress(OSError):  # SQLite says what is in the way
@@ -64,8 +64,8 @@ def _open_connection(database_path: Path, mode: str) -> sqlite3.Connection:
         f"{database_path.absolute().as_uri()}?mode={mode}", uri=True, timeout=BUSY_TIMEOUT_SECONDS, isolation_level=None
     )
     try:
-        if computed := connection.execute(_COMPUTED_OBJECTS_QUERY).fetchone():  # the first query opens the file
-            cause = f"it holds {computed[0]!r:.80}, which computes what it shows"
+        if computed_row := connection.execute(_COMPUTED_OBJECTS_QUERY).fetchone():  # the first query opens the file
+            cause = f"it holds {computed_row[0]!r:.80}, which computes what it shows"
             raise DataError(f"{database_path} is of another version of Frontier, or of another program: {cause}")
     except BaseException:
         connection.close()

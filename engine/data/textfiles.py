@@ -1,13 +1,12 @@
 """Line-by-line reading of UTF-8 text files, with progress."""
 
-import os
 from array import array
 from collections.abc import Generator, Iterator
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
-from engine.data.files import HeldFile, open_regular, translate_read_errors
+from engine.data.files import HeldFile, check_growth, is_gzip, measure_file, open_content, translate_read_errors
 from engine.errors import DataError
 from engine.progress import Progress, with_cancellation
 
@@ -16,10 +15,23 @@ MAX_LINE_BYTES = 16 << 20
 that writes each letter as six."""
 MAX_SHORT_LINE_BYTES = 64 << 10
 """Limit of a line that holds only ids and numbers."""
+LONG_LINE_CHARS = 1 << 16
+"""Longer lines are checked before they are parsed."""
+MAX_LINE_PARTS = 1 << 19
+"""Commas and brackets in a long line: each may become an object of a hundred times its size."""
+
+LINE_MEMORY_BYTES = 100
+"""Memory that a line or a row takes beside its text, at the least: the shortest ones compress best."""
 
 _REPORT_INTERVAL_LINES = 4096
 # In this order, because the mark of UTF-32 begins with that of UTF-16.
 _BYTE_ORDER_MARKS = {b"\xff\xfe\0\0": "UTF-32", b"\0\0\xfe\xff": "UTF-32", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
+
+_PACKED_KINDS = {
+    b"\x1f\x8b": "compressed by gzip; put .gz behind its name, or decompress it",
+    b"PK\x03\x04": "a zip archive or a spreadsheet, not text; unpack it, or save it as .csv",
+    b"PAR1": "a Parquet file; call it .parquet",
+}
 
 STOPPED_MESSAGE = "{label} was stopped"
 """Message of `with_cancellation` for cancelled reading."""
@@ -35,14 +47,15 @@ def read_lines(
 ) -> Generator[tuple[int, str]]:
     """Yield (number from 1, text with its line break) for each line of a UTF-8 file; a BOM is dropped.
 
-    The file is read as a stream, and only a line feed ends a line. line_ends: receives the offset of the first line,
-    then of the end of each. Raises DataError naming the first byte that is not UTF-8, a line of more than `max_bytes`
-    bytes, or that the file changed meanwhile; Cancelled.
+    The file is read as a stream, decompressed if its name ends in .gz, and only a line feed ends a line. line_ends:
+    receives the offset of the first line, then of the end of each. Raises DataError naming the first byte that is not
+    UTF-8, a line of more than `max_bytes` bytes, a compressed file that grows too much, or that the file changed
+    meanwhile; Cancelled.
     """
-    progress_label = f"reading {file_path.name}"
-    with open_regular(file_path) as stream:
+    progress_label, is_compressed = f"reading {file_path.name}", is_gzip(file_path)
+    with open_content(file_path) as (stream, disk_file):
         with translate_read_errors(file_path):
-            n_bytes = len(file_path.content) if isinstance(file_path, HeldFile) else os.fstat(stream.fileno()).st_size
+            n_bytes = measure_file(file_path, disk_file)
             first_bytes = stream.read(4)
             for byte_mark, encoding_name in _BYTE_ORDER_MARKS.items():
                 if first_bytes.startswith(byte_mark):
@@ -50,12 +63,16 @@ def read_lines(
                         f"{file_path.name} is {encoding_name}: its first bytes are {byte_mark.hex(' ')}; "
                         f"save it as UTF-8, for example: iconv -f {encoding_name.lower()} -t utf-8"
                     )
+            for packed_mark, packed_kind in _PACKED_KINDS.items():
+                if first_bytes.startswith(packed_mark):
+                    raise DataError(f"{file_path.name} is {packed_kind}")
+            # The three bytes of a UTF-8 byte order mark are no text.
             n_done = stream.seek(3 if first_bytes.startswith(b"\xef\xbb\xbf") else 0)
         if line_ends is not None:
             line_ends.append(n_done)
         for line_number, raw_line in enumerate(_raw_lines(file_path, stream, max_bytes), 1):
             if line_number % _REPORT_INTERVAL_LINES == 1:
-                progress(n_done, n_bytes, progress_label)
+                progress(disk_file.tell() if is_compressed else n_done, n_bytes, progress_label)
             if len(raw_line) > max_bytes:
                 raise DataError(
                     f"{file_path.name} line {line_number} has more than {max_bytes:,} bytes, the most that is read as "
@@ -71,12 +88,15 @@ def read_lines(
                 ) from None
             # A file that grows while it is read is an error, so nothing behind its first size is returned.
             n_done += len(raw_line)
-            if n_done > n_bytes:
+            if is_compressed:
+                check_growth(file_path, n_bytes, n_done + LINE_MEMORY_BYTES * line_number, "decompress it")
+            elif n_done > n_bytes:
                 break
             if line_ends is not None:
                 line_ends.append(n_done)
             yield line_number, line_text
-        if n_done != n_bytes:
+        # A compressed file has a checksum of its own.
+        if n_done != n_bytes and not is_compressed:
             raise DataError(
                 f"{file_path.name} changed while it was read: it had {n_bytes:,} bytes at first; read it again"
             )
@@ -88,3 +108,15 @@ def _raw_lines(file_path: Path | HeldFile, text_file: BinaryIO, max_bytes: int) 
     with translate_read_errors(file_path):
         # `readline` returns an empty line at the end of the file, where this form of `iter` stops.
         yield from iter(partial(text_file.readline, max_bytes + 1), b"")
+
+
+def check_line_parts(file_path: Path | HeldFile, line_number: int, line_text: str, counted_marks: str) -> None:
+    """Raise DataError for a long line that would become far too many values in memory.
+
+    counted_marks: characters each of which may begin a further value.
+    """
+    if (n_parts := sum(map(line_text.count, counted_marks))) > MAX_LINE_PARTS:
+        raise DataError(
+            f"{file_path.name} line {line_number} has {len(line_text):,} characters with {n_parts:,} of "
+            f"{' '.join(map(repr, counted_marks))}; at most {MAX_LINE_PARTS:,} are read in so long a line"
+        )

@@ -35,10 +35,22 @@ _READ_ERRORS = (
     *(OSError, ValueError, TypeError, EOFError, LookupError, ArithmeticError, MemoryError, RuntimeError, SyntaxError),
     *(zipfile.BadZipFile, zlib.error, tokenize.TokenError),
 )
+# A pickle's second byte is the version of its protocol.
+_PICKLE_PROTOCOLS = (b"\x02", b"\x03", b"\x04", b"\x05")
 _PICKLE_REFUSAL = (
     "holds Python objects, which only unpickling could read, and unpickling a file runs whatever code is in it; "
     "save plain numbers: np.save(path, np.stack(list(vectors)).astype('float32')), ids as np.array(ids, dtype=str)"
 )
+
+
+_BFLOAT16_REFUSAL = (
+    "and its bits are those of bfloat16; save float32: tensor.float().numpy(), or "
+    "(array.view('uint16').astype('uint32') << 16).view('float32')"
+)
+# Magnitudes of coordinates; of whole numbers hardly any has bits that are one of these in bfloat16.
+_BFLOAT16_RANGE = (1e-8, 64.0)
+_BFLOAT16_SHARE = 0.99
+_BFLOAT16_ROWS = 64
 
 
 def load_vectors(
@@ -95,10 +107,13 @@ def read_vectors(
 ) -> tuple[Embeddings, tuple[Notice, ...]]:
     """Load the matrix of a .npy or .npz file; return embeddings, and a notice if they have no ids.
 
-    The arguments and errors are those of `load_vectors`.
+    ids: of the rows, or a text file with one on each line; None takes those in the archive or in a file beside it, else
+    row numbers. normalize: scale rows to length 1. Raises DataError for an unreadable file, and for ids that are
+    repeated or not as many as the rows.
     """
     path = Path(path)
     raw_matrix, archived_ids = _open_arrays(path)
+    _refuse_bfloat16(path, raw_matrix)
     # The caller's ids come first, then those inside the archive, then those of a text file beside it.
     if ids is None:
         ids_candidates = (path.with_name(f"{path.stem}.ids.txt"), path.with_name("ids.txt"))
@@ -108,15 +123,7 @@ def read_vectors(
         doc_ids = tuple(map(str, range(len(raw_matrix))))
         notices = (Notice("vectors without ids: their ids are row numbers, counted from 0", len(doc_ids)),)
     elif isinstance(ids, (str, Path)):
-        ids_file = Path(ids)
-        numbered_lines = read_lines(ids_file, max_bytes=MAX_SHORT_LINE_BYTES)
-        doc_ids = tuple(
-            parse_id(line_text.removesuffix("\n").removesuffix("\r"), f"{ids_file.name} line {line_number}")
-            for line_number, line_text in islice(numbered_lines, len(raw_matrix))
-        )
-        # Only as many lines were read as there are rows, so that a further one means too many ids.
-        if next(numbered_lines, None):
-            raise DataError(_describe_mismatch(path, len(raw_matrix), f"more than {len(raw_matrix)}"))
+        doc_ids = _read_ids_file(Path(ids), path, len(raw_matrix))
     else:
         doc_ids = tuple(parse_id(id_value, f"{path.name} row {row_index}") for row_index, id_value in enumerate(ids))
     if len(doc_ids) != len(raw_matrix):
@@ -128,6 +135,35 @@ def read_vectors(
     # The embeddings remember their file only if they are its pages, not a converted copy.
     mapped_path = path if matrix_rows is raw_matrix and isinstance(raw_matrix, np.memmap) else None
     return Embeddings(doc_ids, torch.from_numpy(matrix_rows)).with_file(mapped_path), notices
+
+
+def _refuse_bfloat16(path: Path, raw_matrix: np.ndarray) -> None:
+    """Raise DataError for whole numbers that are most likely the bits of bfloat16, which NumPy does not have."""
+    if raw_matrix.dtype != np.uint16:
+        return
+    numbers = np.ascontiguousarray(raw_matrix[:_BFLOAT16_ROWS])
+    decoded = np.abs((numbers.astype(np.uint32) << 16).view(np.float32))
+    min_magnitude, max_magnitude = _BFLOAT16_RANGE
+    is_coordinate = (decoded == 0) | ((decoded >= min_magnitude) & (decoded <= max_magnitude))
+    if numbers.any() and is_coordinate.mean() >= _BFLOAT16_SHARE:
+        example = int(numbers.max())
+        raise DataError(f"{path.name}: uint16 numbers such as {example:,} are no coordinates, {_BFLOAT16_REFUSAL}")
+
+
+def _read_ids_file(ids_file: Path, vectors_path: Path, n_rows: int) -> tuple[str, ...]:
+    """Read the ids of a matrix's rows from a text file with one on each line.
+
+    vectors_path: the matrix's file, for errors. Raises DataError for more than `n_rows` lines; fewer are not checked.
+    """
+    numbered_lines = read_lines(ids_file, max_bytes=MAX_SHORT_LINE_BYTES)
+    doc_ids = tuple(
+        parse_id(line_text.removesuffix("\n").removesuffix("\r"), f"{ids_file.name} line {line_number}")
+        for line_number, line_text in islice(numbered_lines, n_rows)
+    )
+    # Only as many lines were read as there are rows, so that a further one means too many ids.
+    if next(numbered_lines, None):
+        raise DataError(_describe_mismatch(vectors_path, n_rows, f"more than {n_rows}"))
+    return doc_ids
 
 
 def align_vectors(embeddings: Embeddings, ids: tuple[str, ...], path: Path) -> Embeddings:
@@ -159,6 +195,7 @@ class _ArrayHeader:
 
     @property
     def n_numbers(self) -> int:
+        """Number of entries of the array, the product of its dimensions."""
         # As objects these are integers of Python, which a forged shape cannot make overflow.
         return int(np.prod(np.array((1, *self.shape), dtype=object)))
 
@@ -213,7 +250,10 @@ class _BoundedFile(io.RawIOBase):
         return self._file.tell()
 
     def read(self, n_bytes: int = -1) -> bytes:
-        """Read up to `n_bytes`, all for −1. Raises ValueError for more than a directory can need."""
+        """Read up to `n_bytes`, all for −1, for a reader of zip files.
+
+        Raises ValueError for more bytes than the archive's directory, its list of files, can need.
+        """
         # One byte more than the limit tells a longer directory from one that just fits.
         is_limited = 0 <= n_bytes <= _MAX_READ_BYTES
         read_part = self._file.read(n_bytes if is_limited else _MAX_READ_BYTES + 1)
@@ -230,7 +270,7 @@ def _read_header(path: Path, array_file: IO[bytes], description: str) -> _ArrayH
     """
     magic_bytes = array_file.read(8)
     # A bare pickle begins with this byte and the version of its protocol.
-    if magic_bytes[:1] == b"\x80" and magic_bytes[1:2] in b"\x02\x03\x04\x05":
+    if magic_bytes[:1] == b"\x80" and magic_bytes[1:2] in _PICKLE_PROTOCOLS:
         raise DataError(f"{path.name} {_PICKLE_REFUSAL}")
     if magic_bytes[:6] != b"\x93NUMPY":
         cause = f"begins with {magic_bytes!r} and not with b'\\x93NUMPY'; np.save and np.savez write such files"
@@ -261,6 +301,8 @@ def _check_matrix_header(path: Path, header: _ArrayHeader, available_bytes: int)
         raise DataError(
             f"{path.name}: expected a matrix with a row for each document, (n, d); found shape {header.shape}"
         )
+    if header.dtype.kind == "V" and header.dtype.itemsize == 2:
+        raise DataError(f"{path.name}: NumPy has no type for {header.dtype}, {_BFLOAT16_REFUSAL}")
     if header.dtype.kind not in "fiu":
         raise DataError(f"{path.name}: expected numbers, for example float32; found dtype {header.dtype}")
     return _check_size(path, header, available_bytes)
@@ -339,7 +381,7 @@ def _read_array(archive: zipfile.ZipFile, member_info: zipfile.ZipInfo, header: 
     numbers = np.empty(header.n_numbers, header.dtype)
     target_bytes = numbers.view(np.uint8)
     with archive.open(member_info) as member_file:
-        member_file.read(header.data_offset)
+        member_file.read(header.data_offset)  # skips the header
         for start_byte in range(0, header.n_bytes, _MAX_READ_BYTES):
             part_bytes = min(_MAX_READ_BYTES, header.n_bytes - start_byte)
             read_part = member_file.read(part_bytes)
@@ -375,11 +417,12 @@ def _convert_to_float32(
                 target_block[:] = block
         # A finite sum shows that a block is finite without an array of its size; other blocks are checked by row.
         with np.errstate(over="ignore", invalid="ignore"):
-            is_finite = np.isfinite(target_block.sum())
-        if not is_finite and (bad_rows := ~np.isfinite(target_block).all(1)).any():
-            is_finite_row = np.isfinite(block).all(1)
-            not_finite += (start_row + np.flatnonzero(~is_finite_row)).tolist()
-            too_large += (start_row + np.flatnonzero(bad_rows & is_finite_row)).tolist()
+            has_finite_sum = np.isfinite(target_block.sum())
+        if not has_finite_sum and (bad_rows := ~np.isfinite(target_block).all(1)).any():
+            # Finite numbers that are not so in float32 are too large for it.
+            was_finite_row = np.isfinite(block).all(1)
+            not_finite += (start_row + np.flatnonzero(~was_finite_row)).tolist()
+            too_large += (start_row + np.flatnonzero(bad_rows & was_finite_row)).tolist()
         elif normalize:
             # Norms are computed in float64, because the squares of large float32 numbers overflow.
             row_lengths = np.linalg.norm(target_block.astype(np.float64), axis=1, keepdims=True)

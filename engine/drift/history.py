@@ -42,7 +42,7 @@ def standing(session: Session, start: DriftBaseline) -> Drift:
 
 
 def moments(position: int, points: int = POINTS.default) -> tuple[int, ...]:
-    """Return at most points + 1 positions in a session's log, evenly spaced from 0 to `position`, its end."""
+    """Return up to points + 1 positions in a feedback session's log, evenly spaced from 0 to `position`."""
     points = POINTS.check(points)
     return tuple(np.unique(np.rint(np.linspace(0, position, points + 1)).astype(int)).tolist())
 
@@ -56,12 +56,13 @@ def history(
     stop: Stop | None = None,
     seen: Callable[[Drift], None] | None = None,
 ) -> tuple[Drift, ...]:
-    """Measure a session's drift at positions of its log, by default at 21 from the first to the last.
+    """Measure how far feedback had moved a feedback session's documents at several steps of its log.
 
-    Undone feedback counts until it was undone. seen: called with every drift. Raises ParamError for a position outside
-    the log, Cancelled.
+    start: the first embeddings, which drift is measured against; steps: numbers of entries, by default up to 21 evenly
+    spaced from 0 to all; seen: called with every result as soon as it is there. Feedback that was undone later still
+    counts at the steps before that. Raises ParamError for a step outside the log, Cancelled.
     """
-    return _at_steps(session, steps, lambda step, now: standing(now, start), DRIFT_LABEL, progress, stop, seen)
+    return _at_steps(session, steps, lambda _, earlier: standing(earlier, start), DRIFT_LABEL, progress, stop, seen)
 
 
 def measured(
@@ -77,16 +78,19 @@ def measured(
     stop: Stop | None = None,
     seen: Callable[[RoundMetrics], None] | None = None,
 ) -> tuple[RoundMetrics, ...]:
-    """Measure decoders on judged queries, and drift, at positions of a session's log.
+    """Measure decoders on judged queries, and drift, at several steps of a feedback session's log.
 
-    start: `beginning` of the session; steps, seen: as `history` has them. Raises ParamError, DataError, Cancelled.
+    start: the first embeddings, which drift is measured against; steps: numbers of entries, by default up to 21 evenly
+    spaced from 0 to all; k: cut-off of the metrics; seen: called with every result as soon as it is there. Raises
+    ParamError, DataError, Cancelled.
     """
     right_lists = right_rows(qrels, queries.ids, session.space.corpus.position)
+    # Metrics are also taken over the queries all of whose relevant documents are rarely the answer.
     is_rare = rare_rows(right_counts(right_lists, len(session)))
     part = Part(JUDGED, queries, qrels, np.array([is_rare[rows].all() for rows in right_lists], dtype=bool))
 
     def measure_step(step: int, session_then: Session) -> RoundMetrics:
-        """Measure decoders and drift on the session as it was at a position of its log."""
+        """Measure decoders and drift on the feedback session as it was at a position of its log."""
         space = adapted(session.space, session_then.vectors)
         return RoundMetrics(step, cells([part], decoders, session.space, space, k), standing(session_then, start))
 
@@ -102,7 +106,7 @@ def _at_steps(
     stop: Stop | None,
     seen: Callable[[StepResult], None] | None,
 ) -> tuple[StepResult, ...]:
-    """Apply a measurement to a session as it was at some positions of its log; return the results.
+    """Apply a measurement to a feedback session as it was at positions of its log; return the results.
 
     steps: the positions, by default about 20 evenly spaced ones; measure_step: called with a position and the session
     as it was there; label: names the work in progress reports; seen: called with each result. Raises Cancelled once

@@ -133,12 +133,18 @@ class Drift:
 
     @property
     def alarm(self) -> bool:
-        """True if some documents crowd the answers: the hubs are up by 0.03 over the start."""
+        """True if a few documents crowd the answers of many queries more than at the start.
+
+        `hubs` is the Gini coefficient of how often documents are among the first answers; a rise by 0.03 is an alarm.
+        """
         return self.hubs is not None and self.start is not None and self.hubs - self.start >= HUB_ALARM
 
     @property
     def light(self) -> Literal["green", "amber", "red"]:
-        """Return a warning colour by the longest vector: amber above 1 where no ball holds it, red above 2."""
+        """Return a warning colour by the length of the longest document vector: red above 2, amber above 1.
+
+        Documents that win by length alone are the danger. Where a preset keeps vectors in the unit ball, none is amber.
+        """
         if self.longest > RED_LENGTH + LENGTH_TOLERANCE:
             return "red"
         return "amber" if not self.ball and self.longest > AMBER_LENGTH + LENGTH_TOLERANCE else "green"
@@ -177,7 +183,10 @@ class DriftBaseline:
 
     @cached_property
     def near(self) -> np.ndarray:
-        """(w, 10) the nearest neighbours of each watched row at the start."""
+        """(w, 10) rows of the nearest neighbours of the w watched documents, before feedback.
+
+        Watched documents are a sample whose neighbours are compared with those at later steps.
+        """
         return find_nearest_rows(self.vectors, self.watched)
 
 
@@ -191,9 +200,9 @@ def origin(
 ) -> DriftBaseline:
     """Build the baseline that drift is measured against, from the embeddings at the start.
 
-    vectors: (n, d) Θ₁; probes: (P, d) queries whose answers are followed; right: per probe the rows judged right, for
-    the confidence; temperature: τ. seed: of the sample of documents whose neighbourhoods are followed. Raises DataError
-    or ParamError.
+    vectors: (n, d) document vectors before feedback; probes: (P, d) queries whose answers are followed; right: for each
+    probe the rows judged right, for the measure of confidence; temperature: of the softmax by which documents are
+    drawn; seed: of the sample of documents whose neighbours are followed. Raises DataError or ParamError.
     """
     rows = _read_rows(vectors)
     points = None
@@ -229,8 +238,10 @@ def drift(
 ) -> Drift:
     """Measure how far embeddings have drifted from their start, and what that did to answers.
 
-    vectors: (n, d) Θ_t, the rows of Θ₁; step: how many events led there; success: of recent feedback (`smoothed`);
-    ball: whether the session keeps rows in the unit ball. Raises DataError.
+    start: the first embeddings with the answers to some probe queries; vectors: (n, d) current embeddings of the same
+    documents; step: how many events led there; success: share of recent feedback that was good; ball: True if vectors
+    are kept in the unit ball. Returns distances, changes of neighbours and, with probe queries, of answers. Raises
+    ParamError for an invalid step, DataError for vectors of another shape.
     """
     rows = _read_rows(vectors)
     if rows.shape != start.vectors.shape:
@@ -285,14 +296,14 @@ def find_nearest_rows(vectors: np.ndarray, watched_rows: np.ndarray) -> np.ndarr
 
     A shift common to all rows leaves the distances alone; on unit rows the nearest are those by cosine.
     """
+    # Centring changes no distance, and fewer digits are lost in the products.
     centred_vectors = vectors - vectors.mean(0)
     # |a − b|² falls as a·b − |b|²/2 rises: one product finds the nearest.
     extended_vectors = np.column_stack([centred_vectors, -0.5 * (centred_vectors**2).sum(1)])
     watched_points = np.column_stack([centred_vectors[watched_rows], np.ones(len(watched_rows))])
     depth = min(DEPTH, len(vectors) - 1)
-    neighbour_rows = np.asarray(
-        select("top_k", torch.from_numpy(extended_vectors), torch.from_numpy(watched_points), k=depth + 1).index
-    )
+    nearest = select("top_k", torch.from_numpy(extended_vectors), torch.from_numpy(watched_points), k=depth + 1)
+    neighbour_rows = np.asarray(nearest.index)
     itself = neighbour_rows == watched_rows[:, None]
     # Among equal rows a row may not be listed itself: then the last one goes.
     itself[~itself.any(1), -1] = True
@@ -300,14 +311,17 @@ def find_nearest_rows(vectors: np.ndarray, watched_rows: np.ndarray) -> np.ndarr
 
 
 def shared(then: np.ndarray, now: np.ndarray) -> np.ndarray:
-    """Return (P,) the share of rows that two lists, (P, k) each, have in common."""
+    """Return, for each of P queries, the share of rows that its lists then and now have in common.
+
+    then, now: (P, k) distinct rows
+    """
     return np.asarray((then[:, :, None] == now[:, None, :]).sum((1, 2)) / max(1, then.shape[1]))
 
 
 def compute_jaccard(then: np.ndarray, now: np.ndarray) -> np.ndarray:
-    """Return (m,) the Jaccard similarity of two sets of k rows each, (m, k): |common| / |either|.
+    """Return, for each of m documents, the Jaccard similarity of two sets of k rows: |common| / |either|.
 
-    1 for empty sets.
+    then, now: (m, k) distinct rows; 1 for empty sets
     """
     if not then.shape[1]:
         return np.ones(len(then))
@@ -316,10 +330,10 @@ def compute_jaccard(then: np.ndarray, now: np.ndarray) -> np.ndarray:
 
 
 def compute_rank_overlap(then: np.ndarray, now: np.ndarray, persistence: float = PERSISTENCE) -> np.ndarray:
-    """Return (P,) how alike two rankings of k distinct rows are, (P, k) each, first ranks counting most.
+    """Return, for each of P queries, how alike its rankings then and now are, first ranks counting most.
 
-    1 for equal ones: rank-biased overlap, extrapolated beyond k (Webber et al. 2010, eq. 23); persistence: weight of
-    each rank, relative to the one before
+    The measure is rank-biased overlap, extrapolated beyond k (Webber et al. 2010, eq. 23): 1 for equal rankings. then,
+    now: (P, k) distinct rows, best first; persistence: weight of each rank, relative to the one before
     """
     k = then.shape[1]
     # Entry (i, j) of a query's matrix: the i-th row then is the j-th row now.

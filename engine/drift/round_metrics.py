@@ -57,9 +57,11 @@ class RoundMetrics:
     drift: Drift
 
     def cell(self, label: str | None = None, part: str = HELD_OUT, group: str = ALL) -> RoundCell | None:
-        """Return the first cell of a part and a group of queries, None for none.
+        """Return the first cell measured on a part and a group of queries, None without one.
 
-        label: a decoder's name, in full or short, None for any
+        A cell holds one decoder's mean metrics over these queries. part: for example the queries that were held out;
+        group: a group within the part, by how often its answers are asked for; label: a decoder's name, in full or
+        short, None for any
         """
         cells = (cell for cell in self.cells if (cell.part, cell.group) == (part, group))
         return next((cell for cell in cells if label in (None, cell.label, cell.decoder)), None)
@@ -102,29 +104,31 @@ def right_counts(right_lists: Sequence[np.ndarray], n_rows: int) -> np.ndarray:
 
 
 def popular_rows(right_counts: np.ndarray) -> np.ndarray:
-    """Return (n,) True for the fewest rows that hold half of all right answers, ties to the lower row.
+    """Mark the smallest set of documents that together are half of all right answers, as (n,) bools.
 
-    right_counts: (n,) for how many queries each document is right
+    right_counts: (n,) number of queries for which each document is right. Of equal documents the lower row is marked.
     """
     # A stable sort puts the lower of equal rows first.
     row_order = np.argsort(-right_counts, kind="stable")
-    # The count of right answers of all more popular rows: a row belongs as long as these hold less than half.
-    before_counts = np.cumsum(right_counts[row_order]) - right_counts[row_order]
-    popular = np.zeros(len(right_counts), dtype=bool)
-    popular[row_order[(before_counts < POPULAR_SHARE * right_counts.sum()) & (right_counts[row_order] > 0)]] = True
-    return popular
+    sorted_counts = right_counts[row_order]
+    # Right answers of all more popular rows: a row is needed as long as these hold less than half.
+    counts_before = np.cumsum(sorted_counts) - sorted_counts
+    is_needed = (counts_before < POPULAR_SHARE * right_counts.sum()) & (sorted_counts > 0)
+    is_popular = np.zeros(len(right_counts), dtype=bool)
+    is_popular[row_order[is_needed]] = True
+    return is_popular
 
 
 def rare_rows(right_counts: np.ndarray) -> np.ndarray:
-    """Return (n,) True for the half of the documents that are right least often, with ties.
+    """Return (n,) True for documents that are right for at most the median number of queries.
 
-    If all are right equally often none is rare. right_counts: (n,) for how many queries each document is right
+    That is half of them, or more with ties. If none is right more often than the median, only those below it are rare,
+    so with equal counts none is. right_counts: (n,) number of queries for which each document is right
     """
     median_count = np.median(right_counts)
     # Where the median is the largest count, "at most the median" would be all rows.
-    is_rare: np.ndarray = (
-        right_counts <= median_count if median_count < right_counts.max() else right_counts < median_count
-    )
+    is_below = np.less_equal if median_count < right_counts.max() else np.less
+    is_rare: np.ndarray = is_below(right_counts, median_count)
     return is_rare
 
 
@@ -133,12 +137,11 @@ def right_rows(qrels: Qrels, ids: Sequence[str], position: Mapping[str, int]) ->
 
     ids: of the queries; position: the row of a document.
     """
-    return [
-        np.array(
-            sorted(position[document] for document in qrels.relevant(query) if document in position), dtype=np.int64
-        )
-        for query in ids
-    ]
+    right_lists = []
+    for query_id in ids:
+        rows = sorted(position[doc_id] for doc_id in qrels.relevant(query_id) if doc_id in position)
+        right_lists.append(np.array(rows, dtype=np.int64))
+    return right_lists
 
 
 def sampled(queries: Sequence[str], max_queries: int | None, seed: int) -> list[str]:
@@ -149,10 +152,11 @@ def sampled(queries: Sequence[str], max_queries: int | None, seed: int) -> list[
 def cells(
     parts: Sequence[Part], decoders: Sequence[Decoder], start_space: Space, current_space: Space, k: int
 ) -> tuple[RoundCell, ...]:
-    """Measure every decoder on every part of the queries: all, those with rare right documents, others.
+    """Measure every decoder on every part of the queries; return a cell for each group of each part.
 
-    Answers are decoded in the current space; k: their length. ILAD, diversity, is measured in the space of the start
-    and in the current one.
+    A part is, for example, the queries that were held out. The groups are all queries, "tail" (their right documents
+    are rarely right) and "head" (the others). Answers of k documents are decoded in the current space. ILAD, the
+    diversity of an answer, is measured in the space of the start and in the current one.
     """
     round_cells = []
     for decoder, short_name in zip(decoders, called(decoders, format_stage_call), strict=True):
@@ -177,11 +181,13 @@ def called(decoders: Sequence[Decoder], style: StageFormat = format_stage) -> li
 
 
 def adapted(start: Space, vectors: np.ndarray) -> Space:
-    """Return the start's corpus with the vectors (n, d) that feedback has moved; the start if none moved."""
+    """Return a corpus with the document vectors, (n, d), that feedback has moved, as a Space.
+
+    start: the corpus with its vectors before feedback; it is returned itself if no vector has moved
+    """
     start_embeddings = start.embeddings
     rows = torch.from_numpy(np.array(vectors))
     if torch.equal(rows, start_embeddings.vectors.cpu()):
         return start
-    return start.with_embeddings(
-        Embeddings(start_embeddings.ids, rows, start_embeddings.encoder, start_embeddings.texts)
-    )
+    embeddings = Embeddings(start_embeddings.ids, rows, start_embeddings.encoder, start_embeddings.texts)
+    return start.with_embeddings(embeddings)

@@ -32,19 +32,26 @@ _array_cache_lock = Lock()
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Judgements:
-    """The documents with a grade above 0 of B queries over a corpus of n, as arrays for fast look-up.
+    """The judged documents of B queries over a corpus of n, as arrays for fast look-up.
 
     A key is the number query·n + row: one sorted array of keys serves all queries.
     """
 
     n_documents: int  # n
     keys: np.ndarray  # (m,) int64 query·n + row, rising, of those in the corpus
-    grades: np.ndarray  # (m,) their grades
+    grades: np.ndarray  # (m,) their grades, 0 for those below
     n_relevant: np.ndarray  # (B,) relevant documents of each query, in the corpus or not
+    n_relevant_next: np.ndarray  # (B,) those of them with a grade of `next_level` or more
     relevant_from: int  # grade from which a document counts as relevant
+    next_level: int | None  # the next grade from which fewer documents would count; None if there is none
     sorted_query: np.ndarray  # (m',) query index, rising, of every document with a grade above 0, in the corpus or not
     sorted_rank: np.ndarray  # (m',) its rank from 0 by falling grade
     sorted_grades: np.ndarray  # (m',) its grade, falling within a query
+
+    def find_judged(self, row_index: np.ndarray) -> np.ndarray:
+        """Return the (B, k) mask of the judged documents among the (B, k) rows in `row_index`, −1 pads."""
+        is_judged, _key_position = _match_keys(self.keys, row_index, self.n_documents)
+        return is_judged
 
     def look_up_grades(self, row_index: np.ndarray) -> np.ndarray:
         """Return the (B, k) grades of the (B, k) rows in `row_index`, −1 pads; 0 where unjudged or padded."""
@@ -56,10 +63,14 @@ class Judgements:
     def select_queries(self, query_index: np.ndarray) -> "Judgements":
         """Return the judgements of M chosen queries, numbered from 0 in the order of `query_index`.
 
-        A query may be chosen several times, as when several sets belong to it.
+        A query may be chosen several times, as on an exact curve over λ, where it has several sets. A judged document
+        of a query is stored under a key, the number query · n + row in a corpus of n.
         """
+        # For each entry of the result: where it comes from, and which of the chosen queries it belongs to.
         key_starts = np.searchsorted(self.keys, self.n_documents * np.arange(len(self.n_relevant) + 1))
         key_source, key_query = _expand_segments(key_starts, query_index)
+        # The ideal lists hold documents outside the corpus too, so they have entries of their own: `sorted_source`
+        # indexes them in this object, `sorted_query` says to which chosen query each belongs.
         query_starts = np.searchsorted(self.sorted_query, np.arange(len(self.n_relevant) + 1))
         sorted_source, sorted_query = _expand_segments(query_starts, query_index)
         return Judgements(
@@ -68,14 +79,16 @@ class Judgements:
             keys=key_query * self.n_documents + self.keys[key_source] % self.n_documents,
             grades=self.grades[key_source],
             n_relevant=self.n_relevant[query_index],
+            n_relevant_next=self.n_relevant_next[query_index],
             relevant_from=self.relevant_from,
+            next_level=self.next_level,
             sorted_query=sorted_query,
             sorted_rank=self.sorted_rank[sorted_source],
             sorted_grades=self.sorted_grades[sorted_source],
         )
 
     def compute_ideal_grades(self, k: int) -> np.ndarray:
-        """Return the (B, k) grades of each query's best possible list, highest first, padded with 0."""
+        """Return the (B, k) grades of each query's best possible list, for nDCG: highest first, then zeros."""
         # Ranks beyond k, and queries with fewer than k relevant documents, leave zeros.
         ideal_grades = np.zeros((len(self.n_relevant), k))
         is_ranked = self.sorted_rank < k
@@ -100,10 +113,15 @@ class Coverage:
     def select_queries(self, query_index: np.ndarray) -> "Coverage":
         """Return the aspects of M chosen queries, numbered from 0 in the order of `query_index`.
 
-        A query may be chosen several times, as when several sets belong to it.
+        An aspect is a subtopic of a query, which documents cover. A query may be chosen several times, as on an exact
+        curve over λ, where it has several sets. A document that covers an aspect of a query is stored under a key, the
+        number query · n + row in a corpus of n.
         """
+        # For each entry of the result: where it comes from, and which of the chosen queries it belongs to.
         key_starts = np.searchsorted(self.keys, self.n_documents * np.arange(len(self.n_aspects) + 1))
         key_source, key_query = _expand_segments(key_starts, query_index)
+        # The same for the aspects of these documents: `aspect_source` indexes self.aspect_ids, and `aspect_key` says
+        # which entry of `key_source` and `key_query`, a document of a chosen query, covers the aspect.
         aspect_source, aspect_key = _expand_segments(self.aspect_starts, key_source)
         # A repeated query gets aspect numbers of its own, or its lists would share coverage.
         aspect_ids = key_query[aspect_key] * (int(self.aspect_ids.max(initial=0)) + 1) + self.aspect_ids[aspect_source]
@@ -115,16 +133,19 @@ class Coverage:
         return Coverage(self.n_documents, document_keys, aspect_starts, aspect_ids, n_aspects, ideal_gain)
 
     def list_covered_aspects(self, row_index: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """List the aspects that ranked documents cover, with query, rank from 0, and times covered above.
+        """List every pair of a ranked document and an aspect that it covers, as α-nDCG needs them.
 
-        "Above" counts the documents of the same list that are ranked higher and cover the same aspect.
-
-        row_index: (B, k), −1 pads; the three arrays are (e,), in no particular order.
+        row_index: (B, k) rows of ranked documents, −1 pads. Return three arrays with an entry for each such pair, in no
+        particular order: the query's position, the document's rank from 0, and how many documents that are ranked
+        higher for the query cover the same aspect.
         """
         is_covering, key_position = _match_keys(self.keys, row_index, self.n_documents)
         query_index, rank = np.nonzero(is_covering)
-        aspect_ids, listing_index = _expand_segments(self.aspect_starts, key_position)
-        query_index, rank, aspect_ids = query_index[listing_index], rank[listing_index], self.aspect_ids[aspect_ids]
+        # A ranked document has an entry for each aspect that it covers: `aspect_position` indexes self.aspect_ids, and
+        # `entry_document` the ranked documents in `query_index` and `rank`.
+        aspect_position, entry_document = _expand_segments(self.aspect_starts, key_position)
+        query_index, rank = query_index[entry_document], rank[entry_document]
+        aspect_ids = self.aspect_ids[aspect_position]
         # Documents come query by query and rank by rank; a stable sort by aspect keeps that order within each.
         aspect_order = np.argsort(aspect_ids, kind="stable")
         aspect_ids = aspect_ids[aspect_order]
@@ -136,8 +157,9 @@ class Coverage:
     def alpha_ndcg(self, row_index: np.ndarray) -> np.ndarray:
         """Return the (B,) α-nDCG of the (B, k) lists in `row_index`; NaN for a query without aspects.
 
-        Σ over ranks and the document's aspects of (1 − α)^(times covered above) / log2(rank + 1), over the ideal's. The
-        greedy ideal is not always optimal, so values may exceed 1 a little.
+        The gain of a list is Σ over ranks and the document's aspects of (1 − α)^(times covered above) / log2(rank + 1).
+        α-nDCG divides it by the gain of the ideal list. That is built greedily and not always optimal, so values may
+        exceed 1 a little.
         """
         query_index, rank, times_before = self.list_covered_aspects(row_index)
         gains = (1 - ALPHA_NDCG) ** times_before / np.log2(rank + 2)
@@ -180,8 +202,8 @@ def load_coverage(space: Space, query_ids: Sequence[str], aspects: Aspects, k: i
 def _get_or_build(cache_key: Hashable, build_arrays: Callable[[], CachedT]) -> CachedT:
     """Return arrays from the cache, or build and cache them.
 
-    At most MAX_CACHED_ARRAYS are cached, without those that were used least recently; build_arrays: function that is
-    called only if the arrays are not there.
+    If more than MAX_CACHED_ARRAYS are cached, those that were used least recently are dropped. build_arrays: function
+    that is called only if the arrays are not in the cache.
     """
     # The lock is not held while arrays are built: two threads may build the same ones, and none waits.
     with _array_cache_lock:
@@ -196,23 +218,28 @@ def _get_or_build(cache_key: Hashable, build_arrays: Callable[[], CachedT]) -> C
 
 
 def _build_judgements(space: Space, query_ids: Sequence[str], qrels: Qrels) -> Judgements:
-    """Build the arrays of the documents with a grade above 0; queries are numbered as `query_ids` come."""
+    """Build the arrays of the judged documents; queries are numbered as `query_ids` come."""
     row_of, n_documents = space.corpus.position, len(space)
+    next_level = qrels.next_level
     counts: list[int] = []
+    next_counts: list[int] = []
     sorted_queries: list[int] = []
     sorted_ranks: list[int] = []
     sorted_grades: list[float] = []
     grade_by_key: dict[int, float] = {}
     for query_index, query_id in enumerate(query_ids):
-        # nDCG counts every grade above 0, whichever counts as relevant elsewhere.
-        graded = {doc_id: grade for doc_id, grade in qrels.grades.get(query_id, {}).items() if grade > 0}
+        # nDCG counts every grade above 0, from whatever grade on documents are relevant for other metrics. The lists
+        # sorted_… hold each query's grades in the order of its ideal list, documents outside the corpus included.
+        judged = qrels.grades.get(query_id, {})
+        positive_grades = [grade for grade in judged.values() if grade > 0]
         counts.append(len(qrels.relevant(query_id)))
-        sorted_queries += [query_index] * len(graded)
-        sorted_ranks += range(len(graded))
-        sorted_grades += sorted(graded.values(), reverse=True)
-        for doc_id, grade in graded.items():
+        next_counts.append(0 if next_level is None else sum(grade >= next_level for grade in positive_grades))
+        sorted_queries += [query_index] * len(positive_grades)
+        sorted_ranks += range(len(positive_grades))
+        sorted_grades += sorted(positive_grades, reverse=True)
+        for doc_id, grade in judged.items():
             if doc_id in row_of:
-                grade_by_key[query_index * n_documents + row_of[doc_id]] = grade
+                grade_by_key[query_index * n_documents + row_of[doc_id]] = max(grade, 0)
     # Sorted keys let _match_keys search them by bisection.
     keys = sorted(grade_by_key)
     return Judgements(
@@ -220,7 +247,9 @@ def _build_judgements(space: Space, query_ids: Sequence[str], qrels: Qrels) -> J
         keys=np.array(keys, dtype=np.int64),
         grades=np.array(list(map(grade_by_key.__getitem__, keys)), dtype=float),
         n_relevant=np.array(counts, dtype=np.int64),
+        n_relevant_next=np.array(next_counts, dtype=np.int64),
         relevant_from=qrels.relevant_from,
+        next_level=next_level,
         sorted_query=np.array(sorted_queries, dtype=np.int64),
         sorted_rank=np.array(sorted_ranks, dtype=np.int64),
         sorted_grades=np.array(sorted_grades, dtype=float),
@@ -234,6 +263,7 @@ def _build_coverage(space: Space, content: Sequence[Sequence[tuple[str, frozense
     """
     row_of, n_documents = space.corpus.position, len(space)
     n_aspects, ideal_gain = np.zeros((2, len(content)))
+    # (query · n + row of a document, number of an aspect that it covers); aspects are numbered through all queries.
     pairs: list[tuple[int, int]] = []
     n_before = 0
     for query_index, named_sets in enumerate(content):
@@ -277,7 +307,8 @@ def _greedy_gain(covers: np.ndarray, k: int) -> float:
 def _match_keys(keys: np.ndarray, row_index: np.ndarray, n_documents: int) -> tuple[np.ndarray, np.ndarray]:
     """Look up ranked rows in sorted keys query·n + row; return a (B, k) mask of matches, and positions.
 
-    row_index: (B, k) corpus rows, −1 pads, which match nothing
+    The positions in `keys` are those of the matches alone, query by query and rank by rank. row_index: (B, k) corpus
+    rows, −1 pads, which match nothing
     """
     if not len(keys):
         return np.zeros(row_index.shape, dtype=bool), np.zeros(0, dtype=np.int64)
@@ -292,7 +323,8 @@ def _expand_segments(segment_starts: np.ndarray, segment_index: np.ndarray) -> t
     """List the positions in an array that M chosen segments cover, and the choice that each belongs to.
 
     A segment is the run of entries that belong to one query or document. segment_starts: (B + 1,) where segments begin
-    and the last ends; segment_index: (M,) the chosen ones, which may repeat
+    and the last ends; segment_index: (M,) the chosen ones, which may repeat. For starts 0, 2, 5 and segments 1, 0 these
+    are the positions 2, 3, 4, 0, 1 and the choices 0, 0, 0, 1, 1.
     """
     lengths = np.diff(segment_starts)[segment_index]
     segment_of = np.repeat(np.arange(len(segment_index)), lengths)

@@ -1,10 +1,14 @@
 """The decision over a sweep: the setting that is sure to keep a budget, and the best bet with its chance.
 
-The estimates are those of `loss_model`, so a chance is right for the setting that was chosen for it too.
+The estimates are those of `loss_model`; `choice_calibration` allows for the choice, as the best of many looks better
+than it is.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import compress
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -12,34 +16,36 @@ from scipy.special import stdtrit
 
 from engine.decoder import Decoder
 from engine.errors import DataError, ParamError
+from engine.evaluation.choice_calibration import N_SAMPLES, Calibration, SampledSettings, calibrate
 from engine.evaluation.curve import Curve
-from engine.evaluation.decision import BET_CHANCE, MIN_JUDGED_SHARE, SURE_CHANCE, Decision, Option
-from engine.evaluation.frontier import KEPT_SHARE
-from engine.evaluation.loss_model import LossEstimate, estimate_losses
-from engine.evaluation.metrics import LESS_IS_BETTER, check_metrics, title_of
+from engine.evaluation.decision import (
+    BET_CHANCE,
+    COST_METRICS,
+    GAIN_DECIMALS,
+    MIN_COST_SHARE,
+    MIN_JUDGED_SHARE,
+    SURE_CHANCE,
+    Decision,
+    Option,
+    rank_by_gain,
+)
+from engine.evaluation.frontier import KEPT_SHARE, TIME_AXIS, Frontier
+from engine.evaluation.loss_model import CHANGE_TOLERANCE, LossEstimate, estimate_losses, find_unseen_share
+from engine.evaluation.metrics import LESS_IS_BETTER, METRICS, check_metrics, map_values, title_of
 from engine.evaluation.paired import (
     TIE_TOLERANCE,
     AlignedCells,
     align_on_common_queries,
-    scorer_chain,
     select_cells,
 )
-from engine.evaluation.statistics import CONFIDENCE_LEVEL, resolve_baseline
+from engine.evaluation.statistics import CONFIDENCE_LEVEL, SEED, Comparison, compare, resolve_baseline
 from engine.evaluation.sweep.cell import decoder_from_json, decoder_to_json
+from engine.evaluation.sweep.compute import DECLARED_PREFIX, JUDGEMENTS_ENTRY, NEXT_LEVEL_ENTRY
 from engine.evaluation.tables import find_default_baseline
 from engine.progress import counted
 from engine.stages import methods
 
-COARSE_POSITIONS = 33
-"""Values of a curve's parameter at which it is estimated first."""
-REFINED_POSITIONS = 9
-"""Values added between two neighbours where a curve leaves what is sure, or what is a bet."""
-REFINEMENTS = 3
-POSITION_STEPS = 1000
-"""Parts of a curve's interval: finer values give nobody another answer."""
 MIN_QUERIES = 2
-HOLES = "holes"
-"""The metric that gives the share of returned documents without a judgement."""
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
@@ -56,7 +62,10 @@ class _CurvePoint:
     split: str
     queries: tuple[str, ...]
     values: Mapping[str, np.ndarray]  # metric → (queries,) values
+    counts: Mapping[str, np.ndarray]  # name → (queries,) documents
     provenance: Mapping[str, str]
+    curve: Curve
+    value: float  # of the curve's parameter
 
 
 def decide(
@@ -72,8 +81,9 @@ def decide(
 ) -> Decision:
     """Find the setting that gains most and is sure to keep a share of the baseline's metric, and the best bet.
 
-    Settings are estimated together from the queries at hand, as a sample of all queries of their kind. A setting is
-    sure if it keeps the budget with a chance of 95%; the bet is the largest gain with a chance of at least half.
+    Each setting is estimated from its own queries, as a sample of all queries of their kind, and chances allow for the
+    choice among all settings. A setting is sure if it keeps the budget with a chance of 95%; the bet is the largest
+    gain with a chance of 40% or more.
 
     Parameters
     ----------
@@ -82,7 +92,7 @@ def decide(
     baseline : Cell, str or None
         One of the cells, or its label, name or method; by default the first registered selector.
     keep : float
-        The share of the baseline's metric to keep, in [0, 1].
+        The share of the baseline's metric to keep, in [0, 1.05]; above 1, more than the baseline has.
     metric : str
         The metric to keep, of which more is better.
     objective : str
@@ -92,7 +102,7 @@ def decide(
     confirm : iterable of Cell or Curve, or None
         Those of another split, for the settings that are chosen.
     seed : int
-        Kept for callers; the estimates draw nothing.
+        The seed of the samples of queries by which chances are calibrated.
 
     Returns
     -------
@@ -102,7 +112,7 @@ def decide(
     Raises
     ------
     ParamError
-        If an argument is invalid, a metric was not measured, or a curve has no values of single queries.
+        If an argument is invalid, or a metric was not measured.
     DataError
         If the points have no query in common or are of several splits.
 
@@ -118,173 +128,513 @@ def decide(
     >>> decision.sure is None, decision.queries
     (True, 2)
     """
-    keep = KEPT_SHARE.check(keep)
-    check_metrics((metric, objective))
-    if metric in LESS_IS_BETTER:
-        raise ParamError(f"metric must be one of which more is better; got {metric!r}; name it as objective instead")
-    all_points = list(points)
-    cells, curves = _divide(all_points, k)
-    base_cell = resolve_baseline(cells, find_default_baseline(cells) if baseline is None else baseline, k)
-    problem = _Problem(
-        base_cell=base_cell, cells=cells, curves=curves, metric=metric, objective=objective, k=k, keep=keep
-    )
-    aligned, estimate = problem.solve()
-    gains = _compute_gains(aligned.values[objective], objective)
-    options = _build_options(aligned, estimate, gains, metric, keep)
-    # Pooled judgements cover only what some systems returned, so unjudged documents may be relevant.
-    is_pooled = _read_provenance(base_cell, "judgements") == "pooled"
-    left_out = [option for option in options if is_pooled and (option.judged or 0.0) < MIN_JUDGED_SHARE]
-    candidates = [option for option in options if option.gain > TIE_TOLERANCE and option not in left_out]
-    sure = max((option for option in candidates if option.chance >= SURE_CHANCE), key=_by_gain, default=None)
-    bet = max((option for option in candidates if option.chance >= BET_CHANCE), key=_by_gain, default=None)
-    # A bet that gains no more than the sure setting is not worth its risk.
-    if bet is not None and sure is not None and bet.gain <= sure.gain + TIE_TOLERANCE:
-        bet = None
-    confirm_points = [] if confirm is None else list(confirm)
-    chosen = [_confirm(option, confirm_points, base_cell, metric, k, keep) for option in (sure, bet)]
-    chosen_judged = [option.judged for option in chosen if option is not None and option.judged is not None]
-    judged_shares = chosen_judged or [option.judged for option in options if option.judged is not None]
-    confirm_cells = select_cells(confirm_points, k) if confirm_points else []
-    return Decision(
-        baseline=aligned.names[0],
-        keep=keep,
-        metric=metric,
-        objective=objective,
-        k=k,
-        split=base_cell.split,
-        queries=len(aligned.queries),
-        sure=chosen[0],
-        bet=chosen[1],
-        options=options,
-        left_out=tuple(left_out),
-        judged=min(judged_shares, default=None),
-        relevant_from=int(_read_provenance(base_cell, "relevant_from") or 1),
-        confirm_split=confirm_cells[0].split if confirm_cells else None,
-        confirm_queries=len(confirm_cells[0].queries) if confirm_cells else 0,
-    )
+    estimates = estimate_options(points, baseline=baseline, metric=metric, objective=objective, k=k, seed=seed)
+    return estimates.decide(keep, confirm)
 
 
-@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
-class _Problem:
-    """The checked arguments of `decide`, and the estimate of what every setting loses to the baseline.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class MeasuredSettings:
+    """All settings beside the baseline on common queries: what was measured of each, and where it is."""
 
-    The settings are the measured cells, and values of each curve's parameter. A curve's interval is divided into
-    POSITION_STEPS steps; a position is the number of steps from its lower end.
+    baseline: Any  # its cell
+    aligned: AlignedCells  # all settings on common queries, the baseline first
+    gains: np.ndarray  # (m,) of the objective over the baseline, without the baseline itself
+    metric: str  # of which a share is to be kept
+    objective: str  # the metric to gain, or TIME_AXIS
+    k: int
+    seed: int  # of the samples of queries
+    relevant_from: int  # grade from which a document counts as relevant
+
+    @cached_property
+    def judged_shares(self) -> np.ndarray:
+        """The (m,) shares of returned documents that are judged; NaN where that was not measured."""
+        return np.array([_measure_judged(cell) for cell in self.aligned.cells[1:]])
+
+    @cached_property
+    def is_left_out(self) -> np.ndarray:
+        """The (m,) settings that are no candidates: judgements are pooled, and cover too little of what they return.
+
+        Pooled judgements cover only what some systems returned, so unjudged documents may be relevant. If they cover
+        too little of what the baseline returns, no setting is a candidate: it would look better than it is.
+        """
+        return self.is_pooled & (self.is_baseline_unjudged | ~(self.judged_shares >= MIN_JUDGED_SHARE))
+
+    @property
+    def is_baseline_unjudged(self) -> bool:
+        """True if too few of the documents that the baseline returns are judged, or their number is unknown."""
+        return not _measure_judged(self.aligned.cells[0]) >= MIN_JUDGED_SHARE
+
+    @property
+    def is_pooled(self) -> bool:
+        """True if only what some systems returned was judged."""
+        kind = _read_provenance(self.baseline, JUDGEMENTS_ENTRY) or ""
+        return kind.removeprefix(DECLARED_PREFIX) == "pooled"
+
+    def count_documents(self, name: str) -> np.ndarray | None:
+        """Return (n, 1 + m) counts of documents by query and setting, the baseline's first; None if some lack them.
+
+        name: as `RetrievedSets.count_documents` has it
+        """
+        columns, rows_of = [], dict[tuple[str, ...], list[int]]()
+        for cell in self.aligned.cells:
+            column = _get_counts(cell).get(name)
+            if column is None:
+                return None
+            if cell.queries not in rows_of:
+                row_of = dict(zip(cell.queries, range(len(cell.queries)), strict=True))
+                rows_of[cell.queries] = [row_of[query] for query in self.aligned.queries]
+            columns.append(column[rows_of[cell.queries]])
+        return np.stack(columns, axis=1)
+
+    @property
+    def is_next_level(self) -> bool:
+        """True if documents count as relevant from the next grade on, above the one that was measured with."""
+        return self.relevant_from != int(_read_provenance(self.baseline, "relevant_from") or 1)
+
+    @cached_property
+    def position_of(self) -> dict[str, int]:
+        """Label → position among the m settings; the baseline has none."""
+        return {cell.label: position for position, cell in enumerate(self.aligned.cells[1:])}
+
+    @cached_property
+    def decoders(self) -> list[Decoder | None]:
+        """The decoder of each of the m settings; None for a run of another system."""
+        return list(map(_make_decoder, self.aligned.cells[1:]))
+
+    def find_means(self, label: str) -> tuple[float, float]:
+        """Return a setting's means of the objective and of the metric, by its label; of a time its median."""
+        column = self.position_of[label] + 1
+        is_time = self.objective == TIME_AXIS
+        x = self.aligned.cells[column].latency if is_time else self.aligned.means[self.objective][column]
+        return float(x), float(self.aligned.means[self.metric][column])
+
+    def find_decoder(self, label: str) -> Decoder | None:
+        """Return the decoder of a setting by its label; None for an unknown one and for a run of another system."""
+        return self.decoders[self.position_of[label]] if label in self.position_of else None
+
+    def find_positions(self, curve: Curve) -> list[int | None]:
+        """Find the settings of a curve, one for each of its N_BANDS positions; None for one that is not estimated."""
+        if curve.key not in self._curve_positions:
+            labels = [curve.make_decoder(value).label for value in _round_positions(curve)]
+            self._curve_positions[curve.key] = list(map(self.position_of.get, labels))
+        return self._curve_positions[curve.key]
+
+    @cached_property
+    def _curve_positions(self) -> dict[str, list[int | None]]:
+        """Key of a curve → positions of its settings, of the curves that were asked for so far."""
+        return {}
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class EstimatedSettings(MeasuredSettings):
+    """Measured settings with their estimated losses of the metric, and the calibration of their chances to keep it."""
+
+    losses: LossEstimate  # of the m settings
+
+    @cached_property
+    def intervals(self) -> tuple[np.ndarray, np.ndarray]:
+        """The (m,) ends of the 95% intervals of the kept shares, each setting's for itself.
+
+        Where judgements are pooled, the lower end is that with the baseline's unjudged documents relevant and the
+        setting's not, the upper end that with the setting's relevant and the baseline's not. This holds for metrics
+        that the numbers of relevant documents determine: Recall, Comp and Precision.
+        """
+        low, high = self.losses.find_ends(CONFIDENCE_LEVEL)
+        for losses in self._estimate_extremes() if self.is_pooled else ():
+            extreme_low, extreme_high = losses.find_ends(CONFIDENCE_LEVEL)
+            low, high = np.minimum(low, extreme_low), np.maximum(high, extreme_high)
+        return low, high
+
+    def _estimate_extremes(self) -> Iterator[LossEstimate]:
+        """Yield the losses if unjudged documents decide against the settings, and if they decide for them."""
+        from_counts, suffix = METRICS[self.metric].from_counts, "_next" if self.is_next_level else ""
+        names = ("returned", "judged", f"relevant{suffix}", f"total_relevant{suffix}")
+        tables = [table for table in map(self.count_documents, names) if table is not None]
+        is_bounded = from_counts is not None and METRICS[self.metric].own_count is None
+        if from_counts is None or not is_bounded or len(tables) < len(names) or not len(self.gains):
+            return
+        returned, judged, relevant, total = tables
+        n_unjudged = returned - judged
+        own, base = slice(1, None), slice(0, 1)
+        # The unjudged documents that are relevant: the baseline's, or each setting's own.
+        for n_own, n_base in ((0, n_unjudged[:, base]), (n_unjudged[:, own], 0)):
+            n_total = total[:, own] + n_own + n_base
+            values = np.asarray(from_counts(relevant[:, own] + n_own, n_total, self.k), dtype=float)
+            base_values = np.asarray(from_counts(relevant[:, base] + n_base, n_total, self.k), dtype=float)
+            base_means = base_values.mean(axis=0)
+            # Without anything left to the baseline there is no share of it.
+            if (base_means > 0).all():
+                yield estimate_losses((values - base_values) / base_means, self.gains)
+
+    def calibrate(self, keep: float) -> Calibration:
+        """Calibrate scores for a budget by samples of the queries in which the choice is made anew.
+
+        keep: the budget, the share of the baseline's metric that a setting must keep; a score is what a setting keeps
+        beyond it, in standard errors
+        """
+        if keep not in self._calibrations:
+            self._calibrations[keep] = calibrate(self._samples, self.losses, keep)
+        return self._calibrations[keep]
+
+    @cached_property
+    def _samples(self) -> SampledSettings:
+        """Mean changes and gains of all settings in bootstrap samples of the queries."""
+        values, n_queries = self.aligned.values[self.metric], len(self.aligned.queries)
+        random = np.random.default_rng(self.seed)
+        weights = random.multinomial(n_queries, np.full(n_queries, 1 / n_queries), size=N_SAMPLES) / n_queries
+        means = weights @ ((values[:, 1:] - values[:, :1]) / values[:, 0].mean())
+        if self.objective == TIME_AXIS:
+            gains = np.broadcast_to(self.gains, means.shape)
+        else:
+            is_less_better = self.objective in LESS_IS_BETTER
+            gains = _compute_gains(weights @ self.aligned.values[self.objective], is_less_better)
+        return SampledSettings.sort(means, gains, self.is_left_out)
+
+    def find_cost(self, position: int) -> Comparison | None:
+        """Find the first of COST_METRICS in which a setting clearly loses; None if it does in none that was measured.
+
+        The loss is clear if the 95% interval of the paired differences lies below −MIN_COST_SHARE of the baseline's
+        mean. position: of the setting among the m
+        """
+        # Counted from another grade, the values of the cells do not hold.
+        if self.is_next_level:
+            return None
+        if position not in self._costs:
+            setting = self.aligned.cells[position + 1]
+            comparisons = (
+                _compare_in(metric, self.baseline, setting) for metric in COST_METRICS if metric != self.metric
+            )
+            self._costs[position] = next(filter(None, comparisons), None)
+        return self._costs[position]
+
+    @cached_property
+    def _costs(self) -> dict[int, Comparison | None]:
+        """The costs so far, by the position of the setting."""
+        return {}
+
+    @cached_property
+    def _calibrations(self) -> dict[float, Calibration]:
+        """The calibrations so far, by the share of the baseline's metric that is to be kept."""
+        return {}
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class OptionEstimates(EstimatedSettings):
+    """Gains of every setting over the baseline, and its estimated losses, to decide for any budget.
+
+    A budget is the share of the baseline's metric, such as Recall, that a setting must keep.
     """
 
-    base_cell: Any  # the baseline's
-    cells: Sequence[Any]  # all measured ones
-    curves: Sequence[Curve]  # exact ones, each with one free parameter
-    metric: str  # of which a share is to be kept
-    objective: str  # the metric to gain
-    k: int
-    keep: float  # share of the baseline's mean to keep
+    def find_choices(self, keep: float) -> tuple[int | None, int | None]:
+        """Find the sure setting and the bet for a budget, as positions among the m settings; None for neither.
 
-    def solve(self) -> tuple[AlignedCells, LossEstimate]:
-        """Evaluate cells and curves on common queries; return them, baseline first, and the others' losses.
-
-        Curves are evaluated coarsely first, then more finely around their best settings.
+        The budget, `keep`, is the share of the baseline's metric, such as Recall, that a setting must keep. The sure
+        setting is the one with the largest gain among those that keep it with a chance of SURE_CHANCE or more, and the
+        bet among those with BET_CHANCE or more.
         """
-        positions = [np.linspace(0, POSITION_STEPS, COARSE_POSITIONS).round() for _ in self.curves]
-        aligned, estimate = self._estimate(positions)
-        for _ in range(REFINEMENTS if self.curves else 0):
-            positions = self._refine(positions, aligned, estimate)
-            aligned, estimate = self._estimate(positions)
-        return aligned, estimate
+        chances = self.find_chances(keep)
+        # Of equal gains, up to rounding, the setting with the better chance comes last.
+        by_gain = np.lexsort((chances.round(GAIN_DECIMALS), self.gains.round(GAIN_DECIMALS)))
+        is_candidate = (self.gains > TIE_TOLERANCE) & ~self.is_left_out
+        chosen: list[int | None] = []
+        for threshold in (SURE_CHANCE, BET_CHANCE):
+            passing = by_gain[(is_candidate & (chances >= threshold))[by_gain]]
+            chosen.append(int(passing[-1]) if len(passing) else None)
+        sure, bet = chosen
+        # A bet that gains no more than the sure setting is not worth its risk.
+        if sure is not None and bet is not None and self.gains[bet] <= self.gains[sure] + TIE_TOLERANCE:
+            bet = None
+        return sure, bet
 
-    def _estimate(self, positions: Sequence[np.ndarray]) -> tuple[AlignedCells, LossEstimate]:
-        """Estimate the losses of the cells, and of each curve's settings at these positions.
+    def find_best_left_out(self, keep: float) -> int | None:
+        """Find the setting that most deserves further judgements, among those of which too few are judged.
 
-        Raises DataError if the settings have fewer than two queries in common, or the baseline has nothing to keep.
+        That is the one with the largest gain among those that are sure as judged so far, then among bets, else the
+        likeliest; None if none is left out. keep: the share of the baseline's metric that a setting must keep
         """
-        settings = [self.base_cell, *self.cells]
-        for curve, curve_positions in zip(self.curves, positions, strict=True):
-            settings += _evaluate_curve(curve, curve_positions, (self.metric, self.objective))
-        aligned = align_on_common_queries(settings, (self.metric, self.objective), self.k)
-        if self.base_cell in aligned.left_out:
-            raise DataError(f"the baseline, {self.base_cell.label}, has {self.metric} on no query")
-        values = aligned.values[self.metric]
-        base_mean = values[:, 0].mean()
-        if len(values) < MIN_QUERIES:
-            raise DataError("points must have 2 queries in common or more; got 1, which says nothing of others")
-        if base_mean <= 0:
-            raise DataError(
-                f"{title_of(self.metric)}@{self.k} of the baseline, {self.base_cell.label}, is 0 on "
-                f"{counted(len(values), 'query', 'queries')}: there is no share of it to keep"
+        blocked = np.flatnonzero(self.is_left_out & (self.gains > TIE_TOLERANCE))
+        if not len(blocked):
+            return None
+        chances = self.find_chances(keep)[blocked]
+        # 2 where it would be sure, 1 where it would be a bet, else 0.
+        level = (chances >= SURE_CHANCE).astype(int) + (chances >= BET_CHANCE)
+        best_level = level.max()
+        ranks = np.where(level == best_level, self.gains[blocked] if best_level else chances, -np.inf)
+        return int(blocked[ranks.argmax()])
+
+    def find_cell_to_judge(self, keep: float) -> int | None:
+        """Find whose unjudged documents stand in the way first, as a position among the aligned cells; None for none.
+
+        That is the baseline, at 0, if too few of its documents are judged, else the best setting that is left out.
+        """
+        position = self.find_best_left_out(keep)
+        if position is None:
+            return None
+        return 0 if self.is_baseline_unjudged else position + 1
+
+    def count_missing(self, keep: float) -> int:
+        """Count the unjudged documents of the cell to judge, over all queries; 0 without one.
+
+        Once they are judged, more settings are candidates.
+        """
+        cell_index = self.find_cell_to_judge(keep)
+        counts = {} if cell_index is None else _get_counts(self.aligned.cells[cell_index])
+        return int((counts["returned"] - counts["judged"]).sum()) if "judged" in counts else 0
+
+    def find_nearest(self, keep: float) -> int | None:
+        """Find the candidate with a gain that most likely keeps a budget; None if none has a gain.
+
+        keep: the budget, the share of the baseline's metric that a setting must keep
+        """
+        chances = self.find_chances(keep)
+        candidates = np.flatnonzero((self.gains > TIE_TOLERANCE) & ~self.is_left_out).tolist()
+        return max(candidates, key=lambda position: (chances[position], self.gains[position]), default=None)
+
+    def decide(
+        self, keep: float, confirm: Iterable[Any] | None = None, *,
+        with_options: bool = True, with_next_level: bool | None = None,
+    ) -> Decision:  # fmt: skip
+        """Decide for a budget, a share of the baseline's metric to keep.
+
+        Find the sure setting, the one with the largest gain that almost certainly keeps this share, and the bet, which
+        gains more and keeps it with a moderate chance. confirm: as in the function `decide`; with_options: list all
+        settings too, which takes longest; False if only those two are of use; with_next_level: decide also as if
+        documents counted as relevant from the next grade on, which takes as long again, and find what the sure setting
+        costs in another metric; by default as with_options
+        """
+        keep = KEPT_SHARE.check(keep)
+        confirm_points = [] if confirm is None else list(confirm)
+        positions = [*self.find_choices(keep), self.find_nearest(keep)]
+        sure, bet, nearest = (None if position is None else self.build_option(position, keep) for position in positions)
+        arguments = confirm_points, self.baseline, (self.metric, self.objective), self.k, keep
+        sure, bet = _confirm(sure, *arguments), _confirm(bet, *arguments)
+        chosen_judged = [option.judged for option in (sure, bet) if option is not None and option.judged is not None]
+        all_judged = np.append(self.judged_shares, _measure_judged(self.baseline))
+        judged_shares = chosen_judged or all_judged[~np.isnan(all_judged)].tolist()
+        n_options = len(self.gains) if with_options else 0
+        options = [self.build_option(position, keep) for position in range(n_options)]
+        confirm_cells = select_cells(confirm_points, self.k) if confirm_points else []
+        is_next_wanted = with_options if with_next_level is None else with_next_level
+        after = self.at_next_level if is_next_wanted else None
+        return Decision(
+            baseline=self.aligned.names[0],
+            keep=keep,
+            metric=self.metric,
+            objective=self.objective,
+            k=self.k,
+            split=self.baseline.split,
+            queries=len(self.aligned.queries),
+            sure=sure,
+            bet=bet,
+            nearest=nearest,
+            options=tuple(sorted(options, key=rank_by_gain)),
+            left_out=tuple(self.build_option(position, keep) for position in np.flatnonzero(self.is_left_out).tolist()),
+            judged=min(judged_shares, default=None),
+            judged_most=max(judged_shares, default=None),
+            is_pooled=self.is_pooled,
+            is_declared=(_read_provenance(self.baseline, JUDGEMENTS_ENTRY) or "").startswith(DECLARED_PREFIX),
+            relevant_from=self.relevant_from,
+            cost=None if sure is None or not is_next_wanted else self.find_cost(self.position_of[sure.label]),
+            next_level=None if after is None else after.decide(keep, with_options=False),
+            confirm_split=confirm_cells[0].split if confirm_cells else None,
+            confirm_queries=len(confirm_cells[0].queries) if confirm_cells else 0,
+        )
+
+    @cached_property
+    def at_next_level(self) -> "OptionEstimates | None":
+        """These estimates as if documents counted as relevant from the next grade on.
+
+        None if the judgements have no such grade, if the metrics do not depend on it, or if nothing can be decided.
+        """
+        next_level = _read_provenance(self.baseline, NEXT_LEVEL_ENTRY)
+        metrics = list(self.aligned.values)
+        is_graded = any(METRICS[metric].needs == "qrels" for metric in metrics)
+        if next_level is None or self.is_next_level or not is_graded:
+            return None
+        counts, values = dict[str, np.ndarray](), {}
+        for name in ("total_relevant_next", *(METRICS[metric].next_count_name for metric in metrics)):
+            table = self.count_documents(name)
+            counts |= {} if table is None else {name: table}
+        for metric in metrics:
+            next_values = METRICS[metric].evaluate_next_level(self.aligned.values[metric], counts, self.k)
+            if next_values is None:
+                return None
+            values[metric] = next_values
+        is_defined = np.all([np.isfinite(column).all(1) for column in values.values()], axis=0)
+        aligned = replace(
+            self.aligned,
+            queries=tuple(compress(self.aligned.queries, is_defined)),
+            values=map_values(itemgetter(is_defined), values),
+        )
+        # Too few queries, or a baseline without a relevant document, decide nothing.
+        try:
+            return _estimate_aligned(
+                self.baseline, aligned, self.metric, self.objective, self.k, self.seed, int(next_level)
             )
-        changes = (values[:, 1:] - values[:, :1]) / base_mean
-        families = _number_families(aligned.cells[1:])
-        gains = _compute_gains(aligned.values[self.objective], self.objective)
-        return aligned, estimate_losses(changes, gains, families)
+        except DataError:
+            return None
 
-    def _refine(
-        self, positions: Sequence[np.ndarray], aligned: AlignedCells, estimate: LossEstimate
-    ) -> list[np.ndarray]:
-        """Add positions to each curve around its largest gain that is sure, and its largest that is a bet.
+    def find_chances(self, keep: float) -> np.ndarray:
+        """Return each setting's chance to keep a share of the baseline's metric, (m,); computed once a share."""
+        if keep not in self._chances:
+            scores = self.losses.score(self.losses.mean, keep)
+            self._chances[keep] = self.calibrate(keep).to_chances(scores, self.losses.degrees)
+        return self._chances[keep]
 
-        Sure and bet are settings that keep the budget with a chance of SURE_CHANCE and BET_CHANCE or more.
+    @cached_property
+    def _chances(self) -> dict[float, np.ndarray]:
+        """The chances so far, by the share of the baseline's metric that is to be kept."""
+        return {}
+
+    def _find_bounds(self, keep: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return (m,) ends of the kept shares' intervals, and the shares that are surely kept, as calibrated."""
+        if keep not in self._bounds:
+            scale, losses = self.calibrate(keep).scale, self.losses
+            sure_score = float(stdtrit(losses.degrees, SURE_CHANCE)) / scale
+            self._bounds[keep] = (*self.intervals, losses.find_sure_shares(sure_score))
+        return self._bounds[keep]
+
+    @cached_property
+    def _bounds(self) -> dict[float, tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """The intervals and sure shares so far, by the share of the baseline's metric that is to be kept."""
+        return {}
+
+    def build_option(self, position: int, keep: float) -> Option:
+        """Build the report of one of the m settings: its gain, the share it keeps, and the chance of that.
+
+        keep: the share of the baseline's metric that it must keep, for the chance
         """
-        chances = estimate.find_chances(self.keep)
-        gains = _compute_gains(aligned.values[self.objective], self.objective)
-        index_of = {cell.label: index for index, cell in enumerate(aligned.cells[1:])}
-        refined = []
-        for curve, curve_positions in zip(self.curves, positions, strict=True):
-            # A value that was given as a cell too, or has no metric on any query, is not among the settings twice.
-            labels = [Decoder(curve.make_stage(value)).label for value in _to_values(curve, curve_positions)]
-            setting_index = np.array([index_of.get(label, -1) for label in labels])
-            curve_gains = np.where(setting_index >= 0, gains[setting_index], -np.inf)
-            curve_chances = np.where(setting_index >= 0, chances[setting_index], 0.0)
-            extra_positions = [curve_positions]
-            for threshold in (SURE_CHANCE, BET_CHANCE):
-                # A setting below the threshold must not be the best, so its gain counts as −∞.
-                passing_gains = np.where(curve_chances >= threshold, curve_gains, -np.inf)
-                best = int(passing_gains.argmax())
-                if np.isfinite(passing_gains[best]):
-                    low = curve_positions[max(best - 1, 0)]
-                    high = curve_positions[min(best + 1, len(curve_positions) - 1)]
-                    extra_positions.append(np.linspace(low, high, 2 * REFINED_POSITIONS + 1).round())
-            refined.append(np.unique(np.concatenate(extra_positions)))
-        return refined
+        judged_share = float(self.judged_shares[position])
+        # The baseline is column 0.
+        means = self.aligned.means[self.metric]
+        low, high, sure_share = (float(limits[position]) for limits in self._find_bounds(keep))
+        is_left_out = bool(self.is_left_out[position])
+        return Option(
+            name=self.aligned.names[position + 1],
+            label=self.aligned.cells[position + 1].label,
+            decoder=self.decoders[position],
+            gain=float(self.gains[position]),
+            share_kept=float(means[position + 1] / means[0]),
+            low=low,
+            high=high,
+            chance=float(self.find_chances(keep)[position]),
+            # The documents that nobody judged may cost it anything.
+            sure_share=0.0 if is_left_out else sure_share,
+            judged=None if np.isnan(judged_share) else judged_share,
+            is_left_out=is_left_out,
+            is_on_curve=isinstance(self.aligned.cells[position + 1], _CurvePoint),
+        )
+
+
+def estimate_options(
+    points: Iterable[Any], *, baseline: Any = None, metric: str = "recall", objective: str = "ilad", k: int = 10,
+    seed: int = 0,
+) -> OptionEstimates:  # fmt: skip
+    """Estimate what every setting gains in the objective and loses in the metric, beside the baseline.
+
+    The result can decide for any budget, a share of the baseline's metric that must be kept. A measured cell is one
+    setting. An exact curve, which has every value of one parameter, is taken at N_BANDS values, a setting each. The
+    objective may be TIME_AXIS too; curves and cells without a time are left out then. points, baseline: as `decide`
+    takes them. Raises ParamError or DataError as it does.
+    """
+    is_time = objective == TIME_AXIS
+    check_metrics((metric,) if is_time else (metric, objective))
+    if metric in LESS_IS_BETTER:
+        raise ParamError(f"metric must be one of which more is better; got {metric!r}; name it as objective instead")
+    cells, curves = _divide(points, k)
+    base_cell = resolve_baseline(cells, find_default_baseline(cells) if baseline is None else baseline, k)
+    metrics = (metric,) if is_time else (metric, objective)
+    settings = [base_cell, *cells]
+    if is_time:
+        settings = [cell for cell in settings if cell.latency is not None]
+    # Where two documents tie, a curve and a measurement may take another one each; what was measured is used.
+    measured_labels = {cell.label for cell in settings}
+    for curve in () if is_time else curves:
+        settings += [point for point in _evaluate_curve(curve, metrics) if point.label not in measured_labels]
+    aligned = align_on_common_queries(settings, metrics, k)
+    if base_cell in aligned.left_out or base_cell not in aligned.cells:
+        raise DataError(f"the baseline, {base_cell.label}, has {' and '.join(map(title_of, metrics))} on no query")
+    relevant_from = int(_read_provenance(base_cell, "relevant_from") or 1)
+    return _estimate_aligned(base_cell, aligned, metric, objective, k, SEED.check(seed), relevant_from)
+
+
+def _estimate_aligned(
+    base_cell: Any, aligned: AlignedCells, metric: str, objective: str, k: int, seed: int, relevant_from: int
+) -> OptionEstimates:
+    """Estimate gains and losses of aligned settings, the baseline first; raises DataError if that is impossible."""
+    values, is_time = aligned.values[metric], objective == TIME_AXIS
+    if len(values) < MIN_QUERIES:
+        raise DataError("points must have 2 queries in common or more; got 1, which says nothing of others")
+    base_mean = values[:, 0].mean()
+    if base_mean <= 0:
+        raise DataError(
+            f"{title_of(metric)}@{k} of the baseline, {base_cell.label}, is 0 on "
+            f"{counted(len(values), 'query', 'queries')}: there is no share of it to keep"
+        )
+    changes = (values[:, 1:] - values[:, :1]) / base_mean
+    objective_means = _read_times(aligned.cells) if is_time else aligned.means[objective]
+    gains = _compute_gains(objective_means, is_less_better=is_time or objective in LESS_IS_BETTER)
+    losses = estimate_losses(changes, gains)
+    return OptionEstimates(
+        baseline=base_cell, aligned=aligned, gains=gains, losses=losses, metric=metric, objective=objective, k=k,
+        seed=seed, relevant_from=relevant_from,
+    )  # fmt: skip
+
+
+def estimate_on_axes(points: Frontier, curves: Sequence[Curve], baseline: Any) -> OptionEstimates | None:
+    """Estimate gain and loss of a frontier's settings, to choose one that keeps enough of the y axis.
+
+    The gain is in the metric of the x axis, the loss in that of the y axis. None where nothing can be decided: no other
+    setting, one query, or no baseline with something to keep. curves: exact curves beside the frontier's settings;
+    baseline: the cell of the decoder that the others are compared with
+    """
+    cells = [point.point for point in points.points]
+    if len(cells) < 2 or baseline.label not in (cell.label for cell in cells):
+        return None
+    try:
+        return estimate_options(
+            [*cells, *curves], baseline=baseline.label, metric=points.y, objective=points.x, k=points.k
+        )
+    except DataError:
+        return None
+
+
+def decide_for_report(estimates: OptionEstimates | None) -> Decision | None:
+    """Decide for the default budget, with the next grade's choices; None without estimates."""
+    if estimates is None:
+        return None
+    # with_options=False: the list of all settings takes longest, and a report has a table of them.
+    return estimates.decide(KEPT_SHARE.default, with_options=False, with_next_level=True)
 
 
 def _read_provenance(cell: Any, fact: str) -> str | None:
-    """Return a fact of a cell's provenance; None for stand-ins for cells, which have no provenance."""
+    """Return a fact of a cell's provenance; None for stand-ins for cells, which have no provenance.
+
+    A cell is one decoder's metrics, query by query, at one k.
+    """
     return getattr(cell, "provenance", {}).get(fact)
 
 
-def _divide(points: Sequence[Any], k: int) -> tuple[list[Any], list[Curve]]:
+def _divide(points: Iterable[Any], k: int) -> tuple[list[Any], list[Curve]]:
     """Separate the points at k into measured cells and exact curves.
 
-    Raises ParamError for a curve without the values of single queries, or of another split than the cells.
+    Raises ParamError for a curve of another split than the cells.
     """
-    cells = select_cells([point for point in points if not isinstance(point, Curve)], k)
-    curves = [point for point in points if isinstance(point, Curve) and point.k == k]
+    all_points = list(points)
+    cells = select_cells([point for point in all_points if not isinstance(point, Curve)], k)
+    curves = [point for point in all_points if isinstance(point, Curve) and point.k == k]
     for curve in curves:
-        if curve.steps is None:
-            raise ParamError(
-                f"the curve of {curve.label} has no values of single queries; compute it with engine.exact_frontier"
-            )
         if curve.split != cells[0].split:
             raise ParamError(f"points must be of one split; got {cells[0].split}, {curve.split}")
     return cells, curves
 
 
-def _to_values(curve: Curve, positions: np.ndarray) -> list[float]:
-    """Convert positions on a curve to values of its parameter, rounded to six digits for short labels.
-
-    positions: numbers of steps from the interval's lower end, of POSITION_STEPS in all.
-    """
-    low, high = curve.interval
-    return [float(f"{low + (high - low) * step / POSITION_STEPS:.6g}") for step in positions.tolist()]
-
-
-def _evaluate_curve(curve: Curve, positions: np.ndarray, metrics: Sequence[str]) -> Iterator[_CurvePoint]:
-    """Yield the setting of a curve, with its metrics, at each of the positions that `_to_values` takes."""
-    parameter_values = _to_values(curve, positions)
-    # `_divide` has refused curves without steps, so the values are never empty; the types do not know it.
-    values = curve.steps.evaluate_at(np.array(parameter_values)) if curve.steps is not None else {}
+def _evaluate_curve(curve: Curve, metrics: Sequence[str], values: Sequence[float] = ()) -> Iterator[_CurvePoint]:
+    """Yield the settings of a curve with their metrics, at its N_BANDS positions or at given values."""
+    parameter_values = values or _round_positions(curve)
+    step_index, steps = curve.steps.find_steps(np.array(parameter_values)), curve.steps
     for column, value in enumerate(parameter_values):
-        decoder = Decoder(curve.make_stage(value))
+        decoder = curve.make_decoder(value)
         yield _CurvePoint(
             decoder=decoder_to_json(decoder),
             label=decoder.label,
@@ -292,82 +642,111 @@ def _evaluate_curve(curve: Curve, positions: np.ndarray, metrics: Sequence[str])
             k=curve.k,
             split=curve.split,
             queries=curve.queries,
-            values={name: values[name][:, column] for name in metrics},
+            values={name: steps.values[name][step_index[:, column]] for name in metrics},
+            counts={name: counts[step_index[:, column]] for name, counts in steps.counts.items()},
             provenance=curve.provenance,
+            curve=curve,
+            value=value,
         )
 
 
-def _number_families(cells: Sequence[Any]) -> np.ndarray:
-    """Number the families of (m,) settings from 0; a family is one selector behind the same scorers."""
-    family_keys = [(cell.method, scorer_chain(cell.decoder)) for cell in cells]
-    # dict.fromkeys keeps the first of equal keys, in order.
-    numbers = {key: number for number, key in enumerate(dict.fromkeys(family_keys))}
-    return np.array([numbers[key] for key in family_keys], dtype=int)
+def build_curve_cell(curve: Curve, value: float) -> Any:
+    """Build the setting of a curve at one value of its parameter, with its metrics by query as a sweep's cell has them.
 
-
-def _compute_gains(values: np.ndarray, objective: str) -> np.ndarray:
-    """Return the (m,) mean gains of settings over the baseline; positive is better whatever the metric.
-
-    values: (queries, 1 + m) of the objective, the baseline in column 0. Gains are shares of the baseline's mean, or
-    plain differences if that is 0.
+    Raises ParamError for a value that the parameter cannot have.
     """
-    means = values.mean(axis=0)
-    differences = (means[1:] - means[0]) * (-1 if objective in LESS_IS_BETTER else 1)
-    gains: np.ndarray = differences / abs(means[0]) if abs(means[0]) > TIE_TOLERANCE else differences
+    return next(_evaluate_curve(curve, tuple(curve.means), [value]))
+
+
+def _round_positions(curve: Curve) -> list[float]:
+    """Return a curve's N_BANDS positions in six digits, as 0.1 + 0.2 is not 0.3 and would have a long name."""
+    return [float(f"{position:.6g}") for position in curve.band_positions.tolist()]
+
+
+def _compute_gains(means: np.ndarray, is_less_better: bool) -> np.ndarray:
+    """Return the (…, m) gains over the baseline as shares of its mean; positive is better whatever the metric.
+
+    means: (…, 1 + m) of the objective, the baseline's first. Where that is 0, gains are plain differences.
+    """
+    base_means = means[..., :1]
+    differences = (means[..., 1:] - base_means) * (-1 if is_less_better else 1)
+    has_share = np.abs(base_means) > TIE_TOLERANCE
+    gains: np.ndarray = np.where(has_share, differences / np.where(has_share, np.abs(base_means), 1.0), differences)
     return gains
 
 
-def _by_gain(option: Option) -> tuple[float, float]:
-    return round(option.gain, 9), option.chance
+def _read_times(cells: Sequence[Any]) -> np.ndarray:
+    """Return each cell's milliseconds a query.
+
+    A cell is one decoder's metrics, query by query, at one k.
+    """
+    return np.array([cell.latency for cell in cells], dtype=float)
 
 
-def _build_options(
-    aligned: AlignedCells, estimate: LossEstimate, gains: np.ndarray, metric: str, keep: float
-) -> tuple[Option, ...]:
-    """Build the report of each setting but the baseline: gain, kept share, chance; ordered by rising gain."""
-    values = aligned.values[metric]
-    # The baseline is column 0 of the values.
-    shares = values[:, 1:].mean(axis=0) / values[:, 0].mean()
-    chances, (lows, highs) = estimate.find_chances(keep), estimate.find_ends(CONFIDENCE_LEVEL)
-    options = []
-    for index, cell in enumerate(aligned.cells[1:]):
-        # Runs of other systems are compared too, but name no stage that could be built again.
-        is_own = "name" in cell.decoder["select"] and cell.decoder["select"]["name"] in methods("selector")
-        holes = cell.values.get(HOLES)
-        option = Option(
-            name=aligned.names[index + 1],
-            label=cell.label,
-            decoder=decoder_from_json(cell.decoder) if is_own else None,
-            gain=float(gains[index]),
-            share_kept=float(shares[index]),
-            expected_share=1 + float(estimate.mean[index]),
-            std_error=float(estimate.std_error[index]),
-            low=float(lows[index]),
-            high=float(highs[index]),
-            chance=float(chances[index]),
-            judged=None if holes is None else 1 - float(np.nanmean(holes)),
-        )
-        options.append(option)
-    return tuple(sorted(options, key=_by_gain))
+def _measure_judged(cell: Any) -> float:
+    """Return the share of a setting's documents that are judged; NaN where it was not measured."""
+    counts = _get_counts(cell)
+    if "judged" not in counts:
+        return np.nan
+    n_returned = counts["returned"].sum()
+    return float(counts["judged"].sum() / n_returned) if n_returned else np.nan
+
+
+def _get_counts(cell: Any) -> Mapping[str, np.ndarray]:
+    """Return a cell's counts of documents by query; none for stand-ins for cells."""
+    counts: Mapping[str, np.ndarray] = getattr(cell, "counts", {})
+    return counts
+
+
+def _compare_in(metric: str, base_cell: Any, setting: Any) -> Comparison | None:
+    """Compare a setting with the baseline in a metric; None if that shows no clear loss, or was not measured."""
+    # A curve's settings have the metrics of the decision alone, until another one is asked for.
+    if isinstance(setting, _CurvePoint) and metric in setting.curve.steps.values:
+        setting = next(_evaluate_curve(setting.curve, [metric], [setting.value]))
+    if metric not in setting.values or metric not in base_cell.values:
+        return None
+    try:
+        comparisons = compare([setting], metric, base_cell, base_cell.k)
+    # No query has the metric in both.
+    except DataError:
+        return None
+    for comparison in comparisons:
+        # There is one comparison, so nothing is to be corrected for.
+        high, base_mean = comparison.single_high, comparison.baseline_mean
+        if high is not None and high < -MIN_COST_SHARE * base_mean < 0:
+            return comparison
+    return None
+
+
+def _make_decoder(cell: Any) -> Decoder | None:
+    """Return the decoder of a cell; None for a run of another system, which names no stage that could be built.
+
+    A cell is one decoder's metrics, query by query, at one k.
+    """
+    select = cell.decoder["select"]
+    is_own = "name" in select and select["name"] in methods("selector")
+    return decoder_from_json(cell.decoder) if is_own else None
 
 
 def _confirm(
-    option: Option | None, points: Sequence[Any], base_cell: Any, metric: str, k: int, keep: float
+    option: Option | None, points: Sequence[Any], base_cell: Any, axes: tuple[str, str], k: int, keep: float
 ) -> Option | None:
-    """Add to a chosen setting its kept share on another split; return it as it is if not measured there.
+    """Add to a chosen setting its kept share and gain on another split; return it as it is if not measured there.
 
     On the split where it was chosen, the best of many looks better than it is. Here nothing is chosen, so a one-sided
-    Student interval is right: its lower end must keep the budget for the setting to be confirmed.
+    Student interval is right. The setting is confirmed if it gains there too, and the lower end is at least `keep`, the
+    share of the baseline's metric that it must keep. axes: the metric to keep and the objective
     """
     if option is None or not points:
         return option
+    metric = axes[0]
     cells, curves = _divide(points, k)
     candidates = [cell for cell in cells if cell.label == option.label]
     if not candidates and option.decoder is not None:
-        select = option.decoder.select
         for curve in curves:
-            if curve.method == select.spec.name and curve.make_stage(getattr(select, curve.parameter)) == select:
-                candidates.append(_evaluate_at_setting(curve, option.decoder, metric))
+            if curve.has(option.decoder):
+                metrics = [name for name in axes if name in curve.steps.values]
+                candidates.append(_evaluate_at_setting(curve, option.decoder, metrics))
     if not candidates:
         return option
     other_base = resolve_baseline(cells, base_cell.label, k)
@@ -376,15 +755,45 @@ def _confirm(
     if n_queries < MIN_QUERIES or base_mean <= 0:
         return option
     changes = (values[:, 1] - values[:, 0]) / base_mean
-    # The margin is how far below the measured mean the true one may lie.
-    margin = float(stdtrit(n_queries - 1, SURE_CHANCE)) * changes.std(ddof=1) / np.sqrt(n_queries)
-    share = 1 + float(changes.mean())
-    is_confirmed = bool(share - margin >= keep - TIE_TOLERANCE)
-    return replace(option, confirmed=is_confirmed, confirmed_share=share, confirmed_low=share - float(margin))
+    share, std_error = 1 + float(changes.mean()), float(changes.std(ddof=1)) / np.sqrt(n_queries)
+    low = share - float(stdtrit(n_queries - 1, SURE_CHANCE)) * std_error
+    if std_error <= CHANGE_TOLERANCE:
+        # Queries that all change alike tell how rare others are, and not that there are none.
+        low = min(share, find_unseen_share(n_queries, SURE_CHANCE))
+    gain = _measure_gain([other_base, candidates[0]], axes, k)
+    is_confirmed = low >= keep - TIE_TOLERANCE and (gain is None or gain > TIE_TOLERANCE)
+    return replace(
+        option, confirmed=bool(is_confirmed), confirmed_share=share, confirmed_low=float(low), confirmed_gain=gain
+    )
 
 
-def _evaluate_at_setting(curve: Curve, decoder: Decoder, metric: str) -> _CurvePoint:
+def _measure_gain(pair: Sequence[Any], axes: tuple[str, str], k: int) -> float | None:
+    """Return what a setting gains over the baseline; None if the objective was not measured on both.
+
+    pair: the cells of the baseline and of the setting; axes: the metric to keep and the objective
+    """
+    objective = axes[1]
+    if objective == TIME_AXIS:
+        times = [getattr(cell, "latency", None) for cell in pair]
+        if None in times:
+            return None
+        means = np.array(times, dtype=float)
+    elif all(objective in cell.values for cell in pair):
+        # On the queries with both metrics, as where it was chosen.
+        try:
+            aligned = align_on_common_queries(pair, axes, k)
+        # No query has both metrics for both.
+        except DataError:
+            return None
+        if len(aligned.cells) < len(pair):
+            return None
+        means = aligned.means[objective]
+    else:
+        return None
+    gain = float(_compute_gains(means, is_less_better=objective == TIME_AXIS or objective in LESS_IS_BETTER)[0])
+    return gain if np.isfinite(gain) else None
+
+
+def _evaluate_at_setting(curve: Curve, decoder: Decoder, metrics: Sequence[str]) -> _CurvePoint:
     """Return the setting of a curve that has a decoder's value of the curve's parameter."""
-    low, high = curve.interval
-    step = (getattr(decoder.select, curve.parameter) - low) / (high - low) * POSITION_STEPS
-    return next(_evaluate_curve(curve, np.array([step]), (metric,)))
+    return next(_evaluate_curve(curve, metrics, [getattr(decoder.select, curve.parameter)]))

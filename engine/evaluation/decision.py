@@ -1,19 +1,30 @@
 """Values and sentences of a decision: the settings that keep a budget, and how sure that is."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, fields
+from typing import Any
 
 from engine.decoder import Decoder
-from engine.evaluation.metrics import title_of
+from engine.evaluation.frontier import TIME_AXIS
+from engine.evaluation.metrics import LESS_IS_BETTER, METRICS, title_of
 from engine.evaluation.paired import TIE_TOLERANCE
-from engine.evaluation.verdict import GAIN_WORDINGS
+from engine.evaluation.statistics import Comparison
+from engine.evaluation.sweep.cell import decoder_to_json
 from engine.progress import counted
 from engine.wording import percent
 
 SURE_CHANCE = 0.95
-"""Chance of keeping the budget from which a setting is called sure."""
-BET_CHANCE = 0.5
-"""Chance from which a setting's estimate keeps the budget."""
+"""Chance of keeping the required share of the baseline's metric from which a setting is called sure."""
+BET_CHANCE = 0.4
+"""Chance from which a setting is worth a bet."""
+GAIN_DECIMALS = 9
+"""Gains that agree to so many decimals are equal."""
+GAIN_WORDINGS = {"ilad": "more diverse"}
+"""Metric → the phrase for a gain of it, if not "more" and its title."""
+COST_METRICS = ("ndcg", "mrr")
+"""Metrics of relevance in which a clear loss is said beside the metric that is kept; the first that has one."""
+MIN_COST_SHARE = 0.05
+"""A loss of more than this share of the baseline's mean, with 95% confidence, is clear."""
 MIN_JUDGED_SHARE = 0.95
 """Share of judged documents below which a setting is no candidate, if judgements are pooled."""
 
@@ -30,15 +41,22 @@ class Option:
     decoder: Decoder | None  # None for a run of another system
     gain: float  # of the objective, as a share of the baseline's mean; the difference where that is 0
     share_kept: float  # of the baseline's metric
-    expected_share: float  # the estimate of it on all queries, shrunk towards the other settings
-    std_error: float  # of that
-    low: float  # end of its 95% interval
+    low: float  # end of its 95% interval on all queries, for this setting alone; see OptionEstimates.intervals
     high: float
-    chance: float  # of keeping the budget, the choice allowed for
+    chance: float  # of keeping the required share of the baseline's metric, the choice allowed for
+    sure_share: float  # the largest share that it is sure to keep; 0 for a setting that is left out
     judged: float | None  # share of its documents that are judged, None where it was not measured
-    confirmed: bool | None = None  # on the other split: the one-sided 95% bound keeps the budget; None without one
+    confirmed: bool | None = None  # on the other split: it gains, and the one-sided 95% bound reaches the share
     confirmed_share: float | None = None  # of the baseline's metric on the other split
     confirmed_low: float | None = None  # the end of that bound
+    confirmed_gain: float | None = None  # of the objective on the other split; None where it was not measured there
+    is_left_out: bool = False  # no candidate: too few of its documents are judged, so its chance holds for those alone
+    is_on_curve: bool = False  # one value of an exact curve, which was not measured by itself
+
+    @property
+    def is_sure(self) -> bool:
+        """True if it keeps the required share with a chance of SURE_CHANCE or more and is not left out."""
+        return self.chance >= SURE_CHANCE and not self.is_left_out
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -52,50 +70,204 @@ class Decision:
     k: int
     split: str
     queries: int
-    sure: Option | None  # the largest gain that keeps the budget for certain; None where only the baseline does
-    bet: Option | None  # the largest gain whose estimate keeps it; None where that is the sure one
+    sure: Option | None  # the largest gain that is sure to keep this share; None where only the baseline does
+    bet: Option | None  # the largest gain that keeps it with BET_CHANCE or more; None where the sure one gains as much
+    nearest: Option | None  # the setting with a gain that most likely keeps it; None where none gains
     options: tuple[Option, ...]  # all settings, by gain
     left_out: tuple[Option, ...]  # those that are no candidates: of pooled judgements too few are theirs
-    judged: float | None  # the smallest share judged among sure and bet, or among all settings without either
+    judged: float | None  # smallest share judged of sure and bet; without either of all settings and the baseline
+    judged_most: float | None = None  # the largest share of the same
+    is_pooled: bool  # only what some systems returned was judged; else all relevant documents are taken as known
+    is_declared: bool  # whether that was declared against what the grades show
     relevant_from: int  # grade from which a document counts as relevant
     confirm_split: str | None
     confirm_queries: int
+    cost: Comparison | None = None  # what sure clearly costs in another metric of relevance, None without such
+    next_level: "Decision | None" = None  # counted from the next grade; None where that is the same, unknown or unasked
 
     @property
     def sentences(self) -> tuple[str, ...]:
         """The decision in words: what is gained, how sure it is, and where it was chosen and confirmed."""
         return tuple(_describe(self))
 
+    @property
+    def budget_text(self) -> str:
+        """The share to keep, "95%" or "92.5%"."""
+        return f"{100 * self.keep:.4g}%"
+
+    @property
+    def judged_text(self) -> str:
+        """The smallest and the largest share judged, "98%" or "10% to 57%"; "" where they were not measured."""
+        shares = [percent(share) for share in (self.judged, self.judged_most) if share is not None]
+        return " to ".join(dict.fromkeys(shares))
+
+    @property
+    def differs_at_next_level(self) -> bool:
+        """True if the sure setting or the bet would be another, were documents relevant from the next grade only."""
+        after = self.next_level
+        return after is not None and (_is_other(self.sure, after.sure) or _is_other(self.bet, after.bet))
+
+    def as_json(self) -> dict[str, Any]:
+        """Return plain JSON values; `decoder_from_json` of engine.evaluation.sweep.cell reads the decoders."""
+        plain_names = ["baseline", "keep", "metric", "objective", "k", "split", "queries"]
+        plain_names += ["judged", "judged_most", "is_pooled", "is_declared", "relevant_from"]
+        facts = {name: getattr(self, name) for name in plain_names}
+        facts |= {"confirm_split": self.confirm_split, "confirm_queries": self.confirm_queries}
+        facts |= {role: option and _option_to_json(option) for role, option in (("sure", self.sure), ("bet", self.bet))}
+        options = {name: list(map(_option_to_json, getattr(self, name))) for name in ("options", "left_out")}
+        after = None if self.next_level is None else self.next_level.as_json()
+        cost = None if self.cost is None else {**asdict(self.cost), "wins": self.cost.wins._asdict()}
+        facts |= {"cost": cost}
+        facts |= {"differs_at_next_level": self.differs_at_next_level, "next_level": after}
+        return {"sentences": list(self.sentences), **facts, **options}
+
+
+def _option_to_json(option: Option) -> dict[str, Any]:
+    """Return an option as plain JSON values."""
+    values = {field.name: getattr(option, field.name) for field in fields(option)}
+    return values | {"decoder": None if option.decoder is None else decoder_to_json(option.decoder)}
+
+
+def _is_other(option: Option | None, other: Option | None) -> bool:
+    """Return True if two choices are not the same setting; None stands for no choice."""
+    return (option and option.label) != (other and other.label)
+
+
+def find_best(options: Iterable[Option]) -> Option:
+    """Return the sure option with the largest gain; without one, the most likely to keep the budget.
+
+    The budget is the share of the baseline's metric that a setting must keep; "sure" is a chance of SURE_CHANCE or
+    more. An option that is left out, as too few of its documents are judged, is returned only if all are.
+    """
+    all_options = list(options)
+    candidates = [option for option in all_options if not option.is_left_out] or all_options
+    # A setting without any gain is as good as the baseline, so it is named only where there is no other.
+    gaining = [option for option in candidates if option.gain > TIE_TOLERANCE] or candidates
+    # Where all are left out, the choice is what would be sure were the judged documents all there are.
+    sure = [option for option in gaining if option.chance >= SURE_CHANCE]
+    return max(sure, key=rank_by_gain) if sure else max(gaining, key=lambda option: (option.chance, option.gain))
+
+
+def list_best_options(options: Iterable[Option]) -> list[Option]:
+    """Return the best option of each decoder, or of each run of another system.
+
+    A decoder is one selector behind the same scorers, at any values of its parameters.
+    """
+    groups: dict[Any, list[Option]] = {}
+    for option in options:
+        decoder = option.decoder
+        key: Any = option.label if decoder is None else (decoder.select.spec.name, decoder.retrieve, decoder.rerank)
+        groups.setdefault(key, []).append(option)
+    return list(map(find_best, groups.values()))
+
+
+def rank_by_gain(option: Option) -> tuple[float, float]:
+    """Return the sort key of an option: its gain, and its chance where gains are equal up to rounding."""
+    return round(option.gain, GAIN_DECIMALS), option.chance
+
 
 def _describe(decision: Decision) -> Iterator[str]:
-    """Yield the sentences that tell a person what to use: the sure setting, the bet, and their origin."""
+    """Yield the sentences that tell a person what to use: the sure setting, the bet, and their origin.
+
+    Both must keep a share of the baseline's metric: the sure one almost certainly, the bet, which gains more, perhaps.
+    """
     title = f"{title_of(decision.metric)}@{decision.k}"
-    budget = f"{percent(decision.keep)} of {decision.baseline}'s {title}"
-    sure, bet, is_diversity = decision.sure, decision.bet, decision.objective in GAIN_WORDINGS
-    more, verb = ("more diverse", "be") if is_diversity else (f"more {title_of(decision.objective)}", "have")
+    budget = f"{decision.budget_text} of {decision.baseline}'s {title}"
+    sure, bet = decision.sure, decision.bet
+    verb, verb_of_setting, more = _name_gain(decision.objective)
     if sure is not None:
         yield f"You can {verb} {_format_gain(sure)} {more} and be sure to keep {budget}: {sure.name}."
     else:
-        property_text = f"is {more} and" if is_diversity else f"has {more} and is"
-        yield f"No setting {property_text} sure to keep {budget}."
+        second_verb = "" if verb_of_setting == "is" else "is "
+        yield f"No setting {verb_of_setting} {more} and {second_verb}sure to keep {budget}."
     if bet is not None:
         goal = _format_gain(bet) if sure is not None else f"{_format_gain(bet)} {more}"
         yield f"Going for {goal}, {bet.name}, is a bet that {_format_odds(bet.chance)}."
-    elif sure is None and (nearest := _find_nearest(decision)) is not None:
+    elif sure is None and (nearest := decision.nearest) is not None:
         yield f"The nearest, {nearest.name}: {_format_gain(nearest)} {more}, a bet that {_format_odds(nearest.chance)}."
+    if decision.cost is not None:
+        yield _describe_cost(decision.cost)
     if decision.left_out:
-        yield _describe_left_out(decision.left_out)
+        yield _describe_left_out(decision)
     yield from _describe_origin(decision)
+    if METRICS[decision.metric].needs == "qrels" and not decision.is_pooled:
+        declared_text = ", as the judgements were declared complete" if decision.is_declared else ""
+        yield f"Documents without a judgement count as not relevant{declared_text}."
+    elif decision.is_pooled:
+        yield from _describe_judged(decision)
     if decision.relevant_from != 1:
         yield f"A document counts as relevant from grade {decision.relevant_from}."
+    yield from _describe_next_level(decision)
 
 
-def _describe_left_out(left_out: tuple[Option, ...]) -> str:
-    """Say why settings are no candidates, and what would make them some."""
+def _describe_cost(cost: Comparison) -> str:
+    """Describe what the sure setting costs in another metric, "It costs nDCG@10: −26% (−30% to −22%)."."""
+    # The interval is in units of the metric, and the sentence in shares of the baseline's mean.
+    ends = [end / cost.baseline_mean for end in (cost.single_low, cost.single_high) if end is not None]
+    change = percent(cost.difference / cost.baseline_mean)
+    return f"It costs {title_of(cost.metric)}@{cost.k}: {change} ({' to '.join(map(percent, ends))})."
+
+
+def _describe_judged(decision: Decision) -> Iterator[str]:
+    """Yield sentences on pooled judgements: the share judged, and why that matters where it leaves settings out."""
+    names = [option.name for option in (decision.sure, decision.bet) if option is not None]
+    # Without a choice every setting is meant, and the share judged is each one's own.
+    if decision.judged_text:
+        subject = (
+            f"{' and '.join(names)} {'returns' if len(names) == 1 else 'return'}" if names else "a setting returns"
+        )
+        share_text = decision.judged_text
+        if " to " in share_text:
+            share_text = f"From {share_text}{'' if names else ', by setting,'}"
+        yield f"{share_text} of the documents that {subject} are judged."
+    if decision.is_declared:
+        yield "The judgements were declared pooled, so a document without a grade counts as unknown."
+    elif decision.left_out:
+        yield (
+            "The judgements hold grades of 0, so a document without a grade counts as unknown. If those are not "
+            "relevant, declare the judgements complete."
+        )
+
+
+def _describe_next_level(decision: Decision) -> Iterator[str]:
+    """Yield a sentence on the choices that would be others if documents counted as relevant from the next grade on."""
+    after, parts = decision.next_level, list[str]()
+    if after is None:
+        return
+    if _is_other(decision.sure, after.sure):
+        parts.append("no setting would be sure" if after.sure is None else f"{after.sure.name} would be the sure one")
+    if _is_other(decision.bet, after.bet):
+        parts.append("there would be no bet" if after.bet is None else f"{after.bet.name} would be the bet")
+    if parts:
+        yield f"Counted from grade {after.relevant_from}, {' and '.join(parts)}."
+
+
+def _name_gain(objective: str) -> tuple[str, str, str]:
+    """Return the words for a gain: a person's verb, a setting's verb, and a phrase.
+
+    For instance "be", "is", "more diverse": you can *be* 5% *more diverse*; no setting *is* more diverse.
+    """
+    if objective in GAIN_WORDINGS:
+        return "be", "is", GAIN_WORDINGS[objective]
+    if objective == TIME_AXIS:
+        return "take", "takes", "less time a query"
+    return "have", "has", f"{'less' if objective in LESS_IS_BETTER else 'more'} {title_of(objective)}"
+
+
+def _describe_left_out(decision: Decision) -> str:
+    """Say that too few documents of settings, or of the baseline, are judged, so that they are no candidates."""
+    left_out = decision.left_out
     settings_text = counted(len(left_out), "setting")
+    # A curve counts as many settings, which nobody measured one by one.
+    if n_on_curves := sum(option.is_on_curve for option in left_out):
+        settings_text += f" ({n_on_curves:,} of them values on exact curves)"
     if all(option.judged is None for option in left_out):
-        return f"Left out: {settings_text}; how many documents are judged is unknown: measure the metric holes too."
-    return f"Left out: {settings_text} with fewer than {percent(MIN_JUDGED_SHARE)} of the documents judged: judge more."
+        return f"Left out: {settings_text}; how many of their documents are judged is unknown."
+    minimum = percent(MIN_JUDGED_SHARE)
+    # Settings with enough judgements are left out only for want of the baseline's.
+    if any((option.judged or 0.0) >= MIN_JUDGED_SHARE for option in left_out):
+        return f"Left out: {settings_text}, as fewer than {minimum} of {decision.baseline}'s documents are judged."
+    return f"Left out: {settings_text} with fewer than {minimum} of the documents judged: judge more."
 
 
 def _describe_origin(decision: Decision) -> Iterator[str]:
@@ -108,15 +280,24 @@ def _describe_origin(decision: Decision) -> Iterator[str]:
             yield (
                 f"On {decision.confirm_split} ({counted(decision.confirm_queries, 'query', 'queries')}) {option.name} "
                 f"keeps {percent(option.confirmed_share, 1)}, at least {percent(option.confirmed_low, 1)} with "
-                f"{percent(SURE_CHANCE)} confidence: {verdict}."
+                f"{percent(SURE_CHANCE)} confidence{_describe_confirmed_gain(decision, option)}: {verdict}."
             )
 
 
-def _find_nearest(decision: Decision) -> Option | None:
-    """Return the candidate with a gain that most likely keeps the budget; None if none has a gain."""
-    candidates = [option for option in decision.options if option not in decision.left_out]
-    better = [option for option in candidates if option.gain > TIE_TOLERANCE]
-    return max(better, key=lambda option: (option.chance, option.gain), default=None)
+def _describe_confirmed_gain(decision: Decision, option: Option) -> str:
+    """Describe what an option gains on the other split, ", and is 10% more diverse there"; "" if that is unknown."""
+    gain = option.confirmed_gain
+    if gain is None:
+        return ""
+    _, verb, phrase = _name_gain(decision.objective)
+    if gain <= TIE_TOLERANCE:
+        # "Confirmed" needs a gain here too, so a loss is named as one.
+        # Of a phrase such as "more diverse" or "less Redundancy" the opposite.
+        word, rest = phrase.split(" ", 1)
+        phrase = f"{'less' if word == 'more' else 'more'} {rest}" if gain < -TIE_TOLERANCE else f"no {phrase}"
+    # A gain of 0 is said without a number.
+    amount = "" if abs(gain) <= TIE_TOLERANCE else f"{percent(abs(gain), 0 if abs(gain) >= 0.01 else 1)} "
+    return f", and {verb} {amount}{phrase} there"
 
 
 def _format_gain(option: Option) -> str:

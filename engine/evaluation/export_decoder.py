@@ -12,13 +12,13 @@ from textwrap import fill
 from typing import Any, Literal
 from urllib.parse import quote
 
-from engine.decoder import DEPTH, SET_SIZE, Decoder
+from engine.decoder import DEPTH, PER_SOURCE, SET_SIZE, Decoder, describe_scorer_use
 from engine.errors import DataError, ParamError
 from engine.evaluation.studies.pool_depth import PoolDepth
-from engine.evaluation.sweep.cell import decoder_from_json, decoder_to_json
+from engine.evaluation.sweep.cell import PLAIN_FIELDS, decoder_from_json, decoder_to_json
 from engine.params import Param
 from engine.progress import counted
-from engine.stages import Selector, Stage
+from engine.stages import RELEVANCE_SCALE, Selector, Stage
 from engine.values import replace_surrogates
 from engine.wording import command_line, in_json
 
@@ -28,8 +28,13 @@ DEFAULT_STORE_POOL = 1000
 """Documents that a store's MMR looks at if the decoder looks at all and their number is unknown."""
 DEFAULT_N_FETCHED = 200
 """Candidates that an integration gets if the number it needs was not measured."""
-READING_ARGUMENTS = {"columns", "where", "separator", "repeated", "qrels"}
+READING_ARGUMENTS = {
+    *("columns", "where", "separator", "header", "repeated", "qrels", "conflicting_grades", "judgements"),
+    *("document_vectors", "query_vectors", "normalize"),
+}
 """Arguments of `load_dataset` that select documents and judgements."""
+DUPLICATE_FIELDS = ("drop_duplicates", "duplicate_threshold")
+"""Fields of an ExportContext about the documents that are dropped from what was read."""
 SERVE_HINT = "frontier answer --decoder setting.json serves it over the whole corpus"
 
 
@@ -48,6 +53,9 @@ class ExportContext:
     trained: str | None = None  # checkpoint whose embeddings are searched, None for the encoder's own
     dtype: str = "auto"  # the arithmetic that it was trained over
     pool: PoolDepth | None = None  # measured number of candidates that keep the answers
+    relevant_from: int = 1  # grade from which a document counted as relevant when it was chosen
+    drop_duplicates: str | None = None  # which documents are dropped of the corpus: copies or near
+    duplicate_threshold: float | None = None  # cosine of near-duplicates, None for that of the corpus
 
     def __post_init__(self) -> None:
         """Check k, and make every text printable in a snippet."""
@@ -160,7 +168,7 @@ def read_setting(setting: Decoder | Mapping[str, Any] | str | Path) -> tuple[Dec
     try:
         content = setting if isinstance(setting, Mapping) else json.loads(Path(setting).read_text("utf-8"))
         decoder = decoder_from_json(content["decoder"])
-        field_names = ("k", "corpus", "reading", "encoder", "trained", "dtype")
+        field_names = ("k", "corpus", "reading", "encoder", "trained", "dtype", "relevant_from", *DUPLICATE_FIELDS)
         context_fields = {name: content[name] for name in field_names if name in content}
         if unknown_arguments := context_fields.get("reading", {}).keys() - READING_ARGUMENTS:
             raise KeyError(min(unknown_arguments))
@@ -197,9 +205,9 @@ def write_short_code(decoder: Decoder, use: ExportContext | None = None) -> tupl
         arguments = [argument for argument in arguments if not argument.startswith("retrieve=")]
     has_own_vectors = use.encoder is None
     return (
-        *_write_space_lines(use),
+        *_write_space_lines(use, decoder),
         f"decoder = engine.Decoder({', '.join(arguments)})",
-        # Without its first line, a comment.
+        # The first of the query lines is a comment, which a short snippet does without.
         *(_write_query_lines(use)[1:] if has_own_vectors else ()),
         f"ranking = engine.decode(decoder, space, {'queries' if has_own_vectors else 'dataset.queries'}, k={use.k})",
     )
@@ -213,17 +221,33 @@ def _format_arguments(decoder: Decoder) -> list[str]:
         if stage is not None:
             param_text = "".join(f", {param.name}={_format_literal(value)}" for param, value in _select_params(stage))
             arguments.append(f"{name}=engine.make({_format_literal(stage.spec.name)}{param_text})")
-    return arguments + ([f"depth={decoder.depth!r}"] if decoder.depth is not None else [])
+    for name in PLAIN_FIELDS:
+        value = getattr(decoder, name)
+        if value is not None:
+            arguments.append(f"{name}={_format_literal(value)}")
+    return arguments
 
 
-def _write_space_lines(use: ExportContext) -> list[str]:
+def _write_space_lines(use: ExportContext, decoder: Decoder) -> list[str]:
     """Write the Python lines that load the corpus and make its space: from an encoder, or its own vectors."""
-    is_default = use.encoder in (None, ExportContext().encoder)
-    embed_options = "" if is_default else f", encoder={_format_literal(use.encoder)}"
-    embed_options += "" if use.dtype == ExportContext().dtype else f", dtype={_format_literal(use.dtype)}"
+    # The column of sources is loaded beside the documents.
+    reading = dict(use.reading or {}) | ({} if decoder.source is None else {"metadata": [decoder.source]})
+    # Only what differs from the defaults of `engine.embed` is written.
+    embed_options = ""
+    if use.encoder not in (None, ExportContext().encoder):
+        embed_options += f", encoder={_format_literal(use.encoder)}"
+    if use.dtype != ExportContext().dtype:
+        embed_options += f", dtype={_format_literal(use.dtype)}"
     vectors = "dataset.vectors" if use.encoder is None else f"engine.embed(dataset.corpus{embed_options})"
+    filter_lines = []
+    if use.drop_duplicates is not None:
+        threshold = {} if use.duplicate_threshold is None else {"threshold": use.duplicate_threshold}
+        arguments = [_format_literal(use.drop_duplicates), vectors, *_format_keywords(threshold)]
+        filter_lines.append(f"dataset = engine.drop_duplicates(dataset, {', '.join(arguments)})")
+        vectors = "dataset.vectors"
     return [
-        f"dataset = engine.load_dataset({', '.join([_format_literal(use.corpus), *_format_keywords(use.reading)])})",
+        f"dataset = engine.load_dataset({', '.join([_format_literal(use.corpus), *_format_keywords(reading)])})",
+        *filter_lines,
         f"space = engine.Space(dataset.corpus, {vectors})",
         *([] if use.trained is None else [f"space = engine.load_trained({_format_literal(use.trained)}, space).space"]),
     ]
@@ -234,7 +258,11 @@ def _format_keywords(arguments: Mapping[str, Any] | None) -> list[str]:
 
 
 def format_source_flags(use: ExportContext) -> list[str]:
-    """Return the command-line words that select corpus, encoder and trained weights."""
+    """Return the command-line words that select corpus, level of relevance, encoder and trained weights.
+
+    use.reading: the options by which the corpus was read. Of these "columns" is a dict from a column's role, such as id
+    or text, to its name, and "where" a dict from a column's name to the values whose rows are read.
+    """
     words = ["--corpus", use.corpus]
     for name, value in (use.reading or {}).items():
         match name:
@@ -245,11 +273,24 @@ def format_source_flags(use: ExportContext) -> list[str]:
                 for column, column_values in value.items():
                     for chosen in column_values:
                         words += ["--where", f"{column}={chosen}"]
+            case "normalize":
+                words.append("--normalize")
             case _:
-                words += [f"--{name}", "tab" if value == "\t" else value]
-    words += [] if use.encoder in (None, ExportContext().encoder) else ["--encoder", use.encoder]
-    words += [] if use.dtype == ExportContext().dtype else ["--dtype", use.dtype]
-    return words + ([] if use.trained is None else ["--trained", use.trained])
+                words += [f"--{name.replace('_', '-')}", "tab" if value == "\t" else value]
+    # Defaults need no words.
+    if use.relevant_from != 1:
+        words += ["--relevant-from", str(use.relevant_from)]
+    if use.drop_duplicates is not None:
+        words += ["--drop-duplicates", use.drop_duplicates]
+    if use.duplicate_threshold is not None:
+        words += ["--duplicate-threshold", repr(use.duplicate_threshold)]
+    if use.encoder not in (None, ExportContext().encoder):
+        words += ["--encoder", use.encoder]
+    if use.dtype != ExportContext().dtype:
+        words += ["--dtype", use.dtype]
+    if use.trained is not None:
+        words += ["--trained", use.trained]
+    return words
 
 
 def _write_query_lines(use: ExportContext) -> list[str]:
@@ -259,12 +300,19 @@ def _write_query_lines(use: ExportContext) -> list[str]:
     return ["# Vectors of the encoder that made those of the corpus.", 'queries = engine.load_vectors("queries.npy")']
 
 
+def _write_scorer_uses(decoder: Decoder) -> list[str]:
+    """Write a comment on each scorer that decides a part of the set alone, as the vectors decide the rest."""
+    uses = describe_scorer_use(decoder.select, decoder.retrieve, decoder.rerank, decoder.depth)
+    return [f"# {getattr(decoder, role).spec.name}: {use}" for role, use in uses.items()]
+
+
 def _write_python(decoder: Decoder, use: ExportContext) -> str:
     """Write a Python script that decodes the queries and prints the documents' ids."""
     return _join_lines(
         "import engine",
         "",
-        *_write_space_lines(use),
+        *_write_space_lines(use, decoder),
+        *_write_scorer_uses(decoder),
         "decoder = engine.Decoder(",
         *(f"    {argument}," for argument in _format_arguments(decoder)),
         ")",
@@ -281,6 +329,8 @@ def _write_json(decoder: Decoder, use: ExportContext) -> str:
     content |= {"reading": dict(use.reading)} if use.reading else {}
     content |= {} if use.trained is None else {"trained": use.trained}
     content |= {} if use.dtype == ExportContext().dtype else {"dtype": use.dtype}
+    content |= {} if use.relevant_from == 1 else {"relevant_from": use.relevant_from}
+    content |= {name: getattr(use, name) for name in DUPLICATE_FIELDS if getattr(use, name) is not None}
     return in_json(json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False)) + "\n"
 
 
@@ -294,17 +344,22 @@ def _write_command(decoder: Decoder, use: ExportContext) -> str:
             words += [f"--{name}", stage.spec.name]
             # A checkpoint brings defaults of its own, so all values are written.
             for param, value in _select_params(stage, with_defaults=use.trained is not None):
-                words += [f"--{flag_prefix}{param.flag[2:]}", param.text(value)]
+                words += [f"--{flag_prefix}{param.flag.removeprefix('--')}", param.text(value)]
     if decoder.depth is not None:
         words += [DEPTH.flag, DEPTH.text(decoder.depth)]
+    if decoder.per_source is not None:
+        words += [PER_SOURCE.flag, f"{decoder.source}={decoder.per_source}"]
+    if decoder.without_self is not None:
+        words.append("--without-self" if decoder.without_self else "--with-self")
     return command_line(words) + "\n"
 
 
 def _write_langchain(decoder: Decoder, use: ExportContext) -> str:
     """Write Python code that answers a query as the decoder does, from a LangChain vector store.
 
-    The store's own search is used if it equals the decoder; else more documents are fetched, and a compressor, which is
-    LangChain's word for a filter of results, chooses among them. Raises _NotExpressible.
+    The store's own search is used if it returns the decoder's documents; else more documents are fetched, and a
+    compressor, which is LangChain's word for a filter of results, chooses among them. use: corpus, encoder, query and k
+    of the decoder. Raises _NotExpressible.
     """
     embedding_notes = []
     if use.encoder is not None and use.trained is None:
@@ -313,14 +368,14 @@ def _write_langchain(decoder: Decoder, use: ExportContext) -> str:
         adapter = f"engine.integrations.langchain.FrontierEmbeddings({arguments})"
         embedding_notes = [f"A new store gets such vectors by {adapter}."]
     if not _has_store_search(decoder):
-        count, notes = _resolve_n_fetched(decoder, use)
+        n_fetched, notes = _resolve_n_fetched(decoder, use)
         store_note = "store: your vector store; a document with its vector in metadata is not embedded."
         return _join_lines(
             *_write_imports("engine.integrations.langchain", "FrontierCompressor"),
             *_wrap_comments(store_note, *notes, *embedding_notes),
             *_write_constructor("compressor", "FrontierCompressor", decoder, use, "encoder=store.embeddings"),
             f"query = {_format_literal(use.query)}",
-            f"documents = compressor.compress_documents(store.similarity_search(query, k={count}), query)",
+            f"documents = compressor.compress_documents(store.similarity_search(query, k={n_fetched}), query)",
         )
     search, weight, notes = _resolve_store_search(decoder, use)
     search_kwargs: dict[str, Any] = {"k": _resolve_set_size(decoder, use)}
@@ -340,27 +395,27 @@ def _write_langchain(decoder: Decoder, use: ExportContext) -> str:
 
 def _write_llama_index(decoder: Decoder, use: ExportContext) -> str:
     """Write LlamaIndex code that fetches candidates from an index and lets the decoder choose among them."""
-    count, notes = _resolve_n_fetched(decoder, use)
+    n_fetched, notes = _resolve_n_fetched(decoder, use)
     return _join_lines(
         *_write_imports("engine.integrations.llama_index", "FrontierPostprocessor"),
         *_wrap_comments("index: your VectorStoreIndex; embed_model: what embedded it.", *notes),
         *_write_constructor("postprocessor", "FrontierPostprocessor", decoder, use, "encoder=embed_model"),
         f"query = {_format_literal(use.query)}",
-        f"fetched = index.as_retriever(similarity_top_k={count}, embed_model=embed_model).retrieve(query)",
+        f"fetched = index.as_retriever(similarity_top_k={n_fetched}, embed_model=embed_model).retrieve(query)",
         "nodes = postprocessor.postprocess_nodes(fetched, query_str=query)",
     )
 
 
 def _write_haystack(decoder: Decoder, use: ExportContext) -> str:
     """Write Haystack code that retrieves candidates and lets the decoder choose and rank among them."""
-    count, notes = _resolve_n_fetched(decoder, use)
+    n_fetched, notes = _resolve_n_fetched(decoder, use)
     note = "retriever: your store's embedding retriever, with return_embedding=True; vector: the query's embedding."
     return _join_lines(
         *_write_imports("engine.integrations.haystack", "FrontierRanker"),
         *_wrap_comments(note, *notes),
         *_write_constructor("ranker", "FrontierRanker", decoder, use),
         f"query = {_format_literal(use.query)}",
-        f'fetched = retriever.run(query_embedding=vector, top_k={count})["documents"]',
+        f'fetched = retriever.run(query_embedding=vector, top_k={n_fetched})["documents"]',
         'documents = ranker.run(query=query, documents=fetched, query_embedding=vector)["documents"]',
     )
 
@@ -419,14 +474,15 @@ def _resolve_n_fetched(decoder: Decoder, use: ExportContext) -> tuple[int, list[
     if use.pool is not None:
         return use.pool.depth, [*notes, _describe_pool(use.pool)]
     # An integration needs at least k candidates, and a corpus has no more than its documents.
-    count = max(use.k, min(DEFAULT_N_FETCHED, use.documents or DEFAULT_N_FETCHED))
-    if count == use.documents:
-        return count, [*notes, f"All {count:,} documents are candidates, as here."]
-    return count, [*notes, f"{count:,} candidates: not measured; engine.pool_depth says how many keep the answers."]
+    n_fetched = max(use.k, min(DEFAULT_N_FETCHED, use.documents or DEFAULT_N_FETCHED))
+    if n_fetched == use.documents:
+        return n_fetched, [*notes, f"All {n_fetched:,} documents are candidates, as here."]
+    unmeasured_note = f"{n_fetched:,} candidates: not measured; engine.pool_depth says how many keep the answers."
+    return n_fetched, [*notes, unmeasured_note]
 
 
 def _describe_pool(pool: PoolDepth) -> str:
-    """Describe in a sentence how often a pool of that depth was measured to suffice."""
+    """Describe in a sentence on what share of queries this number of candidates was measured to suffice."""
     return (
         f"{pool.depth:,} candidates: measured on {counted(pool.queries, 'query', 'queries')}, of which "
         f"{100 * pool.share:.3g}% get the same documents as from all."
@@ -450,21 +506,24 @@ MAX_QDRANT_POOL = 16_384
 def _write_qdrant(decoder: Decoder, use: ExportContext) -> str:
     """Write Python code that answers a query as the decoder does, from documents in a Qdrant collection.
 
-    Qdrant's own search is used if it equals the decoder; else more points are fetched, and the decoder chooses among
-    them. Raises _NotExpressible.
+    Qdrant's own search is used if it returns the decoder's documents; else more points are fetched, and the decoder
+    chooses among them. use: corpus, collection, query and k of the decoder. Raises _NotExpressible.
     """
     if not _has_store_search(decoder):
-        count, notes = _resolve_n_fetched(decoder, use)
+        n_fetched, notes = _resolve_n_fetched(decoder, use)
         if decoder.rerank is not None and decoder.rerank.words:
             raise _NotExpressible(f"{decoder.rerank.label} reads texts; give them to engine.integrations.answer")
-        answer_arguments = ("query=None", "vectors=[point.vector for point in fetched]", "query_vector=vector")
+        answer_arguments = ["query=None", "vectors=[point.vector for point in fetched]", "query_vector=vector"]
+        if decoder.source is not None:
+            column = _format_literal(decoder.source)
+            answer_arguments.append(f"sources=[point.payload.get({column}) for point in fetched]")
         return _join_lines(
             *_write_imports("engine.integrations", "answer"),
             *_wrap_comments("client: your QdrantClient; vector: the query's embedding.", *notes),
             "fetched = client.query_points(",
             f"    collection_name={_format_literal(use.collection)},",
             "    query=vector,",
-            f"    limit={count},",
+            f"    limit={n_fetched},",
             "    with_vectors=True,",
             ").points",
             *_write_constructor("found", "answer", decoder, use, *answer_arguments),
@@ -532,12 +591,18 @@ def _resolve_store_search(decoder: Decoder, use: ExportContext) -> tuple[str, fl
         raise _NotExpressible(f"{reason}; {SERVE_HINT}")
     for param in selector.spec.params:
         value = getattr(selector, param.name)
-        if param.name != store_search.weight and value != param.default:
+        # Behind inner products, which stores rank by, raw relevance is what "auto" stands for.
+        is_default = value == param.default or (param.name == RELEVANCE_SCALE.name and value == "raw")
+        if param.name != store_search.weight and not is_default:
             raise _NotExpressible(f"it has no {param.label} ({param.symbol}), which is {param.text(value)} here")
     if not decoder.retrieve.inner_product:
         raise _NotExpressible(f"it ranks by vectors, not by {decoder.retrieve.label}")
     if decoder.rerank is not None:
         raise _NotExpressible(f"it does not rerank by {decoder.rerank.label}")
+    if decoder.per_source is not None:
+        raise _NotExpressible(f"it has no limit of {decoder.per_source} per {decoder.source}; {SERVE_HINT}")
+    if decoder.without_self:
+        raise _NotExpressible(f"it does not leave out the document with a query's id; {SERVE_HINT}")
     weight = 1.0 if store_search.weight is None else float(getattr(selector, store_search.weight))
     return store_search.search, weight, _describe_vectors(use)
 
@@ -550,7 +615,8 @@ def _resolve_set_size(decoder: Decoder, use: ExportContext) -> int:
 def _resolve_store_pool(decoder: Decoder, use: ExportContext, max_pool: int | None = None) -> tuple[int, list[str]]:
     """Return the number of documents among which a store's MMR chooses, and notes for the snippet.
 
-    max_pool: the store's own limit. Raises _NotExpressible if the decoder's depth exceeds it.
+    It is the decoder's own depth, else a measured number, else a default. max_pool: the store's own limit. Raises
+    _NotExpressible if the decoder's depth exceeds it.
     """
     if decoder.depth is not None:
         if max_pool is not None and decoder.depth > max_pool:
@@ -591,6 +657,8 @@ def _format_literal(value: Any) -> str:
         case dict():
             items = (f"{_format_literal(key)}: {_format_literal(item)}" for key, item in value.items())
             return "{" + ", ".join(items) + "}"
+        case list():
+            return "[" + ", ".join(map(_format_literal, value)) + "]"
     return repr(value)
 
 

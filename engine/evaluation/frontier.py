@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain, filterfalse, groupby
 from numbers import Real as RealNumber
-from operator import add, attrgetter
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from engine.decoder import LIMIT_FIELDS
 from engine.errors import DataError, ParamError
 from engine.evaluation import paired
 from engine.evaluation.metrics import METRICS, title_of
@@ -23,7 +24,13 @@ BAND_RESAMPLES = 1000
 TIME_AXIS = "milliseconds"
 """The axis of a query's time: no metric but one number a cell, of which less is better."""
 KEPT_SHARE = Real(
-    0.95, "share", 0.0, 1.0, comfortable=(0.5, 1.0), name="share", help="How much of the baseline's value must be kept."
+    0.95,
+    "share",
+    0.0,
+    1.05,
+    comfortable=(0.8, 1.05),
+    name="share",
+    help="How much of the baseline's value must be kept.",
 )
 UNTIMED_REASON = "cells of one query alone, and runs of other systems, have none"
 """The reason why cells have no time."""
@@ -67,7 +74,7 @@ class Frontier:
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The metrics on the axes, y first; a time is none."""
+        """The metrics on the axes, y first; the time of a query, which x may be, is no metric."""
         return tuple(dict.fromkeys(_list_metrics(self.y, self.x)))
 
     @property
@@ -162,6 +169,7 @@ def frontier(
     dominated = find_dominated(means * axis_signs)
     reference_point = _resolve_reference(reference, means * axis_signs, axis_signs)
     scorers = paired.needs_scorer_names([*aligned.cells, *aligned.left_out])
+    # A curve is called by its decoder without the parameter that it sweeps.
     curves = {}
     for members in _group_into_curves(aligned.cells):
         label = paired.format_decoder(aligned.cells[members.members[0]].decoder, scorers, omitted=members.swept)
@@ -169,6 +177,7 @@ def frontier(
     front = filterfalse(attrgetter("dominated"), chain.from_iterable(curves.values()))
 
     def order_on_front(point: FrontierPoint) -> tuple[float, float, str]:
+        """Return the key that sorts the front: rising x, falling y, then the label; means within rounding tie."""
         return round(point.x, _EQUALITY_DECIMALS), -round(point.y, _EQUALITY_DECIMALS), point.point.label
 
     volume = compute_hypervolume(means * axis_signs, (axis_signs[0] * reference_point[0], reference_point[1]))
@@ -198,9 +207,10 @@ def _axis_direction(axis: str) -> int:
 def _compute_means_and_bands(
     aligned: paired.AlignedCells, x: str, y: str, resamples: int, seed: int
 ) -> tuple[np.ndarray, list[tuple[Any, ...]]]:
-    """Return each cell's means of x and y, (m, 2), and the four ends of their intervals.
+    """Return each cell's means of x and y, (m, 2), and the ends of the means' intervals.
 
-    x may be the time of a query, which is one number a cell and has no interval.
+    The ends are m tuples: x low, x high, y low, y high. A cell is one decoder's metrics, query by query, at one k. x
+    may be the time of a query, which is one number a cell and has no interval.
     """
     # Both axes in one table, so that the bootstrap draws the same queries for both.
     measured = np.concatenate([aligned.values[metric] for metric in _list_metrics(x, y)], axis=1)
@@ -210,7 +220,10 @@ def _compute_means_and_bands(
         axis_means = np.concatenate([list(map(attrgetter("latency"), aligned.cells)), axis_means])
         # A time is one number a cell and has no interval.
         interval_ends = [*[(None, None)] * n_cells, *interval_ends]
-    return axis_means.reshape(2, -1).T, list(map(add, interval_ends[:n_cells], interval_ends[n_cells:]))
+    # All cells' x come first, then all cells' y.
+    x_ends, y_ends = interval_ends[:n_cells], interval_ends[n_cells:]
+    bands = [(*x_pair, *y_pair) for x_pair, y_pair in zip(x_ends, y_ends, strict=True)]
+    return axis_means.reshape(2, -1).T, bands
 
 
 def _build_curve_points(
@@ -234,13 +247,13 @@ def _build_curve_points(
 def select_best_per_method(frontier: Frontier, baseline: str, share: float) -> tuple[FrontierPoint, ...]:
     """Select each method's setting with the best x that keeps a share of the baseline's y; baseline first.
 
-    A method behind other scorers is another one. baseline: the label of one of the points; share: in [0, 1]. If none of
-    a method's settings keeps that much, the one with the most y represents it. Ties go to more of the other metric,
-    then to the first. Raises ParamError.
+    One selector behind two scorers, or with and without a reranker, counts as two methods. baseline: the label of one
+    of the points; share: in [0, 1]. If none of a method's settings keeps that much, the one with the most y represents
+    it. Ties go to more of the other metric, then to the first. Raises ParamError.
     """
     share = KEPT_SHARE.check(share)
 
-    def kind(point: FrontierPoint) -> tuple[str | None, ...]:
+    def method_key(point: FrontierPoint) -> tuple[str | None, ...]:
         """Return what identifies a point's method here: the names of its selector, scorer and reranker."""
         decoder = point.point.decoder
         return point.point.method, *((decoder.get(role) or {}).get("name") for role in ("retrieve", "rerank"))
@@ -249,11 +262,12 @@ def select_best_per_method(frontier: Frontier, baseline: str, share: float) -> t
     if base is None:
         raise ParamError(f"baseline must be the label of a point of the frontier; got {baseline!r}")
     y_floor = compute_floor(base, share)
-    best_by_kind: dict[Any, FrontierPoint] = {}
+    best_by_method: dict[Any, FrontierPoint] = {}
     for point in frontier.points:
-        if kind(point) not in best_by_kind or _is_better(point, best_by_kind[kind(point)], y_floor, frontier.direction):
-            best_by_kind[kind(point)] = point
-    return (base, *(point for point in best_by_kind.values() if kind(point) != kind(base)))
+        best = best_by_method.get(method_key(point))
+        if best is None or _is_better(point, best, y_floor, frontier.direction):
+            best_by_method[method_key(point)] = point
+    return (base, *(point for point in best_by_method.values() if method_key(point) != method_key(base)))
 
 
 def compute_floor(base: FrontierPoint, share: float) -> float:
@@ -270,10 +284,11 @@ def _is_better(candidate: FrontierPoint, incumbent: FrontierPoint, y_floor: floa
     reaches_floor = candidate.y >= y_floor
     if reaches_floor != (incumbent.y >= y_floor):
         return reaches_floor
-    # At the floor x counts and y breaks ties; below it the other way round.
-    step = 1 if reaches_floor else -1
-    main, tie = (direction * candidate.x, candidate.y)[::step]
-    other_main, other_tie = (direction * incumbent.x, incumbent.y)[::step]
+    candidate_keys, incumbent_keys = (direction * candidate.x, candidate.y), (direction * incumbent.x, incumbent.y)
+    if not reaches_floor:
+        # At the floor x counts and y breaks ties; below it the other way round.
+        candidate_keys, incumbent_keys = candidate_keys[::-1], incumbent_keys[::-1]
+    (main, tie), (other_main, other_tie) = candidate_keys, incumbent_keys
     if abs(main - other_main) <= paired.TIE_TOLERANCE and tie > other_tie + paired.TIE_TOLERANCE:
         return True
     return main > other_main + paired.TIE_TOLERANCE
@@ -341,14 +356,14 @@ class _CurveMembers(NamedTuple):
 def _group_into_curves(cells: Sequence[Any]) -> list[_CurveMembers]:
     """Group cells into curves: the cells of a curve share everything but one swept number.
 
-    Of the numbers that vary within a method the first declared is swept. The order of curves and members depends on the
-    settings only, not on the order of the cells.
+    A cell is one decoder's metrics, query by query, at one k. Of the numbers that vary within a method the first
+    declared is swept. The order of curves and members depends on the settings only, not on the order of the cells.
     """
     method_order, cell_settings = list(methods()), list(map(_collect_settings, cells))
 
-    def kind(index: int) -> tuple[Any, ...]:
-        """Return a cell's key, equal for all cells of a curve: method, and settings that are no numbers."""
-        # What is not a number is never swept: stages, choices and switches keep curves apart.
+    def group_key(index: int) -> tuple[Any, ...]:
+        """Return what all cells of a curve have in common: the method, and the settings that are no numbers."""
+        # A curve sweeps a number: cells with other stages, choices or switches are on other curves.
         settings, method = cell_settings[index].items(), cells[index].method
         fixed = tuple((key, str(value)) for key, value in settings if value is not None and not _is_number(value))
         rank = method_order.index(method) if method in method_order else len(method_order)
@@ -359,23 +374,24 @@ def _group_into_curves(cells: Sequence[Any]) -> list[_CurveMembers]:
         return [paired.none_last_key(cell_settings[index].get(key)) for key in keys]
 
     curves: list[_CurveMembers] = []
-    for _, member_indices in groupby(sorted(range(len(cells)), key=kind), kind):
+    for _group_key, member_indices in groupby(sorted(range(len(cells)), key=group_key), group_key):
         group = list(member_indices)
         varying_keys = paired.find_varying(list(map(cell_settings.__getitem__, group)))
         swept, remaining_keys = (varying_keys[0], varying_keys[1:]) if varying_keys else (None, [])
         # Sorted by the other parameters first, the members of a curve stand together.
         group.sort(key=partial(sort_key, keys=[*remaining_keys, swept]))
-        for _, line_members in groupby(group, partial(sort_key, keys=remaining_keys)):
-            joined = list(line_members)
-            values = [cell_settings[index].get(swept) if swept else None for index in joined]
-            curves.append(_CurveMembers(joined, swept, values))
+        for _sort_key, curve_indices in groupby(group, partial(sort_key, keys=remaining_keys)):
+            curve_members = list(curve_indices)
+            values = [cell_settings[index].get(swept) if swept else None for index in curve_members]
+            curves.append(_CurveMembers(curve_members, swept, values))
     return curves
 
 
 def _collect_settings(cell: Any) -> dict[tuple[str, str], Any]:
     """Map (stage, parameter) of a cell's decoder to its value, as declared, the selector's first.
 
-    A stage's name counts as a parameter, its first; the depth has the stage "", as it belongs to none.
+    A cell is one decoder's metrics, query by query, at one k. A stage's name counts as a parameter, its first; the
+    depth and the limits have the stage "", as they belong to none.
     """
     settings: dict[tuple[str, str], Any] = {}
     for role in ("select", "retrieve", "rerank"):
@@ -384,7 +400,8 @@ def _collect_settings(cell: Any) -> dict[tuple[str, str], Any]:
         # What is not declared, such as the name, goes first.
         for name in sorted(stage, key=lambda name: declared_names.index(name) if name in declared_names else -1):
             settings[role, name] = stage[name]
-    settings["", "depth"] = cell.decoder.get("depth")
+    for name in ("depth", *LIMIT_FIELDS):
+        settings["", name] = cell.decoder.get(name)
     return settings
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from engine.decoder import LIMIT_FIELDS
 from engine.errors import DataError, ParamError
 from engine.evaluation import paired
 from engine.evaluation.metrics import map_values, mean_of_defined, title_of
@@ -84,6 +85,7 @@ def heat_map(points: Iterable[Any], metric: str, k: int = 10, method: str | None
     for cell in paired.select_cells(points, k):
         if method in (None, cell.method):
             by_method.setdefault(cell.method, []).append(cell)
+    # A heat-map has two axes, so its method is the one in which exactly two parameters vary.
     varying = map_values(paired.varying_parameters, by_method)
     methods_with_two = [name for name, params in varying.items() if len(params) == 2]
     if len(methods_with_two) != 1:
@@ -96,8 +98,12 @@ def heat_map(points: Iterable[Any], metric: str, k: int = 10, method: str | None
         )
     selected_method = methods_with_two[0]
     selected = by_method[selected_method]
-    if len({str(list(map(cell.decoder.get, ("retrieve", "rerank", "depth")))) for cell in selected}) > 1:
-        raise ParamError(f"the points of {selected_method} differ in scorers or pool besides: take those of one chain")
+    # Settings that also differ outside of the selector would share a field of the map.
+    chain_names = "retrieve", "rerank", "depth", *LIMIT_FIELDS
+    if len({str(list(map(cell.decoder.get, chain_names))) for cell in selected}) > 1:
+        raise ParamError(
+            f"the points of {selected_method} differ in scorers, pool or limits besides: take those of one chain"
+        )
     for cell in selected:
         if metric not in cell.values:
             raise ParamError(f"{metric} was not measured for {cell.label}")
@@ -121,7 +127,10 @@ def heat_map(points: Iterable[Any], metric: str, k: int = 10, method: str | None
 
 
 def _build_axes(cells: list[Any]) -> list[HeatMapAxis]:
-    """Build an axis for each parameter that varies among the cells: name, symbol, and values, None last."""
+    """Build an axis for each parameter that varies among the cells: name, symbol, and values, None last.
+
+    A cell is one decoder's metrics, query by query, at one k.
+    """
     axes, declared = [], paired.declared_parameters(cells[0].method)
     for name in paired.varying_parameters(cells):
         values = sorted({cell.decoder["select"][name] for cell in cells}, key=paired.none_last_key)
@@ -132,7 +141,10 @@ def _build_axes(cells: list[Any]) -> list[HeatMapAxis]:
 
 
 def _find_position(cell: Any, axes: Iterable[HeatMapAxis]) -> tuple[int, ...]:
-    """Return the position of a cell in the table: the index of its value on each axis."""
+    """Return the position of a cell in the table: the index of its value on each axis.
+
+    A cell is one decoder's metrics, query by query, at one k.
+    """
     return tuple(axis.values.index(cell.decoder["select"][axis.name]) for axis in axes)
 
 
@@ -144,9 +156,9 @@ def _format_value(value: Any, format_exact: Callable[[Any], str]) -> str:
 def compute_importance(points: Iterable[Any], metric: str, k: int = 10) -> dict[str, float]:
     """Return parameter → the share of a metric's variance that it explains alone, over a full grid.
 
-    points: of one split and selector. The main effects of a functional ANOVA with equally likely values (Hutter, Hoos &
-    Leyton-Brown 2014); the rest up to 1 is interaction. Empty if fewer than two parameters vary, settings are missing,
-    as after a search, or nothing differs.
+    points: the measured settings of one selector on one split. The main effects of a functional ANOVA with equally
+    likely values (Hutter, Hoos & Leyton-Brown 2014); the rest up to 1 is interaction. Empty if fewer than two
+    parameters vary, settings are missing, as after a search, or nothing differs.
     """
     cells = paired.select_distinct(points, k)
     axes = _build_axes(cells)
@@ -199,8 +211,8 @@ def build_slices(
 
     A slice through the chosen setting holds the settings that differ from it in one parameter alone.
 
-    points: of one split and selector; chosen_cell: one of them; without it a setting lies on a slice if no other
-    parameter varies. Raises ParamError or DataError.
+    points: the measured settings of one selector on one split; chosen_cell: one of them; without it a setting lies on a
+    slice if no other parameter varies. Raises ParamError or DataError.
     """
     cells = paired.select_distinct(points, k)
     if len(selector_names := sorted({cell.method for cell in cells})) > 1:
@@ -218,16 +230,20 @@ def build_slices(
 
 
 def _build_slice(name: str, cells: Sequence[Any], chosen: Mapping[str, Any] | None, metrics: Sequence[str]) -> Slice:
-    """Build the slice along one parameter: cells by its value, and which differ from `chosen` in it alone.
+    """Build the slice along one parameter: cells in the order of its values, with a mask of the slice.
 
-    chosen: the parameters of the setting that the slice runs through; None if it must be the only varying one
+    A cell is one decoder's metrics, query by query, at one k. On the slice are those that differ from `chosen` in this
+    parameter alone. chosen: the parameters of the setting that the slice runs through; None if there is no such
+    setting: all cells are then on the slice if no other parameter varies, and none otherwise
     """
-    # The form is the parameter's declaration beside the other values, which may have its own symbol and scale.
+    # The form is the parameter's declaration beside the values of others, which may have its own symbol and scale: λ₁,
+    # for example, is a penalty or a number of documents.
     form = paired.common_form(paired.declared_parameters(cells[0].method)[name], cells)
     ordered = sorted(cells, key=lambda cell: paired.none_last_key(cell.decoder["select"][name]))
     params = [cell.decoder["select"] for cell in ordered]
     values = tuple(map(itemgetter(name), params))
     fixed_names = [fixed for fixed in paired.varying_parameters(cells) if fixed != name]
+    # Without a chosen setting all cells lie on the slice, or none if another parameter varies too.
     is_on_slice = [not fixed_names] * len(params)
     if chosen is not None:
         is_on_slice = [all(setting[fixed] == chosen[fixed] for fixed in fixed_names) for setting in params]

@@ -5,7 +5,7 @@ cos(sum, query) the queries' vectors; ILAD and redundancy need nothing but the s
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property, partial
 from itertools import compress, filterfalse
 from typing import Literal, TypeVar
@@ -19,14 +19,20 @@ from engine.candidates import without_autocast
 from engine.decoder import SET_SIZE
 from engine.errors import DataError, ParamError
 from engine.evaluation.aspects import Aspects, Coverage, Judgements, load_coverage, load_judgements
+from engine.evaluation.duplicate_threshold import (
+    COSINE_TOLERANCE,
+    MIN_DUPLICATE_COSINE,
+    check_duplicate_threshold,
+    normalize_rows,
+    resolve_duplicate_threshold,
+)
 from engine.matrix import CHUNK_NUMBERS, GRAM_ROWS
-from engine.space import Elsewhere, Space, resolve_local_space
+from engine.selection.per_source import number_sources
+from engine.space import Elsewhere, Space, find_own_documents, resolve_local_space
 from engine.values import Embeddings, Qrels, Queries, Ranking
 
 ValueT = TypeVar("ValueT")
 ResultT = TypeVar("ResultT")
-REDUNDANT_COSINE = 0.9
-"""Documents with at least this cosine are near-duplicates."""
 READING_BUDGET_WORDS = 400
 """Words that a reader of the ranking takes, best document first."""
 MAX_CACHED_NUMBERS = 1 << 19
@@ -45,6 +51,8 @@ class RetrievedSets:
     query_vectors: Tensor  # (B, d), empty where the queries have none
     query_index: np.ndarray | None = None  # (B,) position in `ids` of each set's query, where a query has several sets
     answers: Aspects | None = None
+    source: str | None = None  # the metadata column that names the documents' sources
+    duplicate_threshold: float | None = None  # cosine of near-duplicates, None for the default of the corpus
 
     @cached_property
     def index(self) -> np.ndarray:
@@ -72,6 +80,28 @@ class RetrievedSets:
         """The (B,) numbers of relevant documents; NaN where there is none."""
         return np.where(self.judgements.n_relevant > 0, self.judgements.n_relevant, np.nan)
 
+    def count_documents(self, metrics: Iterable[str] = ()) -> dict[str, np.ndarray]:
+        """Count documents by query: name → (B,) whole numbers.
+
+        "returned", and with judgements "judged" and "relevant" among those, and "total_relevant" in the judgements;
+        "relevant_next" and "total_relevant_next" count from the next grade on, if the judgements have one. metrics:
+        those that have a count of their own add it, from the next grade on too, as "mrr_next"
+        """
+        counts = {"returned": (self.index >= 0).sum(1)}
+        if self.qrels is None:
+            return counts
+        judgements = self.judgements
+        counts |= {"judged": judgements.find_judged(self.index).sum(1), "relevant": self.hits.sum(1)}
+        counts["total_relevant"] = judgements.n_relevant
+        if judgements.next_level is not None:
+            next_hits = self.grades >= judgements.next_level
+            counts["relevant_next"] = next_hits.sum(1)
+            counts["total_relevant_next"] = judgements.n_relevant_next
+            for name in metrics:
+                if (own_count := METRICS[name].own_count) is not None:
+                    counts[METRICS[name].next_count_name] = own_count(self, next_hits)
+        return counts
+
     @cached_property
     def coverage(self) -> Coverage:
         """The aspects of each set's query, as arrays, with the documents that cover them."""
@@ -86,12 +116,13 @@ class RetrievedSets:
             yield self.ids[position], row_index[row_index >= 0]
 
 
-Need = Literal["qrels", "aspects", "vectors", "answers"]
+Need = Literal["qrels", "aspects", "vectors", "answers", "source"]
 NEED_TITLES: dict[Need, str] = {
     "qrels": "judgements (qrels)",
     "aspects": "aspects (aspects=data.aspects)",
     "answers": "answers (answers=, as engine.data.answers.containing_documents makes them)",
     "vectors": "the queries' vectors (queries=Embeddings)",
+    "source": "the column that names the documents' sources (source=)",
 }
 
 
@@ -99,7 +130,10 @@ NEED_TITLES: dict[Need, str] = {
 class Metric:
     """A metric of retrieved sets: one number a query.
 
-    title: as charts write it; needs: input required besides the sets; on_request: measured only where it is named
+    title: as charts write it; needs: input required besides the sets; on_request: measured only where it is named;
+    own_count: a whole number a query, from the sets and a mask of their relevant documents, None for the number of
+    these documents; from_counts: computes the values from (that count, relevant documents in the judgements, k);
+    ignores_level: the grade from which documents count as relevant changes no value
     """
 
     name: str
@@ -110,6 +144,14 @@ class Metric:
     lower_is_better: bool = False
     _: KW_ONLY
     on_request: bool = False
+    own_count: Callable[[RetrievedSets, np.ndarray], np.ndarray] | None = None
+    from_counts: Callable[[np.ndarray, np.ndarray, int], np.ndarray] | None = None
+    ignores_level: bool = False
+
+    @property
+    def next_count_name(self) -> str:
+        """The name of its count from the next grade on, among the counts of documents."""
+        return "relevant_next" if self.own_count is None else f"{self.name}_next"
 
     def evaluate(self, sets: RetrievedSets) -> np.ndarray:
         """Return the (B,) values of the metric in float64, NaN for queries where it is undefined.
@@ -121,8 +163,22 @@ class Metric:
             return metric_values
         return np.where(np.isnan(sets.n_relevant), np.nan, metric_values)
 
+    def evaluate_next_level(self, values: np.ndarray, counts: Mapping[str, np.ndarray], k: int) -> np.ndarray | None:
+        """Return the (B,) values if documents counted as relevant from the next grade on; None where that is unknown.
 
-@dataclass(frozen=True)
+        values: (B,) at the level that was measured; counts: those of `RetrievedSets.count_documents`
+        """
+        if self.needs != "qrels":
+            return values
+        if self.next_count_name not in counts or not (self.ignores_level or self.from_counts):
+            return None
+        total = np.where(counts["total_relevant_next"] > 0, counts["total_relevant_next"], np.nan)
+        if self.from_counts is not None:
+            values = self.from_counts(counts[self.next_count_name], total, k)
+        return np.where(np.isnan(total), np.nan, values)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Measures:
     """Metrics at k of B queries."""
 
@@ -132,6 +188,7 @@ class Measures:
     left_out: int  # number of queries without a document judged relevant, and so without recall
     undefined: Mapping[str, int]  # metric → number of queries for which it is undefined
     values: Mapping[str, np.ndarray] = field(compare=False, repr=False)  # metric → (B,), NaN where undefined
+    counts: Mapping[str, np.ndarray] = field(compare=False, repr=False)  # (B,) documents returned, judged, relevant …
 
 
 def _compute_ndcg(sets: RetrievedSets) -> np.ndarray:
@@ -140,9 +197,14 @@ def _compute_ndcg(sets: RetrievedSets) -> np.ndarray:
     return _discount_grades(sets.grades) / np.where(ideal_gain > 0, ideal_gain, np.nan)
 
 
-def _compute_reciprocal_rank(sets: RetrievedSets) -> np.ndarray:
-    """Return the (B,) 1 / rank of the first relevant document, 0 without one."""
-    return np.where(sets.hits.any(1), 1 / (sets.hits.argmax(1) + 1), 0.0)
+def _rank_first(sets: RetrievedSets, is_relevant: np.ndarray) -> np.ndarray:
+    """Return the (B,) ranks from 1 of the first relevant documents, 0 without one; is_relevant: (B, k) mask."""
+    return np.where(is_relevant.any(1), is_relevant.argmax(1) + 1, 0)
+
+
+def _invert_ranks(ranks: np.ndarray) -> np.ndarray:
+    """Return 1 / rank, 0 for a rank of 0."""
+    return np.where(ranks > 0, 1 / np.maximum(ranks, 1), 0.0)
 
 
 def find_documents_read(sets: RetrievedSets, budget: int) -> np.ndarray:
@@ -167,7 +229,10 @@ def compute_budget_recall(sets: RetrievedSets, budget: int = READING_BUDGET_WORD
 
 
 def compute_answer_coverage(sets: RetrievedSets, budget: int = READING_BUDGET_WORDS) -> np.ndarray:
-    """Return the (B,) share of answers found in the documents that fit a budget; NaN without answers."""
+    """Return the (B,) share of answers found in the first documents that fit a budget of words.
+
+    It is NaN for a query without answers.
+    """
     n_read, covered_shares, doc_ids = find_documents_read(sets, budget).sum(1), [], sets.space.corpus.ids
     for (query_id, row_index), n_documents in zip(sets.iterate_sets(), n_read.tolist(), strict=True):
         answers = (sets.answers or {}).get(query_id, {})
@@ -179,22 +244,49 @@ def compute_answer_coverage(sets: RetrievedSets, budget: int = READING_BUDGET_WO
 
 def _compute_holes(sets: RetrievedSets) -> np.ndarray:
     """Return the (B,) share of retrieved documents that nobody judged; NaN for an empty set."""
-    grades, doc_ids = (sets.qrels or Qrels({})).grades, sets.space.corpus.ids
-    judged_shares = []
-    for query_id, row_index in sets.iterate_sets():
-        is_judged = [doc_ids[row] in grades.get(query_id, ()) for row in row_index.tolist()]
-        judged_shares.append(np.mean(is_judged) if is_judged else np.nan)
-    return 1 - np.array(judged_shares)
+    n_returned = (sets.index >= 0).sum(1)
+    n_judged = sets.judgements.find_judged(sets.index).sum(1)
+    holes: np.ndarray = 1 - n_judged / np.where(n_returned > 0, n_returned, np.nan)
+    return holes
+
+
+def _compute_unique_sources(sets: RetrievedSets) -> np.ndarray:
+    """Return the (B,) number of sources over that of documents returned; NaN for an empty set."""
+    sources = number_sources(sets.space, sets.source or "")
+    shares = []
+    for _, row_index in sets.iterate_sets():
+        shares.append(len(np.unique(sources[row_index])) / len(row_index) if len(row_index) else np.nan)
+    return np.array(shares)
 
 
 METRICS: dict[str, Metric] = {
     m.name: m
     for m in (
-        Metric("recall", "Recall", "|top-k ∩ rel| / |rel|", "qrels", lambda f: f.hits.sum(1) / f.n_relevant),
-        Metric("comp", "Comp", "1 if all of rel is in the top-k", "qrels", lambda f: f.hits.sum(1) == f.n_relevant),
-        Metric("ndcg", "nDCG", "Σ grade/log2(rank+1) over the ideal", "qrels", _compute_ndcg),
         Metric(
-            "mrr", "MRR", "1 / rank of the first relevant, 0 if none in the top-k", "qrels", _compute_reciprocal_rank
+            "recall",
+            "Recall",
+            "|top-k ∩ rel| / |rel|",
+            "qrels",
+            lambda f: f.hits.sum(1) / f.n_relevant,
+            from_counts=lambda n_hits, n_relevant, k: n_hits / n_relevant,
+        ),
+        Metric(
+            "comp",
+            "Comp",
+            "1 if all of rel is in the top-k",
+            "qrels",
+            lambda f: f.hits.sum(1) == f.n_relevant,
+            from_counts=lambda n_hits, n_relevant, k: n_hits == n_relevant,
+        ),
+        Metric("ndcg", "nDCG", "Σ grade/log2(rank+1) over the ideal", "qrels", _compute_ndcg, ignores_level=True),
+        Metric(
+            "mrr",
+            "MRR",
+            "1 / rank of the first relevant, 0 if none in the top-k",
+            "qrels",
+            lambda f: _invert_ranks(_rank_first(f, f.hits)),
+            own_count=_rank_first,
+            from_counts=lambda ranks, n_relevant, k: _invert_ranks(ranks),
         ),
         Metric(
             "budget_recall",
@@ -203,8 +295,17 @@ METRICS: dict[str, Metric] = {
             "always counts",
             "qrels",
             compute_budget_recall,
+            own_count=lambda f, is_relevant: (is_relevant & find_documents_read(f, READING_BUDGET_WORDS)).sum(1),
+            from_counts=lambda n_hits, n_relevant, k: n_hits / n_relevant,
         ),
-        Metric("precision", "Precision", "|top-k ∩ rel| / k", "qrels", lambda f: f.hits.mean(1)),
+        Metric(
+            "precision",
+            "Precision",
+            "|top-k ∩ rel| / k",
+            "qrels",
+            lambda f: f.hits.mean(1),
+            from_counts=lambda n_hits, n_relevant, k: n_hits / k,
+        ),
         Metric(
             "holes",
             "Holes",
@@ -213,6 +314,7 @@ METRICS: dict[str, Metric] = {
             _compute_holes,
             lower_is_better=True,
             on_request=True,
+            ignores_level=True,
         ),
         Metric(
             "ilad",
@@ -254,10 +356,23 @@ METRICS: dict[str, Metric] = {
         Metric(
             "redundancy",
             "Redundancy",
-            f"share of the documents returned that have a cosine of {REDUNDANT_COSINE:g} or more with one above them",
+            "share of the documents returned that are near-duplicates of one above them: a cosine of "
+            f"{MIN_DUPLICATE_COSINE:g} or more, or of the corpus's 99.9th percentile where that is larger",
             None,
-            lambda f: compute_redundancy(f.space.vectors, f.rows).cpu().numpy(),
+            lambda f: (
+                compute_redundancy(f.space.vectors, f.rows, resolve_duplicate_threshold(f.space, f.duplicate_threshold))
+                .cpu()
+                .numpy()
+            ),
             lower_is_better=True,
+        ),
+        Metric(
+            "unique_sources",
+            "Unique sources",
+            "number of sources among the documents returned, over the number of documents; one without a source counts "
+            "as a source of its own",
+            "source",
+            _compute_unique_sources,
         ),
     )
 }
@@ -281,13 +396,18 @@ def mean_of_defined(values: np.ndarray) -> float:
 
 
 def available_metrics(
-    qrels: Qrels | None = None, aspects: Aspects | None = None, vectors: Queries | Embeddings | None = None
+    qrels: Qrels | None = None,
+    aspects: Aspects | None = None,
+    vectors: Queries | Embeddings | None = None,
+    source: str | None = None,
 ) -> tuple[str, ...]:
-    """List the names of the metrics that can be measured with these inputs, without those on request.
+    """List the names of the metrics that can be measured with these inputs.
 
-    vectors: the queries; cos(sum, query) needs them as Embeddings.
+    Metrics that are measured only where they are named, `on_request`, are not listed. vectors: the queries; cos(sum,
+    query) needs them as Embeddings. source: the column that names the documents' sources
     """
     is_given = {"qrels": bool(qrels), "aspects": bool(aspects), "vectors": isinstance(vectors, Embeddings)}
+    is_given["source"] = bool(source)
     names = []
     for metric in METRICS.values():
         if not metric.on_request and (metric.needs is None or is_given[metric.needs]):
@@ -311,11 +431,16 @@ def measure(
     metrics: Sequence[str] = ("recall", "comp", "ndcg", "ilad"),
     aspects: Aspects | None = None,
     answers: Aspects | None = None,
+    *,
+    source: str | None = None,
+    without_self: bool | None = None,
+    duplicate_threshold: float | None = None,
 ) -> Measures:
     """Measure the retrieved set of every query at k.
 
     A query without a relevant document is left out of recall and the metrics like it and is counted, never scored 0; a
-    relevant document outside the corpus counts as missed. The same holds for aspects and answers.
+    relevant document outside the corpus counts as missed. The same holds for aspects and answers. A document that is
+    the query itself counts neither as returned nor as relevant.
 
     Parameters
     ----------
@@ -335,6 +460,14 @@ def measure(
         Query id → aspect → ids of the documents that cover it.
     answers : mapping or None
         Query id → answer → ids of the documents that contain it.
+    source : str or None
+        The metadata column of the corpus that names the sources, for `unique_sources`.
+    without_self : bool or None
+        Which documents are queries themselves: None those with a query's id and its text, and those that the ranking
+        left out as such; True all with its id; False none.
+    duplicate_threshold : float or None
+        The cosine from which on two documents are near-duplicates, for `redundancy`; None takes the larger of 0.9 and
+        the 99.9th percentile of random pairs of the corpus, for a corpus in a vector engine 0.9.
 
     Returns
     -------
@@ -358,6 +491,7 @@ def measure(
     {'recall': 0.5}
     """
     k, space = SET_SIZE.check(k), resolve_local_space(space, ranking)
+    threshold = check_duplicate_threshold(duplicate_threshold)
     names = (metrics,) if isinstance(metrics, str) else tuple(metrics)
     check_metrics(names)
     query_ids = tuple(queries.ids) if isinstance(queries, (Queries, Embeddings)) else tuple(queries)
@@ -376,19 +510,80 @@ def measure(
         raise ParamError(f"k ({k}) must be at most the ranking's depth, {ranking.index.shape[1]}; decode with k={k}")
     query_embeddings = queries if isinstance(queries, Embeddings) else None
     vectors = space.fitted(queries).vectors if isinstance(queries, Embeddings) else torch.empty(0, 0)
-    _check_needs(names, {"qrels": qrels, "aspects": aspects, "vectors": query_embeddings, "answers": answers})
+    inputs: dict[Need, object] = {"qrels": qrels, "aspects": aspects, "vectors": query_embeddings, "answers": answers}
+    _check_needs(names, inputs | {"source": source})
     n_dimensions, corpus_dimensions = vectors.shape[1], space.vectors.shape[1]
     if "cos_sum" in names and n_dimensions != corpus_dimensions:
         raise DataError(f"the queries have {n_dimensions} dimensions, the corpus has {corpus_dimensions}")
-    rows = ranking.index[:, :k]
+    query_texts = queries.texts if isinstance(queries, (Queries, Embeddings)) else None
+    own_rows = _find_own_rows(ranking, space, query_ids, query_texts, without_self)
+    own_ids = map_own_ids(space, query_ids, own_rows)
     sets = RetrievedSets(
-        rows=rows, space=space, ids=query_ids, qrels=qrels, aspects=aspects, query_vectors=vectors, answers=answers
-    )
+        rows=_drop_own_rows(ranking.index, own_rows)[:, :k], space=space, ids=query_ids,
+        qrels=drop_own_judgements(qrels, own_ids), aspects=drop_own_coverage(aspects, own_ids), query_vectors=vectors,
+        answers=drop_own_coverage(answers, own_ids), source=source,
+        duplicate_threshold=threshold,
+    )  # fmt: skip
     metric_values = {metric: METRICS[metric].evaluate(sets) for metric in names}
     per_query = map_values(partial(_map_query_values, query_ids), metric_values)
     n_left_out = 0 if qrels is None else _count_undefined(sets.n_relevant)
     n_undefined = map_values(_count_undefined, metric_values)
-    return Measures(k, per_query, map_values(mean_of_defined, metric_values), n_left_out, n_undefined, metric_values)
+    means, counts = map_values(mean_of_defined, metric_values), sets.count_documents(names)
+    return Measures(
+        k=k, per_query=per_query, mean=means, left_out=n_left_out, undefined=n_undefined, values=metric_values,
+        counts=counts,
+    )  # fmt: skip
+
+
+def _find_own_rows(
+    ranking: Ranking, space: Space, query_ids: Sequence[str], texts: Sequence[str] | None, without_self: bool | None
+) -> np.ndarray:
+    """Return the (B,) row of the document that each query is, −1 for none; those that the ranking names count too."""
+    own_rows = find_own_documents(space, query_ids, texts, without_self)
+    if without_self is None:
+        for query_index, details in enumerate(ranking.info):
+            own_rows[query_index] = details.get("own_document", own_rows[query_index])
+    return own_rows
+
+
+def map_own_ids(space: Space, query_ids: Sequence[str], own_rows: np.ndarray) -> dict[str, str]:
+    """Return query id → id of the document that the query is, for those that are one."""
+    doc_ids, queries_that_are = space.corpus.ids, np.flatnonzero(own_rows >= 0).tolist()
+    return {query_ids[query_index]: doc_ids[own_rows[query_index]] for query_index in queries_that_are}
+
+
+def _drop_own_rows(row_index: Tensor, own_rows: np.ndarray) -> Tensor:
+    """Return (B, k) rows without each query's own document; those behind it move up, and −1 pads."""
+    if (own_rows < 0).all():
+        return row_index
+    own_column = torch.from_numpy(own_rows).to(row_index.device).unsqueeze(1)
+    is_own = (row_index == own_column) & (own_column >= 0)
+    # A stable sort moves the dropped ones to the end and leaves the order of the others.
+    order = is_own.to(torch.int8).argsort(dim=1, stable=True)
+    return row_index.masked_fill(is_own, -1).gather(1, order)
+
+
+def drop_own_judgements(qrels: Qrels | None, own_ids: Mapping[str, str]) -> Qrels | None:
+    """Return judgements without those of a query on the document that it is itself. own_ids: query → document."""
+    if qrels is None or not any(own_id in qrels.grades.get(query_id, ()) for query_id, own_id in own_ids.items()):
+        return qrels
+    grades = {}
+    for query_id, query_grades in qrels.grades.items():
+        own_id = own_ids.get(query_id)
+        grades[query_id] = {doc_id: grade for doc_id, grade in query_grades.items() if doc_id != own_id}
+    return replace(qrels, grades=grades)
+
+
+def drop_own_coverage(aspects: Aspects | None, own_ids: Mapping[str, str]) -> Aspects | None:
+    """Return aspects or answers without the documents that are the queries themselves; those left empty go."""
+    if not aspects or not own_ids:
+        return aspects
+    remaining = dict(aspects)
+    for query_id, own_id in own_ids.items():
+        if query_id in aspects:
+            named_sets = {name: frozenset(doc_ids) - {own_id} for name, doc_ids in aspects[query_id].items()}
+            remaining[query_id] = {name: doc_ids for name, doc_ids in named_sets.items() if doc_ids}
+    return remaining
 
 
 def _count_undefined(values: np.ndarray) -> int:
@@ -424,14 +619,14 @@ def compute_ilad(vectors: Tensor, row_index: Tensor) -> Tensor:
     if len(vectors) ** 2 <= row_index.numel():
         # With very many sets over few documents it is cheaper to compute every pair once and look it up.
         # A row of zeros at the end, which the pads, −1, index: its cosines are 0.
-        padded_vectors = torch.nn.functional.pad(_normalize_rows(vectors.double()), (0, 0, 0, 1))
+        padded_vectors = torch.nn.functional.pad(normalize_rows(vectors), (0, 0, 0, 1))
         cosines = padded_vectors @ padded_vectors.T
         for block in row_index.split(max(1, CHUNK_NUMBERS // row_index.shape[1] ** 2)):
             pair_cosines = cosines[block.unsqueeze(2), block.unsqueeze(1)]
             block_sums.append(pair_cosines.sum((1, 2)) - pair_cosines.diagonal(dim1=1, dim2=2).sum(1))
     else:
         for unique_vectors, positions in _iterate_vector_blocks(vectors, row_index):
-            unit_vectors = _normalize_rows(unique_vectors)
+            unit_vectors = normalize_rows(unique_vectors)
             squared_norms = unit_vectors.square().sum(1)
             # The sum of all pairs is (|Σû|² − Σ|û|²)/2: one pass over k·d numbers instead of k²·d.
             for block in positions:
@@ -454,24 +649,24 @@ def compute_cos_sum(vectors: Tensor, row_index: Tensor, query_vectors: Tensor) -
     n_done = 0
     for unique_vectors, positions in _iterate_vector_blocks(vectors, row_index):
         for block in positions:
-            unit_queries = _normalize_rows(query_vectors[n_done : n_done + len(block)].double())
-            block_cosines.append((_normalize_rows(_sum_sets(unique_vectors, block)) * unit_queries).sum(1))
+            unit_queries = normalize_rows(query_vectors[n_done : n_done + len(block)])
+            block_cosines.append((normalize_rows(_sum_sets(unique_vectors, block)) * unit_queries).sum(1))
             n_done += len(block)
     return torch.cat(block_cosines).masked_fill((row_index < 0).all(1).to(vectors.device), torch.nan)
 
 
-def compute_redundancy(vectors: Tensor, row_index: Tensor) -> Tensor:
+def compute_redundancy(vectors: Tensor, row_index: Tensor, threshold: float) -> Tensor:
     """Return the (B,) share of each set's documents that are near-duplicates of an earlier one, float64.
 
-    Near-duplicates have a cosine of REDUNDANT_COSINE or more. vectors: (n, d); row_index: (B, k) int64, −1 pads. NaN
-    for an empty set, 0 for one document. A zero row has cosine 0 to all.
+    Near-duplicates have a cosine of the threshold or more. vectors: (n, d); row_index: (B, k) int64, −1 pads. NaN for
+    an empty set, 0 for one document. A zero row has cosine 0 to all.
     """
     n, k = len(vectors), row_index.shape[1]
     row_index = row_index.to(vectors.device)
     # For many queries over few documents one product of all pairs is several times faster than many small ones.
     corpus_cosines = None
     if n <= GRAM_ROWS and n * n <= 4 * k * row_index.numel():
-        unit_vectors = _normalize_rows(vectors.double())
+        unit_vectors = normalize_rows(vectors)
         corpus_cosines = unit_vectors @ unit_vectors.T
     # Only documents above another one can make it redundant.
     is_earlier = torch.ones(k, k, dtype=torch.bool, device=vectors.device).tril_(-1)
@@ -481,19 +676,18 @@ def compute_redundancy(vectors: Tensor, row_index: Tensor) -> Tensor:
         if corpus_cosines is not None:
             cosines = corpus_cosines[padded_index.unsqueeze(2), padded_index.unsqueeze(1)]
         else:
-            unit_vectors = _normalize_rows(vectors[padded_index].double())
+            unit_vectors = normalize_rows(vectors[padded_index])
             cosines = torch.bmm(unit_vectors, unit_vectors.transpose(1, 2))
-        is_alike = (cosines >= REDUNDANT_COSINE) & is_earlier & returned.unsqueeze(1)
+        is_alike = (cosines >= threshold - COSINE_TOLERANCE) & is_earlier & returned.unsqueeze(1)
         block_shares.append((is_alike.any(2) & returned).sum(1) / returned.sum(1).double())
     return torch.cat(block_shares)
 
 
 def _iterate_vector_blocks(vectors: Tensor, row_index: Tensor) -> Iterator[tuple[Tensor, Sequence[Tensor]]]:
-    """Yield the distinct vectors of a block of sets in float64, and the block's sets as positions in them.
+    """Yield blocks of the queries' sets: a block's distinct vectors, and its sets as positions in them.
 
-    row_index: (B, k) rows of `vectors`, −1 pads, which become a vector of zeros.
-
-    The positions come in parts (b, k) of so few queries that their sums stay in the cache.
+    vectors: (n, d); row_index: (B, k) rows of `vectors`, −1 pads, which become a vector of zeros. Yields (u, d) vectors
+    in float64, and positions in parts (b, k) of so few queries that sums over them stay in the processor's cache.
     """
     row_index = row_index.to(vectors.device)
     n_dimensions = vectors.shape[1]
@@ -508,13 +702,6 @@ def _sum_sets(unique_vectors: Tensor, position_index: Tensor) -> Tensor:
     """Return the (b, d) sums of the vectors of b sets, given as (b, k) positions in `unique_vectors`."""
     # embedding_bag sums rows without building the (b, k, d) tensor.
     return embedding_bag(position_index, unique_vectors, mode="sum")
-
-
-def _normalize_rows(vectors: Tensor) -> Tensor:
-    """Scale rows to length 1; rows of zeros stay zero."""
-    # A zero row is divided by 1: its cosines are 0, not NaN.
-    row_norms: Tensor = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
-    return vectors / row_norms.masked_fill(row_norms == 0, 1)
 
 
 def _discount_grades(grades: np.ndarray) -> np.ndarray:

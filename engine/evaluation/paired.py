@@ -5,14 +5,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import compress, filterfalse
 from operator import attrgetter, itemgetter
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from engine.decoder import SET_SIZE
+from engine.decoder import SET_SIZE, Decoder, describe_scorer_use, format_limits, mark_use, read_limits
 from engine.errors import DataError, ParamError
+from engine.evaluation.metrics import METRICS
+from engine.evaluation.sweep.cell import decoder_to_json
 from engine.params import Choice, Flag, Param, Text, form_of
-from engine.stages import methods
+from engine.stages import Selector, make, methods
 
 TIE_TOLERANCE = 1e-9
 """Values that differ by no more are ties: the last bits depend on the order of a set and on the machine."""
@@ -60,26 +62,32 @@ def select_cells(points: Iterable[Any], k: int) -> list[Any]:
 
 
 def select_distinct(points: Iterable[Any], k: int) -> list[Any]:
-    """Select the cells at k, one for each decoder's label; of several the last in the order given."""
+    """Select the cells at k, one for each decoder's label; of several the last in the order given.
+
+    A cell is one decoder's metrics, query by query, at one k.
+    """
     cells = select_cells(points, k)
+    # A dict keeps the last of several values of one key.
     return list(dict(zip(map(attrgetter("label"), cells), cells, strict=True)).values())
 
 
 def find_complete_queries(cell: Any, metrics: Iterable[str]) -> np.ndarray:
-    """Return a (queries,) mask of the queries for which a cell has every one of the metrics."""
+    """Return a (queries,) mask of the queries for which a cell has every one of the metrics.
+
+    A cell is one decoder's metrics, query by query, at one k.
+    """
     is_complete: np.ndarray = np.all(np.isfinite([cell.values[metric] for metric in metrics]), axis=0)
     return is_complete
 
 
-def align_on_common_queries(points: Iterable[Any], metrics: Sequence[str], k: int) -> AlignedCells:
-    """Restrict the cells at k to the queries for which every cell has every metric.
+def _index_by_label(cells: Iterable[Any], metrics: Sequence[str]) -> dict[str, Any]:
+    """Return label → cell; a decoder measured twice with equal values counts once.
 
-    points: cells of a sweep, or objects with their k, label, queries, values and decoder. A decoder given twice with
-    equal values counts once. Raises ParamError or DataError: no cell at this k, a metric that was not measured, several
-    splits, one decoder with different values, no common query.
+    A cell is one decoder's metrics, query by query, at one k. Raises ParamError if a cell lacks one of the metrics,
+    DataError if two cells of one label differ.
     """
     by_label: dict[str, Any] = {}
-    for cell in select_cells(points, k):
+    for cell in cells:
         if missing_metrics := list(filterfalse(cell.values.__contains__, metrics)):
             measured = ", ".join(cell.values) or "nothing"
             raise ParamError(f"{', '.join(missing_metrics)} was not measured for {cell.label}; it has {measured}")
@@ -91,6 +99,38 @@ def align_on_common_queries(points: Iterable[Any], metrics: Sequence[str], k: in
             is_same = is_same and np.allclose(*pair, rtol=0, atol=TIE_TOLERANCE, equal_nan=True)
         if not is_same:
             raise DataError(f"two points are called {cell.label} and differ: compare those of one data set at a time")
+    return by_label
+
+
+def _check_judgements(cells: Iterable[Any], metrics: Iterable[str]) -> None:
+    """Raise a DataError if metrics were measured with different judgements, or from different grades on."""
+    if not any(metric in METRICS and METRICS[metric].needs == "qrels" for metric in metrics):
+        return
+    # Stand-ins for cells have no provenance, and nothing to differ in.
+    provenances = [getattr(cell, "provenance", {}) for cell in cells]
+    digest_levels = {facts["qrels"]: facts.get("relevant_from", "1") for facts in provenances if "qrels" in facts}
+    if len(digest_levels) > 1:
+        levels = ", ".join(sorted(set(digest_levels.values())))
+        kinds = sorted({facts.get("judgements", "complete") for facts in provenances if "qrels" in facts})
+        kind_text = f", {' and '.join(kinds)}" if len(kinds) > 1 else ""
+        raise DataError(
+            f"points must be measured with the same judgements; got {len(digest_levels)} sets of them, relevant from "
+            f"grade {levels}{kind_text}: compare those of one set at a time"
+        )
+
+
+def align_on_common_queries(points: Iterable[Any], metrics: Sequence[str], k: int) -> AlignedCells:
+    """Restrict the cells at k to the queries for which every cell has every metric.
+
+    A cell is one decoder's metrics, query by query, at one k. Comparisons are paired, so every mean must be over the
+    same queries. points: cells of a sweep, or objects with their k, label, queries, values and decoder. A decoder given
+    twice with equal values counts once; one without a value on any query is left out. Raises ParamError or DataError:
+    no cell at this k, a metric that was not measured, several splits, one decoder with different values, different
+    judgements, no common query.
+    """
+    by_label = _index_by_label(select_cells(points, k), metrics)
+    _check_judgements(by_label.values(), metrics)
+    # Label → mask of the cell's queries on which it has every metric.
     is_defined: dict[str, np.ndarray] = {}
     compared: list[Any] = []
     left_out: list[Any] = []
@@ -107,19 +147,21 @@ def align_on_common_queries(points: Iterable[Any], metrics: Sequence[str], k: in
     for query_order in query_orders:
         row_of = dict(zip(query_order, range(len(query_order)), strict=True))
         rows_of[query_order] = np.array(list(map(row_of.__getitem__, common_queries)), dtype=int)
-    everywhere = np.all([is_defined[cell.label][rows_of[cell.queries]] for cell in compared], axis=0)
-    if not everywhere.any():
+    has_all_values = np.all([is_defined[cell.label][rows_of[cell.queries]] for cell in compared], axis=0)
+    if not has_all_values.any():
         # The error names the cell whose removal helps most.
         scarcest_cell = min(compared, key=lambda cell: (is_defined[cell.label].sum(), cell.label))
         raise DataError(
             f"no query has {metric_names} for every point; {scarcest_cell.label} has it for the fewest, "
             f"{is_defined[scarcest_cell.label].sum():,} of {len(scarcest_cell.queries):,}: leave it out"
         )
+    aligned_rows = [rows_of[cell.queries][has_all_values] for cell in compared]
     aligned_values = {}
     for metric in metrics:
-        columns = [np.asarray(cell.values[metric], np.float64)[rows_of[cell.queries][everywhere]] for cell in compared]
+        metric_columns = [np.asarray(cell.values[metric], np.float64) for cell in compared]
+        columns = [column[rows] for column, rows in zip(metric_columns, aligned_rows, strict=True)]
         aligned_values[metric] = np.stack(columns, axis=1)
-    aligned_queries = tuple(compress(common_queries, everywhere))
+    aligned_queries = tuple(compress(common_queries, has_all_values))
     return AlignedCells(tuple(compared), aligned_queries, aligned_values, len(common_queries), tuple(left_out))
 
 
@@ -138,8 +180,9 @@ def rank_query_differences(
 ) -> tuple[QueryDifference, ...]:
     """Order queries by what one cell gains over another: largest gain first, ties by id.
 
-    compared_cell, baseline: cells at k; other_cells: cells of the same comparison, which restrict the queries to those
-    for which all have the metric. Raises ParamError or DataError.
+    A cell is one decoder's metrics, query by query, at one k. compared_cell, baseline: cells at k; other_cells: cells
+    of the same comparison, which restrict the queries to those for which all have the metric. Raises ParamError or
+    DataError.
     """
     aligned = align_on_common_queries([compared_cell, baseline, *other_cells], (metric,), k)
     values, other_values = (aligned.column(metric, cell.label).tolist() for cell in (compared_cell, baseline))
@@ -151,10 +194,14 @@ def rank_query_differences(
 
 
 def needs_scorer_names(points: Iterable[Any]) -> bool:
-    """Return True if the cells' names must mention scorers: these differ between cells, or a cell reranks."""
-    scorer_chains = {scorer_chain(cell.decoder) for cell in points if cell.decoder.get("retrieve")}
-    # The second of each pair is the reranker, an empty set without one.
-    return len(scorer_chains) > 1 or any(map(itemgetter(1), scorer_chains))
+    """Return True if the cells' names must mention scorers: these differ, or one reranks or decides a part alone.
+
+    A cell is one decoder's metrics, query by query, at one k.
+    """
+    decoders = [cell.decoder for cell in points if cell.decoder.get("retrieve")]
+    scorer_chains = set(map(scorer_chain, decoders))
+    # A reranker is the set of its fields, which is empty where a cell has none.
+    return len(scorer_chains) > 1 or any(map(itemgetter(1), scorer_chains)) or any(map(_find_scorer_use, decoders))
 
 
 def scorer_chain(decoder: Mapping[str, Any]) -> tuple[frozenset[Any], frozenset[Any]]:
@@ -170,8 +217,11 @@ def format_stage(name: str, texts: Mapping[str, str]) -> str:
     declared, spec = declared_parameters(name), methods().get(name)
     number_parts, word_parts = [], []
     for param, value_text in texts.items():
-        # The form is the declaration that applies beside the other values; form_of returns it second.
-        form = form_of(declared[param], texts)[1] if param in declared else None
+        # A parameter's form is its declaration beside the values of others, such as λ₁ as a penalty or as a number of
+        # documents. What another system's run names is not declared, so it has no form.
+        form: Param | None = None
+        if param in declared:
+            _deciding_value, form = form_of(declared[param], texts)
         match form:
             case Flag() as flag:
                 word_parts.append(flag.label if value_text == flag.text(True) else f"no {flag.label}")
@@ -185,19 +235,22 @@ def format_stage(name: str, texts: Mapping[str, str]) -> str:
 
 
 def describe_guarantee(stage: Mapping[str, Any]) -> str:
-    """Return the words for choices that change what a selector or scorer promises: "fills up to k"; or "".
+    """Return the phrases for a selector's or scorer's options, such as "fills up to k"; "" for none.
 
-    stage: name and parameters as plain values
+    Only some parameters have a phrase for each of their options: `fill` of NNN, the non-negative elastic net decoder,
+    has "may return fewer" for "strict" and "fills up to k" for "fill". stage: the selector or scorer as plain
+    values, its registered name and its parameters: {"name": …, "fill": "fill"}
     """
     phrases = []
-    for param, form in declared_parameters(stage["name"]).items():
-        if param in stage and _has_wording(form):
-            phrases.append(form.words[form.options.index(stage[param])])
+    for param_name, param in declared_parameters(stage["name"]).items():
+        if param_name in stage and _has_option_phrases(param):
+            option_index = param.options.index(stage[param_name])
+            phrases.append(param.words[option_index])
     return ", ".join(phrases)
 
 
-def _has_wording(param: Param | None) -> bool:
-    """Return True if the parameter is a choice whose options have words for people."""
+def _has_option_phrases(param: Param | None) -> bool:
+    """Return True if the parameter is a choice with a phrase for each option, as "fills up to k"."""
     return isinstance(param, Choice) and bool(param.words)
 
 
@@ -212,37 +265,66 @@ StageFormat = Callable[[str, Mapping[str, str]], str]
 
 
 def short_names(cells: Sequence[Any], stage_format: StageFormat = format_stage) -> tuple[str, ...]:
-    """Return names that tell the cells apart; scorers are named only if they differ or one reranks."""
+    """Return names that tell the cells apart; scorers are named only if they differ or one reranks.
+
+    A cell is one decoder's metrics, query by query, at one k.
+    """
     with_scorers = needs_scorer_names(cells)
     return tuple(format_decoder(cell.decoder, with_scorers, stage_format=stage_format) for cell in cells)
 
 
 def format_decoder(
-    decoder: Mapping[str, Any],
+    decoder: Decoder | Mapping[str, Any],
     with_scorers: bool = True,
     omitted: tuple[str, str] | None = None,
     stage_format: StageFormat = format_stage,
 ) -> str:
-    """Format a decoder for pages and charts, "MMR · λ 0.8", without parameters at their defaults.
+    """Format a decoder for people, "MMR · λ 0.8", without parameters at their defaults.
 
-    An advanced parameter appears if it is not at its default or is a choice with words. decoder: its stages as plain
-    values; with_scorers: name the scorers too; omitted: a (stage, parameter) to leave out.
+    An advanced parameter appears if it is not at its default or is a choice with words. decoder: it, or its stages as
+    plain values; with_scorers: name the scorers too; omitted: a (stage, parameter) to leave out; stage_format: another
+    style, such as that of code.
     """
-    stage_texts = []
+    if isinstance(decoder, Decoder):
+        decoder = decoder_to_json(decoder)
+    stage_texts, uses = [], _find_scorer_use(decoder) if with_scorers else {}
     for stage_role in ("retrieve", "rerank", "select") if with_scorers else ("select",):
         if stage := decoder.get(stage_role):
             declared, texts = declared_parameters(stage["name"]), {}
             for name, value in stage.items():
                 param = declared.get(name)
+                is_omitted = name == "name" or (stage_role, name) == omitted
+                is_relevant = param is None or not param.advanced or value != param.default
                 # Only sentences for people have words for a choice; a stage's call leaves out its default.
-                is_visible = param is None or not param.advanced or value != param.default
-                is_visible = is_visible or (stage_format is format_stage and _has_wording(param))
-                if is_visible and name != "name" and (stage_role, name) != omitted:
+                is_visible = is_relevant or (stage_format is format_stage and _has_option_phrases(param))
+                if is_visible and not is_omitted:
                     texts[name] = param.text(value) if param else str(value)
-            stage_texts.append(stage_format(stage["name"], texts))
-    # The pool is omitted by the stage "", as it belongs to none.
+            stage_texts.append(mark_use(stage_format(stage["name"], texts), uses.get(stage_role)))
+    # The pool and the limits are omitted by the stage "", as they belong to none.
     pool_depth = decoder.get("depth") if omitted != ("", "depth") else None
-    return " → ".join(stage_texts) + (f" [pool {pool_depth}]" if pool_depth else "")
+    limits = {} if omitted == ("", "per_source") else read_limits(decoder)
+    return " → ".join(stage_texts) + (f" [pool {pool_depth}]" if pool_depth else "") + format_limits(limits)
+
+
+def format_decoder_call(decoder: Decoder | Mapping[str, Any]) -> str:
+    """Format a decoder, or its stages as plain values, as code without advanced parameters at their defaults.
+
+    So the command line names decoders; the name tells them apart as their label does.
+    """
+    return format_decoder(decoder, stage_format=format_stage_call)
+
+
+def _find_scorer_use(decoder: Mapping[str, Any]) -> dict[str, str]:
+    """Return what scorers alone decide of a decoder, as `describe_scorer_use` does; {} for another system's run."""
+    stages, registered = [decoder.get(role) for role in ("select", "retrieve", "rerank")], methods()
+    if not stages[1] or any(stage["name"] not in registered for stage in stages if stage):
+        return {}
+    selector_class = cast(type[Selector], registered[stages[0]["name"]].cls) if stages[0] else None
+    # Most selectors read the scores throughout, whatever the scorers are.
+    if selector_class is None or (selector_class.by_scores and not selector_class.first_by_scores):
+        return {}
+    selector, retrieve, rerank = (cast(Any, stage and make(**stage)) for stage in stages)
+    return describe_scorer_use(selector, retrieve, rerank, decoder.get("depth"))
 
 
 def none_last_key(value: Any) -> tuple[bool, Any]:
@@ -251,7 +333,10 @@ def none_last_key(value: Any) -> tuple[bool, Any]:
 
 
 def varying_parameters(cells: Sequence[Any]) -> list[str]:
-    """Return the selector's parameters that have more than one value among the cells, in declared order."""
+    """Return the selector's parameters that have more than one value among the cells, in declared order.
+
+    A cell is one decoder's metrics, query by query, at one k.
+    """
     return find_varying([cell.decoder["select"] for cell in cells])
 
 
@@ -263,11 +348,11 @@ def find_varying(settings: Sequence[Mapping[Any, Any]]) -> list[Any]:
 def common_form(param: Param, cells: Iterable[Any]) -> Param:
     """Return the form of a parameter that all cells use, or its plain declaration if they use several.
 
-    A parameter's symbol and range may depend on the other parameters' values; each such case is a form.
+    A cell is one decoder's metrics, query by query, at one k. A parameter's form is its declaration beside the values
+    of others, with a symbol and range of its own: λ₁, for example, is a penalty or a number of documents.
     """
-    # form_of returns the form second.
-    param_forms = {form_of(param, cell.decoder["select"])[1] for cell in cells}
-    # Exactly one form is that of all cells.
+    active_forms = [form_of(param, cell.decoder["select"]) for cell in cells]
+    param_forms = {form for _deciding_value, form in active_forms}
     return param_forms.pop() if len(param_forms) == 1 else param
 
 

@@ -15,10 +15,10 @@ from engine.decoder import DEPTH, POOL, SET_SIZE, QueryLike, ScoredCandidates
 from engine.errors import DataError, ParamError
 from engine.matrix import Matrix, products
 from engine.params import Real, values_of
+from engine.selection.per_source import SourceLimit, follow_path
 from engine.solvers.elastic_net.path import WeightPath
 from engine.solvers.lines import LambdaPath
-from engine.solvers.tie_breaking import rank_exactly
-from engine.space import Space
+from engine.space import Space, find_own_documents
 from engine.stages import Selector, make, make_selector, spec_of
 from engine.values import Ranking
 
@@ -31,7 +31,8 @@ class Path:
 
     selector: with its other parameters; k: the size of the rankings; parameter: λ, with the interval as its range;
     candidates: the documents to choose from; lines: the path in pieces, intervals of λ on which the picks stay the same
-    and every pick's gain is a straight line in λ (`last`: the pieces behind which the ranking changes)
+    and every pick's gain is a straight line in λ (`last`: the pieces behind which the ranking changes); source_limit:
+    how many documents of one source a ranking may have, None for any number
     """
 
     selector: Selector
@@ -39,16 +40,18 @@ class Path:
     parameter: Real
     candidates: Candidates
     lines: LambdaPath
+    source_limit: SourceLimit | None = None
 
     def __len__(self) -> int:
         return len(self.lines.last)
 
     @cached_property
     def breakpoints(self) -> np.ndarray:
-        """The (m − 1,) values where the ranking changes, ascending, within the rounding of its gains.
+        """The (m − 1,) values of λ where the ranking changes, ascending, exact but for rounding.
 
-        That is about 1e-14 of the gains' size over the difference of their slopes: nearer than that, `at` asks the
-        selector. Where two documents' lines agree to rounding all along, only `at` tells which of them comes first.
+        The gains by which documents are picked are straight lines in λ, and the ranking changes where two cross. The
+        error of a crossing is about 1e-14 of the gains' size over the difference of their slopes. For a λ that is this
+        close to a breakpoint, `at` lets the selector decide; so it does where two lines agree to rounding all along.
         """
         ends: np.ndarray = self.lines.ends[self.lines.last[:-1]]
         return ends
@@ -60,14 +63,19 @@ class Path:
 
     @cached_property
     def gains(self) -> np.ndarray:
-        """The (m, 2, k) numbers a and b of each pick: its gain at λ is λ·a + (1 − λ)·b."""
+        """The (m, 2, k) numbers a and b of each pick: its gain at λ is λ·a + (1 − λ)·b.
+
+        m: rankings of the path, in the order of λ; the gain is the score by which the selector picked the document.
+        """
+        # `last` indexes the pieces behind which the ranking changes, one for each ranking.
         gains: np.ndarray = self.lines.gains[self.lines.last]
         return np.pad(gains, ((0, 0), (0, 0), (0, self.k - gains.shape[2])))
 
     def at(self, value: float) -> Ranking:
         """Return the ranking at one value of the parameter, equal to engine.select's at that value.
 
-        It is read from the lines unless rounding decides; then the selector computes it. Raises ParamError outside the
+        A breakpoint is a value at which the ranking changes. Between two of them the same documents stay picked, and
+        their gains are straight lines in the parameter: the ranking is read from these. Raises ParamError outside the
         interval.
         """
         value = self.parameter.check(value)
@@ -76,7 +84,8 @@ class Path:
         if piece_index is None:
             settings = {**values_of(self.selector), self.parameter.name: value}
             selector = make_selector(self.selector.spec.name, **settings)
-            scored = ScoredCandidates(self.candidates, self.candidates.relevance[0], False)
+            # False: no second scorer has scored the candidates again.
+            scored = ScoredCandidates(self.candidates, self.candidates.relevance[0], False, self.source_limit)
             return decoder.select_from(selector, scored, self.k)
         device, picks = self.candidates.relevance.device, self.lines.picks[piece_index]
         gains = np.where(picks < 0, 0.0, self.lines.gain(piece_index, value))
@@ -99,11 +108,16 @@ def path(
     k: int = 10,
     interval: Sequence[float] = (0.0, 1.0),
     depth: int | None = None,
+    *,
+    per_source: int | None = None,
+    source: str | None = None,
+    without_self: bool | None = None,
     **fixed: Any,
 ) -> list[Path]:
     """Compute each query's rankings at every λ of an interval, exactly.
 
-    A selector has a path if all its gains are lines in λ.
+    A selector has a path if all its gains are lines in λ. A document is no answer to a query that has its id and text,
+    unless `without_self` says otherwise.
 
     Parameters
     ----------
@@ -119,6 +133,12 @@ def path(
         The lowest and the highest λ; λ₁ for a selector with weights.
     depth : int or None
         The number of most relevant documents to choose from, by default all.
+    per_source : int or None
+        The most documents of one source in a ranking, as a Decoder takes it; None for any number.
+    source : str or None
+        The metadata column of the corpus that names the sources.
+    without_self : bool or None
+        The treatment of queries that are documents, as a Decoder takes it.
     **fixed
         The selector's other parameters.
 
@@ -141,17 +161,56 @@ def path(
     """
     stage = make_path_stage(selector, fixed)
     k, depth = SET_SIZE.check(k), DEPTH.check(depth)
+    limited_decoder = decoder.Decoder(stage, per_source=per_source, source=source, without_self=without_self)
     parameter = _restrict_parameter(stage, interval)
-    matrix, query_vectors = decoder.resolve_search_inputs(space, queries)
+    matrix, query_vectors, own_rows = _resolve_queries(space, queries, without_self)
     corpus_vectors = matrix.vectors
     decoder.check_dimension("queries", query_vectors, corpus_vectors, "the vectors", "have")
     full_corpus = Candidates(corpus_vectors, products(corpus_vectors, query_vectors), query_vectors, matrix)
-    candidates = decoder.select_pool(full_corpus, min(depth or len(corpus_vectors), len(corpus_vectors)))
-    query_lines = stage.lambda_path(candidates, min(k, candidates.count), (parameter.low, parameter.high))
-    return [
-        Path(selector=stage, k=k, parameter=parameter, candidates=select_problem(candidates, query_index), lines=lines)
-        for query_index, lines in enumerate(query_lines)
-    ]
+    source_limit = decoder.find_source_limit(limited_decoder, space)
+    limits, paths = (parameter.low, parameter.high), []
+    for candidates in _list_candidates(full_corpus, min(depth or len(corpus_vectors), len(corpus_vectors)), own_rows):
+        query_lines = follow_path(stage, candidates, min(k, candidates.count), limits, source_limit)
+        for query_index, lines in enumerate(query_lines):
+            paths.append(Path(
+                selector=stage, k=k, parameter=parameter, candidates=select_problem(candidates, query_index),
+                lines=lines, source_limit=source_limit,
+            ))  # fmt: skip
+    return paths
+
+
+def _resolve_queries(
+    space: Space | Any, queries: QueryLike | Any, without_self: bool | None = None
+) -> tuple[Matrix, Tensor, np.ndarray]:
+    """Return the documents, the queries as (B, d) vectors, and the (B,) row of the document that each query is.
+
+    The row is −1 for none. without_self: as of a Decoder
+    """
+    if not isinstance(space, Space):
+        matrix, query_vectors = decoder.resolve_search_inputs(space, queries)
+        return matrix, query_vectors, np.full(len(query_vectors), -1)
+    batch = decoder.query_batch(space, queries)
+    return space.matrix, batch.vectors, find_own_documents(space, batch.ids, batch.texts, without_self)
+
+
+def _list_candidates(full_corpus: Candidates, depth: int, own_rows: np.ndarray) -> list[Candidates]:
+    """Return the candidates of all queries, in order, in one batch unless some queries are documents themselves.
+
+    own_rows: (B,) the row of the document that each query is, which is none of its candidates; −1 for none
+    """
+    if (own_rows < 0).all():
+        return [decoder.select_pool(full_corpus, depth)]
+    candidates = []
+    for query_index, own_row in enumerate(own_rows.tolist()):
+        problem = select_problem(full_corpus, query_index)
+        if own_row < 0:
+            candidates.append(decoder.select_pool(problem, depth))
+            continue
+        own_tensor = torch.tensor([own_row], device=problem.relevance.device)
+        matches = decoder.exclude_own_documents(problem.relevance, None, own_tensor)
+        pool = decoder.select_pool(problem, min(depth, full_corpus.count - 1), matches)
+        candidates.append(replace(pool, n_matches=matches.sum(1), own_rows=own_tensor))
+    return candidates
 
 
 def make_path_stage(selector: str | Selector, fixed_params: Mapping[str, Any]) -> Selector:
@@ -199,7 +258,9 @@ def weight_path(
 ) -> WeightPath:
     """Compute the minimiser of the NNN objective (eq. 1) at every λ₁ from the best score down to `lowest`.
 
-    The path consists of straight lines between kinks; its `residual` certifies all of it.
+    NNN, the selector "nnn", rebuilds the query from a few weighted documents: λ₁ keeps documents out, λ₂ spreads weight
+    over similar ones. Between kinks, where documents come and go, every weight is a straight line in λ₁. The path's
+    `residual` is the largest violation of the optimality conditions anywhere on it.
 
     Parameters
     ----------
@@ -208,7 +269,7 @@ def weight_path(
     query : Queries, str, sequence of str, Embeddings, ndarray or Tensor
         One query, as `decode` (with a Space) or `select` (with vectors) takes it.
     l2 : float
-        Λ₂.
+        The penalty λ₂: the larger, the more similar documents share weight.
     lowest : float
         The λ₁ where the path ends.
     pool : int or None
@@ -243,16 +304,16 @@ def compute_weight_path(
     lowest: float = 0.001,
     pool: int | None = None,
     pool_rows: Tensor | None = None,
+    without_self: bool | None = None,
 ) -> WeightPath | None:
     """Compute a selector's weights of documents at every λ₁; None if its answer has no weights.
 
     λ₁ is the penalty that keeps documents out: the larger, the fewer have a weight. lowest: the λ₁ where the path ends;
-    pool: number of most relevant documents to weigh, None for all.
-
-    pool_rows: the pool itself, ascending, where another scorer than the inner product chose it.
+    pool: number of documents to weigh, the most relevant by inner product, None for all; pool_rows: the pool's rows,
+    ascending, if another scorer than the inner product chose it; without_self: as of a Decoder.
     """
     lowest, pool = PATH_END.check(lowest), POOL.check(pool)
-    matrix, query_vectors = decoder.resolve_search_inputs(space, query)
+    matrix, query_vectors, own_rows = _resolve_queries(space, query, without_self)
     if len(query_vectors) != 1:
         raise ParamError(f"query must be one query; got {len(query_vectors)}")
     n_dimensions, query_dimensions = matrix.vectors.shape[1], query_vectors.shape[1]
@@ -260,11 +321,11 @@ def compute_weight_path(
         raise DataError(f"query must have the vectors' dimension, {n_dimensions}; got {query_dimensions}")
     candidates = Candidates(matrix.vectors, products(matrix.vectors, query_vectors), query_vectors, matrix)
     if pool_rows is None:
-        if pool is None or pool >= candidates.count:
-            return selector.weights_path(candidates, lowest)
         # The most relevant documents, with near ties decided exactly, in the order of the corpus.
-        scores = candidates.relevance, pool, candidates.relevance_error, candidates.exact_relevance
-        pool_rows = rank_exactly(*scores, rescore_all=False)[0][0].sort().values
+        (pooled,) = _list_candidates(candidates, min(pool or candidates.count, candidates.count), own_rows)
+        if pooled.pool is None:
+            return selector.weights_path(candidates, lowest)
+        pool_rows = pooled.pool[0]
     # The path over the pool alone is exact for the pool, so its members are mapped back to corpus rows.
     pool_matrix = Matrix(matrix.vectors[pool_rows])
     pool_candidates = Candidates(pool_matrix.vectors, candidates.relevance[:, pool_rows], query_vectors, pool_matrix)

@@ -82,7 +82,7 @@ def select_judged_queries(
         raise DataError(f"queries must be engine.Queries or engine.Embeddings; got {type(queries).__name__}")
     if not isinstance(qrels, Mapping) or not all(isinstance(judgements, Qrels) for judgements in qrels.values()):
         raise DataError("qrels must be judgements by split, as dataset.qrels is: {'dev': engine.Qrels, …}")
-    judged: dict[str, Queries | Embeddings] = {}
+    queries_by_split: dict[str, Queries | Embeddings] = {}
     for split in (dev, test):
         if split is None:
             continue
@@ -92,10 +92,14 @@ def select_judged_queries(
         if not rows:
             raise DataError(f"none of the queries is judged by {split!r}")
         query_ids = [queries.ids[row] for row in rows]
-        judged[split] = queries.only(query_ids) if isinstance(queries, Queries) else queries.take(rows)
-    if test is not None and (n_shared := len(set(judged[dev].ids) & set(judged[test].ids))):
-        raise DataError(
+        queries_by_split[split] = queries.only(query_ids) if isinstance(queries, Queries) else queries.take(rows)
+    if test is not None and (n_shared := len(set(queries_by_split[dev].ids) & set(queries_by_split[test].ids))):
+        problem = (
             f"{dev!r} and {test!r} share {n_shared:,} queries, and a setting chosen on a query looks good on it: take "
-            "two splits without a common query (engine.evaluation.splits.split_in_half makes two of one), or test=None"
+            "two splits without a common query"
         )
-    return judged
+        raise DataError(
+            f"{problem} (engine.evaluation.splits.split_in_half makes two of one), or test=None",
+            f"{problem}, or confirm on half of one",
+        )
+    return queries_by_split

@@ -4,8 +4,8 @@ Corpus and judgements are taken as fixed, the queries as a sample of those that 
 """
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,29 +53,26 @@ class Comparison:
     mean: float  # over those
     baseline_mean: float
     difference: float  # of the two means
-    low: float | None  # end of its 95% interval, None for a single query
+    low: float | None  # end of its 95% interval after the same correction as p_holm's; None for a single query
     high: float | None
-    p: float  # of the paired randomisation test
+    p: float  # of the paired randomisation test, uncorrected
     p_holm: float  # after Holm's correction over `comparisons`
     comparisons: int
     wins: WinCounts  # query by query
     least: float = math.nan  # the smallest difference that a query has
     most: float = math.nan  # the largest, which the VRSD paper calls Max-diff (§4.1)
+    single_low: float | None = None  # end of the 95% interval of this comparison alone, uncorrected
+    single_high: float | None = None
 
     @property
     def significant(self) -> bool:
-        """True if the Holm-corrected p is below 0.05 and the 95% interval excludes 0."""
+        """True if the Holm-corrected p is below 0.05 and the corrected 95% interval excludes 0."""
         low, high = self.low, self.high
         return self.p_holm < SIGNIFICANCE_LEVEL and low is not None and high is not None and not low <= 0 <= high
 
-    @property
-    def measurable(self) -> bool:
-        """True for a gain that is significant, and for a loss whose own interval lies below 0.
 
-        Holm's correction guards against gains by chance; it must not hide a loss.
-        """
-        # A single query has no interval, and so no measurable loss.
-        return self.significant or (self.high is not None and self.high < 0)
+ComparisonsByMetric = Mapping[str, Mapping[str, Comparison]]
+"""Metric → label → that decoder against the baseline."""
 
 
 def bootstrap_means(values: np.ndarray, resamples: int, seed: int) -> np.ndarray:
@@ -108,8 +105,9 @@ def percentile_ends(resampled_values: Any) -> tuple[float, float]:
 def bootstrap_intervals(values: np.ndarray, resamples: int, seed: int) -> Sequence[IntervalEnds]:
     """Return bootstrap intervals of the column means of (n, m) values; (None, None) for one row.
 
-    The tails are those of Hesterberg 2015 (expanded percentile): plain ones are too narrow for few queries, by as much
-    as a normal interval without the n − 1 is beside Student's. From some hundred queries on they are the same.
+    An interval is cut from the resampled means at percentiles a little outside of 2.5 and 97.5, as Hesterberg 2015
+    advises (expanded percentile): plain percentiles are too narrow for few queries. From some hundred queries on the
+    two are the same.
     """
     if (n_queries := len(values)) < 2:
         return [(None, None)] * values.shape[1]
@@ -128,8 +126,9 @@ def compute_sign_flip_p_values(differences: np.ndarray, resamples: int, seed: in
     """Return (m,) p-values of the two-sided paired randomisation test on columns of (n, m) differences.
 
     If it made no difference which decoder answered a query, swapping the two would change the sign of the query's
-    difference and nothing else (Smucker, Allan & Carterette 2007). All sign patterns where there are no more than
-    `resamples` of them, else so many at random, with the observed one among them (Phipson & Smyth 2010: never 0).
+    difference and nothing else (Smucker, Allan & Carterette 2007). A p-value is the share of sign patterns whose mean
+    is at least as far from 0 as the observed one: of all patterns where there are no more than `resamples`, else of so
+    many at random, with the observed one among them (Phipson & Smyth 2010: never 0).
 
     scipy.stats.permutation_test(permutation_type="samples") gives the same for one column (tested against it) but takes
     a second or two for 2,000 queries and 10,000 patterns; as one product a hundred columns take less. Queries that tie
@@ -180,8 +179,8 @@ def compare(
 ) -> tuple[Comparison, ...]:
     """Compare every cell with a baseline in one metric, on the queries for which all of them have it.
 
-    Interval and test are paired, with the same draws for every row. Holm's correction is over all rows; an interval is
-    for its row alone.
+    A cell is one decoder's metrics, query by query, at one k. Interval and test are paired, with the same draws for
+    every row. Holm's correction is over all rows: of p-values, and of the intervals, which are as much wider.
 
     Parameters
     ----------
@@ -245,7 +244,7 @@ def build_comparisons(
 ) -> tuple[Comparison, ...]:
     """Compare m decoders' values with their baselines' on the same queries; return a Comparison for each.
 
-    Holm's correction of the p-values is over all m.
+    Holm's correction of p-values and intervals is over all m.
 
     row_labels: (name, label, baseline) of each row
     values, baselines: (n, m) over the same queries, or (n, 1) for all rows
@@ -254,18 +253,46 @@ def build_comparisons(
     values, baselines = np.broadcast_arrays(values, baselines)
     differences = values - baselines
     p_values = compute_sign_flip_p_values(differences, max(resamples, MIN_SIGN_PATTERNS * len(row_labels)), seed)
-    statistics = zip(bootstrap_intervals(differences, resamples, seed), p_values, correct_holm(p_values), strict=True)
+    statistics = zip(bootstrap_intervals(differences, resamples, seed), p_values.tolist(), strict=True)
     row_columns = zip(row_labels, values.T, baselines.T, statistics, strict=True)
     comparisons = []
-    for (name, label, baseline), column, baseline_column, ((low, high), p_value, corrected_p) in row_columns:
+    for (name, label, baseline), column, baseline_column, ((low, high), p_value) in row_columns:
         gains = column - baseline_column
         comparisons.append(Comparison(
             name=name, label=label, baseline=baseline, metric=metric, k=k, queries=len(column),
             mean=float(column.mean()), baseline_mean=float(baseline_column.mean()), difference=float(gains.mean()),
-            low=low, high=high, p=float(p_value), p_holm=float(corrected_p), comparisons=len(p_values),
-            wins=_count_wins(gains), least=float(gains.min()), most=float(gains.max()),
+            low=low, high=high, p=p_value, p_holm=p_value, comparisons=1, wins=_count_wins(gains),
+            least=float(gains.min()), most=float(gains.max()), single_low=low, single_high=high,
         ))  # fmt: skip
-    return tuple(comparisons)
+    return correct_comparisons(comparisons)
+
+
+def correct_comparisons(rows: Sequence[Comparison]) -> tuple[Comparison, ...]:
+    """Correct p-values and intervals for the number of comparisons, by Holm's method over all rows.
+
+    Holm's i-th step tests the i-th smallest p of m against α / (m + 1 − i), and the first that fails ends the test. An
+    interval has the level of the step that decides on its row: it is widened as Student's would be, and holds 0 where
+    the corrected test finds no difference. rows: with their uncorrected p and single intervals
+    """
+    p_values = np.array([row.p for row in rows])
+    corrected = correct_holm(p_values)
+    factors = np.empty(len(rows))
+    factors[np.argsort(p_values, kind="stable")] = np.arange(len(rows), 0, -1)
+    # Behind the step that fails nothing is tested any more, so that step decides on all that are left.
+    is_rejected = corrected < SIGNIFICANCE_LEVEL
+    factors[~is_rejected] = len(rows) - is_rejected.sum()
+    results = []
+    for row, p_holm, factor, has_difference in zip(rows, corrected.tolist(), factors, is_rejected, strict=True):
+        low, high = row.single_low, row.single_high
+        if low is not None and high is not None:
+            quantiles = stdtrit(row.queries - 1, 1 - SIGNIFICANCE_LEVEL / np.array([2, 2 * factor]))
+            # Growth is added to the single interval, so that rounding cannot leave it outside the corrected one.
+            growth = float(quantiles[1] / quantiles[0]) - 1
+            low, high = low - growth * (row.difference - low), high + growth * (high - row.difference)
+            if not has_difference:
+                low, high = min(low, 0.0), max(high, 0.0)
+        results.append(replace(row, low=low, high=high, p_holm=p_holm, comparisons=len(rows)))
+    return tuple(results)
 
 
 def _count_wins(differences: np.ndarray) -> WinCounts:
@@ -296,8 +323,9 @@ def describe_comparison(row: Comparison) -> str:
     gain_text = f"{gain(round(row.difference, 9))} {metric_text} vs {baseline}"
     if low is None or high is None:
         return f"{name}: {gain_text}; one query says nothing of others."
-    holm_note = f", Holm over {row.comparisons}" if row.comparisons > 1 else ""
-    test_text = f"95% CI {decimal(low)} to {decimal(high)}, {format_p_value(row.p_holm)}{holm_note}"
+    test_text = f"95% CI {decimal(low)} to {decimal(high)}, {format_p_value(row.p_holm)}"
+    if row.comparisons > 1:
+        test_text += f", both corrected by Holm over {row.comparisons}; uncorrected {format_p_value(row.p)}"
     wins_text, losses_text = (counted(n_queries, "query", "queries") for n_queries in (row.wins.win, row.wins.loss))
     outcome_text = f"better on {wins_text}, worse on {losses_text}, the same on {row.wins.tie:,}"
     verdict = "" if row.significant else "No significant difference. "
@@ -318,7 +346,10 @@ def summarize_comparisons(rows: Sequence[Comparison]) -> str:
 
 
 def resolve_baseline(all_cells: Sequence[Any], baseline: Any, k: int) -> Any:
-    """Return the cell at k that `baseline`, a cell, label, name or method, means, or raise ParamError."""
+    """Return the cell at k that `baseline` identifies: by label, name or method, or as the cell itself.
+
+    A cell is one decoder's metrics, query by query, at one k. Raises ParamError if it identifies none, or several.
+    """
     if not isinstance(baseline, str):
         # A cell of another k would be compared with sets of another size.
         if getattr(baseline, "k", None) != k:
@@ -326,8 +357,10 @@ def resolve_baseline(all_cells: Sequence[Any], baseline: Any, k: int) -> Any:
         return baseline
     cells = paired.select_cells(all_cells, k)
     labels, methods = [cell.label for cell in cells], [cell.method for cell in cells]
+    printed_names = [paired.format_decoder_call(cell.decoder) for cell in cells]
+    code_names = paired.short_names(cells, paired.format_stage_call)
     # The most specific kind of name first: a method may have many cells.
-    for cell_names in (labels, paired.short_names(cells), paired.short_names(cells, paired.format_stage_call), methods):
+    for cell_names in (labels, printed_names, paired.short_names(cells), code_names, methods):
         matching = {cell.label: cell for cell, name in zip(cells, cell_names, strict=True) if name == baseline}
         if len(matching) == 1:
             # Exactly one cell has the name.

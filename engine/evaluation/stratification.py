@@ -98,9 +98,11 @@ def count_by_query(
     aspects: Mapping[str, Mapping[str, frozenset[str]]] | None = None,
     space: Space | None = None,
 ) -> dict[str, dict[str, int]]:
-    """Return kind → query → count, for the kinds that some query has, such as "relevant" or "words".
+    """Count what queries can be grouped by: kind → query → count; kinds that no query has are left out.
 
-    Words are separated by spaces; only their count may be 0. space: needed for the correlation.
+    Kinds: a query's relevant documents, their mean length, its words, its aspects, and the largest cosine of a relevant
+    to an irrelevant document in hundredths, which needs `space`. Words are separated by spaces; only their count may
+    be 0.
     """
     n_words = [len(text.split()) for text in queries.texts]
     by_kind = {
@@ -119,9 +121,10 @@ def _count_present(items_by_query: Mapping[str, Collection[str]]) -> dict[str, i
 
 
 def collect_query_values(corpus: Corpus, queries: Queries, qrels: Qrels) -> dict[str, dict[str, str]]:
-    """Return metadata column → query → value, the query's own or its relevant documents' commonest.
+    """Return metadata column → query → value, so that queries can be grouped by a column.
 
-    A query without a value gets the most frequent one of its relevant documents, of several the first in the corpus.
+    A query without a value of its own gets the most frequent one among its relevant documents; of equally frequent
+    ones the first in the corpus.
     """
     values_by_column: dict[str, dict[str, str]] = {}
     for column in (*queries.metadata, *corpus.metadata):
@@ -135,8 +138,8 @@ def collect_query_values(corpus: Corpus, queries: Queries, qrels: Qrels) -> dict
                 # In the order of the corpus, as Counter puts the first of equally frequent values first.
                 rows = sorted(_find_relevant_rows(corpus, qrels, query_id))
                 value_counts = Counter(filter(None, map(str.strip, map(document_values.__getitem__, rows))))
-                # The most frequent value, or "" if none of the documents has one.
-                query_value = next(iter(value_counts.most_common(1)), ("", 0))[0]
+                if value_counts:
+                    ((query_value, _count),) = value_counts.most_common(1)
             if query_value:
                 query_values[query_id] = query_value
     return {column: query_values for column, query_values in values_by_column.items() if query_values}
@@ -227,7 +230,8 @@ _QueryGroup = tuple[str, int | None, int | None, list[int]]
 def _group_queries(values: Sequence[int | str | None], max_groups: int) -> list[_QueryGroup]:
     """Group queries by equal text, or by ranges of numbers, into at most `max_groups`; None is left out.
 
-    values: of each query. The most frequent texts get groups, and the remaining ones share one.
+    values: of each query. The most frequent texts get groups, and the remaining ones share one. A group is a name, the
+    smallest and the largest number, None for texts, and the positions of its queries.
     """
     indices: dict[int | str, list[int]] = {}
     for query_index, value in enumerate(values):

@@ -16,10 +16,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from engine.data.cache import write as write_whole
+from engine.decoder import read_limits
 from engine.errors import DataError, ParamError
 from engine.evaluation.metrics import title_of
 from engine.evaluation.paired import format_stage_call, select_distinct, short_names
-from engine.evaluation.statistics import CONFIDENCE_LEVEL, RESAMPLES, SIGNIFICANCE_LEVEL, compare, resolve_baseline
+from engine.evaluation.statistics import (
+    CONFIDENCE_LEVEL,
+    RESAMPLES,
+    SIGNIFICANCE_LEVEL,
+    Comparison,
+    compare,
+    resolve_baseline,
+)  # fmt: skip
 from engine.evaluation.sweep.cell import Cell
 from engine.stages import methods
 from engine.values import replace_surrogates
@@ -40,10 +48,11 @@ PROVENANCE_PREFIX = "provenance."
 def build_frame(cells: Iterable[Cell]) -> DataFrame:
     """Build a frame with one row per cell.
 
-    Columns: method, name (short and distinct), label (the decoder in full), select.<parameter>, retrieve,
-    retrieve.<parameter>, rerank, …, depth, k, split, queries (number), one column per metric (its mean), left_out,
-    returned, milliseconds, key, digest, provenance.<fact>. Parameters that a method lacks or leaves unset are missing;
-    the label tells the two apart. Milliseconds of a sweep of one query are missing too.
+    A cell is one decoder's metrics, query by query, at one k. Columns: method, name (short and distinct), label (the
+    decoder in full), select.<parameter>, retrieve, retrieve.<parameter>, rerank, …, depth, k, split, queries (number),
+    one column per metric (its mean), left_out, returned, milliseconds, key, digest, provenance.<fact>. Parameters that
+    a method lacks or leaves unset are missing; the label tells the two apart. Milliseconds of a sweep of one query are
+    missing too.
     """
     import pandas as pd
 
@@ -69,7 +78,8 @@ def _build_row_sections(cell: Cell, name: str) -> tuple[dict[str, Any], ...]:
     return (
         {"method": cell.method, "name": name, "label": cell.label},
         *chain_sections,
-        {"depth": cell.decoder.get("depth"), "k": cell.k, "split": cell.split, "queries": len(cell.queries)},
+        {"depth": cell.decoder.get("depth"), **read_limits(cell.decoder)},
+        {"k": cell.k, "split": cell.split, "queries": len(cell.queries)},
         {metric: cell.mean[metric] for metric in cell.values},
         {"left_out": cell.left_out, "returned": cell.returned, "milliseconds": cell.latency},
         {"key": cell.key, "digest": cell.digest},
@@ -85,7 +95,9 @@ def _prefix_keys(prefix: str, mapping: Mapping[str, Any]) -> dict[str, Any]:
 def build_per_query_frame(cells: Iterable[Cell]) -> DataFrame:
     """Build a frame with one row per cell (a decoder at one k), metric and query: PER_QUERY_COLUMNS.
 
-    value is missing where the metric is undefined for the query. Columns of text are categories, as it repeats.
+    Counts of documents follow the metrics, with their names in the same column: returned, judged, relevant and so on.
+    The value is missing where the metric is undefined for the query. Columns of text are of pandas' type "category",
+    as the same text stands in many rows.
     """
     import pandas as pd
 
@@ -93,13 +105,13 @@ def build_per_query_frame(cells: Iterable[Cell]) -> DataFrame:
     cells, blocks, query_lists, value_arrays = list(cells), [], [], [np.empty(0)]
     for cell, name in zip(cells, short_names(cells, format_stage_call), strict=True):
         facts = {"method": cell.method, "name": name, "label": cell.label, "k": cell.k, "split": cell.split}
-        for metric, values in cell.values.items():
+        for metric, values in {**cell.values, **cell.counts}.items():
             blocks.append({**facts, "metric": metric, "key": cell.key})
             query_lists.append(cell.queries)
             value_arrays.append(np.asarray(values, dtype=np.float64))
     list_sizes = list(map(len, query_lists))
     table: dict[str, Any] = {}
-    for name in set(PER_QUERY_COLUMNS) - {"query", "value"}:
+    for name in set(PER_QUERY_COLUMNS) - {"k", "query", "value"}:
         block_texts = np.array([replace_surrogates(str(block[name])) for block in blocks], dtype=object)
         # Each text is stored once and its code repeated, as it is the same for all queries of a cell.
         codes, distinct_texts = pd.factorize(block_texts)
@@ -114,9 +126,9 @@ def build_per_query_frame(cells: Iterable[Cell]) -> DataFrame:
 def write_table(data_frame: DataFrame, path: str | Path) -> Path:
     """Write a frame atomically as .parquet or .csv; `read_table` reads it back.
 
-    CSV: UTF-8, RFC 4180; a missing value is an empty cell; text and column names pass `guard_formula`: other readers
-    must drop one apostrophe wherever apostrophes stand before one of FORMULA_PREFIXES. Raises ParamError for another
-    suffix, FrontierError if it cannot write.
+    The CSV is UTF-8 (RFC 4180), and a missing value is an empty cell. `guard_formula` puts an apostrophe before texts
+    and column names that a spreadsheet would run as formulas; a reader other than `read_table` must drop it. Raises
+    ParamError for another suffix, FrontierError if it cannot write.
     """
     path = Path(path)
     match path.suffix.lower():
@@ -158,13 +170,14 @@ def read_table(path: str | Path) -> DataFrame:
     try:
         if path.suffix.lower() == ".parquet":
             return pd.read_parquet(path)
+        # Python's csv refuses cells of more than 128 KiB, which long texts may exceed.
         csv.field_size_limit(2**31 - 1)
         with open(path, encoding="utf-8", newline="") as file:
             # Pandas would stop at a NUL, and read 007 as a number and NA as missing.
             names, *row_cells = list(csv.reader(file, strict=True)) or [[]]
     except (OSError, ValueError, csv.Error) as error:
         raise DataError(f"{path} cannot be read as a table: {error}") from None
-    if not set(map(len, row_cells)) <= {len(names)}:
+    if any(len(cells) != len(names) for cells in row_cells):
         raise DataError(f"{path} is no table: every row must have as many cells as the first")
     cell_columns = zip(*row_cells, strict=True) if row_cells else [()] * len(names)
     table = {}
@@ -182,13 +195,15 @@ def _is_text_column(name: str) -> bool:
 def _parse_cells(name: str, cells: Sequence[str]) -> list[Any]:
     """Parse the cells of a CSV column as bools, whole numbers or floats if all are; else as text.
 
-    An empty cell is missing, None, except in a column of text, where it is an empty text; retrieve and rerank are text
-    columns that may be missing.
+    An empty cell is missing, None. In a column of text it is an empty text instead, except in retrieve and rerank,
+    which a decoder may lack.
     """
     if _is_text_column(name) and name not in ("retrieve", "rerank"):
         return list(cells)
-    # A column of text is not converted, even if its cells look like numbers.
-    for convert in () if _is_text_column(name) else ({"True": True, "False": False}.__getitem__, int, float):
+    # A column of text is not converted, even if its cells look like numbers. The dict's look-up parses bools alone:
+    # any other text raises KeyError.
+    parse_bool = {"True": True, "False": False}.__getitem__
+    for convert in () if _is_text_column(name) else (parse_bool, int, float):
         try:
             return [convert(cell) if cell else None for cell in cells]
         except (KeyError, ValueError):
@@ -205,7 +220,9 @@ def _make_column(name: str, values: Sequence[Any]) -> Any:
     has_gaps = type(None) in value_types
     value_types.discard(type(None))
     if not _is_text_column(name):
-        if value_types <= {int, float} and (float in value_types or not value_types):
+        has_only_numbers = value_types <= {int, float}
+        # A column without any value counts as one of numbers.
+        if has_only_numbers and (float in value_types or not value_types):
             return pd.array([np.nan if v is None else float(v) for v in values], dtype="float64")
         if value_types == {int}:
             return pd.array(values, dtype="Int64" if has_gaps else "int64")
@@ -214,7 +231,11 @@ def _make_column(name: str, values: Sequence[Any]) -> Any:
     return pd.array([None if v is None else replace_surrogates(str(v)) for v in values], dtype="string")
 
 
-@dataclass(frozen=True)
+TEST_FIELDS = ("difference", "low", "high", "p", "p_holm", "comparisons")
+"""Fields of a Comparison that a table has as JSON."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class ResultsTable:
     """A table of decoders for people to read."""
 
@@ -224,19 +245,26 @@ class ResultsTable:
     caption: str  # the shown values and the test
     cells: tuple[Cell, ...]  # the cell of each row
     means: tuple[Mapping[str, float | None], ...]  # means of each row by metric, None where undefined
+    comparisons: tuple[Mapping[str, Comparison], ...]  # each row with the baseline by metric, without undefined ones
 
     def as_json(self) -> dict[str, Any]:
         """Return the table as plain JSON values.
 
-        Every decoder's means, and the sign of each difference that is significant.
+        A row holds a decoder's means, the sign of each significant difference to the baseline, and for each difference
+        its interval and p, both corrected by Holm's method, and the uncorrected p.
         """
-        written = short_names(self.cells, format_stage_call)
-        row_parts = zip(self.cells, written, self.means, self.marks, strict=True)
+        code_names = short_names(self.cells, format_stage_call)
+        row_parts = zip(self.cells, code_names, self.means, self.marks, self.comparisons, strict=True)
         json_rows = []
-        for cell, name, metric_means, marks in row_parts:
-            # The first mark belongs to the decoder's name.
+        for cell, name, metric_means, marks, comparisons in row_parts:
+            # Marks are for a row's texts: the first belongs to the name, and a last one may belong to the number of
+            # returned documents, which has no mean to pair with.
             json_row = {"decoder": cell.decoder, "name": name, "mean": dict(metric_means), "returned": cell.returned}
-            json_rows.append(json_row | {"significant": dict(zip(metric_means, marks[1:], strict=False))})
+            json_row["significant"] = dict(zip(metric_means, marks[1:], strict=False))
+            tests = {}
+            for metric, row in comparisons.items():
+                tests[metric] = {field_name: getattr(row, field_name) for field_name in TEST_FIELDS}
+            json_rows.append(json_row | {"comparisons": tests})
         return {"rows": json_rows, "caption": self.caption}
 
 
@@ -251,9 +279,11 @@ def build_results(
 ) -> ResultsTable:
     """Tabulate every cell at k in every metric, with marks of significant differences to the baseline.
 
-    points: of one split; baseline: as `compare` takes it, by default the cell of the first registered selector, of
-    several the one without reranking and with the first scorer. The means are over the queries on which all
-    have the metric, which the caption counts. Raises ParamError or DataError.
+    A cell is one decoder's metrics, query by query, at one k. points: of one split; baseline: as `compare` takes it, by
+    default the cell of the first registered selector. If there are several of it, the one without a reranker and with
+    the first scorer is the baseline.
+    The means are over the queries on which all have the metric, which the caption counts. Raises ParamError or
+    DataError.
     """
     cells = select_distinct(points, k)
     metrics = (metrics,) if isinstance(metrics, str) else tuple(dict.fromkeys(metrics))
@@ -261,13 +291,16 @@ def build_results(
     cells = [baseline_cell, *(cell for cell in cells if cell.label != baseline_cell.label)]
     if len(cells) < 2:
         raise DataError("there is nothing to compare: give the baseline and at least one other point")
+    # Every other cell against the baseline; a cell that has a metric on no query has no comparison in it.
     comparisons, counts, by_label = {}, {}, {}
     for metric in metrics:
         comparisons[metric] = compare(cells, metric, baseline_cell, k, resamples=resamples, seed=seed)
         counts[metric] = comparisons[metric][0].queries if comparisons[metric] else 0
         for row in comparisons[metric]:
             by_label[metric, row.label] = row
+    # Decoders may return fewer than k documents; the mean number, a rounded float, is shown only then.
     has_short_sets = any(cell.returned < cell.k - 1e-9 for cell in cells)
+    # A row for each cell: its texts, the signs of its significant differences, and the plain means.
     text_rows, mark_rows, means = [], [], []
     for cell, name in zip(cells, short_names(cells), strict=True):
         texts, marks, row_means = [name], [0], {}
@@ -288,21 +321,29 @@ def build_results(
     n_tests = max(map(len, comparisons.values()))
     caption = _write_caption(baseline_cell, text_rows[0][0], counts, n_tests, resamples)
     rows, row_marks = tuple(text_rows), tuple(mark_rows)
-    return ResultsTable(head=head, rows=rows, marks=row_marks, caption=caption, cells=tuple(cells), means=tuple(means))
+    row_comparisons = []
+    for cell in cells:
+        row_comparisons.append({m: by_label[m, cell.label] for m in metrics if (m, cell.label) in by_label})
+    return ResultsTable(
+        head=head, rows=rows, marks=row_marks, caption=caption, cells=tuple(cells), means=tuple(means),
+        comparisons=tuple(row_comparisons),
+    )  # fmt: skip
 
 
 def find_default_baseline(cells: Sequence[Cell]) -> Cell | str:
     """Return the cell of the first selector without reranking and with the first scorer, as the baseline.
 
-    If no cell is as simple, the simplest one; if several are, the selector's name, for the caller to resolve or refuse.
+    A cell is one decoder's metrics, query by query, at one k. If no cell is as simple, the simplest of the selector's
+    cells is returned. If several are equally simple, or the selector has no cell, its name is returned, which
+    `resolve_baseline` turns into a cell or an error.
     """
     first_selector, first_scorer = next(iter(methods("selector"))), next(iter(methods("scorer")))
     by_chain: dict[tuple[bool, bool], list[Cell]] = {}
     for cell in cells:
         if cell.method == first_selector:
-            # The chain of scorers as two bools: it reranks, it retrieves by another scorer than the first.
-            scorers = bool(cell.decoder["rerank"]), cell.decoder["retrieve"]["name"] != first_scorer
-            by_chain.setdefault(scorers, []).append(cell)
+            has_reranker = bool(cell.decoder["rerank"])
+            has_other_scorer = cell.decoder["retrieve"]["name"] != first_scorer
+            by_chain.setdefault((has_reranker, has_other_scorer), []).append(cell)
     # False sorts before True: no reranker first, then the first scorer.
     simplest = by_chain[min(by_chain)] if by_chain else []
     return simplest[0] if len(simplest) == 1 else first_selector
@@ -318,12 +359,14 @@ def _write_caption(baseline: Cell, baseline_name: str, counts: dict[str, int], n
     else:
         count_text = ", ".join(f"{title_of(metric)} {n_queries:,}" for metric, n_queries in counts.items())
     split_text = f", split {baseline.split}" if baseline.split else ""
-    holm_text = f" after Holm's correction over {n_tests} settings for each metric" if n_tests > 1 else ""
+    has_several = n_tests > 1
+    holm_text = f" after Holm's correction over {n_tests} settings for each metric" if has_several else ""
+    width_text = ", widened by the same correction," if has_several else ""
     return (
         f"Means at k = {baseline.k}{split_text}; queries on which all have the metric: {count_text} of "
         f"{len(baseline.queries):,}. ↑ ↓: significantly more or less than {baseline_name}: p < "
         f"{SIGNIFICANCE_LEVEL:g} in a two-sided paired randomisation test ({resamples:,} resamples){holm_text}, and "
-        f"the {100 * CONFIDENCE_LEVEL:g}% paired bootstrap CI of the difference excludes 0."
+        f"the {100 * CONFIDENCE_LEVEL:g}% paired bootstrap CI of the difference{width_text} excludes 0."
     )
 
 
@@ -367,7 +410,7 @@ LATEX_ESCAPES = {
     **{"→": r"$\rightarrow$", "↑": r"$^{\uparrow}$", "↓": r"$^{\downarrow}$", "−": "$-$", "–": "--", "…": r"\ldots{}"},
     **{"·": r"$\cdot$", "₁": "$_1$", "₂": "$_2$"},
     **{"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"},
-    **{"α": r"$\alpha$", "λ": r"$\lambda$", "θ": r"$\theta$", "κ": r"$\kappa$", "δ": r"$\delta$"},
+    **{"α": r"$\alpha$", "λ": r"$\lambda$", "θ": r"$\theta$", "κ": r"$\kappa$", "δ": r"$\delta$", "τ": r"$\tau$"},
 }
 """Escapes of characters that LaTeX reserves or lacks, and of the letters of metrics and parameters."""
 

@@ -10,17 +10,20 @@ NewValue = TypeVar("NewValue")
 
 
 def map_values(function: Callable[[CellValue], NewValue], cells: Mapping[str, CellValue]) -> dict[str, NewValue]:
-    """Return the cells with a function applied to their values."""
+    """Return the cells, the values of a measurement by name, with a function applied to each value."""
     return {name: function(value) for name, value in cells.items()}
 
 
 def rename_cells(cells: Mapping[str, CellValue], prefix: str = "", suffix: str = "") -> dict[str, CellValue]:
-    """Return the cells with a prefix and a suffix added to their names."""
+    """Return the cells, values of a measurement by name, with a prefix and a suffix added to the names."""
     return {f"{prefix}{name}{suffix}": value for name, value in cells.items()}
 
 
 def subtract_cells(claimed: Mapping[str, np.ndarray], other: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Return claimed less other values, cell by cell, for the names that the other has, in its order."""
+    """Return claimed less other values, cell by cell, for the names that the other has, in its order.
+
+    A cell is an entry of the dictionary, such as a metric's name and its values by query.
+    """
     return {name: claimed[name] - other_values for name, other_values in other.items()}
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any, TypeVar
 
 import numpy as np
@@ -62,7 +63,10 @@ class JudgedDeployment:
         return simulate(self.space, self.queries, self.stream, seed=seed, **options)
 
     def values(self, part_qrels: Qrels, space: Space | None = None) -> dict[str, np.ndarray]:
-        """Return metric → (n,) points that plain dense retrieval gets on the queries of a part."""
+        """Return metric → (n,) points that plain dense retrieval gets on the queries that `part_qrels` judges.
+
+        space: embeddings to search, such as those learnt in a simulation; by default those before any feedback
+        """
         part_queries = self.select_queries(part_qrels)
         ranking = engine.decode(DENSE, space or self.space, part_queries, k=K)
         metric_values = engine.measure(ranking, self.space, part_queries, part_qrels, K, GAIN_METRICS).values
@@ -77,15 +81,25 @@ class JudgedDeployment:
         return self._mean_points(self.run_all(seeds), self.held_out)
 
     def _mean_points(self, finished_runs: Sequence[Simulated], part_qrels: Qrels) -> dict[str, np.ndarray]:
-        """Return metric → (n,) points on a part's queries in the spaces that runs left, mean over them."""
-        spaces = (self.space.with_embeddings(run.embeddings()) for run in finished_runs)
-        run_points = [self.values(part_qrels, space) for space in spaces]
+        """Return metric → (n,) points by query after learning, mean over the runs.
+
+        finished_runs: simulations, whose learnt embeddings are searched; part_qrels: judgements of the queries to
+        measure, such as those held out
+        """
+        learnt_spaces = (self.space.with_embeddings(run.embeddings()) for run in finished_runs)
+        run_points = [self.values(part_qrels, learnt_space) for learnt_space in learnt_spaces]
         return {metric: np.mean([points[metric] for points in run_points], axis=0) for metric in GAIN_METRICS}
 
     def gains(self, finished_runs: Sequence[Simulated]) -> dict[str, np.ndarray]:
-        """Return "part metric@k" → (n,) points gained over the start, mean over runs; parts: held-out, stream."""
+        """Return "part metric@k" → (n,) gains: by query, points after learning less those before.
+
+        A point is a hundredth of nDCG or Recall; those after learning are means over the runs. The two parts are
+        "held-out", queries that never come, and "stream", those that came and were learned from. finished_runs:
+        simulations of this deployment, each of which has learnt embeddings of its own
+        """
         gains: dict[str, np.ndarray] = {}
-        # The stream is subsampled for measuring alone; all of it is learned from.
+        # Every query of the stream was learned from. Of these at most MAX_LEARNED are measured here, to save time.
+        # A cell, in the names of the two functions, is an entry of a dictionary: the numbers of one metric by query.
         for name, part_qrels in (("held-out", self.held_out), ("stream", subsample(self.stream, MAX_LEARNED))):
             part_gains = subtract_cells(self._mean_points(finished_runs, part_qrels), self.values(part_qrels))
             gains |= rename_cells(part_gains, prefix=f"{name} ", suffix=f"@{K}")
@@ -100,16 +114,17 @@ class JudgedDeployment:
         """Mark the held-out queries whose right documents are all rare, as an (n,) mask: the long tail."""
         positions = self.space.corpus.position
         # Rare: among the half of the documents that are least often right in the stream.
-        rare = rare_rows(right_counts(right_rows(self.stream, list(self.stream.grades), positions), len(self.space)))
+        stream_rows = right_rows(self.stream, list(self.stream.grades), positions)
+        is_rare = rare_rows(right_counts(stream_rows, len(self.space)))
         held_out_rows = right_rows(self.held_out, self.select_queries(self.held_out).ids, positions)
-        return np.array([rare[rows].all() for rows in held_out_rows])
+        return np.array([is_rare[rows].all() for rows in held_out_rows])
 
     def with_stream(self, stream: Qrels) -> "JudgedDeployment":
         """Return this deployment learning from other judgements."""
         return replace(self, stream=stream)
 
     def reorder(self, order: np.ndarray) -> "JudgedDeployment":
-        """Return this deployment with its queries in another order, in which a given stream comes."""
+        """Return this deployment with its queries in another order, in which a "given" stream brings them."""
         return replace(self, queries=self.queries.take(order.tolist()))
 
     def truncate(self, n_dimensions: int) -> "JudgedDeployment":
@@ -124,7 +139,7 @@ class JudgedDeployment:
 
 
 def deploy_set(judged_set: JudgedSet) -> JudgedDeployment:
-    """Build a judged set's deployment: train comes as the stream, dev and test are held out.
+    """Build a judged set's deployment: train comes as the stream to learn from, dev and test are held out.
 
     Only queries with a relevant document in the corpus take part, at most MAX_STREAM and MAX_HELD_OUT of them. Raises
     DataError if the set has no train split, or neither of the others.
@@ -138,13 +153,18 @@ def deploy_set(judged_set: JudgedSet) -> JudgedDeployment:
     if "train" not in dataset.qrels or not report_splits:
         # The message completes "Missing: …", the sentence in which the report says why a claim was not tested.
         raise DataError(f"judgements of {judged_set.name} to learn from, train, and to report on, dev or test")
-    corpus = dataset.corpus.position.keys()
+    document_ids = dataset.corpus.position.keys()
+
+    def join_splits(splits: Iterable[str]) -> Qrels:
+        """Join the judgements of some splits, without queries that have no judged document in the corpus."""
+        grades_by_query = chain.from_iterable(dataset.qrels[split].grades.items() for split in splits)
+        return Qrels({query: grades for query, grades in grades_by_query if document_ids & grades})
+
     # Queries without a right document in the corpus can neither be learned from nor measured.
-    qrels = (
-        Qrels({q: grades for split in splits for q, grades in dataset.qrels[split].grades.items() if corpus & grades})
-        for splits in (("train",), report_splits)
+    stream, held_out = (
+        subsample(join_splits(["train"]), MAX_STREAM),
+        subsample(join_splits(report_splits), MAX_HELD_OUT),
     )
-    stream, held_out = map(subsample, qrels, (MAX_STREAM, MAX_HELD_OUT))
     queries = dataset.queries.only({*stream.grades, *held_out.grades})
     query_vectors = engine.embed(queries, encoder=judged_set.encoder)
     return JudgedDeployment(
@@ -166,9 +186,10 @@ def run_seeds(seed: int, n_seeds: int = N_SEEDS) -> range:
 def measure_deployments(
     sets: Sequence[JudgedSet], measure: Callable[[JudgedDeployment], Mapping[str, np.ndarray]]
 ) -> Measurement:
-    """Apply `measure` to each set's deployment; return "set, part" → numbers query by query.
+    """Apply `measure` to the deployment of each data set; return "set, label" → numbers query by query.
 
-    measure: takes a deployment and returns part → (n,) numbers
+    A deployment is a simulated use of the set, in which documents learn from feedback on its queries. measure: takes a
+    deployment and returns label → (n,) numbers
     """
     cells: dict[str, Any] = {}
     for judged in sets:
@@ -179,7 +200,7 @@ def measure_deployments(
 def ndcg_gains(deployment: JudgedDeployment, seed: int, **how: Any) -> dict[str, np.ndarray]:
     """Simulate a deployment with all seeds; return part → (n,) points of nDCG gained, mean over the runs.
 
-    how: arguments of `simulate`
+    The parts are the held-out queries and those of the stream that was learned from. how: arguments of `simulate`
     """
     return pick_cells(deployment.gains(deployment.run_all(run_seeds(seed), **how)), "ndcg")
 
@@ -192,5 +213,5 @@ def as_list(raw_values: np.ndarray) -> list[float]:
 
 
 def pick_cells(measured: Mapping[str, CellValues], *name_parts: str) -> dict[str, CellValues]:
-    """Return the cells whose name contains any of the given texts."""
+    """Return the cells, values of a measurement by name, whose name contains any of the given texts."""
     return {name: values for name, values in measured.items() if any(name_part in name for name_part in name_parts)}

@@ -42,10 +42,12 @@ Table = Mapping[str, Mapping[str, np.ndarray]]
 def measure_frontiers(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
     """Measure each method's frontier of Recall over diversity (ILAD), reached by its settings, by set.
 
-    Return part → "set, k size" → numbers. means: method → ILAD, Recall and cos(sum, query) of each setting; small,
-    practical: query by query the points of Recall by which MMR leads Frank–Wolfe at small weights of relevance, and
-    Frank–Wolfe leads MMR at practical ones; spreads: by how many percent MMR's and DPP's spread of ILAD over k exceeds
-    Frank–Wolfe's; other parts: see the function that computes each
+    Return part → "set, k size" → numbers. means: method → ILAD, Recall and cos(sum, query) of each setting; small: by
+    query, the points of Recall by which MMR leads Frank–Wolfe at small weights of relevance; practical: those by which
+    Frank–Wolfe leads MMR at practical weights; spreads: by how many percent MMR's and DPP's spread of ILAD over k
+    exceeds Frank–Wolfe's; areas: differences of the areas below frontiers; steps: how far DPP's ILAD moves over small
+    weights, as a share of the others'; points: settings on the frontier; correlations: of cos(sum, query) with other
+    metrics
     """
     parts: dict[str, dict[str, Any]] = {part_name: {} for part_name in FRONTIER_PARTS}
     for judged in judged_sets:
@@ -65,9 +67,9 @@ def measure_frontiers(judged_sets: Sequence[JudgedSet], seed: int) -> Measuremen
             parts["correlations"][cell] = correlate_measures(table)
         # A spread over k needs at least two set sizes, which a small corpus does not have.
         if len(by_size) > 1:
-            own_spread = compute_spread(by_size, FW)
+            fw_spread = compute_spread(by_size, FW)
             for method in (MMR, DPP):
-                percent_more = 100 * (compute_spread(by_size, method) - own_spread) / own_spread.mean()
+                percent_more = 100 * (compute_spread(by_size, method) - fw_spread) / fw_spread.mean()
                 parts["spreads"].setdefault(judged.name, {})[method] = _round_values(percent_more)
     return parts
 
@@ -103,20 +105,24 @@ def compute_means(metric_columns: Mapping[str, np.ndarray]) -> list[np.ndarray]:
 def compare_areas(table: Table) -> dict[str, list[list[float | None]]]:
     """Return "method, other" → the difference of the areas below their frontiers, and the share dominated.
 
-    Each as value and interval ends; table: method → metric → (queries, settings) values
+    A frontier is the best Recall that a method's settings reach at each diversity (ILAD). Each result is a value with
+    its interval ends. table: method → metric → (queries, settings) values
     """
-    get_axes, areas = itemgetter("ilad", "recall"), {}
+    get_ilad_and_recall, areas = itemgetter("ilad", "recall"), {}
     for method, other_method in AREA_PAIRS:
         if method in table and other_method in table:
-            effects = compare_frontiers(get_axes(table[method]), get_axes(table[other_method]), "")
-            areas[f"{method}, {other_method}"] = list(map(_store_effect, effects))
+            claimed_axes, other_axes = get_ilad_and_recall(table[method]), get_ilad_and_recall(table[other_method])
+            # Stored without a name: the effects are named when they are read.
+            area_difference, dominated_share = compare_frontiers(claimed_axes, other_axes, "")
+            areas[f"{method}, {other_method}"] = [_store_effect(area_difference), _store_effect(dominated_share)]
     return areas
 
 
 def step_ratio(claimed_ilad: np.ndarray, other_ilad: np.ndarray) -> list[float | None]:
-    """Return how far a method's mean ILAD moves over small weights, as a share of another's, and ends.
+    """Divide how far a method's mean ILAD moves over small weights by how far another's moves.
 
-    claimed_ilad, other_ilad: (queries, settings); the interval is a bootstrap over queries
+    Return the ratio and the two ends of its interval, a bootstrap over queries. claimed_ilad, other_ilad: (queries,
+    settings)
     """
     weight_columns = np.concatenate([claimed_ilad[:, SMALL_WEIGHTS], other_ilad[:, SMALL_WEIGHTS]], axis=1)
 
@@ -146,11 +152,9 @@ def count_undominated(metric_columns: Mapping[str, np.ndarray]) -> int:
 def correlate_measures(method_table: Table) -> dict[str, list[float | None]]:
     """Return Spearman's correlations of cos(sum, query) with Recall, ILAD and α-nDCG over settings.
 
-    Each is computed over all weights of relevance, and over practical ones.
-
-    Recall and diversity nearly exclude one another over settings, and so are correlated with it at equal values of the
-    other. VRSD's one setting counts as much as a grid of MMR's. All grids end at the most relevant documents, which
-    therefore are no method of their own.
+    Each is computed over all weights of relevance, and over practical ones. Recall and diversity (ILAD) nearly exclude
+    one another over settings: so each is correlated with cos(sum, query) while the other is held fixed. VRSD's one
+    setting counts as much as a grid of MMR's. Plain ranking is no method of its own here, as all grids end at it.
     """
     method_tables = itemgetter(MMR, DPP, FW, GREEDY, VRSD)(method_table)
     stored_effects = {}
@@ -176,7 +180,11 @@ def correlate_measures(method_table: Table) -> dict[str, list[float | None]]:
 
 
 def compute_spread(by_size: Mapping[int, Table], method: str) -> np.ndarray:
-    """Return (n,) standard deviations of a method's ILAD over set sizes, by query, mean over weights."""
+    """Return how much each query's diversity (ILAD) varies with the number of documents returned, (n,).
+
+    That is the standard deviation over the set sizes, averaged over the settings of the method. by_size: set size →
+    method → metric → (n, settings) values
+    """
     ilad_by_size = np.stack([method_table[method]["ilad"] for method_table in by_size.values()])
     deviations: np.ndarray = ilad_by_size.std(0).mean(1)
     return deviations
@@ -189,9 +197,11 @@ def read_effect(effect_name: str, stored_effect: Sequence[float | None]) -> Effe
 
 
 def read_pairs(measured: Measurement, method: str, other_method: str) -> list[tuple[Effect, Effect]]:
-    """Return, cell by cell, the difference of areas and the dominated share of two methods' frontiers.
+    """Read for each data set and k two effects that say how much higher one method's frontier is.
 
-    As `rules.judge_areas` takes them; cells without the pair are left out.
+    Frontiers are of Recall over diversity (ILAD). The first effect is the difference of the areas below the two; the
+    second the share of the other method's points that are dominated. measured: the stored frontiers; sets and k without
+    the two methods are left out.
     """
     pair = f"{method}, {other_method}"
     effect_pairs = []
@@ -199,6 +209,7 @@ def read_pairs(measured: Measurement, method: str, other_method: str) -> list[tu
         if pair in areas:
             stored_area, stored_share = areas[pair]
             area = read_effect(f"{cell}, to {other_method}: area", stored_area)
+            # The share needs no name: it only decides how the area is judged.
             effect_pairs.append((area, read_effect("", stored_share)))
     return effect_pairs
 

@@ -43,7 +43,10 @@ class JudgedSet:
 
     @cached_property
     def splits(self) -> dict[str, Qrels]:
-        """The judgements to choose on, "dev", and to report on, "test"; halves of all where the set has none."""
+        """The judgements to choose on, "dev", and those to report on, "test".
+
+        If the set has no such splits, or too few queries in test, all judged queries are divided into two halves.
+        """
         qrels = dict(self.dataset.qrels)
         if {"dev", "test"} <= qrels.keys() and len(qrels["test"].grades) >= MIN_TEST_QUERIES:
             return {"dev": qrels["dev"], "test": qrels["test"]}
@@ -89,17 +92,22 @@ class JudgedSets:
         work: str | Path | None = None,
         train: bool = False,
     ) -> None:
-        """Find the sets in a folder, by the names of its subfolders; folder: of sets, or itself a set."""
-        self.arguments = folder, encoder, work, train  # what makes the same in another process
+        """Find the judged sets in a folder: data sets with judgements, each loaded at its first use.
+
+        folder: one with a subfolder for each set, which names it, or the folder of a single set; None for no sets;
+        encoder: embeds their texts; work: a folder that has the results of trained systems, or is to get them; train:
+        True to train the systems that are missing there. Raises DataError for a folder without sets.
+        """
+        # Worker processes build their own from these.
+        self.arguments = folder, encoder, work, train
         self.encoder = encoder
         self._folders: dict[str, Path] = {}
         self._sets: dict[str, JudgedSet] = {}
         if folder is not None:
             sets_folder = Path(folder)
             is_set = (sets_folder / "corpus.jsonl").is_file()
-            # Either the set's own folder, or the corpus files of the folders in it: the next line takes their parents.
-            paths = [sets_folder] if is_set else sorted(sets_folder.glob("*/corpus.jsonl"))
-            self._folders = {p.resolve().name: p for p in (path if path.is_dir() else path.parent for path in paths)}
+            corpus_files = [sets_folder / "corpus.jsonl"] if is_set else sorted(sets_folder.glob("*/corpus.jsonl"))
+            self._folders = {file.parent.resolve().name: file.parent for file in corpus_files}
             # An empty folder would otherwise silently leave every claim without its sets.
             if not self._folders:
                 raise DataError(
@@ -126,7 +134,8 @@ class JudgedSets:
         # Embedding takes minutes: every set is loaded once and shared by all claims.
         if set_name not in self._sets:
             set_folder = self._folders[set_name]
-            # Sets that were published with a single split have judgements that were divided anew: they come first.
+            # Sets that were published with a single split have a second folder, of judgements divided anew: it takes
+            # precedence.
             qrels_folder = RESPLIT_FOLDER if (set_folder / RESPLIT_FOLDER).is_dir() else "qrels"
             dataset = engine.load_dataset(str(set_folder), qrels=qrels_folder)
             *_, work, train = self.arguments

@@ -27,7 +27,7 @@ FW, MMR, PLAIN_MMR, PLAIN_DPP = "frank_wolfe", "mmr", "mmr, plain", "dpp, plain"
 def measure_latencies(sets: Sequence[JudgedSet], seed: int) -> Measurement:
     """Time Frank–Wolfe, MMR and DPP query by query, in one thread, on each set and on drawn documents.
 
-    Return "name, number of documents" → what `time_methods` returns for that space.
+    Return "name, number of documents" → the seconds by method, weight of relevance and k, with the values of k.
     """
     measured_sets = {}
     for judged in sets:
@@ -38,21 +38,23 @@ def measure_latencies(sets: Sequence[JudgedSet], seed: int) -> Measurement:
 
 
 def time_methods(space: engine.Space, queries: engine.Embeddings, n_calls: int) -> Measurement:
-    """Time the selection of k documents by Frank–Wolfe, MMR and DPP, one query a call.
+    """Time the selection of k documents by Frank–Wolfe, MMR and DPP, one query per call.
 
-    Return "sizes": the values of k that the space has documents for; "seconds": "method, θ weight" → one row a call,
-    one column a k. θ is the weight of relevance against diversity. "Plain" methods run as their papers print them;
-    without the word it is the engine's own code, which skips work that cannot change the picks.
+    Return "sizes": the values of k that the space has documents for; "seconds": "method, θ weight" → one row per call,
+    one column per k. θ is the weight of relevance against diversity. "Plain" methods run as their papers print them;
+    without the word it is this package's code, which skips work that cannot change the picks.
     """
     ks = [set_size for set_size in LATENCY_SIZES if set_size <= len(space)]
     columns: dict[str, list[list[float]]] = {}
-    for stages, weights in (
+    # As the paper runs Frank–Wolfe: without the search for a better set after it, the polish.
+    for selectors, weights in (
         ([engine.make("frank_wolfe", loading=1.0, polish=False), engine.make("mmr")], LATENCY_WEIGHTS),
         ([engine.make("dpp")], (DPP_WEIGHT,)),
     ):
-        for latency_row in time_selectors(stages, space, queries, ks, weights, calls=n_calls):
+        for latency_row in time_selectors(selectors, space, queries, ks, weights, calls=n_calls):
             name = f"{latency_row.method}{', plain' if latency_row.plain else ''}, θ {latency_row.weight}"
             columns.setdefault(name, []).append(latency_row.seconds.round(7).tolist())
+    # Transposed: the lists are one for each k, the rows of the result one for each call.
     return {"sizes": ks, "seconds": {name: list(zip(*by_size, strict=True)) for name, by_size in columns.items()}}
 
 
@@ -95,8 +97,9 @@ def iterate_seconds(measured_sets: Measurement, method: str) -> Iterator[tuple[s
     for set_name, set_values in measured_sets.items():
         for cell_name, cell_seconds in set_values["seconds"].items():
             # Cells are named "method, θ weight" by `time_methods`.
-            if cell_name.rpartition(", θ ")[0] == method:
-                yield set_name, float(cell_name.rpartition(" ")[2]), set_values["sizes"], np.array(cell_seconds)
+            cell_method, _, weight = cell_name.rpartition(", θ ")
+            if cell_method == method:
+                yield set_name, float(weight), set_values["sizes"], np.array(cell_seconds)
 
 
 def fit_slopes(measured: Measurement, method: str) -> list[Effect]:
@@ -109,8 +112,8 @@ def fit_slopes(measured: Measurement, method: str) -> list[Effect]:
 
 def compute_ratios(measured: Measurement, method: str) -> Mapping[tuple[str, float], tuple[Sequence[int], np.ndarray]]:
     """Return (set, weight θ) → (values of k, (calls, k) times of a method divided by Frank–Wolfe's)."""
-    own_seconds = {(set_name, weight): values for set_name, weight, _, values in iterate_seconds(measured, FW)}
+    fw_seconds = {(set_name, weight): seconds for set_name, weight, _, seconds in iterate_seconds(measured, FW)}
     ratios = {}
-    for set_name, weight, set_sizes, values in iterate_seconds(measured, method):
-        ratios[(set_name, weight)] = (set_sizes, values / own_seconds[set_name, weight])
+    for set_name, weight, set_sizes, method_seconds in iterate_seconds(measured, method):
+        ratios[(set_name, weight)] = (set_sizes, method_seconds / fw_seconds[set_name, weight])
     return ratios

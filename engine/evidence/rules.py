@@ -76,7 +76,11 @@ class EffectCurve:
 
 @dataclass(frozen=True, kw_only=True)
 class Effect:
-    """One number that a claim is about, with its 95% interval: of a set, a cell or a size."""
+    """One number that a claim is about, with its 95% interval: of a set, a cell or a size.
+
+    The interval is of this number alone; the sign of one among several allows for their number where queries are
+    compared.
+    """
 
     name: str
     value: float
@@ -108,9 +112,10 @@ class Ruling:
 
 
 def word_verdict(ruling: Ruling, scope: Scope, where: str) -> str:
-    """Return a ruling's verdict in words; without exact evidence it says only where a claim fails.
+    """Return a ruling's verdict in words, with the data it holds for, or the queries that would decide it.
 
-    where: the sets and the encoder that it was measured with
+    Only exact evidence refutes a claim altogether; any other shows that it fails on the data measured. where: the sets
+    and the encoder that it was measured with
     """
     if ruling.verdict is Finding.REFUTED and scope is not Scope.EXACT:
         return FAILS_HERE.replace("here", f"on {where}")
@@ -134,8 +139,8 @@ def rule_untestable(missing: str) -> Ruling:
 def theorem(excess: Sequence[float], min_cases: int) -> Ruling:
     """Judge a statement about every case: a single case that breaks it by more than rounding refutes it.
 
-    excess: for each case that can tell, by how much the claimed bound was passed, ≤ 0 where it holds; min_cases: the
-    number of cases from which on none that breaks it means that it holds, below which the claim is untestable
+    excess: for each informative case, by how much the claimed bound was passed, ≤ 0 where it holds; min_cases: the
+    claim holds only if at least so many cases were tested and none breaks it; with fewer it is untestable
     """
     values = np.asarray(excess, dtype=np.float64)
     # Written as a negation, so that NaN counts as a violation.
@@ -157,7 +162,7 @@ def difference(cell_values: Mapping[str, Sequence[float]], margin: float, seed: 
     as none. Interval: paired bootstrap; test: random sign flips, corrected for the number of cells by Holm's method.
     """
     effects = _sign_effects(cell_values, margin, seed)
-    # The lambda says how far an effect of this size is from 0, or at least the margin: what more queries must resolve.
+    # For undecided cells the ruling says how many queries would decide: enough to tell this distance from 0.
     return _rule_cells(cell_values, effects, lambda size: max(size, margin))
 
 
@@ -168,10 +173,12 @@ def equivalence(cell_values: Mapping[str, Sequence[float]], margin: float, seed:
     """
     effects = []
     for effect in _sign_effects(cell_values, margin, seed):
-        # Signs here: 1 within the margin, −1 entirely beyond it, None undecided.
-        # Beyond: the interval's end that is nearer to 0 lies farther from 0 than the margin.
+        # In `effect.sign` 0 means an interval within the margin: that is for the claim, so here it becomes 1. An
+        # interval entirely beyond the margin is against it, −1; None is undecided. It is beyond if even its end nearer
+        # to 0 lies farther from 0 than the margin.
         is_beyond = effect.sign and max(effect.low or 0, -(effect.high or 0)) > margin
-        effects.append(replace(effect, sign=1 if effect.sign == 0 else -1 if is_beyond else None))
+        sign_unless_within = -1 if is_beyond else None
+        effects.append(replace(effect, sign=1 if effect.sign == 0 else sign_unless_within))
     # Here the value to be told apart from is the margin, not 0.
     return _rule_cells(cell_values, effects, lambda size: abs(margin - size))
 
@@ -190,13 +197,13 @@ def slope(sizes: Sequence[float], values: np.ndarray, curve_name: str, axes: tup
     values, with units. The effect's curve has the geometric mean of the values at each size. Raises ValueError for
     fewer sizes.
     """
+    if len(sizes) < 4:
+        raise ValueError(f"sizes must be at least 4, got {len(sizes)}")
     log_sizes = np.log(np.asarray(sizes, dtype=np.float64))
     # With centred logarithms the least-squares slope of every row is one product: no intercept is needed.
     log_sizes = log_sizes - log_sizes.mean()
     log_values = np.log(np.asarray(values, dtype=np.float64))
     exponents = log_values @ log_sizes / (log_sizes @ log_sizes)
-    if len(log_sizes) < 4:
-        raise ValueError(f"sizes must be at least 4, got {len(log_sizes)}")
     ((low, high),) = bootstrap_intervals(exponents[:, None], N_RESAMPLES, seed)
     curve = curve_of(curve_name, axes, sizes, np.exp(log_values.mean(0)), log=True)
     title = f"{curve_name}: exponent of {axes[1]}"
@@ -239,9 +246,9 @@ def correlate_ranks(
 ) -> Effect:
     """Return Spearman's correlation of two metrics over settings, with a bootstrap interval over queries.
 
-    a, b: (n, m), a row for each query, a column for each setting; held_values: a third metric, which is held fixed
-    (partial correlation): where two metrics exclude one another, as relevance and diversity do, nothing goes with both
-    unless one of them is held at equal values
+    a, b: (n, m), a row for each query, a column for each setting; held_values: a third metric to hold fixed (partial
+    correlation). It is needed where two metrics exclude one another, as relevance and diversity do: no metric
+    correlates with both unless one of them is held fixed
     """
     table = np.concatenate([a, b] if held_values is None else [a, b, held_values], axis=1)
     means = bootstrap_means(table, resamples, seed)
@@ -263,18 +270,19 @@ def compare_frontiers(
 ) -> tuple[Effect, Effect]:
     """Compare two methods' frontiers of two metrics: difference of hyper-volumes, and the share dominated.
 
-    The hyper-volume is the area between a frontier and the corner of the worst means of all settings. claimed_axes,
-    other_axes: x and y, each (n, m) by query and setting. The second effect is the share of the other's frontier points
-    that a point of the claimed method is at least as good as on both axes, and better on one.
+    A frontier joins the settings that no other setting of the method beats on both metrics; its hyper-volume is the
+    area between it and the corner of the worst means of all settings. claimed_axes, other_axes: the two metrics x and
+    y, each (n, m) by query and setting. The second effect is the share of the other's frontier points that are
+    dominated: some point of the claimed method is at least as good on both axes and better on one.
     """
     n_claimed = claimed_axes[0].shape[1]
     all_values = np.concatenate([claimed_axes[0], other_axes[0], claimed_axes[1], other_axes[1]], axis=1)
     mean_values = all_values.mean(0)
     min_x, min_y = mean_values.reshape(2, -1).min(1).tolist()
 
-    def compute_difference(mean_values: np.ndarray) -> float:
+    def compute_difference(setting_means: np.ndarray) -> float:
         """Return the difference of the two hyper-volumes for means by setting."""
-        claimed_points, other_points = np.split(mean_values.reshape(2, -1).T, [n_claimed])
+        claimed_points, other_points = np.split(setting_means.reshape(2, -1).T, [n_claimed])
         return compute_hypervolume(claimed_points, (min_x, min_y)) - compute_hypervolume(other_points, (min_x, min_y))
 
     low, high = percentile_ends(list(map(compute_difference, bootstrap_means(all_values, n_resamples, seed))))
@@ -287,9 +295,10 @@ def compare_frontiers(
 
 
 def judge_areas(effect_pairs: Sequence[tuple[Effect, Effect]]) -> Ruling:
-    """Judge a claim that one frontier dominates another on all sets: more area, half of its points beaten.
+    """Judge a claim that one frontier dominates another: more area below it, half of the other's points.
 
-    effect_pairs: for each set the two effects of `compare_frontiers`
+    On every data set the area must be larger, and at least half of the points of the other's frontier must be
+    dominated. effect_pairs: for each data set the two effects of `compare_frontiers`
     """
     marked, share_texts = [], []
     for area, beaten_share in effect_pairs:
@@ -336,18 +345,21 @@ def proportion(part_values: np.ndarray, whole_values: np.ndarray, effect: str, s
 def thresholds(effects: Sequence[Effect], holds: float, limit: float) -> Ruling:
     """Judge by two thresholds how often something happens: the claim holds, is refuted, or is partly true.
 
-    If holds ≥ limit, the claim holds from `holds` on and is refuted below `limit`; else it holds up to `holds` and is
-    refuted above `limit`. Effects that are all surely between the two make it partly true.
+    The effects are shares of cases. If holds ≥ limit, the claim is that something happens often: it holds from `holds`
+    on and is refuted below `limit`. Else it is that something happens rarely: it holds up to `holds` and is refuted
+    above `limit`. Effects that are all surely between the two make it partly true.
     """
     is_rising = holds >= limit
 
     def sign(effect: Effect) -> int | None:
         """Return 1 for the claim, −1 against it, 0 between the two, None where the interval crosses one."""
         low, high = effect.low or 0.0, 1.0 if effect.high is None else effect.high
-        is_for, is_against = (low >= holds, high < limit) if is_rising else (high <= holds, low > limit)
+        if low >= holds if is_rising else high <= holds:
+            return 1
+        if high < limit if is_rising else low > limit:
+            return -1
         is_between = limit <= low and high < holds if is_rising else holds < low and high <= limit
-        # A chain of three outcomes: beyond the first threshold, beyond the second, and surely between them.
-        return 1 if is_for else -1 if is_against else 0 if is_between else None
+        return 0 if is_between else None
 
     signed_effects = [replace(effect, sign=sign(effect)) for effect in effects]
     limits_text = f"Holds {'from' if is_rising else 'to'} {percent(holds)}, refuted {'below' if is_rising else 'above'}"
@@ -382,10 +394,10 @@ def combine(rulings: Sequence[Ruling]) -> Ruling:
 
 
 def _sign_effects(cell_values: Mapping[str, Sequence[float]], margin: float, seed: int) -> tuple[Effect, ...]:
-    """Return each cell's mean difference with its interval, and a sign that says which side is better.
+    """Return each cell's mean difference with its interval, and a sign: is it above, below or about 0.
 
-    sign: 1 above and −1 below 0 with significance after Holm's correction for the number of cells, 0 within the margin,
-    None undecided. cell_values: paired differences query by query.
+    sign: 1 if it is significantly above 0 and −1 if below, after Holm's correction for the number of cells; 0 if its
+    interval lies within ± margin; else None, undecided. cell_values: paired differences query by query.
     """
     cell_columns = [np.asarray(column_values, dtype=np.float64)[:, None] for column_values in cell_values.values()]
     # More cells need more sign patterns: Holm's smallest threshold must be above the smallest possible p-value.
@@ -398,11 +410,12 @@ def _sign_effects(cell_values: Mapping[str, Sequence[float]], margin: float, see
         if low is not None and high is not None:
             # Sums that cancel leave rounding, and maybe −0.0.
             low, high = round(low, END_DIGITS) + 0.0, round(high, END_DIGITS) + 0.0
-            is_certain = p_value < SIGNIFICANCE_LEVEL
-            sign = 1 if low > 0 and is_certain else -1 if high < 0 and is_certain else None
+            is_significant = p_value < SIGNIFICANCE_LEVEL
             # A difference within the margin is none, however significant it may be.
             if -margin <= low and high <= margin:
                 sign = 0
+            elif is_significant and (low > 0 or high < 0):
+                sign = 1 if low > 0 else -1
         effects.append(Effect(name=cell_name, value=float(column.mean()), low=low, high=high, sign=sign))
     return tuple(effects)
 
@@ -436,7 +449,11 @@ def _rule_cells(
 
 
 def _decide(effect_signs: Sequence[int | None]) -> Finding:
-    """Return the verdict of cells' signs together: 1 is as claimed, −1 against, 0 level, None undecided."""
+    """Return the verdict on a claim from the signs of its cells, such as one for each data set.
+
+    A sign is 1 for a cell as claimed, −1 for one against the claim, 0 if shown to make no difference, None if
+    undecided.
+    """
     decided_signs = {*effect_signs} - {None}
     if not decided_signs:
         return Finding.UNDECIDED
@@ -465,27 +482,27 @@ def _describe(effects: Sequence[Effect], signs: Sequence[int | None]) -> str:
             named[-1] += f" [{decimal(effect.low)}, {decimal(effect.high)}]"
     if len(effects) <= MAX_NAMED:
         return "; ".join(named) + "."
-    ways = {"as claimed": 1, "against it": -1, "neither": 0, "open": None}
-    counts = [f"{n_effects} {title}" for title, sign in ways.items() if (n_effects := signs.count(sign))]
+    sign_titles = {1: "as claimed", -1: "against it", 0: "neither", None: "open"}
+    counts = [f"{signs.count(sign)} {title}" for sign, title in sign_titles.items() if sign in signs]
     return f"{'; '.join(named)}; and {len(effects) - MAX_NAMED} more: of all {len(effects)}, {', '.join(counts)}."
 
 
 def _partial_correlation(a: np.ndarray, values: np.ndarray, held_values: np.ndarray | None = None) -> float:
-    """Return Spearman's correlation of a and values, with `held_values` held fixed if they are given."""
+    """Return Spearman's correlation of a and values, at fixed `held_values` if given; NaN if undefined."""
     if held_values is None:
         return _spearman(a, values)
-    correlation, first_held, two = _spearman(a, values), _spearman(a, held_values), _spearman(values, held_values)
+    r_ab, r_ac, r_bc = _spearman(a, values), _spearman(a, held_values), _spearman(values, held_values)
     # Partial correlation of a and b given c: (r_ab − r_ac r_bc) / √((1 − r_ac²)(1 − r_bc²)).
-    remaining_scale = math.sqrt(max(0.0, (1 - first_held**2) * (1 - two**2)))
-    return (correlation - first_held * two) / remaining_scale if remaining_scale > TOLERANCE else math.nan
+    denominator = math.sqrt(max(0.0, (1 - r_ac**2) * (1 - r_bc**2)))
+    return (r_ab - r_ac * r_bc) / denominator if denominator > TOLERANCE else math.nan
 
 
 def _spearman(first_values: np.ndarray, second_values: np.ndarray) -> float:
     """Return Spearman's correlation of two columns; NaN if one is constant."""
     # Rounding errors must not order values that are equal.
-    first_rounded, rounded = np.round((first_values, second_values), 12)
+    first, second = np.round((first_values, second_values), 12)
     # scipy warns of a constant, which has no correlation.
-    return float(spearmanr(first_rounded, rounded).statistic) if np.ptp(first_rounded) and np.ptp(rounded) else math.nan
+    return float(spearmanr(first, second).statistic) if np.ptp(first) and np.ptp(second) else math.nan
 
 
 def _dominated_share(x: np.ndarray, y: np.ndarray, other_x: np.ndarray, other_y: np.ndarray) -> float:

@@ -114,7 +114,7 @@ class Report:
         """Return the report as the text of a JSON file with one claim a line."""
         row_lines = ",\n".join(json.dumps(row_as_json(judged_row), ensure_ascii=False) for judged_row in self.rows)
         head_fields = json.dumps({"sets": self.sets, "encoder": self.encoder, "seed": self.seed}, ensure_ascii=False)
-        # The head's closing brace gives way to the rows, one a line, so that files can be compared.
+        # The head's closing brace is cut off, to put the rows inside; each has a line, so that files can be compared.
         return f'{head_fields[:-1]}, "rows": [\n{row_lines}\n]}}\n'
 
 
@@ -142,11 +142,11 @@ def reproduce(
     progress: Progress | None = None,
     stop: Stop | None = None,
 ) -> Iterator[Report]:
-    """Measure and judge claims; yield the report after each one, the new row last, stored ones first.
+    """Measure and judge claims of the papers; yield the report so far after each one, the new row last.
 
-    which: a claim's id, a paper, or "all"; data, encoder, work, train: of `JudgedSets`; anew: measure again what is
-    stored. Measurements are stored under measure, version, contents of the sets, encoder and seed, so that a run that
-    was killed goes on. Raises ParamError, DataError, and Cancelled.
+    Claims whose measurements are stored come first. which: a claim's id, a paper, or "all"; data, encoder, work, train:
+    of `JudgedSets`; anew: measure again what is stored. Measurements are stored under measure, version, contents of the
+    sets, encoder and seed, so that a run that was killed goes on. Raises ParamError, DataError, and Cancelled.
     """
     seed, workers = SEED_PARAM.check(seed), WORKERS_PARAM.check(workers)
     judged_sets, requested = JudgedSets(data, encoder, work, train), select_claims(which)
@@ -160,7 +160,9 @@ def reproduce(
         if claim.measure and stored_text is None:
             claims_by_key.setdefault(cache_key, []).append(claim)
             continue
-        row = _judge_claim(claim, judged_sets, {"seconds": 0.0} if stored_text is None else json.loads(stored_text))
+        # A claim without a measure has nothing to time.
+        stored_measurement = {"seconds": 0.0} if stored_text is None else json.loads(stored_text)
+        row = _judge_claim(claim, judged_sets, stored_measurement)
         report = replace(report, rows=(*report.rows, row))
         yield report
     report_progress(len(report.rows), len(requested), "claims")
@@ -217,7 +219,10 @@ def _measure_in_worker(name: str, seed: int) -> Measurement:
 
 
 def _measure(claim: Claim, judged_sets: JudgedSets, seed: int) -> Measurement:
-    """Measure a claim; return "numbers", or "missing": why there are none, and the seconds taken."""
+    """Measure a claim; return its "numbers" and the "seconds" that it took.
+
+    If it cannot be measured, "missing" says in words what is needed, in place of the numbers.
+    """
     start_time = time.monotonic()
     try:
         if claim.sets and not judged_sets.names:
@@ -231,7 +236,10 @@ def _measure(claim: Claim, judged_sets: JudgedSets, seed: int) -> Measurement:
 
 
 def _judge_claim(claim: Claim, judged_sets: JudgedSets, measurement: Measurement) -> JudgedClaim:
-    """Apply a claim's rule to its stored measurement; untestable where that says what is missing."""
+    """Apply a claim's rule to its stored measurement.
+
+    The claim is untestable if the measurement, or the claim itself, says in "missing" what is needed to test it.
+    """
     used_sets = list(map(attrgetter("name"), _select_sets(claim, judged_sets)))
     missing = measurement.get("missing", claim.missing)
     # Evidence on other sets than the claim's own is a stand-in, whatever the claim allows at best.
@@ -250,7 +258,8 @@ def _select_sets(claim: Claim, judged_sets: JudgedSets) -> list[JudgedSet]:
     Claims on trained systems take the sets with such systems, if there are any.
     """
     sets = list(judged_sets.select(claim.sets)) if claim.sets and judged_sets.names else []
-    return [judged_set for judged_set in sets if judged_set.is_trained] or sets if claim.trained else sets
+    trained_sets = [judged_set for judged_set in sets if claim.trained and judged_set.is_trained]
+    return trained_sets or sets
 
 
 def measure_key(measure: ClaimMeasure) -> str:
@@ -259,9 +268,10 @@ def measure_key(measure: ClaimMeasure) -> str:
 
 
 def _build_cache_key(claim: Claim, sets: JudgedSets, seed: int) -> str:
-    """Build the key of a claim's measurement: measure, sets, encoder and seed; code has no part in it."""
+    """Build the key under which a claim's measurement is stored, from measure, sets, encoder and seed."""
     if claim.measure is None:
         return claim.id
+    # A measure counts by its name and version, not by its code: a rewrite must not cost the measurement.
     key_parts = [measure_key(claim.measure)]
     # Claims on generated cases depend on no set and no encoder, so that their key names neither.
     if claim.sets:
@@ -345,7 +355,7 @@ def _parse_row(row: Mapping[str, Any]) -> JudgedClaim:
     """Build a judged claim from a report's JSON row. Raises KeyError, TypeError, ValueError if invalid."""
     parsed_effects = []
     for effect in row["effects"]:
-        # JSON has lists where the frozen values have tuples.
+        # JSON has lists where the frozen values have tuples: those replace the curves' points, and the list of curves.
         curves = (EffectCurve(**c | {"points": tuple(map(tuple, c["points"]))}) for c in effect.get("curves", ()))
         parsed_effects.append(Effect(**effect | {"curves": tuple(curves)}))
     why, needed, n_open = itemgetter("why", "needed", "open")(row)

@@ -60,8 +60,8 @@ class TrainedSystems:
     def train(self, stage: str, method: str, seed: int, start: Trained | None, **params: Any) -> Trained:
         """Load a training from its checkpoint in the folder, or run it.
 
-        stage: the system's name, which names the checkpoint; method: of `engine.train`; start: an earlier training
-        whose embeddings it starts from, None for the encoder's own
+        stage: the trained system's name, which names the checkpoint; method: what to train, such as "dense" or "nnn";
+        start: an earlier training whose embeddings it starts from, None for the encoder's own; params: of the method
         """
         space = self.judged.space if start is None else start.space
         path = self.folder / f"{stage.replace(' ', '-').replace(',', '')}-{seed}.safetensors"
@@ -71,7 +71,7 @@ class TrainedSystems:
         return trained
 
     def space(self, system: str, seed: int) -> engine.Space:
-        """Return the documents as a system embeds them: the dense start's, or those trained on from it."""
+        """Return the space of a system: that of the dense training, or one trained further from it."""
         start = self.train(START, "dense", seed, None)
         if system == START:
             return start.space
@@ -95,8 +95,9 @@ class TrainedSystems:
                 continue
             space, decoder, trained = build_system()
             qrels = self.judged.splits["test"]
-            worth = compare_systems([System(name, space, decoder)], self.judged.queries("test"), qrels, "test")
-            metric_values = {f"{metric}@{k}": worth.values[name][metric, k].tolist() for metric, k in TRAINING_METRICS}
+            # A table of this system alone: its metrics by query.
+            table = compare_systems([System(name, space, decoder)], self.judged.queries("test"), qrels, "test")
+            metric_values = {f"{metric}@{k}": table.values[name][metric, k].tolist() for metric, k in TRAINING_METRICS}
             finished[name] = {"values": metric_values, "decoder": decoder.label, "epochs": None, "note": None}
             if trained is not None:
                 finished[name]["epochs"] = [epoch.seconds for epoch in trained.history[1:]]
@@ -111,8 +112,7 @@ class TrainedSystems:
         start = self.train(START, "dense", seed, None)
         yield ENCODER, lambda: (self.judged.space, DENSE, None)
         yield START, lambda: (start.space, DENSE, start)
-        # The control trains on from the same start without a sparse decoder, so that more epochs alone are not the
-        # gain.
+        # The control trains on from the same start without a sparse decoder: it shows what more epochs alone gain.
         control = self.train(CONTROL, "dense", seed, start, patience=None)
         yield CONTROL, lambda: (control.space, DENSE, control)
         yield "MMR", lambda: (start.space, self.best(start.space, MMR_GRID), None)
@@ -126,10 +126,14 @@ class TrainedSystems:
         yield "COLT", lambda: self._train_colt(seed, start)
 
     def _train_colt(self, seed: int, start: Trained) -> BuiltSystem:
-        """Train COLT at each of its settings, return the best on dev; a large set's later seeds do not choose."""
-        # Further seeds of a large set take the setting that the first seed chose.
+        """Train COLT at each of its settings, and return the best on dev, by Comp@5.
+
+        On a large set, where a training takes long, only some settings are tried, and only for the first seed: the
+        others take the setting that it chose, from a file.
+        """
         choice_path = self.folder / "colt.json"
         is_large = len(self.judged.dataset.qrels["train"].grades) > LARGE_SET_QUERIES
+        # On a large set only the settings with a contrast weight of .1 are tried.
         settings = [setting for setting in COLT_SETTINGS if not is_large or setting["contrast"] == 0.1]
         if is_large and choice_path.is_file():
             settings = [json.loads(choice_path.read_text())]
@@ -151,7 +155,7 @@ def trained_values(judged_set: JudgedSet, system: str, metric_name: str, k: int)
 
 
 def trained_answers(judged_set: JudgedSet) -> list[dict[str, dict[str, Any]]]:
-    """Return, seed by seed, system → answers, read from the set's work folder, or trained on demand.
+    """Return for each seed system → answers, from files in the set's work folder or by training now.
 
     Raises DataError if there is no work folder, or nothing in it.
     """

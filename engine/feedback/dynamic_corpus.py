@@ -71,18 +71,18 @@ def build_change(
 def compute_warm_drifts(session: Session, rows: Iterable[int], existing_rows: np.ndarray) -> dict[int, np.ndarray]:
     """Map the row of each new document to the (d,) drift with which it starts: that of its neighbours.
 
-    A document's drift is its current vector less its first, what feedback has moved it by. existing_rows: rows among
-    which neighbours are sought. Documents that start at their own vector are left out.
+    A document's drift is its current vector less its first one. existing_rows: rows of the documents that can be
+    neighbours. A new document that starts at its own vector, without a drift, is left out.
     """
     drifts = ((row, _compute_warm_drift(session, row, existing_rows)) for row in rows)
     return {row: drift for row, drift in drifts if drift is not None}
 
 
 def _compute_warm_drift(session: Session, row_index: int, existing_rows: np.ndarray) -> np.ndarray | None:
-    """Compute the (d,) mean drift, by which feedback has moved the documents nearest to a new one.
+    """Compute the (d,) drift with which a new document starts: the mean drift of its nearest documents.
 
-    existing_rows: documents among which the nearest are sought. Returns None if the drift is 0, or if the document has
-    moved already and so needs no other start.
+    A document's drift is its current vector less its first one. existing_rows: documents among which the nearest are
+    sought. Returns None if the drift is 0, or if the document has moved already and so needs no other start.
     """
     start_vectors = session.start
     if not len(existing_rows) or not np.array_equal(session.row(row_index), start_vectors.row(row_index)):

@@ -26,7 +26,7 @@ from engine.values import EncoderRef, Notice, digest_of
 
 
 def header_to_json(session: Session) -> dict[str, Any]:
-    """Return the header of a session's log as plain JSON values: corpus, encoder, preset, temperature."""
+    """Return the header of a feedback session's log as JSON values: corpus, encoder, preset, temperature."""
     space = session.space
     encoder = space.embeddings.encoder
     return {
@@ -64,7 +64,10 @@ def _compare_documents(old_digests: Mapping[str, str], space: Space) -> dict[str
 
 
 def begin_session(header: Mapping[str, Any], space: Space, writer: str = "") -> Session:
-    """Create the empty session that a log's header describes. Raises DataError for an invalid header."""
+    """Create the feedback session, without records, that a log's header describes.
+
+    Raises DataError for an invalid header.
+    """
     try:
         validate_header(header)
         preset = Preset(**header["preset"])
@@ -79,8 +82,9 @@ def check_same_encoder(header: Mapping[str, Any], space: Space) -> None:
     """Raise a DataError unless the space holds vectors of the encoder that the log began with."""
     old_encoder = EncoderRef(**header["encoder"]) if header["encoder"] else None
     new_encoder = space.embeddings.encoder
-    # `encoder and …` leaves a missing encoder None.
-    old_digest, new_digest = (encoder and encoder.digest for encoder in (old_encoder, new_encoder))
+    # Vectors that came without an encoder have no digest.
+    old_digest = None if old_encoder is None else old_encoder.digest
+    new_digest = None if new_encoder is None else new_encoder.digest
     if old_digest != new_digest:
         raise DataError(
             f"its feedback was given on {_describe_encoder(old_encoder)}, and this corpus has "
@@ -103,10 +107,11 @@ def check_same_corpus(header: Mapping[str, Any], space: Space) -> tuple[Notice, 
     ids_by_change = _compare_documents(header["documents"], space).items()
     differences = [f"{len(doc_ids)} {name} (first: {doc_ids[0]!r})" for name, doc_ids in ids_by_change if doc_ids]
     if differences:
-        raise DataError(
+        problem = (
             f"it was begun on another state of this corpus: {', '.join(differences)}; feedback about those no longer "
-            "counts. To keep the rest, open it with carry=True"
+            "counts"
         )
+        raise DataError(f"{problem}. To keep the rest, open it with carry=True", problem)
     # The same encoder on other hardware can differ in the last digits of its vectors, which feedback survives.
     if tuple(header["documents"]) == space.corpus.ids and header["embeddings"] != space.embeddings.digest:
         if space.embeddings.encoder is None:
@@ -162,7 +167,7 @@ def carry(session: Session, space: Space) -> tuple[Session, tuple[Notice, ...]]:
 def carry_records(
     header: Mapping[str, Any], bodies: Sequence[Mapping[str, Any]], space: Space
 ) -> tuple[Session, tuple[Notice, ...]]:
-    """Rebuild a session from a log over a changed corpus, without the feedback that no longer applies.
+    """Rebuild a feedback session from a log over a changed corpus, with the feedback that still applies.
 
     header, bodies: header and records of the log as plain JSON values. Returns the session, and notices of changed,
     missing and new documents and of lost feedback. Raises DataError for an invalid record or another encoder.
@@ -190,14 +195,8 @@ def carry_records(
             records.append(parse_record(remaining_body, space.corpus, space.vectors.shape[1], ()))
         except PARSE_ERRORS as error:
             raise DataError(f"record {record_number}: {error}") from None
-    session = append_records(empty, *records)
-    # A document with another text is treated as a new one: it starts with the drift of its neighbours.
-    changed_rows = session.resolve_items((*changed_ids, *new_ids))
-    existing_rows = np.setdiff1d(np.arange(len(session)), np.array(changed_rows, dtype=np.int64))
-    if session.available is not None:
-        existing_rows = existing_rows[session.available[existing_rows]]
-    if drifts := compute_warm_drifts(session, changed_rows, existing_rows):
-        session = append_records(session, CorpusChange(changed_rows, (), drifts))
+    # A document with another text is treated as a new one.
+    session = _start_warm(append_records(empty, *records), (*changed_ids, *new_ids))
     notice_ids = (
         ("documents with another text, about which feedback no longer counts", changed_ids),
         ("documents that are gone, and feedback about them with them", missing_ids),
@@ -205,6 +204,19 @@ def carry_records(
         ("pieces of feedback that no longer count", lost_ids),
     )
     return session, tuple(chain.from_iterable(starmap(Notice.for_ids, notice_ids)))
+
+
+def _start_warm(session: Session, new_ids: Sequence[str]) -> Session:
+    """Return the feedback session in which new documents start with the mean drift of their neighbours.
+
+    A drift is how far feedback has moved a document from its first vector.
+    """
+    new_rows = session.resolve_items(new_ids)
+    existing_rows = np.setdiff1d(np.arange(len(session)), np.array(new_rows, dtype=np.int64))
+    if session.available is not None:
+        existing_rows = existing_rows[session.available[existing_rows]]
+    drifts = compute_warm_drifts(session, new_rows, existing_rows)
+    return append_records(session, CorpusChange(new_rows, (), drifts)) if drifts else session
 
 
 def _drop_documents(
@@ -223,13 +235,17 @@ def _drop_documents(
     match body["op"]:
         case "feed":
             item_ids = original_ids if body["items"] == "all" else parse_text_list(body["items"], "items")
+            # An encoded array, or a list of numbers.
             coefficients = body["coefficients"]
-            values = decode_array(coefficients).tolist() if isinstance(coefficients, str) else coefficients
-            pairs = [pair for pair in zip(item_ids, values, strict=True) if pair[0] not in dropped_ids]
-            items, coefficients = [doc_id for doc_id, _ in pairs], [value for _, value in pairs]
+            if isinstance(coefficients, str):
+                coefficients = decode_array(coefficients).tolist()
+            pairs = [pair for pair in zip(item_ids, coefficients, strict=True) if pair[0] not in dropped_ids]
+            items, coefficients = [doc_id for doc_id, _ in pairs], [coefficient for _, coefficient in pairs]
             return {**body, "items": items, "coefficients": coefficients, "shown": remaining("shown", dropped_ids)}
         case "undo":
-            return {**body, **{key: remaining(key, lost_ids, key) for key in ("ids", "back")}}
+            # The events that the record undoes, and those that it restores.
+            undone_ids, restored_ids = remaining("ids", lost_ids, "ids"), remaining("back", lost_ids, "back")
+            return {**body, "ids": undone_ids, "back": restored_ids}
         case "documents":
             drift = {doc_id: vector for doc_id, vector in body["drift"].items() if doc_id not in dropped_ids}
             came, went = remaining("came", dropped_ids), remaining("went", dropped_ids)

@@ -90,6 +90,7 @@ class Draw:
     @property
     def propensity(self) -> float:
         """Probability of showing the item, by which its outcome is divided."""
+        # The item's weight is its chance to be drawn; `sure` is that of being picked among those drawn.
         return max(self.weights[self.items.index(self.item)] * self.sure, MIN_PROPENSITY)
 
 
@@ -162,7 +163,7 @@ def ask(session: Session, query: Any, k: int = 1, reranker: Reranker | None = No
         return Draw(query, round, (item,), row_probabilities, (float(row_probabilities[item]),), item)
     items, weights = draw_rows(row_probabilities, draw_gumbel(session.preset.seed, round, len(row_probabilities)), k)
     if session.preset.weights != "inclusion":
-        # Algorithm 2 as printed divides by p_i, which is biased for k > 1.
+        # ORAG's Algorithm 2 as printed divides by p_i, which is biased for k > 1.
         weights = tuple(float(row_probabilities[row_index]) for row_index in items)
     item, pick_probability = max(items, key=lambda row_index: row_probabilities[row_index]), 1.0
     if reranker is not None:
@@ -188,10 +189,11 @@ def draw_row(p: np.ndarray, u: float) -> int:
 def draw_rows(p: np.ndarray, gumbel_noise: np.ndarray, k: int) -> tuple[tuple[int, ...], tuple[float, ...]]:
     """Draw k rows without replacement with probabilities p; return them and their feedback's divisors.
 
-    The rows with the largest keys log p + noise are such a draw; gumbel_noise: (n,) Gumbel numbers. The divisors,
-    called weights, are inclusion probabilities: with κ the next largest key, π_i = 1 − exp(−exp(log p_i − κ)) is, given
-    the other keys, the probability that i's key exceeds κ. So E[1{i drawn}/π_i] = 1 for every i (Vieira 2017; Kool et
-    al. 2019). The weights are 1 if all documents are drawn.
+    gumbel_noise: (n,) Gumbel numbers. A row's key is log p + noise, and the k rows with the largest keys are such a
+    draw. The divisors, called weights, are inclusion probabilities π_i = 1 − exp(−exp(log p_i − κ)). Here κ is the
+    largest key of a row that is not drawn, and π_i is the probability, given the other rows' keys, that row i's key
+    exceeds κ. So E[1{i drawn}/π_i] = 1 for every i (Vieira 2017; Kool et al. 2019). The weights are 1 if all documents
+    are drawn.
     """
     with np.errstate(divide="ignore"):
         log_probabilities = np.log(p)
@@ -283,7 +285,8 @@ def by_scorer(scorer: Scorer) -> Reranker:
             raise DataError(f"{scorer.label} reads the query's words, and this query is a vector alone; ask in words")
         query_vectors = torch.from_numpy(query.vector.copy()).to(space.device, space.vectors.dtype).unsqueeze(0)
         query_batch = QueryBatch(("0",), query_vectors, None if query.text is None else (query.text,))
-        # Sorted, so that equal scores are decided by row and not by the order of the draw.
+        # Sorted, so that equal scores are decided by row and not by the order of the draw. A batch of one query: (1,
+        # k).
         item_rows = torch.tensor(sorted(items), device=space.device).unsqueeze(0)
         return int(item_rows[0, int(scorer.score(space, query_batch, item_rows)[0].argmax())])
 
@@ -376,18 +379,18 @@ def outcome(session: Session, draw: Draw, y: bool | int, *, relevant: int = 1, p
         raise ParamError(f"relevant must be a whole number in [1, ∞); got {relevant!r}")
     if session.available is not None:
         session.row_of(draw.item)
-    # Second term of the gradient estimate (4): 1{success} / π, shared among the right documents.
+    # Second term of the gradient estimate (ORAG, equation 4): 1{success} / π, shared among the right documents.
     success_term = (1.0 / (draw.propensity * relevant)) if y else 0.0
     items: Sequence[int]
     coefficients: Sequence[float] | np.ndarray
     if session.preset.mode == "full":
-        # Algorithm 1, line 5: every document is pushed away by its probability, and a success is pulled closer.
+        # ORAG, Algorithm 1, line 5: every document is pushed away by its probability, and a success is pulled closer.
         items = _available_rows(session)
         row_probabilities = draw.probabilities
         coefficients = row_probabilities.copy() if session.available is None else row_probabilities[list(items)]
         coefficients[items.index(draw.item)] -= success_term
         freeze(coefficients)
-    # Appendix B.2: only the chosen document moves. For a single draw its first term is p/π = 1.
+    # ORAG, appendix B.2: only the chosen document moves. For a single draw its first term is p/π = 1.
     elif len(draw.items) == 1 or session.preset.weights == "paper":
         items, coefficients = (draw.item,), (1.0 - success_term,)
     else:
@@ -431,7 +434,7 @@ def thumb(
         Who gave the feedback; people without a name are taken for different ones.
     propensity : float, optional
         Probability with which a drawn document was shown (`ask`); then the event counts as an outcome that moves
-        this document alone. A list is not a draw: nothing is divided.
+        this document alone. None for a list that was not drawn at random: it has no probability to divide by.
     shown : iterable of int or str
         The list in which the document was seen.
 
@@ -452,11 +455,15 @@ def thumb(
     item_row, query = session.row_of(item), session.resolve_query(query)
     if not isinstance(up, bool | np.bool_):
         raise ParamError(f"up must be true or false; got {up!r}")
+    # The document moves by −η · coefficient · query, so a thumb up is −1.
     if propensity is None:
         coefficient = -1.0 if up else 1.0
     elif isinstance(propensity, bool) or not 0 < propensity <= 1:
         raise ParamError(f"propensity must be a number in (0, 1] or none (not drawn); got {propensity!r}")
     else:
+        # The loss's gradient in a document's score is p − y: its softmax probability less 1 if it is right. Only the
+        # drawn document moves, so its term is divided by its chance to be shown, p too: 1 − y/p (ORAG, appendix
+        # B.2).
         propensity = float(propensity)
         coefficient = 1.0 - (1.0 / propensity if up else 0.0)
     return Event(
@@ -555,7 +562,7 @@ def full_information(session: Session, query: Any, right: Iterable[int | str]) -
     query, right_rows = session.resolve_query(query), sorted(set(session.resolve_items(right)))
     if not right_rows:
         raise ParamError("right must hold at least one document; got none")
-    # Gradient of the cross-entropy (2), whose target is uniform over the right documents.
+    # Gradient of the cross-entropy (ORAG, equation 2), whose target is uniform over the right documents.
     row_probabilities = probabilities(session, query)
     row_probabilities[right_rows] -= 1.0 / len(right_rows)
     available_rows = _available_rows(session)

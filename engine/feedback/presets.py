@@ -76,6 +76,7 @@ class Preset(Declared):
     @property
     def name(self) -> str:
         """Name of the equal named setting, regardless of seed and exposure; "custom" if there is none."""
+        # The named settings are PRESETS. Seed and exposure say how a run is drawn, not how documents learn.
         comparable = replace(self, seed=0, exposure=1)
         return next((preset_name for preset_name, preset in PRESETS.items() if preset == comparable), "custom")
 

@@ -130,6 +130,7 @@ class Event:
     id: str = ""
 
     def __post_init__(self) -> None:
+        """Set the id of a new event to the digest of its content; an event that was read has its id."""
         if not self.id:
             object.__setattr__(self, "id", self.content)
 
@@ -159,7 +160,8 @@ class Event:
     def vote(self) -> VoteKey | None:
         """Key of a vote: query, document and person; None for other feedback.
 
-        Of the events with equal keys only the newest counts.
+        Of the events with equal keys only the newest counts. The choice of the right document has None for its
+        document, as a person has one such choice per query, and a thumb for each document.
         """
         if self.person is None or self.kind not in VOTE_KINDS:
             return None
@@ -188,9 +190,9 @@ class Undone:
 
     @property
     def id(self) -> str:
-        """The record as text."""
-        # A text times False is empty, so that only a reset ends with this word.
-        return f"undone {self.ids!r} back {self.back!r}{' whole' * self.is_reset}"
+        """Text that stands for the record in digests of a log: the events that it undoes and restores."""
+        reset_text = " whole" if self.is_reset else ""
+        return f"undone {self.ids!r} back {self.back!r}{reset_text}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,7 +210,7 @@ class CorpusChange:
 
     @property
     def id(self) -> str:
-        """The record as text."""
+        """Text that stands for the record in digests of a log: rows that came and went, and starting drifts."""
         drift_text = " ".join(f"{row_index}:{vector.tobytes().hex()}" for row_index, vector in self.drift.items())
         return f"came {self.came} went {self.went} from {drift_text}"
 
@@ -222,7 +224,7 @@ class Bookmark:
 
     @property
     def id(self) -> str:
-        """The record as text."""
+        """Text that stands for the record in digests of a log: a snapshot is known by its name."""
         return f"named {self.name!r}"
 
 
@@ -239,14 +241,20 @@ class Journal:
     """
 
     def __init__(self, index_rows: bool, records: Iterable[Record] = ()) -> None:
-        """Index the records by event, vote and, if `index_rows`, by the rows that they move."""
+        """Index the records by event, vote and, if `index_rows`, by the rows that they move.
+
+        The index by rows serves sessions that store single rows; those with the full matrix do without it.
+        """
         self.records: list[Record] = []
         self._index_rows = index_rows
         self._append_lock = threading.Lock()
+        # Positions count records from 0. Event id → position and event; event id → positions that undo or redo it.
         self._event_entries: dict[str, tuple[int, Event]] = {}
         self._toggle_positions: dict[str, list[int]] = defaultdict(list)
+        # Votes that replace one another, and records by the document that they move, in order.
         self._vote_entries: dict[VoteKey, list[tuple[int, Event]]] = defaultdict(list)
         self._row_moves: dict[int, list[tuple[int, MovingRecord]]] = defaultdict(list)
+        # Positions of resets, which undo everything, and of named snapshots.
         self._reset_positions: list[int] = []
         self._snapshot_marks: list[tuple[int, str]] = []
         for record in records:
@@ -331,8 +339,10 @@ class Journal:
         for position, record in self._row_moves.get(row_index, ()):
             if position >= length:
                 return
-            # An event counts by its own status; a corpus change only if no later reset undid it.
-            if self.event_status(record, length) == "counts" if isinstance(record, Event) else position >= reset_end:
+            # A reset undoes the corpus changes before it, too.
+            if isinstance(record, CorpusChange) and position < reset_end:
+                continue
+            if isinstance(record, CorpusChange) or self.event_status(record, length) == "counts":
                 yield record
 
     def iter_moves(self, stop_position: int, start_position: int, length: int) -> Iterator[MovingRecord]:
@@ -354,7 +364,7 @@ class Journal:
         return {snapshot_name: position + 1 for position, snapshot_name in self._snapshot_marks if position < length}
 
     def _last_reset_end(self, length: int) -> int:
-        """Return the number of records up to and including the last reset; 0 if there was none."""
+        """Return the number of records up to and including the last reset among the first `length`; 0 without."""
         n_resets = bisect_left(self._reset_positions, length)
         return self._reset_positions[n_resets - 1] + 1 if n_resets else 0
 

@@ -50,6 +50,7 @@ def record_to_json(record: Record, corpus: Corpus) -> dict[str, Any]:
     doc_ids = corpus.ids
 
     def ids_of(row_indices: Sequence[int]) -> list[str]:
+        """Return the ids of documents given by row."""
         return [doc_ids[row_index] for row_index in row_indices]
 
     match record:
@@ -126,7 +127,8 @@ def _parse_body(body: Mapping[str, Any], corpus: Corpus, dimension: int, all_row
             drifts = {find_row(doc_id): _parse_vector(text, dimension) for doc_id, text in body["drift"].items()}
             return CorpusChange(find_rows(body["came"]), find_rows(body["went"]), drifts)
         case "snapshot":
-            return Bookmark(*parse_text_list([body["name"]], "name"))
+            (snapshot_name,) = parse_text_list([body["name"]], "name")
+            return Bookmark(snapshot_name)
     raise DataError(f"a record of an unknown kind, {body['op']!r}; a newer version of Frontier may have written it")
 
 

@@ -93,7 +93,10 @@ class Session:
 
     @cached_property
     def vectors(self) -> np.ndarray:
-        """Current vectors, (n, d), in the first ones' precision, read-only; the first ones if nothing moved."""
+        """Current document vectors, (n, d), read-only, in the precision of the first vectors.
+
+        It is the array of the first vectors itself if nothing has moved.
+        """
         moved_rows: slice | list[int] = slice(None)
         if isinstance(self.state, MatrixState):
             vectors = self.state.current.astype(self.origin.dtype)
@@ -121,7 +124,7 @@ class Session:
 
     @cached_property
     def _embeddings(self) -> Embeddings:
-        """Current vectors as embeddings, computed once a session; those of its space if nothing moved."""
+        """Current document vectors as Embeddings, computed once; those of the space if nothing moved."""
         start_embeddings = self.space.embeddings
         if self.vectors is self.origin:
             return start_embeddings
@@ -151,6 +154,7 @@ class Session:
     @property
     def snapshots(self) -> dict[str, int]:
         """Positions by snapshot name, oldest first."""
+        # A position is the number of records that the session had when the snapshot was taken.
         return self.journal.snapshot_positions(self.position)
 
     def event(self, event_id: str) -> Event:
@@ -265,7 +269,7 @@ def session(
 
 
 def empty_session(start: StartVectors, preset: Preset, temperature: float, writer: str = "") -> Session:
-    """Create a session without records, whose documents are at their first vectors.
+    """Create a feedback session without records, whose documents are at their first vectors.
 
     If the preset moves few documents a round, the session stores only those that moved, else the full matrix. writer:
     distinguishes the processes that write to one log.
@@ -500,18 +504,18 @@ def restore(session: Session, t: int | str) -> Session:
     """
     # Only the records and their statuses are asked for, so the earlier vectors are not computed.
     earlier = replace(session, position=_resolve_position(session, t))
-    all_event_ids = [event.id for event in session.history]
-    active_then, active_now = ({event.id for event in state.events} for state in (earlier, session))
+    active_then, active_now = set(earlier.events), set(session.events)
     # Ids are listed in the order of the log, so that equal restorations write equal records.
-    undone_ids = tuple(filter((active_now - active_then).__contains__, all_event_ids))
-    redone_ids = tuple(filter((active_then - active_now).__contains__, all_event_ids))
+    undone_ids = tuple(event.id for event in session.events if event not in active_then)
+    redone_ids = tuple(event.id for event in earlier.events if event not in active_now)
     return append_records(session, Undone(undone_ids, redone_ids)) if undone_ids or redone_ids else session
 
 
 def append_records(session: Session, *records: Record) -> Session:
-    """Return the session after several more records: feedback, undo, corpus changes or snapshots.
+    """Return the feedback session after several more records: feedback, undo, corpus changes or snapshots.
 
-    Every operation on sessions ends here. The vectors are recomputed as far as the records change the past.
+    Every operation on sessions ends here. Records that change the past, such as an undo, make document vectors be
+    recomputed; others only move them on.
 
     Raises DataError if a record undoes an unknown event.
     """
@@ -520,8 +524,8 @@ def append_records(session: Session, *records: Record) -> Session:
     begin, end = session.position, session.position + len(records)
     # `state_at` rebuilds an earlier session from the journal's own records; then the journal is shared as it is.
     next_records = session.journal.records[begin:end]
-    is_next = len(next_records) == len(records) and all(map(is_, next_records, records))
-    journal = session.journal if is_next else session.journal.with_records(begin, records)
+    has_records = len(next_records) == len(records) and all(map(is_, next_records, records))
+    journal = session.journal if has_records else session.journal.with_records(begin, records)
     n_rounds, available = session.round, session.available
     for record in records:
         match record:
@@ -535,44 +539,55 @@ def append_records(session: Session, *records: Record) -> Session:
                 for event_id in (*record.ids, *record.back):
                     if not journal.find_event(event_id, end):
                         raise DataError(f"feedback is undone that was never given ({event_id!r})")
-    state, cached_states = session.state, session.kept
-    start, preset = session.start, session.preset
-    # A matrix is folded on from its latest cached state that the records leave valid; a sparse state recomputes only
-    # the rows that the records touch.
-    if isinstance(state, MatrixState):
-        first_change = min(_find_first_change(journal, end, record) for record in records)
-        state, cached_states = state.refold_records(start, preset, journal, begin, first_change, end, cached_states)
-    elif len(records) == 1 and _only_adds(records[0], journal, end):
-        state = state.with_record(start, preset, records[0])
-    else:
-        touched_rows = _find_touched_rows(journal, end, records)
-        state = state.refold_rows(start, preset, journal, end, touched_rows)
+    state, cached_states = _update_vectors(session, journal, records)
     # The constructor is called, because `dataclasses.replace` takes 3 µs longer in a loop of thousands of rounds.
     return Session(
-        start, preset, session.temperature, journal, position=end, round=n_rounds, state=state,
+        session.start, session.preset, session.temperature, journal, position=end, round=n_rounds, state=state,
         available=available, writer=session.writer, kept=cached_states,
     )  # fmt: skip
 
 
-def _only_adds(record: Record, journal: Journal, end: int) -> TypeGuard[Event]:
-    """Return True for an event that replaces no earlier vote: then its step alone is to be added.
+def _update_vectors(
+    session: Session, journal: Journal, records: Sequence[Record]
+) -> tuple[SparseState | MatrixState, CachedStates]:
+    """Return the document vectors after new records, and the earlier states to cache.
 
-    Otherwise the effect of the earlier vote would have to be taken out. end: number of records of the session, the
-    event among them.
+    journal: all records, the new ones last.
     """
+    start, preset, begin = session.start, session.preset, session.position
+    end = begin + len(records)
+    # A matrix of all vectors is recomputed from its latest cached state that the records leave valid.
+    if isinstance(session.state, MatrixState):
+        first_change = min(_find_first_change(journal, end, record) for record in records)
+        return session.state.refold_records(start, preset, journal, begin, first_change, end, session.kept)
+    # A sparse state moves single rows: by one more step, or recomputed if the records change the past.
+    if len(records) == 1 and _only_adds(records[0], journal, end):
+        return session.state.with_record(start, preset, records[0]), session.kept
+    touched_rows = _find_touched_rows(journal, end, records)
+    return session.state.refold_rows(start, preset, journal, end, touched_rows), session.kept
+
+
+def _only_adds(record: Record, journal: Journal, end: int) -> TypeGuard[Event]:
+    """Return True for feedback that replaces no earlier vote, so that vectors need only one more step.
+
+    An earlier vote that it replaces would have to be taken out of the vectors first. end: number of records of the
+    session, `record` the last of them.
+    """
+    # A vote is among its own rivals, so a single rival is the vote itself.
     return isinstance(record, Event) and len(journal.rival_votes(record, end)) == 1
 
 
 def _find_first_change(journal: Journal, end: int, record: Record) -> int:
-    """Return the position of the earliest event whose effect on the vectors a record changes, else `end`.
+    """Return the position of the earliest event whose effect on the vectors a record changes.
 
-    A record changes the past if it undoes or redoes events, or replaces a vote. States cached before this position stay
-    valid. end: number of records of the session, the record among them.
+    It is `end` if there is none. A record changes the past if it undoes or redoes events, or replaces a vote. States
+    cached before this position stay valid. end: number of records of the session, the record among them.
     """
     if isinstance(record, Undone) and record.is_reset:
         return 0
+    # An event that is not among the records has no entry.
     entries = (journal.find_event(event.id, end) for event in _find_affected_events(journal, end, record))
-    return min((position for position, _ in filter(None, entries)), default=end)
+    return min((position for position, _event in filter(None, entries)), default=end)
 
 
 def _find_touched_rows(journal: Journal, end: int, records: Sequence[Record]) -> list[int]:

@@ -91,10 +91,10 @@ def by_perplexity(scores: np.ndarray, target: float) -> float:
 
 
 def fit_temperature(start_vectors: StartVectors, queries: QueryLike | None, target: float) -> float:
-    """Fit the softmax temperature at which a typical draw decides among `target` documents (perplexity).
+    """Fit the softmax temperature at which the median perplexity of the queries is `target`.
 
-    A sample of the queries is used, and the median over them. queries: None for documents in place of queries. A single
-    document has no spread, so its temperature is 1.
+    The perplexity is the effective number of documents among which a draw decides. It is taken on a sample of the
+    queries. queries: None for documents in place of queries. A single document has no spread, so its temperature is 1.
     """
     if queries is None and len(start_vectors) == 1:
         return 1.0

@@ -33,7 +33,7 @@ Params = ParamSpec("Params")
 
 
 def _log_method(step: Callable[Concatenate[Session, Params], Session]) -> Callable[Concatenate[Log, Params], Session]:
-    """Turn an operation on sessions into a method of Log that applies it and writes its records.
+    """Turn an operation on feedback sessions into a method of Log, which also writes its records.
 
     step: function from a session and further arguments to the next session, such as `undo`
     """
@@ -105,11 +105,11 @@ class Log(EventLog):
             with self._writing() as log_rows:
                 old_session = self._session
                 new_session = step(old_session)
-                # The step must continue this session: equal first vectors, and an unchanged last record before it.
+                # The step must continue this session: from its first vectors, with its last record before the new ones.
                 last_record = slice(max(old_session.position - 1, 0), old_session.position)
-                same_past = new_session.journal.records[last_record] == old_session.journal.records[last_record]
-                same_past &= new_session.start is old_session.start and new_session.position >= old_session.position
-                if not same_past:
+                has_last_record = new_session.journal.records[last_record] == old_session.journal.records[last_record]
+                is_same_start = new_session.start is old_session.start
+                if not has_last_record or not is_same_start or new_session.position < old_session.position:
                     raise ParamError("step must go on from the session that it is given; got one with another past")
                 new_records = new_session.journal.records[old_session.position : new_session.position]
                 log_rows.append([record_to_json(record, self._space.corpus) for record in new_records])
@@ -132,12 +132,13 @@ class Log(EventLog):
         records as JSON values; n_folded: number of records that the session already has.
         """
         if header is None:
-            base_session, header_rows_ = self._session, self._header_rows
+            base_session, all_rows = self._session, self._header_rows
         else:
-            base_session, notices, header_rows_ = _begin_from_header(self.path, header, self._space, self._writer)
+            base_session, notices, all_rows = _begin_from_header(self.path, header, self._space, self._writer)
             self.notices = (*self.notices, *notices)
-        self._session = _add_bodies(self.path, base_session, events, header_rows_, n_folded)
-        self._header_rows = header_rows_
+        self._session = _add_bodies(self.path, base_session, events, all_rows, n_folded)
+        # The rows that an event with "all" for its documents moves: those of the log's first corpus.
+        self._header_rows = all_rows
 
     def _forget(self) -> None:
         """Raise the error that the file of the log is gone; `EventLog` calls it when the file has disappeared."""
@@ -153,7 +154,7 @@ def log(
     carry: bool = False,
     **overrides: Any,
 ) -> Log:
-    """Open a log on disk, or create it.
+    """Open a log of feedback on disk, or create it.
 
     Parameters
     ----------
@@ -161,10 +162,11 @@ def log(
         File of the log.
     space : Space
         Corpus and embeddings.
-    preset : str or Preset, optional
-        As in `session`. An existing log keeps the preset that it was created with, and a notice says so.
+    preset : {"default", "careful", "paper"} or Preset, optional
+        Parameters by which a new log learns. An existing one keeps those that it was created with, and a notice says
+        so.
     queries : str, Queries or Embeddings, optional
-        As in `session`.
+        Sample of expected queries that sets a new log's temperature; by default documents stand in for it.
     carry : bool
         If the corpus has changed, keep the feedback that still applies, and back up the log as JSONL.
     **overrides
@@ -328,11 +330,11 @@ def toggle_vote(
             else:
                 event = thumb(new_session, vote_query, item_row, up=kind == "up", person=person, shown=shown)
             return feed(new_session, replace(event, time=time.time()))
+        # Thumbs up and down replace each other. Undoing the newest restores the one that it had replaced, so this
+        # repeats until none counts.
         rival_kinds: tuple[VoteKind, ...] = ("right",) if kind == "right" else ("up", "down")
-        # Undoing the newest thumb restores the one that it had replaced, so this repeats until none counts.
-        rival_votes = [(item_row, rival_kind) for rival_kind in rival_kinds]
-        while vote_id := next(filter(None, map(votes.get, rival_votes)), None):
-            new_session = undo(new_session, vote_id)
+        while counting_ids := [votes[item_row, rival] for rival in rival_kinds if (item_row, rival) in votes]:
+            new_session = undo(new_session, counting_ids[0])
             votes = find_votes(new_session.effective_events, vote_query, person)
         return new_session
 
@@ -367,7 +369,7 @@ def place(space: Space) -> Path:
 
 
 def begin_log(make_session: Callable[[], Session], path: Path) -> bool:
-    """Create a log file with a session, unless there is a log already; return True if it was created.
+    """Create a log file from a feedback session, unless there is one; return True if it was created.
 
     make_session: function that creates the session; it is called only if needed.
     """
@@ -383,7 +385,7 @@ def begin_log(make_session: Callable[[], Session], path: Path) -> bool:
 
 
 def replace_log(session: Session, path: Path) -> Path | None:
-    """Replace the contents of a log file by a session's records; the file is created if need be.
+    """Replace the contents of a log file by a feedback session's records; create the file if need be.
 
     Returns the path of a backup of the earlier contents, None if there were none.
     """
@@ -404,6 +406,7 @@ def move_aside(path: Path) -> Path:
             if old_path.exists():
                 new_name = f"{path.stem}.{random_tag}.aside{old_path.name[len(path.stem) :]}"
                 new_paths.append(old_path.rename(old_path.with_name(new_name)))
+    # The first path is the log's own, with the empty ending.
     return new_paths[0]
 
 
@@ -446,9 +449,10 @@ def _prefix_errors(location: str | Path) -> Iterator[None]:
 def _begin_from_header(
     path: Path, header: dict[str, Any], space: Space, writer: str
 ) -> tuple[Session, tuple[Notice, ...], Any]:
-    """Create the empty session that a log's header describes, over a space that must be of its corpus.
+    """Create the feedback session, without records, that a log's header describes over a space.
 
-    Returns the session, notices of small differences of the corpus, and the rows that "all" stands for in an event.
+    The space must be of the log's corpus. Returns the session, notices of small differences of the corpus, and the rows
+    that "all" stands for in an event.
     """
     if not header:
         raise _missing_log_error(path)
@@ -483,8 +487,8 @@ def _carry_in_place(path: Path, space: Space) -> tuple[Notice, ...]:
     Only the feedback that still applies is kept. Returns notices of what was lost.
     """
     with open_log(path, LOG_KIND, write=True) as log_rows:
+        # An error means that the corpus has changed, and the log must be carried to it.
         with suppress(*PARSE_ERRORS):
-            # If this raises, the corpus has changed: the error is dropped, and the block below the `with` runs.
             check_same_corpus(log_rows.header(), space)
             return ()
         with _prefix_errors(path):

@@ -11,10 +11,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from engine.candidates import Candidates
+from engine.candidates import Candidates, get_corpus_rows
 from engine.data.encoders import TextEncoder
 from engine.data.models.encoder_model import Role
-from engine.decoder import SET_SIZE, Decoder, ScoredCandidates, decode, query_batch, select_from, select_pool
+from engine.decoder import (
+    SET_SIZE,
+    Decoder,
+    ScoredCandidates,
+    decode,
+    find_source_limit,
+    has_similarity_scale,
+    query_batch,
+    replace_relevance,
+    select_from,
+    select_pool,
+)
 from engine.errors import DataError
 from engine.evaluation.export_decoder import ExportContext, read_setting
 from engine.space import Space
@@ -140,11 +151,15 @@ class Answerer:
         k: int | None = None,
         encoder: str | Encode | None = None,
     ) -> None:
-        """Read the decoder, and what it was exported with; see the class for the arguments."""
+        """Read the decoder, and the encoder and k that it was exported with.
+
+        decoder: a decoder, or the file or the content of one that was exported as JSON; k: number of documents to
+        select; encoder: name or function that embeds texts. None takes the k or the encoder of the export.
+        """
         self.decoder, context = read_setting(decoder)
         self.context = ExportContext(encoder=None) if context is None else context
         self.k = self.context.k if k is None else SET_SIZE.check(k)
-        # An encoder's name alone does not give the vectors of a trained checkpoint: for those the caller must name one.
+        # A decoder exported for the vectors of a trained checkpoint has no default: the encoder it names is untrained.
         self.encoder = self.context.encoder if encoder is None and self.context.trained is None else encoder
         self._embedding: tuple[Encode, EncoderRef | None] | None = None
         self._cached_vectors: dict[str, Tensor] = {}
@@ -163,33 +178,55 @@ class Answerer:
         query_vector: Any = None,
         scores: Sequence[float] | None = None,
         ids: Sequence[str] | None = None,
+        sources: Sequence[str | None] | None = None,
         k: int | None = None,
     ) -> Selection:
-        """Return the k candidates that the decoder selects.
+        """Return the k documents that the decoder selects among those that a store retrieved for a query.
 
         query: its text, None if the decoder needs only its vector; texts, vectors (n, d), scores, ids: of the
         candidates, best first. Without vectors, the texts are embedded. scores: those of the store, higher is better.
         They are used only in place of a first scorer that needs the whole corpus; before a reranker the candidates'
-        order suffices. Raises ParamError or DataError.
+        order suffices. sources: of the candidates, for a decoder with a limit per source; None or "" for one without.
+        Raises ParamError or DataError.
         """
         k = self.k if k is None else SET_SIZE.check(k)
-        n_candidates = len(next((argument for argument in (texts, vectors) if argument is not None), ()))
         if texts is None and vectors is None:
             raise DataError("candidates need texts or vectors; got neither")
-        for argument_name, argument in (("texts", texts), ("vectors", vectors), ("scores", scores), ("ids", ids)):
+        n_candidates = len(vectors if texts is None else texts)
+        lists = {"texts": texts, "vectors": vectors, "scores": scores, "ids": ids, "sources": sources}
+        for argument_name, argument in lists.items():
             if argument is not None and len(argument) != n_candidates:
                 raise DataError(f"{argument_name} must have one entry a candidate, {n_candidates}; got {len(argument)}")
         # An empty result of the store is no error: its selection is empty too.
         if not n_candidates:
             return Selection(rows=(), ids=(), scores=(), certificate={})
         rows, encoder_ref = self._embed_candidates(texts, vectors)
-        names = tuple(map(str, range(n_candidates)))
+        row_names = tuple(map(str, range(n_candidates)))
         # Rerankers that read texts need them; a decoder of vectors alone gets empty ones.
-        corpus = Corpus(names, ("",) * n_candidates if texts is None else tuple(texts))
-        space = Space(corpus, Embeddings(names, rows, encoder_ref))
+        metadata = self._build_metadata(sources)
+        corpus = Corpus(row_names, ("",) * n_candidates if texts is None else tuple(texts), metadata=metadata)
+        # The candidates are a small corpus of their own, from which the decoder selects.
+        space = Space(corpus, Embeddings(row_names, rows, encoder_ref))
         queries = self._embed_query(query, query_vector, vectors is not None)
         ranking = _rank(self.decoder, space, queries, scores, k)
-        return build_selections(ranking, names if ids is None else ids)[0]
+        return build_selections(ranking, row_names if ids is None else ids)[0]
+
+    def list_sources(self, metadata: Sequence[Mapping[str, Any]]) -> list[str] | None:
+        """Return the sources that candidates name in their metadata; None if the decoder has no limit per source."""
+        column = self.decoder.source
+        if column is None:
+            return None
+        values = [entry.get(column) for entry in metadata]
+        return ["" if value is None else str(value) for value in values]
+
+    def _build_metadata(self, sources: Sequence[str | None] | None) -> dict[str, tuple[str, ...]]:
+        """Return the column of sources that the decoder reads; DataError if it reads one and there are none."""
+        column = self.decoder.source
+        if column is None:
+            return {}
+        if sources is None:
+            raise DataError(f"sources must be given: {self.decoder.label} takes them from {column!r} of each candidate")
+        return {column: tuple(source or "" for source in sources)}
 
     def _embed_candidates(self, texts: Sequence[str] | None, vectors: Any) -> tuple[Tensor, EncoderRef | None]:
         """Return the (n, d) vectors of the candidates, and their encoder, None if it is unknown.
@@ -214,8 +251,8 @@ class Answerer:
     def _embed_query(self, query: str | None, query_vector: Any, stored_vectors: bool) -> Embeddings:
         """Return the query's vector as Embeddings.
 
-        A given `query_vector` is used if the candidates' vectors come from the store too; candidates that are embedded
-        here need the query embedded by that encoder.
+        A given `query_vector` is used if the candidates' vectors come from the store as well. Candidates that this
+        object embeds need a query embedded by the same encoder: the text, if given, is then embedded instead.
         """
         query_texts = None if query is None else (query,)
         if query_vector is not None and (stored_vectors or query is None):
@@ -326,8 +363,14 @@ def _rank(decoder: Decoder, space: Space, query: Embeddings, scores: Sequence[fl
     if not bool(relevance.isfinite().all()):
         raise DataError("scores must be finite numbers, one a candidate")
     batch = query_batch(space, query)
-    candidates = Candidates(space.vectors, relevance, batch.vectors, space.matrix, inner_product=False)
-    rescore = None if rerank is None else lambda rows: (rerank.score(space, batch, rows), rerank.inner_product)
-    return select_from(
-        decoder.select, ScoredCandidates(select_pool(candidates, depth, rescore), relevance[0], rescore is not None), k
-    )
+    candidates = Candidates(
+        space.vectors, relevance, batch.vectors, space.matrix, inner_product=False,
+        similarity_scale=has_similarity_scale(retrieve),
+    )  # fmt: skip
+    pool = select_pool(candidates, depth)
+    if rerank is not None:
+        # A reranker scores the `depth` best candidates again before the selector chooses among them.
+        pool = replace_relevance(pool, rerank.score(space, batch, get_corpus_rows(pool)), rerank)
+    source_limit = find_source_limit(decoder, space)
+    scored = ScoredCandidates(pool, relevance[0], rerank is not None, source_limit)
+    return select_from(decoder.select, scored, k)

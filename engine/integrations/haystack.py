@@ -43,7 +43,8 @@ class FrontierRanker:
     ) -> dict[str, Any]:
         """Select from the documents that a retriever fetched; return the selected ones, best first.
 
-        top_k: number to select, None for k. Beside "documents" the result has "certificate", the answer's evidence.
+        top_k: number to select, None for the ranker's own k. The result has "documents", and "certificate": facts by
+        which the selector tells how its answer was computed and what is proven of it.
         """
         # Haystack passes None for what a retriever did not return.
         selection = self._answerer(
@@ -52,6 +53,7 @@ class FrontierRanker:
             vectors=require_values([document.embedding for document in documents], "embedding"),
             query_vector=query_embedding,
             scores=require_values([document.score for document in documents], "score"),
+            sources=self._answerer.list_sources([document.meta for document in documents]),
             k=top_k,
         )
         scored_rows = zip(selection.rows, selection.scores, strict=True)

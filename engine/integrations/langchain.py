@@ -48,6 +48,7 @@ class FrontierCompressor(BaseDocumentCompressor):
             [document.page_content for document in documents],
             vectors=require_values(vectors, f"metadata[{self.vector_key!r}]"),
             scores=require_values(scores, f"metadata[{self.score_key!r}]"),
+            sources=self._answerer.list_sources(metadata),
         )
 
     def compress_documents(

@@ -45,6 +45,7 @@ class FrontierPostprocessor(BaseNodePostprocessor):
             vectors=require_values([node.node.embedding for node in nodes], "embedding"),
             query_vector=query.embedding,
             scores=require_values([node.score for node in nodes], "score"),
+            sources=self._answerer.list_sources([node.node.metadata for node in nodes]),
         )
 
     def _postprocess_nodes(

@@ -65,14 +65,15 @@ class Service:
         return {"k": k, "answers": [{field: getattr(selection, field) for field in fields} for selection in selections]}
 
     def _read_queries(self, query_texts: Any, vectors: Any) -> Embeddings:
-        """Build embeddings from the texts or vectors of a request. Raises DataError.
+        """Build query embeddings from a request's texts, its vectors, or both; they are never written to disk.
 
-        They are never written to disk.
+        Vectors are used as they are; texts alone are embedded by the corpus's encoder. Raises DataError for invalid
+        input, or for texts if there is no encoder.
         """
         for argument_name, argument in (("queries", query_texts), ("vectors", vectors)):
             if argument is not None and not isinstance(argument, list):
                 raise DataError(f"{argument_name} must be a list; got {type(argument).__name__}")
-        if query_texts is vectors is None:
+        if query_texts is None and vectors is None:
             raise DataError("neither queries nor vectors were sent; both are null")
         n_queries = QUERY_LIMIT.check(len(vectors if query_texts is None else query_texts))
         if query_texts is not None and not all(isinstance(text, str) for text in query_texts):

@@ -24,6 +24,7 @@ class FrontierRetriever(BaseEstimator):
     """
 
     def __init__(self, decoder: Any = None, k: int = 10, encoder: str = "bundled") -> None:
+        # As scikit-learn requires, parameters are stored unchanged: `fit` reads them.
         self.decoder = decoder
         self.k = k
         self.encoder = encoder

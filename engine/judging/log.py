@@ -17,6 +17,8 @@ from engine.values import Corpus, Notice, Queries
 
 #: Not relevant; related; relevant; exactly what the query asks for.
 GRADES = (0, 1, 2, 3)
+#: The grade from which a judged document counts as relevant unless people say otherwise: "related" is not enough.
+RELEVANT_GRADE = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,10 +38,12 @@ class Judged:
 
     judgements: those that count, oldest first: the newest of each person, query and document that was not undone
     texts: map from id to text of the queries added to the log
+    touched_pairs: pairs of a query and a document that somebody ever graded here, also if that was undone
     """
 
     judgements: tuple[Judgement, ...] = ()
     texts: Mapping[str, str] = field(default_factory=dict)
+    touched_pairs: frozenset[Pair] = frozenset()
 
     def queries(self, dataset_queries: Queries | None = None) -> Queries:
         """Return the queries of a data set, followed by those added to the log."""
@@ -196,6 +200,7 @@ class _Fold:
     def __init__(self) -> None:
         """Start without events."""
         self.texts: dict[str, str] = {}
+        self._touched_pairs: set[Pair] = set()
         self._judgements: dict[int, Judgement] = {}  # event number → judgement that was not undone
         self._numbers_by_person: dict[str, list[int]] = defaultdict(list)  # person → event numbers
         self._value: Judged | None = None
@@ -210,7 +215,7 @@ class _Fold:
                 # Removed first, so that the newest judgement of a key is also the last in order.
                 newest_by_key.pop(judgement_key, None)
                 newest_by_key[judgement_key] = judgement
-            self._value = Judged(tuple(newest_by_key.values()), dict(self.texts))
+            self._value = Judged(tuple(newest_by_key.values()), dict(self.texts), frozenset(self._touched_pairs))
         return self._value
 
     def newest_judgement(self, person: str) -> list[Judgement]:
@@ -235,6 +240,8 @@ class _Fold:
             if problem := _find_problem(judgement):
                 raise ValueError(problem)
             self._judgements[event_number] = judgement
+            if judgement.grade is not None:
+                self._touched_pairs.add((judgement.query, judgement.document))
             self._numbers_by_person[judgement.person].append(event_number)
         self._value = None
 

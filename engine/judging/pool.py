@@ -65,30 +65,32 @@ def order_pairs(
 ) -> tuple[Pair, ...]:
     """Order the pairs of query and document of a pool so that the most informative judgements come first.
 
-    by: "depth", the highest ranked first; or "separation", the largest effect on differences between systems first.
-    With w(s) = 1 / log2(rank + 1) in system s, 0 if it did not return the document, this is Σ over pairs of systems of
-    |w(s) − w(t)|, divided by the document's best rank: only a relevant document has an effect, and those are likelier
-    at the top. A document at the same rank in all systems has 0. run_length: number of documents of a query in a row,
-    before those of the next query, in turns; None: one list over all queries. Raises ParamError.
+    judging: the documents that the systems returned, with their ranks; by: "depth", the highest ranked first; or
+    "separation", the largest effect on differences between systems first. With w(s) = 1 / log2(rank + 1) in system s,
+    0 if it did not return the document, this is Σ over pairs of systems of |w(s) − w(t)|, divided by the document's
+    best rank: only a relevant document has an effect, and those are likelier at the top. run_length: documents of one
+    query in a row, before the next query's; queries take turns. None: one list over all queries. Raises ParamError.
     """
     if by not in get_args(Order):
         raise ParamError(f"by must be one of {', '.join(get_args(Order))}; got {by!r}")
     if run_length is not None and (not is_whole(run_length) or run_length < 1):
         raise ParamError(f"run_length must be a whole number in [1, ∞) or none; got {run_length!r}")
-    sort_keys = []
+    sortable_pairs = []
     for query_number, (query_id, ranks) in enumerate(judging.ranks.items()):
         scores = separation_scores(ranks) if by == "separation" else -best_ranks(ranks)
-        for pair_index, row_index in enumerate(np.argsort(-scores, kind="stable").tolist()):
+        for score_rank, document_index in enumerate(np.argsort(-scores, kind="stable").tolist()):
             # Without runs all pairs are sorted by score; with them, queries take turns of `run_length` documents.
-            turn = -scores[row_index] if run_length is None else pair_index // run_length
-            sort_keys.append(((turn, query_number), pair_index, (query_id, judging.documents[query_id][row_index])))
-    return tuple(pair for *_, pair in sorted(sort_keys))
+            turn = -scores[document_index] if run_length is None else score_rank // run_length
+            pair = query_id, judging.documents[query_id][document_index]
+            sortable_pairs.append(((turn, query_number, score_rank), pair))
+    return tuple(pair for _sort_key, pair in sorted(sortable_pairs))
 
 
 def separation_scores(ranks: np.ndarray) -> np.ndarray:
     """Return, for each document, how much a judgement of it could tell the systems apart, (documents,).
 
-    ranks: (documents, systems), from 1, 0 if not returned. The formula is in `order_pairs`.
+    It is Σ over pairs of systems of |w(s) − w(t)|, divided by the document's best rank, where w(s) = 1 / log2(rank + 1)
+    in system s, 0 if it did not return the document. ranks: (documents, systems), from 1, 0 if not returned.
     """
     weights = np.sort(np.where(ranks > 0, 1 / np.log2(np.maximum(ranks, 1) + 1), 0.0), axis=1)
     # In rising order the i-th of S numbers is the larger one in i pairs and the smaller one in S − 1 − i.

@@ -1,10 +1,11 @@
 """Judgements as qrels: grades of several people merged, their agreement, and export as a BEIR folder."""
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
-from operator import eq, itemgetter
+from operator import eq
 from pathlib import Path
 from statistics import median_low
 
@@ -24,6 +25,29 @@ def merge_grades(judged: Judged) -> Qrels:
     for (query_id, document_id), by_person in judged.grades.items():
         grades[query_id][document_id] = median_low(by_person.values())
     return Qrels(dict(grades))
+
+
+def extend_qrels(dataset_qrels: Mapping[str, Qrels], judged: Judged, seed: int = 0) -> dict[str, Qrels]:
+    """Add people's grades to the judgements of a data set, split by split.
+
+    A query stays in the splits that have it, so that nothing is measured on other queries than before; queries of no
+    split are divided into dev and test. Where a pair has both, people's grade counts.
+    """
+    new_grades = dict(merge_grades(judged).grades)
+    known_queries = {query_id for qrels in dataset_qrels.values() for query_id in qrels.grades}
+    splits = {}
+    for split, qrels in dataset_qrels.items():
+        # A person saw the document with the query, and later than whoever wrote the file.
+        grades = {}
+        for query_id, file_grades in qrels.grades.items():
+            grades[query_id] = {**file_grades, **new_grades.get(query_id, {})}
+        splits[split] = Qrels(grades)
+    new_queries = {query_id: grades for query_id, grades in new_grades.items() if query_id not in known_queries}
+    for split, half in split_in_half(Qrels(new_queries), seed).items():
+        if len(half):
+            split_grades = splits[split].grades if split in splits else {}
+            splits[split] = Qrels({**split_grades, **half.grades})
+    return splits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,13 +71,14 @@ def compute_agreement(judged: Judged) -> tuple[Agreement, ...]:
         graded_by_both = [by_person for by_person in judged.grades.values() if by_person.keys() >= {first, second}]
         if not graded_by_both:
             continue
-        grades = [list(map(itemgetter(person), graded_by_both)) for person in (first, second)]
+        first_grades = [by_person[first] for by_person in graded_by_both]
+        second_grades = [by_person[second] for by_person in graded_by_both]
         kappa = weighted = None
         # If all grades are equal, chance alone agrees fully, and κ is 0/0.
-        if len({*grades[0], *grades[1]}) > 1:
-            compute_kappa = partial(cohen_kappa_score, *grades, labels=GRADES)
+        if len({*first_grades, *second_grades}) > 1:
+            compute_kappa = partial(cohen_kappa_score, first_grades, second_grades, labels=GRADES)
             kappa, weighted = float(compute_kappa(weights=None)), float(compute_kappa(weights="quadratic"))
-        pairs, same = len(graded_by_both), sum(map(eq, *grades))
+        pairs, same = len(graded_by_both), sum(map(eq, first_grades, second_grades))
         results.append(Agreement(first=first, second=second, pairs=pairs, same=same, kappa=kappa, weighted=weighted))
     return tuple(results)
 
@@ -65,20 +90,24 @@ def export_judgements(
     *,
     corpus: Corpus | None = None,
     seed: int = 0,
+    dataset_qrels: Mapping[str, Qrels] | None = None,
 ) -> Path:
     """Write judged queries and their judgements as a BEIR folder, split into dev and test.
 
     A query's id and the seed decide its split, so further judging moves none; an empty split is not written. corpus:
-    written too if given; else `engine.load_dataset(corpus, qrels=folder)` joins the two. Raises DataError if nothing is
-    judged, or the folder is not empty.
+    written too if given; else `engine.load_dataset(corpus, qrels=folder)` joins the two. dataset_qrels: judgements by
+    split that are written as well, as `extend_qrels` joins them. Raises DataError if nothing is judged, or the folder
+    is not empty.
     """
     if not judged.grades:
         raise DataError("judged must hold at least one grade; nothing is judged yet")
-    queries, qrels = judged.queries(dataset_queries), merge_grades(judged)
-    for query in qrels.grades:
-        if query not in queries.position:
-            raise DataError(f"dataset_queries must hold every judged query that the log does not; it has no {query!r}")
     # Both splits are written, so that tuning on one can be reported on the other.
-    splits = {split_name: half for split_name, half in split_in_half(qrels, seed).items() if len(half)}
-    dataset = Dataset(corpus or Corpus((), ()), queries.only(qrels.grades), splits)
+    queries, splits = judged.queries(dataset_queries), extend_qrels(dataset_qrels or {}, judged, seed)
+    judged_ids = {query_id: None for qrels in splits.values() for query_id in qrels.grades}
+    for query_id in judged_ids:
+        if query_id not in queries.position:
+            raise DataError(
+                f"dataset_queries must hold every judged query that the log does not; it has no {query_id!r}"
+            )
+    dataset = Dataset(corpus or Corpus((), ()), queries.only(judged_ids), splits)
     return write_beir(dataset, folder, corpus=corpus is not None)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from itertools import repeat
 from pathlib import Path
 
-from engine.data.tables import ID_NAMES, Columns, preview_table, read_documents
+from engine.data.columns import ID_NAMES, Columns
+from engine.data.tables import preview_table, read_documents
 from engine.data.textfiles import read_lines
 from engine.errors import DataError
 from engine.values import Notice, Queries, digest_of
@@ -44,7 +45,7 @@ def read_queries(path: str | Path, column: str | None = None, dataset_queries: Q
     # Reversed, so that of columns with one name in lower case the first one stays.
     column_by_name = {column_name.strip().lower(): column_name for column_name in reversed(table_preview.columns)}
     text_column = column or _find_column(QUERY_COLUMN_NAMES, column_by_name) or table_preview.guessed_columns.text
-    if text_column not in table_preview.columns:
+    if text_column is None or text_column not in table_preview.columns:
         raise DataError(f"{path} has no column {text_column!r}; it has {', '.join(map(repr, table_preview.columns))}")
     id_column = _find_column((*ID_NAMES, "query_id", "query-id", "qid"), column_by_name)
     # A column of queries can be called "id" or the like; it is then no column of ids.
@@ -73,9 +74,12 @@ def collect_queries(
     query_texts, source_ids = map(_normalise_whitespace, texts), repeat(None) if ids is None else ids
     for query_text, line_id in zip(query_texts, source_ids, strict=ids is not None):
         if query_text and query_text not in id_by_text:
-            # An id that belongs to another text cannot be used again: the query gets a digest as its id.
-            query_id = f"q-{digest_of([query_text])[:10]}" if line_id is None or line_id in text_by_id else line_id
-            clashing_ids += [line_id] if line_id in text_by_id else []
+            if line_id is not None and line_id not in text_by_id:
+                query_id = line_id
+            else:
+                # An id that belongs to another text cannot be used again: the query gets a digest as its id.
+                query_id = f"q-{digest_of([query_text])[:10]}"
+                clashing_ids += [] if line_id is None else [line_id]
             id_by_text[query_text], text_by_id[query_id] = query_id, query_text
         line_ids.append(id_by_text.get(query_text) if query_text else None)
     counts = Counter(query_id for query_id in line_ids if query_id is not None)
@@ -86,7 +90,7 @@ def collect_queries(
     if n_repeated:
         verb = "query was" if n_repeated == 1 else "queries were"
         notices = (Notice(f"{verb} asked more than once, judged once", n_repeated), *notices)
-    queries = Queries(tuple(counts), tuple(map(text_by_id.__getitem__, counts)))
+    queries = Queries(tuple(counts), tuple(text_by_id[query_id] for query_id in counts))
     return AskedQueries(queries, dict(counts), tuple(line_ids), notices)
 
 

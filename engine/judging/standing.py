@@ -8,6 +8,8 @@ import numpy as np
 
 from engine.errors import DataError, ParamError
 from engine.evaluation import statistics
+from engine.evaluation.decide import decide
+from engine.evaluation.decision import Decision
 from engine.evaluation.metrics import METRICS, measure
 from engine.evaluation.runs import RankedRun
 from engine.progress import counted
@@ -53,6 +55,7 @@ class Standing:
     n_without_relevant: int  # judged queries without one so far, which are in no mean
     systems: tuple[SystemStanding, ...]
     differences: tuple[JudgedDifference, ...]  # of each other system to the baseline
+    decision: Decision | None  # which system is sure to keep 95 % of the baseline's metric; None with too few queries
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -84,19 +87,17 @@ def compute_standing(
     resamples: int = statistics.RESAMPLES.default,
     seed: int = 0,
 ) -> Standing:
-    """Compute the results of systems on the queries that have a grade, and what is still undecided.
+    """Compute the results of systems on the queries judged so far, and if more judging could change them.
 
-    runs: results of the systems; qrels: from `merge_grades`; queries: judged or not; metric: one that needs judgements;
-    baseline: name of a run, by default the first; difference: the one to be detected, with a power of 80 % at
-    significance level 5 %, by the spread of the differences so far (see `estimate_queries_needed`). Raises ParamError
-    or DataError.
+    Each system gets a mean with confidence interval, and the share of its documents that are judged. Each system but
+    the baseline also gets its difference to the baseline; the number of queries that would detect one of the size
+    `difference`; and the two differences that would result if the unjudged documents all favoured the baseline, or all
+    the system. runs: ranked lists of the systems; qrels: all people's grades merged; queries: judged or not; metric:
+    one that needs judgements; baseline: name of a run, by default the first; difference: size of a difference that
+    should be detected (with power 80 % at level 5 %, by the spread so far). Raises ParamError or DataError.
     """
     system_names = [ranked_run.name for ranked_run in runs]
-    judged_metrics = [name for name, judged_metric in METRICS.items() if judged_metric.needs == "qrels"]
-    if metric not in judged_metrics:
-        raise ParamError(f"metric must be one that needs judgements: {', '.join(judged_metrics)}; got {metric!r}")
-    if not system_names or (baseline is not None and baseline not in system_names):
-        raise ParamError(f"baseline must be one of the runs ({', '.join(system_names) or 'none'}); got {baseline!r}")
+    _check_names(system_names, baseline, metric)
     baseline_index = 0 if baseline is None else system_names.index(baseline)
     judged_queries = queries.take([row for row, query_id in enumerate(queries.ids) if qrels.grades.get(query_id)])
     if not len(judged_queries):
@@ -117,13 +118,13 @@ def compute_standing(
     for name, doc_ids, mean, (low, high) in zip(system_names, returned_ids, means, intervals, strict=True):
         share = _judged_share(doc_ids, judged_queries.ids, qrels)
         systems.append(SystemStanding(name=name, mean=mean, low=low, high=high, judged_share=share))
-    compared = np.delete(np.arange(len(runs)), baseline_index).tolist() if len(values) else []
-    labels = [(system_names[index], system_names[index], system_names[baseline_index]) for index in compared]
+    compared_systems = np.delete(np.arange(len(runs)), baseline_index).tolist() if len(values) else []
+    labels = [(system_names[index], system_names[index], system_names[baseline_index]) for index in compared_systems]
     # Columns of the compared systems, and the baseline's as a matrix of one column.
-    columns = values[:, compared], values[:, [baseline_index]]
-    comparisons = statistics.build_comparisons(labels, metric, k, *columns, resamples, seed) if compared else ()
+    columns = values[:, compared_systems], values[:, [baseline_index]]
+    comparisons = statistics.build_comparisons(labels, metric, k, *columns, resamples, seed) if compared_systems else ()
     differences = []
-    for system, comparison in zip(compared, comparisons, strict=True):
+    for system, comparison in zip(compared_systems, comparisons, strict=True):
         n_needed = statistics.estimate_queries_needed(values[:, system] - values[:, baseline_index], difference)
         bounds = []
         # For each bound, unjudged documents are relevant exactly where they favour one of the two systems.
@@ -136,7 +137,33 @@ def compute_standing(
     return Standing(
         metric=metric, k=k, difference=difference, n_queries=len(values),
         n_without_relevant=len(all_values) - len(values), systems=tuple(systems), differences=tuple(differences),
+        decision=_decide(runs, baseline_index, (space, judged_queries, qrels), k, metric),
     )  # fmt: skip
+
+
+def _check_names(system_names: Sequence[str], baseline: str | None, metric: str) -> None:
+    """Raise a ParamError unless the metric needs judgements and the baseline is one of the systems."""
+    judged_metrics = [name for name, judged_metric in METRICS.items() if judged_metric.needs == "qrels"]
+    if metric not in judged_metrics:
+        raise ParamError(f"metric must be one that needs judgements: {', '.join(judged_metrics)}; got {metric!r}")
+    if not system_names or (baseline is not None and baseline not in system_names):
+        raise ParamError(f"baseline must be one of the runs ({', '.join(system_names) or 'none'}); got {baseline!r}")
+
+
+def _decide(
+    runs: Sequence[RankedRun], baseline_index: int, data: tuple[Space, Embeddings, Qrels], k: int, metric: str
+) -> Decision | None:
+    """Decide which system is more diverse and surely keeps the baseline's metric; None if impossible.
+
+    It is impossible with too few queries, without another system, or if the baseline's metric is 0.
+
+    data: the space, the judged queries and their judgements
+    """
+    cells = [run.build_cell(*data, k, (metric, "ilad")) for run in runs]
+    try:
+        return decide(cells, baseline=cells[baseline_index], metric=metric, k=k) if len(cells) > 1 else None
+    except DataError:
+        return None
 
 
 #: Ids that a system returned for each query, best first.
@@ -153,18 +180,19 @@ def _judged_share(returned_ids: RankedLists, queries: Sequence[str], qrels: Qrel
     """Return the share of returned documents that are judged; 1 if none was returned."""
     is_judged: list[bool] = []
     for query_id, doc_ids in zip(queries, returned_ids, strict=True):
-        is_judged += map(qrels.grades[query_id].__contains__, doc_ids)
+        is_judged += [doc_id in qrels.grades[query_id] for doc_id in doc_ids]
     return sum(is_judged) / len(is_judged) if is_judged else 1.0
 
 
 def _with_unjudged(qrels: Qrels, queries: Sequence[str], favoured: RankedLists, compared: RankedLists) -> Qrels:
-    """Complete judgements in favour of one system: unjudged documents that help it become relevant.
+    """Complete judgements as if all unjudged documents that favour one of two systems were relevant.
 
-    A document helps if the favoured system ranks it above the other, or alone returns it. It gets the best grade so
-    far. queries: ids; favoured, compared: the ranked ids of the favoured system and of the other, by query. The
+    It bounds what further judging could change. A document favours a system that ranks it higher than the other does,
+    or that alone returns it; it gets the best grade so far, at least the one from which documents are relevant.
+    queries: ids; favoured, compared: the ranked ids of the favoured system and of the other, by query. The resulting
     difference need not be the largest possible: in Recall a document that both return only dilutes it.
     """
-    best_grade = 1
+    best_grade = qrels.relevant_from
     for doc_grades in qrels.grades.values():
         best_grade = max((best_grade, *doc_grades.values()))
     grades = {}

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from engine.errors import ParamError
 from engine.feedback.records import VOTE_KINDS
 from engine.feedback.session import Session
-from engine.judging.log import GRADES, Judged, Judgement
+from engine.judging.log import GRADES, RELEVANT_GRADE, Judged, Judgement
 from engine.judging.queries import collect_queries
 from engine.values import Notice, Queries
 
@@ -25,9 +25,11 @@ class VotesToTake:
 
 
 def convert_votes(
-    session: Session, judged: Judged, dataset_queries: Queries | None = None, grade: int = 1
+    session: Session, judged: Judged, dataset_queries: Queries | None = None, grade: int = RELEVANT_GRADE
 ) -> VotesToTake:
-    """Convert a session's votes to judgements: a thumb up or "right one" is `grade`, a thumb down 0.
+    """Convert a feedback session's votes to judgements: a thumb up is `grade`, a thumb down is 0.
+
+    A document that was marked as the right one gets `grade` too.
 
     dataset_queries: queries of the data set, matched by text. Votes without a query's text, and votes on pairs that the
     same person has judged, are left out and counted in notices. Writes nothing. Raises ParamError.
@@ -36,15 +38,16 @@ def convert_votes(
         raise ParamError(f"grade must be {', '.join(map(str, GRADES[1:]))}; got {grade!r}")
     text_events, query_texts, textless_ids = [], [], []
     for event in session.effective_events:
-        if event.kind in VOTE_KINDS and event.query.text and event.query.text.strip():
+        query_text = event.query.text or ""
+        if event.kind in VOTE_KINDS and query_text.strip():
             text_events.append(event)
-            query_texts.append(event.query.text)
+            query_texts.append(query_text)
         elif event.kind in VOTE_KINDS:
             textless_ids.append(event.id)
     all_queries = judged.queries(dataset_queries)
     # A query is identified by its text, so that votes and judgements on it have one id.
     vote_queries = collect_queries(query_texts, all_queries) if text_events else None
-    judged_keys = {(given.person, given.query, given.document) for given in judged.judgements}
+    judged_keys = {(judgement.person, judgement.query, judgement.document) for judgement in judged.judgements}
     judgements: list[Judgement] = []
     already_judged, new_query_ids = [], set()
     for event, query_id in zip(text_events, vote_queries.lines if vote_queries else (), strict=True):

@@ -85,14 +85,16 @@ def _group_points(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     n_clusters = min(MAX_CLUSTERS, max(1, len(points) // MIN_CLUSTER_SIZE), len(np.unique(points, axis=0)))
     with threadpool_limits(limits=1):  # threads add up in the order in which they end
         kmeans = KMeans(n_clusters, n_init=4, random_state=0).fit(positions)
-    _kept_labels, labels, sizes = np.unique(kmeans.labels_, return_inverse=True, return_counts=True)
+    # Numbered anew, as a cluster may have ended without a point.
+    _labels, labels, sizes = np.unique(kmeans.labels_, return_inverse=True, return_counts=True)
     means = np.stack([np.bincount(labels, coordinates) / sizes for coordinates in positions.T], axis=1)
     # The argsort of an order gives each cluster its place in it: the largest first, ties from left to right.
     cluster_ids = np.argsort(np.lexsort((means[:, 0], -sizes)))[labels].astype(np.int16)
     distances = ((positions - means[labels]) ** 2).sum(1)
     # Distances are compared within each cluster, so that its first document is the one in its middle.
     nearest = np.lexsort((distances, cluster_ids))
-    return cluster_ids, points[nearest[np.unique(cluster_ids[nearest], return_index=True)[1]]]
+    _ids, first_positions = np.unique(cluster_ids[nearest], return_index=True)
+    return cluster_ids, points[nearest[first_positions]]
 
 
 def _extract_terms(corpus: Corpus, row: int) -> set[str]:
@@ -109,16 +111,17 @@ def _extract_terms(corpus: Corpus, row: int) -> set[str]:
         words = _WORD_PATTERN.findall(fragment.lower())
         for is_stop_word, word_run in groupby(words, ENGLISH_STOP_WORDS.__contains__):
             if not is_stop_word:
-                terms.update(run_words := list(word_run))
-                terms.update(map(" ".join, pairwise(run_words)))
+                content_words = list(word_run)
+                terms.update(content_words)
+                terms.update(map(" ".join, pairwise(content_words)))
     return terms
 
 
 def _name_clusters(terms: Sequence[set[str]], cluster_ids: np.ndarray, n_clusters: int) -> tuple[str, ...]:
     """Name each cluster by the terms that tell it from the others (c-TF-IDF), all names different.
 
-    terms: of each document, in which a term counts once. A term that more than half of all documents hold, as a prefix
-    that all titles share, names no cluster.
+    terms: by document, its set of terms. A term that more than half of all documents hold names no cluster: it may be a
+    prefix that all titles share.
     """
     total_counts = Counter(chain.from_iterable(terms))
     max_documents = len(terms) / 2 if n_clusters > 1 else len(terms)

@@ -29,6 +29,7 @@ def estimate_density(points: np.ndarray) -> Density:
 
     minimum, maximum = points.min(0).astype(np.float64), points.max(0).astype(np.float64)
     longer = float((maximum - minimum).max()) or 1.0
+    # The kernel is cut off at this distance, so that the density is 0 beyond it.
     padding = _TRUNCATE * KERNEL_WIDTH * longer
     cell_size = (longer + 2 * padding) / GRID_CELLS
     n_cells = np.ceil((maximum - minimum + 2 * padding) / cell_size).astype(int)

@@ -139,8 +139,9 @@ class Layout(ByDigest):
 
     @cached_property
     def digest(self) -> str:
-        words = (self.embeddings, self.method, repr(self.perplexity), str(self.seed), str(self.of))
-        return digest_of([*words, *map(np.ndarray.tobytes, self._arrays)])
+        """The digest of the map's settings and points, which names it in caches."""
+        settings = (self.embeddings, self.method, repr(self.perplexity), str(self.seed), str(self.of))
+        return digest_of([*settings, *map(np.ndarray.tobytes, self._arrays)])
 
     @property
     def _arrays(self) -> list[np.ndarray]:
@@ -213,7 +214,8 @@ def layout(
     result = request.make_layout(rows, **arrange(_find_distinct(space, rows), request, report))
     if cache:
         stream, array_names = io.BytesIO(), ("points", "rows", "perplexity", "mean", "axes")
-        np.savez(stream, **{name: value for name in array_names if (value := getattr(result, name)) is not None})
+        arrays = {name: getattr(result, name) for name in array_names}
+        np.savez(stream, **{name: array for name, array in arrays.items() if array is not None})
         store.put(MAPS_SECTION, request.key, stream.getvalue())
     return result
 
@@ -222,8 +224,9 @@ def layout(
 def place(layout: Layout, space: Space, vectors: Any) -> np.ndarray:
     """Return the points of new vectors, (B, d) or (d,), on a map, (B, 2) float32. Raises DataError.
 
-    PCA projects. t-SNE takes the median of the 7 nearest mapped vectors' points, as openTSNE's `transform` would shift
-    the map. A vector that is on the map already gets its point.
+    On a map by PCA they are projected. On one by t-SNE they get the median of the points of the 7 nearest mapped
+    vectors; openTSNE's own `transform` is not used, as it would shift the map. A vector that is on the map already gets
+    its point.
     """
     _check_space(layout, space)
     new_vectors = real_tensor(vectors, "vectors").cpu()
@@ -279,9 +282,10 @@ def find_neighbours(space: Space, row: int, count: int = 10) -> list[tuple[int, 
 
 @without_autocast
 def measure_fidelity(layout: Layout, space: Space, k: int = 10) -> float:
-    """Measure the share of the k nearest that are also among the k nearest on the map; 1 for one vector.
+    """Measure how well a map keeps neighbours: the share of the k nearest that are also nearest on it.
 
-    Over up to 1,000 mapped documents; equal vectors, which share a point, count once. Raises ParamError or DataError.
+    The mean over up to 1,000 mapped documents is returned. Equal vectors, which share a point, count once; with only
+    one vector the share is 1. Raises ParamError or DataError.
     """
     from scipy.spatial import KDTree
 
@@ -293,16 +297,18 @@ def measure_fidelity(layout: Layout, space: Space, k: int = 10) -> float:
         return 1.0
     sample = np.sort(np.random.default_rng(0).choice(len(distinct), min(len(distinct), _MAX_JUDGED), replace=False))
     points = layout.points[distinct.first]
-    map_rows = np.asarray(KDTree(points).query(points[sample], k=k + 1)[1])
+    # One more than k is asked for, as every document is among its own nearest.
+    _distances, nearest_on_map = KDTree(points).query(points[sample], k=k + 1)
+    map_rows = np.asarray(nearest_on_map)
     map_rows = map_rows[mask_others(map_rows, sample)].reshape(-1, k)
-    n_kept = 0
+    n_common = 0
     for start in range(0, len(sample), NEIGHBOUR_BLOCK):
         block = sample[start : start + NEIGHBOUR_BLOCK]
-        true_rows = find_nearest(distinct.matrix, distinct.matrix.vectors[torch.from_numpy(block)], k + 1)[0]
+        true_rows, _products = find_nearest(distinct.matrix, distinct.matrix.vectors[torch.from_numpy(block)], k + 1)
         true_rows = true_rows[mask_others(true_rows, block)].reshape(-1, k)
-        for pair in zip(true_rows, map_rows[start : start + NEIGHBOUR_BLOCK], strict=True):
-            n_kept += len(np.intersect1d(*pair))
-    return n_kept / (len(sample) * k)
+        for nearest, shown_nearest in zip(true_rows, map_rows[start : start + NEIGHBOUR_BLOCK], strict=True):
+            n_common += len(np.intersect1d(nearest, shown_nearest))
+    return n_common / (len(sample) * k)
 
 
 @dataclass(frozen=True)
@@ -319,8 +325,9 @@ class _LayoutRequest:
     @classmethod
     def check(cls, space: Space, method: str, perplexity: float, seed: int, max_mapped: int) -> "_LayoutRequest":
         """Check the arguments of `layout`, and return them as a request; raise ParamError."""
-        checked = LAYOUT_METHOD.check(method), PERPLEXITY.check(perplexity), SEED.check(seed)
-        return cls(*checked, min(MAX_MAPPED.check(max_mapped), len(space)), len(space), space.embeddings.digest)
+        method, perplexity, seed = LAYOUT_METHOD.check(method), PERPLEXITY.check(perplexity), SEED.check(seed)
+        n_mapped, n_documents = min(MAX_MAPPED.check(max_mapped), len(space)), len(space)
+        return cls(method, perplexity, seed, n_mapped, n_documents, space.embeddings.digest)
 
     @property
     def key(self) -> str:
@@ -336,9 +343,13 @@ class _LayoutRequest:
         return np.sort(sample).astype(np.int64)
 
     def make_layout(self, rows: np.ndarray, points: np.ndarray, **extra: Any) -> Layout:
-        """Build the Layout of (m,) corpus rows at (m, 2) points; extra: what the method adds to its fields."""
-        perplexity_asked = self.perplexity if self.method == "tsne" else None
-        settings = self.n_documents, self.embeddings, self.method, self.seed, perplexity_asked
+        """Build the map that this request asks for, from the (m,) mapped corpus rows and their (m, 2) points.
+
+        extra: fields of a Layout that only one method has, such as the axes of PCA
+        """
+        # Perplexity is a parameter of t-SNE alone.
+        requested_perplexity = self.perplexity if self.method == "tsne" else None
+        settings = self.n_documents, self.embeddings, self.method, self.seed, requested_perplexity
         return Layout(points, rows, *settings, **extra)
 
     def load_cached(self) -> Layout | None:
@@ -377,7 +388,7 @@ class _DistinctVectors:
 
     @property
     def rows(self) -> Tensor:
-        """The directions, (u, d), zero where a vector is."""
+        """The distinct directions as unit rows, (u, d); a row of zeros stands for vectors of zeros."""
         return self.matrix.vectors[:, :-1]
 
     @property
@@ -390,16 +401,18 @@ _GROUNDS: WeakKeyDictionary[Space, _DistinctVectors] = WeakKeyDictionary()
 
 
 def _find_distinct(space: Space, rows: np.ndarray) -> _DistinctVectors:
-    """Find the distinct vectors among the documents at `rows`; the last result of each space is cached.
+    """Find the distinct directions among the vectors at `rows`; the last result of each space is cached.
 
-    A page that places query after query on one map finds them again at once.
+    The cache lets a page place query after query on one map without finding them again. rows: the mapped documents
     """
     distinct = _GROUNDS.get(space)
     if distinct is None or not np.array_equal(distinct.mapped_rows, rows):
         vectors = space.matrix.on_cpu
         directions = _extend_units(vectors if len(rows) == len(vectors) else vectors[torch.from_numpy(rows)])
-        first, vector_ids = np.unique(Matrix(directions).duplicate_of.numpy(), return_inverse=True)
-        distinct = _DistinctVectors(rows, Matrix(directions[torch.from_numpy(first)]), first, vector_ids)
+        # Each vector is numbered by the first one that equals it. `first_rows` has these numbers once; `vector_ids`
+        # gives each vector its index in `first_rows`.
+        first_rows, vector_ids = np.unique(Matrix(directions).duplicate_of.numpy(), return_inverse=True)
+        distinct = _DistinctVectors(rows, Matrix(directions[torch.from_numpy(first_rows)]), first_rows, vector_ids)
         _GROUNDS[space] = distinct
     return distinct
 
@@ -417,7 +430,8 @@ def _normalize(rows: Tensor) -> Tensor:
 def _extend_units(rows: Tensor) -> Tensor:
     """Scale rows to unit length with one more column, which is 1 for zero rows and 0 for all others.
 
-    Returns (n, d + 1) float32. So a zero row is a direction of its own, at right angles to all others.
+    Returns (n, d + 1) float32. By the extra column a zero row becomes a direction of its own, at right angles to all
+    others.
     """
     unit = rows.new_zeros(len(rows), rows.shape[1] + 1, dtype=torch.float32)
     for block in slices(len(rows), rows.shape[1]):

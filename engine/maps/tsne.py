@@ -110,7 +110,7 @@ def arrange_points(matrix: Matrix, flat: np.ndarray, perplexity: float, seed: in
     """Arrange distinct unit rows on a plane by t-SNE, neighbours close together; return (n, 2) float32.
 
     Neighbours are exact, the work is in one thread (openTSNE). flat: (n, 2) points to start from, at any scale; report:
-    called after every step; what it raises ends the work.
+    called after every step; an exception that it raises ends the work.
     """
     n_points = len(matrix)
     if n_points == 1:
@@ -144,7 +144,7 @@ def arrange_points(matrix: Matrix, flat: np.ndarray, perplexity: float, seed: in
 
     neighbours = PrecomputedNeighbors(neighbour_rows, distance)
     affinities = PerplexityBasedNN(knn_index=neighbours, perplexity=perplexity, n_jobs=1)
-    # Tiny, as t-SNE likes it, and shaken a little: points on one line would never leave it.
+    # The start is scaled to be tiny, as t-SNE needs it, and gets some noise: points on one line would never leave it.
     spread = float(flat[:, 0].std(dtype=np.float64))
     noise = np.random.default_rng(seed).standard_normal(flat.shape) * (_NOISE_SCALE if spread > 0 else _START_SCALE)
     start = flat * (_START_SCALE / spread if spread > 0 else 0) + noise

@@ -1,5 +1,6 @@
 """bm25: Robertson & Zaragoza 2009, with the variants of Kamphuis et al. 2020 and Lv & Zhai 2011."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -11,6 +12,7 @@ from engine.params import declare
 from engine.space import QueryBatch, Space
 from engine.stages import Scorer, register
 from engine.text.bm25_index import BM25_B, BM25_K1, BM25_NGRAMS, BM25_VARIANT, Bm25Index, build_index
+from engine.text.tokenizer import ANALYZER_VERSION
 
 
 @register(
@@ -40,8 +42,19 @@ class BM25(Scorer):
     def prepare(self, space: Space) -> Bm25Index:
         return build_index(space, self.variant, self.k1, self.b, self.ngrams)
 
+    def find_matches(self, space: Space, queries: QueryBatch, scores: Tensor) -> Tensor:
+        """Return True for documents with a score above 0, which share a word with the query."""
+        return scores > 0
+
+    def cache_dependencies(self, space: Space) -> Mapping[str, str]:
+        """Return what cached scores depend on beside the parameters: how words are cut."""
+        return {"analyzer": ANALYZER_VERSION}
+
     def score(self, space: Space, queries: QueryBatch, rows: Tensor | None = None) -> Tensor:
-        """Return scores (B, n) float32, or (B, m) for given rows; 0 without a common word. See `Bm25Index`."""
+        """Return scores (B, n) float32, or (B, m) for given rows; 0 where no word of the query occurs.
+
+        They come from an index of the corpus's words, which the space caches.
+        """
         index = self.prepare(space)
         scores = torch.from_numpy(np.stack([index.scores(text) for text in queries.required_texts])).to(space.device)
         return scores if rows is None else scores.gather(1, rows)

@@ -55,7 +55,10 @@ class CrossEncoder(Scorer):
         return load(self.model, str(space.device))
 
     def score(self, space: Space, queries: QueryBatch, rows: Tensor | None = None) -> Tensor:
-        """Return scores (B, n), or (B, m) for given rows, the only documents read then. Raises Cancelled."""
+        """Return the model's scores of queries with documents, (B, n), or (B, m) for given rows, (B, m).
+
+        Only the given rows are read then. Raises Cancelled.
+        """
         model = self.prepare(space)
         passages = space.corpus.passages
         documents_by_query = [range(len(passages))] * len(queries) if rows is None else rows.tolist()

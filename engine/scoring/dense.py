@@ -18,9 +18,10 @@ class Dense(Scorer):
     """Inner product in the embedding space; the cosine if rows have length 1."""
 
     inner_product: ClassVar[bool] = True
+    similarity_scale: ClassVar[bool] = True
 
     def score(self, space: Space, queries: QueryBatch, rows: Tensor | None = None) -> Tensor:
-        """Return scores (B, n), or (B, m) for given rows."""
+        """Return inner products of queries and documents, (B, n), or (B, m) for given rows, (B, m)."""
         if rows is None:
             return products(space.vectors, queries.vectors)
         return torch.bmm(space.vectors[rows], queries.vectors.unsqueeze(2)).squeeze(2)

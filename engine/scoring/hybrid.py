@@ -1,5 +1,6 @@
 """hybrid: combination of sparse and dense scores (sparse-dense §4.1), or of their ranks (Cormack et al. 2009)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -16,6 +17,8 @@ from engine.space import QueryBatch, Space
 from engine.stages import Scorer, register
 from engine.text.bm25_index import BM25_B, BM25_K1, BM25_NGRAMS, Bm25Index
 
+SCALE_VERSION = "1"
+"""Part of the cache keys of what is selected by hybrid scores: raise it with every change of what spans their scale."""
 DENSE_WEIGHT = Real(0.5, "λ", 0.0, 1.0, name="dense_weight", source="sparse-dense §4.1")
 RAW_DENSE_WEIGHT = replace(
     DENSE_WEIGHT,
@@ -68,7 +71,7 @@ class Hybrid(Scorer):
     )
     union: int = declare(
         Whole(100, "m", 1, comfortable=(10, 500), source="sparse-dense §4.1", advanced=True),
-        "The best m of either are scored by both; all others rank after them.",
+        "The best m of either are scored by both; all others rank after them, below 0 on a scale of relevance.",
     )
     k1: float = declare(BM25_K1, advanced=True)
     b: float = declare(BM25_B, advanced=True)
@@ -78,6 +81,10 @@ class Hybrid(Scorer):
     def corpus_wide(self) -> bool:
         return True
 
+    @property
+    def retrieves_all(self) -> bool:
+        return self.dense_weight > 0
+
     def prepare(self, space: Space) -> Bm25Index:
         return self._bm25_scorer.prepare(space)
 
@@ -85,20 +92,30 @@ class Hybrid(Scorer):
     def _bm25_scorer(self) -> BM25:
         return BM25(k1=self.k1, b=self.b, ngrams=self.ngrams)
 
+    def find_matches(self, space: Space, queries: QueryBatch, scores: Tensor) -> Tensor | None:
+        """Return True for documents that share a word with the query, where BM25 alone counts; else None."""
+        return None if self.retrieves_all else self._bm25_scorer.score(space, queries) > 0
+
+    def find_scale_basis(self, space: Space, queries: QueryBatch) -> Tensor | None:
+        """Return True for the documents of the union: all others are moved below it, however relevant they are."""
+        _, _, in_union = self._find_union(space, queries)
+        return in_union
+
+    def cache_dependencies(self, space: Space) -> Mapping[str, str]:
+        """Return what cached results depend on beside the parameters: how words are cut, and what spans the scale."""
+        return {**self._bm25_scorer.cache_dependencies(space), "scale of the union": SCALE_VERSION}
+
     def score(self, space: Space, queries: QueryBatch, rows: Tensor | None = None) -> Tensor:
         """Return combined dense and BM25 scores of all documents, (B, n), or of given rows, (B, m).
 
-        A row's score does not depend on which rows are asked for. The union holds the best of dense and the best of
-        BM25, without documents that share no word with the query. All others are combined among themselves and rank
-        below: their best is as far below the union's worst as that is below its best (1 if all are equal), and their
-        worst as far again. In reciprocal ranks, equal scores share the better rank, and a document without a common
-        word adds nothing.
+        A row's score does not depend on which rows are asked for. The best documents by dense or by BM25 form the
+        union, in which BM25's must share a word with the query; their scores are combined among themselves. The scores
+        of all other documents are combined too, and moved below the union's. Let g be the union's best score less its
+        worst, or 1 if all are equal: the best of the others is g below the union's worst, and their worst 2g (all
+        of them, if they are equal). In reciprocal ranks, equal scores share the better rank, and a document without a
+        common word adds nothing.
         """
-        dense_candidates = Candidates(space.vectors, Dense().score(space, queries), queries.vectors, space.matrix)
-        sparse_scores = self._bm25_scorer.score(space, queries)
-        sparse_candidates = replace(dense_candidates, relevance=sparse_scores, inner_product=False)
-        best_sparse = _select_best(sparse_candidates, self.union) & (sparse_scores > 0)
-        in_union = _select_best(dense_candidates, self.union) | best_sparse
+        dense_candidates, sparse_scores, in_union = self._find_union(space, queries)
         query_index, row_index = in_union.nonzero(as_tuple=True)
         # In float64 a score depends on its document and its query alone, and not on the batch.
         union_dense = dense_candidates.exact_relevance(query_index, row_index)
@@ -120,6 +137,15 @@ class Hybrid(Scorer):
         final_scores = all_scores.to(space.vectors.dtype)
         return final_scores if rows is None else final_scores.gather(1, rows)
 
+    def _find_union(self, space: Space, queries: QueryBatch) -> tuple[Candidates, Tensor, Tensor]:
+        """Return the dense scores as candidates, those of BM25, and True for the best of either; all (B, n)."""
+        dense_candidates = Candidates(space.vectors, Dense().score(space, queries), queries.vectors, space.matrix)
+        sparse_scores = self._bm25_scorer.score(space, queries)
+        sparse_candidates = replace(dense_candidates, relevance=sparse_scores, inner_product=False)
+        best_sparse = _select_best(sparse_candidates, self.union) & (sparse_scores > 0)
+        in_union = _select_best(dense_candidates, self.union) | best_sparse
+        return dense_candidates, sparse_scores, in_union
+
     def _combine(self, dense_scores: Tensor, sparse_scores: Tensor) -> Tensor:
         """Combine dense and BM25 scores of one query's documents, (u,) each, by their ranks or their values.
 
@@ -139,15 +165,15 @@ def _select_best(candidates: Candidates, n_best: int) -> Tensor:
     """Return a (B, n) mask of the `n_best` most relevant documents of each query; ties go to lower rows."""
     n_best = min(n_best, candidates.count)
     errors, refine = candidates.relevance_error, candidates.exact_relevance
-    best_rows = rank_exactly(candidates.relevance, n_best, errors, refine, rescore_all=False)[0]
+    best_rows, _ = rank_exactly(candidates.relevance, n_best, errors, refine, rescore_all=False)
     return torch.zeros_like(candidates.relevance, dtype=torch.bool).scatter_(1, best_rows, True)
 
 
 def _normalise_scores(scores: Tensor, normalisation: str) -> Tensor:
     """Bring scores of one query, (u,), to a scale that other scorers share.
 
-    normalisation: "min-max" for [0, 1], "z-score" for mean 0 and deviation 1, "none" for the scores as they are; equal
-    scores become 0 by both
+    normalisation: "min-max" for [0, 1], "z-score" for mean 0 and deviation 1, "none" for the scores as they are. If
+    all scores are equal, the first two make them 0.
     """
     match normalisation:
         case "none":

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -34,6 +35,8 @@ class MaxSim(Scorer):
     per document (`parts`) uses those; then `length` and `overlap` have no effect.
     """
 
+    similarity_scale: ClassVar[bool] = True
+
     # The field is not called "words", because a scorer with `words` reads the texts of queries.
     length: int = declare(PASSAGE_WORDS)
     overlap: float = declare(PASSAGE_OVERLAP)
@@ -58,13 +61,18 @@ class MaxSim(Scorer):
         return "max_sim", self.length, self.overlap
 
     def score(self, space: Space, queries: QueryBatch, rows: Tensor | None = None) -> Tensor:
-        """Return scores (B, n), or (B, m) for given rows. Raises DataError for a space without an encoder."""
+        """Return the largest inner product of each query with a document's vectors, for all documents.
+
+        Scores are (B, n), or (B, m) for given rows, (B, m). Raises DataError for a space that has neither several
+        vectors per document nor an encoder.
+        """
         return self.index(space).best(queries.vectors, rows).to(space.vectors.dtype)
 
     def index(self, space: Space) -> Parts:
-        """Return the vectors of all documents' parts that are searched: given ones, or of passages; cached.
+        """Return the vectors that are searched, several a document; computed once and cached.
 
-        At most the first `most` of each document. `per_document` is their mean number, `bytes` their memory.
+        They are those that the space was given (`parts`), else those of the document's passages, embedded here. Of each
+        document at most the first `most` are returned.
         """
         all_parts = space.parts or space.derived(self._cache_key, lambda: self._embed_passages(space))
         max_vectors = self.most
@@ -86,9 +94,10 @@ class MaxSim(Scorer):
         """
         encoder = space.encoder
         if encoder is None:
+            problem = "max_sim embeds passages with the corpus's own encoder, and this corpus came with its own vectors"
             raise DataError(
-                "max_sim embeds passages with the corpus's own encoder, and this corpus came with its own vectors; "
-                "embed the corpus with engine.embed, or give engine.Space the passages' vectors as parts"
+                f"{problem}; embed the corpus with engine.embed, or give engine.Space the passages' vectors as parts",
+                f"{problem}; load the texts and choose an encoder",
             )
         passages = cut_passages(space.corpus, self.length, self.overlap)
         progress, stop = current_reporter()

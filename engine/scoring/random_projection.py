@@ -1,5 +1,6 @@
 """random_projection: ⟨Aq, Ad⟩ for bags of words and a random matrix A (Luan et al. 2021, §2)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -15,6 +16,7 @@ from engine.space import QueryBatch, Space
 from engine.stages import Scorer, register
 from engine.text.bag_of_words import binary_counts, count_passage_words, count_words, idf, saturated_tf, with_values
 from engine.text.bm25_index import BM25_B, BM25_K1
+from engine.text.tokenizer import ANALYZER_VERSION
 
 #: Columns of A drawn from one seed: few, as a query has few words; enough to make the generator worth its start.
 SEED_BLOCK_WORDS = 64
@@ -74,8 +76,21 @@ class RandomProjection(Scorer):
         cache_key = "random_projection", self
         return space.derived(cache_key, lambda: self._project(self._term_weights(counts)).to(space.device))
 
+    def find_matches(self, space: Space, queries: QueryBatch, scores: Tensor) -> Tensor:
+        """Return True for documents that share a word with the query: of the others a score is noise."""
+        counts, columns = count_passage_words(space)
+        query_counts, _ = count_words(queries.required_texts, columns)
+        return torch.from_numpy((query_counts @ counts.T).toarray() > 0).to(space.device)
+
+    def cache_dependencies(self, space: Space) -> Mapping[str, str]:
+        """Return what cached scores depend on beside the parameters: how words are cut."""
+        return {"analyzer": ANALYZER_VERSION}
+
     def score(self, space: Space, queries: QueryBatch, rows: Tensor | None = None) -> Tensor:
-        """Return scores (B, n), or (B, m) for given rows; query words in no document have no effect."""
+        """Return inner products of projected queries and documents, (B, n), or (B, m) for given rows, (B, m).
+
+        Words of a query that occur in no document have no effect.
+        """
         index, (_, columns) = self.prepare(space), count_passage_words(space)
         counts, _ = count_words(queries.required_texts, columns)
         query_counts = binary_counts(counts) if self.weighting == "boolean" else counts
@@ -83,7 +98,7 @@ class RandomProjection(Scorer):
         return steady_products(index, projected_queries, rows).to(space.vectors.dtype)
 
     def _term_weights(self, counts: csr_array) -> csr_array:
-        """Return (n, v) weights of v words in n documents, whose products with query counts are approximated.
+        """Return (n, v) weights of v words in n documents; their products with query counts are approximated.
 
         BM25's weights, or 1 for each word that occurs. counts: (n, v) numbers of occurrences
         """
@@ -112,7 +127,11 @@ class RandomProjection(Scorer):
         return torch.from_numpy(projected / dtype(self.dimension**0.5))
 
     def _draw_block(self, block: int) -> np.ndarray:
-        """Draw (64, k) rows of √k·Aᵀ; each block has its own seed, so it can be drawn without the others."""
+        """Draw the random numbers of one block of 64 words, (64, k), before they are divided by √k.
+
+        They are rows of the transposed projection matrix; each block has its own seed, so it can be drawn without the
+        others.
+        """
         generator = np.random.default_rng([self.seed, block])
         shape = (SEED_BLOCK_WORDS, self.dimension)
         if self.matrix == "gaussian":

@@ -1,6 +1,7 @@
 """truncated: ⟨Aq, Ad⟩ in fewer dimensions (first: Kusupati et al. 2022; pca: Pearson 1901)."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -26,6 +27,8 @@ SPREAD_TOLERANCE = 1e-10
 class Truncated(Scorer):
     """Inner product of the first k dimensions, or of the k principal ones."""
 
+    similarity_scale: ClassVar[bool] = True
+
     dimension: int = declare(
         Whole(128, "k", 1, comfortable=(8, 512)), "Number of dimensions; all, if the vectors have no more."
     )
@@ -45,7 +48,10 @@ class Truncated(Scorer):
         return space.derived(("truncated", self), lambda: self._shorten(space, space.vectors))
 
     def score(self, space: Space, queries: QueryBatch, rows: Tensor | None = None) -> Tensor:
-        """Return scores (B, n), or (B, m) for given rows; k = d without scaling gives the dense score."""
+        """Return inner products of shortened queries and documents, (B, n), or (B, m) for given rows, (B, m).
+
+        With all d dimensions and no scaling to length 1, it is the score of `dense`.
+        """
         short_queries = self._shorten(space, queries.vectors)
         return steady_products(self.prepare(space), short_queries, rows).to(space.vectors.dtype)
 

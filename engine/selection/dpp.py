@@ -7,7 +7,7 @@ import torch
 from engine.params import declare
 from engine.selection.greedy import GreedySelector
 from engine.solvers.greedy.steps import LOG_RESIDUAL
-from engine.stages import RELEVANCE_WEIGHT, WINDOW, register
+from engine.stages import RELEVANCE_SCALE, RELEVANCE_WEIGHT, WINDOW, register
 
 NOISE_FLOORS = {torch.float32: 1e-6, torch.float64: 1e-10}
 """A squared residual under this share of a row's squared length is the noise of vectors of that precision."""
@@ -40,6 +40,7 @@ class DPP(GreedySelector):
         )
     )
     window: int | None = declare(replace(WINDOW, help="Volume with the last so many picks only.", source="§4.2"))
+    relevance_scale: str = declare(RELEVANCE_SCALE)
 
     @classmethod
     def noise_floor(cls, dtype: torch.dtype) -> float:

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from engine.candidates import Candidates
+from engine.candidates import Candidates, scale_relevance
 from engine.params import Whole, declare
 from engine.solvers.certificate_queries import LinearQuestion, ask_most_relevant
 from engine.solvers.coverage import MAX_CACHED_GROUND, select_covering_sets, warm
 from engine.solvers.gram import build_ranking
 from engine.solvers.greedy.lambda_path import coverage_paths
 from engine.solvers.lines import LambdaPath
-from engine.stages import RELEVANCE_WEIGHT, Selector, register
+from engine.stages import RELEVANCE_SCALE, RELEVANCE_WEIGHT, TradeOffSelector, register
 from engine.values import Ranking
 
 
@@ -27,7 +27,7 @@ from engine.values import Ranking
     order=70,
 )
 @dataclass(frozen=True)
-class FacilityLocation(Selector):
+class FacilityLocation(TradeOffSelector):
     """Relevant documents that between them stand for all relevant ones."""
 
     relevance_weight: float = declare(RELEVANCE_WEIGHT, "1 is pure relevance, 0 pure coverage.")
@@ -35,23 +35,26 @@ class FacilityLocation(Selector):
         Whole(1000, "P", 1, comfortable=(10, 2000), unset="the whole corpus", advanced=True),
         "How many of the most relevant documents are chosen from, and are to be represented.",
     )
+    relevance_scale: str = declare(RELEVANCE_SCALE)
 
     @classmethod
-    def select_grid(cls, stages: "Sequence[FacilityLocation]", candidates: Candidates, k: int) -> list[Ranking]:
+    def select_scaled(cls, stages: "Sequence[FacilityLocation]", candidates: Candidates, k: int) -> list[Ranking]:
         """Pick documents one at a time, whichever adds most to the objective; for k = 1, the most relevant.
 
-        They come from the ground set P, which they are to represent: the `ground_set` most relevant candidates, but no
-        fewer than k. gain: what the pick added. info: pool = |P|, whole = P is every candidate, objective = the sum of
-        the gains, evaluations = number of gains computed. Similarities are computed once for all stages with the same
-        ground set.
+        The objective rewards relevance and coverage: similarity of each document of the ground set P to its nearest
+        pick. P is the `ground_set` most relevant candidates, but no fewer than k; the picks come from P as well. gain:
+        what the pick added to the objective. info: pool = |P|; whole = True if P is every candidate; objective = the
+        sum of the gains; evaluations = number of gains computed. stages: facility_location at several settings, which
+        share the similarities if their ground sets have one size.
         """
-        c, answers = candidates, dict[int, Ranking]()
+        c, ranking_by_stage = candidates, dict[int, Ranking]()
         ground_sizes = [max(k, min(stage.ground_set or c.count, c.count)) for stage in stages]
         # Settings whose ground sets have one size are solved together, and share its similarities.
         for size in dict.fromkeys(ground_sizes):
             same_size = [stage_index for stage_index, stage_size in enumerate(ground_sizes) if stage_size == size]
             weights = [stages[stage_index].relevance_weight for stage_index in same_size]
             picks, gains, evaluations = select_covering_sets(c, k, size, weights)
+            # Figures that every ranking reports, one value a query.
             columns: dict[str, list[Any]] = {
                 "candidates": [c.count] * c.batch,
                 "pool": [size] * c.batch,
@@ -60,8 +63,8 @@ class FacilityLocation(Selector):
             for weight_id, stage_index in enumerate(same_size):
                 stage_gains, n_computed = gains[:, weight_id], evaluations[:, weight_id].tolist()
                 columns |= {"objective": stage_gains.sum(1).tolist(), "evaluations": n_computed}
-                answers[stage_index] = build_ranking(c, picks[:, weight_id], stage_gains, columns)
-        return [answers[stage_index] for stage_index in range(len(stages))]
+                ranking_by_stage[stage_index] = build_ranking(c, picks[:, weight_id], stage_gains, columns)
+        return [ranking_by_stage[stage_index] for stage_index in range(len(stages))]
 
     @property
     def no_path(self) -> str | None:
@@ -76,18 +79,22 @@ class FacilityLocation(Selector):
     def lambda_path(
         self, candidates: Candidates, k: int, interval: tuple[float, float], marks: Sequence[float] = ()
     ) -> list[LambdaPath]:
-        """Return each query's rankings at every λ, for a ground set small enough to cache its similarities."""
-        return coverage_paths(candidates, k, interval, max(k, min(self.ground_set or k, candidates.count)), marks)
+        """Return each query's rankings at every λ of the interval, as pieces: ranges of λ with one ranking.
+
+        The ground set has to be small enough for its similarities to be cached (see `no_path`).
+        """
+        scaled = scale_relevance(candidates, self.relevance_scale)
+        return coverage_paths(scaled, k, interval, max(k, min(self.ground_set or k, candidates.count)), marks)
 
     @property
     def ground_size(self) -> int:
-        """Number of documents in the ground set, 0 for the whole corpus."""
+        """Number of most relevant documents to fetch from a vector engine: the ground set, 0 for all."""
         return self.ground_set or 0
 
     def questions(self, candidates: Candidates, ranking: Ranking) -> list[LinearQuestion] | None:
-        """Return the question that tells if the ground set holds the full corpus's most relevant documents.
+        """Return one question to a vector engine: are the corpus's most relevant documents in the ground set.
 
-        None where the ground set is the whole corpus: then unseen documents would belong to it.
+        None where the ground set is the whole corpus: then every unseen document would belong to it.
         """
         if self.ground_set is None:
             return None
@@ -96,5 +103,6 @@ class FacilityLocation(Selector):
 
     @classmethod
     def warm(cls) -> None:
-        """Compile the loops, or load what was compiled."""
+        """Compile the solver's loops, or load them from disk, so that the first query need not wait for it."""
+        # The solver module's function of this name, not this method.
         warm()

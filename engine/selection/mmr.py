@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from engine.params import declare
 from engine.selection.greedy import GreedySelector
 from engine.solvers.greedy.steps import NEAREST
-from engine.stages import RELEVANCE_WEIGHT, WINDOW, register
+from engine.stages import RELEVANCE_SCALE, RELEVANCE_WEIGHT, WINDOW, register
 
 
 @register(
@@ -34,3 +34,4 @@ class MMR(GreedySelector):
         )
     )
     window: int | None = declare(WINDOW)
+    relevance_scale: str = declare(RELEVANCE_SCALE)

@@ -9,7 +9,7 @@ from engine.solvers.certificate_queries import LinearQuestion, ask_elastic_net, 
 from engine.solvers.elastic_net.decode import reconstruct, warm
 from engine.solvers.elastic_net.path import WeightPath, ranking_path, regularization_path
 from engine.solvers.lines import LambdaPath
-from engine.stages import Selector, register
+from engine.stages import FILL, Selector, register
 from engine.values import Ranking
 
 PAPER_PENALTIES = (0.01, 0.03, 0.06, 0.1, 0.3, 0.6, 1.0)
@@ -57,15 +57,7 @@ class NNN(Selector):
         "What l1 is: λ₁ itself, a share of the best score, or how many documents get a weight.",
     )
     fill: str = declare(
-        Choice(
-            "strict",
-            "fill",
-            ("strict", "fill"),
-            switch=("strict", "fill"),
-            words=("may return fewer", "fills up to k"),
-            advanced=True,
-            swept=("fill",),
-        ),
+        FILL,
         "strict: only documents with a weight. fill: then those that would add most, up to k.",
     )
 
@@ -73,18 +65,19 @@ class NNN(Selector):
     def select_grid(cls, stages: Sequence["NNN"], candidates: Candidates, k: int) -> list[Ranking]:
         """Rank documents by the weights with which they rebuild each query's vector, at every setting.
 
-        The query is rebuilt from the vectors, whatever scorer chose the candidates. gain: the weight w; of documents
-        filled in, u·(v − Uᵀw) − λ₁, at most 0: what they miss. info: l1, λ₁ as used; support, number of weights;
-        residual, no violation of the optimality conditions is larger; gap, nor is the duality gap; bound on |w − w*|;
-        ordered: number of leading weights in certified order (these three count float64's own rounding, and are None
-        at λ₂ = 0 and where it leaves nothing to say of any weight); certified: the residual is at most 1e-6 of the best
-        score; tied: row → its exact duplicates, which could stand for it (λ₂ = 0; else each has the same weight);
-        passes over the candidates; iterations, of fista; messages.
+        The query v is rebuilt from the vectors U, whatever scorer chose the candidates. gain: the weight w; for a
+        document u without one that fills up to k, u·(v − Uᵀw) − λ₁, at most 0, by which it misses a weight. info: l1,
+        λ₁ as used; support, number of weights; residual, a bound on the violation of the optimality conditions; gap, a
+        bound on the duality gap; bound, on the distance |w − w*| from the exact weights; ordered, number of leading
+        weights in certified order; certified, True if the residual is at most 1e-6 of the best score; tied, row → its
+        exact duplicates, which could stand for it (λ₂ = 0; else each has the same weight); passes over the candidates;
+        iterations, of fista; messages. gap, bound and ordered count float64's own rounding; they are None at λ₂ = 0,
+        and where the bound is as large as all weights together.
         """
         return reconstruct(stages, candidates, k)
 
     def questions(self, candidates: Candidates, ranking: Ranking) -> list[LinearQuestion] | None:
-        """Return questions that tell if an unseen document would get a weight.
+        """Return questions to a vector engine: would a document that it has not returned get a weight.
 
         None unless the weights are exact and certified, and l1 is λ₁ or a share of the best score.
         """
@@ -101,7 +94,11 @@ class NNN(Selector):
 
     @classmethod
     def warm(cls) -> None:
-        """Compile the solvers, or load what was compiled: ten to twenty seconds once a machine."""
+        """Compile the solvers' loops, or load them from disk, so that the first query need not wait for it.
+
+        Compiling takes ten to twenty seconds, once a machine.
+        """
+        # The solver module's function of this name, not this method.
         warm()
 
     @property
@@ -117,9 +114,12 @@ class NNN(Selector):
     def lambda_path(
         self, candidates: Candidates, k: int, interval: tuple[float, float], marks: Sequence[float] = ()
     ) -> list[LambdaPath]:
-        """Return each query's k documents with the largest weights at every λ₁ of the interval."""
+        """Return each query's k documents with the largest weights at every λ₁ of the interval.
+
+        All pieces are computed, whether or not they hold one of the `marks`, the λ₁ of interest.
+        """
         return [ranking_path(select_problem(candidates, i), k, self.l2, interval) for i in range(candidates.batch)]
 
     def weights_path(self, candidates: Candidates, lowest: float) -> WeightPath | None:
-        """Return the exact minimisers of one query at this λ₂ and every λ₁."""
+        """Return the exact elastic-net weights of one query's documents, at this λ₂, as functions of λ₁."""
         return regularization_path(candidates, self.l2, lowest)

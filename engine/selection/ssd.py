@@ -7,7 +7,7 @@ import torch
 from engine.params import declare
 from engine.selection.greedy import GreedySelector
 from engine.solvers.greedy.steps import ROOT_RESIDUAL
-from engine.stages import RELEVANCE_WEIGHT, WINDOW, register
+from engine.stages import RELEVANCE_SCALE, RELEVANCE_WEIGHT, WINDOW, register
 
 DISTANCE_NOISE = 1e-12
 """A squared residual under this share of a row's squared length is rounding, even in float64."""
@@ -33,6 +33,7 @@ class SSD(GreedySelector):
 
     relevance_weight: float = declare(replace(RELEVANCE_WEIGHT, help="1 is pure relevance, 0 pure distance."))
     window: int | None = declare(replace(WINDOW, help="Far from the last so many picks only.", source="§3.3"))
+    relevance_scale: str = declare(RELEVANCE_SCALE)
 
     @classmethod
     def noise_floor(cls, dtype: torch.dtype) -> float:

@@ -15,6 +15,8 @@ class TopK(Selector):
     """The k most relevant documents, whatever they have in common."""
 
     nested = True
+    sequential = True
+    reads_vectors = False
 
     def select(self, candidates: Candidates, k: int) -> Ranking:
         """Return the k largest relevances; gain is the relevance, in float64 where near-ties needed it."""
@@ -23,5 +25,5 @@ class TopK(Selector):
         return Ranking(row_ids, scores, tuple({"candidates": c.count} for _ in range(c.batch)))
 
     def questions(self, candidates: Candidates, ranking: Ranking) -> list[LinearQuestion]:
-        """Return questions that tell if an unseen document is more relevant than one that was returned."""
+        """Return questions to a vector engine: is an unseen document more relevant than one of the ranking."""
         return ask_relevance_order(candidates, ranking)

@@ -23,7 +23,10 @@ class Success:
     top: np.ndarray
 
     def means(self, begin: int = 0, end: int | None = None) -> tuple[float, float]:
-        """Return the mean success over some rounds, as drawn and without exploration; NaN where unknown."""
+        """Return the mean success over the rounds from `begin` to before `end`, from 0; NaN where unknown.
+
+        The first mean is of the documents drawn, the second of those that no exploration would have shown.
+        """
         drawn, top = self.drawn[begin:end], self.top[begin:end]
         return (float(drawn.mean()), float(top.mean())) if len(drawn) else (np.nan, np.nan)
 
@@ -40,13 +43,13 @@ def measure_success(trail: RoundLog, right_rows: Sequence[np.ndarray]) -> Succes
 
 
 def group_by_question(rounds: Success, queries: np.ndarray, groups: Sequence[np.ndarray]) -> Success:
-    """Return the success of each question asked in several rounds (hops), which needs all of them right.
+    """Return the success of each question: all of the rounds that ask its sub-queries must succeed.
 
-    rounds: success by round; queries: (T,) of the rounds; groups: the hops of each question. A question that the end
-    cuts off is left out.
+    rounds: success by round; queries: (T,) the number of each round's query; groups: for each question the numbers of
+    its hops, the sub-queries, which come one after the other. A question that the end cuts off is left out.
     """
-    # Keyed by the first hop; an empty group has none.
-    group_sizes = {int(first_query): len(group) for group in groups for first_query in group[:1]}
+    # A question is known by its first hop; an empty group has none.
+    group_sizes = {int(group[0]): len(group) for group in groups if len(group)}
     # The hops of a question come one after the other, so its size leads from one question to the next.
     starts, position = [], 0
     while position < len(queries) and position + group_sizes[int(queries[position])] <= len(queries):

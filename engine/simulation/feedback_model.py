@@ -80,11 +80,12 @@ def draw_arrivals(
     exposure: int = 1,
     groups: Sequence[np.ndarray] | None = None,
 ) -> Arrivals:
-    """Draw the order in which queries arrive, and the rounds whose feedback is wrong.
+    """Draw the order in which a simulation's queries arrive, and the rounds whose feedback is wrong.
 
-    right_rows: by query the rows judged right; exposure: the number of times that every query comes; groups: queries
-    that come one after the other, in that order, such as the hops of a question; by default each alone. A round's draws
-    depend on the seed and its number alone, so a longer stream begins like a shorter one.
+    stream: the kind of order, and the rates of three kinds of wrong feedback; right_rows: by query the rows judged
+    right; exposure: the number of times that every query comes; groups: queries that come one after the other, in that
+    order, such as the sub-queries (hops) of a question; by default each alone. A round's draws depend on the seed and
+    its number alone, so a longer stream begins like a shorter one.
     """
     n_queries = len(right_rows)
     groups = list(np.arange(n_queries)[:, None]) if groups is None else groups
@@ -133,36 +134,38 @@ def divide_queries(
     seed: int,
     owner: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], int]:
-    """Divide the judged queries into those to learn from and those held out, each with its right rows.
+    """Divide the judged queries into those to learn from and those held out to measure on.
 
-    The third result counts the queries left out because no right document is in the corpus. ids: of the queries there
-    are; position: the row of a document; held_out: judgements of those to hold out, by default a seeded share of the
-    judged ones; owner: sub-query → its question, which is held out as a whole. Raises DataError.
+    Return both as query → rows of its right documents, and the number of queries left out. A query is left out if the
+    corpus has none of its right documents. ids: of all queries, judged or not; position: document id → row; held_out:
+    judgements of the queries to hold out, by default a seeded share of the judged ones; owner: sub-query → its
+    question, whose sub-queries are held out together. Raises DataError.
     """
 
     def question_of(query: str) -> str:
         return owner.get(query, query)
 
-    judged = [query for query in ids if query in qrels.grades]
+    judged_ids = [query for query in ids if query in qrels.grades]
     # Questions are divided, not queries: a hop in the stream would give its held-out question away.
-    questions = list(dict.fromkeys(map(question_of, judged)))
+    questions = list(dict.fromkeys(map(question_of, judged_ids)))
     if held_out is None:
         n_held_out = round(share * len(questions))
         held_positions = np.random.default_rng([seed, len(questions)]).permutation(len(questions))[:n_held_out]
         held_questions = {questions[position] for position in held_positions}
-        held_queries = [query for query in judged if question_of(query) in held_questions]
-        judged = [query for query in judged if question_of(query) not in held_questions]
+        held_queries = [query for query in judged_ids if question_of(query) in held_questions]
+        judged_ids = [query for query in judged_ids if question_of(query) not in held_questions]
     else:
         held_queries = [query for query in ids if query in held_out.grades]
         if shared := sorted(set(questions).intersection(map(question_of, held_queries))):
             raise DataError(
                 f"held_out must be of other queries than the stream's; {len(shared)} are in both (first: {shared[0]!r})"
             )
-    learned_rows = _find_right_rows(qrels, judged, position)
+    learned_rows = _find_right_rows(qrels, judged_ids, position)
     if not learned_rows:
         raise DataError("qrels must judge some of the queries, with a relevant document in the corpus; none is left")
     measured_rows = _find_right_rows(qrels if held_out is None else held_out, held_queries, position)
-    return learned_rows, measured_rows, len(judged) + len(held_queries) - len(learned_rows) - len(measured_rows)
+    n_left_out = len(judged_ids) + len(held_queries) - len(learned_rows) - len(measured_rows)
+    return learned_rows, measured_rows, n_left_out
 
 
 def _find_right_rows(qrels: Qrels, queries: Sequence[str], position: Mapping[str, int]) -> dict[str, np.ndarray]:

@@ -36,7 +36,10 @@ class History:
         return {checkpoint.step for checkpoint in self.checkpoints}
 
     def with_checkpoint(self, checkpoint: RoundMetrics, snapshot: Snapshot) -> "History":
-        """Return the history with one more measurement and its embeddings; old ones are thinned out."""
+        """Return the history with one more measurement, and a snapshot of the embeddings at it.
+
+        Where the snapshots become too large for the file, every second one is dropped; the measurements all stay.
+        """
         snapshots = (*self.snapshots, snapshot)
         # Snapshots grow with the run: dropping every second one keeps the file bounded and the times even.
         while len(snapshots) > 2 and sum(snapshot.moved.size for snapshot in snapshots) > MAX_STORED_NUMBERS:
@@ -108,6 +111,7 @@ class SimulationFile:
             "checkpoints": list(map(RoundMetrics.as_json, history.checkpoints)),
             "snapshots": [snapshot.step for snapshot in history.snapshots],
         }
+        # The file holds arrays only: the header is JSON text in one of them, "said".
         columns: dict[str, Any] = {"said": np.array(json.dumps(header))}
         for kind, run_arrays in arrays.items():
             for name, values in run_arrays.items():

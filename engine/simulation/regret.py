@@ -57,10 +57,10 @@ def find_hindsight(
 ) -> Hindsight:
     """Find the document embeddings with the least loss over a full stream, all rows within a ball.
 
-    These are the best in hindsight, against which regret is measured. No row may be longer than 1, or than it is at the
-    start. Spectral projected gradient (Birgin, Martínez & Raydan 2000) from the start; the Frank–Wolfe gap, a proven
-    bound, ends it: at `tolerance` nats a round. Without the ball there is no minimum on separable data. Raises
-    Cancelled.
+    These are the best in hindsight, against which regret is measured. No row may become longer than 1, unless it is
+    longer in `start`: then that length is its limit. The method is spectral projected gradient (Birgin, Martínez &
+    Raydan 2000), from the vectors `start`. It ends once the Frank–Wolfe gap, a proven bound on the excess of the loss,
+    is at most `tolerance` nats per round. Without the ball there is no minimum on separable data. Raises Cancelled.
     """
     radius = np.maximum(1.0, np.linalg.norm(start, axis=1))
     max_gap = tolerance * rounds.total
@@ -89,6 +89,7 @@ def find_hindsight(
         shrinkage = np.minimum(1.0, radius / np.maximum(np.linalg.norm(target, axis=1), 1e-300))
         direction = target * shrinkage[:, None] - vectors
         descent = float((gradient * direction).sum())
+        # Rounding leaves nothing to descend.
         if descent >= 0:
             break
         # Non-monotone Armijo search: compared with the largest of the last values, as spectral steps may rise.
@@ -124,11 +125,13 @@ class RegretBounds:
 def compute_bounds(
     distance: float, chances: np.ndarray, squares: np.ndarray, rate: float, temperature: float, is_full: bool
 ) -> RegretBounds:
-    """Compute the regret bounds of Theorem 5.1 and Corollary 5.2 for T rounds of one right document.
+    """Compute the ORAG paper's bounds on regret for T rounds of one right document each.
 
-    distance: |Θ₁ − Θ*|², from the start to the best in hindsight; chances: (T,) p of the right item when it was asked;
-    squares: (T,) |q|²; rate: η; temperature: τ; is_full: Algorithm 1, which moves all documents and whose second moment
-    is at most (1/p − 2p + 1)|q|², else B.2's, which moves the one shown, (1/p − 1)|q|².
+    They are those of its Theorem 5.1 and Corollary 5.2. Regret is the loss less that of the best document embeddings in
+    hindsight, Θ*. distance: |Θ₁ − Θ*|² from the starting ones; chances: (T,) probability p with which the right
+    document was drawn in a round; squares: (T,) |q|² of the round's query; rate: η; temperature: τ; is_full: True for
+    Algorithm 1, which moves all documents, False for the algorithm of appendix B.2, which moves the one shown. The two
+    differ in the mean squared gradient, the second moment: at most (1/p − 2p + 1)|q|² and (1/p − 1)|q|².
     """
     p = np.maximum(chances, 1e-12)
     second_moment = (1 / p - 2 * p + 1 if is_full else 1 / p - 1) * squares
@@ -144,13 +147,15 @@ def compute_bounds(
 def list_doubts(
     right_rows: Sequence[np.ndarray], preset: Preset, *, is_capped: bool, is_honest: bool, is_outside: bool
 ) -> tuple[str, ...]:
-    """List in words why the theorem's regret bound does not hold for a run; none if it does.
+    """List in words why the ORAG paper's bound on regret, Theorem 5.1, need not hold for a run.
 
-    is_capped: steps are; is_honest: feedback is; is_outside: the best in hindsight lies outside the trust region. The
-    ball always holds it: a step back into either never leads away from it.
+    right_rows: each query's right documents; is_capped: the length of a step has a limit; is_honest: no feedback is
+    wrong; is_outside: the best embeddings in hindsight lie outside the trust region, into which steps are led back. The
+    other limit on vectors, the ball, gives no doubt: it always holds the best. The list is empty if the bound applies.
     """
+    has_several_answers = any(len(rows) != 1 for rows in right_rows)
     reasons = (
-        (not set(map(len, right_rows)) <= {1}, "some queries have several right documents, and the theorem is for one"),
+        (has_several_answers, "some queries have several right documents, and the theorem is for one"),
         (not is_honest, "some feedback is wrong"),
         (is_outside, "the best in hindsight lies outside the trust region"),
         (is_capped, "steps are capped, which the theorem's rule does not do"),
@@ -162,7 +167,7 @@ def list_doubts(
 
 
 def _evaluate(vectors: np.ndarray, rounds: Rounds) -> tuple[np.ndarray, float, np.ndarray]:
-    """Return each query's loss, (m,), their weighted sum, and the latter's gradient, (n, d)."""
+    """Return each query's loss, (m,), their weighted sum, and the sum's gradient in the vectors, (n, d)."""
     losses = np.empty(len(rounds.points))
     gradient = np.zeros_like(vectors)
     # A block of queries has a score for every document; one array serves as scores, probabilities and gradient.

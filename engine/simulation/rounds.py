@@ -36,18 +36,22 @@ class RoundLog:
 
     @classmethod
     def allocate(cls, n_rounds: int) -> "RoundLog":
-        """Allocate an empty log of that many rounds, to be filled in place."""
-        empty = {**dict.fromkeys(("query", "item", "top"), NO_ROW), **dict.fromkeys(("good", "right"), False)}
-        return cls(**{column.name: np.full(n_rounds, empty.get(column.name, np.nan)) for column in fields(cls)})
+        """Allocate an empty log of that many rounds, to be filled in place.
+
+        Columns of rows are filled with NO_ROW, flags with False, all other numbers with NaN.
+        """
+        fill_values = {**dict.fromkeys(("query", "item", "top"), NO_ROW), **dict.fromkeys(("good", "right"), False)}
+        return cls(**{column.name: np.full(n_rounds, fill_values.get(column.name, np.nan)) for column in fields(cls)})
 
     def __len__(self) -> int:
         return len(self.query)
 
 
 def state_to_arrays(session: Session) -> dict[str, np.ndarray]:
-    """Return a session's learning state as arrays by name, for a file, which `restore_state` reads.
+    """Convert a feedback session's learning state to named arrays for a file; `restore_state` reads them.
 
-    The state: moved rows if only they are stored, else all vectors with the optimiser's moments and pending feedback.
+    If the state stores moved rows only, they are returned; else all vectors, the optimiser's moments and pending
+    feedback.
     """
     state = session.state
     if isinstance(state, SparseState):
@@ -60,7 +64,8 @@ def state_to_arrays(session: Session) -> dict[str, np.ndarray]:
     if state.first_moment is not None and state.second_moment is not None:
         arrays |= {"first": state.first_moment, "second": state.second_moment}
     if state.pending_events:
-        # Where documents arrived meanwhile the later feedback is on more of them: the shorter rows end in −1.
+        # Feedback is on all available documents. Where some arrived meanwhile, the earlier rows are shorter: −1 pads
+        # them.
         max_items = max(len(event.items) for event in state.pending_events)
         shape = len(state.pending_events), max_items
         rounds, items, coefficients = np.zeros(len(state.pending_events), int), np.full(shape, NO_ROW), np.zeros(shape)
@@ -72,9 +77,10 @@ def state_to_arrays(session: Session) -> dict[str, np.ndarray]:
 
 
 def restore_state(session: Session, arrays: Mapping[str, np.ndarray], query_of: Callable[[int], Query]) -> Session:
-    """Return the session in the state that `state_to_arrays` stored.
+    """Return a feedback session with its learning state read from arrays that `state_to_arrays` made.
 
-    query_of: round → its query, as pending feedback needs it
+    The state has the moved documents alone, or all vectors with the optimiser's moments and the pending feedback, which
+    waits for its batch to fill. query_of: round → its query, for the pending feedback
     """
     if session.preset.by_rows:
         moved_rows = dict(zip(arrays["rows"].tolist(), arrays["moved"], strict=True))
@@ -83,9 +89,10 @@ def restore_state(session: Session, arrays: Mapping[str, np.ndarray], query_of: 
     if "rounds" in arrays:
         # Pending feedback matters only by the rows that it moves and their coefficients.
         for number, items, coefficients in zip(arrays["rounds"], arrays["items"], arrays["coefficients"], strict=True):
+            # Rows of feedback on fewer documents are padded with −1.
             item_rows, steps = tuple(items[items >= 0].tolist()), coefficients[items >= 0]
-            # The last values are placeholders: only what moves rows is read of pending feedback.
-            pending.append(Event(number, "sampled", query_of(number), item_rows, steps, int(items[0]), True))
+            # Item and good are placeholders: only what moves rows is read of pending feedback.
+            pending.append(Event(number, "sampled", query_of(number), item_rows, steps, item=int(items[0]), good=True))
     state = MatrixState(arrays["now"], arrays.get("first"), arrays.get("second"), int(arrays["steps"]), tuple(pending))
     # A session's arrays are read-only, and its states may share them.
     for array in (state.current, state.first_moment, state.second_moment):
@@ -107,12 +114,15 @@ class Snapshot:
 
     @classmethod
     def of(cls, step: int, start: np.ndarray, vectors: np.ndarray) -> "Snapshot":
-        """Store the rows of the vectors, (n, d), that differ from the start's."""
+        """Build a snapshot of the embeddings after `step` rounds: the rows that differ from the start's.
+
+        start, vectors: (n, d)
+        """
         moved_rows = np.flatnonzero((start != vectors).any(1))
         return cls(step, moved_rows, vectors[moved_rows])
 
     def vectors(self, start: np.ndarray) -> np.ndarray:
-        """Return all vectors at the checkpoint, (n, d); start: those before the first round."""
+        """Return all vectors at the checkpoint, (n, d): those of `start`, but for the rows that have moved."""
         vectors = np.array(start)
         vectors[self.rows] = self.moved
         return vectors
@@ -133,10 +143,14 @@ class Run:
         uses_full_truth: bool, shadow: bool, sizes: bool, variant: Deployment, inventory: Inventory, done: int = 0,
         arrays: Mapping[str, Mapping[str, np.ndarray]] | None = None,
     ) -> None:  # fmt: skip
-        """Start or resume a run; with `shadow` an oracle that is told all answers learns beside it.
+        """Start or resume the simulation of a feedback session that learns from a stream of queries.
 
-        uses_full_truth: the run itself is told all answers; sizes: praise counts 1/|S| for a query with |S| right
-        documents; done, arrays: the rounds played, and the stored states to resume from.
+        begun: the session before the first round; queries, right_rows: the stream's queries and the rows judged right
+        for each; arrivals: the order of the queries and which feedback is wrong. uses_full_truth: True if the session
+        is told all right rows in place of feedback on one document; shadow: True if a second session, the oracle,
+        learns beside it, which is told all right rows; sizes: True if praise counts 1/|S| for a query with |S| right
+        documents; variant: how documents are shown; inventory: after which rounds documents arrive; done: the number of
+        rounds played so far; arrays: the stored states to resume from.
         """
         self._queries, self._right, self._arrivals = queries, right_rows, arrivals
         self._whole_truth, self._sizes, self._variant, self._inventory = uses_full_truth, sizes, variant, inventory
@@ -148,10 +162,12 @@ class Run:
         if arrays is not None:
 
             def query_of(number: int) -> Query:
+                # Rounds count from 1.
                 return queries[int(arrivals.queries[number - 1])]
 
             self._live = {name: restore_state(session, arrays[name], query_of) for name, session in self._live.items()}
-        # Stored states do not say which documents have arrived: by now, these are gone for a new run and a resumed one.
+        # Stored states do not say which documents have arrived. In a new run as in a resumed one, those that have not
+        # arrived by the round `done` are removed here.
         if (is_available := inventory.find_available(done)) is not None:
             removal = CorpusChange(went=tuple(np.flatnonzero(~is_available).tolist()))
             for name, session in self._live.items():
@@ -164,7 +180,8 @@ class Run:
     def play_round(self, t: int, trail: RoundLog) -> None:
         """Play round t, from 1 on: show a document, learn from its feedback, write both to the log.
 
-        Then add the documents that arrive after it. trail: the log, filled in place
+        A session that is told all right documents learns from these instead of feedback; so does an oracle that learns
+        beside the session. Then the documents that arrive after the round are added. trail: the log, filled in place
         """
         round_index = t - 1
         query_index = int(self._arrivals.queries[round_index])
@@ -180,14 +197,16 @@ class Run:
         # Newcomers come after the round, so that its feedback does not move them.
         new_rows = self._inventory.list_arrivals(t)
         for name, session in self._live.items() if new_rows else ():
+            # Warm: a newcomer's vector is moved as its nearest documents have moved.
             record = build_change(session, came=new_rows, warm=self._variant.newcomers == "neighbours")
             if record is not None:
                 self._apply_record(name, replace(session, available=self._inventory.find_available(t)), record)
 
     def _learn(self, round_index: int, query: Query, right_rows: np.ndarray, trail: RoundLog) -> None:
-        """Play a round of feedback: draw a document, take its feedback, learn, and fill the log `trail`.
+        """Play a round of feedback: draw a document, take its feedback, learn, and write it all to `trail`.
 
-        round_index: from 0; right_rows: of the documents that are right for the query
+        round_index: from 0; right_rows: of the documents that are right for the query; trail: the log, with an array
+        for each fact of a round, such as the probability of the document that was drawn (propensity)
         """
         session = replace(self._live["run"], round=round_index)
         # The judgements' reranker knows the right rows of this query alone, so it is made anew each round.
@@ -195,58 +214,64 @@ class Run:
         draw = ask(session, query, self._variant.candidates, picker, round=round_index + 1)
         is_right = bool((right_rows == draw.item).any())
         is_good = self._arrivals.give_feedback(round_index, draw.item, is_right)
-        chances = draw.probabilities[_select_available(session, right_rows)]
+        right_chances = draw.probabilities[_select_available(session, right_rows)]
         trail.item[round_index], trail.propensity[round_index] = draw.item, draw.propensity
         trail.good[round_index], trail.right[round_index] = is_good, is_right
-        trail.chance[round_index], trail.loss[round_index] = chances.sum(), _compute_loss(chances)
+        trail.chance[round_index], trail.loss[round_index] = right_chances.sum(), _compute_loss(right_chances)
+        # The document that would have been shown without any random exploration.
         trail.top[round_index] = _find_unexplored(session, draw, self._variant.candidates, picker)
+        # Praise is divided by this number.
         n_relevant = len(right_rows) if self._sizes else 1
         self._apply_record("run", session, outcome(session, draw, is_good, relevant=n_relevant))
 
     def _learn_all(self, name: str, round_index: int, query: Query, right_rows: np.ndarray) -> tuple[float, float]:
-        """Let a session learn a round from all right rows; return their chance before it, and the loss.
+        """Let a session learn from all right rows of a round; return their chance before it, and the loss.
 
-        name: "run" or "oracle"; chance: the total probability of the right rows. Nothing is learned where none has
-        arrived.
+        name: "run", the simulated session, or "oracle", the one that learns beside it; chance: the total probability of
+        the right rows. Nothing is learned where none of them has arrived in the corpus.
         """
         session = replace(self._live[name], round=round_index)
         right_rows = _select_available(session, right_rows)
         if not len(right_rows):
             return 0.0, np.nan
         event = full_information(session, query, right_rows)
-        chances = np.asarray(event.coefficients)
+        coefficients = np.asarray(event.coefficients)
         # Coefficients are one per available document; the right rows are rows of the corpus.
         if session.available is not None:
-            chances = np.zeros(len(session))
-            chances[list(event.items)] = event.coefficients
-        chances = chances[right_rows] + 1.0 / len(right_rows)  # the coefficients are p − 1/|S|
+            coefficients = np.zeros(len(session))
+            coefficients[list(event.items)] = event.coefficients
+        # The coefficient of a right document is p − 1/|S|, of which p is its chance.
+        right_chances = coefficients[right_rows] + 1.0 / len(right_rows)
         self._apply_record(name, session, event)
-        return float(chances.sum()), _compute_loss(chances)
+        return float(right_chances.sum()), _compute_loss(right_chances)
 
     def _apply_record(self, name: str, session: Session, record: MovingRecord) -> None:
-        """Move a session's documents by a feedback event, or a change of the corpus, and store it."""
+        """Apply a feedback event, or a change of the corpus, to a session's vectors; keep the moved session."""
         self._live[name] = replace(session, state=session.state.with_record(session.start, session.preset, record))
 
     def arrays(self) -> dict[str, dict[str, np.ndarray]]:
-        """Return each session's state as arrays from which the run can resume."""
+        """Return for each session of the run its learning state as arrays, from which the run can resume."""
         return {name: state_to_arrays(session) for name, session in self._live.items()}
 
 
 def iterate_events(
     begun: Session, queries: Sequence[Query], right_rows: Sequence[np.ndarray], trail: RoundLog, sizes: bool
 ) -> Iterator[Event]:
-    """Yield the feedback of a simulation's rounds as events, as a session would record them.
+    """Yield a simulation's feedback as events, as the feedback session `begun` would record it.
 
-    Each event moves one document. sizes: praise is divided by the number of right documents, |S|
+    Each event moves the one document that was drawn and shown in its round. trail: the log of the rounds; right_rows:
+    the right documents of each query; sizes: praise is divided by their number, |S|
     """
-    mode, writer = begun.preset.mode, begun.writer
     columns = (trail.query, trail.item, trail.propensity, trail.good)
     rounds = zip(*map(np.ndarray.tolist, columns), strict=True)
-    for t, (query_index, item, propensity, is_good) in enumerate(rounds, 1):
+    for round_number, (query_index, item, propensity, is_good) in enumerate(rounds, 1):
+        n_relevant = len(right_rows[query_index]) if sizes else 1
         # Inverse propensity weighting makes the gradient unbiased.
-        weight = (1.0 / (propensity * (len(right_rows[query_index]) if sizes else 1))) if is_good else 0.0
-        moved, query = ((item,), (1.0 - weight,)), queries[query_index]
-        yield Event(t, "sampled", query, *moved, item, is_good, propensity, mode, (item,), writer=writer)
+        weight = 1.0 / (propensity * n_relevant) if is_good else 0.0
+        yield Event(
+            round_number, "sampled", queries[query_index], items=(item,), coefficients=(1.0 - weight,), item=item,
+            good=is_good, propensity=propensity, mode=begun.preset.mode, shown=(item,), writer=begun.writer,
+        )  # fmt: skip
 
 
 def _select_available(session: Session, rows: np.ndarray) -> np.ndarray:
@@ -255,12 +280,17 @@ def _select_available(session: Session, rows: np.ndarray) -> np.ndarray:
 
 
 def _find_unexplored(session: Session, draw: Draw, k: int, picker: Reranker | None) -> int:
-    """Return the row shown if nothing were explored: the top score, or the reranker's pick of k."""
+    """Return the row that a round without random draws would show: the top-scored, or the reranker's pick.
+
+    draw: the round's actual draw, with the probabilities of all documents, which rise with their scores; picker: the
+    reranker that picks among the k top-scored documents, None for none
+    """
     if picker is None:
         return int(np.argmax(draw.probabilities))
     # Documents that cannot be drawn have probability 0, and are no candidates without exploration either.
     best_rows = np.argsort(-draw.probabilities, kind="stable")[:k]
     picked = picker(session, draw.query, tuple(best_rows[draw.probabilities[best_rows] > 0].tolist()))
+    # A reranker may return the chance of its pick too.
     return picked[0] if isinstance(picked, tuple) else picked
 
 

@@ -103,9 +103,10 @@ def search(
 ) -> RateSearch:
     """Try every rate and batch size on half of the stream, and confirm the best by nDCG@k on the other.
 
-    how: further arguments of `simulate`, parameters of the preset among them; held_out: judgements of queries that only
-    the report is on. progress(done, total, label): in rounds; stop: every round; seen: called with every setting.
-    Raises ParamError, DataError, Cancelled.
+    how: further arguments of `simulate`, parameters of the preset among them; held_out: judgements of queries on which
+    the confirmation is reported, and no setting is chosen. progress(done, total, label): called with numbers of rounds;
+    stop: looked at in every round; seen: called with every setting that was tried. Raises ParamError, DataError,
+    Cancelled.
     """
     overrides = {param.name: how.pop(param.name) for param in params_of(Preset) if param.name in how}
     preset = resolve_preset(preset, overrides)
@@ -162,7 +163,7 @@ def split_in_halves(
     seed: int,
     hops: Mapping[str, Sequence[str]] | None = None,
 ) -> tuple[Qrels, Qrels]:
-    """Split a stream's judgements into two halves by order of arrival, which share no question.
+    """Split a stream's judgements by order of arrival into two halves that share no question.
 
     hops: question → its sub-queries, which stay together. Raises ParamError for fewer than four questions, and
     DataError.
@@ -173,24 +174,25 @@ def split_in_halves(
     groups = variant.group_hops(query_ids)
     # Without a limit of rounds every question arrives, in the order in which the stream brings it first.
     endless = replace(stream, rounds=None)
-    order = draw_arrivals(endless, tuple(learned_rows.values()), len(space), seed, 1, groups).queries
+    query_order = draw_arrivals(endless, tuple(learned_rows.values()), len(space), seed, 1, groups).queries
+    # A question is known by the number of its group of queries.
     question_of = np.empty(len(query_ids), int)
-    for position, group in enumerate(groups):
-        question_of[group] = position
-    arrived = list(dict.fromkeys(question_of[order].tolist()))
+    for question, group in enumerate(groups):
+        question_of[group] = question
+    arrived = list(dict.fromkeys(question_of[query_order].tolist()))
     if len(arrived) < MIN_QUESTIONS:
         required = f"at least {MIN_QUESTIONS} questions that come in the stream"
         raise ParamError(f"a search needs {required}; there are {len(arrived)}")
     n_half = len(arrived) // 2
-    parts = []
-    for positions in (arrived[:n_half], arrived[n_half:]):
-        members = [query_ids[query_index] for position in positions for query_index in groups[position]]
-        parts.append(replace(qrels, grades={query: qrels.grades[query] for query in members}))
-    return parts[0], parts[1]
+    halves = []
+    for questions in (arrived[:n_half], arrived[n_half:]):
+        half_ids = [query_ids[query_index] for question in questions for query_index in groups[question]]
+        halves.append(replace(qrels, grades={query_id: qrels.grades[query_id] for query_id in half_ids}))
+    return halves[0], halves[1]
 
 
 def _build_grid(preset: Preset, rates: Sequence[float], batches: Sequence[int]) -> list[Preset]:
-    """Build a preset for every pair of rate and batch size. Raises ParamError."""
+    """Build a copy of the preset for every pair of a rate and a batch size. Raises ParamError."""
     if not rates or not batches:
         raise ParamError(f"rates and batches must each hold a value; got {tuple(rates)}, {tuple(batches)}")
     params = params_of(Preset)
@@ -201,16 +203,23 @@ def _build_grid(preset: Preset, rates: Sequence[float], batches: Sequence[int]) 
 
 
 def _make_setting(preset: Preset, simulated: Simulated, part: str) -> TriedRate:
-    """Build the record of a tried setting. Raises ParamError if the part has no query."""
+    """Build the record of a tried rate and batch size: its updates, and nDCG before and after them.
+
+    part: the queries to measure by, such as those held out. Raises ParamError if the part has no query.
+    """
     ndcg_ends = _read_ndcg_ends(simulated, part)
     if ndcg_ends is None:
         raise ParamError(f"held_out leaves no {part} query of the first half to choose by; take another share")
-    # An incomplete batch at the end of the stream counts as an update.
-    return TriedRate(preset.rate, preset.batch, -(-len(simulated.trail) // preset.batch), *ndcg_ends)
+    # Rounded up: an incomplete batch at the end of the stream counts as an update.
+    n_updates = -(-len(simulated.trail) // preset.batch)
+    return TriedRate(preset.rate, preset.batch, n_updates, *ndcg_ends)
 
 
 def _read_ndcg_ends(simulated: Simulated, part: str) -> tuple[float, float] | None:
-    """Return nDCG of a part of the queries at the first and last checkpoint; None if no query is of it."""
+    """Return nDCG at a simulation's first and last checkpoint, on a part of its queries.
+
+    part: "held-out" or "stream". Return None if it has no query.
+    """
     first, last = simulated.checkpoints[0].cell(part=part), simulated.checkpoints[-1].cell(part=part)
     if first is None or last is None:
         return None

@@ -10,13 +10,14 @@ MAX_SELF_QUERIES = Whole(200, "most", 1, 100_000, name="most", help="So many doc
 
 
 def sample_self_queries(space: Space, most: int = 200, seed: int = 0) -> tuple[Embeddings, Qrels]:
-    """Sample documents as queries, each its own right answer: easier than people's queries.
+    """Sample documents as queries, each of which is its own right answer.
 
-    Raises ParamError.
+    They stand in where a corpus has no judged queries, but are easier than people's queries. A query's id is that of
+    its document with a question mark, as a query with the document's own id would be kept from it. Raises ParamError.
     """
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
         raise ParamError(f"seed must be a whole number in [0, ∞); got {seed!r}")
     rows = sampled_rows(len(space), MAX_SELF_QUERIES.check(most), seed).tolist()
     sampled, texts = space.embeddings.take(rows), tuple(space.corpus.passages[row] for row in rows)
-    queries = Embeddings(sampled.ids, sampled.vectors.cpu(), sampled.encoder, texts)
-    return queries, Qrels({query: {query: 1} for query in queries.ids})
+    grades = {f"{doc_id}?": {doc_id: 1} for doc_id in sampled.ids}
+    return Embeddings(tuple(grades), sampled.vectors.cpu(), sampled.encoder, texts), Qrels(grades)

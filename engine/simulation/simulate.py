@@ -119,9 +119,11 @@ class _Setup:
     def measure_round(self, t: int, vectors: np.ndarray, trail: RoundLog) -> RoundMetrics:
         """Measure decoders and drift after t rounds, among the documents that have arrived by then.
 
+        These documents are the stock. Drift is how far their embeddings have moved since before the first round.
         vectors: (n, d), of all documents; trail: the log of the rounds so far
         """
         stock = self.find_stock(t)
+        # Only a learner from feedback is told whether a round succeeded.
         success_rate = smoothed(trail.good[:t]) if self.plan.learner == "feedback" else None
         available = vectors if stock.rows is None else vectors[stock.rows]
         metric_cells = cells(self.parts, self.decoders, stock.space, adapted(stock.space, available), self.k)
@@ -129,7 +131,7 @@ class _Setup:
         return RoundMetrics(t, metric_cells, stock.with_corpus_rows(measured_drift))
 
     def find_stock(self, t: int) -> Stock:
-        """Return the documents that have arrived after t rounds: a space, and the start to measure from."""
+        """Return the stock after t rounds, the documents that have arrived: their space, a baseline for drift."""
         # A stock costs a space and a baseline, so those of each size are built once.
         is_available = self.inventory.find_available(t)
         available_rows = None if is_available is None or is_available.all() else np.flatnonzero(is_available)
@@ -141,11 +143,17 @@ class _Setup:
 
     @cached_property
     def _stocks(self) -> dict[int, Stock]:
-        """The cache of stocks by size, which identifies one, as documents only arrive."""
+        """Cache of stocks, sets of documents that have arrived, by the number of documents in them.
+
+        Documents arrive and never leave, so that this number identifies a stock.
+        """
         return {}
 
     def collect_rounds(self, trail: RoundLog) -> Rounds:
-        """Return the distinct queries of the played rounds with their counts, as `find_hindsight` takes them."""
+        """Return the distinct queries of the played rounds with their right documents and counts.
+
+        The best embeddings in hindsight are searched over these.
+        """
         queries, times = np.unique(trail.query, return_counts=True)
         points = np.stack([self.queries[query].exact for query in queries])
         right = tuple(self.right[query] for query in queries)
@@ -188,14 +196,14 @@ class Simulated(_Setup):
 
     @property
     def replayable(self) -> bool:
-        """True if `events` and `session` exist: every round moved only the document shown."""
+        """True if the feedback can be replayed by `events` and `session`: a round moved one document alone."""
         return is_replayable(self.plan, self.begun.preset, self.variant)
 
     @cached_property
     def events(self) -> tuple[Event, ...]:
-        """The simulation's feedback as events of a session, where each moves the document shown alone.
+        """The simulation's feedback as events of a feedback session, each of which moves one document.
 
-        Raises ParamError if events move more than one document.
+        It is the document shown. Raises ParamError if rounds of this simulation move more than one.
         """
         if not self.replayable:
             raise ParamError(
@@ -205,7 +213,11 @@ class Simulated(_Setup):
         return tuple(iterate_events(self.begun, self.queries, self.right, self.trail, self.plan.sizes))
 
     def session(self) -> Session:
-        """Return a new session fed with the simulation's feedback: its documents are equal bit by bit."""
+        """Return a new feedback session fed with the simulation's feedback; its embeddings equal the run's.
+
+        They are equal bit by bit. Documents that arrive during the simulation are first removed, and added after the
+        rounds after which they came.
+        """
         # Feedback is replayed in pieces, as an event cannot move a document that has not arrived.
         session, n_replayed = self.begun, 0
         if (is_available := self.inventory.find_available(0)) is not None:
@@ -213,33 +225,38 @@ class Simulated(_Setup):
         for n_rounds, rows in self.inventory.waves:
             if n_rounds <= len(self.events):
                 session, n_replayed = replay(session, self.events[n_replayed:n_rounds]), n_rounds
+                # Warm: a newcomer's vector is moved as its nearest documents have moved.
                 session = change(session, came=rows.tolist(), warm=self.variant.newcomers == "neighbours")
         return replay(session, self.events[n_replayed:])
 
     @cached_property
     def success(self) -> Success:
-        """Success of each round, as drawn and without exploration."""
+        """Success in each round of the document drawn, and of the one that no exploration would have shown."""
         return measure_success(self.trail, self.right)
 
     @property
     def by_question(self) -> Success | None:
-        """Success by question, which needs all its hops right; None without hops."""
+        """Success by question, which needs all its sub-queries (hops) to succeed; None without hops."""
         return group_by_question(self.success, self.trail.query, self.groups) if self.variant.hops else None
 
     @cached_property
     def regret(self) -> Regret:
-        """The cumulative regret by round in nats: the loss beyond an oracle's, beyond the best in hindsight's.
+        """The cumulative regret by round, in nats: how much more the simulation lost than two benchmarks.
 
-        With theory's bound on the latter, where it applies, and the reasons where it does not.
+        The first is the oracle, which learns beside the simulation and is told all right documents. The second is the
+        best in hindsight: the document embeddings that have the least loss over all rounds. Theory's bound on the
+        second regret is added where it applies, and else the reasons why it does not.
         """
         trail, preset = self.trail, self.begun.preset
         # Rounds in which no right document has arrived have no loss, and add nothing to the sum.
         oracle_regret = None if self.plan.regret == "none" else np.nancumsum(trail.loss - trail.oracle)
         if self.hindsight is None:
             return Regret(oracle_regret, None, None, self.variant.doubts)
+        # Hindsight's losses are one for each query; `position` repeats them round by round.
         queries, position = np.unique(trail.query, return_inverse=True)
         best_regret = np.cumsum(trail.loss - self.hindsight.losses[position])
         right_rows = self.collect_rounds(trail).right
+        # Squared distances from the start to the best in hindsight, one per document.
         moves = ((self.hindsight.vectors - self.begun.start.exact) ** 2).sum(1)
         reasons = list_doubts(
             right_rows,
@@ -249,8 +266,10 @@ class Simulated(_Setup):
             is_outside=preset.trust is not None and bool(np.sqrt(moves.max()) > preset.trust),
         )
         promised = None
-        # Theorem 5.1 is on Algorithm 1 with one right document a query; at rate 0 its bound is infinite.
-        if preset.rate > 0 and not self.variant.doubts and set(map(len, right_rows)) <= {1}:
+        # Theorem 5.1 of the ORAG paper is on its Algorithm 1 with one right document a query; at rate 0 its bound is
+        # infinite.
+        has_single_answers = all(len(rows) == 1 for rows in right_rows)
+        if preset.rate > 0 and not self.variant.doubts and has_single_answers:
             squares = np.array([self.queries[query].exact @ self.queries[query].exact for query in queries])[position]
             is_full = preset.mode == "full"
             temperature = self.begun.temperature
@@ -290,19 +309,20 @@ def simulate(
     updates: int | None = None,
     **overrides: Any,
 ) -> Simulated:
-    """Let a session learn from a stream of judged queries, and measure it on the way.
+    """Let a feedback session learn from a stream of judged queries, and measure it on the way.
 
     queries: all that the judgements name; qrels: the stream's; held_out: judgements of queries that are only measured,
     by default a seeded share of the stream's; decoders: those measured at k, by default the most relevant documents;
     preset, overrides: as `orag.session` takes them; file: kept up to date, so that a stopped simulation resumes from
-    it. progress(done, total, label): every few rounds; stop: every round; seen: called with
-    every checkpoint, those of the file first. Raises ParamError, DataError, Cancelled.
+    it. progress(done, total, label): called every few rounds; stop: looked at in every round; seen: called with the
+    results of every checkpoint, those that the file already has first. Raises ParamError, DataError, Cancelled.
 
-    reranker: "cosine", "judgements", a scorer or its name picks what is shown among `candidates` drawn, by default 10
-    (Algorithm 2). arrivals: (share, round) pairs: so many documents come only after that round, and are neither drawn,
-    moved nor found before; newcomers: "neighbours" starts one at its vector moved as its nearest have, "printed" at its
-    vector (Algorithm 3). hops: question → its sub-queries among `queries`, which come one after the other (Algorithm
-    4). updates: queries come again until so many steps were made (appendix C.3), in place of exposure and rounds.
+    The others are variants of the ORAG paper. reranker: "cosine", "judgements", a scorer or its name picks what is
+    shown among `candidates` drawn documents, by default 10 (its Algorithm 2). arrivals: (share, round) pairs: this
+    share of the documents comes only after that round, and is neither drawn, moved nor found before; newcomers:
+    "neighbours" starts such a document at its vector moved as its nearest documents have moved, "printed" at its vector
+    (Algorithm 3). hops: question → its sub-queries among `queries`, which come one after the other (Algorithm 4).
+    updates: the number of learning steps, for which queries come again, in place of exposure and rounds (appendix C.3).
     """
     setup = _check_setup(
         space, queries, qrels, held_out, resolve_preset(preset, overrides), stream, plan,
@@ -324,8 +344,9 @@ def simulate(
     if plan.regret == "hindsight":
         rounds = setup.collect_rounds(history.trail)
         best = find_hindsight(setup.begun.start.exact, rounds, progress=progress, stop=stop)
-    setup_fields = {setup_field.name: getattr(setup, setup_field.name) for setup_field in fields(setup)} | vars(history)
-    return Simulated(**setup_fields, final=run.vectors().copy(), hindsight=best)
+    # The result has all fields of the setup and of the history, beside its own.
+    setup_fields = {setup_field.name: getattr(setup, setup_field.name) for setup_field in fields(setup)}
+    return Simulated(**setup_fields, **vars(history), final=run.vectors().copy(), hindsight=best)
 
 
 def _play_rounds(
@@ -362,7 +383,12 @@ def _check_setup(
     space: Space, queries: QueryLike, qrels: Qrels, held_out: Qrels | None, preset: Preset, stream: Stream, plan: Plan,
     decoders: tuple[Decoder, ...], k: int, variant: Deployment, updates: int | None,
 ) -> _Setup:  # fmt: skip
-    """Check the arguments of `simulate`, divide the queries, and draw the order in which they come."""
+    """Check the arguments of a simulation, divide its queries, and draw the order in which they come.
+
+    The stream's queries are learned from; those held out are only measured, and so are the stream's, or a sample.
+    updates: the number of learning steps after which the stream ends, None for its own end. Raises ParamError or
+    DataError.
+    """
     for name, value, kind in (("qrels", qrels, Qrels), ("stream", stream, Stream), ("plan", plan, Plan)):
         if not isinstance(value, kind):
             raise ParamError(f"{name} must be a {kind.__name__}; got {value!r:.80}")
@@ -380,11 +406,12 @@ def _check_setup(
     rare = rare_rows(right_counts(right, len(space)))
     parts, right_of_parts = [], []
     measured = qrels if held_out is None else held_out
-    # Held-out queries come first where there are any: drift follows the results of the first part.
+    # Held-out queries come first where there are any: drift is measured on the queries of the first part.
     for name, right_rows, judgements in ((HELD_OUT, held_rows, measured), (STREAM, learned, qrels)):
         if right_rows:
             ids = sampled(list(right_rows), plan.measured, preset.seed)
             right_of_parts.append(tuple(right_rows[q] for q in ids))
+            # The long tail: queries all of whose right documents are rare.
             tail = np.array([rare[rows].all() for rows in right_of_parts[-1]], dtype=bool)
             parts.append(Part(name, embedded.take([position[q] for q in ids]), judgements, tail))
     stream_rows = [position[q] for q in learned]
@@ -402,9 +429,10 @@ def _check_setup(
 
 
 def _extend_stream(preset: Preset, stream: Stream, updates: int | None, n_queries: int) -> tuple[Preset, Stream]:
-    """Return preset and stream with exposure and rounds such that `updates` updates are made; None: as is.
+    """Set the exposure of the preset and the rounds of the stream such that `updates` updates are made.
 
-    exposure: the number of times that every query comes. Raises ParamError if rounds are limited too.
+    Without `updates` both are returned unchanged. exposure: the number of times that every query comes. Raises
+    ParamError if rounds are limited too.
     """
     if (updates := N_UPDATES.check(updates)) is None:
         return preset, stream
@@ -415,7 +443,7 @@ def _extend_stream(preset: Preset, stream: Stream, updates: int | None, n_querie
 
 
 def _build_query(queries: Embeddings, row: int) -> Query:
-    """Return a query as a session takes it: a read-only vector with its text."""
+    """Return a query as a feedback session takes it: a read-only vector with its text."""
     vector = queries.vectors[row].numpy().copy()
     vector.flags.writeable = False
     return Query(vector, queries.texts[row] if queries.texts else None)
@@ -467,7 +495,7 @@ def forecast(
     n_rounds = count_rounds(stream, len(learned_rows), preset.exposure)
     max_measured = plan.measured or len(ids)
     n_measured = min(len(learned_rows), max_measured) + min(len(held_rows), max_measured)
-    # Of more checkpoints than rounds some would coincide; the one before the first round is extra.
+    # There is at most one checkpoint after each round; the one before the first round is extra.
     n_checkpoints = min(plan.checkpoints, n_rounds) + 1
     has_shadow = plan.regret != "none" and plan.learner != "oracle"
     # The oracle that regret is measured against meets every round's query too.

@@ -72,7 +72,7 @@ class Deployment:
         newcomers: str = NEWCOMER_START.default,
         hops: Mapping[str, Sequence[str]] | None = None,
     ) -> Deployment:
-        """Check the arguments and build a deployment. Raises ParamError, DataError."""
+        """Check the arguments and build a deployment; `hops` maps a question's id to its sub-queries' ids."""
         if reranker is None and candidates is not None:
             raise ParamError(
                 f"candidates (K) needs a reranker that picks among them: {', '.join(RERANKERS)} or a scorer; got "
@@ -92,19 +92,22 @@ class Deployment:
         )
 
     def make_picker(self, right: np.ndarray) -> Reranker | None:
-        """Return the reranker that picks among a round's drawn documents; None if there is none.
+        """Return the reranker that picks one of the documents drawn in a round; None if there is none.
 
-        right: the rows that are right in this round
+        right: the rows judged right for the round's query. Only a perfect reranker, made of the judgements, uses them
         """
         if self.reranker == JUDGEMENTS:
-            rows = set(right.tolist())
-            # The feedback module asks for the right rows of a query: here those of the round.
-            return oracle(lambda query: rows)
+            right_rows = set(right.tolist())
+            # `oracle` wants a function from a query to its right rows; this round has only one query.
+            return oracle(lambda query: right_rows)
         return self._picker
 
     @cached_property
     def _picker(self) -> Reranker | None:
-        """The reranker that is the same in every round; None if there is none."""
+        """The reranker that picks among the drawn documents, if it is the same in every round; else None.
+
+        A scorer, or the cosine: a reranker of judgements is made anew for each round's query.
+        """
         if isinstance(self.reranker, Scorer):
             return by_scorer(self.reranker)
         return None if self.reranker is None else cosine
@@ -122,10 +125,11 @@ class Deployment:
     def group_hops(self, ids: Sequence[str]) -> list[np.ndarray]:
         """Return for each question the positions in `ids` of its hops, its sub-queries, in their order.
 
-        Hops are the sub-queries of a question. A query without a plan is a question of one hop.
+        ids: of the queries of a stream; a query without a plan is a question of one hop.
         """
         position = dict(zip(ids, range(len(ids)), strict=True))
         groups = []
+        # `owner` maps a sub-query to its question; other queries are their own question.
         for question in dict.fromkeys(self.owner.get(query, query) for query in ids):
             plan = self.hops.get(question, (question,))
             # The plan may name sub-queries that nobody judged, which the stream does not have.
@@ -137,6 +141,7 @@ class Deployment:
         row_order = np.random.default_rng([seed, _ARRIVAL_STREAM, n_documents]).permutation(n_documents)
         waves, begin, total_share = [], 0, 0.0
         for share, n_rounds in self.arrivals:
+            # Documents that come after 0 rounds are there from the start.
             if n_rounds > 0:
                 # Rounding the cumulated shares, not each share, makes their numbers add up.
                 total_share += share
@@ -149,7 +154,7 @@ class Deployment:
         return Inventory(n_documents, tuple(sorted(waves, key=lambda wave: wave[0])))
 
     def list_settings(self) -> dict[str, Any]:
-        """Return the settings of a deployment that differ from Algorithm 1, as plain JSON values."""
+        """Return the settings that differ from the ORAG paper's Algorithm 1, as plain JSON values."""
         differences: dict[str, Any] = {}
         if self.reranker is not None:
             differences |= {"reranker": format_reranker(self.reranker), "candidates": self.candidates}
@@ -168,7 +173,7 @@ class Deployment:
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """The reasons why Theorem 5.1 does not apply to this deployment."""
+        """Reasons why the ORAG paper's bound on regret, Theorem 5.1, does not apply to this deployment."""
         reasons = [] if self.reranker is None else [f"{self.candidates} documents are drawn, and one of them is picked"]
         if self.has_arrivals:
             reasons.append("documents come later; rounds without a right one there are left out")
@@ -215,7 +220,7 @@ def compute_exposure(n_updates: int, preset: Preset, n_queries: int) -> tuple[in
 
 
 def _check_arrivals(arrivals: Sequence[tuple[float, int]]) -> tuple[tuple[float, int], ...]:
-    """Return arrivals as (share of the documents, rounds before it) pairs. Raises ParamError if invalid."""
+    """Check the pairs of a share of the documents and the round after which it arrives. Raises ParamError."""
     if not isinstance(arrivals, Sequence) or any(not isinstance(pair, Sequence) or len(pair) != 2 for pair in arrivals):
         raise ParamError(
             f"arrivals must be pairs of a share in [0, 1] and a round, such as (0.5, 1000); got {arrivals!r:.80}"
@@ -240,10 +245,10 @@ class Stock:
 
     @classmethod
     def build(cls, begun: Session, rows: np.ndarray | None, probes: Embeddings, right: Sequence[np.ndarray]) -> Stock:
-        """Build the stock of the documents at `rows` of the corpus, None for all of them.
+        """Build the stock of documents that have arrived, those at `rows` of the corpus, None for all.
 
-        begun: the session before the first round; probes: queries whose answers are followed; right: the right rows of
-        each
+        begun: the feedback session before the first round; probes: queries whose answers are compared with those at the
+        start, to measure drift; right: the right rows of each
         """
         space, vectors = begun.space, begun.origin
         if rows is not None:
@@ -256,7 +261,10 @@ class Stock:
         return cls(space, origin(vectors, probes, right=right, **options), rows)
 
     def with_corpus_rows(self, stock_drift: Drift) -> Drift:
-        """Return a drift whose rows are those of the full corpus, not of this stock."""
+        """Return a drift of this stock, the documents that have arrived, with the full corpus's row numbers.
+
+        A drift says how far the embeddings have moved from the start, and which documents most.
+        """
         if self.rows is None:
             return stock_drift
         movers = tuple(Mover(int(self.rows[row]), distance) for row, distance in stock_drift.movers)
@@ -264,7 +272,7 @@ class Stock:
 
 
 def select_documents(space: Space, rows: Sequence[int]) -> Space:
-    """Build a space of some of the documents, with one vector each."""
+    """Build a space of some documents, such as those that have arrived, with one vector each."""
     corpus = space.corpus
 
     def select_rows(column: Sequence[Any]) -> tuple[Any, ...]:

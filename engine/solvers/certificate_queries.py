@@ -67,8 +67,8 @@ def query_vector(c: Candidates) -> np.ndarray:
 def ask_relevance_order(c: Candidates, ranking: Ranking, n_documents: int | None = None) -> list[LinearQuestion]:
     """Build the questions that certify a ranking by relevance: does an unseen document score higher.
 
-    One for each document, as a higher one would push out all from there on. n_documents: number of first documents to
-    certify, None for all; each needs one question.
+    One question for each document, in order: an unseen document that scores higher would take its rank, and move it and
+    all later ones down. n_documents: certify only this many first documents, None for all
     """
     query, row_ids = query_vector(c), ranking.rows()[:n_documents]
     scores = _gather_vectors(c, row_ids) @ query
@@ -77,9 +77,11 @@ def ask_relevance_order(c: Candidates, ranking: Ranking, n_documents: int | None
 
 
 def ask_most_relevant(c: Candidates, ranking: Ranking, n_documents: int) -> list[LinearQuestion]:
-    """Build the question that tells if the `n_documents` most relevant are all among the candidates.
+    """Build the certificate query that tells if the corpus's `n_documents` most relevant are all candidates.
 
-    It concerns all picks, and cannot be answered where there are fewer candidates.
+    It looks for an unseen document that is more relevant than the last of these candidates; if there is one, no pick is
+    certified. With fewer candidates than `n_documents` nothing can be certified, so every document is above the limit,
+    −∞.
     """
     all_picks = frozenset(range(max(1, len(ranking.rows()))))
     if n_documents > c.count:
@@ -91,10 +93,13 @@ def ask_most_relevant(c: Candidates, ranking: Ranking, n_documents: int) -> list
 def ask_greedy_picks(
     kind: int, c: Candidates, ranking: Ranking, weight: float, window: int | None = None
 ) -> list[LinearQuestion]:
-    """Build the questions that certify greedy picks: would an unseen document have been picked instead.
+    """Build the certificate queries for greedy picks: would an unseen document have been picked instead.
 
-    kind: mmr, dpp or ssd, see `greedy.steps`; weight: λ of relevance; window: number of last picks that count, None for
-    all. A gain is bounded by a tangent, either that at the pick or the one that is lowest over the candidates.
+    Each asks a vector engine if a document that it has not returned has an inner product with some point above a limit.
+    If all are answered with no, the picks are those of the full corpus. The point and the limit come from a tangent, a
+    linear function of a document's vector that is at least its gain: the tangent at the pick, or else the one that is
+    lowest over the candidates. kind: mmr, dpp or ssd, see `greedy.steps`; weight: λ of relevance; window: number of
+    last picks that count, None for all.
     """
     row_ids, gains = ranking.rows(), ranking.gain[0].tolist()
     first_questions = ask_relevance_order(c, ranking, 1)
@@ -106,7 +111,7 @@ def ask_greedy_picks(
     if max_square == 0:
         return [leave_undecided(c, range(len(row_ids)))]
     marginal = _Marginal(kind, weight, max_square)
-    # Bounds of dpp and ssd are higher by SLACK; those of mmr are what its gains are, up to rounding.
+    # Bounds of dpp and ssd are higher, as `max_square` has NORM_SLACK; those of mmr equal its gains up to rounding.
     gain_scale = weight * float(np.linalg.norm(query_vector(c))) * max_square**0.5 + (1 - weight) * max_square
     gain_slack = GAIN_TOLERANCE * gain_scale if kind == NEAREST else 0.0
     if kind != NEAREST and not c.matrix.unit:
@@ -134,17 +139,21 @@ def ask_greedy_picks(
         safe_gain = gains[rank] - gain_slack
         for slope, constant in tangents:
             question = LinearQuestion(slope @ basis, safe_gain - constant, open_picks, safe_gain, required, question)
-        questions += [question] if question is not None else []
+        if question is not None:
+            questions.append(question)
     if n_decided < len(row_ids):
         questions.append(leave_undecided(c, range(n_decided, len(row_ids))))
     return questions
 
 
 def ask_set_objective(c: Candidates, ranking: Ranking, weight: float, swaps: bool) -> list[LinearQuestion]:
-    """Build the questions that certify a set of documents: would an unseen one improve its objective.
+    """Build the certificate queries for a set of documents: would an unseen one improve its objective.
 
-    The objective's gain is θ(k−1) r − 2(1−θ) Σ s. swaps: ask for each member if a document could replace it; else ask
-    at each step of the greedy construction, whose order of picks is reconstructed within the set
+    Each asks a vector engine if a document u that it has not returned has u·field above a limit. If all are answered
+    with no, the set is the one that the full corpus gives. A document with relevance r adds θ(k−1) r − 2(1−θ) Σ s to
+    the objective, with s its similarities to the members. swaps: ask for each member if a document could replace it;
+    else ask, for each greedy pick, if a document would have been picked in its place. The order of the greedy picks is
+    found again here, as the ranking has another one.
     """
     row_ids, query = ranking.rows(), query_vector(c)
     k = len(row_ids)
@@ -152,14 +161,11 @@ def ask_set_objective(c: Candidates, ranking: Ranking, weight: float, swaps: boo
         return ask_relevance_order(c, ranking)
     vectors = _gather_vectors(c, row_ids)
     relevance_field = weight * (k - 1) * query
-    questions: list[LinearQuestion] = []
     if swaps:
-        vector_sum = vectors.sum(0)
-        for rank, member_vector in enumerate(vectors):
-            field = relevance_field - 2 * (1 - weight) * (vector_sum - member_vector)
-            questions.append(LinearQuestion(field, float(field @ member_vector), frozenset([rank])))
-        return questions
+        return _ask_replacements(vectors, relevance_field, weight)
+    questions: list[LinearQuestion] = []
     all_vectors = c.vectors.double().cpu().numpy()
+    # The first pick is the most relevant: without any document in the set a gain is the relevance.
     picked_sum, remaining, is_picked = np.zeros_like(query), list(range(k)), np.zeros(len(all_vectors), bool)
     field = query
     for _ in range(k):
@@ -182,13 +188,27 @@ def ask_set_objective(c: Candidates, ranking: Ranking, weight: float, swaps: boo
     return questions + ([leave_undecided(c, range(n_distinct, k))] if n_distinct < k else [])
 
 
-def ask_elastic_net(c: Candidates, weights: Ranking, answer: Ranking, filled: bool) -> list[LinearQuestion]:
-    """Build the questions that certify elastic-net weights: would an unseen document get a weight.
+def _ask_replacements(vectors: np.ndarray, relevance_field: np.ndarray, weight: float) -> list[LinearQuestion]:
+    """Build one certificate query for each member of a set: is an unseen document better in its place.
 
-    It would if its product with the residual, u·(v − Uᵀw), exceeds λ₁. weights: all members with their weights; answer:
-    what was returned, of which documents without a weight are filled in by u·(v − Uᵀw). What rounding may have settled
-    stays open: weights too close to say which is larger, documents too close to λ₁ to say that they have none, and all
-    where there may be several minimisers.
+    vectors: (k, d) of the members; relevance_field: (d,) the query's vector times θ(k−1); weight: θ
+    """
+    questions: list[LinearQuestion] = []
+    vector_sum = vectors.sum(0)
+    for rank, member_vector in enumerate(vectors):
+        field = relevance_field - 2 * (1 - weight) * (vector_sum - member_vector)
+        questions.append(LinearQuestion(field, float(field @ member_vector), frozenset([rank])))
+    return questions
+
+
+def ask_elastic_net(c: Candidates, weights: Ranking, answer: Ranking, filled: bool) -> list[LinearQuestion]:
+    """Build the certificate queries for elastic-net weights: would an unseen document get a weight.
+
+    A document u would if its product with the residual, u·(v − Uᵀw), exceeds λ₁. A vector engine can tell if an unseen
+    one's does; if none does, the weights are those of the full corpus. weights: all members, the documents with a
+    weight, and their weights; answer: what was returned; filled: documents without a weight were added to it, the
+    largest u·(v − Uᵀw) first. What rounding may have settled stays undecided: weights too close to say which is larger,
+    documents too close to λ₁ to say that they have none, and all where there may be several minimisers.
     """
     info, n_picks = weights.info[0], len(answer.rows())
     rows = [row for row, gain in zip(weights.rows(), weights.gain[0].tolist(), strict=False) if gain > 0]
@@ -196,25 +216,25 @@ def ask_elastic_net(c: Candidates, weights: Ranking, answer: Ranking, filled: bo
     all_vectors = c.vectors.double().cpu().numpy()
     residual = query_vector(c) - weight_values @ all_vectors[rows]
     weight_gap, dual_gap = _bound_uncertainty(c, all_vectors[rows], info)
-    groups, products = c.matrix.duplicate_of.cpu().numpy(), all_vectors @ residual
+    groups, duals = c.matrix.duplicate_of.cpu().numpy(), all_vectors @ residual
     # Copies of a document with a weight count as members: a tie among identical vectors is none.
     is_member = np.isin(groups, groups[rows])
-    if not math.isfinite(dual_gap) or (np.abs(products[~is_member] - info["l1"]) <= dual_gap).any():
+    if not math.isfinite(dual_gap) or (np.abs(duals[~is_member] - info["l1"]) <= dual_gap).any():
         return [leave_undecided(c, range(max(1, n_picks)))]
     # The last weight is compared with 0, which all other documents have.
     values_to_zero, member_groups = np.append(weight_values, 0.0), np.append(groups[rows], -1)
-    n_distinct = _count_distinct(values_to_zero, member_groups, min(len(rows), n_picks), weight_gap)
+    n_decided = _count_distinct(values_to_zero, member_groups, min(len(rows), n_picks), weight_gap)
     limit = info["l1"]
-    if filled and n_distinct == len(rows) < n_picks:
+    if filled and n_decided == len(rows) < n_picks:
         unweighted_rows = np.setdiff1d(np.arange(len(all_vectors)), rows)
-        fill_order = unweighted_rows[np.argsort(-products[unweighted_rows], kind="stable")]
-        n_distinct += _count_distinct(products[fill_order], groups[fill_order], n_picks - len(rows), dual_gap)
+        fill_order = unweighted_rows[np.argsort(-duals[unweighted_rows], kind="stable")]
+        n_decided += _count_distinct(duals[fill_order], groups[fill_order], n_picks - len(rows), dual_gap)
         # A filled document gains u·(v − Uᵀw) − λ₁, at most 0: an unseen one must not gain more than the last.
         limit = min(limit, limit + float(answer.gain[0, n_picks - 1]))
     elif filled and n_picks < answer.index.shape[1]:
         # Fewer than k documents in all: any unseen one would be filled in.
         limit = -np.inf
-    open_questions = [leave_undecided(c, range(n_distinct, n_picks))] if n_distinct < n_picks else []
+    open_questions = [leave_undecided(c, range(n_decided, n_picks))] if n_decided < n_picks else []
     return [LinearQuestion(residual, limit - dual_gap, frozenset(range(max(1, n_picks)))), *open_questions]
 
 
@@ -225,7 +245,8 @@ def _count_distinct(values: np.ndarray, groups: np.ndarray, n_values: int, min_g
     """
     group_ends = np.append(np.flatnonzero(groups[1:] != groups[:-1]) + 1, len(groups))
     # For each value, the next one of another group; −∞ after the last.
-    next_values = np.append(values, -np.inf)[group_ends[np.searchsorted(group_ends, np.arange(n_values), side="right")]]
+    next_group_starts = group_ends[np.searchsorted(group_ends, np.arange(n_values), side="right")]
+    next_values = np.append(values, -np.inf)[next_group_starts]
     close_positions = np.flatnonzero(~(values[:n_values] - next_values > min_gap))
     return int(close_positions[0]) if len(close_positions) else n_values
 
@@ -233,9 +254,10 @@ def _count_distinct(values: np.ndarray, groups: np.ndarray, n_values: int, min_g
 def _bound_uncertainty(c: Candidates, members: np.ndarray, info: Mapping[str, Any]) -> tuple[float, float]:
     """Bound how far two solver runs may differ, as (gap between weights, gap between dual and λ₁).
 
-    Weights further apart than the first are in the same order in both runs, and a dual u·(v − Uᵀw) further from λ₁ than
-    the second is on the same side. λ₂ > 0: from the duality gap. λ₂ = 0: where no other document is near λ₁, both solve
-    G w = c − λ₁ for the members' Gram matrix G up to the residual; infinite where G is singular.
+    One run is on the candidates, the other one would be on the full corpus; both round. Weights further apart than the
+    first are in the same order in both runs, and a dual u·(v − Uᵀw) further from λ₁ than the second is on the same
+    side. λ₂ > 0: from the duality gap. λ₂ = 0: where no other document is near λ₁, both solve G w = c − λ₁ for the
+    members' Gram matrix G up to the residual; infinite where G is singular.
     """
     max_norm, scale = c.max_norm, c.max_norm * float(np.linalg.norm(query_vector(c)))
     if not len(members):
@@ -271,7 +293,11 @@ class _Marginal:
     square: float
 
     def values(self, coords: np.ndarray) -> np.ndarray:
-        """Return (m,) gains of documents with coordinates `coords`, (m, t + 1)."""
+        """Return (m,) gains of documents with coordinates `coords`, (m, t + 1).
+
+        These are a document's inner products with the query and with t vectors: the picks so far for mmr, an
+        orthonormal basis of their span for dpp and ssd.
+        """
         relevance = self.weight * coords[:, 0]
         if self.kind == NEAREST:
             values: np.ndarray = relevance - (1 - self.weight) * coords[:, 1:].max(1)
@@ -283,7 +309,10 @@ class _Marginal:
         return gains
 
     def tangent(self, coords: np.ndarray) -> tuple[np.ndarray, float]:
-        """Return (slope, constant): gain ≤ constant + slope·z, with equality at the coordinates, (t + 1,)."""
+        """Return (slope, constant), a linear bound on gains: gain ≤ constant + slope·z for all coordinates z.
+
+        It is exact at the coordinates `coords`, (t + 1,), which are those of `values`.
+        """
         slope = np.zeros(len(coords))
         slope[0] = self.weight
         if self.kind == NEAREST:
@@ -300,26 +329,28 @@ class _Marginal:
 
 
 def _find_best_tangent(marginal: _Marginal, coords: np.ndarray, value: float) -> tuple[np.ndarray, float]:
-    """Find a linear bound on the gain of any document that exceeds a pick's gain at few candidates.
+    """Find a linear bound on gains that is above a pick's gain for as few candidates as possible.
 
-    The fewer, the cheaper the question for unseen ones. coords: (m, t + 1) of the candidates; value: gain of the pick.
-    Returns (slope, constant). By duality, the maximum of the gain over means of n candidates has the tangent whose n
-    best candidates are lowest on average. Frank–Wolfe looks for it (Jaggi 2013, §2); averages of tangents are bounds
-    too.
+    The bound, a tangent of the concave gain, becomes a query to a vector engine for unseen documents above it: the
+    fewer candidates the bound leaves above the pick's gain, the fewer documents come back. marginal: the gain as a
+    function of coordinates; coords: (m, t + 1) coordinates of the candidates; value: gain of the pick. Returns (slope,
+    constant): gain ≤ constant + slope·z. By duality, the maximum of the gain over means of n candidates has the tangent
+    whose n best candidates are lowest on average. Frank–Wolfe looks for it (Jaggi 2013, §2); averages of tangents are
+    bounds too.
     """
     min_above, best_tangent = math.inf, marginal.tangent(coords[int(marginal.values(coords).argmax())])
     for depth in TANGENT_DEPTHS:
         # Each step takes the tangent at a mean point, and moves that toward the mean of the `depth` best by it.
         cut_rank = len(coords) - min(depth, len(coords))
         mean_point = coords[np.argpartition(marginal.values(coords), cut_rank)[cut_rank:]].mean(0)
-        slopes, constants, total_weight = np.zeros(coords.shape[1]), 0.0, 0.0
+        slope_sum, constant_sum, total_weight = np.zeros(coords.shape[1]), 0.0, 0.0
         for step in range(TANGENT_STEPS):
             slope, constant = marginal.tangent(mean_point)
-            slopes, constants = slopes + (step + 1) * slope, constants + (step + 1) * constant
+            slope_sum, constant_sum = slope_sum + (step + 1) * slope, constant_sum + (step + 1) * constant
             total_weight += step + 1
             # Tried are the step's own tangent and the average of all so far, later ones weighing more.
-            slope_heights, mean_slope = coords @ slope, slopes / total_weight
-            trials = (slope, constant, slope_heights), (mean_slope, constants / total_weight, coords @ mean_slope)
+            slope_heights, mean_slope = coords @ slope, slope_sum / total_weight
+            trials = (slope, constant, slope_heights), (mean_slope, constant_sum / total_weight, coords @ mean_slope)
             for trial_slope, trial_constant, trial_heights in trials:
                 n_above = float((trial_heights > value - trial_constant).sum())
                 if n_above < min_above:
@@ -337,6 +368,7 @@ def _orthonormalise_rows(rows: np.ndarray) -> np.ndarray:
     span_axes = np.zeros((0, rows.shape[1]))
     for vector in rows:
         residual = vector - span_axes.T @ (span_axes @ vector)
+        # Again: the first pass leaves rounding along the axes, which a short residual would magnify.
         residual = residual - span_axes.T @ (span_axes @ residual)
         norm_sq = float(residual @ residual)
         if norm_sq > SPAN_TOLERANCE * float(vector @ vector):

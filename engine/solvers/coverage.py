@@ -39,7 +39,11 @@ class CoverageTables:
 
     @staticmethod
     def build(columns: Array, rows: Array, filled: Array) -> "CoverageTables":
-        """Compute what each document covers alone, and make room for pairs; arguments as in the class."""
+        """Compute what each document of a ground set covers alone, and make room for what pairs cover.
+
+        columns: (d, p) vectors of the ground set; rows, filled: (p, p) similarities and (p,) which of them are there,
+        or (1, p) where none is cached
+        """
         size = columns.shape[1]
         solo_gain, n_cached = np.empty(size), size if len(rows) == size else 0
         measure_solo_coverage(columns, rows, filled, solo_gain)
@@ -48,7 +52,13 @@ class CoverageTables:
 
     @staticmethod
     def from_gram(gram: Gram) -> "CoverageTables":
-        """Build the tables over all vectors of a Gram matrix."""
+        """Build the tables of all documents whose inner products a Gram matrix holds.
+
+        A table holds the documents' similarities and what each covers, alone or after another one. A greedy selector
+        reads from it which document adds the most coverage.
+        """
+        # Then gram.rows has every inner product, and gram.filled, which marks the computed rows, is True throughout;
+        # gram.columns has the documents' vectors as columns.
         gram.fill_all_rows()
         return CoverageTables.build(gram.columns, gram.rows, gram.filled)
 
@@ -72,7 +82,8 @@ def select_covering_sets(c: Candidates, k: int, size: int, weights: Sequence[flo
 def iterate_ground_sets(c: Candidates, size: int) -> Iterator[tuple[slice, Array, CoverageTables, Array]]:
     """Yield each ground set: slice of queries, (p,) ascending candidates, tables, (b, p) relevance.
 
-    A ground set is the `size` most relevant candidates of a query; where it is all of them, queries share one.
+    A ground set is the `size` most relevant candidates of a query; where it is all of them, queries share one. The
+    tables are its documents' similarities and what each covers, from which greedy selectors read what a pick adds.
     """
     # A ground set that is a small corpus has the same tables for all queries, which the matrix caches.
     if size == c.count <= GRAM_ROWS:
@@ -166,18 +177,19 @@ def run_lazy_greedy(
     Lazy: a gain is computed only if its bound is the largest. Picks, gains and counts are written in place. The arrays
     before relevance are those of a `CoverageTables`; relevance: (B, p); picks, gains: (B, L, k); n_evaluations: (B, L)
     number of gains computed. The objective is submodular, so gains only fall, also as computed (rounding is monotone):
-    the gain at an earlier pick bounds the present one, and nothing bounded below the best needs another look (Minoux
-    1978). The first pick lowers nearly every gain: what it leaves them is computed for all documents, and cached.
+    the gain at an earlier pick bounds the present one, and a document whose bound is below the best gain needs no other
+    computation (Minoux 1978, the accelerated greedy method). The first pick lowers nearly every gain: what it leaves
+    them is computed for all documents, and cached.
     """
     size, k = relevance.shape[1], picks.shape[2]
     base_gains, upper, coverage, lanes = np.empty(size), np.empty(size), np.empty(size), np.empty(N_LANES)
     is_exact = np.empty(size, np.bool_)
     for query_id in range(len(picks)):
         for weight_id in range(len(weights)):
-            share, n_computed = (1 - weights[weight_id]) * k / size, size
+            coverage_weight, n_computed = (1 - weights[weight_id]) * k / size, size
             for document in range(size):
                 base_gains[document] = weights[weight_id] * relevance[query_id, document]
-                upper[document] = base_gains[document] + share * solo_gain[document]
+                upper[document] = base_gains[document] + coverage_weight * solo_gain[document]
             coverage[:] = 0.0
             is_exact[:] = True
             for rank in range(k):
@@ -188,19 +200,19 @@ def run_lazy_greedy(
                             pair_gain[first_pick, document] = measure_added_coverage(rows[document], coverage, lanes)
                         pair_ready[first_pick] = True
                     for document in range(size):
-                        upper[document] = base_gains[document] + share * pair_gain[first_pick, document]
+                        upper[document] = base_gains[document] + coverage_weight * pair_gain[first_pick, document]
                     upper[first_pick] = -np.inf
                     is_exact[:] = True
                     n_computed += size - 1
                 # For k = 1 the pick is the most relevant document, which need not have the largest gain.
-                pick = find_largest(upper if k > 1 else relevance[query_id], coverage, 0.0)[0]
+                pick, _ = find_largest(upper if k > 1 else relevance[query_id], coverage, 0.0)
                 # Renew the largest bound until the largest is exact: then no other gain can be larger.
                 while not is_exact[pick]:
                     pick_row = compute_similarities(columns, rows, filled, pick)
-                    upper[pick] = base_gains[pick] + share * measure_added_coverage(pick_row, coverage, lanes)
+                    upper[pick] = base_gains[pick] + coverage_weight * measure_added_coverage(pick_row, coverage, lanes)
                     is_exact[pick] = True
                     n_computed += 1
-                    pick = find_largest(upper, coverage, 0.0)[0]
+                    pick, _ = find_largest(upper, coverage, 0.0)
                 picks[query_id, weight_id, rank], gains[query_id, weight_id, rank] = pick, upper[pick]
                 upper[pick] = -np.inf
                 pick_row = compute_similarities(columns, rows, filled, pick)
@@ -212,6 +224,9 @@ def run_lazy_greedy(
 
 
 def warm() -> None:
-    """Compile the loops, or load what was compiled, by solving a tiny problem whose answer is dropped."""
+    """Compile the Numba loops of facility location, or load them from disk, by solving a tiny problem.
+
+    So that a user's first query need not wait for the compiler; the tiny problem's answer is dropped.
+    """
     identity = torch.eye(8)
     select_covering_sets(Candidates(identity, identity[:1], identity[:1], Matrix(identity)), 2, 8, [0.5])

@@ -31,7 +31,7 @@ def compute_products(columns: np.ndarray, points: np.ndarray, result: np.ndarray
     d, n_vectors = columns.shape
     result[:] = 0.0
     for start in range(0, n_vectors, STRIP_LENGTH):
-        # Four dimensions at a time in one fixed bracketing: a result has equal bits in whatever batch it is computed.
+        # Four dimensions at a time in one fixed bracketing, so that the size of the batch does not change the sum.
         for axis in range(0, d - 3, 4):
             c0, c1 = columns[axis, start : start + STRIP_LENGTH], columns[axis + 1, start : start + STRIP_LENGTH]
             c2, c3 = columns[axis + 2, start : start + STRIP_LENGTH], columns[axis + 3, start : start + STRIP_LENGTH]

@@ -64,7 +64,8 @@ def _jit_compile(function: Compiled, fastmath: Any) -> Compiled:
     """
     # Numba reads the cache folder from a global setting, which is set for this one function and then restored.
     previous_folder = getattr(config, "CACHE_DIR")  # noqa: B009  (set when Numba reads its environment)
-    # Numba looks at a function's own file only, and would keep code in which functions of other files are built in.
+    # Numba renews cached code only if the function's own file changes, although functions of other files are built into
+    # it; this folder is named by a digest of all these files.
     setattr(config, "CACHE_DIR", code_folder())  # noqa: B010
     try:
         loop: Any = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=fastmath)(function)
@@ -139,8 +140,9 @@ def _is_closed(status: os.stat_result, allows_additions: bool = True) -> bool:
 def interpreting() -> Iterator[None]:
     """Run loops that are not compiled yet as plain Python within the block, with results equal to the bit.
 
-    Loops of `jit_reassociating` are compiled all the same, and so are all once Python has taken some seconds. For a few
-    problems of some hundred rows, which take a fraction of a second where compilation takes ten.
+    Meant for a few problems of some hundred rows: Python takes a fraction of a second where compilation takes ten.
+    Loops of `jit_reassociating` are compiled all the same, as Python would add in another order. Once blocks like this
+    one have taken INTERPRETING_SECONDS in this process, all loops are compiled.
     """
     token, start_time = _interpreting.set(_interpreted_seconds[0] < INTERPRETING_SECONDS), time.perf_counter()
     try:
@@ -148,7 +150,7 @@ def interpreting() -> Iterator[None]:
             yield
     finally:
         _interpreting.reset(token)
-        # Time counts once any loop has run as Python.
+        # The cache holds the loops that have run as Python; without any, the block took no time for them.
         if _python_namespace.cache_info().currsize:
             _interpreted_seconds[0] += time.perf_counter() - start_time
 
@@ -161,9 +163,10 @@ def is_compiled(loop: Any) -> bool:
 
 
 def _guard_loop(loop: Any, is_interpretable: bool) -> None:
-    """Make a compiled loop survive damaged code on disk, and run as Python within `interpreting`.
+    """Make a compiled loop survive damaged code on disk, and run as Python inside `with interpreting():`.
 
-    loop: Numba's dispatcher, changed in place; is_interpretable: as Python it gives equal bits
+    loop: Numba's dispatcher, changed in place; is_interpretable: True if plain Python gives equal bits, so that the
+    block may run it that way
     """
     compile_for = loop._compile_for_args  # what Numba calls for arguments of new types; it runs what that returns
 
@@ -194,8 +197,9 @@ def _delete_code() -> None:
     A full disk is left alone: code deleted there could not be written again.
     """
     with suppress(OSError):
-        for file in Path(code_folder()).rglob("*.nb[ci]") if is_writable(Path(code_folder())) else ():
-            file.unlink(missing_ok=True)
+        if is_writable(Path(code_folder())):
+            for file in Path(code_folder()).rglob("*.nb[ci]"):
+                file.unlink(missing_ok=True)
 
 
 def _disable_code_cache() -> None:

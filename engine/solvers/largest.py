@@ -70,9 +70,11 @@ def replace_heap_root(primary: Array, secondary: Array, heap: Array, new_row: in
 
 @jit_exact
 def select_best_rows(primary: Array, secondary: Array, heap: Array, is_marked: Array, best_ids: Array) -> None:
-    """Write the best rows by `primary`, then `secondary`, then lowest row to `best_ids`, ascending.
+    """Write the best rows to `best_ids`, in ascending order of rows.
 
-    heap: scratch as long as `best_ids`, which receives them; is_marked: (n,) scratch, all False
+    The best have the largest `primary`; of equals the larger `secondary` is better, then the lower row. best_ids: as
+    long as the number of rows wanted; heap: as long, receives the same rows with the worst first; is_marked: (n,)
+    scratch, all False
     """
     n_best, n = len(best_ids), len(primary)
     for row_id in range(n_best):

@@ -23,7 +23,11 @@ class LambdaPath:
     certain: Array
 
     def piece(self, lam: float) -> int | None:
-        """Return the index of the piece that `lam` lies in, or None where rounding could decide its ranking."""
+        """Return the index of the piece that `lam` lies in, or None if `lam` is too close to the piece's end.
+
+        A piece is an interval of λ on which the ranking is the same. So close to its end, rounding could decide which
+        of two rankings holds.
+        """
         piece_index = min(int(np.searchsorted(self.ends, lam)), len(self.ends) - 1)
         certain_from, certain_to = self.certain[piece_index]
         return piece_index if certain_from <= lam <= certain_to else None
@@ -31,12 +35,16 @@ class LambdaPath:
     def gain(self, piece_index: int, lam: float) -> Array:
         """Return the (k,) gains of the picks of a piece at a λ: values of lines in λ."""
         gain_at_one, gain_at_zero = self.gains[piece_index]
+        # Where both are equal, the sum of their shares would round to another number.
         gains: Array = np.where(gain_at_one == gain_at_zero, gain_at_one, lam * gain_at_one + (1 - lam) * gain_at_zero)
         return gains
 
     @property
     def last(self) -> Array:
-        """(s,) indices of the last piece of each run with one ranking, as neighbouring pieces may share it."""
+        """(s,) indices of the pieces after which the ranking changes, and of the last piece.
+
+        A piece is a range of λ with one ranking, but neighbouring pieces may have the same one.
+        """
         is_changed = (self.picks[1:] != self.picks[:-1]).any(1)
         return np.flatnonzero(np.append(is_changed, True))
 
@@ -50,20 +58,7 @@ def order_lines(
     begins; ends, certain: of the pieces, as in a LambdaPath; members: (m, s); gains: (m, 2, s) their values at λ = 1
     and 0; slack: values this close are not certain, unless their lines are the same.
     """
-    # Every crossing of two lines inside a piece cuts it.
-    starts = np.append(start, ends[:-1])
-    slopes = gains[:, 0] - gains[:, 1]
-    first, second = np.triu_indices(members.shape[1], 1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        crossings = (gains[:, 1, first] - gains[:, 1, second]) / (slopes[:, second] - slopes[:, first])
-    cut_piece, cut_pair = np.nonzero((crossings > starts[:, None]) & (crossings < ends[:, None]))
-    source = np.append(cut_piece, np.arange(len(ends)))
-    stops = np.append(crossings[cut_piece, cut_pair], ends)
-    order = np.lexsort((stops, source))
-    source, stops = source[order], stops[order]
-    starts = np.append(start, stops[:-1])
-    has_length = (stops > starts) | (len(stops) == 1)
-    source, starts, stops = source[has_length], starts[has_length], stops[has_length]
+    source, starts, stops = _cut_at_crossings(start, ends, gains)
 
     def evaluate(positions: Array) -> Array:
         """Return (m, s) values of all lines, each piece at its own λ, (m,)."""
@@ -74,8 +69,8 @@ def order_lines(
     order = np.argsort(-evaluate((starts + stops) / 2), axis=1, kind="stable")
     members = np.take_along_axis(members[source], order, 1)
     lines = np.take_along_axis(gains[source], order[:, None], 2)
-    left_lead, right_lead = (-np.diff(np.take_along_axis(evaluate(at), order, 1))[:, :k] for at in (starts, stops))
-    # A place is certain where the lead on the next line exceeds `slack`; a lead is a line in λ too.
+    left_lead, right_lead = (-np.diff(np.take_along_axis(evaluate(lam), order, 1))[:, :k] for lam in (starts, stops))
+    # A document's rank is certain where its lead on the next one exceeds `slack`; a lead is a line in λ too.
     is_same_line = (np.diff(lines) == 0).all(1)[:, :k]
     with np.errstate(divide="ignore", invalid="ignore"):
         unsure_share = np.clip((slack - np.minimum(left_lead, right_lead)) / np.abs(right_lead - left_lead), 0, 1)
@@ -87,3 +82,26 @@ def order_lines(
     sure_intervals[:, 0] = np.maximum(np.maximum(sure_intervals[:, 0], starts), certain[source, 0])
     sure_intervals[:, 1] = np.minimum(np.minimum(sure_intervals[:, 1], stops), certain[source, 1])
     return LambdaPath(start, stops, members[:, :k], lines[:, :, :k], sure_intervals)
+
+
+def _cut_at_crossings(start: float, ends: Array, gains: Array) -> tuple[Array, Array, Array]:
+    """Cut pieces of an interval of λ where two lines cross; return each part's (piece, start, stop), (p,).
+
+    start: where the first of m pieces begins; ends: (m,) where each ends and the next begins; gains: (m, 2, s) values
+    of the s lines of a piece at λ = 1 and at λ = 0
+    """
+    starts = np.append(start, ends[:-1])
+    slopes = gains[:, 0] - gains[:, 1]
+    first, second = np.triu_indices(gains.shape[2], 1)
+    # Parallel lines do not cross: their quotient is infinite or no number, and fails both comparisons.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        crossings = (gains[:, 1, first] - gains[:, 1, second]) / (slopes[:, second] - slopes[:, first])
+    cut_piece, cut_pair = np.nonzero((crossings > starts[:, None]) & (crossings < ends[:, None]))
+    # The original ends count as cuts too; source: for each stop, the number of the piece that it cuts or ends.
+    source = np.append(cut_piece, np.arange(len(ends)))
+    stops = np.append(crossings[cut_piece, cut_pair], ends)
+    order = np.lexsort((stops, source))
+    source, stops = source[order], stops[order]
+    starts = np.append(start, stops[:-1])
+    has_length = (stops > starts) | (len(stops) == 1)
+    return source[has_length], starts[has_length], stops[has_length]

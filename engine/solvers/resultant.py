@@ -21,7 +21,7 @@ NOISE_SHARE = 1e-14
 
 
 def select_nearest_sums(c: Candidates, k: int) -> tuple[Array, Array]:
-    """Choose k candidates for each query whose sum points where the query points: VRSD's selection.
+    """Choose k candidates for each query whose sum points about where the query points, as VRSD does.
 
     The first is the most relevant, each further one brings the sum nearest to the query's direction. Returns picks, and
     the cosine between sum and query that each pick reached, (B, k).
@@ -48,7 +48,7 @@ def walk_queries(
     columns: Array, rows: Array, filled: Array, squares: Array, relevance: Array, along: Array, queries: Array,
     query_lengths: Array, row_scale: float, picks: Array, cosines: Array,
 ) -> None:  # fmt: skip
-    """Choose k documents for each of B queries whose sum points where the query points, greedily.
+    """Choose k documents greedily for each of B queries, so that their sum points where the query points.
 
     Picks, and the cosines of sum and query that they reach, (B, k), are written in place. relevance: (B, n) decides the
     first pick; along: (B, n) products with the queries, (B, d), `query_lengths` long; row_scale: power of two that
@@ -56,45 +56,47 @@ def walk_queries(
     """
     n, k = relevance.shape[1], picks.shape[1]
     scaled_sq, norms, exclusion, scores = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
-    pulled, unit_products, vector_sum = np.empty(n), np.empty(n), np.empty(len(columns))
+    sum_products, unit_products, vector_sum = np.empty(n), np.empty(n), np.empty(len(columns))
     for item in range(n):
         scaled_sq[item] = squares[item] * row_scale * row_scale
         norms[item] = np.sqrt(scaled_sq[item])
     for query_id in range(len(picks)):
         chosen = picks[query_id]
         inverse_length = 1 / query_lengths[query_id] if query_lengths[query_id] > 0 else 0.0
+        # Of the sum of the picks: product with the query's direction, squared length, and total length of its vectors.
         toward, square, travelled = 0.0, 0.0, 0.0
         for item in range(n):
             unit_products[item] = along[query_id, item] * row_scale * inverse_length
-        pulled[:] = 0.0
+        sum_products[:] = 0.0
         exclusion[:] = 0.0
         for rank in range(k):
             # Where vectors nearly cancel, the squared length from inner products has lost its digits: those sums are
             # formed from the vectors.
-            if score_sums(square, toward, travelled, pulled, scaled_sq, norms, unit_products, scores) <= 0:
+            least_margin = score_sums(square, toward, travelled, sum_products, scaled_sq, norms, unit_products, scores)
+            if least_margin <= 0:
                 sum_vectors(columns, chosen[:rank], row_scale, vector_sum)
                 for item in range(n):
                     reach = travelled + norms[item]
-                    if (square + 2 * pulled[item]) + scaled_sq[item] <= CANCELLATION_SHARE * reach * reach:
+                    if (square + 2 * sum_products[item]) + scaled_sq[item] <= CANCELLATION_SHARE * reach * reach:
                         exact_cosine = inverse_length * cosine_of_sum(
                             columns, item, row_scale, vector_sum, queries[query_id], NOISE_SHARE * reach
                         )
                         scores[item] = exact_cosine * abs(exact_cosine)
             # exclusion: −∞ for those chosen already, 0 for others.
             if rank:
-                pick = find_largest(exclusion, scores, 1.0)[0]
+                pick, _ = find_largest(exclusion, scores, 1.0)
             else:
-                pick = find_largest(relevance[query_id], relevance[query_id], 0.0)[0]
+                pick, _ = find_largest(relevance[query_id], relevance[query_id], 0.0)
             chosen[rank], cosines[query_id, rank] = pick, np.copysign(np.sqrt(abs(scores[pick])), scores[pick])
             exclusion[pick] = -np.inf
             toward += unit_products[pick]
-            square += 2 * pulled[pick] + scaled_sq[pick]
+            square += 2 * sum_products[pick] + scaled_sq[pick]
             travelled += norms[pick]
             if rank + 1 < k:
                 fill_row(columns, rows, filled, pick)
                 pick_row = rows[pick]
                 for item in range(n):
-                    pulled[item] += pick_row[item] * row_scale * row_scale
+                    sum_products[item] += pick_row[item] * row_scale * row_scale
 
 
 @jit_maxima
@@ -106,8 +108,8 @@ def score_sums(
 
     That orders as the cosine does, without square roots. Returns at most 0 where a sum's vectors cancel so far that its
     score has lost digits. square: squared length of the present sum; toward: its product with the unit query;
-    travelled: total length of its vectors; pulled: (n,) its products with the candidates, whose squares, lengths and
-    products with the unit query are the last arrays before `scores`
+    travelled: total length of its vectors; pulled: (n,) its products with the candidates; scaled_sq, norms,
+    unit_products: (n,) the candidates' squared lengths, lengths and products with the unit query
     """
     min_margin = np.inf
     for item in range(len(scores)):
@@ -146,6 +148,9 @@ def cosine_of_sum(
 
 
 def warm() -> None:
-    """Compile the loops, or load what was compiled, by solving a tiny problem whose answer is dropped."""
+    """Compile the Numba loops behind VRSD, or load them from disk, by solving a tiny problem.
+
+    So that a user's first query need not wait for the compiler; the tiny problem's answer is dropped.
+    """
     identity = torch.eye(8)
     select_nearest_sums(Candidates(identity, identity[:1], identity[:1], Matrix(identity)), 2)

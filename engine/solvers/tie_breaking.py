@@ -42,13 +42,14 @@ def find_best(
     problems = is_undecided.nonzero().flatten()
     if not len(problems):
         return best_ids, is_undecided
-    # A contender may reach what the surest candidate has for certain; the top score is always one.
-    reach = scores[problems] + (errors[problems] if errors.ndim == 2 else errors[problems].unsqueeze(1))
-    open_ = reach >= guaranteed_score[problems]
-    is_undecided[problems] = open_.sum(1, dtype=torch.int32) > 1  # in int64 the sum costs twenty times as much
+    # A contender's exact score may be as high as one that another has for certain; the top score is always one.
+    best_possible = scores[problems] + (errors[problems] if errors.ndim == 2 else errors[problems].unsqueeze(1))
+    is_contender = best_possible >= guaranteed_score[problems]
+    # Counted in int32: in int64 the sum costs twenty times as much.
+    is_undecided[problems] = is_contender.sum(1, dtype=torch.int32) > 1
     is_tied = is_undecided[problems]
     if bool(is_tied.any()):
-        best_ids[is_undecided] = break_ties(open_[is_tied], score_exactly, find_duplicates, problems[is_tied])
+        best_ids[is_undecided] = break_ties(is_contender[is_tied], score_exactly, find_duplicates, problems[is_tied])
     return best_ids, is_undecided
 
 
@@ -64,11 +65,12 @@ def break_ties(
     problem, doc_ids = open_.nonzero(as_tuple=True)
     n_contenders = open_.sum(1)
     if len(doc_ids) > MAX_CONTENDERS * len(open_) and (duplicate_of := find_duplicates()) is not None:
-        # The lowest candidate of each kind in each problem, and how many each problem has.
-        kind_ids = torch.unique(problem * len(duplicate_of) + duplicate_of[doc_ids], return_inverse=True)[1]
-        positions = torch.arange(len(kind_ids), device=kind_ids.device)
-        lowest = torch.zeros_like(positions)[: int(kind_ids.max()) + 1]
-        lowest = lowest.scatter_reduce(0, kind_ids, positions, "amin", include_self=False)
+        # Of identical candidates only the lowest of each problem stays a contender, as it wins their tie.
+        group_keys = problem * len(duplicate_of) + duplicate_of[doc_ids]
+        _, group_ids = torch.unique(group_keys, return_inverse=True)
+        positions = torch.arange(len(group_ids), device=group_ids.device)
+        lowest = torch.zeros_like(positions)[: int(group_ids.max()) + 1]
+        lowest = lowest.scatter_reduce(0, group_ids, positions, "amin", include_self=False)
         first_positions = lowest.sort().values
         problem, doc_ids = problem[first_positions], doc_ids[first_positions]
         n_contenders = torch.bincount(problem, minlength=len(open_))

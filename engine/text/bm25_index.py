@@ -1,5 +1,7 @@
 """BM25 index: scores of all documents for a query, in five variants."""
 
+from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -7,7 +9,7 @@ import numpy as np
 from engine.errors import FrontierError
 from engine.params import Choice, Real
 from engine.text.bag_of_words import DocumentSpace, TermCounts, count_terms, text_lengths
-from engine.text.tokenizer import terms
+from engine.text.tokenizer import split_characters, terms
 
 BM25_VARIANTS = ("lucene", "robertson", "atire", "bm25l", "bm25+")
 BM25_DELTA = {"bm25l": 0.5, "bm25+": 1.0}
@@ -64,14 +66,35 @@ class Bm25Index:
 
     def scores(self, text: str) -> np.ndarray:
         """Return the scores of all texts, (N,) float32; 0 without a common word."""
-        columns = self._columns
         # Columns are sorted, so that the order of summation, and so the score, does not depend on the order of words.
-        known_columns = [columns[term] for term in terms(text, self._ngrams) if term in columns]
-        query_columns = np.array(sorted(known_columns), dtype=np.int64)
+        term_columns = map(self._find_columns, terms(text, self._ngrams))
+        query_columns = np.array(sorted(chain.from_iterable(term_columns)), dtype=np.int64)
         if self._model is None or not len(query_columns):
             return np.zeros(self._size, dtype=np.float32)
         scores: np.ndarray = self._model.get_scores_from_ids(query_columns)
         return scores
+
+    def _find_columns(self, term: str) -> list[int]:
+        """Return the index's columns for a query's term: its own if the texts have it.
+
+        Texts in a script without spaces are indexed by pairs of characters. So a term that is a single such character
+        gets the columns of all pairs that contain it too.
+        """
+        own_columns = [self._columns[term]] if term in self._columns else []
+        if len(split_characters(term)) != 1:
+            return own_columns
+        return own_columns + self._pairs_by_character.get(term, [])
+
+    @cached_property
+    def _pairs_by_character(self) -> dict[str, list[int]]:
+        """Character of a script without spaces → the columns of the pairs with it."""
+        pair_columns: dict[str, list[int]] = {}
+        for term, column in self._columns.items():
+            # Pairs of words, joined by a space, are no pairs of characters.
+            characters = [] if " " in term else split_characters(term)
+            for character in dict.fromkeys(characters if len(characters) == 2 else []):
+                pair_columns.setdefault(character, []).append(column)
+        return pair_columns
 
 
 def _build_model(counts: TermCounts, variant: str, k1: float, b: float) -> Any:

@@ -53,9 +53,10 @@ class Outlook:
     step: float  # 1 / (spectrum + λ₂), the step length
 
     def gap(self, weights: float, steps: int) -> float:
-        """Bound the objective's excess over its minimum after `steps` steps of FISTA.
+        """Bound the elastic net's objective after `steps` steps of FISTA, less its minimum.
 
-        weights: |w*|, the length of the minimiser (Beck & Teboulle, Thm 4.4)
+        It is 2 |w*|² / (step · (steps + 1)²) (Beck & Teboulle 2009, Theorem 4.4). weights: |w*|, the length of the best
+        weights
         """
         return 2 * weights**2 / (self.step * (steps + 1) ** 2)
 
@@ -186,9 +187,11 @@ def outlook(vectors: Any, l2: float = 0.1) -> Outlook:
     >>> import engine, torch
     >>> outlook = engine.outlook(torch.eye(3))
     """
+    # A Space has a matrix, a Matrix is one.
     matrix = getattr(vectors, "matrix", vectors)
     if not isinstance(matrix, Matrix):
-        matrix = resolve_search_inputs(vectors, torch.zeros(1, len(vectors[0])))[0]
+        # Checked as for a search, whose query does not matter here.
+        matrix, _query = resolve_search_inputs(vectors, torch.zeros(1, len(vectors[0])))
     mean_square, spectrum = float(matrix.mean @ matrix.mean), matrix.spectral_norm_squared
     # The step is 1/L, L being the Lipschitz constant of the smooth part's gradient; a zero corpus at λ₂ = 0 has L = 0.
     return Outlook(spectrum, len(matrix), mean_square, 1 / max(spectrum + l2, 1e-300))

@@ -127,8 +127,9 @@ def margins(
 ) -> Margins:
     """Compute the margins of each query's best document over the others, by document length.
 
-    The best document is the best within each bin. Pairs of equal scores have no order: they are counted and left out,
-    like documents that are repeated word for word.
+    A margin is the lead in score of one document over another, as a share of the lengths: ⟨q, d₁ − d₂⟩ / (|q||d₁ −
+    d₂|). The best document is the best within each bin. Pairs of equal scores have no order: they are counted and left
+    out, like documents that are repeated word for word.
 
     Parameters
     ----------
@@ -172,6 +173,7 @@ def margins(
     ranks, bins = list(map(MARGIN_RANK.check, ranks)), LENGTH_BINS.check(bins)
     data = text_vectors(space, queries, vectors)
     results: list[LengthMargins] = []
+    # Pairs of a best document with another: all, of equal scores, of equal vectors; and queries without a best one.
     smallest, pair_counts = np.inf, dict.fromkeys(("pairs", "tied", "repeated", "unanswered"), 0)
     bin_rows = make_length_bins(data.lengths, bins)
     blocks, n_done = len(bin_rows) * math.ceil(data.queries.shape[0] / QUERY_BLOCK), 0
@@ -213,11 +215,11 @@ def relevant_margins(
 ) -> tuple[RelevantMargins, ...]:
     """Compute each relevant document's smallest margin over the irrelevant ones, in bins by its length.
 
-    That is its smallest margin, the lead in score as a share of the lengths, below 0 if an irrelevant one is ahead.
-    `margins` takes the best-scoring document for the right one; here the judgements decide. space, vectors, bins: as in
-    `margins`; queries: with texts, and ids that name the judgements. Irrelevant documents with the relevant one's
-    vector are left out, as are queries without a vector (none of their words in the corpus). Raises ParamError,
-    DataError and Cancelled.
+    A margin is the lead in score ⟨q, d₁ − d₂⟩ of a relevant document d₁ over an irrelevant d₂, divided by |q||d₁ − d₂|.
+    It is below 0 if the irrelevant one is ahead. `margins` takes the best-scoring document for the right one; here the
+    judgements decide. space, vectors, bins: as in `margins`; queries: with texts, and ids that name the judgements.
+    Irrelevant documents with the relevant one's vector are left out, as are queries without a vector (none of their
+    words in the corpus). Raises ParamError, DataError and Cancelled.
     """
     if not isinstance(queries, Queries | Embeddings) or not isinstance(qrels, Qrels):
         raise DataError("relevant margins need engine.Queries or Embeddings, whose ids name judgements, and Qrels")
@@ -232,12 +234,14 @@ def relevant_margins(
         relevant = np.array(sorted(map(corpus.position.__getitem__, available)), np.int64)
         if len(relevant) and lengths[query_index] > 0:
             scores = inner_products(data.queries[[query_index]], data.documents)[0]
-            over = compute_margins_over(relevant, scores, scores[relevant], lengths[query_index], data.documents, norms)
+            length = lengths[query_index]
+            # Of each relevant document over each document, (relevant, n); NaN where their vectors are equal.
+            margins_over = compute_margins_over(relevant, scores, scores[relevant], length, data.documents, norms)
             # Two relevant documents have no right order: only irrelevant ones are rivals.
-            over[:, relevant] = np.nan
-            with_rivals = ~np.isnan(over).all(axis=1)
-            relevant_rows += relevant[with_rivals].tolist()
-            smallest += np.nanmin(over[with_rivals], axis=1).clip(-1).tolist()
+            margins_over[:, relevant] = np.nan
+            has_rivals = ~np.isnan(margins_over).all(axis=1)
+            relevant_rows += relevant[has_rivals].tolist()
+            smallest += np.nanmin(margins_over[has_rivals], axis=1).clip(-1).tolist()
         report(query_index + 1, len(queries.ids), "margins")
     margin_rows, values = np.array(relevant_rows, dtype=np.int64), np.array(smallest)
     results = []

@@ -120,7 +120,7 @@ def recall_dimensions(
     if truncated and not (ks := [k for k in ks if k <= n_columns]):
         domain = f"[1, {n_columns}], the vectors' dimension"
         raise ParamError(f"dimensions must have one in {domain}; got {list(dimensions)}")
-    # Truncation has no chance in it: one projection tells all.
+    # Truncation draws nothing at random, so that one repetition is enough.
     draws = 1 if truncated else draws
     bin_rows, report = make_length_bins(data.lengths, bins), with_cancellation(progress, stop)
     results = []
@@ -142,7 +142,7 @@ def recall_dimensions(
 
 
 def find_reached_dimension(recall: Mapping[int, float], target: float) -> int | None:
-    """Find the smallest dimension from which on recall reaches the target; None if the largest does not.
+    """Find the smallest dimension that reaches the target as all larger ones do; None if none does.
 
     recall: dimension → share of queries whose best document is kept
     """
@@ -181,7 +181,7 @@ def _count_hits(rivals: _Rivals, ks: list[int], reduction: str, rank: int, rng: 
     """Count for each dimension the queries whose best document stays in the first `rank`, (len(ks),).
 
     One projection is drawn (or the vectors truncated), whose first k rows serve every k of the ascending ks. Only
-    rivals, which scored less before, can push it out.
+    rivals, documents that scored less before the projection, can push the best one out.
     """
     queries, documents = rivals.queries, rivals.documents
     scores, n_hits, query_rows = np.zeros(rivals.below.shape), np.empty(len(ks)), np.arange(len(rivals.best))
@@ -199,6 +199,7 @@ def _count_hits(rivals: _Rivals, ks: list[int], reduction: str, rank: int, rng: 
                 projection = random_entries(rng, (documents.shape[1], block_end - block_start), reduction)
                 query_block, document_block = queries @ projection, documents @ projection
             scores += inner_products(query_block, document_block)
+        # `below` has the documents that scored less than the query's best one before.
         n_ahead = (rivals.below & (scores >= scores[query_rows, rivals.best][:, None])).sum(axis=1)
         n_hits[index] = (n_ahead < rank).sum()
     return n_hits

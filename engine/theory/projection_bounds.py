@@ -25,7 +25,9 @@ def compute_rate(margin: Any) -> Any:
 
 
 def pair_error_bound(k: int, margin: float) -> float:
-    """Compute the bound 4 exp(−k/2 (ε²/2 − ε³/3)) on the chance that a projection reverses a pair (Lemma 1).
+    """Compute the bound 4 exp(−k/2 (ε²/2 − ε³/3)) on the chance that a projection reverses a pair.
+
+    It is that of the sparse-dense paper's Lemma 1.
 
     Parameters
     ----------
@@ -55,7 +57,9 @@ def pair_error_bound(k: int, margin: float) -> float:
 
 
 def sufficient_dimension(margin: float, error: float) -> int:
-    """Compute the smallest dimension that keeps a pair's order, k ≥ 2 (ε²/2 − ε³/3)⁻¹ ln(4/β) (eq. 2).
+    """Compute the dimension k ≥ 2 (ε²/2 − ε³/3)⁻¹ ln(4/β) that keeps the order of two documents (eq. 2).
+
+    From k on a random projection reverses it at most with the chance β (sparse-dense paper, Lemma 1).
 
     Parameters
     ----------
@@ -85,24 +89,27 @@ def sufficient_dimension(margin: float, error: float) -> int:
 
 
 def recall_loss_bound(k: int, margin: float, documents: int, rank: int = 1) -> float:
-    """Bound the chance that a random projection loses a query's best document (Lemma 2).
+    """Bound the chance that a random projection loses a query's best document.
 
-    The bound is 4 (|D| − r₀ + 1) exp(−k/2 (ε²/2 − ε³/3)); lost: the projection ranks the document behind `rank` others
-    or more. It says nothing from 1 on. k: the projection's dimension; margin: ε, the rank-th smallest of the best
-    document over the others, in (0, 1]; documents: |D|, the number of others; rank: r₀ ≤ |D|. Raises ParamError.
+    The document is lost if the projection ranks it behind `rank` others or more. The bound is 4 (|D| − r₀ + 1) exp(−k/2
+    (ε²/2 − ε³/3)), by Lemma 2 of the sparse-dense paper; from 1 on it says nothing. k: the projection's dimension;
+    margin: ε, the rank-th smallest of the best document's margins over the others, in (0, 1]; documents: |D|, the
+    number of others; rank: r₀ ≤ |D|. Raises ParamError.
     """
     rank = _check_rank(rank, documents)
     return (documents - rank + 1) * pair_error_bound(k, margin)
 
 
 def recall_dimension(margin: float, error: float, documents: int, rank: int = 1) -> int:
-    """Find the dimension that keeps a best document in the first `rank` but for a chance β (eq. 3).
+    """Find the dimension that keeps a best document among the first `rank` but for a chance β.
 
-    It is the smallest k with k ≥ 2 (ε²/2 − ε³/3)⁻¹ ln(4 (|D| − r₀ + 1)/β). error: β, in (0, 1); the others as in
-    `recall_loss_bound`. Raises ParamError.
+    It is the smallest k with k ≥ 2 (ε²/2 − ε³/3)⁻¹ ln(4 (|D| − r₀ + 1)/β) (sparse-dense paper, eq. 3). margin: ε, the
+    rank-th smallest of the best document's margins over the others; a margin is the lead in score ⟨q, d₁ − d₂⟩ divided
+    by |q||d₁ − d₂|; error: β, in (0, 1); documents: |D|, the number of others; rank: r₀ ≤ |D|. Raises ParamError.
     """
     rank = _check_rank(rank, documents)
     margin, error = check_open_unit("margin (ε)", margin, is_closed=True), check_open_unit("error (β)", error)
+    # The natural logarithm of 4 (|D| − r₀ + 1)/β.
     nats = _compute_nats(error) + math.log(documents - rank + 1)
     return math.ceil(_divide_finite(2 * nats, compute_rate(margin), margin))
 
@@ -116,19 +123,19 @@ def _check_rank(rank: int, documents: int) -> int:
 
 
 def simple_dimension(margin: float, error: float) -> int:
-    """Find a dimension that keeps a pair's order but for a chance β, by a simpler formula (Corollary 1).
+    """Find a dimension that keeps the order of a pair but for a chance β, by a simpler formula.
 
-    It is the smallest k with k > 12 ε⁻² ln(4/β), looser than `sufficient_dimension`. margin: ε, in (0, 1]; error: β, in
-    (0, 1). Raises ParamError.
+    It is the smallest k with k > 12 ε⁻² ln(4/β) (sparse-dense paper, Corollary 1), never below that of
+    `sufficient_dimension`. margin: ε, in (0, 1]; error: β, in (0, 1). Raises ParamError.
     """
     margin, error = check_open_unit("margin (ε)", margin, is_closed=True), check_open_unit("error (β)", error)
     return math.floor(_divide_finite(12 * _compute_nats(error), margin**2, margin)) + 1
 
 
 def find_stable_dimension(ks: Sequence[int], is_kept: Sequence[bool] | np.ndarray) -> int | None:
-    """Find the smallest dimension from which on every one keeps the result; None if the largest does not.
+    """Find the smallest dimension that keeps the result as all larger ones do; None if the largest fails.
 
-    ks: ascending; is_kept: True for each of them that keeps it
+    ks: the dimensions tried, ascending; is_kept: True for each of them that keeps the result
     """
     # The answer is the dimension after the last one that fails.
     lost_index = np.flatnonzero(~np.asarray(is_kept, dtype=bool))

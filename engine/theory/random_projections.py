@@ -148,9 +148,11 @@ def pair_errors(
     ks = sorted(set(map(projection_bounds.PROJECTION_DIMENSION.check, dimensions)))
     data = text_vectors(space, queries, vectors)
     rng = np.random.default_rng(seed)
-    # A Gaussian product is reversed with probability Φ(−ε√k/√(1 + ε²)): a share is kept from about z²/2 · inverse on.
-    min_pairs = max(float(ndtri(accuracy)) ** 2 / 2, 0.1)
-    bin_edges = np.array([0, *np.geomspace(max(6.001, ks[0] / min_pairs), max(7, 0.9 * ks[-1] / min_pairs), bins)])
+    # A Gaussian product is reversed with probability Φ(−ε√k/√(1 + ε²)): with z = Φ⁻¹(accuracy), that share of pairs is
+    # kept from about k = z²/2 · (ε²/2 − ε³/3)⁻¹ on.
+    factor = max(float(ndtri(accuracy)) ** 2 / 2, 0.1)
+    # The inverse is 6 at margin 1, its least value; a bin at nine tenths of the reach can still be measured.
+    bin_edges = np.array([0, *np.geomspace(max(6.001, ks[0] / factor), max(7, 0.9 * ks[-1] / factor), bins)])
     triples = _sample_pairs(data, bin_edges, pairs, rng)
     if not len(triples.margin):
         raise DataError(
@@ -159,8 +161,8 @@ def pair_errors(
         )
     bin_labels = np.unique(triples.bin)
     n_wrong, report = np.zeros((draws, len(bin_labels), len(ks))), with_cancellation(progress, stop)
-    for draw, reversed_ in enumerate(_count_reversed(data, triples, ks, projection, draws, rng)):
-        n_wrong[draw] = [reversed_[triples.bin == bin_label].mean(axis=0) for bin_label in bin_labels]
+    for draw, is_reversed in enumerate(_count_reversed(data, triples, ks, projection, draws, rng)):
+        n_wrong[draw] = [is_reversed[triples.bin == bin_label].mean(axis=0) for bin_label in bin_labels]
         report(draw + 1, draws, "projecting")
     cells, margin_bins = [], []
     for index, bin_label in enumerate(bin_labels):
@@ -179,15 +181,18 @@ def _bin_errors(
 ) -> tuple[list[PairError], MarginBin]:
     """Return the errors of one bin of pairs, one for each dimension, and the bin's summary.
 
-    A bin holds pairs of documents of like margin; the error is the share of them whose order a projection reverses.
-    index: of the bin; margins: of its pairs; n_wrong: (draws, len(ks)) share reversed by each projection; accuracy:
-    share of pairs that the summary's dimension keeps
+    A bin holds pairs of documents with similar margins ⟨q, d₁ − d₂⟩ / (|q||d₁ − d₂|). The error is the share of pairs
+    whose order a random projection reverses. index: of the bin; margins: of its pairs; ks: dimensions projected to;
+    n_wrong: share of the pairs that each projection reverses, (draws, len(ks)); accuracy: the share of pairs whose
+    order must be kept at the dimension that the summary names
     """
     draws, error = len(n_wrong), n_wrong.mean(axis=0)
     # All pairs of a bin share a projection, so the projections are the independent trials: Student's t over draws.
     half_width = stdtrit(draws - 1, 0.975) * n_wrong.std(axis=0, ddof=1) / np.sqrt(draws)
-    # No error in the sample: the interval of as many independent trials.
-    high_error = np.where(error > 0, np.minimum(1, error + half_width), 1 - 0.05 ** (1 / (draws * len(margins))))
+    # No error in the sample: the upper limit, at 95 %, of as many independent trials without one.
+    limit_without_error = 1 - 0.05 ** (1 / (draws * len(margins)))
+    high_error = np.where(error > 0, np.minimum(1, error + half_width), limit_without_error)
+    # The bound on the error of a pair by Lemma 1 of the sparse-dense paper, averaged over the pairs.
     bound = 4 * np.exp(-np.array(ks)[:, None] / 2 * compute_rate(margins)).mean(axis=1)
     columns = (column.tolist() for column in (error, np.maximum(0, error - half_width), high_error, bound))
     cells = [PairError(index, *cell) for cell in zip(ks, *columns, strict=True)]
@@ -226,22 +231,26 @@ class _Triples:
 def _sample_pairs(data: TextVectors, bin_edges: np.ndarray, pairs: int, rng: np.random.Generator) -> _Triples:
     """Draw at most `pairs` triples (query, best document, other) for each bin of margins ε, uniformly.
 
-    bin_edges: rising, of 1/(ε²/2 − ε³/3), in proportion to the dimension that a margin needs
+    A margin is the lead in score of the best document over the other, ⟨q, d₁ − d₂⟩ / (|q||d₁ − d₂|). bin_edges:
+    ascending values of 1/(ε²/2 − ε³/3), to which the dimension that keeps the two in order is proportional
     """
+    # Rows: random key, bin, query, best document, other document, margin; a column for each triple.
     table = np.empty((6, 0))
     for block_slice, best_rows, _scores, margin_block in iterate_best_margins(data.documents, data.queries):
-        # A query at a time, and only its possible samples: a block's pairs are as many as 64 corpora.
-        for query, (first, row) in enumerate(zip(best_rows.tolist(), margin_block, strict=True), block_slice.start):
-            second = np.flatnonzero(row > 0)
+        # A query at a time, and only its possible samples: a block of 64 queries has 64 pairs for each document.
+        for query, (best, margins) in enumerate(zip(best_rows.tolist(), margin_block, strict=True), block_slice.start):
+            # Documents that the best one leads: without a lead there is no order to keep.
+            rivals = np.flatnonzero(margins > 0)
             # The pairs with the lowest random keys of a bin are a uniform sample, and samples of samples stay one.
-            pair_key = rng.random(len(second))
-            bin_label = np.digitize(1 / compute_rate(row[second]), bin_edges) - 1
+            pair_key = rng.random(len(rivals))
+            bin_label = np.digitize(1 / compute_rate(margins[rivals]), bin_edges) - 1
+            # Beyond the last edge are margins too small for the dimensions tried.
             is_fitting = bin_label < len(bin_edges) - 1
-            second = second[is_fitting]
-            columns = (pair_key[is_fitting], bin_label[is_fitting].clip(0), query, first, second, row[second])
+            rivals = rivals[is_fitting]
+            columns = (pair_key[is_fitting], bin_label[is_fitting].clip(0), query, best, rivals, margins[rivals])
             table = _take_lowest(np.concatenate([table, np.stack(np.broadcast_arrays(*columns))], axis=1), pairs)
-    query, first, second = table[2:5].astype(np.int64)
-    return _Triples(query, first, second, table[5], table[1].astype(np.int64))
+    query_rows, first_rows, second_rows = table[2:5].astype(np.int64)
+    return _Triples(query_rows, first_rows, second_rows, margin=table[5], bin=table[1].astype(np.int64))
 
 
 def _take_lowest(table: np.ndarray, pairs: int) -> np.ndarray:
@@ -264,38 +273,41 @@ def _count_reversed(
     Reversed: the query's best document no longer scores above the other one. triples: (query, best document, other
     document) and more; draws: number of projections
     """
-    # Each query and document is projected once, however many triples it is in.
+    # Each query and document is projected once, however many triples it is in; positions lead from triples to them.
     query_rows, query = np.unique(triples.query, return_inverse=True)
-    document_rows, document = np.unique(np.concatenate([triples.first, triples.second]), return_inverse=True)
-    first, second = np.split(document, 2)
+    document_rows, positions = np.unique(np.concatenate([triples.first, triples.second]), return_inverse=True)
+    first, second = np.split(positions, 2)
     matrices = map(sparse.csr_array, (data.queries[query_rows], data.documents[document_rows]))
     used_rows = sparse.vstack(list(matrices), format="csr").astype(np.float32)
     # A column without an entry in these rows adds nothing to a product, and needs no random numbers.
     used_rows = used_rows[:, np.unique(used_rows.indices)]
     for _draw in range(draws):
         # Scores lack the factor 1/k, which changes no sign; ±1 and 0/1 then stay exact integers.
-        score = np.zeros(len(query))
-        reversed_ = np.empty((len(query), len(ks)), dtype=bool)
+        score_gaps = np.zeros(len(query))
+        is_reversed = np.empty((len(query), len(ks)), dtype=bool)
+        # From one dimension to the next only the further rows of the projection are drawn and multiplied.
         for column, width in enumerate(np.diff([0, *ks])):
             projected = used_rows @ random_entries(rng, (used_rows.shape[1], int(width)), projection)
-            shift = projected[len(query_rows) :]
-            score += np.einsum("ij,ij->i", projected[query], shift[first] - shift[second])
+            documents = projected[len(query_rows) :]
+            score_gaps += np.einsum("ij,ij->i", projected[query], documents[first] - documents[second])
             # A tie counts as reversed: after the projection the best document is no longer first by its score.
-            reversed_[:, column] = score <= 0
-        yield reversed_
+            is_reversed[:, column] = score_gaps <= 0
+        yield is_reversed
 
 
 def random_entries(rng: np.random.Generator, shape: tuple[int, int], projection: str) -> np.ndarray:
-    """Draw the float32 entries of a random projection, times √k: normal, or ±1 with equal chance."""
+    """Draw the float32 entries of a random projection, without its factor 1/√k: normal, or ±1 evenly."""
     if projection == "gaussian":
         return rng.standard_normal(shape, dtype=np.float32)
     return rng.integers(0, 2, shape, dtype=np.int8).astype(np.float32) * 2 - 1
 
 
 def _fit_line(margin_bins: list[MarginBin], min_dimension: int) -> ErrorLine | None:
-    """Fit needed dimension against (ε²/2 − ε³/3)⁻¹ by a line over bins; None for fewer than three.
+    """Fit a line to the dimensions that bins of document pairs need, over x = (ε²/2 − ε³/3)⁻¹.
 
-    ε is a bin's margin. Bins at the smallest dimension tried, or without one, are left out; None too if all are equal.
+    A bin needs the dimension at which a random projection keeps the order of its pairs. ε is the margin of a pair, ⟨q,
+    d₁ − d₂⟩ / (|q||d₁ − d₂|). Bins whose dimension is the smallest one tried, or is not known, are left out. Without
+    three bins, or if all need the same dimension, None is returned.
     """
     # A bin at the smallest k, or that no k keeps, bounds its dimension from one side only.
     points = [(row.inverse, row.dimension) for row in margin_bins if (row.dimension or 0) > min_dimension]

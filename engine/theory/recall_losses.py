@@ -37,12 +37,16 @@ class RecallLoss:
 
     @property
     def share(self) -> float:
-        """The share lost."""
+        """The share of the random projections that lose the query's best document."""
         return self.lost / self.draws
 
     @property
     def violated(self) -> bool:
-        """True if the share exceeds the bound by more than chance: by Lemma 2 it never does."""
+        """True if the best document is lost significantly more often than its bound allows.
+
+        It would contradict Lemma 2 of the sparse-dense paper, which the bound comes from; from 1 on the bound says
+        nothing.
+        """
         return self.bound < 1 and self.low > self.bound
 
 
@@ -62,11 +66,12 @@ def recall_losses(
 ) -> tuple[RecallLoss, ...]:
     """Measure how often a random projection lets r₀ or more documents overtake each query's best one.
 
-    One result for each query and dimension, beside Lemma 2's bound on that chance. space, queries, vectors: as in
-    `margins`; rank: r₀; draws: of the projection, whose first k rows serve every k. The lemma wants every margin above
-    0, so documents that tie with the best one are no part of D; it also wants the r₀-th margin to be one document's
-    alone "for simplicity". Raises ParamError, DataError where no query has so many documents below its best one, and
-    Cancelled.
+    The best one is then lost from the first r₀ results. Return one result for each query and dimension, with the bound
+    on the chance of a loss by Lemma 2 of the sparse-dense paper. space, queries, vectors: as in `margins`; rank: r₀;
+    draws: the number of projections, each of which serves every dimension k by its first k rows. The lemma wants every
+    margin above 0, so documents that tie with the best one are no part of its corpus D; it also wants the r₀-th margin
+    to be one document's alone "for simplicity". Raises ParamError, DataError where no query has so many documents below
+    its best one, and Cancelled.
     """
     projection, vectors, rank = PROJECTION.check(projection), VECTORS.check(vectors), RESULT_RANK.check(rank)
     draws, seed, report = N_DRAWS.check(draws), SEED.check(seed), with_cancellation(progress, stop)
@@ -106,12 +111,16 @@ def recall_losses(
 
 
 def _make_loss(query: int, k: int, margins: np.ndarray, rank: int, n_lost: int, n_draws: int) -> RecallLoss:
-    """Build the RecallLoss of one query and dimension, with Lemma 2's bound.
+    """Build the record of how often projections to k dimensions lost a query's best document.
 
-    margins: ascending, of the documents that score less than the best one; n_lost: projections that lose it, of n_draws
+    Beside it stands the bound on that chance by Lemma 2 of the sparse-dense paper. margins: of the best document d₀
+    over each document d that scores less, ⟨q, d₀ − d⟩ / (|q||d₀ − d|), ascending; rank: the number of these documents
+    that must overtake the best one for a loss; n_lost: projections that lose it, of n_draws
     """
-    # The r₀-th smallest margin decides: to lose the best document, one of this margin or more must pass it too.
+    # For a loss at least `rank` documents overtake the best one, so one of them has the rank-th smallest margin or a
+    # larger.
     margin = min(1.0, float(margins[rank - 1]))
+    # The exact binomial lower limit on the chance of a loss.
     low_share = float(betaincinv(n_lost, n_draws - n_lost + 1, 1 - LOWER_END_CONFIDENCE)) if n_lost else 0.0
     return RecallLoss(
         query=query, k=k, documents=len(margins), margin=margin, lost=n_lost, draws=n_draws, low=low_share,

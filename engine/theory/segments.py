@@ -40,12 +40,20 @@ class SegmentMargins:
 
     @property
     def promised(self) -> bool:
-        """The theorem says that the segments' margin is at least the documents'."""
+        """True if all premises of Theorem 1 hold: the segments' margin must then be at least the documents'.
+
+        A margin is the lead in score of the best document over another, ⟨q, d₁ − d₂⟩ / (|q||d₁ − d₂|); segments are the
+        parts into which documents are cut. The theorem is that of the sparse-dense paper.
+        """
         return self.ordered and self.orthogonal and self.matched and self.bounded
 
     @property
     def holds(self) -> bool:
-        """True if the segments' margin is at least the documents'."""
+        """True if the margin of the two segments is at least that of their documents, as Theorem 1 says.
+
+        A margin is the lead in score of one vector over another, ⟨q, d₁ − d₂⟩ / (|q||d₁ − d₂|); segments are parts of
+        the two documents, such as passages. Theorem 1 is the sparse-dense paper's.
+        """
         return self.segments >= self.documents - MARGIN_TOLERANCE
 
 
@@ -80,8 +88,10 @@ def segment_margins(query: Any, first: Any, second: Any, at: int | None = None) 
     >>> import engine
     >>> margins = engine.segment_margins([1.0, 0.0], [[1.0, 0.0], [0.0, 1.0]], [[0.5, 0.0], [0.0, 1.0]])
     """
+    # One row for each of the m segments of a document.
     q, a, b = (np.asarray(argument, dtype=np.float64) for argument in (query, first, second))
-    if q.ndim != 1 or a.ndim != 2 or a.shape != b.shape or a.shape[1] != len(q) or not len(a):
+    are_segments = a.ndim == 2 and a.shape == b.shape and len(a) > 0
+    if q.ndim != 1 or not are_segments or a.shape[1] != len(q):
         raise DataError(
             f"first and second must be (m, {len(q) if q.ndim == 1 else 'v'}) segments, m alike and 1 or more, and "
             f"query one vector; got {a.shape}, {b.shape} and {q.shape}"
@@ -125,12 +135,20 @@ class Segments:
 
     @property
     def broken(self) -> int:
-        """The number of promised pairs with a smaller margin in segments: 0 if the theorem is right."""
+        """The number of document pairs that contradict Theorem 1: 0 if it is right.
+
+        Such a pair meets the premises of the sparse-dense paper's theorem, but the margin of its segments is below that
+        of the whole documents. Segments are parts of the documents. A margin is ⟨q, d₁ − d₂⟩ / (|q||d₁ − d₂|).
+        """
         return int((self.segments[self.promised] < self.documents[self.promised] - MARGIN_TOLERANCE).sum())
 
     @property
     def passages_gain(self) -> float:
-        """Share of pairs whose best passages have at least the documents' margin; nothing is proved of it."""
+        """Share of document pairs whose best passages have at least the documents' margin; NaN without any.
+
+        A margin is the lead in score of the best document over another, ⟨q, d₁ − d₂⟩ / (|q||d₁ − d₂|). The sparse-dense
+        paper's theorem on segments, which are orthogonal to each other, proves nothing of passages, which are not.
+        """
         return float((self.passages >= self.documents - MARGIN_TOLERANCE).mean()) if len(self) else float("nan")
 
 
@@ -196,30 +214,33 @@ def segments(
 
     # One type for each field of Segments, in order.
     column_types = (np.int64, np.int64, np.int64, float, float, bool, float, bool)
+    # A row for each pair: query, best document, rival, and their margins.
     pair_rows: list[tuple[Any, ...]] = []
     report = with_cancellation(progress, stop, "segments were not measured to the end; nothing is kept")
     for block_rows, best_rows, scores, _margins in iterate_best_margins(documents, query_rows):
-        for query, (first, query_scores) in enumerate(zip(best_rows.tolist(), scores, strict=True), block_rows.start):
+        for query, (best, query_scores) in enumerate(zip(best_rows.tolist(), scores, strict=True), block_rows.start):
             report(query, query_rows.shape[0], "margins of segments")
-            if first < 0:
+            # −1 stands for a query that shares no word with a document.
+            if best < 0:
                 continue
-            rival_rows = np.flatnonzero((query_scores < query_scores[first]) & (query_scores > 0))
-            q, first_sum = query_rows[[query]].toarray()[0], documents[[first]].toarray()[0]
-            passage = best_passage(first, q)
+            rival_rows = np.flatnonzero((query_scores < query_scores[best]) & (query_scores > 0))
+            q, best_vector = query_rows[[query]].toarray()[0], documents[[best]].toarray()[0]
+            passage = best_passage(best, q)
             # Columns of the vocabulary are orthogonal: splitting both documents by the passage's words makes segments
             # that meet the premises wherever the passage has all of the query's words in the document.
             in_passage = passage > 0
-            for second in rival_rows[np.argsort(-query_scores[rival_rows], kind="stable")[:rivals]].tolist():
-                second_sum = documents[[second]].toarray()[0]
-                first_half = np.stack([first_sum * in_passage, first_sum * ~in_passage])
-                second_half = np.stack([second_sum * in_passage, second_sum * ~in_passage])
-                split = segment_margins(q, first_half, second_half, at=0)
-                rival_passage = best_passage(second, q)
+            for rival in rival_rows[np.argsort(-query_scores[rival_rows], kind="stable")[:rivals]].tolist():
+                rival_vector = documents[[rival]].toarray()[0]
+                best_segments = np.stack([best_vector * in_passage, best_vector * ~in_passage])
+                rival_segments = np.stack([rival_vector * in_passage, rival_vector * ~in_passage])
+                by_words = segment_margins(q, best_segments, rival_segments, at=0)
+                rival_passage = best_passage(rival, q)
                 # Real passages share words with the rest of their document: the theorem promises nothing of these.
-                first_parts = np.stack([passage, first_sum - passage])
-                real = segment_margins(q, first_parts, np.stack([rival_passage, second_sum - rival_passage]), at=0)
-                margins = (split.documents, split.segments, split.promised, real.segments, real.orthogonal)
-                pair_rows.append((query, first, second, *margins))
+                best_parts = np.stack([passage, best_vector - passage])
+                rival_parts = np.stack([rival_passage, rival_vector - rival_passage])
+                by_passages = segment_margins(q, best_parts, rival_parts, at=0)
+                word_margins = by_words.documents, by_words.segments, by_words.promised
+                pair_rows.append((query, best, rival, *word_margins, by_passages.segments, by_passages.orthogonal))
     column_names = [field.name for field in fields(Segments)]
     table = np.array(pair_rows, dtype=list(zip(column_names, column_types, strict=True)))
     return Segments(**{name: np.ascontiguousarray(table[name]) for name in column_names})

@@ -65,17 +65,17 @@ class SuccessSets:
 
     @property
     def by_grid(self) -> np.ndarray:
-        """True where some cell recovers S, (B,)."""
+        """True for queries whose relevant set is recovered exactly by some setting of the grid, (B,)."""
         return np.asarray(self.cells.any(1))
 
     @property
     def by_path(self) -> np.ndarray:
-        """True where some λ₁ on some path recovers S, (B,)."""
+        """True for queries whose relevant set is recovered by some λ₁ at one of the λ₂ tried, (B,)."""
         return np.asarray(self.paths.any(1))
 
     @property
     def best_cell(self) -> int:
-        """The cell that recovers the most sets, the first of equal ones."""
+        """The index of the setting (λ₁, λ₂) that recovers the most queries' sets, the first of equal ones."""
         return int(self.cells.sum(0).argmax())
 
 
@@ -91,12 +91,14 @@ def success_sets(
     progress: Progress | None = None,
     stop: Stop | None = None,
 ) -> SuccessSets:
-    """Compute Φ_DR and Φ_NNN on judged queries: over a grid of λ₁ and λ₂, and over every λ₁ at some λ₂.
+    """Test which queries' relevant sets dense retrieval and NNN can recover exactly, Φ_DR and Φ_NNN.
 
-    S is the set judged relevant; a document of it that the corpus lacks makes it unrecoverable. Φ_NNN is over all λ₁
-    and λ₂ ≥ 0: the number found bounds it from below. Dense retrieval is given |S|, and λ is chosen with S known, so
-    no system reaches either. A path is followed down to λ₁ = PATH_END_SHARE of the best score; a set that holds on less
-    than rounding does not count. Raises ParamError, DataError and Cancelled.
+    NNN recovers a set S if just its documents get a weight. That is tested in two ways: over a grid of λ₁ and λ₂; and
+    over every λ₁ at a few λ₂, by following the solution as λ₁ falls (a path). A document of S that the corpus lacks
+    makes it unrecoverable. Φ_NNN is over all λ₁ and λ₂ ≥ 0: the number found bounds it from below. Dense retrieval is
+    given |S|, and λ is chosen with S known, so no system reaches either. A path is followed down to λ₁ = PATH_END_SHARE
+    of the best score; a set that holds on less than rounding does not count. Raises ParamError, DataError and
+    Cancelled.
     """
     l2_grid, l1_grid = check_list(l2, "l2", "a list of numbers"), check_list(l1, "l1", "a list of numbers")
     grid = [(l1_value, l2_value) for l2_value, l1_value in product(l2_grid, l1_grid)]
@@ -123,6 +125,7 @@ def success_sets(
         progress_step(query_index, len(target_sets), "following paths")
         problem = select_problem(candidates, query_index)
         min_l1 = max(MIN_L1, PATH_END_SHARE * float(problem.relevance.max()))
+        # A set with a document that the corpus lacks is on no path.
         for column, l2_value in enumerate(l2_values if target[0] >= 0 else ()):
             paths[query_index, column] = path_has_support(regularization_path(problem, l2_value, min_l1), target)
     return SuccessSets(
@@ -132,11 +135,12 @@ def success_sets(
 
 
 def path_has_support(path: WeightPath, rows: Sequence[int]) -> bool:
-    """Return True if some stretch of λ₁ on a path gives weight to exactly these rows, ascending.
+    """Return True if for some λ₁ the documents with a weight are exactly `rows`, ascending.
 
-    A path holds the elastic net's weights as λ₁ falls; stretches no longer than rounding do not count.
+    path: the elastic net's weights as λ₁ falls, in segments: intervals of λ₁ over which the same documents have one.
+    Segments no longer than rounding do not count, as they may be artefacts of ties.
     """
-    # Between two levels of λ₁ the support is one set; a stretch no longer than rounding may be an artefact of a tie.
+    # `levels` are the values of λ₁ at which segments begin and end, from the largest on.
     is_long = path.levels[:-1] - path.levels[1:] > MIN_L1 * path.levels[0] if len(path) else np.empty(0, bool)
     candidates = np.flatnonzero((path.sizes == len(rows)) & is_long)
     supports = (path.members[path.segment(int(segment))] for segment in candidates)
@@ -146,9 +150,9 @@ def path_has_support(path: WeightPath, rows: Sequence[int]) -> bool:
 def _test_grid(
     decoders: Sequence[Decoder], space: Space, embedded: Embeddings, target_sets: Sequence[list[int]]
 ) -> np.ndarray:
-    """Test at each grid cell (λ₁, λ₂) if exactly the relevant documents get a weight, (B, c) bool.
+    """Test by query and pair (λ₁, λ₂) if NNN gives just the relevant documents a weight, (B, c) bool.
 
-    decoders: one a cell; target_sets: ascending relevant rows of each query
+    decoders: NNN, one for each of the c pairs; target_sets: ascending relevant rows of each query
     """
     # Documents with a weight lead the ranking, so the first |S| rows are the support if it has |S| documents.
     k = min(max(map(len, target_sets)), len(space))
@@ -162,10 +166,11 @@ def _test_grid(
 
 
 def _test_dense(space: Space, embedded: Embeddings, target_sets: Sequence[list[int]]) -> tuple[np.ndarray, np.ndarray]:
-    """Test by query if its relevant documents score above all others and 0; give Theorem 1's λ₂, (B,).
+    """Test by query if dense retrieval recovers the relevant set, and find a λ₂ at which NNN does too.
 
-    Returns (B,) bool: they score above all others and above 0; and (B,) λ₂ at which, by Theorem 1, the elastic net
-    recovers the set too, NaN where there is none. target_sets: ascending rows, −1 for a document that the corpus lacks
+    The first result, (B,) bool, is True where all relevant documents score above all others and above 0. The second,
+    (B,), is the λ₂ at which, by Theorem 1 of the NNN paper, the elastic net recovers the set too; NaN where the theorem
+    gives none. target_sets: the relevant documents' ascending rows, −1 for a document that the corpus lacks
     """
     is_dense, witnesses = np.zeros(len(target_sets), dtype=bool), np.full(len(target_sets), np.nan)
     rows, points = space.vectors.double(), embedded.vectors.double().to(space.device)

@@ -74,16 +74,16 @@ def make_length_bins(lengths: np.ndarray, n_bins: int) -> list[np.ndarray]:
     """
     row_order = np.argsort(lengths, kind="stable")
     row_order = row_order[lengths[row_order] > 0]
-    # The lower row wins a tie, whatever its length.
-    split = np.array_split(row_order, max(1, min(n_bins, len(row_order))))
-    return [np.sort(bin_rows) for bin_rows in split if len(bin_rows)]
+    bins = np.array_split(row_order, max(1, min(n_bins, len(row_order))))
+    # Ascending, so that ties within a bin go to the lower row.
+    return [np.sort(bin_rows) for bin_rows in bins if len(bin_rows)]
 
 
 def text_vectors(space: Space | Corpus, queries: Any, vectors: str) -> TextVectors:
     """Return a corpus and queries as vectors of one kind: "bm25", "boolean" or "dense".
 
-    "dense" needs a Space. Bags of words include titles (§2.1.2, §2.1.3); a space remembers its counts. Raises
-    ParamError or DataError.
+    "dense" needs a Space. Bags of words include titles (sparse-dense paper, §2.1.2, §2.1.3); a space remembers its
+    counts. Raises ParamError or DataError.
     """
     vectors = VECTORS.check(vectors)
     if vectors != "dense":
@@ -91,7 +91,8 @@ def text_vectors(space: Space | Corpus, queries: Any, vectors: str) -> TextVecto
         lengths = bag_of_words.text_lengths(counts)
         if vectors == "boolean":
             return TextVectors(bag_of_words.binary_counts(counts), bag_of_words.binary_counts(query_weights), lengths)
-        # BM25 is an inner product: saturated term counts in the document, the words' idf in the query (§2.1.3).
+        # BM25 is an inner product: saturated term counts in the document, the words' idf in the query
+        # (sparse-dense paper, §2.1.3).
         return TextVectors(bag_of_words.saturated_tf(counts, BM25_K1_VALUE, BM25_B_VALUE), query_weights, lengths)
     if not isinstance(space, Space):
         raise DataError(f"dense vectors need an engine.Space, documents with their vectors; got {type(space).__name__}")
@@ -139,11 +140,11 @@ def _squared_distances(rows: np.ndarray, documents: Rows, norms: np.ndarray) -> 
 def compute_margins_over(
     rows: np.ndarray, scores: np.ndarray, top: np.ndarray, length: Any, documents: Rows, norms: np.ndarray
 ) -> np.ndarray:
-    """Compute by how much some documents outscore all others for their queries, as margins, (b, n).
+    """Compute the margins of one document for each of b queries over all n documents, (b, n).
 
-    A margin is (score − other score) / (|query| |difference of vectors|), so that lengths do not matter; NaN for equal
-    vectors. rows: (b,) the documents; top: (b,) their scores; scores: (b, n) or (n,) of all; length: of the queries;
-    norms: (n,) squared lengths of the documents.
+    A margin is (score − other score) / (|query| |difference of vectors|), so that lengths do not matter; it is NaN for
+    equal vectors. rows: (b,) the one document of each query; top: (b,) their scores; scores: (b, n) or (n,) of all
+    documents; length: of the queries; norms: (n,) squared lengths of the documents.
     """
     # A query of length 0 has NaN margins, without a warning. By Cauchy–Schwarz no margin exceeds 1; rounding may.
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -154,9 +155,10 @@ def compute_margins_over(
 def iterate_best_margins(documents: Rows, queries: Rows) -> Iterator[tuple[slice, np.ndarray, np.ndarray, np.ndarray]]:
     """Yield, block by block of queries, each query's best document and its margins over all others.
 
-    As (slice of b queries, best documents (b,), scores (b, n), margins (b, n)). A margin is the lead in score as a
-    share of the lengths: NaN where the document has the best one's vector, 0 where it ties. A query that scores all
-    documents alike and none above 0 has no best one, −1, and no margins.
+    A block is (slice of b queries, best documents (b,), scores (b, n), margins (b, n)). A margin is the lead in score
+    of the best document d₁ over another d₂, ⟨q, d₁ − d₂⟩ / (|q||d₁ − d₂|). It is NaN where the two have equal vectors,
+    and 0 where they tie. A query that scores all documents alike, and none above 0, has no best document: −1 stands in
+    its place, and its margins are NaN.
     """
     norms = compute_squared_norms(documents)
     for block_start in range(0, queries.shape[0], QUERY_BLOCK):

@@ -31,13 +31,17 @@ class Equivalence:
 
     @property
     def same(self) -> bool:
-        """True if the solution of the second problem solves the first."""
+        """True if the best set of the second problem is, together with d₀, also the best of the first.
+
+        The first problem maximises the cosine of the set's sum, with d₀, and the query q; the second that of the sum
+        without d₀ and q − d₀. Ties count as the same: the second's set then has the best cosine with q up to rounding.
+        """
         return self.by_sum == self.by_rest or self.lost <= SAME_COSINE
 
 
 @dataclass(frozen=True)
 class Reduction:
-    """A k-subset sum problem as a problem of retrieval (eq. 4), each decided by itself."""
+    """A k-subset sum problem as a problem of retrieval (VRSD paper, eq. 4), each decided by itself."""
 
     vectors: tuple[tuple[int, int], ...]  # [t_i, 1]
     query: tuple[int, int]  # [t, k]
@@ -46,7 +50,7 @@ class Reduction:
 
     @property
     def agrees(self) -> bool:
-        """True if the two answers agree, as Theorem 1 states."""
+        """True if retrieval and direct search answer alike, as the VRSD paper's Theorem 1 states."""
         return (self.retrieved is not None) == self.summed
 
 
@@ -60,12 +64,12 @@ class OnPool:
 
 
 def equivalence(vectors: Any, query: Any, k: int = 5) -> Equivalence:
-    """Find the best sets of two problems that §3.1 takes to be one, by trying all sets.
+    """Find the best sets of two problems that the VRSD paper takes to be one, by trying all sets.
 
-    They maximise cos(d₀ + Σ, q) and cos(Σ, q − d₀), where d₀ is the most relevant document and Σ the sum of the k − 1
-    others. They need not be equal: cos(·, q) does not see how long q is, and q − d₀ does. vectors: (n, d); query: (d,);
-    k ≥ 2. Where the query is d₀ itself nothing is left to point at: the second set is then the first in row order.
-    Raises ParamError or DataError.
+    The problems (§3.1) maximise cos(d₀ + Σ, q) and cos(Σ, q − d₀), where d₀ is the most relevant document and Σ the sum
+    of the k − 1 others. Their best sets may differ: the length of q does not change cos(·, q), but does change the
+    direction of q − d₀. vectors: (n, d); query: (d,); k ≥ 2. Where the query is d₀ itself nothing is left to point at:
+    the second set is then the first in row order. Raises ParamError or DataError.
     """
     k = VRSD_SIZE.check(k)
     rows, point = real_tensor(vectors, "vectors").double(), real_tensor(query, "query").double()
@@ -87,12 +91,12 @@ def equivalence(vectors: Any, query: Any, k: int = 5) -> Equivalence:
 
 
 def reduction(numbers: Sequence[int], target: int, k: int) -> Reduction:
-    """Decide if k numbers sum to the target, directly and as a problem of retrieval (Theorem 1).
+    """Decide if k of the numbers sum to the target, directly and as a problem of retrieval.
 
-    As retrieval it reads: have k of the vectors [number, 1] a sum of cosine 1 to [target, k]? Both are decided in whole
-    numbers: this one by enumeration, the first by the sums that so many numbers can have. The theorem is on Definition
-    3, which has no d₀: it says nothing of Definition 2, whose first document is fixed. Raises ParamError for numbers
-    that are not whole, and for more sets than can be enumerated.
+    The problem of retrieval is: have k of the vectors [number, 1] a sum of cosine 1 to [target, k]? It is decided by
+    enumeration, the direct problem by the sums that k numbers can have, both in whole numbers. The VRSD paper's Theorem
+    1 says that the answers agree. It is on Definition 3, which has no d₀, and says nothing of Definition 2, whose first
+    document is fixed. Raises ParamError for numbers that are not whole, and for more sets than can be enumerated.
     """
     integers = [*numbers, target, k]
     if not numbers or any(isinstance(n, bool) or not isinstance(n, int) for n in integers):
@@ -116,27 +120,31 @@ def reduction(numbers: Sequence[int], target: int, k: int) -> Reduction:
 
 
 def subset_by_retrieval(numbers: Sequence[int], target: int) -> tuple[int, ...] | None:
-    """Find rows of numbers that sum to the target by problems of retrieval alone; None if no numbers do.
+    """Solve subset sum by retrieval: return positions in `numbers` that sum to the target, or None.
 
-    One problem is asked for every size of the subset (Lemma 1): so many calls make a Turing reduction, where
-    NP-completeness is usually shown by one instance (Karp). Raises ParamError.
+    One retrieval problem is solved for every size of the subset (VRSD paper, Lemma 1). This is a Turing reduction,
+    which may ask several times; NP-completeness is usually shown by a Karp reduction, which asks once. None means that
+    no subset sums to the target. Raises ParamError.
     """
-    answers = (reduction(numbers, target, k).retrieved for k in range(1, len(numbers) + 1))
-    return next(filter(None, answers), None)
+    for k in range(1, len(numbers) + 1):
+        if positions := reduction(numbers, target, k).retrieved:
+            return positions
+    return None
 
 
 def compare_on_pools(
     space: Space, queries: QueryLike, k: int = 5, pool: int = brute_force.ENUMERATED_POOL_SIZE
 ) -> Iterator[OnPool]:
-    """Compare the two problems of §3.1, and Algorithm 1 with the best set, on each query's best documents.
+    """Compare, query by query, VRSD's two problem statements, and its greedy set with the best set.
 
-    pool: the number of most relevant documents, the paper's candidate set, whose sets are all tried. Raises ParamError
-    or DataError.
+    The VRSD paper (§3.1) takes two problems to be one. The set contains the most relevant document d₀. The first
+    problem maximises the cosine of its sum and the query q; the second that of the sum without d₀ and q − d₀. pool: how
+    many of the most relevant documents to choose from; all sets of these are tried. Raises ParamError or DataError.
     """
     k = VRSD_SIZE.check(k)
     for query_id, rows, point in brute_force.iterate_pools(space, queries, pool):
-        both_sets = equivalence(rows, point, k)
-        yield OnPool(query_id, both_sets, brute_force.optimum_gap("vrsd", rows, point, k, fix_first=True))
+        greedy_gap = brute_force.optimum_gap("vrsd", rows, point, k, fix_first=True)
+        yield OnPool(query_id, equivalence(rows, point, k), greedy_gap)
 
 
 def _is_aligned(vectors: Sequence[tuple[int, int]], query: tuple[int, int]) -> bool:

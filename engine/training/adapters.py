@@ -60,7 +60,7 @@ class CorpusAdapter(nn.Module):
     """
 
     def __init__(self, d: int, hidden: int, generator: torch.Generator | None = None) -> None:
-        """Draw two linear layers, d → hidden → d, and start the share of their output low."""
+        """Draw two linear layers, d → hidden → d, and set the share of their output in the mix low at first."""
         super().__init__()
         self.inner, self.outer = _initialise_linear(d, hidden, generator), _initialise_linear(hidden, d, generator)
         self.alpha = nn.Parameter(torch.tensor(INITIAL_ALPHA))
@@ -124,19 +124,23 @@ class Adapters(nn.Module):
         return None if self.heads is None else self.heads.query.weight
 
     def encode_query(self, vectors: Tensor) -> Tensor:
-        """Return query vectors (B, d) through the query adapter, and projected to (B, k) if there are heads."""
+        """Adapt (B, d) query vectors of the encoder as trained: by the query adapter, then by any heads.
+
+        The heads project queries to fewer dimensions, (B, k).
+        """
         # The heads were trained over the output of the adapter, so the order cannot be changed.
         vectors = vectors if self.query is None else self.query(vectors)
         return vectors if self.heads is None else self.heads.query(vectors)
 
     @torch.no_grad()
     def encode_documents(self, vectors: Tensor, done: int = 0) -> tuple[Tensor, Tensor | None]:
-        """Return adapted document vectors, (n, d) or projected (n, k); and (n, m, k) if each has several.
+        """Adapt document vectors as trained; return one vector each, and all of them if each has several.
 
-        vectors: (n, d) of the encoder, or the output of the first `done` adapters. The second result is (n, m, k) where
-        a document has several vectors. In blocks, without gradients.
+        vectors: (n, d) of the encoder, or the output of the first `done` adapters. The first result is (n, d), or (n,
+        k) where training projects to k dimensions; the second is (n, m, k), or None where a document has one vector. In
+        blocks, without gradients.
         """
-        # A learnt table replaces the encoder's vectors, but vectors that adapters have passed already contain it.
+        # A learnt table replaces the encoder's vectors. If adapters are done already, `vectors` came from the table.
         vectors = vectors if self.table is None or done else self.table
         for adapter in self.corpus_adapters[done:]:
             vectors = map_blocks(adapter, vectors)
@@ -144,13 +148,17 @@ class Adapters(nn.Module):
 
     @staticmethod
     def of(state: Mapping[str, Tensor]) -> "Adapters":
-        """Build frozen adapters from a state dict, in its weights' dtype: the inverse of `state_dict`."""
-        # A state dict holds numbers only, so the layers' sizes are read from the shapes of the weights.
+        """Build frozen adapters of queries and documents from a state dict: the inverse of `state_dict`.
+
+        Which adapters there are is read from the names, the sizes of their layers from the shapes of the weights.
+        """
         query = QueryAdapter(*_sizes(state["query.inner.weight"])) if "query.inner.weight" in state else None
+        # Every corpus adapter has one weight of this name.
         n_adapters = sum(name.startswith("corpus.") and name.endswith(".alpha") for name in state)
-        stages = tuple(CorpusAdapter(*_sizes(state[f"corpus.{i}.inner.weight"])) for i in range(n_adapters))
+        corpus = tuple(CorpusAdapter(*_sizes(state[f"corpus.{i}.inner.weight"])) for i in range(n_adapters))
         table = torch.empty_like(state["table"]) if "table" in state else None
-        adapters = Adapters(query, stages, table, Heads.of(state, "heads.")).to(next(iter(state.values())).dtype)
+        # All weights have one dtype. The layers are placeholders of the right shapes until the state is loaded.
+        adapters = Adapters(query, corpus, table, Heads.of(state, "heads.")).to(next(iter(state.values())).dtype)
         adapters.load_state_dict(state)
         return adapters.eval().requires_grad_(False)
 
@@ -180,6 +188,7 @@ class Adapted(ByDigest):
     @cached_property
     def encoder(self) -> EncoderRef:
         """The trained encoder's identity: the base encoder's name with the digest of the weights."""
+        # Vectors may come without an encoder: without a name, in the default precision.
         base_name, dtype = (self.base.name, self.base.dtype) if self.base else ("", "float32")
         return EncoderRef(base_name, self.digest, dtype)
 
@@ -207,16 +216,17 @@ class Adapted(ByDigest):
     def passages(self, passages: Embeddings) -> Embeddings:
         """Adapt vectors of passages, which the base encoder embedded, as documents are adapted.
 
-        One vector a passage, also where a document has several. Raises DataError for those of another encoder, and
-        where document vectors themselves were learnt.
+        The result has one vector for each passage, also where training gave each document several. Raises DataError for
+        those of another encoder, and where document vectors themselves were learnt.
         """
+        # The first result has one vector each, the second all of several.
         return self.documents(passages, "passages")[0]
 
     def documents(self, documents: Embeddings, name: str = "documents") -> tuple[Embeddings, Embeddings | None]:
-        """Adapt documents that the base encoder embedded; return one vector each, and all of several.
+        """Adapt documents that the base encoder embedded; return (one vector each, all vectors or None).
 
-        The second is None where each document has one vector. Raises DataError for documents of another encoder, and
-        where document vectors themselves were learnt.
+        The second has all vectors if training gave each document several; it is None if each has one. Raises DataError
+        for documents of another encoder, and where document vectors themselves were learnt.
         """
         check_encoder(documents, self.base, name)
         if self.adapters.table is not None:
@@ -225,9 +235,10 @@ class Adapted(ByDigest):
                 "cannot be embedded for it; take a decoder that scores whole documents"
             )
         vectors = documents.vectors
-        weight = next(self.adapters.parameters(), vectors)
-        # Computed in the precision of the weights, and returned in that of the vectors that came in.
-        new_rows, part_vectors = self.adapters.encode_documents(vectors.to(weight.device, weight.dtype))
+        # Computed on the device and in the dtype of the weights; returned on the device and in the dtype of
+        # `documents`.
+        any_weight = next(self.adapters.parameters(), vectors)
+        new_rows, part_vectors = self.adapters.encode_documents(vectors.to(any_weight.device, any_weight.dtype))
         embeddings = replace(documents, vectors=new_rows.to(vectors.device, vectors.dtype), encoder=self.encoder)
         if part_vectors is None:
             return embeddings, None
@@ -282,7 +293,11 @@ class OverVectors(TrainableEncoder):
     """
 
     def __init__(self, adapters: Adapters, queries: Tensor, rows: Tensor) -> None:
-        """Keep the adapters and the frozen vectors; see the class for their shapes."""
+        """Keep the adapters and the frozen vectors that they are trained over.
+
+        queries: (Q, d) vectors of all queries from the encoder; rows: (n, d) document vectors after the encoder and all
+        corpus adapters but the last. Only the last one learns, so what comes before it is computed once
+        """
         super().__init__()
         self.adapters, self.queries, self.rows = adapters, queries, rows
 
@@ -291,9 +306,13 @@ class OverVectors(TrainableEncoder):
         return self.adapters.encode_query(self.queries[positions])
 
     def encode_corpus(self, positions: Tensor | None = None) -> Tensor:
-        """Encode documents by the last corpus adapter: those at (m,) positions, or all of them."""
+        """Encode documents by the last corpus adapter, the one that learns: those at (m,) positions, or all.
+
+        `rows`, the documents' vectors, have passed the frozen part already: the encoder and the earlier adapters.
+        """
         last_adapter = self.adapters.corpus_adapters[-1]
-        # Blocks save memory only where no gradient is needed: a graph would keep the results of all of them.
+        # Blocks save memory only where no gradient is needed: else torch keeps the results of all of them for the
+        # backward pass.
         if positions is None and not torch.is_grad_enabled():
             return map_blocks(last_adapter, self.rows)
         document_rows: Tensor = last_adapter(self.rows if positions is None else self.rows[positions])

@@ -56,7 +56,7 @@ class Unfit(DataError):
     """A checkpoint of other work; `why` holds the differences, without the remedy."""
 
     def __init__(self, why: str, fix: str = "take another file, or train anew") -> None:
-        """Build the error from what does not fit and what to do; `why` alone stays readable."""
+        """Build the error from what does not fit and what to do; keep `why`, to be shown with another fix."""
         super().__init__(f"{why}; {fix}")
         self.why = why
 
@@ -75,7 +75,8 @@ def space_facts(space: Space) -> dict[str, Any]:
 def sketch(vectors: Tensor) -> list[float]:
     """Return 2d numbers that recognise document vectors (n, d) even if their last digits differ.
 
-    The mean of the rows, and a mean that weights them by position, so that their order counts too.
+    They are the mean of the rows, and a mean that weights rows by their position, so that their order counts too. A
+    checkpoint stores them to recognise the vectors that it was trained over.
     """
     rows = vectors.detach().cpu().double()
     # The mean alone would not change with the order of the rows; the cosines give every row a weight of its own.
@@ -101,14 +102,15 @@ class Checkpoint:
 
     @property
     def finished(self) -> bool:
-        """True if the run is over."""
+        """True if the run is over, so that the file holds its best weights alone, none to resume from."""
         return not self.run.last
 
 
 def save_run(path: Path, facts: Facts, run: LoopState, extra: Facts | None = None) -> None:
-    """Write a run's checkpoint; extra: facts of a finished run, None for one that may be resumed.
+    """Write a training run's checkpoint, of a finished run or of one that may be resumed.
 
-    Raises FrontierError where that cannot be done.
+    facts: those that identify the training; extra: further facts of a finished run, None for one that may be resumed.
+    Raises FrontierError if the file cannot be written.
     """
     # A finished run is never resumed, so its file does without the last weights and the optimizer.
     states = {BEST: run.kept} if extra is not None else {BEST: run.kept, LAST: run.last, OPTIMIZER: run.optimizer}
@@ -152,7 +154,7 @@ def keep_run(path: Path, facts: Facts, run: LoopState) -> None:
 
 
 def read(path: Path) -> Checkpoint:
-    """Read the checkpoint in a file. Raises DataError for another file, or a damaged one."""
+    """Read a checkpoint, the saved state of a training. Raises DataError if the file is none, or damaged."""
     if path.is_dir():
         names = sorted(file.name for file in path.glob("*.safetensors"))
         hint = f"name one of those in it: {', '.join(names)}" if names else "and no .safetensors file is in it"
@@ -200,9 +202,10 @@ def _check_values(checkpoint: Checkpoint) -> None:
 
 
 def check_facts(path: Path, stored: Facts, expected: Facts, names: tuple[str, ...] = tuple(FIELD_LABELS)) -> None:
-    """Raise an Unfit that lists the facts, such as encoder or data, in which a checkpoint is another's.
+    """Raise an Unfit that lists the facts, such as encoder or data, in which a checkpoint differs.
 
-    names: the facts to compare
+    A checkpoint is refused if it is not that of the work at hand. stored, expected: the facts of the checkpoint and of
+    the work; names: the facts to compare
     """
     parts = {}
     for name in _differing_keys(names, stored, expected):

@@ -76,7 +76,7 @@ class Table:
 
     @property
     def records(self) -> tuple[dict[str, Any], ...]:
-        """Return one record a system, its means and standard errors as numbers, for files."""
+        """Return one record per system, its means and standard errors as numbers, for files."""
         records = []
         for system_name in self.values:
             record = {"system": system_name, "split": self.split, "queries": self.queries}
@@ -86,7 +86,10 @@ class Table:
         return tuple(records)
 
     def groups(self, max_groups: int = MAX_GROUPS) -> tuple[Group, ...]:
-        """Return Comp@5 for groups of queries with similar counts of relevant documents, ascending."""
+        """Return Comp@5 for groups of queries with similar counts of relevant documents, ascending.
+
+        Comp@5 is the share of queries whose first 5 documents hold all relevant ones.
+        """
         groups = []
         for min_size, max_size in merge_into_ranges(self.relevant, max_groups):
             in_group = (self.relevant >= min_size) & (self.relevant <= max_size)
@@ -132,13 +135,15 @@ def percent(mean: float, error: float) -> str:
 def _compare_last(systems: Values, seed: int) -> tuple[Comparison, ...]:
     """Test the last system against each of the others by Comp@5, with correction for their number.
 
-    systems: name → metric → values by query; () for a single system
+    Comp@5 is 1 for a query whose first 5 documents hold all relevant ones, else 0. systems: name → metric → values by
+    query; () for a single system
     """
     # Insertion order: the method in question comes last.
     *baseline_names, method_name = systems
     if not baseline_names:
         return ()
     # The method's column, (B, 1), is broadcast against the baselines' columns, (B, m).
+    # Of each system the values by query of Comp@5 alone are compared.
     *baselines, method_column = (columns[DECIDING_METRIC] for columns in systems.values())
     row_labels = [(method_name, method_name, baseline_name) for baseline_name in baseline_names]
     values = method_column[:, None], np.stack(baselines, axis=1)
@@ -148,37 +153,44 @@ def _compare_last(systems: Values, seed: int) -> tuple[Comparison, ...]:
 def verdict(name: str, results: Sequence[Comparison], unimproved: bool, epochs: int, control_epochs: int | None) -> str:
     """State in a sentence or two if training a method was worth it; "" without anything to compare with.
 
-    results: comparisons of the method with every other system; unimproved: dev never gained; epochs, control_epochs: of
-    the method, and of the control, which trained on without it, None where there is none or the method is its own. If
-    the method's decoder was also tried on the control's embeddings, that comparison says what the training is worth;
-    the one with the control alone includes the decoder's worth.
+    results: comparisons of the method with every other system; unimproved: True if on dev no epoch was better than the
+    weights before the first step; epochs: the number that the method trained; control_epochs: the number that its
+    control trained, None without a control. The control starts from the same weights and is trained on without the
+    method. If the method's decoder was also tried on the control's embeddings, that comparison says what the training
+    is worth. The comparison with the control alone includes the decoder's worth.
     """
+    sentences = []
     # If dev chose the weights before the first step, the comparisons below say nothing about the training.
-    # A list times True has its one sentence, times False none.
-    sentences = [f"Training {name} never improved dev: its weights are those it started with."] * unimproved
+    if unimproved:
+        sentences.append(f"Training {name} never improved dev: its weights are those it started with.")
     sentences += _judgement(name, {row.baseline: row for row in results})
     if sentences and control_epochs is not None:
-        lengths = counted(control_epochs, "epoch"), counted(epochs, "epoch")
-        sentences.append(f"{CONTROL} was trained on for {lengths[0]}, {name} for {lengths[1]}.")
+        control_length, method_length = counted(control_epochs, "epoch"), counted(epochs, "epoch")
+        sentences.append(f"{CONTROL} was trained on for {control_length}, {name} for {method_length}.")
     return " ".join(sentences)
 
 
 def _judgement(name: str, by_baseline: Mapping[str, Comparison]) -> Iterator[str]:
-    """Yield the sentences on a method's worth, from its comparisons by the other system's name.
+    """Yield the sentences on a trained method's worth, from its comparisons by the other system's name.
 
-    The control is the same starting point trained on for as long without the method.
+    There are up to three other systems. One is the encoder before any training. One is the control, the method's
+    starting point trained on without the method. The third, which not every method has, searches the control's
+    embeddings by the method's decoder: it says most about the training, as both sides have the decoder.
     """
-    # "dense-cont, nnn": the control's embeddings searched by the method's decoder, as `_with_selector` names it.
+    # "dense-cont, nnn": the control's embeddings searched by the method's decoder, as the experiment names this system.
     same_decoder = next((row for baseline, row in by_baseline.items() if baseline.startswith(f"{CONTROL}, ")), None)
     control_row, encoder_row = by_baseline.get(CONTROL), by_baseline.get(ENCODER)
+    # A difference that is not significant counts as none.
+    gain_over_control = control_row.difference if control_row is not None and control_row.significant else 0.0
+    beats_control, loses_to_control = gain_over_control > 0, gain_over_control < 0
     if same_decoder is not None:
-        beats_control = control_row is not None and control_row.significant and control_row.difference > 0
         yield _worth_of_training(name, same_decoder, beats_control)
         if not same_decoder.significant and beats_control:
             yield f"What it gains over {CONTROL}, the decoder gains without being trained for."
     elif name == START and encoder_row is not None:
+        # The method is dense training itself: the control is the same training with more epochs.
         yield _compare_with(name, encoder_row, "the encoder's own embeddings")
-        if control_row is not None and control_row.significant and control_row.difference < 0:
+        if loses_to_control:
             yield f"{CONTROL}, trained on for as long again, beats it: more epochs would help."
     elif control_row is not None:
         yield _compare_with(name, control_row, f"its control, {CONTROL}")

@@ -166,6 +166,7 @@ def train_cross_encoder(
     gathered = _gather(settings, corpus, queries, qrels, train, dev)
     out, reporter = Path(out), Reporter(progress, stop)
     check_new(out, "out")
+    # −1 is the generator before the first epoch.
     training_lists = _build_lists(settings, gathered, generator_of(seed, -1), reporter)
     # A new head is drawn from the global generator, and so is dropout in every step.
     with _seed_torch(seed), encoder_model.silence_libraries():
@@ -207,11 +208,15 @@ class _Record:
     best: int = -1
 
     def look(self, loss: float | None = None) -> None:
-        """Measure dev after an epoch, and save the model if it is the best so far; loss: the epoch's mean."""
+        """Measure the model on dev after an epoch, record it, and save the model if it is the best so far.
+
+        The best model has the highest nDCG. loss: mean loss of the epoch, None before training
+        """
         with report_to(*self.reporter.relabel(MEASURING)):
             look = Look(len(self.history) - 1, *self.measured(), loss)
         self.history.append(look)
-        # The first look, at the model before training, is a candidate too: fine-tuning may only do harm.
+        # The model before training is a candidate too: fine-tuning may only do harm. The history begins with epoch −1,
+        # so that epoch i is at index i + 1.
         if len(self.history) == 1 or look.ndcg > self.history[self.best + 1].ndcg:
             self.best = look.epoch
             _save_model(self.reader, self.out)
@@ -276,8 +281,11 @@ def _gather(
 
 
 def _build_lists(settings: Reranking, data: _RerankingData, generator: torch.Generator, reporter: Reporter) -> Lists:
-    """Build (query text, document texts, grades) of each training query, irrelevant documents among them."""
-    first_stage = Decoder(make("top_k"), make(settings.retrieve))
+    """Build (query text, document texts, grades) of each training query, irrelevant documents among them.
+
+    Irrelevant documents are hard negatives, from those that the search before the reranking returns, and random ones.
+    """
+    first_search = Decoder(make("top_k"), make(settings.retrieve))
     texts = list(map(replace_surrogates, data.space.corpus.passages))
     lists: Lists = []
     report_progress = with_cancellation(*reporter, f"training stopped while {MINING}, at {{done}} of {{total}} queries")
@@ -285,11 +293,10 @@ def _build_lists(settings: Reranking, data: _RerankingData, generator: torch.Gen
         report_progress(start, len(data.relevant), MINING)
         block_rows = range(start, min(start + _QUERY_BLOCK_SIZE, len(data.relevant)))
         queries = take_queries(data.train, block_rows)
-        pools = decode(first_stage, data.space, queries, settings.depth).index.tolist()
-        for query_row, query_text, pool_rows in zip(block_rows, queries.texts or (), pools, strict=True):
+        returned_rows = decode(first_search, data.space, queries, settings.depth).index.tolist()
+        for query_row, query_text, query_returned in zip(block_rows, queries.texts or (), returned_rows, strict=True):
             grades = data.relevant[query_row]
-            # Each list has the relevant documents, hard negatives from the pool, and sampled ones.
-            negatives = _draw_negatives(settings, grades, pool_rows, len(texts), generator)
+            negatives = _draw_negatives(settings, grades, query_returned, len(texts), generator)
             # The keys of grades are the relevant rows, in the order of the labels.
             documents = [texts[document] for document in (*grades, *negatives)]
             labels = [*map(float, grades.values()), *[0.0] * len(negatives)]
@@ -300,16 +307,19 @@ def _build_lists(settings: Reranking, data: _RerankingData, generator: torch.Gen
 def _draw_negatives(
     settings: Reranking, grades: Mapping[int, int], pool: list[int], documents: int, generator: torch.Generator
 ) -> list[int]:
-    """Draw irrelevant rows for a query: hard ones, from what the first stage returned, and random ones.
+    """Draw irrelevant rows for a query: hard ones, from what the first search returned, and random ones.
 
-    grades: row → grade of the relevant documents; pool: rows returned, −1 pads; documents: size of the corpus
+    grades: row → grade of the relevant documents; pool: the rows that the search before the reranking returned, −1
+    where it returned fewer; documents: size of the corpus
     """
     candidates = [row for row in pool if row >= 0 and row not in grades]
     hard = [candidates[i] for i in torch.randperm(len(candidates), generator=generator)[: settings.hard].tolist()]
     # A few more than are needed, as some are relevant or hard already.
     n_drawn = 2 * settings.sampled + len(grades) + len(hard)
-    sampled = dict.fromkeys(torch.randint(documents, (n_drawn,), generator=generator).tolist())
-    return [*hard, *[row for row in sampled if row not in grades and row not in hard][: settings.sampled]]
+    # Without repetitions, in the order drawn.
+    drawn_rows = dict.fromkeys(torch.randint(documents, (n_drawn,), generator=generator).tolist())
+    sampled = [row for row in drawn_rows if row not in grades and row not in hard]
+    return [*hard, *sampled[: settings.sampled]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -324,8 +334,11 @@ class _InMemory(CrossEncoder):
 
 
 def _measure_dev(reader: Any, settings: Reranking, data: _RerankingData) -> tuple[float, float, float, float]:
-    """Return nDCG@10 and MRR@10 of the reranked first stage on dev, each with its standard error."""
-    # "cpu", wherever it is: the trainer's model is not to be moved.
+    """Measure nDCG@10 and MRR@10 on dev, where the model reranks what a first search returns.
+
+    Return nDCG, its standard error, MRR, its standard error. reader: the cross-encoder in training
+    """
+    # The device is named "cpu", wherever the model is, so that it is not moved: it belongs to the trainer.
     rerank = _InMemory(model_in_training=rerankers.CrossEncoderModel(reader, "the one in training", "cpu"))
     decoder = Decoder(make("top_k"), make(settings.retrieve), rerank, settings.depth)
     ranking = decode(decoder, data.space, data.dev, DEV_SET_SIZE)
@@ -437,10 +450,11 @@ def _data_and_loss(reader: Any, lists: Lists, settings: Reranking) -> tuple[dict
 def _trainer_parts(
     losses: list[float], n_steps: int, look: Callable[[float], None], report: Callable[[int], None], reporter: Reporter
 ) -> tuple[type[Any], Any]:
-    """Return a trainer class that records losses, and a callback that measures dev and stops it.
+    """Return a trainer class that records losses, and a callback that measures dev and stops training.
 
-    losses: filled with each step's loss, emptied after an epoch; n_steps: in an epoch; look: called with an epoch's
-    mean loss; report: called with the number of steps done
+    Both extend the library that trains cross-encoders. losses: filled with each step's loss, emptied after an epoch;
+    n_steps: in an epoch; look: called with an epoch's mean loss to measure dev; report: called with the number of steps
+    done. The callback's `reason` says why the training was stopped, "" if it was not.
     """
     from sentence_transformers.cross_encoder import CrossEncoderTrainer
     from transformers import TrainerCallback

@@ -38,7 +38,7 @@ class Samples:
 
     @property
     def mean_relevant(self) -> float:
-        """Mean count of relevant documents a training query, |S|."""
+        """Mean number of relevant documents per training query, |S|."""
         return sum(map(len, self.relevant)) / len(self)
 
     def batch(self, positions: Tensor) -> "TrainingBatch":
@@ -58,13 +58,16 @@ class TrainingBatch:
     positions: Tensor  # (B,) among the training queries
     query: Tensor  # (P,) the pair's query, by index in the batch
     document: Tensor  # (P,) the pair's relevant row
-    counts: Tensor  # (B,) relevant documents a query
+    counts: Tensor  # (B,) relevant documents per query
 
     def __len__(self) -> int:
         return len(self.positions)
 
     def relevance(self, columns: Tensor, count: int) -> Tensor:
-        """Return a (B, count) mask of relevant columns; columns: (P,) the column of each pair."""
+        """Mark each query's relevant documents among the `count` columns of a score matrix, (B, count) bool.
+
+        columns: (P,) for each pair of a query and a relevant document, the column in which the document stands
+        """
         relevant = torch.zeros(len(self), count, dtype=torch.bool, device=columns.device)
         relevant[self.query, columns] = True
         return relevant
@@ -80,7 +83,8 @@ def gather_samples(
     """
     splits = disjoint_splits(queries, qrels, train, dev)
     repeated = repeated_queries(queries, splits, train)
-    # Only the queries of the two splits are embedded, in one call; `rows` is ascending, so a search finds each again.
+    # Only the queries of the two splits are embedded, in one call. `query_rows` is ascending, so that `searchsorted`
+    # finds the place of each query in `vectors`.
     query_rows = sorted(set(chain.from_iterable(splits.values())))
     vectors = _embed_rows(space, queries, query_rows, reporter)
     relevant, judged_rows = relevant_rows(space.corpus, queries, qrels, splits)
@@ -100,9 +104,9 @@ def relevant_rows(
 ) -> tuple[dict[int, dict[int, int]], list[int]]:
     """Return training query → {document row: grade}, and the dev queries that have relevant documents.
 
-    Queries are positions. splits: `disjoint_splits` of the two. Training queries without a relevant document in the
-    corpus, or with the text of one of dev, are left out. Raises DataError where none is left to learn from, or none to
-    choose by.
+    Queries are given by their positions in `queries`. splits: those of train and dev, as `disjoint_splits` returns
+    them. Training queries without a relevant document in the corpus, or with the text of one of dev, are left out.
+    Raises DataError where none is left to learn from, or none to choose by.
     """
     train, dev = splits
     position, repeated = corpus.position, repeated_queries(queries, splits, train)
@@ -167,9 +171,11 @@ def normalize_text(text: str) -> str:
 
 
 def embed_texts(space: Space, queries: Queries, reporter: Reporter) -> Embeddings:
-    """Embed queries with the space's base encoder. Raises DataError if it has none."""
+    """Embed queries with the space's base encoder, or take their own vectors. Raises DataError if there are none."""
     encoder = space.encoder
     if encoder is None:
+        if (own_vectors := queries.embeddings) is not None:
+            return own_vectors
         raise DataError(
             "queries are text, but the corpus came with its own vectors and no encoder; pass the queries' vectors "
             "as engine.Embeddings"

@@ -48,7 +48,7 @@ class TextAdapters(Adapters):
 
     @property
     def dtype(self) -> torch.dtype:
-        """The dtype of the parts over the encoder."""
+        """The dtype of the adapters over the query encoder; float32 without any."""
         dtypes = (tensor.dtype for name, tensor in self.state_dict().items() if not name.startswith(ENCODER_PREFIX))
         return next(dtypes, torch.float32)
 
@@ -82,7 +82,10 @@ class AdaptedTexts(Adapted):
 
     @torch.no_grad()
     def query_vectors(self, queries: Embeddings) -> Tensor:
-        """Return (B, d) or (B, k) vectors by the trained encoder. Raises DataError without texts."""
+        """Encode query texts by the trained encoder and adapters. Raises DataError without texts.
+
+        The vectors are (B, d), or (B, k) if training projected them to k dimensions.
+        """
         encoded_rows = self.adapters.encode_texts(_require_texts(queries))
         return self.adapters.encode_query(encoded_rows.to(self.adapters.dtype)).to(queries.vectors)
 
@@ -107,7 +110,11 @@ class OverTexts(OverVectors):
     adapters: TextAdapters
 
     def __init__(self, adapters: TextAdapters, texts: Sequence[str], rows: Tensor) -> None:
-        """Keep adapters, the texts of train and dev queries, and (n, d) document rows."""
+        """Build a model whose query encoder learns, over frozen document vectors.
+
+        adapters: the query encoder and the adapters over it and over the documents; texts: of the train queries, then
+        of the dev queries; rows: (n, d) document vectors
+        """
         # The base class holds query vectors; here they are computed anew from the texts, so it gets none.
         super().__init__(adapters, rows[:0], rows)
         self.texts = tuple(texts)
@@ -120,8 +127,8 @@ class OverTexts(OverVectors):
     def result(self) -> dict[str, Tensor]:
         """Return the adapters' state with the encoder's weights in half precision, shared ones once.
 
-        A tensor that half precision cannot hold keeps its own. This halves the file, and moves vectors of the bundled
-        encoder by a hundredth of what bfloat16 arithmetic does.
+        A tensor with numbers beyond half precision keeps its own precision. This halves the file. It changes vectors of
+        the bundled encoder by a hundredth of what computing in bfloat16 would.
         """
         _, state = _split_state(self.adapters.state_dict())
         for tensor_name, tensor in unique_weights(self.adapters.encoder).items():
@@ -133,7 +140,8 @@ class OverTexts(OverVectors):
 
 def unique_weights(encoder: nn.Module) -> dict[str, Tensor]:
     """Return an encoder's weights by name; of tied ones, which share memory, only the first name."""
-    # `keep_vars` gives the parameters themselves, of which tied ones are one object; without it all would differ.
+    # With `keep_vars` tied weights are one parameter object, recognised by its id; without it each would be a new
+    # tensor.
     weights: dict[int, tuple[str, Tensor]] = {}
     for tensor_name, tensor in encoder.state_dict(keep_vars=True).items():
         weights.setdefault(id(tensor), (tensor_name, tensor.detach()))
@@ -165,7 +173,7 @@ def load_weights(encoder: nn.Module, weights: Mapping[str, Tensor]) -> None:
 def base_encoder(base: EncoderRef, device: torch.device) -> tuple[nn.Module, str]:
     """Return a float32 copy of the encoder that embedded the corpus, to be trained, and its query prompt.
 
-    Raises DataError where the encoder of that name has other weights now, FrontierError where there is none.
+    Raises DataError if the encoder of that name has other weights now, and FrontierError if none has that name.
     """
     model_source = encoder_model.find_source(base.name)
     if model_source.digest != base.digest:
@@ -204,7 +212,7 @@ def trainable_encoder(samples: Samples, previous: Adapters, corpus: tuple[Corpus
     """Build the model that learns: a copy of the query encoder, and the last corpus adapter.
 
     previous: adapters of an earlier training, whose query encoder is copied if it has one, else the space's base
-    encoder. corpus: the corpus adapters, not copied, of which the last learns.
+    encoder. corpus: the corpus adapters, which are not copied; the last of them learns.
     """
     space = samples.space
     if isinstance(previous, TextAdapters):
@@ -230,9 +238,9 @@ def query_vectors(samples: Samples, previous: Adapters) -> Tensor:
 
 
 def copy_adapters(previous: Adapters, parts: Adapters) -> Adapters:
-    """Return adapters of the given parts, over a frozen copy of an earlier trained query encoder, if any.
+    """Return new adapters, over a frozen copy of the query encoder of an earlier training, if it has one.
 
-    previous: the adapters of the earlier training.
+    previous: the adapters of the earlier training, perhaps with an encoder; parts: the new adapters
     """
     if not isinstance(previous, TextAdapters):
         return parts
@@ -242,11 +250,11 @@ def copy_adapters(previous: Adapters, parts: Adapters) -> Adapters:
 def adapted_from(
     state: Mapping[str, Tensor], space: Space, corpus: str, sketch: Sequence[float], learnt: frozenset[str]
 ) -> Adapted:
-    """Wrap the weights that a run has trained as a value that adapts queries and documents.
+    """Build the trained adapters, and the trained query encoder if there is one, from a run's weights.
 
-    state: weights by name; corpus, sketch: of the embeddings that they were trained over; learnt: hashes of the
-    training queries. Raises DataError or FrontierError where a trained query encoder cannot be made of the one below
-    the space.
+    state: weights by name, of adapters and perhaps of a whole query encoder; corpus, sketch: digest of the corpus that
+    they were trained over, and a few numbers that recognise its embeddings; learnt: hashes of the training queries.
+    Raises DataError or FrontierError where the weights do not fit the space's encoder.
     """
     weights, adapter_state = _split_state(state)
     trained_parts = Adapters.of(adapter_state).to(space.device)
@@ -259,7 +267,7 @@ def adapted_from(
 
 
 def _split_state(state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """Split a state into the query encoder's weights, without prefix, and those of the other parts."""
+    """Split a state dict into the query encoder's weights, without prefix, and those of the adapters."""
     weights = select_prefix(state, ENCODER_PREFIX)
     return weights, {name: tensor for name, tensor in state.items() if not name.startswith(ENCODER_PREFIX)}
 
@@ -267,7 +275,7 @@ def _split_state(state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[s
 def save(adapters: Adapters, folder: str | Path) -> None:
     """Write the trained query encoder as a SentenceTransformer.
 
-    Raises DataError where the encoder is not all that queries go through, or the folder is not empty.
+    Raises DataError if queries go through adapters too, which this format cannot hold, or the folder is not empty.
     """
     if not isinstance(adapters, TextAdapters):
         raise DataError(

@@ -46,16 +46,20 @@ class Course:
 
     @property
     def last(self) -> Trained:
-        """The method's stage; if the course was stopped before it, the last stage that was trained."""
+        """The method's own training; if the experiment was stopped before it, the last training that was done."""
         return self.stages.get(self.method) or list(self.stages.values())[-1]
 
     @property
     def verdict(self) -> str:
-        """The verdict on training the method, in a sentence or two; "" where there is none."""
+        """Verdict on the worth of training the method, in a sentence or two; "" where there is none.
+
+        Without the method's own training, the last one that was done is judged.
+        """
         stage_name = self.method if self.method in self.stages else list(self.stages)[-1]
         learnt, control = self.last, self.stages.get(CONTROL)
         control_epochs = None if control is None or control is learnt else control.history[-1].epoch + 1
         comparisons = self.table.told if self.table else ()
+        # Epoch −1 is the state before training: as the best one it means that training improved nothing.
         return verdict(stage_name, comparisons, learnt.run.best < 0, learnt.history[-1].epoch + 1, control_epochs)
 
 
@@ -68,7 +72,7 @@ class Foreseen:
 
     @property
     def method(self) -> training.Preflight:
-        """The estimate of the method's own stage."""
+        """The estimate for the method's own training, the last one of the experiment."""
         return list(self.stages.values())[-1]
 
     @property
@@ -78,7 +82,7 @@ class Foreseen:
 
     @property
     def seconds(self) -> float:
-        """Seconds of all epochs of all stages."""
+        """Seconds of all epochs of all trainings of the experiment."""
         return sum(stage.seconds for stage in self.stages.values())
 
 
@@ -103,7 +107,7 @@ class _Experiment:
 
     @property
     def origin(self) -> Trained | None:
-        """The common starting point of control and method: `start`, or the first stage; None until trained."""
+        """The training that control and method start from: `start`, or the first one done; None before that."""
         return self.start or next(iter(self.stages.values()), None)
 
     @property
@@ -119,14 +123,19 @@ class _Experiment:
         return self.queries.take([row for row, query_id in enumerate(self.queries.ids) if query_id in grades])
 
     def untrained_decoder(self, recipe: Recipe, space: Space) -> Decoder | None:
-        """Return the best on dev of the decoders that stand for the method untrained; None if it has none."""
+        """Choose on dev the method's decoder for embeddings that were not trained for it; None if it has none."""
         if not (decoders := recipe.untrained_decoders()):
             return None
         samples = gather_samples(space, self.queries, self.qrels, self.train, self.dev, self.reporter)
         return training.best_on_dev(decoders, samples, self.reporter)
 
     def report_untrained(self, origin: Trained) -> None:
-        """Choose the method's decoder on the starting embeddings, keep it, and pass its dev values to `lines`."""
+        """Choose on dev the method's decoder for the starting embeddings; store it and report its metrics.
+
+        The metrics show what the method's decoder reaches on embeddings that were not trained for it. They go to the
+        caller's `lines`, so that a chart can show them beside the epochs. origin: the training that the method starts
+        from
+        """
         name, decoder = self.origin_name, self.untrained_decoder(self.recipe, origin.space)
         if decoder is None:
             return
@@ -138,9 +147,10 @@ class _Experiment:
     def train_stage(
         self, stage_name: str, method: str, watch: Callable[[str, Epoch], None] | None, params: Mapping[str, Any]
     ) -> None:
-        """Train one stage, from the common starting point if there is one, and add it to `stages`.
+        """Run one of the experiment's trainings (stages), and add it to `stages`.
 
-        watch: called with the stage's name and each of its epochs; params: of the method, seed and checkpoint
+        It starts from the experiment's first training, the common starting point, once there is one. watch: called with
+        the stage's name and each of its epochs; params: of the method, seed and checkpoint
         """
         # Both the control and the method start from the first stage: else they would differ by more than the loss.
         space = self.space if self.origin is None else self.origin.space
@@ -152,9 +162,10 @@ class _Experiment:
         )  # fmt: skip
 
     def systems(self) -> Iterator[System]:
-        """Yield the systems to compare, from the encoder alone to the method's stage, which comes last.
+        """Yield the systems to compare, from the encoder alone to the trained method, which comes last.
 
-        A system is a space with the decoder that searches it.
+        A system is a space of embeddings with the decoder that searches it. The embeddings of the starting point and
+        those of the control are searched twice: by inner products, and by the method's decoder.
         """
         # The first registered selector is plain search by inner product.
         untrained = Decoder(make(next(iter(methods("selector")))))
@@ -166,6 +177,7 @@ class _Experiment:
                 continue
             # Each stage twice: by inner products, and by the decoder of the method, which was not trained for there.
             yield System(stage_name, stage.space, untrained)
+            # `self.untrained` has the decoders that were already chosen on dev, by stage.
             decoder = self.untrained.get(stage_name) or self.untrained_decoder(last_stage.recipe, stage.space)
             if decoder is not None:
                 yield System(_name_with_selector(stage_name, decoder), stage.space, decoder)
@@ -284,7 +296,11 @@ def foreseen(
     stop: Stop | None = None,
     **params: Any,
 ) -> Foreseen:
-    """Estimate the time of `course` from each stage's first steps, without the choices of λ₁ and λ₂."""
+    """Estimate the time of an experiment, `course`, from the first steps of each of its trainings.
+
+    The trainings are the method's, that of its starting point and that of its control. The choice of λ₁ and λ₂ on dev
+    is not timed. Arguments as in `course`. Raises ParamError, DataError and Cancelled.
+    """
     recipe, reporter = make_recipe(method, **params), Reporter(progress, stop)
     vectors, judgements, repeated = _prepare_inputs(space, queries, qrels, (train, dev, test), start, reporter)
     estimates = {}
@@ -299,15 +315,15 @@ def foreseen(
 
 
 def checkpoint(folder: str | Path, stage: str) -> Path:
-    """Return the path of a stage's checkpoint in an experiment's folder."""
+    """Return the path of the checkpoint of one training (stage) in an experiment's folder."""
     return Path(folder) / f"{stage}.safetensors"
 
 
 def histories(folder: str | Path, method: str, begun: bool = False) -> dict[str, tuple[Epoch, ...]]:
-    """Return stage → epochs of the checkpoints in an experiment's folder, in the order of training.
+    """Return the epochs of each training (stage) in an experiment's folder, in the order of training.
 
-    begun: True if the experiment started from a training, so that it has no start stage. Raises DataError where a
-    checkpoint is damaged.
+    An experiment trains a start, a control and the method; those without a checkpoint yet are left out. begun: True if
+    it started from an existing training, so that it has no start. Raises DataError where a checkpoint is damaged.
     """
     by_stage = {}
     for stage_name in list_planned_stages(method, begun):
@@ -318,15 +334,18 @@ def histories(folder: str | Path, method: str, begun: bool = False) -> dict[str,
 
 
 def is_course_finished(folder: str | Path, method: str) -> bool:
-    """Return True if the last stage in an experiment's folder is over. Raises DataError for a bad file."""
+    """Return True if an experiment's last training, the method's, is over. Raises DataError.
+
+    folder: of the experiment, with a checkpoint for each of its trainings
+    """
     last_checkpoint = checkpoint(folder, list_planned_stages(method)[-1])
     return last_checkpoint.exists() and read(last_checkpoint).finished
 
 
 def list_planned_stages(method: str, begun: bool = False) -> list[str]:
-    """List the names of the stages that an experiment of a method trains, in order.
+    """List the names of the trainings (stages) that an experiment of a method runs, in order.
 
-    begun: True if it starts from a training
+    begun: True if it starts from an existing training, so that the first one is not needed
     """
     return list(_plan_stages(make_recipe(method), {}, begun))
 
@@ -364,10 +383,11 @@ def _prepare_inputs(
 
 
 def _plan_stages(recipe: Recipe, params: Mapping[str, Any], begun: bool) -> Plan:
-    """Return stage → (method, parameters) in order of training: start, control, and the method itself.
+    """Return the trainings of an experiment in their order, as name (stage) → (method, parameters).
 
-    begun: there is a starting point already, so that the first stage is left out. The dense method has no further
-    stage: its control shows if more of the same training gains anything.
+    They are the start, a training of plain inner products (dense); the control, the same trained on without the method;
+    and the method itself. begun: there is a start already, so that the first is left out. For the dense method there is
+    no third: its control shows if more of the same training gains anything.
     """
     is_dense = recipe.name == DenseRecipe.name
 
@@ -376,10 +396,11 @@ def _plan_stages(recipe: Recipe, params: Mapping[str, Any], begun: bool) -> Plan
         return params if is_dense else {name: params[name] for name in names if name in params}
 
     plan: Plan = {} if begun else {START: (DenseRecipe.name, select_shared(START_PARAMS))}
+    # Without patience the control trains for all epochs, even if dev gains nothing.
     plan[CONTROL] = (DenseRecipe.name, {"patience": None, **select_shared(CONTROL_PARAMS)})
     return plan if is_dense else plan | {recipe.name: (recipe.name, params)}
 
 
 def _name_with_selector(stage_name: str, decoder: Decoder) -> str:
-    """Name a system by its stage and the selector that searches its embeddings, as "dense-cont, nnn"."""
+    """Name a system by the training of its embeddings and the selector that searches: "dense-cont, nnn"."""
     return f"{stage_name}, {decoder.select.spec.name}"

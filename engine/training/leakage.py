@@ -14,11 +14,12 @@ HASH_DIGITS = 12
 
 
 def training_query_hashes(queries: Queries | Embeddings) -> frozenset[str]:
-    """Hash the texts and ids of training queries, so that a later check recognises them in other queries.
+    """Hash the texts and ids of training queries, to recognise them later among queries to test on.
 
-    An id alone counts only where one of the two sides has no text: other queries may have the same ids.
+    Queries match by their text; by their id only where the training query or the later one has no text, as other
+    queries may have the same ids.
     """
-    # "id" serves later queries without a text, "bare" marks training queries without one: else the text decides.
+    # The "id" hash is matched by later queries without a text; "bare" marks the ids of training queries without a text.
     hashes = set()
     for query_id, query_text in _ids_and_texts(queries):
         hashes |= {_hash("id", query_id), _hash("text", query_text) if query_text else _hash("bare", query_id)}

@@ -45,8 +45,8 @@ class BuiltModel:
     def step(self, batch: TrainingBatch, clip: float) -> tuple[Losses, str]:
         """Take one optimiser's step on a batch, its gradient clipped to the length `clip`.
 
-        Return the losses and "", or the losses and a problem in words (a loss or gradient that is no number), where no
-        step was taken.
+        Return the losses and "" if the step was taken. If the loss or the gradient is no number, no step is taken: the
+        losses and the problem in words are returned.
         """
         losses = self.objective(batch)
         loss = losses.values.mean()
@@ -68,7 +68,7 @@ class Schedule:
 
     epochs: int  # passes over the training queries, at most
     patience: int | None  # epochs without a gain on dev after which it ends, None for never
-    batch: int  # queries a step
+    batch: int  # queries per step
     clip: float  # longest gradient of a step
     seed: int  # of the order of the queries and of the objective's draws
 
@@ -149,7 +149,8 @@ def fit(
         if reason:
             break
         epoch = tally.epoch(epoch_number, run.dev(), time.perf_counter() - started_at)
-        # A tie is no gain: the earlier epoch stays the best, and patience runs on.
+        # The history begins with epoch −1, before training, hence + 1. A tie is no gain: the earlier epoch stays the
+        # best, and patience runs on.
         if epoch.dev.comp5 > state.history[state.best + 1].dev.comp5:
             state = replace(state, best=epoch_number, kept=_copy_state(model.result()))
         last_weights, moments = _copy_state(model.state_dict()), _copy_moments(optimizer)
@@ -219,7 +220,7 @@ def _restore_moments(optimizer: torch.optim.Optimizer, moments: State) -> None:
 
 
 def parameter_groups(*parts: tuple[nn.Module, float]) -> list[dict[str, Any]]:
-    """Return the parameters of (module, learning rate) pairs as optimisers take them, but frozen ones."""
+    """Group trainable parameters by learning rate, as torch's optimisers take them; leave out frozen ones."""
     groups = []
     for module, rate in parts:
         if learning := [parameter for parameter in module.parameters() if parameter.requires_grad]:

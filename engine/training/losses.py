@@ -14,9 +14,9 @@ MASKED_SCORE = -1e4
 def info_nce(score: Tensor, relevant: Tensor, tau: float = DEFAULT_TAU) -> Tensor:
     """Return (B,) losses: −log of each relevant document's softmax share among it and irrelevant ones.
 
-    Averaged over a query's relevant documents. score: (B, m) inner products; relevant: (B, m) bool, at least one a
-    query; tau: the softmax's temperature. The query's other relevant documents are no negatives: NNN paper, eq. 21,
-    with these masked out.
+    A query's loss is the mean over its relevant documents (NNN paper, eq. 21). Unlike there, a query's other relevant
+    documents are masked out, so that they are no negatives. score: (B, m) inner products; relevant: (B, m) bool, at
+    least one per query; tau: the softmax's temperature
     """
     # log(e^s + Σ_irrelevant e^s') − s for every relevant document, in logarithms so that no exponential overflows.
     score = score / tau
@@ -35,10 +35,10 @@ def set_margin(
 ) -> Tensor:
     """Return (B,) losses, 0 where all relevant documents outweigh all irrelevant ones by a margin.
 
-    [γτ log Σ_irrelevant e^{w/τ} + τ log Σ_relevant e^{−w/τ}]₊ (NNN paper, eq. 6): γ times a smooth maximum of the
-    irrelevant weights less a smooth minimum of the relevant ones. weights, relevant: (B, m); beyond: count of further
-    irrelevant documents, of weight 0; max_documents: count of irrelevant documents that enter, the largest weights
-    first, zeros among them; None for all, as in the paper.
+    The loss is [γτ log Σ_irrelevant e^{w/τ} + τ log Σ_relevant e^{−w/τ}]₊ (NNN paper, eq. 6): γ times a smooth maximum
+    of the irrelevant weights less a smooth minimum of the relevant ones. weights, relevant: (B, m); beyond: count of
+    further irrelevant documents, of weight 0; max_documents: count of irrelevant documents that enter, the largest
+    weights first, zeros among them; None for all, as in the paper.
     """
     # A sum over all irrelevant documents grows with the corpus, so the extended loss counts the largest weights only.
     irrelevant = weights.shape[1] + beyond - relevant.sum(1)
@@ -46,7 +46,7 @@ def set_margin(
     largest = weights.masked_fill(relevant, MASKED_SCORE)
     if max_documents is not None and max_documents < weights.shape[1]:
         largest = largest.topk(max_documents, dim=1).values
-    # Documents beyond these count with a weight of 0: n of them add n e⁰, whose logarithm is one more term, log n.
+    # Further counted documents have a weight of 0: n of them add n e⁰ to the sum of exponentials, so one term log n.
     zeros = (n_counted - (largest > MASKED_SCORE).sum(1)).to(weights.dtype)
     log_terms = torch.cat([largest / tau, zeros.log().unsqueeze(1)], dim=1)
     # τ log Σ e^{w/τ} is a smooth maximum of the irrelevant weights, and −τ log Σ e^{−w/τ} a minimum of the relevant.

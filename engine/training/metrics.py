@@ -108,19 +108,22 @@ class Tally:
 
     def epoch(self, number: int, dev: Dev, seconds: float) -> Epoch:
         """Return the sums so far as an Epoch of means, with dev's metrics and the time."""
-        # The columns of `add`, each summed over the batches; the last ones exist only for recipes with weights.
-        n_queries, relevant, loss, zero, *weights = map(sum, zip(*self._batches, strict=True))
-        epoch = Epoch(epoch=number, dev=dev, seconds=seconds, loss=loss / n_queries, satisfied=zero / n_queries)
+        # Summed over the batches: queries, their relevant documents, their losses, and queries with a loss of 0.
+        n_queries, relevant, loss, n_zero, *weights = map(sum, zip(*self._batches, strict=True))
+        epoch = Epoch(epoch=number, dev=dev, seconds=seconds, loss=loss / n_queries, satisfied=n_zero / n_queries)
         if not weights:
             return epoch
+        # Three more sums of recipes that give documents weights: documents with a weight, queries for which no document
+        # has one, and relevant documents without a weight.
         support, empty, outside = weights
         return replace(epoch, support=support / n_queries, empty=empty / n_queries, outside=outside / relevant)
 
 
 def mean_and_error(column: np.ndarray) -> tuple[float, float]:
-    """Return a column's mean without NaN, and its standard error, 0 for a single value."""
+    """Return a column's mean over its finite values, and its standard error, 0 for a single value."""
     column = column[np.isfinite(column)]
-    return float(column.mean()), float(column.std(ddof=1) / math.sqrt(len(column))) if len(column) > 1 else 0.0
+    error = float(column.std(ddof=1) / math.sqrt(len(column))) if len(column) > 1 else 0.0
+    return float(column.mean()), error
 
 
 @torch.no_grad()
@@ -136,7 +139,7 @@ def measure_dev(
     """Measure Recall and Comp of a model's present embeddings on the dev queries, under a decoder.
 
     queries: their ids name the judgements; positions: (B,) the numbers of these queries in the model; document_parts:
-    returns (n, m, d) vectors of the documents, where the decoder scores several of each.
+    for a decoder that scores several vectors per document, returns m vectors of each, (n, m, d).
     """
     document_rows = model.encode_corpus()
     query_vectors = map_blocks(model.encode_query, positions)

@@ -36,7 +36,10 @@ class Projection(nn.Module):
     """
 
     def __init__(self, weight: Tensor, bias: Tensor) -> None:
-        """Wrap weight, (k, d) or (m, k, d), and bias as trainable parameters."""
+        """Make a projection of d dimensions to k, or m of them, with trainable weight and bias.
+
+        weight: (k, d) or (m, k, d); bias: (k,) or (m, k)
+        """
         super().__init__()
         self.weight, self.bias = nn.Parameter(weight), nn.Parameter(bias)
 
@@ -55,7 +58,11 @@ class Heads(nn.Module):
         self.query, self.corpus = query, corpus
 
     def documents(self, rows: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Project (n, d) documents: return (n, k) one vector each, and (n, m, k) or None all of them."""
+        """Project (n, d) documents to k dimensions: return (n, k), one vector each, and all m vectors of each.
+
+        With one projection, the first is its result and the second None. With m projections, the second has the vectors
+        of all, (n, m, k), and the first their mean direction, for decoders that take one vector per document.
+        """
         vectors = map_blocks(self.corpus, rows)
         return (vectors, None) if vectors.ndim == 2 else (mean_direction(vectors), vectors)
 
@@ -65,6 +72,7 @@ class Heads(nn.Module):
         if f"{prefix}query.weight" not in state:
             return None
         projections = []
+        # Placeholders of the right shapes: the caller loads the weights into them.
         for side in ("query", "corpus"):
             weight, bias = state[f"{prefix}{side}.weight"], state[f"{prefix}{side}.bias"]
             projections.append(Projection(torch.empty_like(weight), torch.empty_like(bias)))
@@ -80,8 +88,8 @@ def mean_direction(parts: Tensor) -> Tensor:
     """Return (n, k) unit vectors that stand for documents with several vectors each, (n, m, k).
 
     Each is the direction of the mean of a document's vectors, or its first one where the mean is 0. Of all unit vectors
-    it has the largest mean inner product with them, so that what selectors take for the similarity of two documents is,
-    but for its scale, the mean over the pairs of their vectors.
+    it has the largest mean inner product with them. Selectors compare documents by these directions: the result is the
+    mean inner product over all pairs of the two documents' vectors, up to a factor.
     """
     if parts.shape[1] == 1:
         return parts[:, 0]
@@ -92,7 +100,10 @@ def mean_direction(parts: Tensor) -> Tensor:
 
 
 def as_parts(vectors: Tensor, ids: Sequence[str], encoder: EncoderRef | None = None) -> Embeddings:
-    """Wrap (n, m, k) vectors of documents as Embeddings with ids of the parts, as a Space takes them."""
+    """Convert (n, m, k) vectors, m of each document, to the Embeddings of n·m parts that a Space takes.
+
+    The id of a part is made of the document's and its number.
+    """
     part_ids = starmap(part_id, product(ids, range(vectors.shape[1])))
     return Embeddings(tuple(part_ids), vectors.flatten(0, 1), encoder)
 
@@ -102,9 +113,9 @@ def initial_heads(
 ) -> Heads:
     """Build the projections of queries and documents that training starts from, equal but for noise.
 
-    rows: (n, d) of the documents; dimension: k; vectors: m vectors a document, None for one; init: "pca", the corpus's
-    principal axes, or "random", independent normal numbers; spread: distance of the other m − 1 projections from the
-    first, as a share of its length. Raises ParamError for k above d.
+    rows: (n, d) of the documents; dimension: k; vectors: the number m of vectors per document, None for one; init:
+    "pca", the corpus's principal axes, or "random", independent normal numbers; spread: distance of the other m − 1
+    projections from the first, as a share of its length. Raises ParamError for k above d.
     """
     d = rows.shape[1]
     if dimension > d:

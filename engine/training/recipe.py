@@ -91,7 +91,7 @@ class Recipe(Declared):
 
     @classmethod
     def parameters(cls) -> tuple[Param, ...]:
-        """List the declared parameters: the class's own, then those it inherits."""
+        """List the declared parameters: the class's own, then inherited ones, `listed_last` at the end."""
         # The order of annotations in the classes themselves: dataclass fields would list the inherited ones first.
         params = {param.name: param for param in params_of(cls)}
         annotations = dict.fromkeys(chain.from_iterable(map(inspect.get_annotations, cls.__mro__)))
@@ -109,12 +109,15 @@ class Recipe(Declared):
 
     @property
     def max_gradient(self) -> float:
-        """Longest gradient of a step."""
+        """Length to which the gradient of a step is clipped; by default infinite, which clips nothing."""
         return math.inf
 
     @property
     def text_use(self) -> Literal["", "words", "encoder"]:
-        """The use of the queries' texts in training: "" for none, "words" where known, "encoder" to train it."""
+        """Use of the queries' texts in training.
+
+        "" is none; with "words" a query's words are read if they are known; with "encoder" the text encoder is trained.
+        """
         return ""
 
     def decoder(self) -> Decoder:
@@ -134,17 +137,19 @@ class Recipe(Declared):
         return [self.dev_decoder()]
 
     def resolve(self, open_names: Collection[str], queries: int, best: BestOnDev) -> Self:
-        """Return the recipe with the parameters in `open_names` set from the data; subclasses decide how.
+        """Set from the data the parameters that the user left open; this base class changes none.
 
-        queries: the number of training queries; best: chooses the best of several decoders on dev.
+        A recipe with such parameters overrides this. Every recipe is called with the same arguments, and uses those
+        that it needs. open_names: the parameters of `late` that the caller did not give; queries: the number of
+        training queries; best: chooses the best of several decoders on dev.
         """
         return self
 
     def build(self, samples: Samples, generator: torch.Generator) -> BuiltModel:
-        """Build the model, its optimiser and its loss, with initial weights drawn from the generator.
+        """Build the model, optimiser and loss, with initial weights drawn from the generator; subclasses do.
 
-        Reports to `engine.progress.report_to`. Raises ParamError or DataError where the recipe does not fit the data;
-        Cancelled.
+        Progress goes to the reporter that `engine.progress.report_to` has set. Raises ParamError or DataError where the
+        recipe does not fit the data; Cancelled.
         """
         raise NotImplementedError
 
@@ -177,12 +182,19 @@ class AdapterRecipe(Recipe):
         return "encoder" if self.query_side == "encoder" else ""
 
     def resolve(self, open_names: Collection[str], queries: int, best: BestOnDev) -> Self:
-        """Set the query side's learning rate, if it was not given, by the model and the number of queries."""
+        """Set the query side's learning rate, if it was not given, by the model and the number of queries.
+
+        open_names: the parameters that the caller did not give; queries: the number of training queries; best: chooses
+        the best of several decoders on dev. It is unused here: it is there as `resolve` of every recipe is called with
+        the same arguments, and NNN's needs it.
+        """
         if "query_rate" not in open_names:
             return self
-        # A pretrained encoder needs smaller steps than a new adapter, and few queries are soon learnt by heart.
+        # A text use here means that the text encoder itself is trained. It is pretrained, so it needs smaller steps
+        # than a new adapter.
         if self.text_use:
             return replace(self, query_rate=ENCODER_RATE)
+        # Few queries are soon learnt by heart.
         return replace(self, query_rate=SLOW_RATE) if queries < FEW_QUERIES else self
 
     def objective(self, model: TrainableEncoder, documents: int) -> TrainingObjective:
@@ -190,7 +202,11 @@ class AdapterRecipe(Recipe):
         raise NotImplementedError
 
     def build(self, samples: Samples, generator: torch.Generator) -> BuiltModel:
-        """Build the query side and a new corpus adapter, both learning, with their optimiser and loss."""
+        """Build the query side and a new corpus adapter, both learning, with their optimiser and loss.
+
+        The query side is a small adapter after the frozen encoder, or the whole query encoder. Adapters of an earlier
+        training go on: the query's learns further, the corpus's stay below the new one.
+        """
         space = samples.space
         previous, d = adapters_of(space), space.vectors.shape[1]
         model: OverVectors

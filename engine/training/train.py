@@ -50,8 +50,9 @@ def train(
 ) -> Trained:
     """Train embeddings for a decoder, by adapters over those of the space; dev chooses the epoch.
 
-    Queries of train whose text is in dev are left out. λ₁ and λ₂ of nnn that are not given are first chosen on dev, by
-    Comp@5 over the paper's grid, and again after the training; a given 0 stays 0.
+    Queries of train whose text is in dev are left out. λ₁ and λ₂ of nnn, the elastic net decoder, that are not given
+    are chosen on dev before the training, and again after it, among the values of its paper, by Comp@5: the share of
+    queries whose first 5 documents hold all relevant ones. A given 0 stays 0.
 
     Parameters
     ----------
@@ -127,13 +128,16 @@ def train(
 
 
 def _finish_training(result: Trained, samples: Samples, path: Path | None, reporter: Reporter) -> Trained:
-    """Choose the final decoder on dev and write the checkpoint; unchanged if the choice is cancelled."""
+    """Choose the final decoder on dev and write the checkpoint of the finished training.
+
+    If the choice is cancelled, the result is returned as it is, and the checkpoint stays unfinished.
+    """
     candidates = result.recipe.final_decoders()
     if len(candidates) > 1:
         # The best penalties before training need not be the best after it, so dev chooses again.
         try:
-            trained = replace(samples, space=result.space)
-            result = replace(result, decoder=best_on_dev(candidates, trained, reporter))
+            trained_samples = replace(samples, space=result.space)
+            result = replace(result, decoder=best_on_dev(candidates, trained_samples, reporter))
         except Cancelled:
             return result
     if path is not None:
@@ -142,15 +146,17 @@ def _finish_training(result: Trained, samples: Samples, path: Path | None, repor
 
 
 def prepare_run(recipe: Recipe, samples: Samples, seed: int, reporter: Reporter = SILENT) -> PreparedRun:
-    """Build the training loop's inputs for a recipe, with initial weights drawn from the seed.
+    """Build what the training loop needs: model, optimiser, loss, samples, measurement on dev, schedule.
 
-    Raises as `Recipe.build`.
+    The initial weights are drawn from the seed. Raises ParamError or DataError where the recipe does not fit the data;
+    Cancelled.
     """
     with report_to(*reporter):
-        built, space = recipe.build(samples, generator_of(seed, -1)), samples.space
+        # −1: epochs have generators of their own, numbered from 0.
+        built = recipe.build(samples, generator_of(seed, -1))
     # Models number the dev queries after the training queries.
-    positions = torch.arange(len(samples), len(samples) + len(samples.dev), device=space.device)
-    inputs = recipe.dev_decoder(), space.corpus, samples.dev, positions, samples.qrels
+    dev_positions = torch.arange(len(samples), len(samples) + len(samples.dev), device=samples.space.device)
+    inputs = recipe.dev_decoder(), samples.space.corpus, samples.dev, dev_positions, samples.qrels
     dev = partial(measure_dev, built.model, *inputs, document_parts=built.document_parts)
     schedule = Schedule(recipe.epochs, recipe.patience, recipe.batch, recipe.max_gradient, seed)
     return PreparedRun(built, samples, dev, schedule)
@@ -163,7 +169,7 @@ class Preflight:
     queries: int  # training queries
     left_out: int  # training queries without a relevant document, left out
     repeated: int  # training queries with the text of one of dev, left out
-    mean_relevant: float  # mean count of relevant documents a query
+    mean_relevant: float  # mean count of relevant documents per query
     steps: int  # steps an epoch
     seconds_an_epoch: float  # time of an epoch's steps
     seconds_of_dev: float  # time of measuring dev once
@@ -244,7 +250,7 @@ def preflight(
 
 
 def _time_steps(run: PreparedRun) -> float:
-    """Return the mean seconds of an optimiser's step, over the first few."""
+    """Return the mean seconds of the first few steps of an optimiser, to estimate a training's time."""
     seconds = []
     for batch in islice(run.batches(generator_of(0, 0)), TIMED_STEPS + 1):
         started_at = time.perf_counter()
@@ -258,8 +264,8 @@ def _time_steps(run: PreparedRun) -> float:
 def _check_space(space: Space, recipe: Recipe, queries: AnyQueries) -> None:
     """Raise a DataError if a recipe cannot train over a space: checked before anything is computed.
 
-    Refused are spaces whose vectors are on a server (`Elsewhere`), spaces trained by something else, projected ones,
-    and queries without texts where the recipe reads them.
+    Three kinds of spaces are refused: those whose vectors are on a server (`Elsewhere`), those trained by something
+    else than `train`, and projected ones. So are queries without texts if the recipe reads texts.
     """
     if isinstance(space, Elsewhere):
         raise space.refuse("training")
@@ -283,7 +289,10 @@ def _reads_texts(recipe: Recipe, space: Space) -> bool:
 
 
 def _identifying_facts(recipe: Recipe, samples: Samples, train: Qrels, dev: Qrels, seed: int) -> dict[str, Any]:
-    """Return the facts that tell which training a checkpoint belongs to, but for the recipe's parameters."""
+    """Return the facts that tell which training a checkpoint belongs to, but for the recipe's parameters.
+
+    A training resumes only from a checkpoint with these facts, and refuses that of other work.
+    """
     space = samples.space
     base_encoder, previous = space.encoder, adapted_of(space)
     query_hashes = training_query_hashes(samples.train) | (frozenset() if previous is None else previous.learnt)
@@ -315,9 +324,9 @@ def _identifying_facts(recipe: Recipe, samples: Samples, train: Qrels, dev: Qrel
 def _resolve_recipe(
     recipe: Recipe, params: Mapping[str, Any], checkpoint: Checkpoint | None, samples: Samples, reporter: Reporter
 ) -> Recipe:
-    """Fill in the parameters that a recipe leaves to the data, from a checkpoint if there is one.
+    """Fill in the parameters that are set from the data, from a checkpoint (saved state) if there is one.
 
-    `recipe.late` names them; those that the caller gave in `params` stay as they are.
+    `recipe.late` names them, such as the learning rate; those that the caller gave in `params` stay as they are.
     """
     open_names = [name for name in recipe.late if name not in params]
     if checkpoint is None:
@@ -329,7 +338,10 @@ def _resolve_recipe(
 
 
 def best_on_dev(decoders: Sequence[Decoder], samples: Samples, reporter: Reporter = SILENT) -> Decoder:
-    """Find the decoder with the best Comp@5 on dev; ties go to the best Recall@5, then to the first."""
+    """Find the decoder with the best Comp@5 on dev; ties go to the best Recall@5, then to the first.
+
+    Comp@5 is the share of queries whose first 5 documents hold all relevant ones.
+    """
     dev, (progress, stop) = (samples.space, samples.dev, samples.qrels), reporter.relabel(CHOOSING_LABEL)
     cells = sweep(decoders, *dev, 5, ("comp", "recall"), split="dev", progress=progress, stop=stop)
     quality = {cell.label: (cell.mean["comp"], cell.mean["recall"]) for cell in cells}

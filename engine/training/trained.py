@@ -63,13 +63,14 @@ class Trained(ByDigest):
         return self.run.stopped
 
     def queries(self, queries: QueryLike) -> Embeddings:
-        """Return queries as the trained space searches for them. Raises DataError for another encoder's."""
+        """Convert queries to vectors that search the trained space. Raises DataError for another encoder's."""
         batch = query_batch(self.space, queries)
         return Embeddings(batch.ids, batch.vectors.cpu(), self.space.embeddings.encoder, batch.texts)
 
     def save(self, path: str | Path) -> None:
-        """Write a checkpoint, which `load_trained` reads. Raises FrontierError."""
+        """Write a checkpoint of the best weights, which `load_trained` reads. Raises FrontierError."""
         extra = {"decoder": decoder_to_json(self.decoder)}
+        # The last weights and the optimiser's state would serve only to resume.
         save_run(Path(path), self.facts, replace(self.run, last={}, optimizer={}), extra)
 
     def save_encoder(self, folder: str | Path) -> None:
@@ -113,7 +114,8 @@ def load_trained(path: str | Path, space: Space) -> Trained:
     path = Path(path)
     checkpoint = read(path)
     expected_facts = space_facts(space)
-    # Vectors that an encoder made elsewhere may differ in their last digits, and are the same to what was trained.
+    # The same encoder on another machine may give other last digits: the sketch accepts these, the exact digest would
+    # not.
     if space.encoder is None or not matches_sketch(checkpoint.facts.get("sketch"), space.embeddings.vectors):
         expected_facts["embeddings"] = space.embeddings.digest
     check_facts(path, checkpoint.facts, expected_facts, tuple(expected_facts))
@@ -147,7 +149,7 @@ def _translate_damage(path: Path) -> Iterator[None]:
 
 
 def _stored_recipe(checkpoint: Checkpoint) -> Recipe:
-    """Make the recipe that a checkpoint's facts describe."""
+    """Make the training recipe that a checkpoint names, with its parameters."""
     params = dict(checkpoint.facts["params"])
     return make_recipe(params.pop("name"), **params)
 
@@ -162,14 +164,18 @@ def _stored_decoder(recipe: Recipe, checkpoint: Checkpoint) -> Decoder:
     if not checkpoint.finished:
         return expected
     stored = decoder_from_json(checkpoint.extra["decoder"])
-    same_stages = (stored.retrieve, stored.rerank, stored.depth) == (expected.retrieve, expected.rerank, expected.depth)
-    if not same_stages or type(stored.select) is not type(expected.select):
+    same_search = (stored.retrieve, stored.rerank, stored.depth) == (expected.retrieve, expected.rerank, expected.depth)
+    # The settings of the selector, such as λ, are what dev has chosen.
+    if not same_search or type(stored.select) is not type(expected.select):
         raise TypeError(f"{stored.label} is not what {recipe.name} trains for")
     return stored
 
 
 def restore(path: Path, checkpoint: Checkpoint, recipe: Recipe, space: Space) -> Trained:
-    """Load a checkpoint's best weights over its space. Raises DataError if they are not the recipe's."""
+    """Apply a checkpoint's best weights to the space of their training; return the trained embeddings.
+
+    recipe: the training that the checkpoint is of. Raises DataError if the weights are not that recipe's.
+    """
     with _translate_damage(path):
         decoder = _stored_decoder(recipe, checkpoint)
         return trained_from(recipe, space, decoder, checkpoint.run, checkpoint.facts)

@@ -35,21 +35,25 @@ class BestSets:
 def best_sets(space: Space, query: Tensor, k: int, pool: int, relevance_weight: float) -> BestSets:
     """Compare the sets that selectors return for a query with the best set, found by trying all sets.
 
-    On one query's `pool` most relevant documents; only selectors that maximise an objective of sets. relevance_weight:
-    θ, of those that have one. Raises ParamError or DataError.
+    Only the query's `pool` most relevant documents are tried, and only selectors that maximise an objective of sets.
+    relevance_weight: the weight θ of relevance against diversity, for selectors that have one. On the same query it
+    tests two papers' claims: that two problems of VRSD have one answer, and that no fractional weights of documents
+    beat the best set (CCBQP). Raises ParamError or DataError.
     """
     ((_query_id, rows, point),) = iterate_pools(space, query, pool)
     gaps = []
     for name in SET_OBJECTIVE.options:
-        param_names = {param.name for param in make_selector(name).spec.params}
+        spec = make_selector(name).spec
+        param_names = {param.name for param in spec.params}
+        has_weight = "relevance_weight" in param_names
+        weight_params = {"relevance_weight": relevance_weight} if has_weight else {}
+        # The option "polish" improves a set by swaps of two documents; such selectors are measured with and without.
         swap_options = ({"polish": True}, {"polish": False}) if "polish" in param_names else ({},)
         for swap_params in swap_options:
-            params = swap_params | ({"relevance_weight": relevance_weight} if "relevance_weight" in param_names else {})
-            # A selector without the option counts as one with swaps: its title needs no remark.
-            title = make_selector(name).spec.title + ("" if swap_params.get("polish", True) else ", without swaps")
-            # VRSD alone has no θ, and its Definition 2 fixes the most relevant document.
-            fix_first = "relevance_weight" not in param_names
-            gaps.append((title, optimum_gap(name, rows, point, k, fix_first=fix_first, **params)))
+            title = f"{spec.title}, without swaps" if swap_params == {"polish": False} else spec.title
+            # VRSD alone has no θ. The VRSD paper's Definition 2 puts the most relevant document into every set.
+            gap = optimum_gap(name, rows, point, k, fix_first=not has_weight, **swap_params, **weight_params)
+            gaps.append((title, gap))
     # The theorems on the relaxation are on unit vectors, the query's included.
     face_rows, unit_point = rows[:FACE_POOL_SIZE], point / torch.linalg.vector_norm(point)
     both_sets = equivalence(rows, point, k)
@@ -58,16 +62,22 @@ def best_sets(space: Space, query: Tensor, k: int, pool: int, relevance_weight: 
 
 
 def describe_equivalence(equivalence: Equivalence) -> str:
-    """State in words if the two problems of VRSD's §3.1 have one answer on this query."""
+    """State in words if two problems that the VRSD paper's §3.1 equates have one answer on this query.
+
+    The first seeks the set that, with the most relevant document d₀, has the largest cosine of its sum with the query.
+    The second seeks the set whose sum has the largest cosine with the query minus d₀.
+    """
     if equivalence.same:
         return "Both problems have the same best set here."
     return f"The two best sets differ here: the second has {decimal(equivalence.lost, 4)} less of the first's cosine."
 
 
 def describe_relaxation(relaxation: Relaxation, stops: tuple[Ends, ...]) -> list[str]:
-    """Say in sentences if a point between sets beats the best set, and where the algorithm's runs ended.
+    """Say in sentences if a relaxed problem beats the best set of documents, and where its solver ends.
 
-    relaxation: of the problem of choosing k documents to weights in [0, 1]; stops: end points of the runs, by θ
+    The CCBQP paper replaces the choice of a set, weights 0 or 1 of the documents, by weights in [0, 1]. Weights that
+    are not all 0 or 1 are points between sets. relaxation: the best set and the best weights for one query's few
+    documents; stops: end points of the solver's runs on the full corpus, one entry for each weight θ of relevance.
     """
     tightness = f"{'No' if relaxation.tight else 'A'} point between sets beats the best set"
     between = f"of {relaxation.fractional:,} stationary points between sets {relaxation.saddles:,} are saddles"

@@ -1,8 +1,12 @@
 """Check-up of a corpus in words."""
 
+import math
+
+import numpy as np
+
 from engine.evaluation.studies.check_up import CheckUp
 from engine.progress import counted, shorten
-from engine.wording import percent
+from engine.wording import decimal, percent
 
 MAX_QUERY_LENGTH = 70
 """Characters of a query in a headline."""
@@ -26,4 +30,15 @@ def headline(checked: CheckUp, texts: tuple[str, ...], n_asked: int, documents: 
     return (
         f"On {percent(checked.n_redundant / n_checked)} of {query_text}{sample_text} {top_text} holds near-duplicates. "
         f"Worst: {shorten(texts[worst_query], MAX_QUERY_LENGTH)} ({counted(int(checked.pairs[worst_query]), 'pair')})."
+    )
+
+
+def describe_scale(checked: CheckUp) -> str:
+    """State which documents are near-duplicates, and the diversity of the results beside that of random pairs."""
+    threshold_text = f"Near-duplicate: cosine ≥ {checked.threshold:g}."
+    mean_ilad = np.nanmean(checked.ilad) if not np.isnan(checked.ilad).all() else math.nan
+    if math.isnan(mean_ilad) or math.isnan(checked.random_ilad):
+        return threshold_text
+    return (
+        f"{threshold_text} ILAD {decimal(float(mean_ilad))} on average, {decimal(checked.random_ilad)} of random pairs."
     )

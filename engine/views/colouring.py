@@ -36,16 +36,18 @@ def colouring(values: Sequence[str]) -> Groups | Numbers:
     A quantity if all its distinct values are numbers, and more than eight; else groups, the largest first.
     """
     texts = list(map(str.strip, values))
-    counted = Counter(filter(None, texts))
-    numbers = dict(zip(counted, map(_parse_number, counted), strict=True))
-    # A single text that is no number makes the column groups, as a few distinct numbers do: they are codes or years.
-    if len(numbers) > MOST_GROUPS and None not in numbers.values():
-        return Numbers(np.array([numbers.get(text, np.nan) for text in texts]))
+    # Empty cells have no group and no number.
+    text_counts = Counter(filter(None, texts))
+    number_by_text = {text: _parse_number(text) for text in text_counts}
+    # A few distinct numbers are codes or years: they make groups, and so does a single text that is no number.
+    is_quantity = len(number_by_text) > MOST_GROUPS and None not in number_by_text.values()
+    if is_quantity:
+        return Numbers(np.array([number_by_text.get(text, np.nan) for text in texts]))
     # Ties go to the alphabet, so that a column has the same colours in every run.
-    order = sorted(counted, key=lambda text: (-counted[text], text))
-    names = order if len(order) <= MOST_GROUPS else [*order[: MOST_GROUPS - 1], OTHERS_GROUP]
+    largest_first = sorted(text_counts, key=lambda text: (-text_counts[text], text))
+    names = largest_first if len(largest_first) <= MOST_GROUPS else [*largest_first[: MOST_GROUPS - 1], OTHERS_GROUP]
     # All groups without a colour of their own share the last one.
-    group_index = {text: min(position, len(names) - 1) for position, text in enumerate(order)}
+    group_index = {text: min(position, len(names) - 1) for position, text in enumerate(largest_first)}
     return Groups(tuple(names), np.array([group_index.get(text, -1) for text in texts], dtype=np.int64))
 
 

@@ -2,19 +2,19 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from operator import neg
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from engine.candidates import Candidates, without_autocast
+from engine.candidates import Candidates, scale_relevance, without_autocast
 from engine.decoder import Decoder, ScoredCandidates, decode, select_from
+from engine.evaluation.duplicate_threshold import normalize_rows
 from engine.matrix import products
 from engine.progress import counted
 from engine.space import Space
-from engine.stages import Selector
+from engine.stages import Selector, TradeOffSelector
 from engine.values import Embeddings, Ranking, replace_surrogates
 from engine.wording import power
 
@@ -33,26 +33,35 @@ class Relevance:
 
 @without_autocast
 def relevance(selector: Selector, scored: ScoredCandidates) -> Relevance | None:
-    """Return the scores by which a selector saw documents' relevance; None if they are inner products.
+    """Return the relevance, as scores and ranks, that a selector gave to all documents for one query.
 
-    They differ where another scorer gave them, or where the pool was chosen by other scores. scored: one query's
-    candidates
+    None where these are plain inner products of documents and query, as `relevances` computes. They differ if another
+    scorer gave them, if the selector scales them, or if other scores chose the pool, the candidates that the selector
+    picks from. scored: the query's candidates, with the scores of the first and of the last scorer.
     """
-    c, retrieved = scored.candidates, scored.retrieved.double()
-    if not selector.by_scores and (c.pool is None or (scored.reranked and c.count == len(retrieved))):
+    candidates, retrieved = scored.candidates, scored.retrieved.double()
+    if isinstance(selector, TradeOffSelector):
+        candidates = scale_relevance(candidates, selector.relevance_scale)
+    is_scaled = candidates is not scored.candidates
+    all_are_candidates = candidates.pool is None or (scored.reranked and candidates.count == len(retrieved))
+    if not selector.by_scores and all_are_candidates:
         return None
-    if c.inner_product and not scored.reranked:
+    # One scorer, inner products, chose the pool and gave all scores.
+    if candidates.inner_product and not scored.reranked:
         return None
-    pool = torch.arange(len(retrieved), device=retrieved.device) if c.pool is None else c.pool[0]
-    pool_scores = c.relevance[0].double() if selector.by_scores else c.products(c.queries)[0].double()
-    # Scores of documents outside the pool are comparable only if no other scorer took over within it.
-    is_comparable = selector.by_scores and not scored.reranked
+    pool = torch.arange(len(retrieved), device=retrieved.device) if candidates.pool is None else candidates.pool[0]
+    # A selector that does not read scores judges relevance by the vectors alone.
+    pool_relevance = candidates.relevance if selector.by_scores else candidates.products(candidates.queries)
+    pool_scores = pool_relevance[0].double()
+    # Scores of documents outside the pool are comparable only if none of the pool's were replaced or scaled.
+    is_comparable = selector.by_scores and not scored.reranked and not is_scaled
     score = retrieved.clone() if is_comparable else torch.full_like(retrieved, torch.nan)
     score[pool] = pool_scores
-    # Equals are ordered by row, as everywhere: the sort is stable and the pool ascends.
+    # The pool ranks first, then the other rows by their first scores; equal scores by row, as the sorts are stable.
     outside = torch.ones_like(retrieved, dtype=torch.bool).index_fill_(0, pool, False).nonzero().flatten()
     best_in_pool = pool[pool_scores.argsort(descending=True, stable=True)]
-    row_order = torch.cat([best_in_pool, outside[retrieved[outside].argsort(descending=True, stable=True)]])
+    best_outside = outside[retrieved[outside].argsort(descending=True, stable=True)]
+    row_order = torch.cat([best_in_pool, best_outside])
     ranks = torch.empty_like(row_order)
     ranks[row_order] = torch.arange(1, len(row_order) + 1, device=row_order.device)
     return Relevance(score.cpu(), ranks.cpu(), scored)
@@ -106,23 +115,26 @@ def explain_document(
     """Collect the facts that explain why a document is in one decoder's set for a query, or out of it.
 
     query: (d,) its vector; ranking: of this query alone; row: the document; stage: the selector, for the dual score
-    where its sets are made of weights; depth: of the decoder's pool; known_rank: the row's rank as of `find_ranks` if
-    it has been computed, which takes a pass over the corpus; relevance: of the selector if it is not the inner product.
+    where its sets are made of weights; depth: of the decoder's pool; known_rank: the row's rank from `find_ranks` if it
+    has been computed, as that takes a pass over the corpus; relevance: of the selector if it is not the inner product.
     """
     # A selected document is compared with those ranked above it, another with the full set.
     rows = ranking.rows()
     index = rows.index(row) if row in rows else None
     other_rows = rows if index is None else rows[:index]
+    # Of the documents compared, `n_ahead` are more relevant.
     score: float | None
     if relevance is None:
         rank = known_rank or find_ranks(space, query, [row])[0]
-        score, *scores = relevances(space, query, [row, *other_rows])
-        # Equals are ordered by row, as everywhere.
-        # Pairs of (−score, row) sort by score, then by row: the smaller one is ahead.
-        n_ahead = sum(pair < (-score, row) for pair in zip(map(neg, scores), other_rows, strict=True))
+        score, *other_scores = relevances(space, query, [row, *other_rows])
+        # Pairs of (−score, row) sort by score, and equal scores by row: the smaller pair is ahead.
+        sort_keys = zip((-other_score for other_score in other_scores), other_rows, strict=True)
+        n_ahead = sum(sort_key < (-score, row) for sort_key in sort_keys)
     else:
         rank, (score,) = int(relevance.ranks[row]), read_scores(relevance, [row])
         n_ahead = int((relevance.ranks[other_rows] < rank).sum())
+    # Out of the set: less relevant documents in it. In the set: more relevant ones that are not ranked above it.
+    n_overtaken = len(other_rows) - n_ahead if index is None else rank - 1 - n_ahead
     nearest = largest = None
     if other_rows:
         vectors = space.vectors[[row, *other_rows]].double()
@@ -130,7 +142,8 @@ def explain_document(
         largest = max(cosines)
         nearest = cosines.index(largest)
     dual = None
-    if stage and stage.has_weights():
+    # Without a candidate nothing was solved.
+    if stage and stage.has_weights() and "support" in ranking.info[0]:
         dual = _compute_dual(space, query, ranking, row, stage, depth, relevance)
     return Why(
         row=row,
@@ -138,7 +151,7 @@ def explain_document(
         size=len(rows),
         relevance=score,
         place=rank,
-        overtaken=len(other_rows) - n_ahead if index is None else rank - 1 - n_ahead,
+        overtaken=n_overtaken,
         nearest=None if nearest is None else replace_surrogates(space.corpus.ids[other_rows[nearest]]),
         nearest_rank=None if nearest is None else nearest + 1,
         similarity=largest,
@@ -150,10 +163,14 @@ def explain_document(
 
 def describe_reasons(facts: Why) -> str:
     """Explain in words why a document is in the set or not."""
+    # `rank` is the rank in the set, None outside; `place` is the rank by relevance in the corpus.
     if facts.pool is not None and facts.rank is None:
         return f"Out: relevance rank {facts.place:,}, beyond the pool of {facts.pool:,}."
+    # An elastic net, which chooses by weights, is explained by the document's dual score.
     if facts.dual is not None:
         return _describe_dual(facts, facts.dual)
+    # `overtaken`: for a document in the set, the more relevant ones that are not ranked above it; for one out of the
+    # set, the less relevant ones in it.
     if facts.rank is not None:
         if not facts.overtaken:
             return "In: highest relevance of those left."
@@ -169,7 +186,9 @@ def describe_reasons(facts: Why) -> str:
 def _describe_dual(facts: Why, dual: Dual) -> str:
     """Say in words why a document has a weight in the elastic net or none, by its dual score.
 
-    The dual score is λ₁ + λ₂w for documents with a weight w, and at most λ₁ for all others; see `Dual`.
+    The dual score is the document's product with the part of the query that the weighted documents do not rebuild. At
+    the optimum it is λ₁ + λ₂w for documents with a weight w, and at most λ₁ for all others; a solver that stopped early
+    is not certified and may miss this. facts: the document's place in the answer; dual: score, penalties and weight.
     """
     score_text, l1_text = _format_apart(dual.score, dual.l1)
     if dual.weight > 0:
@@ -185,6 +204,7 @@ def _describe_dual(facts: Why, dual: Dual) -> str:
         return f"{verdict}: exact duplicate of {dual.twin}, which stands for both."
     if not dual.certified and dual.score > dual.l1:
         return f"{verdict}, though it would add {score_text}, more than λ₁ = {l1_text}: the solver stopped early."
+    # Within the solver's error the two numbers are equal: one number stands for both.
     if abs(dual.score - dual.l1) <= dual.residual:
         return f"{verdict}: would add {dual.l1:.3g}, no more than λ₁."
     return f"{verdict}: would add {score_text}, less than λ₁ = {l1_text}."
@@ -214,14 +234,15 @@ def _compute_dual(
     depth: int | None,
     relevance: Relevance | None,
 ) -> Dual:
-    """Compute one document's dual score u·(v − Uᵀw): its product with what a set leaves of the query.
+    """Compute one document's dual score u·(v − Uᵀw), which explains why an elastic net chose it or not.
 
-    The elastic net rebuilds the query v by the set's documents U with weights w; u is the document. query: (d,); row:
-    the document; stage, depth, relevance: of the decoder, to solve again for members beyond the k returned
+    The elastic net rebuilds the query v from the documents U with weights w (its support). The score of a document u is
+    its product with what they leave of the query: below λ₁ a document gets no weight. query: (d,); ranking: the answer;
+    row: of the document; stage, depth, relevance: of the decoder, to solve again if the answer is cut.
     """
     info, weights = ranking.info[0], weights_of(ranking)
     if len(weights) < info["support"]:
-        # The set shows the k largest only, and all of them rebuild the query.
+        # The answer was cut to the k largest weights, but all of them rebuild the query.
         if relevance is not None:
             weights = weights_of(select_from(stage, relevance.scored, k=info["support"]))
         else:
@@ -240,9 +261,12 @@ def _compute_dual(
 
 
 def weights_of(ranking: Ranking) -> dict[int, float]:
-    """Return the weights of one query's documents by row; documents that were filled in have none."""
-    pairs = zip(ranking.index[0].tolist(), ranking.gain[0].tolist(), strict=True)
-    return {row: weight for row, weight in pairs if row >= 0 and weight > 0}
+    """Map the rows of one query's answer to their weights in the selector's solution.
+
+    Documents with weight 0, which only fill the answer up to k, and the row −1, which pads it, are left out.
+    """
+    weighted_rows = zip(ranking.index[0].tolist(), ranking.gain[0].tolist(), strict=True)
+    return {row: weight for row, weight in weighted_rows if row >= 0 and weight > 0}
 
 
 @without_autocast
@@ -254,29 +278,29 @@ def relevances(space: Space, query: Tensor, rows: Sequence[int]) -> list[float]:
 
 @without_autocast
 def similarities(space: Space, rows: Sequence[int]) -> np.ndarray:
-    """Compute the inner products of the documents at `rows` with one another, (m, m), in float64.
-
-    They are cosines where vectors have length 1.
-    """
-    vectors = space.vectors[torch.as_tensor(rows, dtype=torch.int64, device=space.device)].double()
+    """Compute the cosines of the documents at `rows` with one another, (m, m), in float64."""
+    vectors = normalize_rows(space.vectors[torch.as_tensor(rows, dtype=torch.int64, device=space.device)])
     return (vectors @ vectors.T).cpu().numpy()
 
 
 @without_autocast
 def find_ranks(space: Space, query: Tensor, rows: Sequence[int]) -> list[int]:
-    """Return the ranks of the documents at `rows` by relevance in the corpus, from 1; ties by row.
+    """Return the ranks of some documents by inner product with a query, (d,), among all documents.
 
-    query: (d,); one pass over all vectors
+    rows: the documents. Ranks count from 1; of equal documents the lower row is ahead. All vectors are read once.
     """
     point = query.to(space.device, space.vectors.dtype).unsqueeze(0)
     candidates = Candidates(space.vectors, products(space.vectors, point), point, space.matrix)
-    scores, tolerance, ranks = candidates.relevance[0].double(), candidates.relevance_error.double(), []
+    # Scores in the vectors' precision, and a bound on their rounding error.
+    scores, tolerance = candidates.relevance[0].double(), candidates.relevance_error.double()
+    ranks = []
     for row, score in zip(rows, relevances(space, query, rows), strict=True):
-        # What rounding cannot decide is scored again in float64.
+        n_surely_ahead = int((scores > score + tolerance).sum())
+        # What rounding cannot decide is scored again in float64. All rows are those of query 0, the only one.
         close_rows = ((scores - score).abs() <= tolerance).nonzero().flatten()
         exact_scores = candidates.exact_relevance(torch.zeros_like(close_rows), close_rows)
-        is_before = (exact_scores > score) | ((exact_scores == score) & (close_rows < row))
-        ranks.append(int((scores > score + tolerance).sum()) + int(is_before.sum()) + 1)
+        is_ahead = (exact_scores > score) | ((exact_scores == score) & (close_rows < row))
+        ranks.append(n_surely_ahead + int(is_ahead.sum()) + 1)
     return ranks
 
 
@@ -293,6 +317,10 @@ def describe_trust(info: Mapping[str, Any]) -> str:
     # Answers from an engine's first documents may not hold for the corpus: that scope is said first.
     scope = _scope(info) if "scope" in info else []
     phrases = list(scope)
+    if "matches" in info:
+        phrases.append(_describe_matches(info["matches"]))
+    # Each selector adds facts of its own: `support`, the number of documents with a weight, is the elastic net's;
+    # `swaps` counts exchanges of documents that improved a set.
     pool, count = info.get("pool"), info.get("candidates")
     if "support" in info:
         phrases += _weights_trust(info, bool(scope))
@@ -310,10 +338,27 @@ def describe_trust(info: Mapping[str, Any]) -> str:
     return " · ".join(phrases)
 
 
+def _describe_matches(n_matches: int) -> str:
+    """Say in words that fewer documents than were to be returned match the query's words."""
+    if not n_matches:
+        return "No word of the query occurs in the corpus"
+    return f"Only {counted(n_matches, 'document')} {'shares' if n_matches == 1 else 'share'} a word with the query"
+
+
+def describe_unmatched(n_unmatched: int) -> str | None:
+    """Say in words how many queries got no document as no word of theirs occurs in the corpus; None for none."""
+    if not n_unmatched:
+        return None
+    queries = counted(n_unmatched, "query", "queries")
+    return f"no word of {queries} occurs in the corpus; nothing is retrieved for {'it' if n_unmatched == 1 else 'them'}"
+
+
 def _scope(info: Mapping[str, Any]) -> list[str]:
     """Say in words for which documents an answer holds, where that may not be the full corpus.
 
-    info: of a ranking over an engine's, or a pool's, documents
+    info: of a ranking of the documents that a vector engine returned. Its scope is "proven" if further searches show
+    that no other document could change the answer, "engine" if they show it only as far as the engine's approximate
+    index can be trusted, and "pool" if they leave some picks unproven.
     """
     if "depth" in info:
         return [f"Of the {counted(info['depth'], 'most relevant document', 'most relevant documents')} only"]
@@ -326,20 +371,22 @@ def _scope(info: Mapping[str, Any]) -> list[str]:
         recall = info.get("recall")
         recall_text = "how much it finds is not measured"
         if recall is not None:
-            # The first is measured on plain queries, the second on the queries of proofs.
+            # `recall` is the index's, measured on plain queries, and on certificate queries, by which answers are
+            # proven.
             recall_text = f"it finds {recall[0]:.0%} of what queries ask for, {recall[1]:.0%} of what a proof asks"
         return [f"Unproven: the engine's index found nothing better among {total} documents; {recall_text}"]
-    returned = len(info["ids"])
-    proven = returned - info["open"]
-    if proven > 0:
-        return [f"{proven} of {returned} picks proven for all {total} documents, the rest of {seen} only"]
+    n_picks = len(info["ids"])
+    n_proven = n_picks - info["open"]
+    if n_proven > 0:
+        return [f"{n_proven} of {n_picks} picks proven for all {total} documents, the rest of {seen} only"]
     return [f"Unproven: of the {seen} that came back, of {total}"]
 
 
 def _weights_trust(info: Mapping[str, Any], is_scoped: bool) -> list[str]:
     """Say in words how close the weights that rebuild the query are to the optimum.
 
-    info: of an elastic-net ranking; is_scoped: it has been said already for which documents
+    info: of an elastic-net ranking; is_scoped: True if an earlier phrase says that the answer may not hold for the full
+    corpus, so that "Exact" would claim too much
     """
     residual = f"KKT residual {power(max(info['residual'], MIN_RESIDUAL))}"
     solved_text = "Solved" if is_scoped else "Exact ✓"

@@ -53,11 +53,15 @@ class Timeline:
 
 
 def timeline(drifts: Sequence[Drift]) -> Timeline:
-    """Arrange the measures of drift at several steps as columns over time; those without any value go."""
+    """Arrange several steps' measures of drift as columns over time, with each step's alarms and traffic light.
+
+    A measure that no step has is left out.
+    """
     columns = {}
     for measure_name in MEASURES:
         column = tuple(measured.figures[measure_name] for measured in drifts)
-        if _drop_missing(column):
+        is_measured = bool(_drop_missing(column))
+        if is_measured:
             columns[measure_name] = column
     rows = [(measured.step, measured.alarm, measured.light) for measured in drifts]
     steps, alarms, lights = zip(*rows, strict=True) if rows else ((), (), ())
@@ -97,8 +101,10 @@ def sparklines(
 ) -> tuple[Sparkline, ...]:
     """Return the measures of drift over time as small lines on fixed axes, which show noise as noise.
 
-    Axes go from 0 to 1; those of hubs (documents that crowd many answers) extend by twice their alarm about the start.
-    unexplored: measure → its values if nothing were explored.
+    Axes go from 0 to 1, that of the longest vector beyond the length of its warning. The axis of hubs (documents that
+    crowd many answers) has the value before feedback in its middle, and reaches twice as far as the alarm's threshold.
+    unexplored: measure → its values had every round shown the best document, not one drawn at random; they are drawn
+    beside the others.
     """
     lines = []
     for measure_name, values in timeline(drifts).columns.items():
@@ -109,19 +115,20 @@ def sparklines(
 
 
 def _sparkline(drifts: Sequence[Drift], name: str, values: tuple[float | None, ...]) -> Sparkline:
-    """Build the line of one drift measure over time, on the fixed axis of its kind.
+    """Build the line of one drift measure over time, with its axis and the level of its alarm.
 
     name: of the measure; values: one a step, None where it could not be measured
     """
     measured_values = _drop_missing(values)
     minimum, maximum, alarm = 0.0, 1.0, None
     if name == "hubs":
-        # Hubs are an alarm by their change from the start, so the axis is centred there.
+        # The alarm is a rise over the value before feedback (`start`), so the axis is centred there.
         start = next((measured.start for measured in drifts if measured.start is not None), measured_values[0])
         minimum, maximum, alarm = max(0.0, start - 2 * HUB_ALARM), start + 2 * HUB_ALARM, start + HUB_ALARM
     elif name == "longest":
-        # Without the unit ball nothing holds lengths back, and the warning comes earlier.
-        maximum, alarm = RED_LENGTH + 0.25, RED_LENGTH if all(measured.ball for measured in drifts) else AMBER_LENGTH
+        # Where vectors are not kept in the unit ball they can grow freely, so the warning comes earlier.
+        is_bounded = all(measured.ball for measured in drifts)
+        maximum, alarm = RED_LENGTH + 0.25, RED_LENGTH if is_bounded else AMBER_LENGTH
     # A value off the axis extends it rather than being cut.
     minimum, maximum = min(minimum, *measured_values), max(maximum, *measured_values)
     return Sparkline(measure=MEASURES[name], values=values, alarm=alarm, low=minimum, high=maximum)
@@ -151,9 +158,11 @@ def quality(
     part: str = HELD_OUT,
     group: str = ALL,
 ) -> tuple[Line, ...]:
-    """Collect the metrics of every decoder at every checkpoint, on one part and group of queries.
+    """Collect the metrics of every decoder over time, on one part and group of queries, as lines.
 
-    part: "held-out" or "stream"; group: "all", "head" or "tail".
+    checkpoints: measurements between rounds of feedback; part: "held-out" for the queries that got no feedback,
+    "stream" for those that did; group: "tail" for the queries whose right documents are all among the half that is
+    right least often in the stream, "head" for the other queries, "all" for both.
     """
     cells: dict[str, list[tuple[int, RoundCell]]] = {}
     for checkpoint in checkpoints:
@@ -218,14 +227,17 @@ class Moved(ShownDocument):
 
 
 def movers(measured: Drift, space: Space, now: np.ndarray, then: np.ndarray | None = None) -> tuple[Moved, ...]:
-    """List the documents that moved most, with their text; none that is bit by bit unchanged.
+    """List the documents that feedback moved most, with their texts, distances and lengths.
 
-    now: (n, d) Θ_t; then: (n, d) Θ at the start of the drift, by default the space's own vectors.
+    measured: the drift from the vectors before feedback to the current ones, with the documents that moved farthest;
+    now: (n, d) current vectors; then: (n, d) vectors before feedback, by default the space's own. Documents whose two
+    vectors are equal bit for bit are left out.
     """
-    start, moved_documents = space.matrix.on_cpu.numpy() if then is None else then, []
+    start_vectors = space.matrix.on_cpu.numpy() if then is None else then
+    moved_documents = []
     for row, distance in measured.movers:
-        # Subtracting the common shift gives a distance to documents that stayed as well.
-        if not np.array_equal(start[row], now[row]):
+        # Distances are counted from the mean displacement of all documents, so one that stayed has a distance too.
+        if not np.array_equal(start_vectors[row], now[row]):
             length = float(np.linalg.norm(now[row].astype(np.float64)))
             moved_documents.append(Moved(**shown_fields(space.corpus, row), distance=distance, length=length))
     return tuple(moved_documents)
@@ -264,8 +276,9 @@ def compare_states(
 ) -> Between:
     """Compare two states of the documents' vectors: drift, moved documents, changed answers.
 
-    first, second: (n, d) vectors of both; probes: queries whose answers are compared; qrels: their judgements; ball:
-    True if rows are kept in the unit ball; max_queries: number of changed queries to list
+    first, second: (n, d) vectors of the documents in either state; probes: queries whose answers are compared; qrels:
+    their judgements; temperature: τ of the softmax by which documents are drawn; ball: True if rows are kept in the
+    unit ball; max_queries: number of changed queries to list
     """
     right_answers = None if probes is None or qrels is None else right_rows(qrels, probes.ids, space.corpus.position)
     baseline = origin(first, probes, right=right_answers, temperature=temperature)
@@ -277,16 +290,19 @@ def compare_states(
 def find_changed_queries(
     start: DriftBaseline, now: np.ndarray, probes: Embeddings | None, max_queries: int = 20
 ) -> tuple[ChangedQuery, ...]:
-    """Find the probe queries whose first answers changed since the start, most changed first.
+    """Find the queries whose first answers feedback has changed, most changed first.
 
-    now: (n, d) vectors of the documents
+    start: the documents before feedback; now: (n, d) their present vectors; probes: the queries whose answers are
+    followed, None for none; max_queries: number of queries at most
     """
     if probes is None or start.probes is None:
         return ()
+    # For each query the share of its ten first answers before feedback that are still among the ten first.
     overlap = shared(start.answers, answers(now.astype(np.float64), start.probes))
-    order = np.lexsort((np.arange(len(overlap)), overlap))
+    # The smallest share first, ties in the order of the queries.
+    most_changed_first = np.lexsort((np.arange(len(overlap)), overlap))
     texts, changed = probes.texts or ("",) * len(probes), []
-    for index in order[:max_queries].tolist():
+    for index in most_changed_first[:max_queries].tolist():
         if overlap[index] < 1:
             query_id, text = replace_surrogates(probes.ids[index]), replace_surrogates(texts[index])
             changed.append(ChangedQuery(index, query_id, text, float(overlap[index])))
@@ -349,7 +365,9 @@ class RegretLines:
 def regret(simulated: Simulated, max_points: int = MAX_CURVE_POINTS) -> RegretLines:
     """Return a simulation's regret and theory's bounds as lines over rounds, at a limited number of them.
 
-    Regret: the loss of learning beyond that of a better learner, summed over rounds, in nats.
+    Regret is the loss beyond that of somebody who knows more, summed over rounds, in nats. Two are compared with: a
+    learner with full information (the oracle), and the best fixed embeddings, chosen at the end (in hindsight). The
+    bounds are Theorem 5.1 and Corollary 5.2 of the ORAG paper. max_points: number of rounds at most.
     """
     totals, n_rounds = simulated.regret, len(simulated.trail)
     # At most one point per round, the first and the last among them.
@@ -384,6 +402,7 @@ def conclusions(measured: Drift) -> tuple[str, ...]:
     if measured.alarm and measured.start is not None and measured.hubs is not None:
         gini = f"Gini {decimal(measured.start)} → {decimal(measured.hubs)}"
         sentences.append(f"Hub alarm: a few documents crowd the results ({gini}).")
+    # The light, a warning colour, is not green if vectors have grown longer than they should.
     if measured.light != "green":
         sentences.append(f"The longest vector has length {measured.longest:.2f}: some documents win by length alone.")
     return tuple(sentences)

@@ -56,21 +56,22 @@ def trajectories(
     progress: Progress | None = None,
     stop: Stop | None = None,
 ) -> Trajectories:
-    """Trace the documents that moved most, on the map of the start, at several steps.
+    """Trace the documents that feedback moved most, as points on a map of the corpus at several steps.
 
-    layout: of `start`; states: (step, (n, d) Θ_t), rising, each read twice at most and not kept; max_documents: their
-    number. What all moved together is subtracted first, as it changes no ranking. On a map by PCA a document is
-    projected. On a map of neighbours it moves as a mean of the mapped documents does, in which the near ones weigh most
-    (a Gaussian, its width the start's distance to the third nearest): a small move is a small arrow, and none where
-    nothing moved. Raises DataError, Cancelled.
+    layout: map of `start`, the corpus before feedback; states: pairs of a step and the (n, d) vectors then, in rising
+    order, each read twice at most and not kept; max_documents: number of documents to trace. A shift common to all is
+    subtracted first, as it changes no ranking. On a map by PCA a document is projected. On a map of neighbours it moves
+    by as much as a weighted mean of the mapped documents' points: the weight is a Gaussian of their distance to the
+    document's vector. So a small move is a small arrow, and no move is none. Raises DataError, Cancelled.
     """
     start_vectors = start.matrix.on_cpu.numpy()
     if not states:
         raise DataError(f"states must hold at least one (step, vectors), the vectors of shape {start_vectors.shape}")
     moved_rows, moves = _find_moves(start_vectors, states[-1][1])
-    # What is bit by bit where it was has no arrow, though the others left it behind.
+    # A document whose vector has not changed has distance 0 and no arrow, although the others' mean move is not 0.
+    mean_move = moves.sum(0) / len(start_vectors)
     distance = np.zeros(len(start_vectors))
-    distance[moved_rows] = np.linalg.norm(moves - moves.sum(0) / len(start_vectors), axis=1)
+    distance[moved_rows] = np.linalg.norm(moves - mean_move, axis=1)
     row_order = np.lexsort((np.arange(len(distance)), -distance))
     moved_most = row_order[: min(max_documents, int((distance > 0).sum()))]
     origins = start_vectors[moved_most].astype(np.float64)
@@ -81,7 +82,8 @@ def trajectories(
     for step, vectors in states:
         if stop is not None and stop.is_set():
             raise Cancelled(f"stopped after {len(paths)} of {len(states)} steps of the arrows")
-        common_shift = _find_moves(start_vectors, vectors)[1].sum(0) / len(start_vectors)
+        _rows, step_moves = _find_moves(start_vectors, vectors)
+        common_shift = step_moves.sum(0) / len(start_vectors)
         vectors_now = vectors[moved_most].astype(np.float64)
         is_still = (vectors_now == origins).all(1)
         paths.append(np.where(is_still[:, None], origins, vectors_now - common_shift))
@@ -110,11 +112,12 @@ def _find_moves(origin: np.ndarray, vectors: np.ndarray) -> tuple[np.ndarray, np
 def _place_paths(
     layout: Layout, start: Space, rows: np.ndarray, origins: np.ndarray, paths: Sequence[np.ndarray], begin: np.ndarray
 ) -> list[np.ndarray]:
-    """Return the (m, 2) points of moving documents on the map, one array for each step.
+    """Return the (m, 2) points of moving documents on a map of the corpus, one array for each step.
 
-    rows: (m,) the documents; origins: (m, d) their first vectors; paths: (m, d) their vectors at each step; begin: (m,
-    2) their first points. A map by PCA projects vectors; on another, a document moves as the mean of its neighbours
-    does.
+    A map by PCA projects any vector. Other maps cannot. On them a weighted mean of all mapped documents' points, which
+    weighs a document by its similarity to the moving one's vector, follows that vector; the document moves by as much
+    as this mean does. rows: (m,) the documents; origins: (m, d) their first vectors; paths: (m, d) their vectors at
+    each step; begin: (m, 2) their first points.
     """
     # PCA is linear: a vector has a place of its own. Documents that stay keep their first one, to the bit.
     if layout.method == "pca":
@@ -123,7 +126,7 @@ def _place_paths(
     map_points = layout.points.astype(np.float64)
     start_units = _directions(origins)
     distances = _squared_distances(start_units, mapped_units)
-    # A document on the map is no neighbour of its own, or its width would be 0.
+    # The kernel width of a document is its squared distance to the n-th nearest other document on the map.
     distances[rows[:, None] == layout.rows[None, :]] = np.inf
     n_nearest = min(KERNEL_NEIGHBOUR, len(mapped_units) - 1)
     kernel_width = np.partition(distances, n_nearest - 1, axis=1)[:, n_nearest - 1] if n_nearest else np.ones(len(rows))
@@ -164,7 +167,10 @@ class DriftComparison:
     agreement: tuple[float, float]  # mean cosine of a document's two vectors, before and after, once they are turned
 
     def arrows(self, encoder: int) -> dict[str, list[float]]:
-        """Return columns row, x0, y0, x1, y1 of the arrows of an encoder, 0 or 1."""
+        """Return an arrow for each document, from before feedback to after, as columns row, x0, y0, x1, y1.
+
+        encoder: 0 for the first encoder's vectors, 1 for the second one's
+        """
         columns = np.column_stack([self.points[encoder, 0], self.points[encoder, 1]]).T.tolist()
         return {"row": self.rows.tolist(), **dict(zip(("x0", "y0", "x1", "y1"), columns, strict=True))}
 
@@ -172,9 +178,9 @@ class DriftComparison:
 def find_rotation(target: np.ndarray, source: np.ndarray) -> np.ndarray:
     """Find the rotation, (d₂, d₁), that turns an encoder's documents best onto another's (Procrustes).
 
-    target: (n, d₁) the other's vectors; source: (n, d₂) those to turn. Two encoders share no axes, so a common map
-    needs a common frame; a rotation leaves every inner product of an encoder as it is (Schönemann 1966). Where d₂ > d₁,
-    what it keeps are the d₁ directions that agree best.
+    target: (n, d₁) the other's vectors; source: (n, d₂) those to turn. Two encoders share no axes, so one map of both
+    needs common ones. A rotation leaves every inner product of an encoder as it is (Schönemann 1966). If d₂ > d₁, the
+    result is a projection: it keeps the d₁ directions of `source` that agree best with `target`.
     """
     left_vectors, _values, right_vectors = np.linalg.svd(source.T @ target, full_matrices=False)
     rotation: np.ndarray = left_vectors @ right_vectors
@@ -189,11 +195,13 @@ def compare_encoders_drift(
     other_now: np.ndarray,
     max_documents: int = 60,
 ) -> DriftComparison:
-    """Return two encoders' drift under feedback as points on one map (Online-Optimized RAG, Fig. 1b).
+    """Draw how feedback moved documents, once for each of two encoders, on one map.
 
-    layout: of `start`; now: (n, d₁) its documents after feedback; other_start, other_now: (n, d₂) the same documents of
-    another encoder. The frame is set by the vectors before feedback alone, so that nothing of the drift is turned away.
-    What all moved together is taken off. Raises DataError.
+    As in Fig. 1b of the ORAG paper, the two show if both encoders' documents move alike. layout: map of `start`, the
+    corpus as the first encoder embeds it; now: (n, d₁) its vectors after feedback;
+    other_start, other_now: (n, d₂) vectors of the same documents by the second encoder, which are rotated onto the
+    first ones. The rotation is fitted to the vectors before feedback alone, so that it hides nothing of the drift. A
+    shift common to all documents is subtracted. Returns the documents that moved most. Raises DataError.
     """
     if len(other_start) != len(start) or other_now.shape != other_start.shape:
         raise DataError(
@@ -203,16 +211,21 @@ def compare_encoders_drift(
     origins = [origin.astype(np.float64), other_start.astype(np.float64)]
     moves = [_subtract_mean(now - origins[0]), _subtract_mean(other_now.astype(np.float64) - other_start)]
     distances = np.maximum(np.linalg.norm(moves[0], axis=1), np.linalg.norm(moves[1], axis=1))
-    rows = np.lexsort((np.arange(len(distances)), -distances))[: min(max_documents, int((distances > 0).sum()))]
-    # The second encoder's vectors and moves are turned into the first one's frame, whose map is drawn.
-    frame = find_rotation(_directions(origins[0]), _directions(origins[1]))
-    origins[1], moves[1] = origins[1] @ frame, moves[1] @ frame
+    # The farthest first, ties by row.
+    farthest_first = np.lexsort((np.arange(len(distances)), -distances))
+    rows = farthest_first[: min(max_documents, int((distances > 0).sum()))]
+    # The second encoder's vectors and moves are turned into the first one's axes, whose map is drawn.
+    rotation = find_rotation(_directions(origins[0]), _directions(origins[1]))
+    origins[1], moves[1] = origins[1] @ rotation, moves[1] @ rotation
+    # Axes: encoder, start or end, document, x or y.
     points = np.empty((2, 2, len(rows), 2), np.float32)
     for encoder, (vectors, drift) in enumerate(zip(origins, moves, strict=True)):
         if len(rows):
-            subset = vectors[rows]
-            begin = place(layout, start, subset) if encoder else find_positions(layout, start, rows.tolist())
-            points[encoder] = begin, _place_paths(layout, start, rows, subset, [subset + drift[rows]], begin)[0]
+            first_vectors = vectors[rows]
+            # The documents of the first encoder, 0, are on the map already.
+            begin = place(layout, start, first_vectors) if encoder else find_positions(layout, start, rows.tolist())
+            (end,) = _place_paths(layout, start, rows, first_vectors, [first_vectors + drift[rows]], begin)
+            points[encoder] = begin, end
     new_agreement = _compute_mean_cosine(origins[0] + moves[0], origins[1] + moves[1])
     return DriftComparison(rows, points, (_compute_mean_cosine(*origins), new_agreement))
 

@@ -25,9 +25,10 @@ def facts(row: JudgedClaim) -> list[tuple[str, str]]:
     """
     # A claim that cannot be tested has been measured nowhere.
     is_measured = row.ruling.verdict is not Finding.UNTESTABLE
+    effect_text = f": {row.claim.effect}" if row.claim.effect else ""
     texts = {
         "Verdict": row.words,
-        "Claimed": f"{row.claim.place}{f': {row.claim.effect}' if row.claim.effect else ''} ({row.claim.id})",
+        "Claimed": f"{row.claim.place}{effect_text} ({row.claim.id})",
         "Evidence": f"{row.scope}, {row.where}" if is_measured else "",
         "Otherwise than in the paper": row.claim.differs,
     }
@@ -41,6 +42,13 @@ def command(row: JudgedClaim) -> str:
     data_options = ["--data", "FOLDER"] if row.claim.sets else []
     work_options = ["--work", "FOLDER", "--train"] if row.claim.trained else []
     return command_line(["frontier", "reproduce", row.claim.id, *data_options, *work_options])
+
+
+INTERVAL_NOTE = (
+    "Each interval is of its figure alone. Where queries are compared, a figure also needs a test to count for or "
+    "against the claim, corrected for the number of figures (Holm)."
+)
+"""Sentence on the intervals of effects: what they allow for, and what decides beside them."""
 
 
 def figures(effects: Sequence[Effect]) -> list[dict[str, str]]:

@@ -36,9 +36,10 @@ class Exploration:
 
 
 def exploration(simulated: Simulated) -> Exploration:
-    """Compute success between a simulation's checkpoints, and in words the price of exploring.
+    """Compute how often a simulation showed a right document, and in words the price of exploring.
 
-    Success: the document shown is right. Nothing is returned where nothing is drawn.
+    Exploring is to show a document drawn at random in place of the best one. The shares are taken between each two
+    checkpoints. Both parts are empty for a simulation that draws nothing.
     """
     success, steps = simulated.success, [checkpoint.step for checkpoint in simulated.checkpoints]
     if simulated.plan.learner != "feedback":
@@ -47,6 +48,7 @@ def exploration(simulated: Simulated) -> Exploration:
     for begin, end in pairwise(steps):
         drawn_mean, top_share = success.means(begin, end)
         rows.append(Explored(begin + 1, end, drawn_mean, top_share))
+    # With several candidates a reranker chooses the document to show among those drawn.
     reranked = simulated.variant.candidates > 1
     sentences = [_sentence(success, "Draws", "the reranker's pick of the best" if reranked else "the top document")]
     if (questions := simulated.by_question) is not None and len(questions.drawn):
@@ -55,15 +57,15 @@ def exploration(simulated: Simulated) -> Exploration:
 
 
 def top_success(simulated: Simulated, steps: Sequence[int]) -> tuple[float | None, ...]:
-    """Return the smoothed success at each step if the top document were shown in every round, not drawn.
+    """Return the smoothed success at each step, had every round shown the top document, not one drawn.
 
-    None where nothing is drawn. It is computed like the measure Success, from the feedback that the top document would
-    get.
+    Success is a mean of the rounds' feedback in which recent rounds count more; here it is taken of the feedback that
+    the top documents would have got. All values are None for a simulation that draws nothing.
     """
     trail, arrivals = simulated.trail, simulated.arrivals
     if simulated.plan.learner != "feedback":
         return (None,) * len(steps)
-    # The same round distorts the same way, whichever document is shown: the two curves differ by exploration alone.
+    # Wrong feedback comes in the same rounds as in the simulation, so that the two curves differ by exploration alone.
     feedback = np.empty(len(trail), dtype=bool)
     for index, (row, right) in enumerate(zip(trail.top, simulated.success.top, strict=True)):
         feedback[index] = arrivals.give_feedback(index, int(row), bool(right))
@@ -71,9 +73,9 @@ def top_success(simulated: Simulated, steps: Sequence[int]) -> tuple[float | Non
 
 
 def _sentence(success: Success, subject: str, instead: str) -> str:
-    """State how often drawn documents are right, how often `instead` would be, and the difference.
+    """State how often drawn documents are right, how often the best ones would be, and the difference.
 
-    subject: what the drawn documents are called
+    subject, instead: what the sentence calls the drawn documents, and the best ones in their place
     """
     drawn_mean, top_share = success.means()
     points = 100 * (top_share - drawn_mean)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.evaluation.metrics import REDUNDANT_COSINE
+from engine.evaluation.duplicate_threshold import COSINE_TOLERANCE, resolve_duplicate_threshold
 from engine.space import Space
 from engine.values import Ranking, replace_surrogates
 from engine.views.decision import similarities
@@ -17,7 +17,7 @@ class Redundancy:
     rows: tuple[int, ...]  # positions in the corpus
     ids: tuple[str, ...]
     titles: tuple[str, ...]
-    similarity: np.ndarray  # (m, m) inner products, float64
+    similarity: np.ndarray  # (m, m) cosines, float64
     mean: float | None  # over the pairs, None where there is none
     most: float | None  # of the pairs, None where there is none
     pairs: int  # their number
@@ -40,10 +40,14 @@ class Redundancy:
         return self.rows[first_index[closest]], self.rows[second_index[closest]]
 
 
-def redundancy(space: Space, ranking: Ranking, threshold: float = REDUNDANT_COSINE) -> Redundancy:
-    """Compute the similarities in one query's set; threshold: pairs at least as similar count as close."""
-    rows = ranking.rows()
+def redundancy(space: Space, ranking: Ranking, threshold: float | None = None) -> Redundancy:
+    """Compute the similarities in one query's set.
+
+    threshold: pairs at least as similar count as close; None for the cosine of near-duplicates of the corpus
+    """
+    rows, threshold = ranking.rows(), resolve_duplicate_threshold(space, threshold)
     similarity = similarities(space, rows)
+    # Each pair of documents once: the entries below the diagonal.
     pairs = similarity[np.tril_indices(len(rows), -1)]
     return Redundancy(
         rows=tuple(rows),
@@ -53,8 +57,9 @@ def redundancy(space: Space, ranking: Ranking, threshold: float = REDUNDANT_COSI
         mean=float(pairs.mean()) if len(pairs) else None,
         most=float(pairs.max()) if len(pairs) else None,
         pairs=len(pairs),
-        close=int((pairs >= threshold).sum()),
+        close=int((pairs >= threshold - COSINE_TOLERANCE).sum()),
         threshold=threshold,
+        # For each document its most similar one among those ranked above it, by position in the set.
         nearest=tuple(
             int(similarity[position, :position].argmax()) if position else None for position in range(len(rows))
         ),

@@ -28,6 +28,7 @@ class Row(ShownDocument):
     change: int | None  # places gained (above 0) or lost, None where the baseline did not return it
     relevant: bool | None  # as judged, None without judgements
     relevance: float | None  # the score that the selector saw, None where it saw none
+    cosine: float | None  # of document and query
     gain: float
     similarity: float | None  # inner product with the nearest document ranked above it, None for the first
     nearest: str | None  # the id of that document
@@ -73,10 +74,11 @@ def diff(
     qrels: Qrels | None,
     relevance: Relevance | None = None,
 ) -> tuple[list[Row], list[Row]]:
-    """Return one query's set as rows for a page, best first, and the rows that the baseline has beyond it.
+    """Compare a decoder's answer to one query with a baseline's, as rows for a page, best first.
 
-    query: (d,) its vector; ranking, baseline: of this query alone; relevance: of the ranking's selector if it is not
-    the inner product.
+    Returns the answer's documents, each with its change of rank, and the documents that only the baseline has. query:
+    (d,) its vector; ranking, baseline: answers to this query alone; qrels: to mark relevant documents; relevance: the
+    scores that the decoder's selector read, None for inner products.
     """
     set_rows, base_rows = ranking.rows(), baseline.rows()
     base_ranks = _rank_rows(base_rows)
@@ -85,8 +87,8 @@ def diff(
     scores = None if relevance is None else relevance.score.unsqueeze(0)
 
     def rows_of(documents: list[int], gains: list[float], left_out: set[int]) -> list[Row]:
-        # The pads of a short answer are no documents: the trace is of a ranking without them.
         """Return a set's documents but for `left_out`, each with its gain and nearest neighbour above it."""
+        # `trace` computes relevance, gain and nearest neighbour of each pick; the −1 that pad an answer are no picks.
         unpadded = Ranking(torch.tensor([documents]), torch.tensor([gains[: len(documents)]]), ({},))
         picks: list[Any] = trace(unpadded, space, queries, scores).rows() if documents else []
         rows = []
@@ -97,8 +99,7 @@ def diff(
                     **shown_fields(space.corpus, row), rank=rank,
                     change=base_ranks[row] - rank if row in base_ranks else None,
                     relevant=None if not relevant else space.corpus.ids[row] in relevant,
-                    # NaN, which alone differs from itself, stands for no score.
-                    relevance=None if pick["relevance"] != pick["relevance"] else pick["relevance"],
+                    relevance=pick["relevance"], cosine=pick["cosine"],
                     gain=pick["score"], similarity=pick["similarity"], nearest=nearest,
                 ))  # fmt: skip
         return rows
@@ -115,11 +116,12 @@ def _rank_rows(rows: Iterable[int]) -> dict[int, int]:
 def card(space: Space, query_id: str, ranking: Ranking, baseline: Ranking, qrels: Qrels | None, k: int) -> Card:
     """Return the metrics of one query's set, with the differences to those of the baseline's set.
 
-    k: cut-off of the metrics, as in Recall@k and ILAD@k; qrels: None or without the query, metrics of relevance are
-    None
+    ranking, baseline: answers to this query alone; k: cut-off of the metrics, as in Recall@k and ILAD@k; qrels: the
+    judgements. If they are None or lack the query, metrics of relevance are None.
     """
     # Metrics of relevance have no value for a query that nobody judged.
     judgements = qrels if qrels is not None and qrels.relevant(query_id) else None
+    # Of the metrics that sets alone suffice for, only ILAD is shown; all others need judgements.
     names = ("ilad", *(name for name in available_metrics(judgements) if METRICS[name].needs))
     values = measure(ranking, space, (query_id,), judgements, k, names).per_query
     base_values = measure(baseline, space, (query_id,), judgements, k, names).per_query
@@ -151,8 +153,8 @@ def find_missed(
 ) -> list[tuple[str, int | None]]:
     """Find the relevant documents that a set lacks, with their rank by relevance, nearest first.
 
-    ranking: one, or several whose sets all lack them. The rank is None for a judged document that the corpus does not
-    have; relevance: of the selector if it is not the inner product.
+    ranking: one answer to the query, or several of which none may have the documents; relevance: of the selector if it
+    is not the inner product. The rank is None for a judged document that is not in the corpus.
     """
     if qrels is None:
         return []
@@ -231,13 +233,15 @@ def merge_rankings(
 
 
 def _make_place(rank: int | None, base_rank: int | None, is_baseline: bool) -> Place:
-    """Return a document's rank in a decoder's set, with its mark against the rank in the baseline's.
+    """Return a document's rank in a decoder's set, with a mark of its change from the baseline's set.
 
     rank, base_rank: None where the document is not in the set; is_baseline: the decoder is the baseline itself
     """
     if rank is None:
-        return Place(None, DROPPED_MARK if base_rank is not None else NOWHERE_MARK)
-    return Place(rank, "" if is_baseline else mark(None if base_rank is None else base_rank - rank))
+        return Place(None, NOWHERE_MARK if base_rank is None else DROPPED_MARK)
+    if is_baseline:
+        return Place(rank, "")
+    return Place(rank, mark(None if base_rank is None else base_rank - rank))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -253,12 +257,13 @@ class WeightLine(ShownDocument):
 def weight_lines(
     space: Space, query_id: str, path: WeightPath, l1: float, qrels: Qrels | None, max_lines: int = 40
 ) -> list[WeightLine]:
-    """Return for a chart the weights of documents against λ₁ along an elastic net's path, as lines.
+    """Return the lines of a chart: each document's weight in the elastic net against its penalty λ₁.
 
-    Documents with a weight at l1 come first, by rank, then those with the largest weights; max_lines: number of
-    documents at most
+    path: the weights at all λ₁, in segments: a document gains or loses its weight where two segments meet, and within a
+    segment each weight is a straight line. l1: the present λ₁. Documents with a weight there come first, by rank, then
+    those with the largest weights anywhere; max_lines: number of documents at most.
     """
-    # Between two kinks of the path every weight is p − λ₁q: the corners of its line are at the kinks.
+    # Row → the corners of its line, (λ₁, weight), in falling λ₁. Within a segment the weight is p − λ₁q.
     corners: dict[int, list[tuple[float, float]]] = {}
     for segment_index in range(len(path)):
         segment = path.segment(segment_index)
@@ -267,24 +272,28 @@ def weight_lines(
         for row, p, q in zip(*map(np.ndarray.tolist, columns), strict=True):
             row_corners = corners.setdefault(row, [])
             if not row_corners or row_corners[-1][0] > upper:
-                # It had no weight just above this kink.
-                row_corners += ([(row_corners[-1][0], 0.0)] if row_corners else []) + [(upper, 0.0)]
+                # It comes in: its line was at 0 from the end of its last segment, if any, to the start of this one.
+                if row_corners:
+                    row_corners.append((row_corners[-1][0], 0.0))
+                row_corners.append((upper, 0.0))
             row_corners += [(upper, max(p - upper * q, 0.0)), (lower, max(p - lower * q, 0.0))]
     for row_corners in corners.values():
+        # A document that left before the end of the path stays at 0 until there.
         if row_corners[-1][0] > path.levels[-1]:
             row_corners += [(row_corners[-1][0], 0.0), (float(path.levels[-1]), 0.0)]
+    # Documents with a weight at l1, the best first.
     ranks = _rank_rows(path.at(l1)[0].tolist())
     relevant = qrels.relevant(query_id) if qrels is not None else None
-    largest = {row: max(weight for _level, weight in row_corners) for row, row_corners in corners.items()}
-    row_order = sorted(corners, key=lambda row: (ranks.get(row, len(corners) + 1), -largest[row], row))
-    weight_columns = []
+    largest_weight = {row: max(weight for _level, weight in row_corners) for row, row_corners in corners.items()}
+    row_order = sorted(corners, key=lambda row: (ranks.get(row, len(corners) + 1), -largest_weight[row], row))
+    weight_lines = []
     for row in row_order[:max_lines]:
         levels, weights = map(list, zip(*corners[row], strict=True))
         is_relevant = None if not relevant else space.corpus.ids[row] in relevant
-        weight_columns.append(WeightLine(
+        weight_lines.append(WeightLine(
             **shown_fields(space.corpus, row), relevant=is_relevant, chosen=ranks.get(row), l1=levels, weight=weights
         ))  # fmt: skip
-    return weight_columns
+    return weight_lines
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -304,22 +313,25 @@ class BeforeAfter(ShownDocument):
 def before_after(
     then: Space, now: Space, query: torch.Tensor, rankings: Mapping[str, tuple[Ranking, Ranking]]
 ) -> tuple[BeforeAfter, ...]:
-    """Return the documents whose score or rank in some set differs between two spaces of one corpus.
+    """List a query's documents whose score or rank feedback has changed, the largest changes first.
 
-    Such as before and after feedback. query: (d,) its vector; rankings: by decoder, its answers to this query alone
-    then, and now. Those whose scores changed most come first, then by the first decoder's ranks.
+    then, now: the same corpus with its vectors before and after feedback; query: (d,) vector; rankings: decoder → its
+    answers to this query alone, then and now. Only documents in some answer are compared; of equal changes the first
+    decoder's order now decides.
     """
     ranks_by_decoder = {}
     for name, (old_ranking, new_ranking) in rankings.items():
         ranks_by_decoder[name] = _rank_rows(old_ranking.rows()), _rank_rows(new_ranking.rows())
-    # The answers of now lead, decoder by decoder, so that a stable sort keeps their order among equal changes.
-    rows = list(dict.fromkeys(row for pair in ranks_by_decoder.values() for ranks in reversed(pair) for row in ranks))
+    # Each row once, those of present answers first: a stable sort keeps this order among equal changes.
+    rows_by_decoder = ([*new_ranks, *old_ranks] for old_ranks, new_ranks in ranks_by_decoder.values())
+    rows = list(dict.fromkeys(chain.from_iterable(rows_by_decoder)))
     if not rows:
         return ()
     changes = []
-    for row, old, new in zip(rows, relevances(then, query, rows), relevances(now, query, rows), strict=True):
-        ranks = {name: (pair[0].get(row), pair[1].get(row)) for name, pair in ranks_by_decoder.items()}
-        change = BeforeAfter(**shown_fields(then.corpus, row), before=old, after=new, ranks=ranks)
+    old_scores, new_scores = relevances(then, query, rows), relevances(now, query, rows)
+    for row, old_score, new_score in zip(rows, old_scores, new_scores, strict=True):
+        ranks = {name: (old.get(row), new.get(row)) for name, (old, new) in ranks_by_decoder.items()}
+        change = BeforeAfter(**shown_fields(then.corpus, row), before=old_score, after=new_score, ranks=ranks)
         if change.has_moved:
             changes.append(change)
     return tuple(sorted(changes, key=lambda changed: -abs(changed.after - changed.before)))

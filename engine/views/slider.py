@@ -2,7 +2,7 @@
 
 import weakref
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import compress
 from typing import Any, TypeGuard
 
@@ -12,8 +12,10 @@ import torch
 from engine.candidates import without_autocast
 from engine.decoder import Decoder, ScoredCandidates, score_candidates, select_from, select_grid_from
 from engine.errors import DataError
+from engine.evaluation.duplicate_threshold import COSINE_TOLERANCE, resolve_duplicate_threshold
 from engine.params import Param, Real, Whole, values_of
 from engine.reach import Reach
+from engine.selection.per_source import follow_path
 from engine.space import Space
 from engine.stages import Selector
 from engine.values import Corpus, Embeddings, Ranking
@@ -25,7 +27,7 @@ FINE_STEPS, COARSE_STEPS = 1000, 100
 RATIO_STEPS = 60
 """Positions of a slider of equal ratios."""
 PRECISION = 100_000
-"""Cosines are sent as whole numbers of 1/PRECISION, rounded down: at .9 one is a near-duplicate here as there."""
+"""Cosines are sent as whole numbers of 1/PRECISION, rounded down: one at a threshold reaches it there too."""
 LONGEST_NAME = 90
 TWO_PART_SIZE, FIRST_PART_START = 2048, 0.5
 """Documents from which on a slider's answers come in two parts, and the start of the first part of a path."""
@@ -39,17 +41,21 @@ def has_slider(param: Param | None) -> TypeGuard[Real | Whole]:
 
 
 def stops(param: Real | Whole, current: float, exact: bool) -> list[float]:
-    """List the values of a parameter that its slider stops at, in the comfortable range or to `current`.
+    """List the values at which a parameter's slider stops: the range of sliders, extended to `current`.
 
-    exact: True where a path gives an answer at every value, so that steps may be fine
+    current: value that is set now; exact: True if all rankings over the parameter's interval are computed at once, so
+    that steps may be fine
     """
     minimum, maximum = param.comfortable_range
     if isinstance(param, Whole):
         return list(range(int(min(minimum, current)), int(max(maximum, current)) + 1))
     if param.scale == "log":
         values = [value for value in param.grid(RATIO_STEPS) if value is not None]
-        return sorted({*values, *([] if min(values) <= current <= maximum else [current])})
-    minimum, maximum, n_steps = min(minimum, current), max(maximum, current), FINE_STEPS if exact else COARSE_STEPS
+        values += [] if min(values) <= current <= maximum else [current]
+        return sorted(set(values))
+    minimum, maximum = min(minimum, current), max(maximum, current)
+    n_steps = FINE_STEPS if exact else COARSE_STEPS
+    # Six digits, so that no stop shows the rounding of its sum.
     return [float(f"{minimum + (maximum - minimum) * position / n_steps:.6g}") for position in range(n_steps + 1)]
 
 
@@ -73,12 +79,16 @@ class SliderRequest:
 
         Raises DataError if the corpus is no longer in memory.
         """
+        scored: ScoredCandidates | None = None
         if isinstance(self.source, weakref.ref):
+            # A call of a weak reference returns None once its corpus or candidates are no longer in memory.
             space, rows = self.source(), None
-            scored = None if space is None else self.candidates() if self.candidates else self._score(space)
-        # An engine's corpus is not in memory: its first documents stand for it, and their rows are translated below.
+            if space is not None:
+                scored = self.candidates() if self.candidates else self._score(space)
+        # The corpus of a vector engine is not in memory: the engine's first results, the pool, stand for it.
         else:
-            pool_space, rows = self.source.pool(self.query)
+            # rows: pool row → row of `space`, by which the rankings are translated below.
+            pool_space, rows = self.source.pool(self.query, self.decoder.without_self)
             space, scored = self.source.space, self._score(pool_space)
         if space is None or scored is None:
             raise DataError("what this slider shows is no longer in memory; move it to have it computed again")
@@ -105,22 +115,25 @@ def requests(
     candidates: ScoredCandidates | None = None,
     **details: Any,
 ) -> list[SliderRequest]:
-    """Build a browser's requests for a slider's answers; where those take long, a part comes first.
+    """Build the requests by which a browser gets a query's sets at all positions of a parameter's slider.
 
-    source: the corpus, or an engine that holds it; candidates: scored already, None where scoring takes no time;
-    details: `relevant` and `scores` of `pack_sets`
+    There is one request, or two for a corpus so large that a first part of the answers should come soon. source: the
+    corpus, or a vector engine that holds it; candidates: scored already, None to score them in the request; details:
+    ids of `relevant` documents and `scores` of all, passed on to `pack_sets`.
     """
     stage, in_memory, size = decoder.select, isinstance(source, Space), len(source)
+    # A selector with a path has all its rankings over the parameter's interval, not only at positions.
     is_exact = stage.no_path is None and param.name == stage.path_parameter
     values = stops(param, getattr(stage, param.name), is_exact)
     value_parts = [(values, 0.0)]
     if in_memory and TWO_PART_SIZE < size <= MAX_FULL_SIZE:
-        # A coarse part comes first, so that something can be dragged soon: the end of a path, or every fifth position.
+        # A part comes first, so that something can be dragged soon: the end of a path, or every fifth position.
         sparse = values[::5] if isinstance(param, Real) and param.scale != "log" else values
         value_parts.insert(0, (values, FIRST_PART_START) if is_exact else (sparse, 0.0))
+    # Answers from all documents of a larger corpus would take too long: they come from a pool of the most relevant.
     within = in_memory and size > MAX_FULL_SIZE and decoder.depth is None
     if within:
-        decoder = Decoder(stage, decoder.retrieve, decoder.rerank, max(POOL_SIZE, 2 * k))
+        decoder = replace(decoder, depth=max(POOL_SIZE, 2 * k))
     # Weak references: a request that waits in a queue must not keep a corpus in memory.
     reference = weakref.ref(source) if isinstance(source, Space) else source
     candidates_reference = None if candidates is None else weakref.ref(candidates)
@@ -139,63 +152,87 @@ def slider_answers(
 ) -> dict[str, Any]:
     """Compute a selector's rankings of one query at every position of one parameter's slider.
 
-    values: of the positions; start: the smallest value at which a path begins. JSON values but for `rankings`, (m, k)
-    rows of the corpus, −1 pads. With a path, `start` is its beginning, `ends` the values of the parameter at which each
-    ranking but the last gives way to the next, and `apart` holds (value, ranking) of positions before the start or that
-    rounding decides; without, `ends` is None, each position has its ranking, and `why` is the reason.
+    With them the browser can move the slider without asking the server. Some selectors have a path: all rankings over
+    an interval of the parameter, in pieces within which the ranking does not change. Others are solved at each
+    position. values: the parameter's values at the positions, ascending; start: positions below it get no answer from a
+    path. Returns JSON values except `rankings`, an (m, k) array of rows of the corpus in which −1 pads. With a path:
+
+    - start: the value at which the path begins
+    - ends: the value at which each of the path's rankings gives way to the next
+    - apart: (value, index into `rankings`) of each position that was solved alone: before the path begins, or where
+      rounding could decide the path's ranking
+
+    Without a path `ends` is None, and each position has its own ranking. `why` says why there is no path, or is "" for
+    a parameter over which no selector's path runs.
     """
-    # None: there is a path; else the reason why not, "" if the parameter is not the one that paths are over.
-    name = "" if param.name != stage.path_parameter or not isinstance(param, Real) else stage.no_path
-    if name is not None:
+    has_path_parameter = param.name == stage.path_parameter and isinstance(param, Real)
+    reason = stage.no_path if has_path_parameter else ""
+    # Without a candidate every ranking is empty, wherever the slider stands.
+    if not scored.candidates.count:
+        return {"rankings": np.full((len(values), k), -1), "ends": None, "why": ""}
+    # None: the selector has a path over this parameter.
+    if reason is not None:
         settings = [type(stage)(**values_of(stage) | {param.name: value}) for value in values]
         answers = select_grid_from(settings, scored, k)
-        return {"rankings": np.vstack([answer.index.cpu().numpy() for answer in answers]), "ends": None, "why": name}
+        return {"rankings": np.vstack([answer.index.cpu().numpy() for answer in answers]), "ends": None, "why": reason}
     candidates = scored.candidates
-    # Equal ratios never reach 0: the path begins at the first position above it.
-    ratios = isinstance(param, Real) and param.scale == "log"
-    path_values = [value for value in values if value >= start and (value > 0 or not ratios)]
-    lines = stage.lambda_path(candidates, min(k, candidates.count), (path_values[0], path_values[-1]), path_values)[0]
+    # On a logarithmic slider 0 is a position but no point of a path, which begins at the first position above it.
+    is_log_scale = isinstance(param, Real) and param.scale == "log"
+    path_values = [value for value in values if value >= start and (value > 0 or not is_log_scale)]
+    limits, n_selected = (path_values[0], path_values[-1]), min(k, candidates.count)
+    (path,) = follow_path(stage, candidates, n_selected, limits, scored.source_limit, path_values)
+    # Neighbouring pieces may have one ranking: it is taken once, from the last of them.
+    picks = path.picks[path.last]
     # Candidates are numbered within the pool; answers are rows of the corpus.
-    picks = lines.picks[lines.last]
     if candidates.pool is not None:
         picks = np.where(picks < 0, -1, candidates.pool[0].cpu().numpy()[picks])
     rankings = [np.pad(picks, ((0, 0), (0, k - picks.shape[1])), constant_values=-1)]
     values = [value for value in values if value >= start]
-    positions = np.minimum(np.searchsorted(lines.ends, values), len(lines.ends) - 1)
-    low_certain, high_certain = lines.certain[positions].T
+    pieces = np.minimum(np.searchsorted(path.ends, values), len(path.ends) - 1)
+    low_certain, high_certain = path.certain[pieces].T
     # Positions at which rounding may decide the ranking are solved one by one.
     is_certain = (low_certain <= values) & (values <= high_certain)
-    n_lines = len(rankings[0])
-    numbered: list[list[float]] = []
+    n_path_rankings = len(picks)
+    uncertain_positions: list[list[float]] = []
     for value in compress(values, ~is_certain):
         setting = type(stage)(**values_of(stage) | {param.name: value})
         rankings.append(select_from(setting, scored, k).index.cpu().numpy())
-        numbered.append([value, n_lines + len(numbered)])
-    ends = lines.ends[lines.last[:-1]].tolist()
-    return {"rankings": np.vstack(rankings), "start": lines.start, "ends": ends, "apart": numbered, "why": ""}
+        uncertain_positions.append([value, n_path_rankings + len(uncertain_positions)])
+    ends = path.ends[path.last[:-1]].tolist()
+    stacked = np.vstack(rankings)
+    return {"rankings": stacked, "start": path.start, "ends": ends, "apart": uncertain_positions, "why": ""}
 
 
 def pack_sets(
     space: Space, query: torch.Tensor, rankings: np.ndarray, relevant: Collection[str] = (), scores: Any = None
 ) -> dict[str, Any]:
-    """Return sets of documents with everything that is drawn of them, as JSON values.
+    """Pack rankings of one query, with all that a browser draws of their documents, as JSON values.
 
     query: (d,) its vector; rankings: (m, k) rows, −1 pads; relevant: ids judged so; scores: (n,) the selector's
-    relevance if it is not the inner product with the query. `sets` are the distinct rankings as positions in `rows`,
-    `which` names the set of each ranking; `near` are the cosines of all pairs that meet in a set, in the order in which
-    they first do (in a set: second with first, third with first, third with second, …), in 1/PRECISION.
+    relevance if it is not the inner product with the query. The result has:
+
+    - rows, names, relevance, scores: the documents that some ranking has, with name and relevance of each
+    - right: positions in `rows` of the documents judged relevant
+    - sets: the distinct rankings, as positions in `rows`
+    - which: for each ranking its index in `sets`
+    - near: cosines in 1/PRECISION, each pair of documents that share a set once. The browser derives the pairs' order
+      from `sets`: set by set, and in a set second with first, third with first, third with second, …
+    - duplicate: the cosine from which on two documents are near-duplicates
     """
-    sets, which = np.unique(rankings, axis=0, return_inverse=True)
-    rows = np.unique(sets[sets >= 0])
-    local_sets = np.where(sets < 0, -1, np.searchsorted(rows, sets))
+    distinct_rankings, which = np.unique(rankings, axis=0, return_inverse=True)
+    rows = np.unique(distinct_rankings[distinct_rankings >= 0])
+    local_sets = np.where(distinct_rankings < 0, -1, np.searchsorted(rows, distinct_rankings))
     # The browser needs a cosine only of documents that some set has together: each such pair is sent once.
-    second_rank, first_rank = np.tril_indices(sets.shape[1], -1)
+    second_rank, first_rank = np.tril_indices(local_sets.shape[1], -1)
     pairs = np.sort(np.stack([local_sets[:, first_rank].ravel(), local_sets[:, second_rank].ravel()]), axis=0)
+    # Sorted within, a pair with a pad has −1 in front.
     pairs = pairs[:, pairs[0] >= 0]
-    _pair_keys, first_seen = np.unique(pairs[0] * (len(rows) + 1) + pairs[1], return_index=True)
-    first_row, second_row = pairs[:, np.sort(first_seen)]
+    # One number for each pair finds the repeated ones; the columns are then in the order of the first meeting.
+    pair_numbers = pairs[0] * (len(rows) + 1) + pairs[1]
+    _distinct_pairs, first_seen = np.unique(pair_numbers, return_index=True)
+    first_position, second_position = pairs[:, np.sort(first_seen)]
     documents, corpus = rows.tolist(), space.corpus
-    cosines = similarities(space, documents)[first_row, second_row]
+    cosines = similarities(space, documents)[first_position, second_position]
     values = None if scores is None else list(map(_round_score, scores[rows].tolist()))
     return {
         "rows": documents,
@@ -203,7 +240,8 @@ def pack_sets(
         "relevance": list(map(_round_score, relevances(space, query, documents))),
         "scores": values,
         "right": [position for position, row in enumerate(documents) if corpus.ids[row] in relevant],
-        "near": np.floor(cosines * PRECISION).astype(int).tolist(),
+        "near": np.floor((cosines + COSINE_TOLERANCE) * PRECISION).astype(int).tolist(),
+        "duplicate": resolve_duplicate_threshold(space),
         "sets": [members[members >= 0].tolist() for members in local_sets],
         "which": which.ravel().tolist(),
     }

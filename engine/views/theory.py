@@ -59,21 +59,23 @@ class Proof:
 
 @without_autocast
 def proof(space: Space, query: Tensor, k: int) -> Proof:
-    """Compute Theorem 1's λ₁ and λ₂ for a query's k best documents, and solve the elastic net there.
+    """Check on a query that some elastic net gives weights to exactly its k best documents.
 
-    By the theorem exactly these documents then get a weight. Raises as `witness` does, where it says nothing.
+    The NNN paper's Theorem 1 says so, and names λ₁ and λ₂ for it. This function computes them, solves the elastic net
+    there, and compares the documents that have a weight with the k best by score. query: (d,) vector. Raises ParamError
+    where the theorem says nothing: if the k-th best score is not above 0, or not above the next one.
     """
     vectors = space.vectors.double()
     query = query.to(vectors)
     located = witness(vectors, query, k)
-    # One more than the set: a support that is too large would show.
+    # One document more than the set is requested, so that a support (documents with a weight) too large would show.
     n_shown = min(len(located.rows) + 1, len(space))
     answer = select(find_weighing_selector(), vectors, query, k=n_shown, l1=located.l1, l2=located.l2)
     weights = weights_of(answer)
     scores = vectors @ query
     row_order = torch.sort(scores, descending=True, stable=True).indices[: len(located.rows) + N_NEXT_SHOWN].tolist()
     set_rows = set(located.rows)
-    rows = tuple(
+    weighed_documents = tuple(
         Weighed(
             **shown_fields(space.corpus, row), place=rank, score=float(scores[row]), weight=weights.get(row, 0.0),
             inside=row in set_rows,
@@ -82,7 +84,7 @@ def proof(space: Space, query: Tensor, k: int) -> Proof:
     )  # fmt: skip
     info = answer.info[0]
     return Proof(
-        method=find_weighing_selector(), witness=located, rows=rows, support=info["support"],
+        method=find_weighing_selector(), witness=located, rows=weighed_documents, support=info["support"],
         same=set(weights) == set_rows, residual=info["residual"], certified=bool(info["certified"]),
     )  # fmt: skip
 
@@ -105,14 +107,17 @@ class Turned:
 
     @property
     def is_ranked(self) -> bool:
-        """True if a ranking by score finds the support."""
+        """True if the documents with a weight in the elastic net are also the best by score."""
         return self.support == self.best
 
 
 def turn_query(angle: int = QUERY_ANGLE.default, l1: float = 0.1) -> Turned:
-    """Solve the elastic net on Proposition 1's three documents for a query turned by `angle` degrees.
+    """Solve the elastic net on three documents whose best set no ranking by score finds.
 
-    At λ₁ = l1 and λ₂ = 0. angle: whole, in [0, 90], from document 2 to document 3; l1: in (0, 1/3). Raises ParamError.
+    They are the example of the NNN paper's Proposition 1. Returns the documents that get a weight (the support), the
+    same number of documents with the best scores to compare them with, and coordinates to draw both. angle: degrees, a
+    whole number in [0, 90], by which the query is turned from document 2 to document 3; l1: λ₁, in (0, 1/3); λ₂ is 0.
+    Raises ParamError.
     """
     angle = QUERY_ANGLE.check(angle)
     example = counterexample(l1)
@@ -146,17 +151,19 @@ class Bounded:
 
     @property
     def times(self) -> float | None:
-        """The ratio of the bound's k to the measured k."""
+        """The bound's dimension divided by the smallest that measurements found enough; None if none was."""
         return None if self.measured is None else self.guaranteed / self.measured
 
 
 def compare_with_bound(errors: PairErrors, error: float) -> tuple[Bounded, ...]:
-    """Compare the dimensions measured to be enough for pairs of like margin with those that bounds ask.
+    """Compare the dimensions measured to keep the order of document pairs with those that bounds ask.
 
-    errors: shares of pairs that random projections reverse, by bin of margins; error: β, the share of pairs that may be
-    reversed, in (0, 1). Raises ParamError.
+    The dimensions are of random projections, which may reverse two documents with nearly equal scores. The bounds are
+    Lemma 1 and Corollary 1 of the sparse-dense paper. There is one result for each bin of margins, the scaled
+    differences of scores. errors: shares of pairs that are reversed, by bin and dimension; error: β, the share that may
+    be reversed, in (0, 1). Raises ParamError.
     """
-    first = min(cell.k for cell in errors.cells)
+    smallest_tried = min(cell.k for cell in errors.cells)
     return tuple(
         Bounded(
             least=margin_bin.least,
@@ -164,7 +171,7 @@ def compare_with_bound(errors: PairErrors, error: float) -> tuple[Bounded, ...]:
             pairs=margin_bin.pairs,
             measured=dimension,
             guaranteed=sufficient_dimension(margin_bin.least, error),
-            at_once=dimension == first,
+            at_once=dimension == smallest_tried,
             simple=simple_dimension(margin_bin.least, error),
         )
         for margin_bin, dimension in zip(errors.bins, find_kept_dimensions(errors, error), strict=True)
@@ -182,29 +189,37 @@ class Needed:
 
 
 def compute_needed(measured: Margins, error: float) -> tuple[Needed, ...]:
-    """Compute the dimensions that keep the best document ahead of its rivals, for shares of queries.
+    """Compute dimensions of a random projection that keep the best document ahead of its nearest rival.
 
-    By Lemma 1's and Corollary 1's bounds, with a chance of error β for each query. measured: margins of one bin, with
-    rank 1 among the ranks; error: β, in (0, 1). Raises ParamError.
+    There is one result for each share of queries in NEEDED_SHARES. It holds two dimensions proven to be enough: by
+    Lemma 1 of the sparse-dense paper, and by the simpler formula of its Corollary 1. measured: margins of one bin of
+    document lengths, where a margin is the scaled score difference of the best document and a rival; error: the chance
+    β, in (0, 1), that a query's best document falls behind. Raises ParamError if `measured` lacks the margins over the
+    nearest rival (rank 1).
     """
-    rows = [row for row in measured.rows if row.rank == 1]
-    if len(rows) != 1:
-        raise ParamError(f"measured must be margins of one bin with rank 1 among the ranks; got {len(rows)} such rows")
-    values = rows[0].values
-    if not len(values):
+    nearest = [row for row in measured.rows if row.rank == 1]
+    if len(nearest) != 1:
+        raise ParamError(
+            f"measured must be margins of one bin with rank 1 among the ranks; got {len(nearest)} such rows"
+        )
+    query_margins = nearest[0].values
+    if not len(query_margins):
         return ()
     needed = []
     for share in NEEDED_SHARES:
         # The lower of two neighbours is a margin that some query has, so that the share is reached.
-        margin = float(np.quantile(values, 1 - share, method="lower"))
+        margin = float(np.quantile(query_margins, 1 - share, method="lower"))
         needed.append(Needed(share, margin, sufficient_dimension(margin, error), simple_dimension(margin, error)))
     return tuple(needed)
 
 
 def describe_segments(segments: Segments, queries: int, words: int) -> tuple[str, ...]:
-    """Say in sentences how often Theorem 1 covers pairs of documents, and if it holds, the verdict first.
+    """Say in sentences how often a theorem covers pairs of documents, and if it holds for them.
 
-    segments: measured pairs; queries: their number; words: length of a passage
+    By Theorem 1 of the sparse-dense paper, a query's best document leads another by at least the same margin if only a
+    segment of each, a part of it, is compared. The theorem's segments share no words. Real passages, runs of `words`
+    words, may share some, and are measured too. segments: the measured pairs of a query's best document and another;
+    queries: number of queries
     """
     n_pairs, query_text = len(segments), counted(queries, "query", "queries")
     if not n_pairs:

@@ -52,11 +52,12 @@ def select_compared_systems(
 ) -> dict[str, Dev]:
     """Select the dev metrics that a chart of a training stage compares it with, by system.
 
-    A stage is one training of an experiment. Systems are the start and the control at their best epoch, if they came
-    before it, and untrained ones. histories: the epochs of every stage; untrained: metrics by name.
+    A stage is one training of an experiment. The start is the training that the others continue, the control one that
+    continues it with the start's loss. Systems to compare with are both at their best epoch, if they came before the
+    stage, and untrained ones. histories: the epochs of every stage, in order; untrained: metrics by name.
     """
     stage_order = list(histories)
-    # Later stages are no measure of a stage.
+    # A stage is compared only with those before it.
     earlier = stage_order[: stage_order.index(stage)] if stage in stage_order else stage_order
     trained = {}
     for name in (START, CONTROL):
@@ -67,13 +68,14 @@ def select_compared_systems(
 
 
 def curves(history: Sequence[Epoch], lines: Mapping[str, Dev]) -> Curves:
-    """Arrange one training stage's epochs as columns of a chart.
+    """Arrange the epochs of a training as columns of a chart: metrics on dev, loss, shares of queries.
 
-    lines: dev metrics of other systems by name, drawn across
+    history: the epochs in order; lines: dev metrics of other systems by name, drawn as horizontal lines
     """
     best_epoch = find_best_epoch(history)
     bands = []
     for metric, k in WATCHED_METRICS:
+        # Recall@5 is the field recall5, and its standard error recall5_se.
         metric_name = f"{metric}{k}"
         pairs = [(getattr(epoch.dev, metric_name), getattr(epoch.dev, f"{metric_name}_se")) for epoch in history]
         means, errors = np.array(pairs, dtype=np.float64).T
@@ -81,15 +83,17 @@ def curves(history: Sequence[Epoch], lines: Mapping[str, Dev]) -> Curves:
         system_means = {system: getattr(dev_metrics, metric_name) for system, dev_metrics in lines.items()}
         best_mean = getattr(best_epoch.dev, metric_name)
         bands.append(Band(f"{METRICS[metric].title}@{k}", middle, low, high, best_mean, system_means))
-    present = {}
-    for metric_name in ("loss", "support", *SHARE_TITLES):
-        column = tuple(getattr(epoch, metric_name) for epoch in history)
+    # Columns that have no number at any epoch are left out.
+    column_by_name = {}
+    for field_name in ("loss", "support", *SHARE_TITLES):
+        column = tuple(getattr(epoch, field_name) for epoch in history)
         if set(column) != {None}:
-            present[metric_name] = column
-    # A loss that is never 0, as of a method without weights, has no share of satisfied queries.
-    if "support" not in present and not any(present.get("satisfied", ())):
-        present.pop("satisfied", None)
+            column_by_name[field_name] = column
+    # `satisfied` is the share of queries with a loss of 0. The loss of a method without weights (no `support`) is never
+    # 0: a share that is always 0 would say nothing.
+    if "support" not in column_by_name and not any(column_by_name.get("satisfied", ())):
+        column_by_name.pop("satisfied", None)
     epochs = tuple(epoch.epoch for epoch in history)
-    loss, support = present.get("loss", ()), present.get("support", ())
-    shares = {title: present[metric_name] for metric_name, title in SHARE_TITLES.items() if metric_name in present}
+    loss, support = column_by_name.get("loss", ()), column_by_name.get("support", ())
+    shares = {title: column_by_name[name] for name, title in SHARE_TITLES.items() if name in column_by_name}
     return Curves(epochs, best_epoch.epoch, tuple(bands), loss, support, shares)

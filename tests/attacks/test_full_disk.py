@@ -9,12 +9,14 @@ import pytest
 from engine.data.stores.load import load
 from engine.errors import FrontierError
 from support import durable
+from support.draws import deepen
 from support.feedback import random_space
 from support.random_texts import corpus_of, space_of
 from support.stores import pg_server
 
 LOCAL_OPERATIONS = [name for name in durable.OPERATIONS if name != "store load"]
 """Operations that write to the disk of their own machine."""
+SLOW = ["embed", "tune", "sweep", "train"]
 ROOMS = pytest.mark.parametrize("rooms", [2, pytest.param(20, marks=pytest.mark.slow)])
 
 
@@ -29,7 +31,7 @@ def assert_nothing_lost(report, rooms):
     "refused in a sentence or done uncached and said so; nothing half-written is used; with room it ends as ever",
 )
 @ROOMS
-@pytest.mark.parametrize("name", LOCAL_OPERATIONS)
+@pytest.mark.parametrize("name", deepen(LOCAL_OPERATIONS, SLOW))
 def test_on_a_full_disk_it_says_so_and_goes_on_once_there_is_room(assailant, name, rooms):
     if assailant.disk is None:
         pytest.skip("no disk can be mounted here")
@@ -41,7 +43,7 @@ def test_on_a_full_disk_it_says_so_and_goes_on_once_there_is_room(assailant, nam
     "refused in a sentence or done uncached and said so; nothing half-written is used; with room it ends as ever",
 )
 @ROOMS
-@pytest.mark.parametrize("name", LOCAL_OPERATIONS)
+@pytest.mark.parametrize("name", deepen(LOCAL_OPERATIONS, SLOW))
 def test_where_files_may_not_grow_it_says_so_and_goes_on_once_they_may(assailant, tmp_path, name, rooms):
     assert_nothing_lost(assailant.ask("fill", name, tmp_path / name, rooms, 7, "file"), rooms)
 

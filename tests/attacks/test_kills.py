@@ -3,6 +3,7 @@
 import pytest
 
 from support import durable
+from support.draws import deepen
 
 KILLS = pytest.mark.parametrize("kills", [4, pytest.param(50, marks=pytest.mark.slow)])
 
@@ -12,7 +13,7 @@ KILLS = pytest.mark.parametrize("kills", [4, pytest.param(50, marks=pytest.mark.
     "nothing acknowledged is lost or done again, at most one piece a kill is, and what comes out is as undisturbed",
 )
 @KILLS
-@pytest.mark.parametrize("name", durable.OPERATIONS)
+@pytest.mark.parametrize("name", deepen(durable.OPERATIONS, ["embed", "tune", "train", "store load"]))
 def test_killed_again_and_again_it_loses_nothing_and_ends_as_undisturbed(
     assailant, start_servers_of, tmp_path, name, kills
 ):

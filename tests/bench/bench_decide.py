@@ -1,6 +1,6 @@
 """Whether "sure" is sure and the chance of a bet is honest: draws of queries from judged sets, each a new decision.
 
-python tests/bench/bench_decide.py --data DIR [--draws 1000]      writes assets/results/decide.md, an hour
+python tests/bench/bench_decide.py --data DIR [--draws 1000]      writes assets/results/decide.md, half an hour
 
 Each set stands for all queries of its kind: 81 settings are measured on it, then samples of 60 and 150 of its queries
 are drawn with replacement, a decision is made on each, and the chosen settings are looked up in the whole set. Fails
@@ -133,7 +133,7 @@ def find_misses(mean, promised, offered, n_draws):
 
 def bin_chances(chances, held):
     """Yield the ends of a bin of chances, the number of bets, and the means of what was said and what held."""
-    for low in np.arange(0.5, 0.95, 0.1):
+    for low in np.arange(0.4, 0.95, 0.1):
         inside = (chances >= low) & (chances < low + 0.1)
         if inside.any():
             yield low, int(inside.sum()), float(chances[inside].mean()), float(held[inside].mean())

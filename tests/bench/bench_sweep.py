@@ -14,6 +14,7 @@ from pathlib import Path
 
 from harness import Judged, machine, parse_arguments, table, time_call, write_page
 
+from engine.decoder import Decoder
 from engine.evaluation.exact_frontier import compute_exact_frontiers
 from engine.evaluation.sweep.sweep import grid, sweep
 from engine.stages import make
@@ -44,7 +45,7 @@ def main() -> None:
         resumed, again = time_call(run)
         data = (space, queries, qrels, KS, METRICS)
         exact = [
-            (n, *time_call(partial(compute_exact_frontiers, make(n, **f), *data, store=store)))
+            (n, *time_call(partial(compute_exact_frontiers, Decoder(make(n, **f)), *data, store=store)))
             for n, f in EVERY_VALUE.items()
         ]
     halt.set()

@@ -46,9 +46,9 @@ def test_upload_map_embed_query_and_slide(page, server):
     kit.choose(page, "Id column", "code")
     kit.idle(page)
     page.get_by_text("Load and embed").click()
-    page.get_by_text("24 documents · ").wait_for(timeout=kit.WAIT)
+    page.get_by_text("24 documents · 384").wait_for(timeout=kit.WAIT)
 
-    page.get_by_text("Explore", exact=True).click()
+    page.get_by_role("link", name="Explore").click()
     kit.type_query(page, "a sleeping cat")
     kit.settle(page)
     top, first_lists = kit.lists(page)
@@ -72,14 +72,14 @@ def test_text_of_a_hostile_table_never_acts(page, server):
     kit.idle(page)
     innocent(page, acted)
     page.get_by_text("Load and embed").click()
-    page.get_by_text("18 documents · ").wait_for(timeout=kit.WAIT)
+    page.get_by_text("18 documents · 384").wait_for(timeout=kit.WAIT)
     innocent(page, acted)
     for name in ("Encoders", "Cache"):
         kit.view(page, name)
         kit.idle(page)
         innocent(page, acted)
 
-    page.get_by_text("Explore", exact=True).click()
+    page.get_by_role("link", name="Explore").click()
     kit.type_query(page, " ".join(HOSTILE))
     kit.settle(page)
     assert all(any(bad in name for bad in HOSTILE) for name in kit.lists(page)[0])

@@ -9,6 +9,7 @@ import pytest
 from dashboard.services import corpora
 from support import warm_home
 from support.browser import MARKS, WAIT, Server, open_page, settle
+from support.draws import deepen
 from support.oidc import PERSON, provider
 
 pytestmark = MARKS
@@ -47,7 +48,7 @@ def assert_closed(page):
 
 
 @pytest.mark.threat("a page, or its deep link, without a password", "a button to sign in, and nothing else")
-@pytest.mark.parametrize("path", [*PAGES, "?corpus=numpy-api&v=1", "data?corpus=private-papers.csv"])
+@pytest.mark.parametrize("path", [*deepen(PAGES, PAGES[1:]), "?corpus=numpy-api&v=1", "data?corpus=private-papers.csv"])
 def test_whoever_is_not_signed_in_sees_no_page(browser, login_server, path):
     page = open_page(browser, f"{login_server.url}/{path}")
     page.get_by_role("button", name="Sign in").wait_for(timeout=WAIT)

@@ -173,3 +173,14 @@ def test_the_map_has_its_height_before_the_chart_library_is_there(page, server):
     first_height = box.bounding_box()["height"]
     page.locator(f"{OVERLAY} .document").first.wait_for(state="attached", timeout=WAIT)
     assert first_height == box.bounding_box()["height"] > 400
+
+
+def test_before_a_query_the_map_has_names_and_no_mark_and_a_suggested_search_runs(page, server):
+    page.goto(f"{server}/?v=1&corpus=numpy-api&text=")
+    page.get_by_text("The map keeps").wait_for(timeout=WAIT)
+    page.locator(f"{OVERLAY} .cluster").first.wait_for(state="attached", timeout=WAIT)
+    assert not page.locator(f"{OVERLAY} :is(.query-mark, .document)").count()
+    search = page.get_by_role("button", name="Divide arguments element-wise")
+    search.click()
+    page.locator(".tile").first.wait_for(timeout=WAIT)
+    assert page.get_by_label("Your query").input_value() == "Divide arguments element-wise"

@@ -15,6 +15,7 @@ from dashboard.theory.page import GROUPS
 from support import hostile, warm_home
 from support.browser import MARKS, WAIT, Server, ask_by, idle, read_first, settle, type_query, until, view
 from support.cli import run
+from support.draws import deepen
 from support.patience import patient
 
 pytestmark = MARKS
@@ -250,7 +251,10 @@ def test_nothing_in_data_acts_in_the_report(page, assert_nothing_acts, warm, tmp
 )
 @pytest.mark.parametrize(
     "visit",
-    [visit_explore, visit_map, visit_dialogs, visit_data, visit_tradeoff, visit_tune, visit_drift, visit_theory],
+    deepen(
+        [visit_explore, visit_map, visit_dialogs, visit_data, visit_tradeoff, visit_tune, visit_drift, visit_theory],
+        [visit_map, visit_dialogs, visit_tune, visit_drift, visit_theory],
+    ),
 )
 def test_nothing_in_data_acts_on_a_page(page, hostile_server, assert_nothing_acts, visit):
     visit(page, assert_nothing_acts, hostile_server)

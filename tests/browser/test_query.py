@@ -73,10 +73,10 @@ def test_a_path_is_loaded_found_after_a_reload_and_explored(page, server, tmp_pa
     page.get_by_text("Text column").wait_for(timeout=WAIT)
     page.get_by_text("Load and embed").click()
     page.get_by_text("animals").nth(0).wait_for(timeout=WAIT)
-    page.get_by_text("12 documents · ").wait_for(timeout=WAIT)
+    page.get_by_text("12 documents · 384").wait_for(timeout=WAIT)
     page.reload()
-    page.get_by_text("12 documents · ").wait_for(timeout=WAIT)
-    page.get_by_text("Explore", exact=True).click()
+    page.get_by_text("12 documents · 384").wait_for(timeout=WAIT)
+    page.get_by_role("link", name="Explore").click()
     type_query(page, "a sleeping cat")
     settle(page)
     assert lists(page)[0][0] == "a cat that sleeps" and [len(documents) for documents in lists(page)] == [10, 10]

@@ -9,6 +9,7 @@ import pytest
 
 import engine
 from support.browser import MARKS, WAIT, idle, until
+from support.draws import deepen
 
 pytestmark = MARKS
 FOUR = "/?v=1&corpus=numpy-api&decoders=top_k,mmr,dpp,nnn"
@@ -78,7 +79,10 @@ def test_a_drag_is_drawn_in_its_frames_and_sent_on_release(page, server):
 
 @pytest.mark.parametrize(
     "name, label, param",
-    [("mmr", "MMR λ", "relevance_weight"), ("dpp", "DPP λ", "relevance_weight"), ("nnn", "NNN λ₁", "l1")],
+    deepen(
+        [("mmr", "MMR λ", "relevance_weight"), ("dpp", "DPP λ", "relevance_weight"), ("nnn", "NNN λ₁", "l1")],
+        [("dpp", "DPP λ", "relevance_weight")],
+    ),
 )
 def test_every_position_is_what_the_engine_answers(page, server, demo, name, label, param):
     from engine.params import form_of

@@ -1,12 +1,17 @@
-"""The scripts of the scrubbing views in a real browser, by themselves, against values packed by hand."""
+"""The scripts of views and plots in a real browser, by themselves, against values packed by hand and the engine's."""
 
 import threading
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
+import numpy as np
 import pytest
+from scipy import stats
 
 from dashboard.components.vendor import MODULE_FOLDER
+from engine.evaluation.choice_calibration import Calibration
+from engine.evaluation.decision import SURE_CHANCE
+from engine.evaluation.loss_model import LossEstimate
 from support.browser import MARKS
 
 pytestmark = MARKS
@@ -20,6 +25,7 @@ PACKED = {
     "which": [0, 1, 2, 3, 4],
     # b–a exactly .9, c–a, c–b just below .9, and a–d; no pair stands here twice.
     "near": [90_000, 50_000, 89_999, -20_000],
+    "duplicate": 0.9,
 }
 EXACT = PACKED | {
     "stops": [0.0, 0.25, 0.5, 0.75, 1.0],
@@ -49,19 +55,55 @@ def folder():
 
 @pytest.fixture
 def run_js(page, folder):
-    """Evaluate a JavaScript expression over the names of parts.js and `given`."""
+    """Evaluate a JavaScript expression over the names of parts.js and budget_level.js, and `given`."""
     page.goto(f"{folder}/")
 
     def ask(expression, value=None):
         return page.evaluate(
             f"""async given => {{
-                const names = await import('./parts.js');
+                const names = {{...await import('./parts.js'), ...await import('./budget_level.js')}};
                 return new Function('names', 'given', `with (names) return ({expression})`)(names, given) ?? null;
             }}""",
             value,
         )
 
     return ask
+
+
+def answer(diversity, relevance=0.8, found=0, n_documents=5):
+    """Return the figures of a set by which one query's rule chooses."""
+    return {"diversity": diversity, "relevance": relevance, "found": found, "ids": list(range(n_documents))}
+
+
+TOP_K = answer(0.3, found=2)
+CHOICES_FOR_ONE_QUERY = {
+    "the most diverse": (TOP_K, [answer(0.4, found=2), answer(0.6, found=2), answer(0.5, found=2)], 1),
+    "the most diverse before more relevant ones": (TOP_K, [answer(0.5, found=2), answer(0.4, found=3)], 0),
+    "as many relevant": (TOP_K, [answer(0.9, found=1), answer(0.4, found=2)], 1),
+    "95 % of the relevance": (TOP_K, [answer(0.9, 0.7599, 2), answer(0.4, 0.76, 2)], 1),
+    "a tie goes to more relevant ones": (TOP_K, [answer(0.5, 0.79, 2), answer(0.5, 0.77, 3)], 1),
+    "then to the relevance": (TOP_K, [answer(0.5, 0.77, 2), answer(0.5, 0.79, 2)], 1),
+    "then to the first": (TOP_K, [answer(0.5, found=2), answer(0.5, found=2)], 0),
+    "a tie up to rounding": (TOP_K, [answer(0.5, found=3), answer(0.5 + 1e-12, found=2)], 0),
+    "no more diverse than Top-k": (TOP_K, [answer(0.3 + 1e-12, 0.9, 5), answer(0.2, 0.9, 5)], None),
+    "Top-k found none": (answer(0.3), [answer(0.5), answer(0.4, found=1)], 0),
+    "unjudged": (answer(0.3), [answer(0.9, 0.5), answer(0.4)], 1),
+    "relevance of 0": (answer(0.3, 0), [answer(0.9, -0.01), answer(0.4, 0)], 1),
+    "relevance below 0": (answer(0.3, -0.2), [answer(0.9, -0.205), answer(0.4, -0.2)], 1),
+    "fewer documents": (TOP_K, [answer(0.9, found=2, n_documents=4)], None),
+    "one document": (answer(None, n_documents=1), [answer(None, 0.9, 1, 1)], None),
+    "nothing retrieved": (answer(None, None, 0, 0), [answer(None, None, 0, 0), answer(0.5)], 1),
+    "no candidates": (TOP_K, [], None),
+}
+"""Case → Top-k's set, the candidates, and the position of the chosen one."""
+
+
+@pytest.mark.parametrize("case", CHOICES_FOR_ONE_QUERY)
+def test_one_query_gets_the_most_diverse_set_that_loses_no_relevant_document(run_js, case):
+    base, sets, expected = CHOICES_FOR_ONE_QUERY[case]
+    candidates = [{"set": figures, "position": position} for position, figures in enumerate(sets)]
+    given = {"base": base, "candidates": candidates}
+    assert run_js("findMostDiverse(given.candidates, given.base)?.position", given) == expected
 
 
 def test_a_set_knows_its_documents_and_figures(run_js):
@@ -88,8 +130,10 @@ def test_a_row_says_what_it_is_and_what_is_closest_above_it(run_js):
     assert run_js("new Answers(given).of[0].closestAbove(0).rank", PACKED) == -1
 
 
-def test_near_duplicates_begin_at_nine_tenths_and_chain(run_js):
+def test_near_duplicates_begin_at_the_threshold_of_the_corpus_and_chain(run_js):
     assert run_js("new Answers(given).of[0].groups()", PACKED) == [0, 0, 2]
+    assert run_js("new Answers(given).of[0].groups()", PACKED | {"duplicate": 0.9001}) == [0, 1, 2]
+    assert run_js("new Answers(given).of[0].duplicates", PACKED | {"duplicate": 0.89999}) == 2
     assert run_js("new Answers(given).of[1].groups()", PACKED) == [0, 1, 0]
     # b–a, c–a, c–b, d–a, d–b, d–c: c joins a and b to d.
     chain = PACKED | {"sets": [[0, 1, 2, 3]], "which": [0], "near": [0, 95_000, 10_000, 0, 0, 95_000]}
@@ -154,3 +198,55 @@ def test_numbers_are_written_in_the_one_style(run_js):
         "1 set", "0 sets", "2 queries"]  # fmt: skip
     colours = run_js("[-1, 0, 0.5, 1, 2].map(heat)")
     assert colours[0] == colours[1] == [0, 34, 78] and colours[3] == colours[4] == [254, 232, 56] != colours[2]
+
+
+@pytest.mark.parametrize("degrees", [1, 2, 4, 20, 156, 2000])
+def test_chance_of_a_budget_is_that_of_students_t(run_js, degrees):
+    scores = np.linspace(-8, 8, 161)
+    # With a mean of −.1 and an error of .01, a share of .9 − .01 t is kept with the chance of t.
+    shares = (0.9 - 0.01 * scores).tolist()
+    ask = "given.shares.map(share => chanceOf([-.1, .01], share, given.degrees, 1.7, [1, 0]))"
+    chances = run_js(ask, {"shares": shares, "degrees": degrees})
+    assert chances == pytest.approx(stats.t.cdf(scores, degrees), abs=0.01)
+
+
+@pytest.mark.parametrize("calibration", [Calibration(), Calibration(0.6, 0.0), Calibration(0.8, 0.9)])
+def test_calibrated_chance_of_a_budget_is_the_engines(run_js, calibration):
+    rng = np.random.default_rng(0)
+    mean, std_error = rng.normal(-0.1, 0.05, size=200), np.abs(rng.normal(0.03, 0.02, size=200))
+    std_error[:60] = 0.0  # no spread
+    mean[:20] = 0.0  # as of what returns the baseline's sets
+    facts = np.transpose([mean, std_error]).tolist()
+    for degrees in (3, 21, 156):
+        losses = LossEstimate(mean=mean, std_error=std_error, degrees=degrees)
+        given = {"facts": facts, "degrees": degrees, "sureScore": stats.t.ppf(SURE_CHANCE, degrees)}
+        given["calibration"] = [calibration.scale, calibration.shift]
+        for share in (0.8, 0.9, 0.95, 1.0, 1.05):
+            ask = "chanceOf(each, given.share, given.degrees, given.sureScore, given.calibration)"
+            chances = run_js(f"given.facts.map(each => {ask})", given | {"share": share})
+            expected_chances = calibration.to_chances(losses.score(mean, share), degrees)
+            assert chances == pytest.approx(expected_chances, abs=0.01)
+
+
+DRAGS = """(() => {
+    const told = [], chart = {div: document.body, controls: {place() {}}};
+    chart.component = {setTriggerValue: (name, {value}) => told.push(value)};
+    const level = new BudgetLevel(chart, document.body), meta = value => ({value, low: 90, high: 100, step: 0.5});
+    level.show(meta(95));
+    const {handle} = level.makePanel(), send = name => handle.dispatchEvent(new PointerEvent(name));
+    handle.setPointerCapture = () => {};  // no real pointer can be captured
+    for (const value of given) {
+        send('pointerdown');
+        level.raise(value);
+        send('pointerup');
+    }
+    send('pointerdown');
+    level.show(undefined);
+    level.show(meta(92));
+    level.end();
+    return [told, level.value];
+})()"""
+
+
+def test_a_budget_dragged_back_before_the_page_answers_is_reported_and_a_lost_handle_is_let_go(run_js):
+    assert run_js(DRAGS, [97, 97, 95]) == [[97, 95], 92]

@@ -210,6 +210,6 @@ def test_a_link_to_another_page_is_applied_all_the_same(page, server):
     page.get_by_text("Current corpus").wait_for(timeout=WAIT)
     body = page.inner_text("body")
     assert "Explore" in body and "Encoders" in body and "Cache" in body
-    page.get_by_text("Explore", exact=True).click()
+    page.get_by_role("link", name="Explore").click()
     until(page, lambda: count_first_set(page) == 6)
     assert read_chosen_decoders(page) == ["✕ Top-k"]

@@ -8,6 +8,7 @@ import pytest
 
 from support import warm_home
 from support.browser import MARKS, Server, Stand, findings, open_page
+from support.draws import deepen
 from support.patience import patient
 
 pytestmark = MARKS
@@ -24,7 +25,7 @@ def separate_stand(stand, warm, tmp_path):
     new_stand.close()
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+@pytest.mark.parametrize("how", deepen([signal.SIGKILL, signal.SIGSTOP], [signal.SIGSTOP]))
 def test_a_server_that_is_gone_ends_the_wait_and_the_next_test_has_another(separate_stand, how):
     url, browser, pid = separate_stand.server.url, separate_stand.browser, separate_stand.server.process.pid
     page = open_page(browser, url)

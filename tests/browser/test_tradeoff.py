@@ -20,22 +20,37 @@ LONELIEST = f"""() => {{
     const [label, x, y] = all.reduce((best, p) => apart(p) > apart(best) ? p : best);
     return [label, box.x + _size.l + x, box.y + _size.t + y];
 }}"""
+RANGES = f"() => ['xaxis', 'yaxis'].map(name => document.querySelector('{PLOT}')._fullLayout[name].range)"
 DOT = "() => document.querySelector('.frontier-dot').style.transform"
-LINE = f"() => document.querySelector('{PLOT}').layout.shapes.filter(s => s.name === 'budget')[0].y0"
+LINE = "() => Number(document.querySelector('.frontier-level').getAttribute('aria-valuenow'))"
+LOOKS = f"""() => {{
+    const plot = document.querySelector('{PLOT}');
+    const find = name => [...plot.querySelectorAll(`.scatterlayer .trace ${{name}}`)].map(getComputedStyle);
+    const isDrawn = node => node.style.display !== 'none';
+    const marks = [...document.querySelectorAll('.frontier-frame > :is(.sure, .bet)')].filter(isDrawn);
+    const {{xaxis, yaxis}} = plot._fullLayout, pixels = (mark, name) => parseFloat(mark.style[name] || 0);
+    const places = mark => [xaxis.p2d(pixels(mark, 'left')), yaxis.p2d(pixels(mark, 'top')),
+        yaxis.p2d(pixels(mark, 'top') + pixels(mark, 'height'))];
+    return {{
+        widths: find('path.js-line').map(style => parseFloat(style.strokeWidth)),
+        opacities: find('path.point').map(style => Number(style.opacity)),
+        rings: marks.filter(mark => mark.classList.contains('ring')).map(mark => [mark.className, ...places(mark)]),
+        strips: marks.filter(mark => mark.classList.contains('strip')).map(mark => [mark.className, ...places(mark)]),
+        labels: [...document.querySelectorAll('.frontier-choice')].filter(isDrawn).map(label => label.textContent),
+    }};
+}}"""
+"""Widths of lines, opacities of points, and the marks at the two choices, as they are drawn."""
 
 
-def open_measured_page(page, server, scope="All labelled queries"):
+def open_measured_page(page, server):
     """Open the page with few steps and wait until its job has ended."""
     page.goto(f"{server}/tradeoff")
-    page.get_by_text("All labelled queries", exact=True).wait_for(timeout=WAIT)
-    page.get_by_text("Setup", exact=True).click()
+    page.get_by_text("Setup", exact=True).click(timeout=WAIT)
     slide(page, "Home", "steps per parameter")
     page.keyboard.press("Escape")
-    page.get_by_role("radio", name=scope).click()
     page.locator(PLOT).first.wait_for(timeout=2 * WAIT)
-    if scope != "This query":
-        page.get_by_text(re.compile("Mean of .* queries")).first.wait_for(timeout=3 * WAIT)
-        until(page, lambda: page.get_by_text("Wins and losses", exact=True).count() == 1)
+    page.get_by_text(re.compile("Mean of .* queries")).first.wait_for(timeout=3 * WAIT)
+    until(page, lambda: page.get_by_text("Wins and losses", exact=True).count() == 1)
     until(page, lambda: all(page.get_by_text(name, exact=True).count() == 0 for name in BUTTONS))
     idle(page)
     page.wait_for_timeout(1000)
@@ -48,9 +63,8 @@ def record_sent_messages(page):
     return sent
 
 
-@pytest.mark.parametrize("scope", ["This query", "All labelled queries"])
-def test_a_click_on_a_point_opens_its_set(page, server, scope):
-    open_measured_page(page, server, scope)
+def test_a_click_on_a_point_opens_its_set(page, server):
+    open_measured_page(page, server)
     page.get_by_text("Show all", exact=True).click()
     idle(page)
     page.wait_for_timeout(1000)
@@ -63,28 +77,125 @@ def test_a_click_on_a_point_opens_its_set(page, server, scope):
     assert page.evaluate(LONELIEST)[0] == label, "the point stays where it was"
 
 
+def read_verdict(page):
+    """Return the sentences above the chart, and role, name, coloured squares and chance of each choice."""
+    choices = []
+    for choice in page.locator(".choice:visible").all():
+        role, name, chance = (choice.locator(f".{part}").inner_text() for part in ("role", "name", "chance"))
+        choices.append((role, name, choice.locator(".kept").count(), chance))
+    return page.locator(".sentence:visible").all_inner_texts(), choices
+
+
+def assert_same_looks(looks, other_looks):
+    """Assert that lines, points and marks look alike, up to the browser's approximation of chances."""
+    # A hundredth of a chance is 0.05 pixels of a line's width, and 0.008 of a point's opacity.
+    assert looks["widths"] == pytest.approx(other_looks["widths"], abs=0.051)
+    assert looks["opacities"] == pytest.approx(other_looks["opacities"], abs=0.011)
+    for name in ("rings", "strips"):
+        assert [part for part, *_ in looks[name]] == [part for part, *_ in other_looks[name]]
+        for (_, *places), (_, *other_places) in zip(looks[name], other_looks[name], strict=True):
+            assert places == pytest.approx(other_places, abs=0.02)
+    assert looks["labels"] == other_looks["labels"]
+
+
 def test_the_budget_is_dragged_in_the_browser_and_told_once_on_release(page, server):
     sent = record_sent_messages(page)
     open_measured_page(page, server)
     level = page.get_by_role("slider", name="Budget")
-    box = level.bounding_box()
+    level.scroll_into_view_if_needed()
     assert level.inner_text() == "keep ≥ 95% of Top-k's Recall"
+    box, first_verdict, first_looks = level.bounding_box(), read_verdict(page), page.evaluate(LOOKS)
+    assert "keep 95% of Top-k's Recall@10" in first_verdict[0][0]
     x, y, n_sent_before = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2, len(sent)
     page.mouse.move(x, y)
     page.mouse.down()
     page.mouse.move(x, y - 20, steps=4)
-    page.mouse.move(x, y + 40, steps=8)
-    share = page.evaluate(LINE)
+    for down in (10, 25, 40):
+        page.mouse.move(x, y + down, steps=4)
+        share, (sentences, choices) = page.evaluate(LINE), read_verdict(page)
+        assert level.inner_text() == f"keep ≥ {share:g}% of Top-k's Recall"
+        assert f"keep {share:g}% of Top-k's Recall@10" in sentences[0]
+        assert len(choices) == len(page.evaluate(LOOKS)["rings"]) > 0
+        for (role, name, n_squares, chance), label in zip(choices, page.evaluate(LOOKS)["labels"], strict=True):
+            assert name.split(" ", 1)[1] in " ".join(sentences) and f"{role.lower()}: {name.split(' ', 1)[1]}" == label
+            assert chance == f"keeps {share:g}% {n_squares} times in 100"
+            assert (n_squares >= 95) == (role == "Sure")
     assert 80 < share < 95 and len(sent) == n_sent_before, "the line follows, the server hears nothing"
-    assert level.inner_text() == f"keep ≥ {share:g}% of Top-k's Recall"
+    dragged_verdict, dragged_looks = read_verdict(page), page.evaluate(LOOKS)
+    assert dragged_verdict != first_verdict and dragged_looks["rings"] != first_looks["rings"]
+    assert len(dragged_looks["widths"]) == len(first_looks["widths"]) > 10
+    widened = zip(dragged_looks["widths"], first_looks["widths"], strict=True)
+    assert all(now > before - 0.051 for now, before in widened) and dragged_looks["widths"] != first_looks["widths"]
     page.mouse.up()
     slider = page.get_by_test_id("stSlider").filter(has_text="Keep at least this share")
     until(page, lambda: f"{share:g}%" in slider.inner_text())
     assert len(sent) == n_sent_before + 1
     idle(page)
+    page.wait_for_timeout(500)
+    assert read_verdict(page) == dragged_verdict, "the server says what the browser said"
+    assert_same_looks(page.evaluate(LOOKS), dragged_looks)
     level.focus()
     level.press("ArrowUp")
-    until(page, lambda: f"{share + 1:g}%" in slider.inner_text())
+    until(page, lambda: f"{share + 0.5:g}%" in slider.inner_text())
+    until(page, lambda: f"keep {share + 0.5:g}% of Top-k's" in read_verdict(page)[0][0])
+
+
+def test_a_choice_opens_its_setting(page, server):
+    open_measured_page(page, server)
+    names = [name.split(" ", 1)[1] for _, name, _, _ in read_verdict(page)[1]]
+    heading = page.get_by_test_id("stMain").locator("strong")
+    for number in (1, 0):
+        page.locator(".choice:visible").nth(number).click()
+        heading.filter(has_text=names[number]).first.wait_for(timeout=WAIT)
+        idle(page)
+    assert len(set(names)) == 2
+
+
+def test_panels_are_the_default_from_four_decoders_and_their_budget_is_dragged(page, server):
+    sent = record_sent_messages(page)
+    open_measured_page(page, server)
+    for name, n_settings in (("DPP", 2), ("VRSD", 3)):
+        page.locator(".st-key-tradeoff-decoders button").filter(has_text=name).click()
+        page.get_by_role("button", name=f"Measure {n_settings} settings").wait_for(timeout=WAIT)
+        idle(page)
+    page.get_by_role("button", name="Measure 3 settings").click()
+    page.get_by_text("Panels", exact=True).wait_for(timeout=3 * WAIT)
+    until(page, lambda: page.locator(".frontier-frame").count() == 4)
+    until(page, lambda: page.locator(".best tbody tr").count() == 3)
+    idle(page)
+    tops = page.evaluate(
+        "() => [...document.querySelectorAll('.frontier-level')].map(node => node.getBoundingClientRect().y)"
+    )
+    box, first_verdict, n_sent_before = (
+        page.locator(".frontier-level").nth(1).bounding_box(),
+        read_verdict(page),
+        len(sent),
+    )
+    # The line of the second panel moves those of all, and the words.
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x, y + 25, steps=4)
+    moved = page.evaluate(
+        "() => [...document.querySelectorAll('.frontier-level')].map(node => node.getBoundingClientRect().y)"
+    )
+    assert len(tops) == len(moved) == 4 and all(now > before + 15 for now, before in zip(moved, tops, strict=True))
+    assert read_verdict(page) != first_verdict and len(sent) == n_sent_before
+    page.mouse.up()
+    until(page, lambda: len(sent) == n_sent_before + 1)
+
+
+def test_a_row_of_the_best_settings_widens_its_decoders_lines_and_opens_its_setting(page, server):
+    open_measured_page(page, server)
+    before = page.evaluate(LOOKS)["widths"]
+    row = page.locator(".best tbody tr").first
+    row.hover()
+    until(page, lambda: page.evaluate(LOOKS)["widths"] == pytest.approx([width + 3 for width in before], abs=0.06))
+    page.mouse.move(5, 5)
+    until(page, lambda: page.evaluate(LOOKS)["widths"] == pytest.approx(before, abs=0.06))
+    name = row.locator("button span").inner_text()
+    row.click()
+    page.locator(".setting strong").filter(has_text=name).wait_for(timeout=WAIT)
 
 
 def test_the_dot_runs_along_the_curve_under_the_finger(page, server):
@@ -96,6 +207,7 @@ def test_the_dot_runs_along_the_curve_under_the_finger(page, server):
     assert page.locator(".st-key-tour").bounding_box()["y"] < 50, "beside the navigation, and over nothing"
     idle(page)
     box, n_sent_before, places, sets = handle.bounding_box(), len(sent), set(), set()
+    first_ranges, heading = page.evaluate(RANGES), page.locator(".setting strong")
     page.mouse.move(box["x"] + 0.8 * box["width"], box["y"] + box["height"] / 2)
     page.mouse.down()
     for step in range(1, 9):
@@ -103,6 +215,8 @@ def test_the_dot_runs_along_the_curve_under_the_finger(page, server):
         places.add(page.evaluate(DOT))
         sets.add((page.locator(".reached").inner_text(), *lists(page)[0]))
     caption = page.locator(".frontier-scrub output").inner_text()
+    value = float(re.match(r"λ (\S+)", caption).group(1))
+    assert heading.inner_text() == f"MMR · λ {value:g}", "the heading follows too"
     assert len(sets) > 3, "the set beside the chart follows"
     assert (
         len(places) > 5
@@ -111,18 +225,22 @@ def test_the_dot_runs_along_the_curve_under_the_finger(page, server):
     )
     page.mouse.up()
     shown_documents = lists(page)[0]
-    value = float(re.match(r"λ (\S+)", caption).group(1))
-    page.get_by_test_id("stMain").locator("strong", has_text=f"MMR · λ {value:g}").first.wait_for(timeout=WAIT)
-    assert len(sent) == n_sent_before + 1
+    until(page, lambda: len(sent) == n_sent_before + 1)
     idle(page)
+    page.wait_for_timeout(500)
+    assert heading.inner_text() == f"MMR · λ {value:g}" and len(sent) == n_sent_before + 1
     assert lists(page)[0] == shown_documents, "the engine's own answer is what was drawn"
     handle.press("ArrowLeft")
     then = f"MMR · λ {value - 0.01:.2f}".rstrip("0")
     page.get_by_test_id("stMain").locator("strong", has_text=then).first.wait_for(timeout=WAIT)
     handle.press("Home")
-    until(page, lambda: page.locator(".frontier-dot.outside").count() == 1)
+    # The last setting lies far outside the window, which is widened for it and is the page's own again after it.
+    until(page, lambda: page.evaluate(RANGES) != first_ranges)
     plot, dot = (page.locator(selector).first.bounding_box() for selector in (PLOT, ".frontier-dot"))
     assert plot["x"] < dot["x"] < plot["x"] + plot["width"] and plot["y"] < dot["y"] < plot["y"] + plot["height"]
+    page.get_by_test_id("stMain").locator("strong", has_text="MMR · λ 0").first.wait_for(timeout=WAIT)
+    handle.press("End")
+    until(page, lambda: page.evaluate(RANGES) == first_ranges)
 
 
 def test_a_click_on_a_bar_asks_its_query(page, server):

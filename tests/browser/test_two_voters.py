@@ -8,6 +8,7 @@ import pytest
 from engine import orag
 from support import warm_home
 from support.browser import MARKS, ROOTS, WAIT, Server, idle, open_page, settle, until
+from support.draws import deepen
 
 pytestmark = MARKS
 THUMBS = f"""kind => [{ROOTS}.flatMap(root => [...root.querySelectorAll('.list')])[0]].flatMap(list =>
@@ -71,7 +72,7 @@ class Voter:
     "two browsers that vote on the same documents at the same time, at one server or at two of one home",
     "every vote that a page shows is in the log, each counts once, and both pages say of how many their answers are",
 )
-@pytest.mark.parametrize("servers", [1, 2])
+@pytest.mark.parametrize("servers", deepen([1, 2], [2]))
 @pytest.mark.parametrize("votes", [4, pytest.param(100, marks=pytest.mark.slow)])
 def test_two_voters_lose_nothing_and_are_told(browser, warm, tmp_path, demo, votes, servers):
     home = warm_home.copy(tmp_path / "home")

@@ -131,6 +131,7 @@ def visitor_server(warm, tmp_path):
     "no page breaks; memory, threads and open files of the server are in the end what they were half-way",
 )
 @pytest.mark.parametrize("rounds", [5, pytest.param(HOUR, marks=pytest.mark.slow)])
+@pytest.mark.deep
 def test_nothing_of_the_server_grows_with_what_visitors_do(browser, visitor_server, tables, rounds):
     visitors = [Visitor(browser, visitor_server.url, seed, tables) for seed in range(VISITORS)]
     looks = []
@@ -175,6 +176,7 @@ def count_measured_cells(home, method):
     "a tab closed while its tuning is at work",
     "the next visitor's work takes its place, it ends, and no thread of it is left",
 )
+@pytest.mark.deep
 def test_a_tab_closed_in_mid_job_leaves_no_job(browser, warm, tmp_path):
     home = warm_home.copy(tmp_path / "home")
     with contextlib.closing(Server(home, code=TWO_CORES)) as server:

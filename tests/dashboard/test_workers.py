@@ -18,6 +18,7 @@ import pytest
 from dashboard import workers
 from support import warm_home
 from support.browser import START
+from support.draws import deepen
 from support.patience import patient
 from support.processes import environment, is_alive
 
@@ -79,7 +80,7 @@ def table(tmp_path):
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
-@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("sent", deepen([signal.SIGTERM, signal.SIGINT], [signal.SIGINT]))
 def test_workers_load_start_again_and_end_together(home, table, sent):
     port = free_ports(2)
     parent = served(home, port, "--workers", "2", "--base-path", "/frontier/", "--corpus", "numpy-api",

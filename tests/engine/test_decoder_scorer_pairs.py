@@ -26,6 +26,9 @@ def make_scorer(scorer, scorer_options):
 
 def make_decoder(selector, scorer, depth=None):
     """A decoder of the two; what reads pools only reads a small one, not the corpus."""
+    if not selector.by_scores:
+        # Scores that are no inner products can only choose its pool.
+        return engine.Decoder(selector, *(() if scorer.rerank_only else (scorer,)), depth=depth or 8)
     if scorer.rerank_only:
         return engine.Decoder(selector, rerank=scorer, depth=depth or 8)
     return engine.Decoder(selector, scorer, depth=depth)

@@ -522,3 +522,42 @@ def test_picks_of_equal_gain_are_not_proven_to_be_in_order(small_pools):
         assert compare_with_full_corpus(
             Reach(ArrayStore(ids, rows), exact=True), rows, ids, queries, "max_sum", params, 2
         )[0]
+
+
+def test_limit_per_source_is_refused_by_name():
+    rows, queries = problem("random", 1, n=20, d=4, batch=1)
+    reach = Reach(ArrayStore(corpus(rows)[0], rows), exact=True)
+    with pytest.raises(engine.DataError, match="per_source needs the column 'url'"):
+        engine.decode(engine.Decoder(engine.make("top_k"), per_source=1, source="url"), reach, queries, 3)
+    for options in ({"per_source": 1, "source": "url"}, {"without_self": True}):
+        with pytest.raises(engine.DataError, match="an exact frontier needs all documents"):
+            engine.exact_frontier("mmr", reach, engine.Embeddings(("q",), queries), metrics=["ilad"], **options)
+
+
+@pytest.mark.parametrize(("name", "params"), [*DECODERS[:3], ("nnn", {"l1": 0.1})], ids=str)
+@pytest.mark.parametrize("depth", [None, 12])
+def test_document_that_the_query_is_can_be_left_out(small_pools, name, params, depth):
+    rows, _ = problem("clustered", 2, n=2500, d=12, batch=1)
+    ids, space = corpus(rows)
+    queries = engine.Embeddings(("absent", ids[3], ids[700]), rows[[9, 3, 700]])
+    chosen = replace(decoder(name, params), without_self=True, depth=depth)
+    reach = Reach(ArrayStore(ids, rows), exact=True)
+    answer, expected = engine.decode(chosen, reach, queries, K), engine.decode(chosen, space, queries, K)
+    for b, own_id in enumerate(queries.ids):
+        full = [ids[row] for row in expected.rows(b)]
+        info = answer.info[b]
+        n_sure = len(full) if depth else len(info["ids"]) - info["open"]
+        assert own_id not in info["ids"] and list(info["ids"][:n_sure]) == full[:n_sure] and n_sure > 0
+        assert ("own_document" in info) == (own_id in ids)
+    # A document judged relevant for the query that it is does not count, though the engine has it.
+    qrels = engine.Qrels({query_id: {query_id: 1, ids[0]: 1} for query_id in queries.ids})
+    recall = engine.measure(answer, reach.space, queries, qrels, K, without_self=True).per_query
+    assert recall == engine.measure(expected, space, queries, qrels, K, without_self=True).per_query
+
+
+@pytest.mark.parametrize("depth", [None, 3])
+def test_query_that_is_the_only_document_gets_an_empty_answer(depth):
+    reach = Reach(ArrayStore(("a",), unit(np.ones((1, 4), np.float32))), exact=True)
+    chosen = engine.Decoder(engine.make("mmr"), depth=depth, without_self=True)
+    ranking = engine.decode(chosen, reach, engine.Embeddings(("a",), np.ones((1, 4), np.float32)), 3)
+    assert ranking.index.tolist() == [[-1, -1, -1]]

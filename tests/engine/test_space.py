@@ -103,7 +103,7 @@ def test_words_alone_need_no_encoder(select):
 @pytest.mark.parametrize(
     "decoder",
     [
-        engine.Decoder(engine.make("nnn"), engine.make("bm25")),
+        engine.Decoder(engine.make("nnn"), engine.make("bm25"), depth=2),
         engine.Decoder(engine.make("vrsd"), engine.make("bm25")),
         engine.Decoder(engine.make("top_k"), engine.make("hybrid")),
         engine.Decoder(engine.make("top_k"), engine.make("bm25"), engine.make("dense")),

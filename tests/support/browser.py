@@ -14,6 +14,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from support.draws import deepen
 from support.patience import PATIENCE, patient
 from support.processes import environment
 
@@ -22,7 +23,7 @@ MARKS = [
     pytest.mark.browser,
     pytest.mark.skipif(CHROMIUM is None and not os.environ.get("CI"), reason="needs a chromium"),
 ]
-BOTH_SCHEMES = pytest.mark.parametrize("page", ["light", "dark"], indirect=True)
+BOTH_SCHEMES = pytest.mark.parametrize("page", deepen(["light", "dark"], ["dark"]), indirect=True)
 """For tests of what depends on the scheme."""
 FLAGS = [
     "--headless=new",

@@ -1,8 +1,11 @@
 """Files that a test reads: written byte for byte, single or as a folder in BEIR layout."""
 
+import io
 import json
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from hypothesis import strategies as st
 
 TRICKY = [
@@ -20,13 +23,24 @@ def write_file(folder, name, content):
     return path
 
 
+def json_lines(rows):
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def parquet(rows):
+    """Return objects as the content of a Parquet file."""
+    buffer = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(rows), buffer)
+    return buffer.getvalue()
+
+
 def beir(folder, corpus=None, queries=None, **files):
     """Write a folder in BEIR layout; files: tsv contents by path, with __ for /."""
     corpus = corpus if corpus is not None else [{"_id": f"d{i}", "text": f"text {i}"} for i in range(4)]
     queries = queries if queries is not None else [{"_id": f"q{i}", "text": f"query {i}"} for i in range(3)]
-    write_file(folder, "corpus.jsonl", "".join(json.dumps(row) + "\n" for row in corpus))
+    write_file(folder, "corpus.jsonl", json_lines(corpus))
     if queries:
-        write_file(folder, "queries.jsonl", "".join(json.dumps(row) + "\n" for row in queries))
+        write_file(folder, "queries.jsonl", json_lines(queries))
     for name, content in files.items():
         write_file(folder, name.replace("__", "/") + ".tsv", content)
     return folder

@@ -3,6 +3,7 @@
 python -m support.hostile_files: reads lines of JSON, [name, folder], and answers each with what came of it.
 """
 
+import gzip
 import json
 import os
 import re
@@ -92,6 +93,17 @@ def bind_socket(name):
         socket.socket(socket.AF_UNIX).bind(name)
 
     return write
+
+
+def gz(name, unit, n_units):
+    """Compress a text of many equal units, as kilobytes of a hundred megabytes."""
+
+    def write_file(folder):
+        with gzip.open(folder / name, "wb", 1) as file:
+            for _ in range(n_units // MB):
+                file.write(unit * MB)
+
+    return write_file
 
 
 def sparse(name, size, start=b""):
@@ -312,6 +324,27 @@ HOSTILE = {
         "load",
         "more than 65,536 bytes",
     ),
+    "judgements-json-too-large": Hostile(
+        with_corpus_file(lambda f: (f / "qrels").mkdir(), sparse("qrels/test.json", 3 << 30)), "load", "than 512 MB"
+    ),
+    "judgements-json-objects": Hostile(
+        with_corpus_file(
+            lambda f: (f / "qrels").mkdir(), lines("qrels/test.json", b'{"q": [', lambda: b"{},[]," * (4 * MB), b"0]}")
+        ),
+        "load",
+        "times a file's size",
+    ),
+    "judgements-gz-lines": Hostile(
+        with_corpus_file(lambda f: (f / "qrels").mkdir(), gz("qrels/test.txt.gz", b"a b\n", 60 * MB)),
+        "load",
+        "times a file's size",
+    ),
+    "judgements-text-fifo": Hostile(with_corpus_file(fifo("qrels/test.txt")), "load", "it is a FIFO"),
+    "judgements-beside-the-corpus-link": Hostile(with_corpus_file(link("a.qrels", "/dev/zero")), "load", "a device"),
+    "run-json-too-large": Hostile(sparse("a.json", 3 << 30), "run", "than 512 MB"),
+    "run-gz-lines": Hostile(gz("a.run.gz", b"q Q0 d 1 1 x\n", 60 * MB), "run", "times a file's size"),
+    "run-gz-endless-line": Hostile(gz("a.run.gz", b"x", 400 * MB), "run", "line 1 has more than 65,536 bytes"),
+    "run-gz-json": Hostile(gz("a.json.gz", b"[[],", 60 * MB), "run", "times a file's size"),
     "jsonl-wide-characters": Hostile(
         lines("a.jsonl", '{"id": "a", "text": "😀'.encode(), lambda: b"x" * (UNDER - 40), b'"}\n'), "load preview", None
     ),

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import networkx
 
+MESSAGE_CALLS = {"DataError", "ParamError", "FrontierError", "RepeatedIdError", "ConflictingGradesError"}
 MAX_FUNCTION_LINES, MAX_METHODS, MAX_POSITIONAL_FIELDS = 60, 12, 6
 
 
@@ -126,6 +127,23 @@ def find_undocumented_modules(parsed: dict[str, ast.Module]) -> list[str]:
         if tree.body and ("\n" in first or not first.endswith((".", ":"))):
             rows.append(f"{name}: {first[:60]!r}")
     return rows
+
+
+def find_optioned_messages(parsed: dict[str, ast.Module], options: set[str]) -> list[str]:
+    """Errors and notices of readers that name a flag or an argument, without a second wording for pages."""
+    pattern = re.compile(rf"--[a-z]|\b({'|'.join(sorted(options))})=")
+    found = []
+    for name, tree in parsed.items():
+        # Vector engines are filled from the command line alone.
+        if not name.startswith("engine.data.") or name.startswith("engine.data.stores"):
+            continue
+        for node in ast.walk(tree):
+            called = node.func if isinstance(node, ast.Call) else None
+            if getattr(called, "id", getattr(called, "attr", "")) not in MESSAGE_CALLS or len(node.args) > 1:
+                continue
+            texts = [part.value for part in ast.walk(node) if isinstance(part, ast.Constant)]
+            found += [f"{name}:{node.lineno}" for text in texts if isinstance(text, str) and pattern.search(text)]
+    return found
 
 
 def render_layers(layers: list[str], parsed: dict[str, ast.Module]) -> str:

@@ -4,11 +4,16 @@ import numpy as np
 import pytest
 
 
-def few_or_all(first_seeds, all_seeds):
-    """Parametrise a test on `seeds`: the first ones in every run, the others before a release."""
-    other_seeds = [seed for seed in all_seeds if seed not in first_seeds]
-    exhaustive = pytest.param(other_seeds, marks=pytest.mark.exhaustive, id=f"{len(other_seeds)} more seeds")
-    return pytest.mark.parametrize("seeds", [pytest.param(first_seeds, id=f"{len(first_seeds)} seeds"), exhaustive])
+def few_or_all(first_seeds, all_seeds, quick=None):
+    """Parametrise a test on `seeds`: the first ones in every run, the others before a release.
+
+    quick: how many of the first ones are in every run; the others of them are deep
+    """
+    first = list(first_seeds)
+    groups = [(first[:quick], ()), (first[len(first) if quick is None else quick :], (pytest.mark.deep,))]
+    groups.append(([seed for seed in all_seeds if seed not in first], (pytest.mark.exhaustive,)))
+    cases = [pytest.param(seeds, id=f"seeds from {seeds[0]}", marks=marks) for seeds, marks in groups if seeds]
+    return pytest.mark.parametrize("seeds", cases)
 
 
 def unit(rows: np.ndarray) -> np.ndarray:

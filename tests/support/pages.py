@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
+import numpy as np
 from streamlit.components.v2 import manifest_scanner
 from streamlit.testing.v1 import AppTest
 
@@ -286,3 +287,18 @@ def csv_source(file, rows):
     """Write a table of (id, text) and return its Source."""
     file.write_text("".join(f"{ident},{text}\n" for ident, text in (("id", "text"), *rows)), encoding="utf-8")
     return Source(str(file), columns=("id", "text", None))
+
+
+def beir_with_vectors(folder, n_documents=24, dimension=1536):
+    """Write a BEIR folder whose documents and queries have vectors of their own; return its Source."""
+    random = np.random.default_rng(0)
+    rows = random.normal(size=(n_documents + 6, dimension))
+    rows = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+    # Each query is near the document of its number.
+    rows[n_documents:] = rows[:6]
+    pairs = [(f"q{number}", f"d{number}") for number in range(6)]
+    documents = [(f"d{number}", f"thing {number}") for number in range(n_documents)]
+    beir(folder, documents, [(query, f"query {query}") for query, _ in pairs], test=pairs)
+    np.save(folder / "vectors.npy", rows[:n_documents])
+    np.save(folder / "query_vectors.npy", rows[n_documents:])
+    return Source(str(folder))

@@ -1,6 +1,6 @@
 """Cells of a sweep for tests of statistics: a decoder and a number for every query."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -21,12 +21,23 @@ class Cell:
     queries: tuple
     values: dict
     latency: float | None = None
+    counts: dict = field(default_factory=dict)
 
 
 def cell(
-    method, values, k=10, split="test", queries=None, retrieve=None, rerank=None, depth=None, latency=None, **params
+    method,
+    values,
+    k=10,
+    split="test",
+    queries=None,
+    retrieve=None,
+    rerank=None,
+    depth=None,
+    latency=None,
+    counts=None,
+    **params,
 ):
-    """Make the cell of a decoder; values: metric → one number a query."""
+    """Make the cell of a decoder; values: metric → one number a query; counts: name → documents of each query."""
     stage = make(method, **params)
     decoder = {
         "select": stage.as_json(),
@@ -37,7 +48,8 @@ def cell(
     values = {name: np.asarray(v, dtype=np.float64) for name, v in values.items()}
     queries = queries or tuple(f"q{i:04}" for i in range(len(next(iter(values.values())))))
     label = f"{decoder['retrieve']} → {rerank} → {stage.label} {depth}"
-    return Cell(decoder, label, method, k, split, tuple(queries), values, latency)
+    counts = {name: np.full(len(queries), number) for name, number in (counts or {}).items()}
+    return Cell(decoder, label, method, k, split, tuple(queries), values, latency, counts)
 
 
 def interval(a, b=0.0, resamples=10_000, seed=0):

@@ -9,9 +9,10 @@ from engine import stages
 
 
 def space_of(vectors, texts=None, titles=(), encoder=None):
-    """Make a space of documents d0, d1, …, by default without texts."""
+    """Make a space of documents d0, d1, …, by default without texts; every third has the same "source"."""
     ids = tuple(f"d{i}" for i in range(len(vectors)))
-    corpus = engine.Corpus(ids, ("",) * len(ids) if texts is None else tuple(texts), tuple(titles))
+    metadata = {"source": tuple(str(i % 3) for i in range(len(ids)))}
+    corpus = engine.Corpus(ids, ("",) * len(ids) if texts is None else tuple(texts), tuple(titles), metadata=metadata)
     return engine.Space(corpus, engine.Embeddings(ids, torch.as_tensor(vectors), encoder), "cpu")
 
 

@@ -91,6 +91,23 @@ def is_decided(score, rows, pick, margin):
     return decided
 
 
+def take_below(rows, query, k, threshold, fill="strict", relevance=None):
+    """Return the rows that `threshold` picks: document by document, with cosines one pair at a time.
+
+    relevance: (n,) the scorer's numbers, None for inner products with the query
+    """
+    rows64 = rows.astype(np.float64)
+    lengths = np.sqrt((rows64**2).sum(1))
+    relevance = (rows64 * query.astype(np.float64)).sum(1) if relevance is None else relevance
+    taken, dropped = [], []
+    for row in np.argsort(-relevance, kind="stable").tolist():
+        scales = [lengths[row] * lengths[other] for other in taken]
+        cosines = [rows64[row] @ rows64[j] / scale if scale else 0.0 for j, scale in zip(taken, scales, strict=True)]
+        is_similar = any(cosine > threshold + 1e-12 for cosine in cosines)
+        (dropped if is_similar else taken).append(row)
+    return ([*taken, *dropped] if fill == "fill" else taken)[:k]
+
+
 def make_foreign_candidates(rows, queries, seed=9):
     """Make candidates whose relevance, random numbers, is another scorer's."""
     vectors = torch.tensor(rows)

@@ -1,13 +1,13 @@
 """The table of threats: every test marked `threat(what, expected)`, and its results.
 
-pytest --threats assets/results/threats.md
+pytest -m 'not (bench or slow or simulation or exhaustive)' --threats assets/results/threats.md
 """
 
 import ast
 from collections import Counter, defaultdict
 from pathlib import Path
 
-COMMAND = "pytest --threats assets/results/threats.md"
+COMMAND = "pytest -m 'not (bench or slow or simulation or exhaustive)' --threats assets/results/threats.md"
 TESTS = Path(__file__).parents[1]
 HEAD = "| threat | expected | test | result |\n| --- | --- | --- | --- |\n"
 

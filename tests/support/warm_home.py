@@ -37,4 +37,5 @@ def make() -> None:
 
 def copy(home: Path) -> Path:
     """Copy the home in which the demo is embedded."""
-    return Path(shutil.copytree(HOME, home, dirs_exist_ok=True))
+    # What another worker is writing has another name until it is complete.
+    return Path(shutil.copytree(HOME, home, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.tmp")))

@@ -1,6 +1,6 @@
 // The ranked lists of the visible decoders, with lines between the same documents. They follow the tiles' sliders.
 
-import { DUPLICATE_COSINE, announce, heat, hub, listen, make, number, stillness, styled } from "./parts.js";
+import { announce, heat, hub, listen, make, number, stillness, styled } from "./parts.js";
 
 const ROW_PX = 28, DROPPED_ROW_PX = 22, DROPPED_HEAD_PX = 24;
 
@@ -55,7 +55,7 @@ class List {
       const document = set.document(rank), row = this.place(document, rank, rank * ROW_PX), nearest = set.closestAbove(rank);
       row.rank.textContent = rank + 1;
       row.tag.textContent = isCompared && !baseRows.has(document.row) ? "NEW" : "";
-      const isDuplicate = nearest.cosine >= DUPLICATE_COSINE;
+      const isDuplicate = nearest.cosine >= set.answers.packed.duplicate;
       row.near.style.background = rank ? `rgb(${heat(nearest.cosine)})` : "transparent";
       row.near.classList.toggle("alike", sizes.get(groups[rank]) > 1);
       row.near.title = rank ? `Closest above: #${nearest.rank + 1}, cosine ${number(nearest.cosine)}${isDuplicate ? ", a near-duplicate" : ""}` : "";
@@ -91,6 +91,7 @@ class List {
     row.node.className = `document${document.right ? " right" : ""}${this.view.opened === document.row ? " opened" : ""}`;
     row.tick.textContent = document.right ? "✓" : "";
     row.score.textContent = document.score === null ? "" : number(document.score);
+    row.score.title = `Relevance as the decoder used it; cosine with the query ${number(document.relevance)}`;
     this.view.thumbs(row, document.row, this.key);
     return row;
   }

@@ -1,8 +1,9 @@
 // A plot that is created once. Later its traces and layout are replaced, so that zoom, lasso and hover survive.
 
+import { takeShapes } from "./budget_level.js";
 import { MapOverlay, withGutters } from "./map_overlay.js";
 import { luminance } from "./parts.js";
-import { Controls } from "./plot_controls.js";
+import { Controls, widenRanges } from "./plot_controls.js";
 
 let library = null;
 
@@ -24,6 +25,7 @@ function plotly(url) {
 
 const backdrops = new Map();
 const MAX_BACKDROPS = 4;
+const MIN_PANELS_PX = 560;
 
 function backdrop(url) {
   if (!url) return Promise.resolve([]);
@@ -116,7 +118,11 @@ class Chart {
   want(component) {
     this.component = component;
     this.stale = true;
-    this.div.style.height = `${component.data.figure.layout.height}px`; // before there is a plot in it
+    const { height, meta } = component.data.figure.layout;
+    this.div.style.height = `${height}px`; // before there is a plot in it
+    // Panels are not squeezed on a narrow screen: there they scroll sideways.
+    this.div.style.minWidth = meta?.panels ? `${MIN_PANELS_PX}px` : "";
+    this.box.style.overflowX = meta?.panels ? "auto" : "";
     if (!this.drawing) this.draw();
   }
 
@@ -142,10 +148,11 @@ class Chart {
     const { layout, ground } = themed(data.figure.layout, this.div.parentElement);
     const ink = layout.font.color;
     if (data.overlay) this.follow(layout);
-    for (const shape of layout.shapes ?? []) if (shape.name === "veil") shape.fillcolor = ground;
     const pale = /^#[0-9a-f]{6}$/i.test(ground) ? `${ground}bf` : "rgba(0,0,0,0)";
-    for (const label of layout.annotations ?? []) if (label.name === "label") label.bgcolor = pale;
+    for (const label of layout.annotations ?? []) if (/label$/.test(label.name ?? "")) label.bgcolor = pale;
     this.traces = [...below, ...data.figure.data];
+    this.overlaid = takeShapes(layout);
+    this.fit(layout);
     this.layout = layout;
     this.ground = ground;
     this.div.setAttribute("aria-label", data.label);
@@ -178,6 +185,22 @@ class Chart {
     if (this.zoomedIn !== layout.uirevision)
       this.ranges = [withGutters(layout.xaxis.range, this.box.clientWidth), layout.yaxis.range];
     [layout.xaxis.range, layout.yaxis.range] = this.ranges;
+  }
+
+  // Keep the window that was widened for the dot of a curve, until the dot is back in the page's own window.
+  fit(layout) {
+    const { curve } = layout.meta ?? {};
+    if (this.wide?.revision !== layout.uirevision || !widenRanges(curve, curve?.at, layout)) this.wide = null;
+    // A dot that starts outside the window widens it too.
+    const ranges = this.wide ?? widenRanges(curve, curve?.at, layout);
+    if (!ranges) return;
+    this.wide = { ...ranges, revision: layout.uirevision };
+    for (const name of Object.keys(layout).filter((key) => /^[xy]axis\d*$/.test(key))) layout[name].range = ranges[name[0]];
+  }
+
+  widen(ranges) {
+    this.wide = { ...ranges, revision: this.layout.uirevision };
+    window.Plotly.relayout(this.div, { "xaxis.range": ranges.x, "yaxis.range": ranges.y });
   }
 
   config(Plotly, data) {
@@ -217,7 +240,7 @@ class Chart {
   }
 
   zoomed() {
-    const layout = { ...this.layout };
+    const layout = { ...this.layout, ...this.overlaid };
     for (const name of Object.keys(layout).filter((key) => /^[xy]axis\d*$/.test(key))) {
       const currentAxis = this.div.layout[name];
       if (currentAxis?.range) layout[name] = { ...layout[name], range: currentAxis.range, autorange: false };
@@ -258,7 +281,7 @@ class Chart {
       }, 250);
     });
     this.div.on("plotly_unhover", () => clearTimeout(waiting));
-    this.div.on("plotly_afterplot", () => this.controls.place());
+    this.div.on("plotly_afterplot", () => this.controls.redrawn());
     this.div.on("plotly_relayouting", () => this.controls.place());
   }
 

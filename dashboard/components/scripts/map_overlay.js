@@ -226,10 +226,11 @@ export class MapOverlay {
     }
     this.pins = [...pins.values()];
     const taken = this.pins.map(({ x, y }) => [x - 8, y - 8, x + 8, y + 8]);
-    const query = pixel(this.data.place);
-    taken.push([query[0] - 10, query[1] - 10, query[0] + 10, query[1] + 10]);
+    // Before the first query there is none to mark.
+    const query = this.data.place && pixel(this.data.place);
+    if (query) taken.push([query[0] - 10, query[1] - 10, query[0] + 10, query[1] + 10]);
     this.drawPins(layers, taken);
-    this.drawQuery(layers.query, query, taken);
+    if (query) this.drawQuery(layers.query, query, taken);
     this.drawClusters(layers.clusters, pixel, taken);
     this.drawLegend();
   }
@@ -411,7 +412,6 @@ export class MapOverlay {
       ...more,
     });
     const column = (index) => this.data.clusters.map((cluster) => cluster[index]);
-    const [x, y] = this.data.place;
     const star = { symbol: "star-diamond", size: 13, color: this.ink };
     return [
       words(column(0), column(1), column(3).map((name) => name.replace(/[<&$]/g, "")), {}),
@@ -420,7 +420,9 @@ export class MapOverlay {
         const look = { symbol: `${set.symbol}-open`, size: 9 + 4 * i, color: this.colourOf(set), line: { width: 2 } };
         return marks(set.title, set.rows, look);
       }),
-      words([x], [y], ["query"], { mode: "markers+text", textposition: "top center", marker: star }),
+      ...(this.data.place ? [this.data.place] : []).map(([x, y]) =>
+        words([x], [y], ["query"], { mode: "markers+text", textposition: "top center", marker: star }),
+      ),
     ];
   }
 

@@ -79,10 +79,11 @@ export function luminance(colour) {
 
 // A query's sets along a slider, as the server packed them: unpacked once, read in every frame of a drag.
 
-export const DUPLICATE_COSINE = 0.9;
 const MAX_PATHS = 64;
 const paths = (hub.paths ??= new Map());
 const PRECISION = 100000;
+export const MIN_RELEVANCE_SHARE = 0.95;
+const ROUNDING = 1e-9;
 
 // A set of documents and its figures. ids: positions in the document lists of `answers`, in rank order.
 class Answer {
@@ -101,7 +102,7 @@ class Answer {
       for (let j = 0; j < i; j++) {
         const cosine = near(a, ids[j]);
         sum += cosine + 0.5 / PRECISION;
-        this.duplicates += cosine >= DUPLICATE_COSINE;
+        this.duplicates += cosine >= packed.duplicate;
       }
     });
     const pairs = (ids.length * (ids.length - 1)) / 2;
@@ -130,10 +131,29 @@ class Answer {
   groups() {
     const group = this.ids.map((_, i) => i), root = (i) => (group[i] === i ? i : root(group[i]));
     this.ids.forEach((_, i) => {
-      for (let j = 0; j < i; j++) if (this.cosine(i, j) >= DUPLICATE_COSINE) group[Math.max(root(i), root(j))] = Math.min(root(i), root(j));
+      for (let j = 0; j < i; j++) if (this.cosine(i, j) >= this.answers.packed.duplicate) group[Math.max(root(i), root(j))] = Math.min(root(i), root(j));
     });
     return group.map((_, i) => root(i));
   }
+}
+
+// One query's own rule: the most diverse set with as many documents and relevant ones as the baseline's, and at least
+// 95 % of its mean relevance. candidates: objects with a `set`; return one, null if none is more diverse than `base`.
+export function findMostDiverse(candidates, base) {
+  // The unit of the packed cosines, so that one set in two orders ties with itself.
+  const diversity = (set) => Math.round(set.diversity * PRECISION);
+  // Of a mean of 0 or less there is no share to give away: a share of −0.2 would be more than it.
+  const minRelevance = Math.min(base.relevance, MIN_RELEVANCE_SHARE * base.relevance) - ROUNDING;
+  const beats = (set, other) => diversity(set) - diversity(other) || set.found - other.found || set.relevance - other.relevance;
+  let best = null;
+  for (const candidate of candidates) {
+    const { set } = candidate;
+    // One document alone has no diversity.
+    if (set.diversity === null || set.ids.length < base.ids.length) continue;
+    if (set.found < base.found || set.relevance < minRelevance || diversity(set) <= diversity(base)) continue;
+    if (!best || beats(set, best.set) > 0) best = candidate;
+  }
+  return best;
 }
 
 export class Answers {

@@ -1,24 +1,22 @@
-// Handles on a plot: a level with a veil under it, and a dot along a curve. A drag needs no server; its end is reported.
+// Handles on a plot: a budget's level, and a dot along a curve. A drag needs no server; its end is reported.
 // The layout's meta declares the handles.
 
-import { announce } from "./parts.js";
+import { BudgetLevel, STYLE as LEVEL_STYLE } from "./budget_level.js";
+import { arrangeLabels } from "./labels.js";
+import { announce, make } from "./parts.js";
 
 const STYLE = `
-.frontier-level { position: absolute; height: 12px; margin-top: -6px; cursor: ns-resize; touch-action: none; }
-.frontier-level span { position: absolute; left: 4px; bottom: -12px; padding: 0 6px; font-size: 12px; line-height: 18px;
-  border-radius: 9px; white-space: nowrap; background: var(--st-text-color, #222);
-  color: var(--st-background-color, #fff); }
-.frontier-level:focus-visible { outline: none; }
-.frontier-level:focus-visible span, .frontier-scrub input:focus-visible { outline: 2px solid var(--st-primary-color); }
+${LEVEL_STYLE}
 .frontier-dot { position: absolute; left: 0; top: 0; width: 14px; height: 14px; margin: -7px 0 0 -7px;
   border-radius: 50%; border: 3px solid var(--st-background-color, #fff); box-sizing: border-box; pointer-events: none;
   outline: 2px solid var(--st-text-color, #222); }
-.frontier-dot.outside { opacity: .5; outline-style: dotted; }
 .frontier-scrub { display: flex; flex-wrap: wrap; align-items: center; gap: 4px 12px; font-size: 14px; padding: 4px 0; }
 .frontier-scrub input { flex: 1 1 160px; min-width: 120px; height: 24px; }
+.frontier-scrub input:focus-visible { outline: 2px solid var(--st-primary-color); }
 .frontier-scrub output { font-variant-numeric: tabular-nums; min-width: 15em; }
 `;
-const KEY_PAUSE_MS = 400; // after the last key, before the level is reported
+const REPORT_PAUSE_MS = 200; // after the last change of the dot
+const EDGE = 0.04; // room around the dot, as a share of a range that is widened for it
 
 export class Controls {
   constructor(chart) {
@@ -34,105 +32,52 @@ export class Controls {
       this.style = this.add("style", host);
       this.style.textContent = STYLE;
     }
-    if (meta.level && !this.level) this.makeLevel(host);
+    if (meta.level && !this.level) this.level = new BudgetLevel(this.chart, host);
     if (meta.curve && !this.scrub) this.makeCurve(host);
+    this.level?.show(meta.level);
     // A handle that is held stays under the pointer, whatever the page redraws.
-    if (this.level && !this.held) this.value = meta.level?.value;
-    if (this.scrub && !this.held) this.turnTo(meta.curve);
+    if (this.scrub && !this.isHeld) this.turnTo(meta.curve);
     this.place();
   }
 
   add(name, host) {
-    const element = document.createElement(name);
-    host.appendChild(element);
+    const element = make(host, name);
     this.parts.push(element);
     return element;
   }
 
-  report(name, value) {
-    this.chart.component.setTriggerValue("adjusted", { name, value });
-  }
-
-  // The plot's area in pixels, from the corner of its container.
-  area() {
+  // The areas of the plot's panels in pixels, from the corner of its container, with the method that each one shows.
+  frames() {
     const { div } = this.chart;
-    const { xaxis, yaxis, _size } = div._fullLayout;
-    return { xaxis, yaxis, left: div.offsetLeft + _size.l, top: div.offsetTop + _size.t, width: _size.w, height: _size.h };
-  }
-
-  makeLevel(host) {
-    const level = (this.level = this.add("div", host));
-    level.className = "frontier-level";
-    level.tabIndex = 0;
-    level.setAttribute("role", "slider");
-    level.setAttribute("aria-orientation", "vertical");
-    level.appendChild(document.createElement("span"));
-    level.addEventListener("pointerdown", (event) => {
-      level.setPointerCapture(event.pointerId);
-      this.held = true;
-      event.preventDefault();
-      level.focus();
+    return (this.meta.panels ?? [null]).map((method, i) => {
+      const [xaxis, yaxis] = ["x", "y"].map((letter) => div._fullLayout[`${letter}axis${i ? i + 1 : ""}`]);
+      const [left, top] = [div.offsetLeft + xaxis._offset, div.offsetTop + yaxis._offset];
+      return { method, xaxis, yaxis, left, top, width: xaxis._length, height: yaxis._length };
     });
-    level.addEventListener("pointermove", (event) => {
-      if (!this.held || !level.hasPointerCapture(event.pointerId)) return;
-      const { yaxis, top } = this.area();
-      const y = event.clientY - this.chart.div.parentElement.getBoundingClientRect().top - top;
-      this.raise(yaxis.p2d(y));
-    });
-    const drop = () => {
-      if (!this.held) return;
-      this.held = false;
-      if (this.value !== this.meta.level.value) this.report("level", this.value);
-    };
-    level.addEventListener("pointerup", drop);
-    level.addEventListener("pointercancel", drop);
-    level.addEventListener("keydown", (event) => {
-      const step = { ArrowUp: 1, ArrowRight: 1, ArrowDown: -1, ArrowLeft: -1, PageUp: 5, PageDown: -5 }[event.key];
-      if (!step) return;
-      event.preventDefault();
-      this.raise(this.value + step * this.meta.level.step);
-      clearTimeout(this.waiting);
-      this.waiting = setTimeout(() => this.report("level", this.value), KEY_PAUSE_MS);
-    });
-  }
-
-  raise(value) {
-    const { low, high, step } = this.meta.level;
-    const next = Math.min(high, Math.max(low, Math.round(value / step) * step));
-    if (next === this.value) return;
-    this.value = next;
-    const changes = {};
-    (this.chart.div.layout.shapes ?? []).forEach((shape, i) => {
-      if (shape.name === "veil" || shape.name === "budget") changes[`shapes[${i}].y1`] = next;
-      if (shape.name === "budget") changes[`shapes[${i}].y0`] = next;
-    });
-    window.Plotly.relayout(this.chart.div, changes);
-    this.place();
   }
 
   makeCurve(host) {
     const row = (this.scrub = this.add("label", host));
     row.className = "frontier-scrub";
-    this.name = row.appendChild(document.createElement("span"));
-    this.input = row.appendChild(document.createElement("input"));
-    this.input.type = "range";
-    this.input.min = 0;
-    this.said = row.appendChild(document.createElement("output"));
+    this.name = make(row, "span");
+    this.input = make(row, "input", "", { type: "range", min: 0 });
+    this.said = make(row, "output");
     this.dot = this.add("div", host);
     this.dot.className = "frontier-dot";
     this.input.addEventListener("input", () => {
-      this.held = true;
+      this.isHeld = true;
       this.at = Number(this.input.value);
-      this.place();
-      announce("along", { value: this.meta.curve.values[this.at] });
+      const { values, settings, means } = this.meta.curve;
+      announce("along", { value: values[this.at], setting: settings[this.at], means: means[this.at] });
+      if (!this.widen()) this.place();
     });
     this.input.addEventListener("change", () => {
       // Every key press is a change; only the last of a series is reported.
       clearTimeout(this.resting);
       this.resting = setTimeout(() => {
-        this.held = false;
-        this.report("curve", this.meta.curve.values[this.at]);
-      }, 200);
+        this.isHeld = false;
+        this.chart.component.setTriggerValue("adjusted", { name: "curve", value: this.meta.curve.values[this.at] });
+      }, REPORT_PAUSE_MS);
     });
   }
 
@@ -149,54 +94,47 @@ export class Controls {
     this.input.value = this.at;
   }
 
+  // Zoom out if the dot has left the window, once for the whole curve; return true if the plot is drawn anew.
+  widen() {
+    const ranges = widenRanges(this.meta.curve, this.at, this.chart.div.layout);
+    if (!ranges) return false;
+    this.chart.widen(ranges);
+    return true;
+  }
+
+  redrawn() {
+    this.level?.redrawn();
+    this.place();
+  }
+
   place() {
     if (!this.meta || !this.chart.div._fullLayout?._size) return;
-    const { xaxis, yaxis, left, top, width, height } = this.area();
-    if (this.level) {
-      const { meta, level } = this;
-      const y = meta.level ? yaxis.d2p(this.value) : -1;
-      level.style.display = y >= 0 && y <= height ? "" : "none";
-      level.style.left = `${left}px`;
-      level.style.width = `${width}px`;
-      level.style.top = `${top + y}px`;
-      if (meta.level) {
-        const text = meta.level.label.replace("{}", `${Math.round(this.value)}%`);
-        level.firstChild.textContent = text;
-        for (const [name, value] of Object.entries({ valuenow: this.value, valuemin: meta.level.low,
-          valuemax: meta.level.high, valuetext: text, label: "Budget" })) level.setAttribute(`aria-${name}`, value);
-      }
-    }
+    const frames = this.frames();
+    this.level?.place(frames);
     if (this.scrub && this.meta.curve) {
-      const { x, y, texts } = this.meta.curve;
-      const within = (pixels, maxPixels) => Math.min(maxPixels, Math.max(0, pixels));
-      const [x0, y0] = [xaxis.d2p(x[this.at]), yaxis.d2p(y[this.at])];
-      const [across, up] = [within(x0, width), within(y0, height)];
-      // A dot outside the zoomed range stands hollow at the edge.
-      this.dot.classList.toggle("outside", across !== x0 || up !== y0);
-      this.dot.style.transform = `translate(${left + across}px, ${top + up}px)`;
+      const { x, y, texts, method } = this.meta.curve;
+      const { xaxis, yaxis, left, top } = frames.find((frame) => frame.method === method) ?? frames[0];
+      this.dot.style.transform = `translate(${left + xaxis.d2p(x[this.at])}px, ${top + yaxis.d2p(y[this.at])}px)`;
       this.said.textContent = texts[this.at];
       this.input.setAttribute("aria-valuetext", texts[this.at]);
     }
-    if (this.meta.labels) this.prune();
-  }
-
-  // Labels were placed for a wide plot. On a narrow one, hide those that cover an earlier one.
-  prune() {
-    const visibleBoxes = [];
-    const edge = this.chart.div.getBoundingClientRect();
-    for (const label of this.chart.div.querySelectorAll(".annotation")) {
-      const box = label.getBoundingClientRect();
-      const isClear = (other) =>
-        box.right <= other.left || other.right <= box.left || box.bottom <= other.top || other.bottom <= box.top;
-      const fits = box.left >= edge.left && box.right <= edge.right && visibleBoxes.every(isClear);
-      label.style.visibility = fits ? "visible" : "hidden";
-      if (fits) visibleBoxes.push(box);
-    }
+    if (this.meta.labels) arrangeLabels(this.chart.div, this.level?.labelBoxes() ?? []);
   }
 
   end() {
-    clearTimeout(this.waiting);
     clearTimeout(this.resting);
+    this.level?.end();
     for (const part of this.parts) part.remove();
   }
+}
+
+// Ranges of both axes that hold the whole curve; null if the dot at a position of it is inside the ranges that are drawn.
+export function widenRanges(curve, position, { xaxis, yaxis }) {
+  const isInside = ([low, high], value) => low <= value && value <= high;
+  if (!curve || (isInside(xaxis.range, curve.x[position]) && isInside(yaxis.range, curve.y[position]))) return null;
+  const around = ([low, high], values) => {
+    const [least, greatest] = [Math.min(low, ...values), Math.max(high, ...values)], room = EDGE * (greatest - least);
+    return [least < low ? least - room : low, greatest > high ? greatest + room : high];
+  };
+  return { x: around(xaxis.range, curve.x), y: around(yaxis.range, curve.y) };
 }

@@ -1,12 +1,12 @@
 // A tile for each decoder: sliders with their effects, figures and redundancy; beside them the query's own frontier.
 
 import {
-  Answers, announce, counted, hub, inside, make, nearest, number, path, setting, signed, styled, thumbnail,
+  Answers, MIN_RELEVANCE_SHARE, announce, counted, findMostDiverse, hub, inside, make, nearest, number, path, setting, signed,
+  styled, thumbnail,
 } from "./parts.js";
 
 const RELEASE_EVENTS = ["pointerup", "pointercancel"];
 const KEY_PAUSE_MS = 90; // after a key press, before the server is told: more may follow
-const MIN_RELEVANCE_SHARE = 0.95; // share of the baseline's relevance that an advised set must keep
 
 class Slider {
   constructor(view, tile, parent, given) {
@@ -208,7 +208,7 @@ class Tile {
       `<span title="Mean cosine of the set's documents with the query">Rel <b>${number(set.relevance, 2)}</b>${delta(set.relevance, base.relevance)}</span>`;
     Object.assign(this.thumb, { width: k, height: k });
     thumbnail(this.thumb, set, k);
-    this.thumb.ariaLabel = this.thumb.title = `${set.duplicates} of ${set.pairs} pairs are near-duplicates (cosine 0.90 or more)`;
+    this.thumb.ariaLabel = this.thumb.title = `${set.duplicates} of ${set.pairs} pairs are near-duplicates (cosine ≥ ${number(set.answers.packed.duplicate, 4).replace(/0{1,2}$/, "")})`;
     const summary = `${judged ? `${set.found} of ${judged} relevant, ` : ""}diversity ${number(set.diversity)}, relevance ${number(set.relevance)}`;
     for (const slider of this.sliders) slider.input.setAttribute("aria-valuetext", `${setting(slider.value)}: ${summary}`);
     return true;
@@ -344,24 +344,19 @@ class Tiles {
     }));
   }
 
-  // Find the most diverse set of any slider that finds as many relevant documents and keeps enough relevance.
+  // Offer the most diverse set along any slider that this query affords.
   advise() {
-    const { base } = this;
-    this.advised = null;
+    const { base } = this, candidates = [];
     for (const tile of this.tiles)
       for (const slider of tile.given.baseline ? [] : tile.sliders)
-        for (const piece of slider.known?.pieces ?? []) {
-          const { set } = piece, { advised } = this;
-          if (set.ids.length < this.data.k || set.found < base.found || set.relevance < MIN_RELEVANCE_SHARE * base.relevance) continue;
-          if (advised && (set.found - advised.set.found || set.diversity - advised.set.diversity) <= 0) continue;
-          this.advised = { tile, slider, piece, set };
-        }
-    const { advised } = this;
-    this.advice.hidden = !advised || advised.set.key === base.key;
-    if (this.advice.hidden) return;
+        for (const piece of slider.known?.pieces ?? []) candidates.push({ tile, slider, piece, set: piece.set });
+    const advised = (this.advised = findMostDiverse(candidates, base));
+    this.advice.hidden = !advised;
+    if (!advised) return;
     advised.value = advised.piece.at ?? inside(advised.piece.from, advised.piece.to);
     this.advice.textContent = `Try ${advised.tile.title} · ${advised.slider.given.symbol} ${setting(advised.value)}`;
-    this.advice.title = `The most diverse set for this query with ${this.data.judged ? `at least ${base.found} relevant and ` : ""}95% of Top-k's relevance`;
+    const relevant = this.data.judged ? `at least ${base.found} relevant and ` : "";
+    this.advice.title = `The most diverse set for this query with ${relevant}${100 * MIN_RELEVANCE_SHARE}% of Top-k's relevance`;
   }
 
   take({ tile, slider, value }) {

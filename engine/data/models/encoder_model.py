@@ -9,10 +9,11 @@ import math
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal, TypeVar
 
@@ -68,8 +69,11 @@ class ModelSource:
         # tokenizers without a limit say 1e30
         return int(max_tokens) if max_tokens and max_tokens < 1e9 else None
 
-    def over_limit(self, texts: Sequence[str]) -> int | None:
-        """Count the texts that are longer than the model's limit of tokens; None if the limit is unknown."""
+    def over_limit(self, texts: Iterable[str]) -> int | None:
+        """Count the texts that are longer than the model's limit of tokens; None if the limit is unknown.
+
+        They are read as a stream, so that a corpus may stay on the disk.
+        """
         tokenizer_path, tokens = self.folder / "tokenizer.json", self.limit
         if tokens is None or not tokenizer_path.is_file():
             return None
@@ -79,9 +83,11 @@ class ModelSource:
         tokenizer.no_truncation()
         tokenizer.no_padding()
         # A token has at least one byte, so shorter texts need no counting; two tokens are special ones, at the ends.
-        long_texts = [replace_surrogates(text) for text in texts if len(text.encode("utf-8", "replace")) > tokens - 2]
-        blocks = (long_texts[start : start + 1024] for start in range(0, len(long_texts), 1024))
-        return sum(len(encoding.ids) > tokens for block in blocks for encoding in tokenizer.encode_batch_fast(block))
+        long_texts = (replace_surrogates(text) for text in texts if len(text.encode("utf-8", "replace")) > tokens - 2)
+        n_longer = 0
+        while block := list(islice(long_texts, 1024)):
+            n_longer += sum(len(encoding.ids) > tokens for encoding in tokenizer.encode_batch_fast(block))
+        return n_longer
 
     def _setting(self, file_name: str) -> dict[str, Any]:
         """Read a JSON settings file of the model; {} if it is missing or no object. Raises FrontierError."""
@@ -108,7 +114,8 @@ class OnDevice:
 
     def __init__(self, model: Any, device: str, label: str) -> None:
         """Take a model that is on its device; label: its name in messages."""
-        self.model, self.device, self.label, self.retreat = model, device, label, ""
+        self.model, self.device, self.label = model, device, label
+        self.retreat = ""  # words for smaller batches or the CPU, once the device had no room
         self._turn = threading.Lock()  # fast tokenizers refuse a second thread, "Already borrowed"
         # None as long as the device has had room for every batch.
         self._max_batch: int | None = None
@@ -194,9 +201,13 @@ class Encoder(OnDevice):
         vectors = self.in_batches(clean_texts, run).to(torch.float32)
         if not torch.isfinite(vectors).all():
             bad_row = int((~torch.isfinite(vectors)).any(1).nonzero()[0])
-            raise DataError(
+            problem = (
                 f"the encoder {self.source.name!r} in {self.dtype} gives numbers that are not finite for the text "
-                f"{clean_texts[bad_row][:60]!r}; use dtype='float32' or another encoder"
+                f"{clean_texts[bad_row][:60]!r}"
+            )
+            raise DataError(
+                f"{problem}; use dtype='float32' or another encoder",
+                f"{problem}; choose the precision float32 or another encoder",
             )
         # A model that normalises does so in its own arithmetic: bfloat16 rows have norms of .996 to 1.004.
         return torch.nn.functional.normalize(vectors, dim=1, eps=1e-30)
@@ -210,8 +221,8 @@ class Encoder(OnDevice):
 def find_source(name: str, use_cache: bool = True, on_download: Callable[[], None] = lambda: None) -> ModelSource:
     """Find a model on disk, or download it.
 
-    name: as in `embed`; use_cache: remember the digest of its files on disk; on_download: called before a download.
-    Raises FrontierError if there is none, or it is refused.
+    name: "bundled", a folder, or a name on the Hugging Face hub; use_cache: remember the digest of its files on disk;
+    on_download: called before a download. Raises FrontierError if there is none, or it is refused.
     """
     folder = hub.folder_of(name, on_download)
     return ModelSource(name, folder, hub.fingerprint(folder, use_cache))
@@ -269,7 +280,7 @@ def get_shared(loaded: OrderedDict[Key, Model], lock: threading.RLock, key: Key,
 
 
 def unload(source: ModelSource, device: str, dtype: Dtype) -> None:
-    """Drop a model from memory, unless another caller uses it."""
+    """Remove an encoder from those that callers share; its memory is free once no caller uses it any more."""
     with _lock:
         _encoders.pop((source.digest, device, dtype), None)
 
@@ -294,7 +305,8 @@ def device_of(device: str | None) -> str:
 def loading(label: str, folder: Path, required_kind: str) -> Iterator[None]:
     """Silence the libraries while a model is loaded inside, and translate their errors.
 
-    label, required_kind: name of the model and the kind of model needed, for the error. Raises FrontierError.
+    label: name of the model, for the error; required_kind: the kind of model needed, in words that the error continues
+    by "needs no code of its own", such as "model that". Raises FrontierError.
     """
     try:
         with silence_libraries():
@@ -317,9 +329,9 @@ def _check_settings(folder: Path) -> None:
     from transformers import AutoConfig, AutoModel
 
     for file_name in model_folder.files(folder):
-        part = (folder / file_name).parent
-        size = sum(weight_file.stat().st_size for weight_file in part.glob("*.safetensors"))
-        if PurePosixPath(file_name).name != "config.json" or not size:
+        part_folder = (folder / file_name).parent
+        weight_bytes = sum(weight_file.stat().st_size for weight_file in part_folder.glob("*.safetensors"))
+        if PurePosixPath(file_name).name != "config.json" or not weight_bytes:
             continue
         settings = json.loads((folder / file_name).read_text("utf-8"))
         # Parts such as a dense layer have a config.json too, but no model that could be large.
@@ -328,11 +340,14 @@ def _check_settings(folder: Path) -> None:
         for keys, setting in model_folder.iterate_leaves(settings):
             if isinstance(setting, int) and setting > _MAX_LAYERS and re.search("layers?$|blocks?$|depths?$", keys[-1]):
                 raise FrontierError(f"{file_name} declares {setting:,} {keys[-1]}; {_MAX_LAYERS:,} are the most")
+        # On the device "meta" a model has shapes but no numbers, and so takes no memory.
         with torch.device("meta"):
-            empty = AutoModel.from_config(AutoConfig.from_pretrained(part, **OFFLINE_SETTINGS), dtype=torch.float32)
+            config = AutoConfig.from_pretrained(part_folder, **OFFLINE_SETTINGS)
+            n_declared = AutoModel.from_config(config, dtype=torch.float32).num_parameters()
         # Four numbers a byte, as weights of two bits have, and a constant are allowed.
-        if (n_declared := empty.num_parameters()) > _PARAMETER_SLACK + 4 * size:
-            raise FrontierError(f"{file_name} declares {n_declared:,} numbers, and its weights have {size:,} bytes")
+        if n_declared > _PARAMETER_SLACK + 4 * weight_bytes:
+            weights_text = f"its weights have {weight_bytes:,} bytes"
+            raise FrontierError(f"{file_name} declares {n_declared:,} numbers, and {weights_text}")
 
 
 def check_weights(model: Any, folder: Path) -> None:

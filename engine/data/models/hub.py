@@ -27,7 +27,7 @@ def folder_of(name: str, on_download: Callable[[], None] = lambda: None) -> Path
 
     name: "bundled", a folder, or a name on the Hugging Face hub; a name without a slash means one of
     sentence-transformers. A copy on this machine is never compared with the hub. on_download: called before a download.
-    Raises FrontierError that says what was tried, or why a folder is refused (see `model_folder.find_refusals`).
+    Raises FrontierError that says what was tried, or why a folder is refused, such as for pickled weights or code.
     """
     folder = find_local_folder(name) or _download_model(name, on_download)
     if reason := next(model_folder.find_refusals(folder), None):
@@ -56,7 +56,7 @@ def find_local_folder(name: str) -> Path | None:
 def fingerprint(folder: Path, use_cache: bool = True) -> str:
     """Compute a SHA-256 over names and contents of a model's files; the folder's own path does not count.
 
-    use_cache: remember it on disk by path, sizes and times, as hashing takes longer than all the rest of a start.
+    use_cache: remember it on disk by path, sizes and times, as hashing takes longer than the rest of starting up.
     """
     file_names = model_folder.files(folder)
     stats = {name: (folder / name).stat() for name in file_names}
@@ -83,6 +83,7 @@ def list_local_encoders() -> tuple[str, ...]:
     except (CacheNotFound, OSError, ValueError):
         return (BUNDLED,)
     model_repos = (cached_repo for cached_repo in cached_repos if cached_repo.repo_type == "model")
+    # A repository counts if one of its downloaded versions, its revisions, has all files of a model.
     names = [r.repo_id for r in model_repos if any(model_folder.is_complete(v.snapshot_path) for v in r.revisions)]
     return (BUNDLED, *sorted(names))
 

@@ -191,12 +191,15 @@ def iterate_leaves(value: object, key_path: tuple[str, ...] = ()) -> Iterator[tu
 def _module_places(file_path: PurePosixPath, content: object) -> list[object]:
     """List the folders that a settings file of a model names for its parts; content: the parsed file.
 
-    They stand in modules.json, or as types in the settings of a Router, which chooses a part by the role of a text.
+    The folders stand in modules.json. Those of a Router, which chooses a part of the model by the role of a text, are
+    the types in its settings. An entry of another kind than expected is returned as it is, for the caller to refuse.
     """
     if file_path.name == "modules.json" and isinstance(content, list):
         return [entry.get("path") if isinstance(entry, dict) else entry for entry in content]
     module_types = content.get("types") if isinstance(content, dict) else None
-    return [f"{file_path.parent}/{type_name}" for type_name in module_types] if isinstance(module_types, dict) else []
+    if not isinstance(module_types, dict):
+        return []
+    return [f"{file_path.parent}/{type_name}" for type_name in module_types]
 
 
 def _is_inside(folder: Path, module_place: object) -> bool:
@@ -208,7 +211,7 @@ def _is_inside(folder: Path, module_place: object) -> bool:
     if not isinstance(module_place, str) or re.search(r"[\\:\0]", module_place):
         return False
     path = PurePosixPath(module_place)
-    # A file in the folder must be one that counts as the model's, or its fingerprint would not cover it.
+    # A file in the folder, "x" say, must be one that counts as the model's, or its fingerprint would not cover it.
     if path.is_absolute() or ".." in path.parts or len(path.parts) > MAX_DEPTH or not relevant([str(path / "x")]):
         return False
     # Comparing resolved paths also refuses a link on the way.

@@ -42,7 +42,7 @@ def choose_dtype(
     remember the result of the probe on disk; on_probe: called before it. Raises FrontierError for any other dtype.
     """
     if dtype in (_FULL_DTYPE, _HALF_DTYPE):
-        # Written out, because `dtype` may be any text to a type checker, and the constants are the two literals.
+        # Not `dtype` itself, which is any text to a type checker; the constants have the return type.
         return _FULL_DTYPE if dtype == _FULL_DTYPE else _HALF_DTYPE
     if dtype != "auto":
         raise FrontierError(f"dtype must be one of 'auto', 'float32', 'bfloat16'; got {dtype!r}")
@@ -67,21 +67,23 @@ def choose_dtype(
 def measure_fidelity(source: ModelSource, device: str) -> float:
     """Encode probe texts in bfloat16 and float32; return the least cosine of the two vectors of a text.
 
-    −1 if bfloat16 fails. Only the model in the arithmetic that this cosine suggests stays in memory.
-
-    Raises FrontierError when the model cannot be loaded or the device has no room for it.
+    −1 if bfloat16 fails. Only the model in the arithmetic that this cosine suggests stays in memory. Raises
+    FrontierError when the model cannot be loaded or the device has no room for it.
     """
     vectors = []
     for dtype in (_FULL_DTYPE, _HALF_DTYPE):
         try:
             encoder = encoder_model.load(source, device, dtype)
+            # Few texts at a time, so that the probe needs little memory.
             vectors.append(torch.cat([encoder.encode(PROBE_TEXTS[i : i + 8]) for i in range(0, len(PROBE_TEXTS), 8)]))
-        except (DataError, RuntimeError):  # not a FrontierError: no room just now is no verdict to remember
+        # Other FrontierErrors are raised, such as that of a device without room: they may pass, but the result is kept.
+        except (DataError, RuntimeError):
             if dtype == _FULL_DTYPE:
                 raise
             encoder_model.unload(source, device, _HALF_DTYPE)
             return -1.0
-    cosine = float((vectors[0] * vectors[1]).sum(1).min())
+    full_vectors, half_vectors = vectors
+    cosine = float((full_vectors * half_vectors).sum(1).min())
     encoder_model.unload(source, device, _FULL_DTYPE if cosine >= MIN_FIDELITY else _HALF_DTYPE)
     return cosine
 
@@ -91,9 +93,11 @@ def describe_hardware(device: str) -> str | None:
     device_type = torch.device(device).type
     if device_type == "cuda":
         major, minor = torch.cuda.get_device_capability(device)
-        return f"cuda {major}.{minor}" if major >= 8 else None  # is_bf16_supported counts emulation in
+        # Torch's own is_bf16_supported is true of older hardware too, which emulates.
+        return f"cuda {major}.{minor}" if major >= 8 else None
     if device_type == "cpu":
-        # Private, and the only place where torch says it: without them, float32 is right everywhere.
+        # Private functions, the only place where torch tells: if a version lacks them, None means float32, which is
+        # right everywhere.
         tests = ("_is_amx_tile_supported", "_is_avx512_bf16_supported")
         supported = [test_name for test_name in tests if getattr(torch.cpu, test_name, lambda: False)()]
         return f"cpu {' '.join(supported)}" if supported else None

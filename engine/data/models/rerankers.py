@@ -75,7 +75,7 @@ def load_unshared(name: str, device: str) -> Any:
     """Build a cross-encoder for training, which no other caller shares, on a device.
 
     A missing head, the last layer that turns a pair into a relevance, is drawn from torch's global generator. Raises
-    FrontierError as `load` does.
+    FrontierError for a model that is not there or pickled, needs its own code, or gives several numbers a pair.
     """
     return _build_model(name, _find_folder(name), device)
 
@@ -103,7 +103,7 @@ def _as_cross_encoder() -> Iterator[None]:
 
 
 def fingerprint(name: str) -> str:
-    """Compute SHA-256 of the model's files, downloaded if need be. Raises as `load`."""
+    """Compute SHA-256 of the model's files, downloaded if need be. Raises FrontierError."""
     return hub.fingerprint(_find_folder(name))
 
 

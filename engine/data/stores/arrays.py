@@ -32,12 +32,17 @@ class ArrayStore(VectorStore):
         name: str = "arrays/corpus",
         columns: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
-        """Take ids and (n, d) vectors; columns: metadata for filters. Raises DataError if they do not fit."""
+        """Take the documents' ids and (n, d) vectors, which are searched as they are, without an engine.
+
+        texts: None for documents without; name: of the collection, for errors; columns: metadata for filters. Raises
+        DataError if ids and vectors do not fit.
+        """
         if vectors.ndim != 2 or len(ids) != len(vectors) or 0 in vectors.shape:
             raise DataError(f"vectors must have one row per id: {len(ids)} ids, shape {vectors.shape}")
         self.ids, self.vectors, self.name = ids, vectors, name
         self.dimension = vectors.shape[1]
         self._texts, self._columns = texts, columns or {}
+        # Part of the documents' identity: a file's size and time, by which a change is noticed; "" for an array.
         self.version = ""
         # By array, version and filter: the largest length, and True if all have length 1 (None if undecided).
         self._measured: dict[tuple[int, str, str], tuple[float, bool | None]] = {}
@@ -66,22 +71,23 @@ class ArrayStore(VectorStore):
     def _measure_lengths(self, where: Where | None) -> tuple[float, bool | None]:
         """Return the largest length of the matching rows, and True if all have length 1.
 
-        The length is widened by what rounding can have taken from it; None in place of True or False if that is
-        undecided (see `is_unit`).
+        The length is widened by what rounding can have taken from it. None in place of True or False if the lengths are
+        so close to 1 that rounding decides.
         """
-        # `off` is the largest deviation of a length from 1.
-        matching, block_start, length, off = self._find_matching(where), 0, 0.0, 0.0
+        matching, block_start = self._find_matching(where), 0
+        max_length, max_deviation = 0.0, 0.0  # the deviation of a length from 1
         for block in self._iterate_blocks():
             block_rows = block if matching is None else block[matching[block_start : block_start + len(block)]]
             block_start += len(block)
             if len(block_rows):
                 # Squared in float64: in float32 tiny rows would have no length.
                 lengths = np.sqrt(np.einsum("ij,ij->i", block_rows, block_rows, dtype=np.float64))
-                length, off = float(np.maximum(length, lengths.max())), max(off, float(np.abs(lengths - 1).max()))
-        return length * (1 + 1e-6), is_unit(off)
+                max_length = float(np.maximum(max_length, lengths.max()))  # NaN stays NaN, which `max` might drop
+                max_deviation = max(max_deviation, float(np.abs(lengths - 1).max()))
+        return max_length * (1 + 1e-6), is_unit(max_deviation)
 
     def _iterate_blocks(self) -> Iterator[np.ndarray]:
-        """Yield the matrix in blocks of rows."""
+        """Yield the (n, d) matrix in blocks of rows, so that a mapped file is read a part at a time."""
         n_block_rows = max(1, BLOCK_NUMBERS // self.vectors.shape[1])
         return (self.vectors[start : start + n_block_rows] for start in range(0, len(self.vectors), n_block_rows))
 
@@ -102,9 +108,10 @@ class ArrayStore(VectorStore):
         return len(self.vectors) if matching is None else int(matching.sum())
 
     def _search(self, points: np.ndarray, sizes: Sequence[int], exact: bool, where: Where | None) -> RawResult:
-        """Score all documents for each query point by inner products, and return the best ones; always exact.
+        """Score all documents for each unit point, (B, d) float32, by inner products; return the best.
 
-        sizes: number of documents for each point; exact: ignored. See `VectorStore._search`.
+        Returns the hits of each point, a word for the plan, and True, as the search is always exact. sizes: number of
+        documents for each point; exact: ignored.
         """
         scores = np.concatenate([points @ block.T for block in self._iterate_blocks()], axis=1)
         matching = self._find_matching(where)
@@ -112,13 +119,17 @@ class ArrayStore(VectorStore):
             scores[:, ~matching] = -np.inf
         n_matching = self.count(where)
         hits = []
-        for row, n_wanted in zip(scores, sizes, strict=True):
+        for point_scores, n_wanted in zip(scores, sizes, strict=True):
             n_top = min(n_wanted, n_matching)
-            best = np.argpartition(-row, n_top - 1)[:n_top] if 0 < n_top < len(row) else np.flatnonzero(row > -np.inf)
+            # The best ones in any order; all that match if no selection is needed.
+            if 0 < n_top < len(point_scores):
+                best = np.argpartition(-point_scores, n_top - 1)[:n_top]
+            else:
+                best = np.flatnonzero(point_scores > -np.inf)
             # Equal scores are ordered by row, as in every other exact search here.
-            best = best[np.lexsort((best, -row[best]))][:n_top]
+            best = best[np.lexsort((best, -point_scores[best]))][:n_top]
             best_ids = [self.ids[row_index] for row_index in best]
-            hits.append(Hits(best_ids, np.array(self.vectors[best]), row[best].astype(np.float64), best))
+            hits.append(Hits(best_ids, np.array(self.vectors[best]), point_scores[best].astype(np.float64), best))
         return hits, "exact scan", True
 
     def texts(self, ids: Sequence[str]) -> list[str]:

@@ -96,11 +96,12 @@ def read_entry(name: str) -> StoreEntry:
     encoder = EncoderRef(encoder_name, "", "auto") if encoder_name else None
     if kind == "vectors":
         return StoreEntry(kind, None, None, values, encoder)
-    pg = kind == "pgvector"
-    access = _build_entry(PgAccess if pg else MilvusAccess, store, store, common)
+    is_pg = kind == "pgvector"
+    access_class, table_class = (PgAccess, PgTable) if is_pg else (MilvusAccess, MilvusTable)
+    name_setting = "table" if is_pg else "collection"
+    access = _build_entry(access_class, store, store, common)
     # A collection that is not listed has the table of its name.
-    given_name = {"table" if pg else "collection": collection}
-    table = _build_entry(PgTable if pg else MilvusTable, f"{store}.{collection}", collection, {**given_name, **values})
+    table = _build_entry(table_class, f"{store}.{collection}", collection, {name_setting: collection, **values})
     return StoreEntry(kind, access, table, values, encoder)
 
 
@@ -122,7 +123,7 @@ def _read() -> dict[str, dict[str, Any]]:
     except FileNotFoundError:
         raise DataError(f"there is no {config_file}; it says where stores are, for example\n\n{EXAMPLE}") from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        # The parser says a line and a column, never what stands there.
+        # The file may hold secrets: of the parser's message, quoted text and unusual characters are left out.
         parser_message = re.sub(r"[^\w ,().-]|(?<=')[^']*(?=')", "", str(error))
         raise DataError(f"{config_file} cannot be read as TOML: {parser_message}") from None
     if loose_keys := [setting_name for setting_name, value in all_settings.items() if not isinstance(value, dict)]:
@@ -136,8 +137,9 @@ def _refuse_secrets(store: str, settings: Mapping[str, Any]) -> None:
         with_password = isinstance(value, str) and re.search(r"://.*@|password\s*=", value, re.IGNORECASE | re.DOTALL)
         if key in SECRET_KEYS or with_password:
             # Milvus has a token, perhaps inside its uri; PostgreSQL a password, perhaps inside its connection string.
-            variable = f"{store.upper()}_{'TOKEN' if key in ('token', 'uri') else 'PASSWORD'}"
-            variable_key = f"{'token' if key in ('token', 'uri') else 'dsn' if key == 'dsn' else 'password'}_env"
+            secret_kind = {"token": "token", "uri": "token", "dsn": "dsn"}.get(key, "password")
+            variable = f"{store.upper()}_{'TOKEN' if secret_kind == 'token' else 'PASSWORD'}"
+            variable_key = f"{secret_kind}_env"
             raise DataError(
                 f"{config_path()}: [{store}] holds a secret, {key!r}; put it into a variable of the environment and "
                 f'write {variable_key} = "{variable}" instead'

@@ -61,13 +61,9 @@ class _Rows:
         """Yield id, vector, text, place (row number) and metadata of up to `size` documents from `start` on."""
         metadata_columns = list(self.corpus.metadata.values())
         for row_index in range(start, min(start + size, len(self))):
-            yield (
-                self.corpus.ids[row_index],
-                self.vectors[row_index],
-                _clean_text(self.corpus.passages[row_index]),
-                row_index,
-                tuple(_clean_text(column[row_index]) for column in metadata_columns),
-            )
+            text = _clean_text(self.corpus.passages[row_index])
+            metadata_values = tuple(_clean_text(column[row_index]) for column in metadata_columns)
+            yield self.corpus.ids[row_index], self.vectors[row_index], text, row_index, metadata_values
 
 
 def load(
@@ -82,21 +78,24 @@ def load(
 ) -> LoadResult:
     """Write documents into "name/collection" of stores.toml, which is created if it does not exist.
 
-    Ids, vectors as float32, title and text, row numbers, and each column of metadata. A second run writes what is
-    missing and doubles nothing. Raises DataError, also if the collection holds something else, and Cancelled.
+    It receives ids, vectors as float32, title and text, row numbers, and each column of metadata. A second run writes
+    only what is missing. Raises DataError, also if the collection holds something else, and Cancelled.
     """
     if embeddings.ids != corpus.ids:
         raise DataError("the embeddings are of other documents than the corpus: both must have the same ids in order")
-    if bad := next((name for name in chain(corpus.ids, corpus.metadata) if _clean_text(name) != name), None):
+    names = chain(corpus.ids, corpus.metadata)
+    if unstorable_name := next((name for name in names if _clean_text(name) != name), None):
         raise DataError(
-            f"no engine keeps the id or column {bad!r}, which holds half a character or a NUL: give it another name"
+            f"no engine keeps the id or column {unstorable_name!r}, which holds half a character or a NUL: give it "
+            "another name"
         )
     entry = read_entry(target)
     # Documents and vectors are one state: another encoder makes another collection.
     digest = digest_of([corpus.digest, embeddings.digest])
     vectors = embeddings.vectors.detach().cpu().float().numpy()
-    comments = (comment_of(embeddings.encoder, digest, complete) for complete in (False, True))
-    load_rows = _Rows(corpus, vectors, digest, *comments)
+    # The collection carries the first note until all documents are there, and then the second.
+    loading_note, complete_note = (comment_of(embeddings.encoder, digest, complete) for complete in (False, True))
+    load_rows = _Rows(corpus, vectors, digest, loading_note, complete_note)
     report_progress = with_cancellation(progress, stop, STOPPED_MESSAGE)
     writer: _PgWriter | _MilvusWriter
     if isinstance(entry.access, PgAccess) and isinstance(entry.table, PgTable):
@@ -179,8 +178,9 @@ class _PgWriter:
         """
         self.connections, self.rows, self.target, self.index = Connections(access), rows, target, index
         self.table = replace(table, text=table.text or "text", place=table.place or "place")
-        self.columns = [self.table.id, self.table.vector, self.table.text, self.table.place, *rows.corpus.metadata]
-        if duplicates := [column for column in rows.corpus.metadata if column in self.columns[:4]]:
+        reserved_columns = [self.table.id, self.table.vector, self.table.text, self.table.place]
+        self.columns = [*reserved_columns, *rows.corpus.metadata]
+        if duplicates := [column for column in rows.corpus.metadata if column in reserved_columns]:
             raise DataError(f"a column of the corpus is called {duplicates[0]!r}, as one of the table's own; rename it")
         if index is not None and (dimension := rows.vectors.shape[1]) > MAX_INDEXED_DIMENSION:
             raise DataError(
@@ -189,7 +189,10 @@ class _PgWriter:
             )
 
     def _sql(self, text: str, **fragments: Any) -> Any:
-        """Fill names of table and columns, and further fragments, into a template of SQL."""
+        """Fill names into a template of SQL: {table}, all {columns}, or one: {id}, {v}, {text}, {place}.
+
+        fragments: further pieces of SQL by the name that they have in the template.
+        """
         from psycopg import sql
 
         columns = sql.SQL(", ").join(map(sql.Identifier, self.columns))
@@ -210,13 +213,13 @@ class _PgWriter:
         # Each column of metadata is text.
         kinds += ["text"] * len(self.rows.corpus.metadata)
         self._wait_for_writers(connection)
-        # The comment on the table, its note; and True if the table exists.
-        table_row = connection.execute(
+        # The comment on the table holds the note of the load that made it.
+        comment, exists = connection.execute(
             "SELECT obj_description(to_regclass(%s), 'pg_class'), to_regclass(%s) IS NOT NULL",
             [self.table.quote_name(connection)] * 2,
         ).fetchone()
-        if table_row[1]:
-            _check_note(note_in(table_row[0]), self.rows.digest, self.target)
+        if exists:
+            _check_note(note_in(comment), self.rows.digest, self.target)
             return self._count_rows(connection)
         if connection.execute("SELECT 1 FROM pg_extension WHERE extname = 'vector'").fetchone() is None:
             connection.execute("CREATE EXTENSION vector")
@@ -228,7 +231,7 @@ class _PgWriter:
     def _wait_for_writers(self, connection: Any) -> None:
         """Wait until no other load begins or finishes; lock the table against them in this transaction.
 
-        Two that begin or finish at once could each hold what the other needs.
+        Without this, two loads that begin or finish at once could each wait for a lock that the other holds.
         """
         connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [self.table.table])
 
@@ -297,11 +300,12 @@ def _pack_row(row: tuple[str, np.ndarray, str, int, tuple[str, ...]]) -> bytes:
 
     This is the number of fields, and then the length and the bytes of each.
     """
-    name, vector, text, order, extra = row
+    doc_id, vector, text, place, metadata_values = row
     # pgvector sends the dimension, an unused number, and the numbers.
-    numbers = struct.pack(">hh", len(vector), 0) + vector.astype(">f4").tobytes()
-    values = [name.encode(), numbers, text.encode(), struct.pack(">q", order), *(value.encode() for value in extra)]
-    return struct.pack(">h", len(values)) + b"".join(struct.pack(">i", len(value)) + value for value in values)
+    vector_field = struct.pack(">hh", len(vector), 0) + vector.astype(">f4").tobytes()
+    fields = [doc_id.encode(), vector_field, text.encode(), struct.pack(">q", place)]
+    fields += [value.encode() for value in metadata_values]
+    return struct.pack(">h", len(fields)) + b"".join(struct.pack(">i", len(field)) + field for field in fields)
 
 
 class _MilvusWriter:
@@ -371,15 +375,14 @@ class _MilvusWriter:
         return index_params
 
     def write(self, start: int, n_rows: int) -> None:
-        """Write one batch."""
-        fields = (self.table.id, self.table.vector, self.table.text, self.table.place)
-        entities: list[dict[str, Any]] = [
-            {**dict(zip(fields, row[:4], strict=True)), **dict(zip(self.rows.corpus.metadata, row[4], strict=True))}
-            for row in self.rows.batch(start, n_rows)
-        ]
-        for entity in entities:
+        """Write up to `n_rows` documents from `start` on; documents of the same ids are replaced."""
+        entities: list[dict[str, Any]] = []
+        for doc_id, vector, text, place, metadata_values in self.rows.batch(start, n_rows):
             # A text longer than Milvus takes is cut after a full character.
-            entity[self.table.text] = entity[self.table.text].encode()[:MAX_TEXT_BYTES].decode(errors="ignore")
+            cut_text = text.encode()[:MAX_TEXT_BYTES].decode(errors="ignore")
+            entity: dict[str, Any] = {self.table.id: doc_id, self.table.vector: vector, self.table.text: cut_text}
+            entity |= {self.table.place: place, **dict(zip(self.rows.corpus.metadata, metadata_values, strict=True))}
+            entities.append(entity)
         self.caller.call("upsert", WRITING_SECONDS, data=entities)
 
     def count(self) -> int:
@@ -387,7 +390,10 @@ class _MilvusWriter:
         return int(count_rows[0]["count(*)"])
 
     def finish(self) -> None:
-        """Note that all is loaded; the index was made with the collection."""
+        """Write the rows to the disk, and mark the collection as loaded to its end in its properties.
+
+        The index was made with the collection.
+        """
         self.caller.call("flush", WAITING_SECONDS)
         self.caller.call("alter_collection_properties", properties={NOTE_NAME: self.rows.complete})
 

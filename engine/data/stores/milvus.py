@@ -52,6 +52,7 @@ class MilvusStore(VectorStore):
 
     @property
     def ref(self) -> StoreRef:
+        """Identity of the documents that pass the filter; Milvus has no name for their state (snapshot)."""
         return StoreRef(
             kind=self.kind,
             collection=self.name,
@@ -64,10 +65,11 @@ class MilvusStore(VectorStore):
         return self.rows.count(where)
 
     def _search(self, points: np.ndarray, sizes: Sequence[int], exact: bool, where: Where | None) -> RawResult:
-        """Ask Milvus for the best documents of each query point; see `VectorStore._search`.
+        """Search Milvus for the documents of largest inner product with each unit point, (B, d) float32.
 
-        All points get as many documents as the one that needs most. Raises DataError for `exact` with an approximate
-        index, and for more documents than Milvus returns.
+        Returns the hits of each point, the engine's plan, and True if it looked at all documents. sizes: number of
+        documents for each point; all points get as many as the one that needs most. Raises DataError for `exact` with
+        an approximate index, and for more documents than Milvus returns.
         """
         n = max(sizes)
         is_flat = self.rows.index in FLAT
@@ -93,7 +95,11 @@ class MilvusStore(VectorStore):
         return [self._build_hits(returned_rows) for returned_rows in point_rows], plan, is_flat
 
     def _build_hits(self, returned_rows: Sequence[Any]) -> Hits:
-        """Build the hits of one point from the rows that Milvus returned for it."""
+        """Build the hits of one point from the rows that Milvus returned for it.
+
+        A row has the id, "distance", which is the inner product, and "entity", the vector and other fields requested.
+        The place of a document is its row number in the corpus, by which ties are broken.
+        """
         entities = [row["entity"] for row in returned_rows]
         places = np.array([entity[self.rows.place] for entity in entities], dtype=np.int64) if self.rows.place else None
         scores = np.array([row["distance"] for row in returned_rows], dtype=np.float64)

@@ -112,7 +112,7 @@ def translate_errors(access: MilvusAccess, timeout: float | None = None) -> Iter
         raise _client_error(access, error.message or type(error).__name__, timeout_s) from None
     except (grpc.RpcError, grpc.FutureTimeoutError) as error:
         # An error without a code is a channel that did not become ready in time.
-        client_message = f"{error.code()}: {error.details()}" if hasattr(error, "code") else "timeout"
+        client_message = f"{error.code()}: {error.details()}" if hasattr(error, "code") else "fail connecting: timeout"
         raise _client_error(access, client_message, timeout_s) from None
     except (OSError, ValueError) as error:
         client_message = "closed channel" if "closed channel" in str(error) else type(error).__name__
@@ -121,11 +121,15 @@ def translate_errors(access: MilvusAccess, timeout: float | None = None) -> Iter
 
 def _client_error(access: MilvusAccess, message: str, timeout_s: float) -> DataError:
     """Return the error for a failed call, without the call itself; a lost connection has its own class."""
-    is_lost = re.search("unavailable|fail connecting|closed channel|create connection first", message, re.IGNORECASE)
-    if is_lost or re.search("timeout|deadline", message, re.IGNORECASE):
-        return (MilvusGoneError if is_lost else DataError)(
+    if re.search("unavailable|fail connecting|closed channel|create connection first", message, re.IGNORECASE):
+        return MilvusGoneError(
             f"store {access.name!r} is gone: no answer within {timeout_s:g} s; ask again once it is back, or raise its "
             "`timeout`"
+        )
+    # The connection stands: what takes long is no engine that is gone.
+    if re.search("timeout|deadline", message, re.IGNORECASE):
+        return DataError(
+            f"store {access.name!r} gave no answer within {timeout_s:g} s: ask again, or raise its `timeout`"
         )
     if re.search("authenticat|auth check|token|password|permission.?den", message, re.IGNORECASE):
         return DataError(f"store {access.name!r} refused the token ({access.token_env or 'no token_env is named'})")
@@ -139,6 +143,7 @@ class MilvusCaller:
     """
 
     def __init__(self, access: MilvusAccess, collection: str) -> None:
+        """Note how to reach Milvus, and the collection's name; the first call connects."""
         self.access, self.collection = access, collection
         self._client: Any = None
         self._lock = threading.Lock()

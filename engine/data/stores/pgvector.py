@@ -53,7 +53,7 @@ class PgVectorStore(VectorStore):
         """Attach a table. Raises DataError.
 
         where: filter that applies unless a call has its own; encoder: by default the one in the note of the load;
-        connections: an existing pool to share.
+        connections: those of another store of this database, to share them; None to open new ones.
         """
         self.access, self.table, self.where = access, table, where
         self.name = f"{access.name}/{table.name or table.table}"
@@ -64,8 +64,9 @@ class PgVectorStore(VectorStore):
         self.dimension = self.rows.dimension
         check_loaded(self.rows.note, self.name)
         self.encoder = encoder or encoder_of(self.rows.note)
+        # Tells this server's snapshots from those of another.
         self.system: str = self.connections.ask(_read_cluster_id)
-        # A standby names its snapshots alike whatever it replays.
+        # On a standby server a snapshot's name stays the same although replayed changes alter the rows.
         standby_row: Any = self.connections.ask(lambda c: c.execute("SELECT pg_is_in_recovery()").fetchone())
         self.snapshots = not standby_row[0]
         # The result is not needed; a store whose rows do not fit is thus refused here, not at its first search.
@@ -88,9 +89,13 @@ class PgVectorStore(VectorStore):
         return self.connections.ask(self._read_ref)
 
     def _read_ref(self, connection: Any) -> StoreRef:
-        """Return the identity of the documents in the connection's snapshot."""
+        """Return the identity of the documents in the connection's snapshot: name, number, lengths and digest.
+
+        Facts of an earlier scan are used again if nothing was committed since, which the snapshot's name tells.
+        """
         snapshot = connection.execute("SELECT pg_current_snapshot()::text").fetchone()[0]
         facts = self.rows.load_facts(connection, snapshot, self.where)
+        # Two servers, or two tables of one, can have snapshots of the same name.
         state = f"{self.system}:{self.rows.oid}:{snapshot}"
         return StoreRef(
             kind=self.kind,
@@ -106,35 +111,41 @@ class PgVectorStore(VectorStore):
 
     @contextmanager
     def snapshot(self) -> Iterator[str]:
-        """Show one state of the table to all questions of this thread inside, and yield its name."""
+        """Let all queries of this thread inside the block see one state of the table; yield the state's name."""
         with self.connections.snapshot():
             yield self.ref.snapshot
 
     def _search(self, points: np.ndarray, sizes: Sequence[int], exact: bool, where: Where | None) -> RawResult:
-        """Ask PostgreSQL for the documents of each point; see `VectorStore._search`.
+        """Search PostgreSQL for the documents of largest inner product with each unit point, (B, d) float32.
 
-        The plans are read back in the same round trip, as they alone tell if the planner used the index.
+        Returns the hits of each point, the query plan, and True if all documents were looked at. sizes: number of
+        documents for each point, which may get more. Raises DataError if an exact search used an index. The plans are
+        read back in the same round trip, as they alone tell if the planner used the index. A document's place is its
+        row number in the corpus, by which ties are broken.
         """
         where = where or self.where
-        measures = self.rows.indexes.values()
-        # An exact search and an index of inner products need no correction; another measure does.
-        measure = "ip" if exact or not measures or "ip" in measures else next(iter(measures))
+        index_measures = self.rows.indexes.values()
+        # An exact search and an index of inner products need no correction; an index of cosines or distances does.
+        is_by_product = exact or not index_measures or "ip" in index_measures
+        measure = "ip" if is_by_product else next(iter(index_measures))
+        # Points get the column's type, as an index ranks by that alone; an exact search computes in float32 instead.
         is_half = self.rows.types[self.table.vector] == "halfvec" and not exact
-        vector = f"{{v}}::vector({self.dimension})" if exact else "{v}"
-        kind = "halfvec" if is_half else "vector"
+        vector_sql = f"{{v}}::vector({self.dimension})" if exact else "{v}"
+        point_type = "halfvec" if is_half else "vector"
         statement = self.rows.sql(
-            f"SELECT {{id}}::text, {{v}}, {vector} {DISTANCE_OPERATORS[measure]} %s::{kind} AS d, "
+            f"SELECT {{id}}::text, {{v}}, {vector_sql} {DISTANCE_OPERATORS[measure]} %s::{point_type} AS d, "
             f"coalesce({{place}}, {LAST_PLACE}) "
             "FROM {table} WHERE {where} ORDER BY d LIMIT %s",
             where,
         )
         # The digits say every float32 exactly.
         point_texts = [f"[{','.join(map(str, point.tolist()))}]" for point in points]
-        # The planner looks at the limit, and each plan is read back: so there are few limits, and more may come.
+        # Sizes are rounded up to powers of two, so that there are few limits: the planner looks at the limit, and the
+        # plan of each is read back.
         limits = [max(MIN_LIMIT, 1 << (n_wanted - 1).bit_length()) for n_wanted in sizes]
         parameters = [[text, *values_of(where), limit] for text, limit in zip(point_texts, limits, strict=True)]
-        # One statement for each limit is explained.
-        examples = list({limit: values for limit, values in zip(limits, parameters, strict=True)}.values())
+        # One statement for each limit is explained, with the values of the last point that has it.
+        explained = list({limit: values for limit, values in zip(limits, parameters, strict=True)}.values())
 
         def work(connection: Any) -> tuple[list[list[tuple[Any, ...]]], RowFacts, str, bool]:
             """Run all statements in one snapshot; return rows of each point, row facts, plan, and if it was exact."""
@@ -143,15 +154,17 @@ class PgVectorStore(VectorStore):
             explain = sql.SQL("EXPLAIN (FORMAT JSON) ") + statement
             # All in one round trip.
             with connection.pipeline():
-                state = connection.execute(_planner_settings(exact, self.table, bool(self.rows.indexes)))
-                explained = [connection.execute(explain, values) for values in examples]
-                answers = [connection.execute(statement, values, binary=True) for values in parameters]
-                snapshot, plans = state.fetchone()[0], [cursor.fetchone()[0][0]["Plan"] for cursor in explained]
-                results = [answer.fetchall() for answer in answers]
+                settings_cursor = connection.execute(_planner_settings(exact, self.table, bool(self.rows.indexes)))
+                plan_cursors = [connection.execute(explain, values) for values in explained]
+                row_cursors = [connection.execute(statement, values, binary=True) for values in parameters]
+                # The settings return the snapshot's name and their values; EXPLAIN one row, a list with one plan.
+                snapshot, *_settings = settings_cursor.fetchone()
+                plans = [cursor.fetchone()[0][0]["Plan"] for cursor in plan_cursors]
+                rows_by_point = [cursor.fetchall() for cursor in row_cursors]
             facts = self.rows.load_facts(connection, snapshot, self.where)
-            return results, facts, *self.rows.read_plans(plans)
+            return rows_by_point, facts, *self.rows.read_plans(plans)
 
-        results, facts, plan, looked_at_all = self.connections.ask(work)
+        rows_by_point, facts, plan, looked_at_all = self.connections.ask(work)
         if exact and not looked_at_all:
             raise DataError(
                 f"{self.name} was asked exactly and used its {plan}: the planner did not let it be turned off"
@@ -160,7 +173,7 @@ class PgVectorStore(VectorStore):
         # have misordered.
         slack = self.rows.slack(facts, measure, is_half) if not looked_at_all or measure != "ip" else 0.0
         hits = []
-        for rows, point in zip(results, points, strict=True):
+        for rows, point in zip(rows_by_point, points, strict=True):
             hits.append(self.rows.hits(rows, point if slack else None, slack))
         return hits, plan, looked_at_all
 
@@ -193,7 +206,10 @@ class PgVectorStore(VectorStore):
         return self.rows.read(self.connections.ask(lambda c: c.execute(query, arguments, binary=True).fetchall()))
 
     def scan(self, size: int) -> Iterator[tuple[tuple[str, ...], np.ndarray]]:
-        """Yield ids and vectors of all documents, `size` at a time, by place if rows have one, else by id."""
+        """Yield ids and vectors of all documents, `size` at a time, in the order of the corpus if known.
+
+        That is by place, the row number in the corpus, if the table has it, and else by id.
+        """
         keys = "{place}, {id}" if self.rows.place else "{id}"
         query = self.rows.sql(f"SELECT {{id}}::text, {{v}} FROM {{table}} WHERE {{where}} ORDER BY {keys}", self.where)
         return map(self.rows.read, self.connections.stream(query, values_of(self.where), size))

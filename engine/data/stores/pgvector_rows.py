@@ -59,8 +59,10 @@ class RowFacts:
 
     @property
     def unit(self) -> bool | None:
-        """True if every vector has length 1, None if that is undecided."""
-        return is_unit(max(abs(self.shortest - 1), abs(self.longest / LENGTH_MARGIN - 1)))
+        """True if every vector has length 1, False if not; None if rounding errors would decide it."""
+        # `longest` is a safe upper bound: the margin in it would make unit vectors look too long.
+        max_length = self.longest / LENGTH_MARGIN
+        return is_unit(max(abs(self.shortest - 1), abs(max_length - 1)))
 
 
 class PgRows:
@@ -106,11 +108,16 @@ class PgRows:
             raise DataError(
                 f"{name}: column {table.vector!r} is of type {self.types[table.vector]}; vector or halfvec is needed"
             )
+        # The modifier of a vector's type is the dimension that the table declares for it.
         self.dimension = self._read_dimension(connection, {column: modifier for column, _, modifier in columns})
         self.indexes = indexes_of(connection, table, table.vector)
 
     def _read_dimension(self, connection: Any, modifiers: Mapping[str, int]) -> int:
-        """Return the dimension of the vectors, declared or measured; modifiers: by column. Raises DataError."""
+        """Return the dimension of the vectors, as the table declares it, or else as its rows have it.
+
+        modifiers: the declared dimension of each column, not positive for none. Raises DataError for rows of several
+        dimensions, or no rows.
+        """
         if (declared_dimension := modifiers[self.table.vector]) > 0:
             return declared_dimension
         statement = "SELECT min(vector_dims({v})), max(vector_dims({v})) FROM {table}"
@@ -124,8 +131,8 @@ class PgRows:
     def sql(self, template: str, where: Where | None = None) -> Any:
         """Format a template of SQL: {id}, {v}, {text}, {place}, {table}, and {where} or {only} for the filter.
 
-        The filter's values are parameters. {where} also excludes rows without a vector, {only} does not. % is doubled
-        in names, because the statement is sent with parameters, if with none.
+        The filter's values become parameters, in the order of its columns. {where} also excludes rows without a vector,
+        {only} does not. % is doubled in names, because the driver takes a single one for the mark of a parameter.
         """
         sql = _sql()
 
@@ -199,13 +206,15 @@ class PgRows:
     def slack(self, facts: RowFacts, index_measure: str, is_half: bool) -> float:
         """Return half of the amount by which a row may outscore one that an index ranked before it.
 
-        An index errs if it ranks by a point rounded to float16 (is_half), or by cosines or distances (index_measure) of
+        Half, because it is added to the hits' scores, and `VectorStore._bound` then counts it again as their error. An
+        index errs if it ranks by a point rounded to float16 (is_half), or by cosines or distances (index_measure) of
         rows that are only nearly of unit length.
         """
         # Rounding to float16 moves a unit point by at most 2⁻¹¹ of it, or by half the least subnormal a number.
         rounding_slack = (2.0**-11 + 2.0**-24 * self.dimension**0.5) * facts.longest if is_half else 0.0
-        slack = facts.longest**2 - facts.shortest**2 + (self.dimension + 8) * 2.0**-21 if index_measure != "ip" else 0.0
-        return rounding_slack + slack
+        # Rows of one length are ranked alike by all measures; the second term exceeds the rounding of float32 sums.
+        length_slack = facts.longest**2 - facts.shortest**2 + (self.dimension + 8) * 2.0**-21
+        return rounding_slack + (length_slack if index_measure != "ip" else 0.0)
 
     def read(self, rows: Sequence[tuple[Any, ...]]) -> tuple[tuple[str, ...], np.ndarray]:
         """Split rows of id and vector into ids and an (m, d) matrix."""
@@ -214,8 +223,9 @@ class PgRows:
     def hits(self, returned_rows: Sequence[tuple[Any, ...]], point: np.ndarray | None, slack: float) -> Hits:
         """Build the hits of one point from rows of id, vector, distance and place.
 
-        point: None if the engine's distances are inner products; else the point, from which they are computed here;
-        slack: added to those, because the engine ranked by another measure.
+        point: None if the engine's distances are negative inner products, as pgvector has them; else the point, with
+        which the inner products are computed here. slack: added to these, because the engine ranked by another measure
+        and may have put a document behind one with a smaller product.
         """
         vectors = self.decode_vectors([row[1] for row in returned_rows])
         if point is None:
@@ -228,8 +238,8 @@ class PgRows:
     def read_plans(self, plan_trees: Sequence[Mapping[str, Any]]) -> tuple[str, bool]:
         """Describe plans of EXPLAIN, and return True if all of them certainly read every matching row.
 
-        Only a sequential scan and a sort do. Any other plan counts as inexact: an index made since, that of a
-        partition, another method's.
+        Only plans of sequential scans and a sort do so. Any other plan counts as inexact, as it may use an index that
+        this object does not list: one made since, one of a partition, or one of another index method.
         """
         plan_nodes = [node for plan_tree in plan_trees for node in walk_plan(plan_tree)]
         leaves = [node for node in plan_nodes if not node.get("Plans")]

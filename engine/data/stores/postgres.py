@@ -57,6 +57,7 @@ class PgAccess:
         chosen = {field: value for field, value in settings.items() if value is not None}
         if password := self._read_secret(self.password_env):
             chosen["password"] = password
+        # A server that is gone is noticed within seconds; a chosen setting of the same name would win.
         guards = {
             "connect_timeout": CONNECT_SECONDS,
             "tcp_user_timeout": CONNECT_SECONDS * 1000,
@@ -120,6 +121,7 @@ class Connections:
         self._idle: list[Connection[Any]] = []
         self._lock = threading.Lock()
         self._thread_state = threading.local()
+        # A forked process has another id, and must not use the connections of this one.
         self._process = os.getpid()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -134,8 +136,8 @@ class Connections:
         """Return a connection, and True if it was idle, so that it may have died since."""
         with self._lock:
             if self._process != os.getpid():
-                # The list is kept, because connections that nothing refers to are closed.
-                # A forked child must not speak on its parent's sockets, nor say goodbye on them.
+                # This is a forked child, which must not send anything on its parent's connections, not even to close
+                # them. They stay in a list, because connections that nothing refers to are closed.
                 self._abandoned, self._idle, self._process = self._idle, [], os.getpid()
             if self._idle:
                 return self._idle.pop(), True
@@ -172,8 +174,8 @@ class Connections:
     def _run(self, work: Callable[[Connection[Any]], ResultType], begin_statement: str) -> ResultType:
         """Run `work` with a connection in one transaction, and return its result.
 
-        begin_statement: starts the transaction; within a snapshot of this thread, a read uses that one. Dead
-        connections are replaced.
+        begin_statement: starts the transaction. BEGIN_SNAPSHOT is that of a read: if this thread holds a snapshot, the
+        read runs in it and no transaction is started. Dead connections are replaced.
         """
         psycopg = import_psycopg()
         if begin_statement == BEGIN_SNAPSHOT and self.snapshot_open:
@@ -198,7 +200,7 @@ class Connections:
         if self.snapshot_open:
             yield
             return
-        # A dead connection is replaced by the probe; inside the snapshot it could not be.
+        # The probe, an empty query, replaces a dead connection; inside the snapshot it could not be replaced.
         self.ask(_probe_connection)
         with self._borrow() as (connection, _):
             with translate_errors(self.access):
@@ -219,6 +221,7 @@ class Connections:
         with ExitStack() as stack:
             connection = self._thread_state.connection if self.snapshot_open else None
             if is_borrowed := connection is None:
+                # The probe, an empty query, replaces a dead connection; after the first rows that would be too late.
                 self.ask(_probe_connection)
                 connection, _ = stack.enter_context(self._borrow())
             stack.enter_context(translate_errors(self.access))

@@ -35,8 +35,8 @@ class ShortResultError(DataError):
 def is_unit(deviation: float) -> bool | None:
     """Return True if vectors count as unit, because no length differs from 1 by more than `deviation`.
 
-    A deviation up to the rounding of stored unit rows is allowed. None if that depends on how lengths are rounded:
-    `Matrix.unit` measures them in float32.
+    A deviation up to the rounding of stored unit rows is allowed. None close to that limit, where lengths measured in
+    float32, as `Matrix.unit` measures them, may fall on either side of it.
     """
     # Unit rows that were rounded to float32 are off by up to 8 ε; near that limit the way of measuring decides.
     eps = float(np.finfo(np.float32).eps)
@@ -62,7 +62,10 @@ class StoreRef(ByDigest):
 
     @cached_property
     def digest(self) -> str:
-        """Digest of the documents: by their contents if all were read, else by the name of the snapshot."""
+        """Digest that tells one state of a collection from another, as a key of cached results.
+
+        It covers the documents' contents if all of them were read, else the database's name for its snapshot.
+        """
         state = self.content or self.snapshot
         fields = (self.kind, self.collection, self.count, self.dimension, state, self.where)
         return digest_of(map(str, fields))
@@ -179,7 +182,7 @@ class VectorStore(ABC):
 
     @contextmanager
     def snapshot(self) -> Iterator[str]:
-        """Show one state of the documents to all questions of this thread inside, and yield its name.
+        """Let all queries of this thread inside the block see one state of the documents; yield its name.
 
         A store without snapshots raises DataError(CHANGED) at the end if the documents' count has changed.
         """
@@ -204,9 +207,11 @@ class VectorStore(ABC):
     ) -> SearchResult:
         """Return the n documents with the largest inner products for each point, and a bound on all others.
 
-        points: (B, d), of any length; n: number for each point, or one for all; exact: True if the engine must look at
-        all documents; described: the documents' identity from `ref_of`, read if None. Raises DataError for points that
-        do not fit, and if fewer than min(n, matching) documents came back.
+        The bound, the floor, is a number that no document which was not returned exceeds. points: (B, d), of any
+        length; n: number for each point, or one for all; exact: True if the engine must look at all documents; where:
+        filter of the documents, None for the store's own filter, if it has one; described: the documents' identity from
+        `ref_of`, read if None. Raises DataError for points that do not fit, and if fewer than min(n, matching)
+        documents came back.
         """
         point_rows = np.atleast_2d(np.asarray(points, dtype=np.float64))
         if point_rows.ndim != 2 or point_rows.shape[1] != self.dimension or not np.isfinite(point_rows).all():
@@ -218,15 +223,15 @@ class VectorStore(ABC):
         unit_points = (point_rows / np.where(point_lengths > 0, point_lengths, 1)[:, None]).astype(np.float32)
         sizes = [n] * len(point_rows) if isinstance(n, int) else list(n)
         hits, plan, looked_at_all = self._search(unit_points, sizes, exact, where)
-        # One entry for each point that got fewer documents than wanted.
-        short = [(len(h.ids), size) for h, size in zip(hits, sizes, strict=True) if len(h.ids) < size]
-        # Fewer documents than wanted are an error unless no more match.
-        if short:
+        # Numbers of documents that came and that were wanted, for each point that got fewer.
+        short_counts = [(len(h.ids), size) for h, size in zip(hits, sizes, strict=True) if len(h.ids) < size]
+        # Fewer documents than wanted are an error unless no more match; the point that lacks most is reported.
+        if short_counts:
             matching = self.count(where) if described is None else described.count
-            fewest, n_expected = min(short, key=lambda pair: pair[0] - min(pair[1], matching))
-            if fewest < min(n_expected, matching):
+            n_returned, n_expected = min(short_counts, key=lambda counts: counts[0] - min(counts[1], matching))
+            if n_returned < min(n_expected, matching):
                 raise ShortResultError(
-                    f"{self.ref.collection} returned {fewest:,} of {n_expected:,} documents asked for, and "
+                    f"{self.ref.collection} returned {n_returned:,} of {n_expected:,} documents asked for, and "
                     f"{matching:,} match; its index gave up early ({plan}): ask exactly, or let the index look further"
                 )
         max_length = (self.ref_of(where) if described is None else described).longest
@@ -247,31 +252,37 @@ class VectorStore(ABC):
             places=tuple(h.places for h in hits),
         )
 
-    def _bound(self, point: np.ndarray, sent: np.ndarray, h: Hits, longest: float | None) -> tuple[np.ndarray, float]:
+    def _bound(
+        self, point: np.ndarray, sent: np.ndarray, hits: Hits, longest: float | None
+    ) -> tuple[np.ndarray, float]:
         """Return exact scores of a point's hits, and a bound on the score of every document not returned.
 
         point: as it was asked; sent: as the engine received it, a float32 unit vector; longest: no vector of the store
         is longer, None if unknown. The bound is the worst score in the engine's own order, widened by all that rounding
         may have changed.
         """
-        vectors = h.vectors.astype(np.float64)
+        vectors = hits.vectors.astype(np.float64)
         if not np.isfinite(vectors).all():
             raise DataError(f"{self.ref.collection} returned a vector that is not finite")
         scores = vectors @ point
         point_length = float(np.linalg.norm(point))
-        if not len(h.ids) or point_length == 0:
+        if not len(hits.ids) or point_length == 0:
             return scores, 0.0
-        own_scores = vectors @ sent.astype(np.float64)
-        theirs = own_scores if h.scores is None else np.asarray(h.scores, dtype=np.float64)
-        # What the engine did not return stood no higher in its own order than what it did. Its numbers are off by no
-        # more than float32 sums can be, or than they were seen to be; and it was sent the point rounded to float32.
+        exact_scores = vectors @ sent.astype(np.float64)
+        engine_scores = exact_scores if hits.scores is None else np.asarray(hits.scores, dtype=np.float64)
+        # By the engine's own scores no document that it left out stands above those that it returned. These scores are
+        # off by no more than float32 sums can be, plus the largest error seen among the hits; and they are of the point
+        # as it was sent, rounded to float32.
         max_norm = longest if longest is not None else float(np.linalg.norm(vectors, axis=1).max())
         # γ_n of Higham's error analysis: a float32 sum of n products is off by at most γ_n times the lengths.
         gamma = (len(point) + 4) * 2.0**-24
-        error = gamma / (1 - gamma) * max_norm * float(np.linalg.norm(sent)) + float(np.abs(theirs - own_scores).max())
+        largest_error = float(np.abs(engine_scores - exact_scores).max())
+        error = gamma / (1 - gamma) * max_norm * float(np.linalg.norm(sent)) + largest_error
         error += len(point) * float(np.finfo(np.float32).tiny)  # what products too small for float32 may lose
         point_error = float(np.linalg.norm(point / point_length - sent)) * max_norm
-        return scores, point_length * (float(theirs.min()) + error * (2 if h.scores is None else 1) + point_error)
+        # Where the engine does not tell its scores, the worst one may be off as well as that of a missing document.
+        n_errors = 2 if hits.scores is None else 1
+        return scores, point_length * (float(engine_scores.min()) + error * n_errors + point_error)
 
 
 def note_in(comment: str | None) -> dict[str, Any]:

@@ -65,7 +65,10 @@ class AnnResult:
 
     @property
     def curve(self) -> str:
-        """Name of the curve, in a chart of quality by time, that the result lies on: index without effort."""
+        """Name of the curve, in a chart of quality by time, that the result lies on.
+
+        One curve joins the settings of an index that differ only in its effort: how much of it a query visits.
+        """
         index_class = Exact if self.exact else INDEXES[self.index["kind"]]
         fixed = [f"{name} {value}" for name, value in self.index.items() if name not in ("kind", index_class.effort)]
         return ", ".join([index_class.title, *fixed])
@@ -78,6 +81,7 @@ class AnnResult:
     def as_json(self) -> dict[str, Any]:
         """Return the result as plain JSON values, without the values of single queries."""
         names = ("scorer", "label", "exact", "k", "returned", "milliseconds", "build", "megabytes", "entries")
+        # JSON has no NaN, the only number that differs from itself.
         means = {name: value if value == value else None for name, value in self.mean.items()}
         result = {"index": dict(self.index), "recall_of_exact": self.share, "mean": means, "queries": len(self.queries)}
         context = {"per_document": self.per_document, "seed": self.seed, "provenance": dict(self.provenance)}
@@ -186,14 +190,15 @@ def list_searchable() -> dict[str, Any]:
 def find_quickest(results: Iterable[AnnResult], share: float = EXACT_SHARE.default) -> dict[str, AnnResult]:
     """Find, for each scorer's label, the quickest approximate search that finds enough of the answer.
 
-    Scorers without one are left out. Raises ParamError.
+    share: of the exact search's documents, that the search must find. Scorers without such a search are left out.
+    Raises ParamError.
     """
     share = EXACT_SHARE.check(share)
     quickest: dict[str, AnnResult] = {}
     for result in results:
-        # setdefault puts the first sufficient search there, which is then not quicker than itself.
         is_sufficient = not result.exact and result.share >= share
-        if is_sufficient and result.milliseconds < quickest.setdefault(result.scorer, result).milliseconds:
+        best = quickest.get(result.scorer)
+        if is_sufficient and (best is None or result.milliseconds < best.milliseconds):
             quickest[result.scorer] = result
     return quickest
 
@@ -201,7 +206,7 @@ def find_quickest(results: Iterable[AnnResult], share: float = EXACT_SHARE.defau
 def write_conclusions(results: Sequence[AnnResult], share: float = EXACT_SHARE.default) -> tuple[str, ...]:
     """Write a sentence for each scorer on its quickest sufficient search and how much that saves.
 
-    Raises ParamError.
+    share: of the exact search's documents, which a search must find to suffice. Raises ParamError.
     """
     quickest_by_scorer, sentences = find_quickest(results, share), []
     for exact in (result for result in results if result.exact):
@@ -233,6 +238,7 @@ class _Task:
     def measure_rows(self, rows: np.ndarray) -> dict[str, np.ndarray]:
         """Return metric → (B,) values of the (B, k) documents found, −1 pads."""
         row_index = torch.from_numpy(rows)
+        # Metrics read the rows alone, so the gains are zeros.
         ranking = Ranking(row_index, torch.zeros(row_index.shape, dtype=torch.float64), ())
         return dict(measure(ranking, self.space, self.vectors, self.qrels, self.k, self.metrics).values)
 
@@ -263,7 +269,10 @@ class _ExactAnswers:
         return exact_shares
 
     def count_sufficient_hits(self, k: int) -> int:
-        """Return the number of best vectors that surely belong to k documents or more, whatever the query."""
+        """Return a number of nearest vectors that surely holds k different documents, for any query.
+
+        A document may have several vectors, so k vectors may belong to fewer documents.
+        """
         # At worst the k − 1 documents with the most vectors come first, with all of them.
         vector_counts = self.parts.counts.sort(descending=True).values
         return int(vector_counts[: k - 1].sum()) + 1
@@ -277,7 +286,7 @@ def _iterate_results(task: _Task, scorers: Sequence[Scorer], indexes: Indexes) -
     for scorer in scorers:
         task.check_stop()
         with report_to(task.report, task.stop):
-            # Never None: those without were refused.
+            # Scorers without document vectors were refused before, so this is not None.
             parts = cast(Parts, scorer.document_vectors(task.space))
         chosen_indexes = tuple(dict.fromkeys(indexes(len(parts)) if callable(indexes) else indexes))
         for index in chosen_indexes:
@@ -307,14 +316,19 @@ def _iterate_results(task: _Task, scorers: Sequence[Scorer], indexes: Indexes) -
 
 @without_autocast
 def _answer_exactly(task: _Task, scorer: Scorer, parts: Parts) -> _ExactAnswers:
-    """Find each query's k best documents by exact search, and the score that any of the k must reach."""
+    """Find each query's k best documents by exact search, and the score that any of the k must reach.
+
+    parts: the vectors that the scorer compares queries with, one or several for a document
+    """
+    # Progress and stops are noticed between blocks of queries.
+    block_size = 64
     # The first registered selector is plain top-k.
     top_k_stage = next(iter(methods("selector").values())).cls()
     row_blocks = []
-    for block_start in range(0, len(task.vectors), 64):
+    for block_start in range(0, len(task.vectors), block_size):
         task.check_stop()
         task.report(block_start, len(task.vectors), f"{scorer.spec.title}: the exact answer")
-        block_queries = task.vectors.take(range(block_start, min(block_start + 64, len(task.vectors))))
+        block_queries = task.vectors.take(range(block_start, min(block_start + block_size, len(task.vectors))))
         row_blocks.append(decode(Decoder(top_k_stage, scorer), task.space, block_queries, task.k).index.cpu())
     rows = torch.cat(row_blocks).numpy()
     points = task.vectors.vectors.to(parts.vectors)
@@ -382,16 +396,16 @@ def _fetch_documents(
 
 
 def merge_hits(hit_rows: np.ndarray, hit_scores: np.ndarray, vector_documents: np.ndarray, k: int) -> np.ndarray:
-    """Merge a query's hits, vectors, into at most k documents, best score first, then lower row first.
+    """Merge the vectors that a query found into at most k documents, by best score, then by lower row.
 
     hit_rows: (f,) rows of vectors, −1 pads; hit_scores: (f,); vector_documents: (r,) the document of each vector.
     """
-    # The last key of lexsort counts first: score, then row. The first of a document's vectors is then its best.
     is_present = hit_rows >= 0
-    owners: np.ndarray = vector_documents[hit_rows[is_present]]
-    owners = owners[np.lexsort((owners, -hit_scores[is_present]))]
-    first_positions = np.sort(np.unique(owners, return_index=True)[1])
-    return owners[first_positions[:k]]
+    documents: np.ndarray = vector_documents[hit_rows[is_present]]
+    # The last key of lexsort counts first: score, then row. The first of a document's vectors is then its best.
+    documents = documents[np.lexsort((documents, -hit_scores[is_present]))]
+    _distinct_documents, first_positions = np.unique(documents, return_index=True)
+    return documents[np.sort(first_positions)[:k]]
 
 
 def _make_result(task: _Task, exact: _ExactAnswers, index: Index, found_rows: np.ndarray, **costs: float) -> AnnResult:

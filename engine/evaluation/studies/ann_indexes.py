@@ -143,7 +143,10 @@ class Hnsw(Index):
 
     @classmethod
     def usual_settings(cls, n_vectors: int, **fixed: Any) -> tuple[Self, ...]:
-        """Return settings with 8 and 32 links, unless links are fixed, at every usual breadth."""
+        """Return settings with 8 and 32 links, unless links are fixed, at every usual breadth.
+
+        Links are a vector's neighbours in the graph; the breadth is the number of candidates that a search keeps.
+        """
         breadths = next(param.swept for param in params_of(cls) if param.name == cls.effort) or ()
         graph_settings = [fixed] if "links" in fixed else [{**fixed, "links": n_links} for n_links in (8, 32)]
         return tuple(cls(**graph_params, breadth=breadth) for graph_params in graph_settings for breadth in breadths)
@@ -167,12 +170,15 @@ class Ivf(Index):
     )
 
     def check(self, n_vectors: int) -> None:
-        """Raise a ParamError for more cells than vectors, or more cells to search than the index has."""
+        """Raise a ParamError for more cells than vectors, or more cells to search than the index has.
+
+        A cell is a k-means cluster of vectors; `probes` is the number of cells that a query searches.
+        """
         # The declared ranges do not know the corpus: here they end at its vectors, and at the cells of the index.
         n_cells = self.cells or _default_cells(n_vectors)
         for name, maximum, unit in (("cells", n_vectors, "vectors"), ("probes", n_cells, "cells")):
             if (getattr(self, name) or 0) > maximum:
-                param = next(p for p in params_of(self) if isinstance(p, Whole) and p.name == name)
+                param = next(param for param in params_of(self) if isinstance(param, Whole) and param.name == name)
                 # A copy of the declaration with the corpus's own limit words the error.
                 refusal = replace(param, high=maximum).refuse(getattr(self, name))
                 raise ParamError(f"{refusal}: the index has {maximum:,} {unit}")
@@ -193,7 +199,11 @@ class Ivf(Index):
 
     @classmethod
     def usual_settings(cls, n_vectors: int, **fixed: Any) -> tuple[Self, ...]:
-        """Return settings with doubling numbers of probed cells, up to all of them."""
+        """Return settings with doubling numbers of probed cells, up to all of them.
+
+        A cell is a k-means cluster of vectors; a query is compared with the vectors of the nearest `probes` cells only.
+        n_vectors: in the index; fixed: `cells`, where their number is given.
+        """
         # The effort doubles from setting to setting; the last one searches all cells, which is exact.
         n_cells = min(fixed.get("cells") or _default_cells(n_vectors), n_vectors)
         powers_of_two = (2**exponent for exponent in range(n_cells.bit_length()))
@@ -207,9 +217,10 @@ INDEXES: dict[str, type[Index]] = {cls.kind: cls for cls in (Hnsw, Ivf)}
 def usual_indexes(
     n_vectors: int, kinds: Sequence[str] = tuple(INDEXES), fixed: Mapping[str, Mapping[str, Any]] | None = None
 ) -> tuple[Index, ...]:
-    """Return the settings to try on that many vectors; fixed: kind → parameters to hold fixed.
+    """Return the settings of vector indexes that are worth trying on `n_vectors` vectors.
 
-    Raises ParamError for a kind that does not exist.
+    kinds: names of index types; fixed: kind → parameters to hold fixed, the others being varied. Raises ParamError for
+    a kind that does not exist.
     """
     if unknown_kinds := [kind for kind in kinds if kind not in INDEXES]:
         raise ParamError(f"an index must be one of {', '.join(INDEXES)}; got {unknown_kinds[0]!r}")

@@ -64,11 +64,13 @@ class OptimumGap:
 
         Two sums of the same numbers in another order differ by their rounding, which is no gap.
         """
-        ends = self.best.value, self.best.worst
-        shortfall, extent = ends[0] - self.value, ends[0] - ends[1]
-        if self.value == ends[0]:
+        best_value, worst_value = self.best.value, self.best.worst
+        # First, as two infinite values have no difference.
+        if self.value == best_value:
             return 0.0
-        if shortfall <= ROUNDING_TOLERANCE * max(abs(end) for end in ends if math.isfinite(end)):
+        shortfall, extent = best_value - self.value, best_value - worst_value
+        magnitude = max(abs(end) for end in (best_value, worst_value) if math.isfinite(end))
+        if shortfall <= ROUNDING_TOLERANCE * magnitude:
             return 0.0
         return shortfall / extent if math.isfinite(extent) else math.nan
 
@@ -139,14 +141,14 @@ def optimum(objective: str, vectors: Any, query: Any, k: int = 5, **params: Any)
 def optimum_gap(
     name: str, vectors: Any, query: Any, k: int = 5, *, fix_first: bool = False, **params: Any
 ) -> OptimumGap:
-    """Compare a selector's set with the best set by its own objective, which is enumerated.
+    """Compare a selector's set with the best one by the selector's own objective, found by enumeration.
 
     name, params: the selector and its parameters; vectors, query, fix_first: as `optimum` takes them. Raises ParamError
     or DataError.
     """
     selector = make_selector(SET_OBJECTIVE.check(name), **params)
     # Only the weight of relevance enters the objective; the selector's other parameters steer its search.
-    settings = {name: evaluate for name, evaluate in values_of(selector).items() if name == OBJECTIVE_WEIGHT.name}
+    settings = {param: value for param, value in values_of(selector).items() if param == OBJECTIVE_WEIGHT.name}
     if name == "vrsd" or fix_first:
         settings["fix_first"] = fix_first
     best_set = optimum(name, vectors, query, k, **settings)
@@ -155,15 +157,17 @@ def optimum_gap(
     chosen = matrix[set_rows]
     weight = settings.get(OBJECTIVE_WEIGHT.name, OBJECTIVE_WEIGHT.default)
     evaluate = _make_set_value(name, weight, len(set_rows), point)
-    return OptimumGap(tuple(set_rows), float(evaluate((chosen @ point)[None], (chosen @ chosen.T)[None])), best_set)
+    # The objective takes a batch of sets, here of one.
+    set_value = float(evaluate((chosen @ point)[None], (chosen @ chosen.T)[None]))
+    return OptimumGap(tuple(set_rows), set_value, best_set)
 
 
 def iterate_pools(
     space: Space, queries: QueryLike, pool_size: int = ENUMERATED_POOL_SIZE
 ) -> Iterator[tuple[str, Tensor, Tensor]]:
-    """Yield each query's id, the vectors of its most relevant documents, and its own, for `optimum`.
+    """Yield each query's id, its most relevant documents' vectors, and its own vector, for `optimum`.
 
-    The documents are (pool_size, d) float64: few enough that all sets of them can be tried.
+    The documents' vectors are (pool_size, d) float64: so few that all sets of them can be tried.
     """
     batch = query_batch(space, queries)
     depth = min(POOL.check(pool_size) or ENUMERATED_POOL_SIZE, len(space))
@@ -184,7 +188,7 @@ def _enumerate_sets(
     n_free = k - len(fixed_rows)
     free_sets, n_sets = combinations(free_rows, n_free), math.comb(len(free_rows), n_free)
     best_rows, best_value, worst_value = (), -math.inf, math.inf
-    # A set of a block takes k² inner products, and the objectives some copies of them.
+    # A set of a block takes k² inner products, and the objectives some copies, for which the factor 4 leaves room.
     block_size = max(1, CHUNK_NUMBERS // (4 * k * k))
     fixed_part = torch.tensor(fixed_rows, dtype=torch.int64)
     for n_done in range(0, n_sets, block_size):

@@ -16,7 +16,7 @@ from engine.evaluation.statistics import bootstrap_intervals
 from engine.evaluation.sweep.compute import embed_for_space
 from engine.evaluation.sweep.sweep import check_list
 from engine.params import Whole
-from engine.space import Space
+from engine.space import Space, find_own_documents
 from engine.values import Embeddings, Qrels, Queries
 
 WORD_BUDGETS = (50, 100, 200, READING_BUDGET_WORDS, 800, 1600)
@@ -52,8 +52,9 @@ def compute_budget_curve(
 ) -> Iterator[BudgetResult]:
     """Measure Recall or answers found in the first documents that fit each reading budget, in words.
 
-    decoders: each ranks k documents once, for all budgets; qrels, answers: one of them or both; budgets: in words as
-    separated by spaces, where the paper counts 400 word pieces. Documents are read as in the metric `budget_recall`.
+    decoders: each ranks k documents once, for all budgets; qrels, answers: one of them or both; budgets: in words
+    separated by spaces (Luan et al. 2021, section 6, count 400 of a tokeniser's word pieces instead). Documents are
+    read as in the metric `budget_recall`.
     Raises ParamError or DataError.
     """
     decoder_list = check_list(decoders, "decoders", "a list of engine.Decoder", Decoder)
@@ -61,6 +62,9 @@ def compute_budget_curve(
     k, vectors = min(SET_SIZE.check(k), len(space)), embed_for_space(space, queries)
     measures = {"budget_recall": metrics.compute_budget_recall} if qrels is not None else {}
     measures |= {"answer_coverage": metrics.compute_answer_coverage} if answers is not None else {}
+    own_rows = find_own_documents(space, vectors.ids, vectors.texts)
+    own_ids = metrics.map_own_ids(space, vectors.ids, own_rows)
+    qrels, answers = metrics.drop_own_judgements(qrels, own_ids), metrics.drop_own_coverage(answers, own_ids)
     for decoder in decoder_list:
         # One ranking serves all budgets, each of which cuts it elsewhere.
         retrieved = metrics.RetrievedSets(

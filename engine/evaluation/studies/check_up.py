@@ -12,15 +12,11 @@ from torch.nn.functional import normalize
 
 from engine.candidates import without_autocast
 from engine.decoder import Decoder, decode
-from engine.evaluation.metrics import METRICS, REDUNDANT_COSINE, compute_ilad, measure
+from engine.evaluation.duplicate_threshold import COSINE_TOLERANCE, resolve_duplicate_threshold, sample_random_pairs
+from engine.evaluation.metrics import METRICS, compute_ilad, measure
 from engine.matrix import CHUNK_NUMBERS
-from engine.params import Real
 from engine.space import Space
 from engine.values import Embeddings, Qrels
-
-DUPLICATE_THRESHOLD = Real(
-    REDUNDANT_COSINE, "τ", 0, 1, name="threshold", help="The cosine from which on two documents are duplicates."
-)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -34,13 +30,14 @@ class CheckUp:
     groups: np.ndarray  # (B,) groups of near-duplicates: two or more documents, joined pair by pair
     ilad: np.ndarray  # (B,) NaN for fewer than two documents
     threshold: float
+    random_ilad: float  # of random pairs of the corpus, NaN without a pair
 
     def __len__(self) -> int:
         return len(self.queries)
 
     @cached_property
     def order(self) -> tuple[int, ...]:
-        """The queries' positions, most near-duplicate pairs first, then least ILAD."""
+        """The queries' positions, the most redundant sets first: by near-duplicate pairs, then by low ILAD."""
         return tuple(np.lexsort((self.ilad, -self.pairs)).tolist())
 
     @property
@@ -51,22 +48,24 @@ class CheckUp:
 
 @without_autocast
 def check_up(
-    decoder: Decoder, space: Space, queries: Embeddings, k: int = 10, *, threshold: float = DUPLICATE_THRESHOLD.default
+    decoder: Decoder, space: Space, queries: Embeddings, k: int = 10, *, threshold: float | None = None
 ) -> CheckUp:
     """Count the near-duplicates in the sets that a decoder retrieves.
 
-    Raises ParamError or DataError.
+    threshold: the cosine from which on two documents are near-duplicates; None takes the default of the corpus, the
+    larger of 0.9 and the 99.9th percentile of its random pairs. Raises ParamError or DataError.
     """
-    threshold = DUPLICATE_THRESHOLD.check(threshold)
+    threshold = resolve_duplicate_threshold(space, threshold)
     rows = decode(decoder, space, queries, k).index
     # Columns of padding only, where k exceeds the corpus, are cut off.
     rows = rows[:, : max(1, int((rows >= 0).sum(1).max()))]
     similarity = np.concatenate(list(_iterate_cosines(space, rows)))
-    is_duplicate = np.triu(similarity >= threshold, 1)
+    is_duplicate = np.triu(similarity >= threshold - COSINE_TOLERANCE, 1)
     return CheckUp(
         queries=queries.ids, rows=rows.cpu().numpy(), similarity=similarity.astype(np.float32),
         pairs=is_duplicate.sum((1, 2)), groups=_count_groups(is_duplicate),
         ilad=compute_ilad(space.vectors, rows).cpu().numpy(), threshold=threshold,
+        random_ilad=sample_random_pairs(space).ilad,
     )  # fmt: skip
 
 
@@ -87,15 +86,13 @@ def _count_groups(is_duplicate: np.ndarray) -> np.ndarray:
     is_duplicate: (B, k, k), True for pairs of ranks that are duplicates. A group is documents that such pairs connect.
     """
     # All sets are one graph of B · k nodes without edges between queries, so one call finds the components of all.
-    # The last two axes are both k ranks.
-    n_queries, k, _components = is_duplicate.shape
+    n_queries, k, _k = is_duplicate.shape
     query_index, first_rank, second_rank = is_duplicate.nonzero()
     edge_nodes = query_index * k + first_rank, query_index * k + second_rank
     edge_matrix = coo_array((np.ones(len(query_index), dtype=bool), edge_nodes), shape=(n_queries * k, n_queries * k))
-    # The second result numbers the component of each node.
-    components = connected_components(edge_matrix, directed=False)[1]
+    _n_components, component_of = connected_components(edge_matrix, directed=False)
     # A component's first node tells the query that it belongs to.
-    _components, first_nodes, component_sizes = np.unique(components, return_index=True, return_counts=True)
+    _components, first_nodes, component_sizes = np.unique(component_of, return_index=True, return_counts=True)
     return np.bincount(first_nodes[component_sizes > 1] // k, minlength=n_queries)
 
 
@@ -113,8 +110,8 @@ def rank_by_gain(
 ) -> QueryOrder:
     """Order the queries by what the decoder gains over the baseline in Recall, ties by ILAD.
 
-    queries: Embeddings, their ids name the judgements; qrels: without any for these queries it is ILAD alone. Raises
-    ParamError or DataError.
+    queries: Embeddings, whose ids name the judgements; qrels: judgements; if they have none for these queries, the
+    order is by ILAD alone. Raises ParamError or DataError.
     """
     judgements = qrels if qrels is not None and any(map(qrels.relevant, queries.ids)) else None
     metrics = ("ilad",) if judgements is None else ("recall", "ilad")

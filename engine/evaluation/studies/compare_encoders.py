@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from types import SimpleNamespace
 from typing import NamedTuple
 
@@ -147,19 +148,22 @@ def compare_encoders(
             ranking = replace(ranking, index=ranking.index.to(baseline.space.device))
             values[label, encoder] = measure(ranking, baseline.space, baseline.queries, qrels, k, metrics).values
     report(n_done, n_total, "statistics")
+    overlap = {}
+    for (label, encoder), rows in rankings.items():
+        overlap[label, encoder] = compute_overlap(rankings[label, encoders[0]], rows)
     return EncoderComparison(
         encoders=encoders, decoders=labels, k=k, queries=baseline.queries.ids, metrics=metrics, values=values,
         rows={metric: _compare_metric(metric, values, labels, encoders, k, resamples, seed) for metric in metrics},
-        overlap={key: compute_overlap(rankings[key[0], encoders[0]], rows) for key, rows in rankings.items()},
+        overlap=overlap,
     )  # fmt: skip
 
 
 def build_document_variants(spaces: Sequence[Space], max_queries: int = 200, seed: int = 0) -> list[Variant]:
     """Build variants of one corpus whose queries are random documents, the same ones in every space.
 
-    Comparing them compares the documents' neighbourhoods.
-
-    For a corpus without queries, or with vectors of no available encoder.
+    A variant is a corpus embedded by one encoder, with its queries; comparing these variants compares which documents
+    the encoders place near each other. It serves a corpus without queries, or one whose vectors no available encoder
+    made. spaces: one for each encoder, of the same corpus
     """
     rows = np.sort(np.random.default_rng(seed).permutation(len(spaces[0]))[:max_queries]).tolist()
     return [Variant(space, space.embeddings.take(rows)) for space in spaces]
@@ -200,22 +204,26 @@ def _compare_metric(
     metric: str, values: Mapping[tuple[str, str], Mapping[str, np.ndarray]], decoders: Sequence[str],
     encoders: Sequence[str], k: int, resamples: int, seed: int,
 ) -> dict[str, tuple[Comparison, ...]]:  # fmt: skip
-    """Compare each decoder with the other encoders to the same decoder with the first, in one metric.
+    """Compare in one metric each decoder on another encoder's vectors with itself on the first encoder's.
 
     values: (decoder, encoder) → metric → (n,). Only queries count on which all have the metric; {} if there are none.
     """
     metric_table = {pair: np.asarray(columns[metric], dtype=np.float64) for pair, columns in values.items()}
+    is_defined = {pair: np.isfinite(column) for pair, column in metric_table.items()}
     # A decoder that never has the metric must not take it from the others.
-    # d is a decoder's name here, and e an encoder's.
-    measured_decoders = [d for d in decoders if all(np.isfinite(metric_table[d, e]).any() for e in encoders)]
-    is_common = np.all([np.isfinite(metric_table[d, e]) for d in measured_decoders for e in encoders], axis=0)
+    measured_decoders = []
+    for decoder in decoders:
+        if all(is_defined[decoder, encoder].any() for encoder in encoders):
+            measured_decoders.append(decoder)
+    is_common = np.all([is_defined[pair] for pair in product(measured_decoders, encoders)], axis=0)
     if not measured_decoders or not is_common.any():
         return {}
     # One call for all rows of a metric: Holm's correction is over them.
-    named_pairs = [(d, e) for d in measured_decoders for e in encoders[1:]]
-    first_values = np.stack([metric_table[d, encoders[0]][is_common] for d, _encoder in named_pairs], axis=1)
+    first_encoder, *other_encoders = encoders
+    named_pairs = list(product(measured_decoders, other_encoders))
+    first_values = np.stack([metric_table[name, first_encoder][is_common] for name, _encoder in named_pairs], axis=1)
     other_values = np.stack([metric_table[pair][is_common] for pair in named_pairs], axis=1)
-    labels = [(f"{decoder} with {encoder}", encoder, f"with {encoders[0]}") for decoder, encoder in named_pairs]
+    labels = [(f"{decoder} with {encoder}", encoder, f"with {first_encoder}") for decoder, encoder in named_pairs]
     comparisons = build_comparisons(labels, metric, k, other_values, first_values, resamples, seed)
     by_decoder: dict[str, tuple[Comparison, ...]] = dict.fromkeys(measured_decoders, ())
     for (name, _), row in zip(named_pairs, comparisons, strict=True):
@@ -224,7 +232,10 @@ def _compare_metric(
 
 
 def _check_variants(variants: Mapping[str, Variant], decoders: Sequence[Decoder]) -> None:
-    """Raise a DataError or ParamError unless the variants have one corpus and the same queries."""
+    """Raise a DataError or ParamError unless the encoders' variants have one corpus and the same queries.
+
+    A variant is the corpus and the queries as one encoder embeds them. variants: by the encoder's name
+    """
     if len(variants) < 2:
         raise DataError(f"comparing encoders takes at least two; got {', '.join(variants) or 'none'}")
     if not decoders or not all(isinstance(decoder, Decoder) for decoder in decoders):

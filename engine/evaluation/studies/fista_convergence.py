@@ -49,7 +49,9 @@ def convergence(
 ) -> Iterator[ConvergenceRow]:
     """Measure FISTA after given numbers of steps beside the exact minimiser.
 
-    The minimiser comes first, then FISTA after each of `steps` steps, over all queries at once.
+    The selector "nnn" weights the documents by minimising an objective: FISTA, the paper's solver, comes nearer with
+    every step, and an exact solver reaches the minimiser. The minimiser comes first, then FISTA after each of `steps`
+    steps, over all queries at once.
 
     Parameters
     ----------
@@ -62,9 +64,9 @@ def convergence(
     k : int
         The size of the retrieved sets.
     l1 : float
-        λ₁.
+        The penalty λ₁: the larger, the fewer documents have a weight.
     l2 : float
-        λ₂.
+        The penalty λ₂: the larger, the more similar documents share weight.
     steps : sequence of int
         Numbers of steps, ascending.
 
@@ -107,7 +109,8 @@ def _iterate_rows(
     FISTA is the paper's iterative solver of document weights; c: all documents with their scores; l1, l2: penalties of
     the objective; steps: ascending; ids: of the queries, None without judgements.
     """
-    # Residuals are given in units of the best score, the λ₁ from which on no document has a weight.
+    # Residuals are given in units of the best score, the λ₁ from which on no document has a weight; 1e-12 keeps a query
+    # that no document scores for from dividing by 0.
     best_scores = np.maximum(c.relevance.amax(1).double().cpu().numpy(), 1e-12)
 
     def make_row(n_steps: int | None, ranking: Ranking, residual: np.ndarray, supports: np.ndarray) -> ConvergenceRow:
@@ -134,6 +137,7 @@ def _iterate_rows(
     for n_steps in steps:
         solutions = _take_steps(c, weights, n_steps - n_done, l1_values, l2)
         n_done = n_steps
+        # Nothing here reads a ranking's facts, so the exact one's stand in.
         ranking = Ranking(*take_largest_weights(solutions, k, c), info)
         yield make_row(n_steps, ranking, solutions.residual, solutions.counts)
 

@@ -13,6 +13,7 @@ from torch import Tensor
 from engine.candidates import without_autocast
 from engine.decoder import SET_SIZE, Decoder, decode
 from engine.errors import ParamError
+from engine.evaluation.paired import format_decoder_call
 from engine.evaluation.statistics import RESAMPLES, SEED, percentile_ends
 from engine.evaluation.sweep.compute import embed_for_space, prepare_decoder
 from engine.evaluation.sweep.sweep import check_list
@@ -56,7 +57,7 @@ class Latency:
         return f"{self.label}, plain" if self.plain else self.label
 
     def as_json(self) -> dict[str, Any]:
-        """Return plain values."""
+        """Return the latency as plain JSON values, with the seconds of every call."""
         names = ("label", "method", "plain", "weight", "k", "documents", "milliseconds")
         return {name: getattr(self, name) for name in names} | {"seconds": self.seconds.tolist()}
 
@@ -84,11 +85,11 @@ def measure_latencies(
 ) -> Iterator[Latency]:
     """Time every selector at every weight and k, one query at a time on one thread.
 
-    selectors: stages, their own weight passed over; without one they are timed once a k; sizes: of k, at most the
-    corpus; weights: of relevance; calls: queries from all over the list, at most all of them; plain: time also the
-    algorithm as its paper prints it, where there is one, which for max_sum is without swaps. What a first call prepares
-    is not timed; nine queries and more defeat the cache of a small corpus, which holds the last eight. Raises
-    ParamError, DataError and Cancelled.
+    selectors: their own weight of relevance is ignored; one without a weight is timed once for each k; sizes: values of
+    k, cut to the size of the corpus; weights: of relevance; calls: number of queries, taken from all over the list;
+    plain: time also the algorithms that papers print, for mmr, dpp and max_sum (there without its swaps). What a first
+    call prepares is not timed. A small corpus caches its last eight queries, so take nine or more. Raises ParamError,
+    DataError and Cancelled.
     """
     selector_list = check_list(selectors, "selectors", 'a list of engine.make("…")', Selector)
     size_list = check_list(sizes, "sizes", "a list of whole numbers")
@@ -101,7 +102,7 @@ def measure_latencies(
 
 
 def fit_slope(rows: Sequence[Latency], resamples: int = 2_000, seed: int = 0) -> Slope:
-    """Fit the exponent of one selector's median time in k, with an interval over queries.
+    """Fit the power of k with which one selector's median time grows, with an interval over queries.
 
     rows: its latencies at four k or more, of the same queries, which are resampled for the interval. Raises ParamError.
     """
@@ -127,17 +128,19 @@ def fit_slope(rows: Sequence[Latency], resamples: int = 2_000, seed: int = 0) ->
 
 
 def _list_contenders(selectors: Sequence[Selector], weights: Sequence[float], plain: bool) -> Iterator[Contender]:
-    """Yield what is to be timed: each selector at each weight of relevance, and as its paper prints it.
+    """Yield what is to be timed: each selector and its paper's algorithm, at each weight of relevance.
 
-    A selector without a weight comes once; plain: include the papers' algorithms.
+    Yields (selector, weight or None, is_plain); is_plain: time the algorithm as the paper prints it, not this
+    package's. A selector without a weight comes once. plain: include the papers' algorithms.
     """
     for selector in selectors:
         params = values_of(selector)
         if WEIGHT_NAME not in params:
             yield selector, None, False
             continue
-        # The papers' algorithms have no window and make no swaps.
-        has_plain = selector.spec.name in PLAIN_SELECTORS and not params.get("window", params.get("polish"))
+        # The papers' algorithms have no window of recent picks and do not improve their set by swaps ("polish").
+        extra_step = params.get("window", params.get("polish"))
+        has_plain = selector.spec.name in PLAIN_SELECTORS and not extra_step
         for weight in weights:
             weighted = make_selector(selector.spec.name, **{**params, WEIGHT_NAME: weight})
             yield weighted, weight, False
@@ -154,7 +157,8 @@ def _time_contenders(
         for size_index, k in enumerate(sizes):
             report(n_done * len(sizes) + size_index, len(contenders) * len(sizes), "timing")
             yield Latency(
-                label=selector.label, method=selector.spec.name, plain=is_plain, weight=weight, k=k,
+                label=format_decoder_call({"select": selector.as_json()}), method=selector.spec.name, plain=is_plain,
+                weight=weight, k=k,
                 documents=len(space), seconds=_time_queries(_make_answerer(selector, space, k, is_plain), queries),
             )  # fmt: skip
 
@@ -162,7 +166,7 @@ def _time_contenders(
 def _make_answerer(selector: Selector, space: Space, k: int, is_plain: bool) -> Callable[[Embeddings], Tensor]:
     """Return the function to time: from one query to its selected rows.
 
-    is_plain: by the algorithm as its paper prints it, in place of the engine's
+    is_plain: select by the algorithm as its paper prints it, instead of by this package's
     """
     if not is_plain:
         return lambda query: decode(Decoder(selector), space, query, k).index
@@ -207,11 +211,12 @@ def greedy_mmr(rows: Tensor, query: Tensor, k: int, weight: float) -> Tensor:
 
 
 def greedy_dpp(rows: Tensor, query: Tensor, k: int, weight: float) -> Tensor:
-    """Select k rows by greedy DPP: each pick adds most to the determinant of the picks' kernel.
+    """Select k rows by greedy DPP: each pick adds most to the determinant of the picks' kernel, in order.
 
-    The determinant is kept by incremental Cholesky rows (Chen et al. 2018, Algorithm 1). Returns them in order.
-
-    Quality is divided by its largest value, which changes no pick and keeps it from overflowing near weight 1.
+    The kernel of two documents is their inner product times the quality of both, which grows with relevance; its
+    determinant is large for relevant documents that are unlike. Incremental Cholesky rows give what each document would
+    add to it (Chen et al. 2018, Algorithm 1). weight: of relevance. Quality is divided by its largest value, which
+    changes no pick and keeps it from overflowing near weight 1.
     """
     relevance = rows @ query
     # At weight 1 only relevance counts, and the exponent of the quality would divide by 0.
@@ -229,6 +234,7 @@ def greedy_dpp(rows: Tensor, query: Tensor, k: int, weight: float) -> Tensor:
         new_row = quality * (rows @ rows[last_pick]) * quality[last_pick]
         if step:
             new_row -= factor[:step].T @ factor[:step, last_pick]
+        # Rounding may leave a residual of 0 or less for documents that are combinations of the picks.
         new_row /= residual[last_pick].clamp_min(1e-12).sqrt()
         factor[step] = new_row
         residual -= new_row * new_row

@@ -36,11 +36,11 @@ def compute_headroom(
 ) -> tuple[Headroom, ...]:
     """Compute what a method could gain by choosing its setting query by query, over one setting for all.
 
-    The mean of each query's best value, called the oracle, is compared with the best setting's mean.
-
-    points: cells of a sweep, those of other k are ignored. The oracle sees the judgements of the query that it
-    chooses for, and of many settings one is best by chance: it bounds what a rule could reach. Intervals resample the
-    queries and choose the best setting for all again. Raises ParamError or DataError.
+    A cell is one decoder's metrics, query by query, at one k. The mean of each query's best value, called the oracle,
+    is compared with the best setting's mean. The oracle sees the judgements of the query that it chooses for, and of
+    many settings one is best by chance: no rule for choosing could gain more. Intervals resample the queries and choose
+    the best setting for all again. points: cells of a sweep; those of other k are ignored. Raises ParamError or
+    DataError.
     """
     resamples, seed = RESAMPLES.check(resamples), SEED.check(seed)
     common_cells = align_on_common_queries(points, (metric,), k)
@@ -53,7 +53,8 @@ def compute_headroom(
         if len(method_values) > 1:
             # The best setting is chosen again in every resample: the choice is a part of what varies.
             drawn_means = bootstrap_means(np.column_stack([method_values, oracle_values]), resamples, seed)
-            low_gap, high_gap = percentile_ends(drawn_means[:, -1] - drawn_means[:, :-1].max(1))
+            drawn_oracles, drawn_best = drawn_means[:, -1], drawn_means[:, :-1].max(1)
+            low_gap, high_gap = percentile_ends(drawn_oracles - drawn_best)
         headrooms.append(Headroom(
             method=method, metric=metric, k=common_cells.cells[0].k, settings=len(method_columns),
             queries=len(method_values), best=common_cells.names[method_columns[best_column]],

@@ -9,7 +9,16 @@ import numpy as np
 import torch
 
 from engine.candidates import Candidates, without_autocast
-from engine.decoder import DEPTH, SET_SIZE, Decoder, ScoredCandidates, decode, query_batch, select_from
+from engine.decoder import (
+    DEPTH,
+    SET_SIZE,
+    Decoder,
+    ScoredCandidates,
+    decode,
+    query_batch,
+    replace_relevance,
+    select_from,
+)
 from engine.errors import ParamError
 from engine.evaluation.frontier import BAND_RESAMPLES
 from engine.evaluation.metrics import Measures, measure
@@ -104,11 +113,12 @@ def rerank_mixed(
     metrics: Sequence[str] = ("mrr",),
     seed: int = 0,
 ) -> Measures:
-    """Measure a reranker on the best retrieved documents mixed with random ones (sparse-dense §5, Fig. 4).
+    """Measure a reranker on the best documents mixed with random ones (Luan et al. 2021, Fig. 4).
 
-    decoder: with a rerank stage, its depth passed over; best: number of the retrieved ones, k at least; random: number
-    of the others, drawn by seed and query id, all where there are no more; metrics: of `measure` that need judgements
-    or nothing. A relevant document that neither brings cannot be found. Raises ParamError or DataError.
+    decoder: with a rerank stage; its own rerank depth is ignored; best: number of retrieved documents, k at least;
+    random: number of documents that were not retrieved, drawn by seed and query id, all if there are fewer; metrics:
+    those of `measure` that need judgements or nothing. A relevant document in neither part cannot be found. Raises
+    ParamError or DataError.
     """
     if decoder.rerank is None:
         raise ParamError(f"decoder must have a rerank stage, engine.Decoder(rerank=…); {decoder.label} has none")
@@ -125,11 +135,14 @@ def rerank_mixed(
         # Drawn by the query's id, so that the documents do not depend on the other queries.
         rng = Random(f"{seed} {query_id}".encode(errors="surrogatepass"))
         drawn = rng.sample(remaining.tolist(), min(n_random, len(remaining)))
-        pool = torch.tensor(sorted([*first_rows[query].tolist(), *drawn]), device=space.device)[None]
+        # A row of −1 pads queries for which fewer documents were retrieved.
+        retrieved = [row_index for row_index in first_rows[query].tolist() if row_index >= 0]
+        pool = torch.tensor(sorted([*retrieved, *drawn]), dtype=torch.int64, device=space.device)[None]
         scores = decoder.rerank.score(space, block, pool)
         # The pool takes the place of the corpus, and the reranker's scores that of the inner products.
-        c = Candidates(space.vectors[pool], scores, block.vectors, space.matrix, decoder.rerank.inner_product, pool)
-        rankings.append(select_from(decoder.select, ScoredCandidates(c, scores[0], True), k))
+        pooled = Candidates(space.vectors[pool], scores, block.vectors, space.matrix, pool=pool)
+        candidates = replace_relevance(pooled, scores, decoder.rerank)
+        rankings.append(select_from(decoder.select, ScoredCandidates(candidates, scores[0], True), k))
     return measure(Ranking.joined(rankings), space, batch.ids, qrels, k, metrics)
 
 
@@ -160,7 +173,9 @@ class DepthComparison:
 def compare_depths(cells: Sequence[Cell], metric: str, k: int = 10) -> DepthComparison:
     """Compare the depths that `rerank_depths` measured for one decoder with the best one.
 
-    cells: of one chain, at different depths, and at most one without reranking. Raises ParamError or DataError.
+    It finds the shallowest depth that is not significantly worse than the best, since a shallow one is faster. A cell
+    is one decoder's metrics, query by query, at one k. cells: of one selector with its scorer and reranker, at
+    different rerank depths, and at most one without reranking. Raises ParamError or DataError.
     """
     common_cells = align_on_common_queries(cells, (metric,), k)
     cell_values = common_cells.values[metric]
@@ -176,12 +191,14 @@ def compare_depths(cells: Sequence[Cell], metric: str, k: int = 10) -> DepthComp
         raise ParamError("points must be of one decoder at different depths, and at most one without reranking")
     best, best_label = max(reranked, key=lambda depth_row: depth_row[0].mean)
     comparisons = compare(common_cells.cells, metric, best_label, k)
-    # A difference that is not significant has no sign: such a depth counts as no worse than the best.
+    # Label → sign of the difference to the best; 0 if it is not significant, and so counts as no worse.
     signs = dict.fromkeys((row.label for row in comparisons), 0) | {best_label: 0}
     signs |= {row.label: int(np.sign(row.difference)) for row in comparisons if row.significant}
-    # The first row is the one without reranking, if any; its sign is against the best, so the best's is the opposite.
+    # Where there is a row without reranking it is the first; the best's sign against it is the opposite of its own.
+    _first_row, first_label = depth_rows[0]
+    gain = None if len(reranked) == len(depth_rows) else -signs[first_label]
     return DepthComparison(
         metric=metric, k=k, rows=tuple(depth_row for depth_row, _label in depth_rows), best=best,
         shallowest=next(depth_row for depth_row, label in reranked if signs[label] >= 0),
-        gain=None if len(reranked) == len(depth_rows) else -signs[depth_rows[0][1]], queries=len(common_cells.queries),
+        gain=gain, queries=len(common_cells.queries),
     )  # fmt: skip

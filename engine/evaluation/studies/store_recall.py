@@ -38,11 +38,12 @@ def measure_store_recall(
 ) -> list[MeasuredRecall]:
     """Measure the recall of a vector store's index at rising search effort (ef) until it suffices.
 
-    Recall is measured for queries, and for certificate queries: products with the residual of an elastic net, which
-    prove that no unseen document belongs to an answer.
+    Recall is measured for queries, and for certificate queries: inner products with what an elastic net leaves of a
+    query, its residual, prove that no unseen document belongs to an answer.
 
-    points: (B, d) queries. Truth is an exact search, or all vectors read where the engine has none. Raises DataError
-    for a store without an index, and ParamError.
+    points: (B, d) queries; n: depth of the recall; efforts: values of ef to try above the store's own; min_recall: what
+    suffices. The true answers come from an exact search of the vector engine or, if it has none, from reading all
+    vectors. Raises DataError for a store without an index, and ParamError.
     """
     if not isinstance(store, (PgVectorStore, MilvusStore)):
         raise DataError(f"{store.ref.collection} is looked at as a whole: it has no index to be measured")
@@ -52,16 +53,18 @@ def measure_store_recall(
     progress_step = with_cancellation(progress, stop)
     with store.snapshot():
         # Proofs ask the index for products with residuals, which point elsewhere than queries: it may fail them alone.
-        best_ids, vectors = find_exact_best(store, queries, n)
+        query_ids, vectors = find_exact_best(store, queries, n)
         residuals = np.concatenate(list(map(_compute_residuals, queries, vectors)))
-        true_ids = best_ids + find_exact_best(store, residuals, n)[0]
+        residual_ids, _vectors = find_exact_best(store, residuals, n)
+        true_ids = query_ids + residual_ids
         store_ref, recalls = store.ref, list[MeasuredRecall]()
         tried_efforts = sorted({store.table.ef, *(effort for effort in efforts if effort > store.table.ef)})
         for n_done, ef in enumerate(tried_efforts):
             progress_step(n_done, len(tried_efforts), MEASURING_LABEL)
             result = store.with_ef(ef).search(np.concatenate([queries, residuals]), n)
             pairs = zip(true_ids, result.ids, strict=True)
-            recall_shares = [len(top & set(found_ids)) / len(top) for top, found_ids in pairs]
+            # Of the queries first, then of their residuals.
+            recall_shares = [len(top_ids & set(found_ids)) / len(top_ids) for top_ids, found_ids in pairs]
             recall = MeasuredRecall(
                 collection=store_ref.collection, ef=ef, n=n, queries=float(np.mean(recall_shares[: len(queries)])),
                 residuals=float(np.mean(recall_shares[len(queries) :])), asked=len(queries), plan=result.plan,
@@ -83,7 +86,7 @@ def find_exact_best(store: IndexedStore, points: np.ndarray, n: int) -> tuple[li
     if isinstance(store, PgVectorStore):
         search_result = store.search(points, n, exact=True)
         return list(map(set, search_result.ids)), list(search_result.vectors)
-    # An engine without an exact search is read block by block; each query keeps its n best so far.
+    # A vector engine without an exact search is read block by block; each query keeps its n best so far.
     top_ids: list[np.ndarray] = [np.empty(0, dtype=object)] * len(points)
     top_scores, top_vectors = [np.empty(0)] * len(points), [np.empty((0, store.dimension), np.float32)] * len(points)
     for block_ids, block_vectors in store.scan(4096):
@@ -98,9 +101,11 @@ def find_exact_best(store: IndexedStore, points: np.ndarray, n: int) -> tuple[li
 
 
 def _compute_residuals(query: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-    """Return the (nets, d) residuals v − Uᵀw of a query v by elastic nets, used as certificate queries.
+    """Return (nets, d) residuals v − Uᵀw: what elastic nets leave of a query v.
 
-    An elastic net approximates the query by weights w of its best documents U; `vectors` holds these.
+    An elastic net approximates the query by a sum of its best documents U with weights w. A search with a residual
+    shows whether an unseen document belongs to the answer: these are certificate queries. query: (d,); vectors: (n, d),
+    the documents U. There is a net for each pair of penalties in NET_WEIGHTS.
     """
     document_vectors = torch.from_numpy(np.ascontiguousarray(vectors))
     query_point = torch.from_numpy(query).unsqueeze(0).to(document_vectors)

@@ -3,14 +3,14 @@
 import json
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import metadata
 from typing import Any
 
 import numpy as np
 
-from engine.decoder import Decoder
+from engine.decoder import LIMIT_FIELDS, Decoder
 from engine.evaluation.metrics import map_values, mean_of_defined
 from engine.progress import counted
 from engine.stages import make
@@ -19,6 +19,8 @@ from engine.values import digest_of
 PACKAGE = "frontier-retrieval"
 RESULT_DECIMALS = 12
 """Decimals up to which values count as equal: the last bits of a mean depend on the number of threads."""
+PLAIN_FIELDS = ("depth", *LIMIT_FIELDS)
+"""Fields of a decoder that are no stages."""
 TIMING_ENTRY = "timed"
 """The entry of a cell's provenance that says how its time was measured; one of a single query has none."""
 
@@ -41,6 +43,7 @@ class Cell:
     provenance: Mapping[str, str]  # digests of the data, versions, device, names, date
     key: str  # digest of what was asked
     digest: str  # of key and values, equal whenever the results are, however long they took and wherever
+    counts: Mapping[str, np.ndarray] = field(default_factory=dict)  # name → (B,) documents; RetrievedSets has the names
 
     @property
     def latency(self) -> float | None:
@@ -52,13 +55,16 @@ def decoder_to_json(decoder: Decoder) -> dict[str, Any]:
     """Return a decoder as plain JSON values; `decoder_from_json` reads them back."""
     # `stage and …` leaves an absent reranker None.
     stages = {"select": decoder.select, "retrieve": decoder.retrieve, "rerank": decoder.rerank}
-    return {**{stage_name: stage and stage.as_json() for stage_name, stage in stages.items()}, "depth": decoder.depth}
+    json_values: dict[str, Any] = {stage_name: stage and stage.as_json() for stage_name, stage in stages.items()}
+    # Only the limits that are set, so that other decoders keep the keys of their cells.
+    return json_values | {"depth": decoder.depth, **decoder.limits}
 
 
 def decoder_from_json(json_values: Mapping[str, Any]) -> Decoder:
     """Rebuild a decoder; raises ParamError for stages or parameters that do not exist."""
-    stages = {stage_name: stage and make(**stage) for stage_name, stage in json_values.items() if stage_name != "depth"}
-    return Decoder(**stages, depth=json_values["depth"])
+    plain_values = {name: json_values[name] for name in PLAIN_FIELDS if name in json_values}
+    stages = {name: stage and make(**stage) for name, stage in json_values.items() if name not in plain_values}
+    return Decoder(**stages, **{"depth": json_values["depth"], **plain_values})
 
 
 def compute_cell_key(decoder: Decoder, k: int, split: str, metrics: Sequence[str], digests: Mapping[str, str]) -> str:
@@ -84,6 +90,7 @@ def make_cell(
     device: str,
     n_calls: int = 0,
     extra_facts: Mapping[str, str] | None = None,
+    counts: Mapping[str, np.ndarray] | None = None,
 ) -> Cell:
     """Build a Cell from its measurements.
 
@@ -96,6 +103,7 @@ def make_cell(
         decoder=decoder_to_json(decoder), label=decoder.label, method=decoder.select.spec.name, k=k, split=split,
         queries=queries, values=values, mean=compute_means(values), left_out=left_out, returned=returned,
         milliseconds=milliseconds, provenance=provenance, key=cell_key, digest=compute_result_digest(cell_key, values),
+        counts=counts or {},
     )  # fmt: skip
 
 

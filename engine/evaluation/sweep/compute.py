@@ -1,8 +1,9 @@
 """Compute one unit of a sweep: decode blocks of queries with decoders of one family, then measure every cell."""
 
+import math
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -11,15 +12,16 @@ from typing import Any, cast
 
 import numpy as np
 
-from engine.decoder import Decoder, decode, decode_grid, query_batch
+from engine.decoder import Decoder, count_unmatched, decode, decode_grid, query_batch
 from engine.errors import Cancelled
 from engine.evaluation.aspects import Aspects, digest_of_aspects
-from engine.evaluation.metrics import measure
+from engine.evaluation.duplicate_threshold import resolve_duplicate_threshold, sample_random_pairs
+from engine.evaluation.metrics import Measures, measure
 from engine.evaluation.sweep.cell import Cell, decoder_from_json, decoder_to_json, make_cell
 from engine.progress import Stop, current_reporter, report_to
-from engine.space import Elsewhere, Space, probe_of
+from engine.space import Elsewhere, Space, find_own_documents, probe_of
 from engine.stages import Selector
-from engine.values import Embeddings, Qrels, Queries, Ranking
+from engine.values import Embeddings, Qrels, Queries, Ranking, digest_of
 
 SWEEP_STOPPED = "the sweep was stopped; what is finished is kept where there is a store"
 MAX_BLOCK_QUERIES = 64
@@ -32,6 +34,16 @@ N_TIMED_CALLS = 5
 """Single queries that time a decoder; some are repeated where there are fewer."""
 CORPUS_ENTRY, ENCODER_ENTRY, DATE_ENTRY = "corpus name", "encoder", "date"
 """Entries of a cell's provenance; cells of earlier versions lack them."""
+JUDGEMENTS_ENTRY, DECLARED_PREFIX = "judgements", "declared "
+"""The entry of a cell's provenance with the kind of the judgements, and what precedes a kind that was declared."""
+DUPLICATE_ENTRY = "near-duplicate cosine"
+"""Entry of the cosine from which on documents were near-duplicates, of cells with Redundancy."""
+RANDOM_ILAD_ENTRY = "ILAD of random pairs"
+"""Entry of the ILAD of random pairs of documents, beside which that of answers is read, of cells with ILAD."""
+NEXT_LEVEL_ENTRY = "next grade"
+"""The entry of the next grade from which fewer documents would count as relevant, if the judgements have one."""
+UNMATCHED_ENTRY = "queries without a known word"
+"""Entry of a cell's provenance: their number, where a scorer of words retrieved nothing for some."""
 TIMING_FRACTION, MIN_TIMING_SECONDS = 0.02, 0.01
 """Share of the decoding time that timing by single calls may take, and its seconds in any case."""
 
@@ -49,32 +61,44 @@ class Task:
     data_digests: Mapping[str, str]  # digest by name of what every cell is computed from
     texts_digest: str  # digest of the queries' texts
     answers: Aspects | None = None
+    source: str | None = None  # the metadata column of the metric unique_sources
+    duplicate_threshold: float | None = None  # cosine of near-duplicates, for the metric redundancy
 
     def collect_dependencies(self, decoder: Decoder) -> dict[str, str]:
-        """Return name → digest of all data that a decoder's cell depends on: shared data, texts, scorers' own."""
+        """Return name → digest of all data that a decoder's cell depends on, for the cell's key.
+
+        These are the data that all decoders share, the queries' texts if a scorer reads them, and what scorers add.
+        """
         digests = dict(self.data_digests)
         for scorer in filter(None, (decoder.retrieve, decoder.rerank)):
             if scorer.words:
                 digests["texts"] = self.texts_digest
             digests.update(scorer.cache_dependencies(probe_of(self.space)))
-        return digests
+        digests |= digest_sources(self.space, (decoder.source, self.source))
+        return digests | name_duplicate_threshold(self.space, self.metrics, self.duplicate_threshold)
 
     def cells(self, packed_unit: Mapping[str, Any]) -> list[Cell]:
         """Compute the cells of a packed unit on a cluster's worker, where nothing can be cancelled."""
         return compute_unit(self, unpack_unit(packed_unit), lambda: False)
 
-    def measure_ranking(self, ranking: Ranking, k: int) -> tuple[dict[str, np.ndarray], int]:
-        """Return a ranking's values by metric and query at k, and the number of unjudged queries."""
-        measures = measure(ranking, self.space, self.vectors, self.qrels, k, self.metrics, self.aspects, self.answers)
-        return dict(measures.values), measures.left_out
+    def measure_ranking(self, ranking: Ranking, k: int, without_self: bool | None = None) -> Measures:
+        """Measure a ranking of the queries at k; without_self: of the decoder, as `measure` takes it."""
+        return measure(
+            ranking, self.space, self.vectors, self.qrels, k, self.metrics, self.aspects, self.answers,
+            source=self.source, without_self=without_self, duplicate_threshold=self.duplicate_threshold,
+        )  # fmt: skip
 
 
 def describe_provenance(space: Space | Elsewhere) -> dict[str, str]:
-    """Return the corpus's name, the encoder's name and today's date, to be stored with a measurement."""
+    """Return the corpus's name, the encoder's name and today's date, to be stored with a measurement.
+
+    space: a corpus with its vectors here, or Elsewhere, one whose vectors a store holds
+    """
     encoder, encoder_name = space.encoder, "own vectors"
     if encoder is not None:
         model_path = Path(encoder.name)
         encoder_name = f"{model_path.name if model_path.is_absolute() else encoder.name}, {encoder.dtype}"
+    # Trained weights adapt the embedded queries; the probe is the local space for which queries are embedded.
     trained_suffix = ", trained" if probe_of(space).adapt is not None else ""
     return {
         CORPUS_ENTRY: space.name if isinstance(space, Elsewhere) else space.corpus.name,
@@ -84,14 +108,19 @@ def describe_provenance(space: Space | Elsewhere) -> dict[str, str]:
 
 
 def describe_judgements(qrels: Qrels | None) -> dict[str, str]:
-    """Return facts on judgements for a cell's provenance: relevance grade if not 1, note if pooled.
+    """Return facts on judgements for a cell's provenance: relevance grade if not 1, the next one, their kind.
 
-    Pooled judgements cover only documents that some systems returned.
+    The kind is left out for judgements that are complete by their grades. Pooled judgements cover only documents that
+    some systems returned.
     """
     if qrels is None:
         return {}
-    level = {} if qrels.relevant_from == 1 else {"relevant_from": str(qrels.relevant_from)}
-    return level | ({"judgements": "pooled"} if qrels.is_pooled else {})
+    facts = {} if qrels.relevant_from == 1 else {"relevant_from": str(qrels.relevant_from)}
+    facts |= {} if qrels.next_level is None else {NEXT_LEVEL_ENTRY: str(qrels.next_level)}
+    if not qrels.is_pooled and not qrels.is_declared:
+        return facts
+    kind = "pooled" if qrels.is_pooled else "complete"
+    return facts | {JUDGEMENTS_ENTRY: f"{DECLARED_PREFIX}{kind}" if qrels.is_declared else kind}
 
 
 def embed_for_space(space: Space | Elsewhere, queries: Queries | Embeddings) -> Embeddings:
@@ -120,6 +149,10 @@ def collect_digests(
         digests["store"] = space.digest
     else:
         digests |= {"corpus": space.corpus.digest, "embeddings": space.embeddings.digest}
+    # Which queries are documents depends on their texts, which are no part of the queries' digest.
+    own_rows = find_own_documents(space, queries.ids, queries.texts)
+    if (own_rows >= 0).any():
+        digests["own documents"] = digest_of([own_rows.tobytes()])
     if qrels is not None:
         digests["qrels"] = qrels.digest
     if aspects is not None:
@@ -127,6 +160,32 @@ def collect_digests(
     if answers is not None:
         digests["answers"] = digest_of_aspects(answers)
     return digests
+
+
+def digest_sources(space: Space | Elsewhere, columns: Iterable[str | None]) -> dict[str, str]:
+    """Return name → digest of columns that name the documents' sources; they are no part of the corpus's digest."""
+    digests = {}
+    for column in filter(None, columns):
+        if isinstance(space, Space):
+            digests[f"source {column}"] = digest_of(space.corpus.metadata.get(column, ()))
+    return digests
+
+
+def name_duplicate_threshold(
+    space: Space | Elsewhere, metrics: Sequence[str], threshold: float | None = None
+) -> dict[str, str]:
+    """Return the cosine of near-duplicates as an entry for keys and provenance; none where no metric depends on it."""
+    if "redundancy" not in metrics:
+        return {}
+    return {DUPLICATE_ENTRY: repr(resolve_duplicate_threshold(space, threshold))}
+
+
+def describe_random_pairs(space: Space | Elsewhere, metrics: Sequence[str]) -> dict[str, str]:
+    """Return the ILAD of random pairs as a fact for provenance; none without ILAD, or for a vector engine."""
+    if "ilad" not in metrics or not isinstance(space, Space):
+        return {}
+    random_ilad = sample_random_pairs(space).ilad
+    return {} if math.isnan(random_ilad) else {RANDOM_ILAD_ENTRY: f"{random_ilad:.4f}"}
 
 
 @dataclass(frozen=True)
@@ -141,7 +200,8 @@ def group_nested_sizes(selector: type[Selector], set_sizes: Sequence[int]) -> li
     """Group set sizes k so that one decoding at the largest k of a group gives the sets of all of them."""
     # A nested selector's set at a smaller k starts its larger one, except at k = 1, where some take the best score.
     nested_sizes = tuple(k for k in set_sizes if selector.nested and k > 1)
-    return [nested_sizes] * bool(nested_sizes) + [(k,) for k in set_sizes if k not in nested_sizes]
+    nested_groups = [nested_sizes] if nested_sizes else []
+    return nested_groups + [(k,) for k in set_sizes if k not in nested_sizes]
 
 
 def pack_unit(unit: Unit) -> dict[str, Any]:
@@ -157,17 +217,20 @@ def unpack_unit(unit_values: Mapping[str, Any]) -> Unit:
 def compute_unit(task: Task, unit: Unit, is_stopped: Callable[[], bool]) -> list[Cell]:
     """Decode, measure and time the decoders of a unit at each of its k; return a cell for each.
 
+    A cell is one decoder's metrics, query by query, at one k. task: the data that all units share, such as the queries.
+
     Raises Cancelled when stopped, between blocks of queries or inside a slow stage.
     """
     # Slow stages look for a stop object of their own, which asks `is_stopped`; progress is reported as before.
     with report_to(current_reporter()[0], cast(Stop, SimpleNamespace(is_set=is_stopped))):
         rankings, decode_seconds = _decode_in_blocks(task, unit, is_stopped)
-        budget = max(MIN_TIMING_SECONDS, TIMING_FRACTION * decode_seconds / (len(unit.decoders) * len(unit.ks)))
+        budget_s = max(MIN_TIMING_SECONDS, TIMING_FRACTION * decode_seconds / (len(unit.decoders) * len(unit.ks)))
         # A single query is not timed: repeating it multiplies the wait, and its time says little of other queries.
         is_timed = len(task.vectors) > 1
         for k in unit.ks if is_timed else ():
             # A warm-up call per k: what the first call prepares must not count as latency.
             measure_latency(unit.decoders[0], task.space, task.vectors, k, 0, is_stopped)
+        # Without timing, each decoder's share of the time that the unit took.
         milliseconds, n_calls = 1000 * decode_seconds / len(unit.decoders), 0
         cells = []
         for decoder, ranking in zip(unit.decoders, rankings, strict=True):
@@ -175,14 +238,19 @@ def compute_unit(task: Task, unit: Unit, is_stopped: Callable[[], bool]) -> list
                 raise Cancelled(SWEEP_STOPPED)
             digests = task.collect_dependencies(decoder)
             for k in unit.ks:
-                metric_values, left_out = task.measure_ranking(ranking, k)
+                measures = task.measure_ranking(ranking, k, decoder.without_self)
                 if is_timed:
-                    milliseconds, n_calls = measure_latency(decoder, task.space, task.vectors, k, budget, is_stopped)
+                    milliseconds, n_calls = measure_latency(decoder, task.space, task.vectors, k, budget_s, is_stopped)
                 returned = float((ranking.index[:, :k] >= 0).sum(1).double().mean())
+                facts = describe_provenance(task.space) | describe_judgements(task.qrels)
+                facts |= describe_random_pairs(task.space, task.metrics)
+                if n_unmatched := count_unmatched(ranking):
+                    facts[UNMATCHED_ENTRY] = str(n_unmatched)
                 cells.append(make_cell(
-                    decoder, k, task.split, task.vectors.ids, metric_values, left_out=left_out, returned=returned,
-                    milliseconds=milliseconds, digests=digests, device=probe_of(task.space).device.type,
-                    n_calls=n_calls, extra_facts=describe_provenance(task.space) | describe_judgements(task.qrels),
+                    decoder, k, task.split, task.vectors.ids, measures.values, left_out=measures.left_out,
+                    returned=returned, milliseconds=milliseconds, digests=digests,
+                    device=probe_of(task.space).device.type, n_calls=n_calls, counts=measures.counts,
+                    extra_facts=facts,
                 ))  # fmt: skip
         return cells
 
@@ -239,7 +307,7 @@ def _decode_in_blocks(task: Task, unit: Unit, is_stopped: Callable[[], bool]) ->
         block_queries = task.vectors.take(range(block_start, min(block_end, n_queries)))
         decoded_blocks.append(decode_grid(unit.decoders, task.space, block_queries, max_k))
         block_start = block_end
-        # The next block is as large as fits BLOCK_SECONDS at this block's speed.
+        # The next block is as large as fits BLOCK_SECONDS at this block's speed; a coarse clock may measure 0.
         block_size = int(block_size * BLOCK_SECONDS / max(time.perf_counter() - block_time, 1e-6))
         block_size = min(MAX_BLOCK_QUERIES, max(1, block_size))
     decode_seconds = time.perf_counter() - start_time

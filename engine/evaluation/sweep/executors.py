@@ -38,13 +38,19 @@ SCHEDULER_PING_SECONDS = 1
 
 
 def run_serial(task: Task, units: Sequence[Unit], stop: Stop | None) -> Generator[Cell]:
-    """Compute the units one by one in this process, and yield their cells."""
+    """Compute the units one by one in this process, and yield their cells.
+
+    A unit is some decoders and k that are computed together; a cell is one decoder's metrics, query by query, at one k.
+    task: the data that all units share
+    """
     for unit in units:
         yield from compute_unit(task, unit, stop.is_set if stop else lambda: False)
 
 
 def run_on_processes(task: Task, units: Sequence[Unit], n_workers: int, stop: Stop | None) -> Generator[Cell]:
     """Compute the units in single-threaded processes, and retry those whose worker died.
+
+    A unit is some decoders and k that are computed together; the task holds the data that all units share.
 
     When a worker dies, every unit in flight is lost. Lost units are retried one at a time at the end; if nothing has
     finished yet, as where there is memory for one worker only, everything is retried with one worker. Raises
@@ -71,8 +77,8 @@ def _run_pool(
 ) -> Generator[Cell, None, tuple[int, list[Unit]]]:
     """Yield cells from a pool of processes until no unit is left or a worker dies, which breaks it.
 
-    waiting_units: taken from the left as they are submitted. Returns, as a generator does, the number of finished units
-    and the units that were lost with the worker. Raises Cancelled when stopped.
+    waiting_units: groups of decoders to compute, taken from the left as they are submitted. Returns, as a generator
+    does, the number of finished units and the units that were lost with the worker. Raises Cancelled when stopped.
     """
     spawn = multiprocessing.get_context("spawn")
     # Shared without a lock: a killed worker would never release it.
@@ -80,13 +86,14 @@ def _run_pool(
     pool = ProcessPoolExecutor(min(n_workers, len(waiting_units)), spawn, _init_worker, (task, halt_flag, os.getpid()))
     running_units: dict[Future[list[Cell]], Unit] = {}
     n_finished, lost_units, is_pool_alive = 0, [], True
+    # A single worker gets one unit, which identifies the unit it died at; several have the next one queued.
+    max_running = 2 * n_workers if n_workers > 1 else 1
     try:
         while running_units or (waiting_units and is_pool_alive):
             if stop is not None and stop.is_set():
                 raise Cancelled(SWEEP_STOPPED)
             with _defer_interrupts():
-                # A single worker gets one unit, which identifies the unit it died at; several have the next one queued.
-                while waiting_units and is_pool_alive and len(running_units) < (2 * n_workers if n_workers > 1 else 1):
+                while waiting_units and is_pool_alive and len(running_units) < max_running:
                     try:
                         running_units[pool.submit(_compute_in_worker, pack_unit(waiting_units[0]))] = waiting_units[0]
                         waiting_units.popleft()
@@ -163,10 +170,11 @@ def _compute_in_worker(packed_unit: Mapping[str, Any]) -> list[Cell]:
 def run_on_cluster(task: Task, units: Sequence[Unit], address: str, stop: Stop | None) -> Generator[Cell]:
     """Compute the units on a Dask cluster, and send them again if the cluster lost the data.
 
-    A space travels with its vectors, a corpus elsewhere as its name, which every worker opens by its own stores.toml.
-    Where the data were lost with a worker, the remaining units are sent again. A worker finishes its present unit when
-    the sweep is stopped, and the result is dropped. Raises FrontierError after MAX_WORKER_DEATHS losses in a row, and
-    at once where the scheduler is gone.
+    A unit is some decoders and k that are computed together; the task holds the data that all units share.
+
+    A local space is sent with its vectors. Of a corpus in a vector store only the name is sent; every worker opens it
+    by its own stores.toml. When the sweep is stopped, a worker finishes its present unit, and the result is dropped.
+    Raises FrontierError after MAX_WORKER_DEATHS losses in a row, and at once if the scheduler is gone.
     """
     try:
         from dask.distributed import Client
@@ -192,7 +200,8 @@ def run_on_cluster(task: Task, units: Sequence[Unit], address: str, stop: Stop |
                 raise lost_error
             n_before = len(remaining_units)
             remaining_units = yield from _run_scattered(client, address, task, remaining_units, stop)
-            n_losses = n_losses + 1 if len(remaining_units) == n_before else 1
+            # A round that finished some units before its loss starts the count anew.
+            n_losses = 1 if len(remaining_units) < n_before else n_losses + 1
             if remaining_units and not _is_reachable(address):
                 raise lost_error
 
@@ -201,6 +210,9 @@ def _run_scattered(
     client: Any, address: str, task: Task, units: Sequence[Unit], stop: Stop | None
 ) -> Generator[Cell, None, list[Unit]]:
     """Send the task once and the units one by one to a Dask cluster; yield cells, return the lost units.
+
+    The task holds the data that all units share; a unit is some decoders and k that are computed together. Lost units
+    are those that were not finished when the cluster lost the data; the caller sends them again.
 
     Dask keeps scattered data on few workers (its memory manager drops copies), cannot rebuild them when those die, and
     then cancels all that needs them.

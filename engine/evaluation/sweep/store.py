@@ -3,7 +3,7 @@
 import json
 import sqlite3
 import zlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from operator import attrgetter, itemgetter
 from pathlib import Path
@@ -15,7 +15,7 @@ from engine.data import cache
 from engine.data.files import MAX_GROWTH_RATIO
 from engine.data.sqlite import connect_database, make_tables, primary_code, write_ahead
 from engine.errors import DataError
-from engine.evaluation.curve import N_BANDS, Curve
+from engine.evaluation.curve import N_BANDS, Curve, Steps
 from engine.evaluation.sweep.cell import Cell, compute_means, compute_result_digest
 from engine.progress import counted
 from engine.values import digest_of
@@ -23,9 +23,11 @@ from engine.values import digest_of
 PLAIN_FIELDS = ("key", "label", "method", "k", "split", "left_out", "returned", "milliseconds", "digest")
 """Columns that hold a field of a Cell unchanged."""
 CELL_COLUMNS = (*PLAIN_FIELDS, "decoder", "queries", "metrics", "values", "provenance")
+COUNT_PREFIX = "count of "
+"""Before the name of a count of documents in the column of metrics, whose numbers follow those of the metrics."""
 CURVE_FIELDS = (
     "selector", "label", "method", "parameter", "interval", "k", "split", "queries", "left_out", "tolerance",
-    "resamples", "seed",
+    "resamples", "seed", "limits",
 )  # fmt: skip
 """Fields of a Curve that are stored unchanged."""
 CELL_FIELDS = ", ".join(f'"{name}"' for name in CELL_COLUMNS)
@@ -72,20 +74,23 @@ class Store:
         return cls(store) if isinstance(store, str | Path) else store
 
     def put_cell(self, cell: Cell) -> bool:
-        """Store a cell with a seal, a digest of its row that later damage would break.
+        """Store a cell with a seal: a digest of its row, by which reading finds later damage.
 
-        Returns False if a cell with its key was stored already, which stays as it is.
+        A cell is one decoder's metrics, query by query, at one k. Returns False if a cell with its key was stored
+        already, which stays as it is.
         """
         ids_json = json.dumps(cell.queries)
         metrics = sorted(cell.values)
         value_table = np.stack([np.asarray(cell.values[metric], dtype="<f8") for metric in metrics])
+        packed_values = value_table.tobytes() + _pack_counts(cell.counts.values())
+        names_json = json.dumps([*metrics, *map(COUNT_PREFIX.__add__, cell.counts)])
         with self._open() as db, db:
             # The write lock is taken first: a transaction that begins by reading may not get it beside other writers.
             db.execute("BEGIN IMMEDIATE")
             query_digest = digest_of([ids_json])
             db.execute("INSERT OR IGNORE INTO queries VALUES (?, ?)", (query_digest, ids_json))
             decoder_json, provenance_json = json.dumps(cell.decoder), json.dumps(dict(cell.provenance))
-            json_fields = [decoder_json, query_digest, json.dumps(metrics), value_table.tobytes(), provenance_json]
+            json_fields = [decoder_json, query_digest, names_json, packed_values, provenance_json]
             cell_row, marks = [*attrgetter(*PLAIN_FIELDS)(cell), *json_fields], ", ".join("?" * len(CELL_COLUMNS))
             inserted = db.execute(f"INSERT OR IGNORE INTO cells ({CELL_FIELDS}) VALUES ({marks})", cell_row)
             if inserted.rowcount:
@@ -95,7 +100,10 @@ class Store:
             return bool(inserted.rowcount)
 
     def find_stored_keys(self, keys: Collection[str]) -> set[str]:
-        """Return those of the keys that have a stored cell."""
+        """Return those of the keys that have a stored cell.
+
+        A cell is one decoder's metrics, query by query, at one k.
+        """
         with self._open() as db:
             key_rows = db.execute(f"SELECT key FROM cells {KEY_FILTER}", (json.dumps(list(keys)),))
             return set(map(itemgetter(0), key_rows))
@@ -103,8 +111,8 @@ class Store:
     def read_cells(self, keys: Collection[str] | None = None) -> Iterator[Cell]:
         """Yield stored cells in the order of storing; only those with these keys, if given.
 
-        Cells that are written meanwhile are not included. Raises DataError for a cell whose values have changed since
-        it was written.
+        A cell is one decoder's metrics, query by query, at one k. Cells that are written meanwhile are not included.
+        Raises DataError for a cell whose values have changed since it was written.
         """
         key_filter, sql_keys = ("", ()) if keys is None else (KEY_FILTER, (json.dumps(list(keys)),))
         with self._open() as db:
@@ -117,7 +125,7 @@ class Store:
                 try:
                     _check_seal(row_seals, cell_row["key"], (*values, query_lists[cell_row["queries"]]))
                     cell = _cell_from_row(cell_row, query_lists)
-                except (ValueError, KeyError, TypeError):
+                except (ValueError, KeyError, TypeError, zlib.error):
                     cell_name = f"the cell {cell_row['label']} at k = {cell_row['k']}"
                     raise DataError(f"{self.path}: {cell_name} is damaged; delete the file, sweep again") from None
                 yield cell
@@ -127,15 +135,17 @@ class Store:
 
     def put_curve(self, curve: Curve) -> None:
         """Store an exact frontier's curve with a seal, a digest of its row, unless its key is stored already."""
-        # All numbers in one compressed array, in an order that `_curve_from_row` undoes.
-        metrics = sorted(curve.means)
+        # All numbers in one compressed array, in an order that `_curve_from_row` undoes; it averages the steps again.
+        metrics, steps = sorted(curve.means), curve.steps
         plain_fields = dict(zip(CURVE_FIELDS, attrgetter(*CURVE_FIELDS)(curve), strict=True))
-        flat_bands = [curve.bands[metric].ravel() for metric in metrics]
-        curve_arrays = [curve.breakpoints, *map(curve.means.__getitem__, metrics), *flat_bands]
-        packed = zlib.compress(np.concatenate(curve_arrays, dtype="<f8").tobytes())
+        columns = [*map(curve.bands.__getitem__, metrics), steps.step_starts, *map(steps.values.__getitem__, metrics)]
+        columns += steps.counts.values()
+        packed = zlib.compress(np.concatenate(list(map(np.ravel, columns)), dtype="<f8").tobytes())
+        step_counts = np.bincount(steps.query_index, minlength=len(curve.queries)).tolist()
         with self._open() as db, db:
             db.execute("BEGIN IMMEDIATE")
-            curve_facts = {**plain_fields, "metrics": metrics, "provenance": dict(curve.provenance)}
+            array_facts = {"metrics": metrics, "step_counts": step_counts, "counts": list(steps.counts)}
+            curve_facts = {**plain_fields, **array_facts, "provenance": dict(curve.provenance)}
             curve_row = curve.key, json.dumps(curve_facts), packed
             if db.execute("INSERT OR IGNORE INTO curves VALUES (?, ?, ?)", curve_row).rowcount:
                 _write_seal(db, curve.key, curve_row)
@@ -188,7 +198,7 @@ class Store:
         """Open a connection to the file for a with-block; errors of SQLite become DataErrors."""
         try:
             with closing(connect_database(self.path)) as db:
-                # Bytes that are not text are damage; the seals reveal it.
+                # Bytes that are not text are damage, which the seals, digests of the rows, reveal.
                 db.text_factory = lambda raw_bytes: raw_bytes.decode("utf-8", "replace")
                 yield db
         except UnicodeDecodeError:  # of SQLite's message about damage
@@ -199,13 +209,22 @@ class Store:
             raise DataError(f"{self.path} cannot be used as a store of sweeps: {error}{fix_hint}") from None
 
 
-def _decompress_numbers(packed_numbers: bytes) -> bytes:
-    """Decompress a curve's numbers. Raises ValueError for more than such a row can hold, or cut data."""
+def _decompress_numbers(packed_numbers: bytes, max_bytes: int | None = None) -> bytes:
+    """Decompress numbers. Raises ValueError or zlib.error for more than such a row can hold, or cut data."""
     unpacker = zlib.decompressobj()
-    numbers = unpacker.decompress(packed_numbers, max(1 << 20, MAX_GROWTH_RATIO * len(packed_numbers)))
+    # The limit, 1 MiB at least where it is not known, keeps a damaged or hostile row from filling the memory.
+    limit = max(1 << 20, MAX_GROWTH_RATIO * len(packed_numbers)) if max_bytes is None else max_bytes
+    numbers = unpacker.decompress(packed_numbers, limit)
     if not unpacker.eof:
         raise ValueError
     return numbers
+
+
+def _pack_counts(columns: Iterable[np.ndarray]) -> bytes:
+    """Compress counts of documents by query; nothing for no counts."""
+    # Most queries have the same few numbers, so the counts take a small part of a row.
+    table_bytes = b"".join(np.asarray(column, dtype="<i4").tobytes() for column in columns)
+    return zlib.compress(table_bytes) if table_bytes else b""
 
 
 def _digest_row(values: Any) -> str:
@@ -224,16 +243,22 @@ def _read_seals(db: sqlite3.Connection) -> dict[str, str]:
 
 
 def _check_seal(row_seals: Mapping[str, str], row_key: str, values: Sequence[Any]) -> None:
-    """Raise ValueError or KeyError if a row differs from what was sealed."""
+    """Raise ValueError or KeyError if a row lacks the digest that was stored with it, its seal.
+
+    row_seals: key → digest; values: the row's values now
+    """
     if row_seals[row_key] != _digest_row(values):
         raise ValueError
 
 
 def cached_file(section: str, name: str) -> Path:
-    """Return the path of a store in the cache; of a copy in a temporary folder if that is read-only."""
+    """Return the path of a store in the cache folder.
+
+    If the cache folder cannot be written to, it is the path of a copy of the store in a temporary folder.
+    """
     cache_path, store_path = cache.entry_path(section, name), cache.open_section(section) / name
     if cache_path != store_path and not store_path.exists():
-        # What cannot be read there is left out of the copy and computed again.
+        # If the store in the cache cannot be read, the copy stays empty, and its contents are computed again.
         with (
             suppress(DataError, sqlite3.Error),
             closing(connect_database(cache_path)) as db,
@@ -248,14 +273,20 @@ def _cell_from_row(cell_row: Mapping[str, Any], query_lists: Mapping[str, str]) 
 
     Raises ValueError, KeyError or TypeError if it is damaged.
     """
-    metrics, queries = json.loads(cell_row["metrics"]), tuple(json.loads(query_lists[cell_row["queries"]]))
-    value_table = np.frombuffer(cell_row["values"], dtype="<f8").reshape(len(metrics), len(queries))
+    names, queries = json.loads(cell_row["metrics"]), tuple(json.loads(query_lists[cell_row["queries"]]))
+    metrics = [name for name in names if not name.startswith(COUNT_PREFIX)]
+    count_names = [name.removeprefix(COUNT_PREFIX) for name in names[len(metrics) :]]
+    n_bytes, n_count_bytes = 8 * len(metrics) * len(queries), 4 * len(count_names) * len(queries)
+    value_table = np.frombuffer(cell_row["values"][:n_bytes], dtype="<f8").reshape(len(metrics), len(queries))
     columns = dict(zip(metrics, value_table, strict=True))
+    count_bytes = _decompress_numbers(cell_row["values"][n_bytes:], n_count_bytes) if n_count_bytes else b""
+    count_table = np.frombuffer(count_bytes, dtype="<i4").reshape(len(count_names), len(queries))
     if compute_result_digest(cell_row["key"], columns) != cell_row["digest"]:
         raise ValueError
     decoder, provenance = json.loads(cell_row["decoder"]), json.loads(cell_row["provenance"])
     plain_fields = dict(zip(PLAIN_FIELDS, itemgetter(*PLAIN_FIELDS)(cell_row), strict=True))
     parsed_fields = {"values": columns, "mean": compute_means(columns), "provenance": provenance}
+    parsed_fields["counts"] = dict(zip(count_names, count_table, strict=True))
     return Cell(decoder=decoder, queries=queries, **plain_fields, **parsed_fields)
 
 
@@ -264,17 +295,27 @@ def _curve_from_row(curve_key: str, curve_facts: dict[str, Any], packed_numbers:
 
     Raises ValueError, KeyError or TypeError if it is damaged.
     """
-    metrics = curve_facts.pop("metrics")
-    # With m metrics and p pieces there are p − 1 breakpoints, m·p means and 2·N_BANDS·m band ends: solve for p.
-    n_intervals, remainder = divmod(len(packed_numbers) + 1 - 2 * N_BANDS * len(metrics), 1 + len(metrics))
-    if remainder or n_intervals < 1:
+    metrics, step_counts, queries = map(curve_facts.pop, ("metrics", "step_counts", "queries"))
+    count_names = curve_facts.pop("counts")
+    n_metrics, n_steps = len(metrics), sum(step_counts)
+    # The order of `put_curve`: bands, starts of the steps, their metrics and their counts of documents.
+    lengths = [2 * N_BANDS] * n_metrics + [n_steps] * (1 + n_metrics + len(count_names))
+    # Checked before anything is repeated: the row could ask for more steps than it holds.
+    if sum(lengths) != len(packed_numbers) or len(step_counts) != len(queries) or min(step_counts) < 1:
         raise ValueError
-    # The order of `put_curve`: the inner breakpoints, then means, then bands, metric by metric.
-    lengths = [n_intervals - 1] + [n_intervals] * len(metrics) + [2 * N_BANDS] * (len(metrics) - 1)
-    curve_parts = np.split(packed_numbers, np.cumsum(lengths))
+    columns = np.split(packed_numbers, np.cumsum(lengths[:-1]))
+    bands = {metric: band.reshape(-1, 2) for metric, band in zip(metrics, columns[:n_metrics], strict=True)}
+    query_index, values = np.repeat(np.arange(len(queries)), step_counts), columns[n_metrics + 1 : 2 * n_metrics + 1]
+    step_values = dict(zip(metrics, values, strict=True))
+    counts = dict(zip(count_names, columns[2 * n_metrics + 1 :], strict=True))
     min_value, max_value = curve_facts["interval"] = tuple(curve_facts["interval"])
-    curve_facts["queries"] = tuple(curve_facts["queries"])
-    means = dict(zip(metrics, curve_parts[1 : len(metrics) + 1], strict=True))
-    bands = {metric: band.reshape(-1, 2) for metric, band in zip(metrics, curve_parts[len(metrics) + 1 :], strict=True)}
-    curve_facts["band_positions"] = np.linspace(min_value, max_value, N_BANDS)
-    return Curve(key=curve_key, breakpoints=curve_parts[0], means=means, bands=bands, **curve_facts)
+    steps = Steps(
+        interval=(min_value, max_value), query_index=query_index, step_starts=columns[n_metrics], values=step_values,
+        counts=counts,
+    )  # fmt: skip
+    breakpoints, means = steps.average(curve_facts["tolerance"])
+    band_positions = np.linspace(min_value, max_value, N_BANDS)
+    return Curve(
+        key=curve_key, queries=tuple(queries), breakpoints=breakpoints, means=means, band_positions=band_positions,
+        bands=bands, steps=steps, **curve_facts,
+    )  # fmt: skip

@@ -15,6 +15,7 @@ import torch
 from engine.decoder import SET_SIZE, Decoder, decoder_family
 from engine.errors import DataError, ParamError
 from engine.evaluation.aspects import Aspects
+from engine.evaluation.duplicate_threshold import check_duplicate_threshold
 from engine.evaluation.metrics import METRICS, check_metrics
 from engine.evaluation.sweep.cell import Cell, compute_cell_key
 from engine.evaluation.sweep.compute import Task, Unit, collect_digests, embed_for_space, group_nested_sizes
@@ -88,8 +89,9 @@ def grid(name: str, points: int = 11, **fixed: Any) -> list[Decoder]:
     single_values = {option: values[0] for option, values in checked_values.items() if len(values) == 1}
     choices = {}
     for param in spec.params:
-        # A parameter may have another form beside fixed values of others; the form that is active is swept.
-        form = form_of(param, single_values)[1]
+        # A parameter's form is its declaration beside the fixed values of others: λ₁, for example, is a penalty or a
+        # number of documents. The values of its form are swept, if it declares any.
+        _deciding_value, form = form_of(param, single_values)
         active_form = param if form.swept is None else form
         choices[param.name] = checked_values.get(active_form.name) or sweep_values(active_form, points)
     stages = [make(name, **dict(zip(choices, chosen, strict=True))) for chosen in product(*choices.values())]
@@ -115,6 +117,8 @@ def sweep(
     progress: Progress | None = None,
     stop: Stop | None = None,
     answers: Aspects | None = None,
+    source: str | None = None,
+    duplicate_threshold: float | None = None,
 ) -> Iterator[Cell]:
     """Measure decoders at every k, and yield each cell when it is finished.
 
@@ -150,6 +154,10 @@ def sweep(
         The work is cancelled once it returns true.
     answers : mapping or None
         Query id → answer → ids of the documents that contain it.
+    source : str or None
+        The metadata column of the corpus that names the sources, for the metric `unique_sources`.
+    duplicate_threshold : float or None
+        The cosine from which on two documents are near-duplicates, for the metric `redundancy`, as `measure` takes it.
 
     Returns
     -------
@@ -183,7 +191,9 @@ def sweep(
         ("progress", progress, progress is None or callable(progress), "callable or None"),
         ("stop", stop, stop is None or hasattr(stop, "is_set"), "a threading.Event or None"),
     )
-    request = _check_request(decoders, space, queries, qrels, k, metrics, split, aspects, store, answers)
+    request = _check_request(
+        decoders, space, queries, qrels, k, metrics, split, aspects, store, answers, source, duplicate_threshold
+    )
     return _iterate_cells(request, workers, cluster, progress or (lambda *_: None), stop)
 
 
@@ -208,7 +218,7 @@ def stored_cells(
 
 def _check_request(
     decoders: Any, space: Any, queries: Any, qrels: Any, k: Any, metrics: Any, split: Any, aspects: Any, store: Any,
-    answers: Any = None,
+    answers: Any = None, source: Any = None, duplicate_threshold: Any = None,
 ) -> _SweepRequest:  # fmt: skip
     """Check the arguments of `sweep` and embed its queries; return what the sweep and its store need.
 
@@ -227,6 +237,7 @@ def _check_request(
         ("split", split, isinstance(split, str), "text"),
         ("aspects", aspects, aspects is None or isinstance(aspects, Mapping), "a mapping, as data.aspects is, or None"),
         ("answers", answers, answers is None or isinstance(answers, Mapping), "a mapping, as aspects are, or None"),
+        ("source", source, source is None or isinstance(source, str), "the name of a column, or None"),
         ("store", store, store is None or isinstance(store, Store | str | Path), "a path, a Store or None"),
     )
     if not len(queries):
@@ -235,10 +246,13 @@ def _check_request(
     # Data that no metric needs must not change the key of a cell.
     needs = {METRICS[metric].needs for metric in names}
     aspects, answers = aspects if "aspects" in needs else None, answers if "answers" in needs else None
+    source = source if "source" in needs else None
     texts_digest = digest_of(query_vectors.texts or ())
+    threshold = check_duplicate_threshold(duplicate_threshold)
     task = Task(
         space=space, vectors=query_vectors, qrels=qrels, aspects=aspects, metrics=names, split=split,
-        data_digests={}, texts_digest=texts_digest, answers=answers,
+        data_digests={}, texts_digest=texts_digest, answers=answers, source=source,
+        duplicate_threshold=threshold,
     )  # fmt: skip
     # Measuring an empty ranking raises now for metrics that cannot be measured, before the aspects are digested.
     empty_rows = torch.full((len(queries), ks[0]), -1)
@@ -304,7 +318,9 @@ def _iterate_cells(
 def _iterate_units(decoders: Sequence[Decoder], ks: Sequence[int], missing: set[tuple[Decoder, int]]) -> Iterator[Unit]:
     """Group missing cells, (decoder, k), into units of work: decoders and k that are computed together.
 
-    Neighbours of one family, whose settings can be decoded at once, share a unit. The order is the decoders'.
+    A cell is one decoder's metrics, query by query, at one k. Neighbours of one family, decoders which differ only in
+    the selector's parameters, share a unit where the selector can decode several settings at once. The order is the
+    decoders'.
     """
     pending = []
     for decoder in decoders:
@@ -313,10 +329,11 @@ def _iterate_units(decoders: Sequence[Decoder], ks: Sequence[int], missing: set[
     for (_, missing_ks), group in groupby(pending, key=lambda pair: (decoder_family(pair[0]), pair[1])):
         members = list(map(itemgetter(0), group))
         selector_type = type(members[0].select)
-        # A bound classmethod has the function of the class that defines it.
+        # Only selectors that override select_grid decode several settings at once. It is a classmethod, and bound
+        # methods of two classes always differ, so the functions in them are compared.
         grid_method: Any = selector_type.select_grid
-        # Only selectors with a select_grid of their own decode several settings at once.
-        group_size = DECODER_GROUP_SIZE if grid_method.__func__ is not vars(Selector)["select_grid"].__func__ else 1
+        has_own_grid = grid_method.__func__ is not vars(Selector)["select_grid"].__func__
+        group_size = DECODER_GROUP_SIZE if has_own_grid else 1
         for group_start in range(0, len(members), group_size):
             for k_group in group_nested_sizes(selector_type, missing_ks):
                 yield Unit(tuple(members[group_start : group_start + group_size]), k_group)

@@ -1,6 +1,6 @@
 """Past studies in a store, newest first: the question, the choice, and its result on the test split."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -30,17 +30,22 @@ class PastStudy:
     won: str  # of what was asked for
     status: str  # whether test confirms it
     asked: Mapping[str, Any]  # what starts it again, as the caller wrote it
+    dev: str  # the split that chose
+    test: str | None  # the one that reports, None without
+    k: int
+    share: float | None  # of the baseline's Recall to keep, None for another goal
+    sentences: Sequence[str]  # what was chosen and why, and if test confirms it
 
     @property
     def row(self) -> tuple[str, ...]:
-        """The study's texts in the order of HISTORY_HEADER."""
+        """The study as a row of the table of earlier studies, whose columns are HISTORY_HEADER."""
         return self.finished, self.tuned, self.objective, self.chosen, self.kept, self.won, self.status
 
 
 def record_study(store: Store, result: Tuned, tuned: str, asked: Mapping[str, Any]) -> PastStudy:
-    """Store a tuning's result in the history; an earlier one of the same question is replaced.
+    """Store a tuning's result in the history; an earlier result with the same `asked` is replaced.
 
-    tuned: what was tuned, in words; asked: plain values that identify the question
+    tuned: what was tuned, in words; asked: plain values that identify what was asked: stages, corpus, splits, objective
     """
     own_means, base_means = average_outcome(result)
     objective = result.objective
@@ -59,6 +64,11 @@ def record_study(store: Store, result: Tuned, tuned: str, asked: Mapping[str, An
         won=f"{METRICS[goal_metric].title} {format_change(own_means[goal_metric], base_means[goal_metric])}",
         status=result.status,
         asked=asked,
+        dev=result.dev,
+        test=result.test,
+        k=result.k,
+        share=objective.share if objective.constrained else None,
+        sentences=list(result.chosen_because),
     )
     store.put_study(asdict(study))
     return study

@@ -1,23 +1,20 @@
-"""Objectives of tuning as data, and the choice of the best measured setting for each."""
+"""Objectives of tuning as data, and the choice of the best measured setting for those without a budget."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import stdtrit
 
+from engine.errors import ParamError
 from engine.evaluation.frontier import Frontier, FrontierPoint, find_dominated
 from engine.evaluation.metrics import LESS_IS_BETTER, METRICS
 from engine.evaluation.paired import TIE_TOLERANCE
-from engine.params import Choice, Declared, Real, declare
+from engine.params import Choice, Declared, Param, Real, declare, drop_ineffective, params_of
 from engine.wording import decimal, percent, signed
 
 RELEVANT, DIVERSE = "recall", "ilad"
 """The two metrics that are traded for one another."""
-CONSTRAINT_CONFIDENCE = 0.95
-"""Level of the one-sided interval whose lower end must keep the share. A setting whose mean just keeps it would keep
-less on every second set of other queries."""
 MIN_KNEE_DISTANCE = 0.02
 """A frontier that is nowhere further than this beyond its chord is nearly straight, and its knee is noise."""
 
@@ -58,9 +55,20 @@ class Objective(Declared):
         "How much of the baseline's Recall must be kept.",
     )
 
+    def __post_init__(self) -> None:
+        """Check the values; raise ParamError for one that has no effect on the aim, unless it is the default."""
+        super().__post_init__()
+        params = params_of(self)
+        # The default is what an objective has that was not given one, so it stands for none.
+        effective = drop_ineffective(params, {param.name: getattr(self, param.name) for param in params})
+        for param in params:
+            value = getattr(self, param.name)
+            if param.name not in effective and value != param.default:
+                raise ParamError(explain_ineffective(param, param.name, "aim", self.aim, value))
+
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The metrics that must be measured."""
+        """The metrics that must be measured to judge settings by the objective."""
         return (self.metric,) if self.aim == "maximise" else (RELEVANT, DIVERSE)
 
     @property
@@ -71,50 +79,23 @@ class Objective(Declared):
             case "maximise":
                 return f"maximum {METRICS[self.metric].title}"
             case "diverse":
-                return f"maximum {diverse} with {relevant} ≥ {100 * self.share:g}% of the baseline's"
+                return f"most diversity ({diverse}), sure to keep {100 * self.share:g}% of the baseline's {relevant}"
         return f"the knee of the {relevant}–{diverse} frontier"
 
     @property
     def constrained(self) -> bool:
-        """True if settings must satisfy a constraint."""
+        """True if a share of the baseline's Recall must be kept, as `engine.decide` decides."""
         return self.aim == "diverse"
 
-    def kept(self, means: Mapping[str, Any], baseline: Mapping[str, float], margin: Any = 0.0) -> Any:
-        """Return True where a setting, or each of many, satisfies the constraint, or there is none.
-
-        margin: of `compute_margin`, where the constraint must hold with confidence
-        """
-        goal_values = np.asarray(means[self.metrics[0]])
-        if not self.constrained:
-            return np.ones(goal_values.shape, dtype=bool)
-        return goal_values - margin >= self.share * baseline[RELEVANT] - TIE_TOLERANCE
-
-    def compute_slack(self, metric_values: Mapping[str, np.ndarray], baseline: np.ndarray) -> np.ndarray:
-        """Return each query's Recall less the required share of the baseline's, in the values' shape.
-
-        This is the slack: what a query has to spare. metric_values: metric → values of any shape; baseline: its Recall,
-        which broadcasts to it. Without a constraint it is the first metric itself.
-        """
-        return metric_values[self.metrics[0]] - (self.share if self.constrained else 0.0) * baseline
-
-    def compute_margin(self, mean_slack: Any, mean_square: Any, n_queries: int) -> Any:
-        """Return how far the true mean slack may lie below the measured one, with confidence.
-
-        Slack is a query's Recall less the required share of the baseline's. The margin is that of Student's one-sided
-        interval, for one setting or an array of them; 0 without a constraint, infinite for a single query. mean_slack,
-        mean_square: means of the slack and of its square over `n_queries` queries.
-        """
-        if not self.constrained:
-            return np.zeros(np.shape(mean_slack))
-        if n_queries < 2:
-            return np.full(np.shape(mean_slack), np.inf)
-        # E[x²] − E[x]² rounds to about 1e-16 for equal slacks; what is below the tolerance counts as no spread.
-        variance = np.asarray(mean_square) - np.square(mean_slack)
-        std_error = np.sqrt(np.where(variance > TIE_TOLERANCE, variance, 0.0) / (n_queries - 1))
-        return float(stdtrit(n_queries - 1, CONSTRAINT_CONFIDENCE)) * std_error
+    def kept(self, means: Mapping[str, float], baseline: Mapping[str, float]) -> bool:
+        """Return True if a setting's means satisfy the constraint, or there is none."""
+        return not self.constrained or means[RELEVANT] >= self.share * baseline[RELEVANT] - TIE_TOLERANCE
 
     def describe_outcome(self, means: Mapping[str, float], baseline: Mapping[str, float], rival: str) -> str:
-        """Describe what a setting reaches beside the baseline, whose name is `rival`; constraint first."""
+        """Describe what a setting reaches beside the baseline; a metric that must be kept comes first.
+
+        means, baseline: metric → mean of the setting and of the baseline; rival: the baseline's name
+        """
         if self.aim == "maximise":
             value_text = f"{METRICS[self.metric].title} is {decimal(means[self.metric])}"
             return f"{value_text}; {rival}'s is {decimal(baseline[self.metric])}."
@@ -129,38 +110,52 @@ class Objective(Declared):
         request = f"; you asked for {100 * self.share:g}%" if self.constrained else ""
         return f"{recall} is {percent(kept_share, n_digits)} of {rival}'s{request}. {ilad_text}"
 
-    def guide(
-        self, means: Mapping[str, float], baseline: Mapping[str, float], margin: float = 0.0
-    ) -> tuple[float, ...]:
+    def guide(self, means: Mapping[str, float], baseline: Mapping[str, float]) -> tuple[float, ...]:
         """Return the numbers that a search should maximise: two if the aim is a point of a frontier.
 
-        Where the constraint is violated, the violation as a number below 0; margin: as in `kept`.
+        For the aim "diverse" it is the diversity (ILAD), which is never below 0. If too little of the baseline's Recall
+        is kept, it is the setting's Recall less the required one instead: below 0, and less the further it falls short.
         """
         match self.aim:
             case "maximise":
                 return (means[self.metric],)
-            case "diverse" if self.kept(means, baseline, margin):
+            case "diverse" if self.kept(means, baseline):
                 return (means[DIVERSE],)
             case "diverse":
-                return (means[RELEVANT] - margin - self.share * baseline[RELEVANT],)
+                return (means[RELEVANT] - self.share * baseline[RELEVANT],)
         return means[RELEVANT], means[DIVERSE]
 
     def choose(
-        self,
-        means: Mapping[str, np.ndarray],
-        baseline: Mapping[str, float],
-        order: Sequence[Any],
-        k: int,
-        rival: str,
-        margin: Any = 0.0,
+        self, means: Mapping[str, np.ndarray], baseline: Mapping[str, float], order: Sequence[Any], k: int, rival: str
     ) -> "TunedChoice":
         """Choose the best of m settings by their means, and return it with the reason.
 
-        means: metric → (m,) over the queries that all of them and the baseline share; baseline: its means over those;
-        order: (m,) keys that break ties, the smallest first; k, rival: the metrics' k and the baseline's name, for the
-        words; margin: (m,) as in `kept`.
+        For the aims "maximise" and "knee"; an objective with a budget, a share of the baseline's Recall to keep, is
+        decided elsewhere, by the chances of keeping it. means: metric → (m,) over the queries that all of them and the
+        baseline share; baseline: its means over those; order: (m,) keys that break ties, the smallest first; k, rival:
+        the metrics' k and the baseline's name, for the words of the reason.
         """
-        return _CHOOSERS[self.aim](self, means, baseline, order, k, rival, margin)
+        choose_best = _choose_maximum if self.aim == "maximise" else _choose_knee
+        return choose_best(self, means, baseline, order, k, rival)
+
+
+def explain_ineffective(param: Param, name: str, aim_name: str, aim: str, value: Any) -> str:
+    """Return the message for a value that an aim does not take.
+
+    name, aim_name: of the parameter and of the aim, as the person wrote them
+    """
+    assert param.requires is not None
+    # What each aim takes, so that the message says what to do with it.
+    relevant, diverse = METRICS[RELEVANT].title, METRICS[DIVERSE].title
+    tunes = {
+        "maximise": "takes one metric to maximise",
+        "diverse": f"gains {diverse} and takes the share of {relevant} to keep",
+        "knee": f"trades {relevant} for {diverse}",
+    }
+    return (
+        f"{name} must be left out with {aim_name} {aim!r}, which {tunes[aim]}; got {value!r}. "
+        f"{aim_name} {param.requires[1]!r} takes it"
+    )
 
 
 @dataclass(frozen=True)
@@ -169,8 +164,7 @@ class TunedChoice:
 
     best: int  # its position
     satisfied: bool  # False if it is only the nearest to what was asked for
-    reason: str  # why it was chosen, one sentence
-    surest: float | None = None  # the largest share that a setting keeps with confidence, None without a constraint
+    reason: str  # why it was chosen, in words
 
 
 def format_change(new_value: float, baseline: float) -> str:
@@ -190,7 +184,7 @@ def _pick_best(sort_keys: Sequence[np.ndarray], order: Sequence[Any], is_candida
     return int(min(remaining.tolist(), key=lambda position: order[position]))
 
 
-def _choose_maximum(goal: Objective, means: Any, baseline: Any, order: Any, k: int, rival: str, *_: Any) -> TunedChoice:
+def _choose_maximum(goal: Objective, means: Any, baseline: Any, order: Any, k: int, rival: str) -> TunedChoice:
     """Choose the setting with the largest mean of the goal's metric; of equal ones the first in `order`."""
     goal_values = means[goal.metric]
     best = _pick_best([goal_values], order, np.ones(len(goal_values), dtype=bool))
@@ -200,39 +194,12 @@ def _choose_maximum(goal: Objective, means: Any, baseline: Any, order: Any, k: i
     return TunedChoice(best, True, f"{summary} ({rival}: {decimal(baseline[goal.metric])}){tie_text}.")
 
 
-def _choose_diverse(goal: Objective, means: Any, base: Any, order: Any, k: int, rival: str, gap: Any) -> TunedChoice:
-    """Choose the most diverse setting (ILAD) that surely keeps enough Recall, else the nearest to it.
-
-    base: the baseline's means; gap: (m,) margins, how far below its mean a setting's true Recall may lie. The nearest
-    is the setting with most Recall less its margin.
-    """
-    recall, ilad = means[RELEVANT], means[DIVERSE]
-    # The mean less its gap is what a setting keeps with confidence.
-    is_kept, sure_recall = goal.kept(means, base, gap), recall - gap
-    recall_title, ilad_title = f"{METRICS[RELEVANT].title}@{k}", f"{METRICS[DIVERSE].title}@{k}"
-    min_recall, base_recall = decimal(goal.share * base[RELEVANT]), decimal(base[RELEVANT])
-    constraint = f"{100 * goal.share:g}% of {rival}'s {recall_title} ({min_recall} of {base_recall})"
-    constraint += f" with {percent(CONSTRAINT_CONFIDENCE)} confidence" if np.any(gap) else ""
-    if is_kept.any():
-        best = _pick_best([ilad], order, is_kept)
-        reason = f"Highest {ilad_title}: {decimal(ilad[best])} ({rival}: {decimal(base[DIVERSE])}), of the "
-        reason += f"{int(is_kept.sum())} of {len(is_kept)} settings that keep {constraint}. "
-        reason += f"Its {recall_title}: {decimal(recall[best])}."
-    else:
-        best = _pick_best([sure_recall, ilad], order, ~is_kept)
-        reason = f"No setting keeps {constraint}. The nearest: {recall_title} {decimal(recall[best])}, {ilad_title} "
-        reason += f"{decimal(ilad[best])}."
-    surest = float(sure_recall.max() / base[RELEVANT]) if base[RELEVANT] else None
-    return TunedChoice(best, bool(is_kept.any()), reason, surest)
-
-
 def compute_chord_distances(x_values: np.ndarray, y_values: np.ndarray) -> np.ndarray:
     """Return how far each of m points lies beyond the straight line between a frontier's two ends.
 
-    A frontier's knee, its best compromise, is the point furthest beyond this chord. Axes are scaled to [0, 1].
-
-    The ends are the non-dominated points with most x and with most y; the chord goes from (0, 1) to (1, 0). Dominated
-    points get −∞; below the chord it is negative; 0 for all of a frontier that is one point.
+    A frontier's knee, its best compromise, is the point furthest beyond this chord. The ends are the non-dominated
+    points with most x and with most y. Axes are scaled to [0, 1], so that the chord goes from (0, 1) to (1, 0). The
+    distance is negative below the chord, and −∞ for dominated points. If the frontier is one point, it is 0 for it.
     """
     x_values, y_values = np.asarray(x_values, dtype=np.float64), np.asarray(y_values, dtype=np.float64)
     is_on_front = ~find_dominated(np.stack([x_values, y_values], axis=1))
@@ -254,7 +221,7 @@ def find_knee(frontier: Frontier) -> FrontierPoint | None:
     return points[best_index] if len(frontier.front) > 2 and distances[best_index] > MIN_KNEE_DISTANCE else None
 
 
-def _choose_knee(goal: Objective, means: Any, baseline: Any, order: Any, k: int, *_: Any) -> TunedChoice:
+def _choose_knee(goal: Objective, means: Any, baseline: Any, order: Any, k: int, _: str) -> TunedChoice:
     """Choose the knee: the setting furthest beyond the line between the ends of the Recall–ILAD frontier."""
     distances = compute_chord_distances(means[DIVERSE], means[RELEVANT])
     best = _pick_best([distances], order, np.isfinite(distances))
@@ -272,8 +239,3 @@ def _choose_knee(goal: Objective, means: Any, baseline: Any, order: Any, k: int,
     shape = {1: "is one point", 2: "is two points"}.get(n_front, "does not bend outwards")
     reason = f"The frontier {shape}, so it has no knee; this end of it is closest to the default ({position})."
     return TunedChoice(best, False, reason)
-
-
-_CHOOSERS: Mapping[str, Callable[..., TunedChoice]] = {
-    "maximise": _choose_maximum, "diverse": _choose_diverse, "knee": _choose_knee,
-}  # fmt: skip

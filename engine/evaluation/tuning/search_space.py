@@ -26,7 +26,8 @@ SEARCH_DIGITS = 4
 class Settings:
     """A grid over the free parameters of a selector or scorer, those that others depend on first.
 
-    A parameter's form is its declaration beside the other values, which can change its range and its symbol.
+    A parameter's form is its declaration beside the values of others, with a range and symbol of its own: λ₁, for
+    example, is a penalty or a number of documents.
     """
 
     spec: Spec
@@ -54,7 +55,8 @@ class Settings:
             )
         if not free_names:
             raise ParamError(f"{spec.name} has no parameter to tune" + (" that is not fixed" if fixed else ""))
-        # Parameters that others depend on come first, so that a form is chosen by their values.
+        # Parameters that others depend on come first, as their values decide the others' forms: λ₁, for example, is a
+        # penalty or a number of documents.
         free_params = sorted(map(declared.__getitem__, free_names), key=lambda param: param.requires is not None)
         fixed_values = {}
         for name, values in swept_values.items():
@@ -62,7 +64,7 @@ class Settings:
                 fixed_values[name] = fixed.get(name, values[0] if len(values) == 1 else declared[name].default)
         free_values = {}
         for param in free_params:
-            # The parameter's form that is active beside the fixed values.
+            # The parameter's declaration beside the fixed values, with the range that is to be covered.
             form = form_of(param, fixed_values)[1]
             # The values that the paper names, if several; else evenly spaced ones.
             free_values[form] = form.swept if form.swept and len(form.swept) > 1 else form.grid(points)
@@ -70,13 +72,16 @@ class Settings:
 
     @classmethod
     def build_grid(cls, spec: Spec, points: int) -> "Settings":
-        """Build the grid over all parameters that sweeps vary; one setting without any. Raises ParamError."""
+        """Build the grid over all parameters that sweeps vary; one setting if there are none.
+
+        spec: the registration of a selector or scorer; points: number of values per parameter. Raises ParamError.
+        """
         decoders = grid(spec.name, points)
         return cls(spec, {}, values_of(decoders[0].select)) if len(decoders) == 1 else cls.build(spec, points, None, {})
 
     @property
     def is_exhaustive(self) -> bool:
-        """True if every setting of the grid is tried."""
+        """True if every setting of the grid is tried; a search tries some beyond MAX_GRID_DIMS parameters."""
         return len(self.free) <= MAX_GRID_DIMS
 
     def count_trials(self, n_trials: int) -> int:
@@ -116,7 +121,7 @@ def search(
     """Measure `n_trials` settings that Optuna's TPE suggests, the default first.
 
     measure_goals: settings → `n_goals` numbers each to maximise, None where a setting is no candidate. Numbers come
-    from the comfortable range, without the 0 of a logarithmic scale. Same seed, same settings. Raises FrontierError
+    from a parameter's usual range, without the 0 of a logarithmic scale. Same seed, same settings. Raises FrontierError
     without Optuna (extra `tune`), Cancelled.
     """
     try:
@@ -146,7 +151,8 @@ def search(
             stages = [settings.make_stage(partial(_suggest_value, settings, trial)) for trial in trial_batch]
             goal_values = measure_goals(dict.fromkeys(stages))
             for trial, stage in zip(trial_batch, stages, strict=True):
-                # A failed trial tells the sampler that the setting is no candidate; None means by its values.
+                # A failed trial tells the sampler that the setting is no candidate. With the state None Optuna
+                # takes the trial as complete.
                 state = optuna.trial.TrialState.FAIL if goal_values[stage] is None else None
                 study.tell(trial, goal_values[stage], state=state)
             n_done += len(trial_batch)
@@ -165,7 +171,7 @@ def _suggest_value(settings: Settings, trial: Any, param: Param) -> Any:
 
 
 def _can_start_at_default(param: Param, grid_values: Sequence[Any]) -> bool:
-    """Return True if the parameter's default lies among the values that a search can suggest."""
+    """Return True if a search can try the parameter's default first: it is a value that it suggests."""
     if isinstance(param, Choice | Flag | Text) or (isinstance(param, Whole) and param.unset):
         return param.default in grid_values
     minimum, maximum = param.comfortable_range
@@ -175,11 +181,12 @@ def _can_start_at_default(param: Param, grid_values: Sequence[Any]) -> bool:
 def measure_distance_from_default(stage: Stage) -> float:
     """Measure how far a setting is from the default; the smaller distance wins ties.
 
-    Summed over the parameters: numbers by their difference as a share of their usual range, anything else 1 where it
-    differs.
+    Each parameter adds a distance: a number its difference as a share of the range of sliders and sweeps, anything else
+    1 if it differs.
     """
     param_values = values_of(stage)
-    # A parameter is measured by the form, range and scale, that it has beside the other values.
+    # A parameter's range and scale may depend on the other values: λ₁ is a penalty or a number of documents. So each is
+    # measured by its form, the declaration that applies beside these.
     forms = [(form_of(param, param_values)[1], param_values[param.name]) for param in stage.spec.params]
     return sum(starmap(_measure_param_distance, forms))
 

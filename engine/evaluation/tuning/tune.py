@@ -10,24 +10,27 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
-from engine.decoder import SET_SIZE, Decoder
+from engine.decoder import SET_SIZE, Decoder, explain_ignored_scorer
 from engine.errors import DataError, ParamError
 from engine.evaluation import paired
 from engine.evaluation.curve import Curve
-from engine.evaluation.exact_frontier import compute_exact_frontiers
+from engine.evaluation.decide import OptionEstimates, estimate_options
+from engine.evaluation.decision import COST_METRICS, Decision, Option, find_best
+from engine.evaluation.exact_frontier import compute_exact_frontiers, list_path_decoders
 from engine.evaluation.metrics import map_values, mean_of_defined, title_of
 from engine.evaluation.splits import select_judged_queries
 from engine.evaluation.statistics import RESAMPLES, SEED, Comparison, bootstrap_means
 from engine.evaluation.sweep.cell import Cell
 from engine.evaluation.sweep.store import Store
 from engine.evaluation.sweep.sweep import DECODER_GROUP_SIZE, sweep
-from engine.evaluation.tuning.objectives import Objective, TunedChoice
+from engine.evaluation.tuning.objectives import DIVERSE, RELEVANT, Objective, TunedChoice
 from engine.evaluation.tuning.search_space import Settings, measure_distance_from_default, search
 from engine.evaluation.tuning.tuned import N_DRAWS, NEAR_SHARE, Candidate, Gap, Tuned, average_over, compare_cells
 from engine.params import Whole
 from engine.progress import Progress, Stop
+from engine.selection.per_source import check_per_source, list_limitable_selectors
 from engine.space import Space
-from engine.stages import Scorer, Selector, Stage, make, methods, spec_of
+from engine.stages import Scorer, Selector, Stage, make, make_selector, methods, spec_of
 from engine.values import Embeddings, Qrels, Queries
 
 REPORTED_METRICS = ("recall", "comp", "ndcg", "ilad")
@@ -69,12 +72,14 @@ def tune(
     progress: Progress | None = None,
     stop: Stop | None = None,
     seen: Callable[[Cell], None] | None = None,
+    source: str | None = None,
 ) -> Tuned:
     """Find the best parameters of a selector or scorer for an objective: chosen on dev, reported on test.
 
     If the one free parameter has a λ path, the middle of the best interval of all its values is chosen, unless
-    values="grid". Otherwise every setting of the grid is tried for up to two parameters, and beyond that Optuna's TPE
-    (extra `tune`) tries `trials` of them. Of equally good settings the one closest to the default is chosen.
+    values="grid"; for the aim "diverse" the best hundredth of its range, as `decide` does. Otherwise every setting of
+    the grid is tried for up to two parameters, and beyond that Optuna's TPE (extra `tune`) tries `trials` of them. Of
+    equally good settings the one closest to the default is chosen, but for "diverse" that with the better chance.
 
     Parameters
     ----------
@@ -102,7 +107,7 @@ def tune(
     fixed : mapping of str to object or None
         Values of other parameters.
     like : Decoder or None
-        A decoder whose other stages and depth are kept.
+        A decoder whose other stages, depth and limits are kept.
     metrics : sequence of str
         Metrics to report besides the objective's.
     aspects : mapping or None
@@ -127,6 +132,8 @@ def tune(
         The work is cancelled once it returns true.
     seen : callable or None
         Called with each cell of dev when it is finished.
+    source : str or None
+        The metadata column of the corpus that names the sources, for the metric `unique_sources`; by default like's.
 
     Returns
     -------
@@ -150,10 +157,12 @@ def tune(
     baseline_name = next(iter(methods(spec.kind)))
     if name == baseline_name:
         raise ParamError(f"{name} is what the others are compared with; tune another one")
-    family = Family(Settings.build(spec, points, free, fixed or {}), like or make_baseline())
+    like = like or make_baseline()
+    family = Family(Settings.build(spec, points, free, fixed or {}), like)
     reported = (metrics,) if isinstance(metrics, str) else metrics
     study = _Study.build(
-        objective, k, {"space": space, "aspects": aspects, "stop": stop}, (queries, qrels, dev, test), reported,
+        objective, k, {"space": space, "aspects": aspects, "stop": stop, "source": source or like.source},
+        (queries, qrels, dev, test), reported,
         {"store": Store.open_store(store), "workers": workers, "cluster": cluster}, seed, resamples, progress, seen,
     )  # fmt: skip
     return study.run([family], family.make_decoder(make(baseline_name)), n_trials=trials, every_value=values == "all")
@@ -180,6 +189,9 @@ def choose(
     progress: Progress | None = None,
     stop: Stop | None = None,
     seen: Callable[[Cell], None] | None = None,
+    per_source: int | None = None,
+    source: str | None = None,
+    without_self: bool | None = None,
 ) -> Tuned:
     """Choose the best decoder for an objective on dev, and test all candidates on test.
 
@@ -205,7 +217,7 @@ def choose(
     test : str or None
         The split to report on; None for no report.
     selectors : sequence of str or None
-        Names of selectors; by default all.
+        Names of selectors; by default all that can keep `per_source`.
     scorers : sequence of str or None
         Names of scorers to retrieve with; by default the first.
     points : int
@@ -228,6 +240,12 @@ def choose(
         The work is cancelled once it returns true.
     seen : callable or None
         Called with each cell of dev when it is finished.
+    per_source : int or None
+        The most documents of one source in a set, of all decoders, as a Decoder takes it; None for any number.
+    source : str or None
+        The metadata column of the corpus that names the sources, for `per_source` and the metric `unique_sources`.
+    without_self : bool or None
+        The treatment of queries that are documents, as a Decoder takes it.
 
     Returns
     -------
@@ -246,10 +264,13 @@ def choose(
     >>> best = engine.choose(space, queries, {"dev": dev, "test": test})  # doctest: +SKIP
     """
     study = _Study.build(
-        objective, k, {"space": space, "aspects": aspects, "stop": stop}, (queries, qrels, dev, test), (),
+        objective, k, {"space": space, "aspects": aspects, "stop": stop, "source": source},
+        (queries, qrels, dev, test), (),
         {"store": Store.open_store(store), "workers": workers, "cluster": cluster}, seed, resamples, progress, seen,
     )  # fmt: skip
-    return study.run(build_families(selectors, scorers, points), make_baseline(), several=True)
+    limit_column = None if per_source is None else source
+    reference = replace(make_baseline(), per_source=per_source, source=limit_column, without_self=without_self)
+    return study.run(build_families(selectors, scorers, points, reference), reference, several=True)
 
 
 def _check_names(argument: str, names: Sequence[str] | None, kind: Literal["selector", "scorer"]) -> list[str]:
@@ -267,21 +288,35 @@ def make_baseline() -> Decoder:
 
 
 def build_families(
-    selectors: Sequence[str] | None = None, scorers: Sequence[str] | None = None, points: int = 11
-) -> "list[Family]":
+    selectors: Sequence[str] | None = None, scorers: Sequence[str] | None = None, points: int = 11,
+    reference: Decoder | None = None,
+) -> "list[Family]":  # fmt: skip
     """Build the candidates of `choose`: settings for each scorer and selector, but not the baseline.
 
-    The arguments are those of `choose`. Raises ParamError.
+    selectors, scorers: names, by default all selectors behind the first scorer, or with a limit per source those that
+    can keep it; points: number of values per parameter; reference: the baseline, whose limits all have. Raises
+    ParamError.
     """
-    reference, selector_specs = make_baseline(), methods("selector")
+    reference, selector_specs = reference or make_baseline(), methods("selector")
     scorer_names = _check_names("scorers", scorers, "scorer") or [reference.retrieve.spec.name]
-    selector_names = _check_names("selectors", selectors, "selector") or list(selector_specs)
+    all_names = list(selector_specs) if reference.per_source is None else list_limitable_selectors()
+    selector_names = _check_names("selectors", selectors, "selector") or all_names
     tuned_families = []
+    reasons = []
     for scorer, name in product(scorer_names, selector_names):
-        family = Family(Settings.build_grid(selector_specs[name], points), replace(reference, retrieve=make(scorer)))
+        template, selector = replace(reference, retrieve=make(scorer)), make_selector(name)
+        if reference.per_source is not None:
+            check_per_source(selector)
+        reason = explain_ignored_scorer(selector, template.retrieve, template.rerank, template.depth)
+        if reason is not None:
+            reasons.append(reason)
+            continue
+        family = Family(Settings.build_grid(selector_specs[name], points), template)
         # A family that holds nothing but the baseline has nothing to tune.
         if list(family) != [reference]:
             tuned_families.append(family)
+    if not tuned_families and reasons:
+        raise ParamError(reasons[0])
     if not tuned_families:
         first_name = reference.select.spec.name
         raise ParamError(f"selectors must name another one than {first_name}, what all are compared with")
@@ -301,6 +336,19 @@ class Family:
             return replace(self.template, select=stage)
         return replace(self.template, retrieve=cast(Scorer, stage))
 
+    def get_stage(self, decoder: Decoder) -> Stage:
+        """Return a decoder's stage of the kind that the family varies."""
+        return decoder.retrieve if self.settings.spec.kind == "scorer" else decoder.select
+
+    def has(self, decoder: Decoder) -> bool:
+        """Return True if a decoder is one of the family's, whatever the values of its free parameters."""
+        stage = self.get_stage(decoder)
+        return stage.spec == self.settings.spec and self.make_decoder(stage) == decoder
+
+    def has_option(self, option: Option) -> bool:
+        """Return True if a decision's option is one of the family's."""
+        return option.decoder is not None and self.has(option.decoder)
+
     def __iter__(self) -> Iterator[Decoder]:
         return map(self.make_decoder, self.settings)
 
@@ -308,15 +356,17 @@ class Family:
         return len(list(self.settings))
 
     def find_path_selector(self, stage: Stage) -> Selector | None:
-        """Return the selector if all values of its free parameter can be solved at once; else None.
+        """Return the selector if it has a path over the family's free parameter; else None.
 
-        stage: one of the family's settings
+        A path is its rankings at all values of the parameter, solved at once. stage: one of the family's settings,
+        which differ in free parameters only
         """
         if not isinstance(stage, Selector) or stage.path_range is None or len(self.settings.free) != 1:
             return None
         (param,) = self.settings.free
         # A path needs the inner products of all documents: no other scorer, no pool.
-        is_path = param.name == stage.path_parameter and self.template == Decoder(self.template.select)
+        is_plain = self.template == Decoder(self.template.select, **self.template.limits)
+        is_path = param.name == stage.path_parameter and is_plain
         return stage if is_path else None
 
 
@@ -326,8 +376,9 @@ class _Study:
 
     objective: Objective
     splits: Mapping[str, Mapping[str, Any]]  # name, dev first → its queries and qrels, as options of `sweep`
-    options: Mapping[str, Any]  # space, aspects, stop and k, for `sweep` and for exact frontiers
+    options: Mapping[str, Any]  # space, aspects, stop, source and k, for `sweep` and for exact frontiers
     sweep_options: Mapping[str, Any]  # metrics, store, workers and cluster, for `sweep` only
+    reported_metrics: tuple[str, ...]  # those of the metrics in which the choice is compared on test
     seed: int
     resamples: int
     report: Progress
@@ -341,17 +392,23 @@ class _Study:
     ) -> "_Study":  # fmt: skip
         """Check a tuning's arguments, and store them as the steps of the study take them.
 
-        judged_data: queries, judgements by split, names of dev and test; metrics: reported besides the objective's
+        options: space, aspects, stop and source; judged_data: queries, judgements by split, names of dev and test;
+        metrics: reported besides the objective's; sweep_options: store, workers and cluster. Raises ParamError or
+        DataError.
         """
         objective = Objective(objective) if isinstance(objective, str) else objective
         if not isinstance(objective, Objective):
             raise ParamError(f"objective must be an Objective or its aim; got {objective!r}")
         by_split, qrels = select_judged_queries(*judged_data), judged_data[1]
+        reported = dict.fromkeys((*metrics, *objective.metrics))
+        # What a choice that keeps Recall costs in other metrics is said beside it.
+        all_metrics = reported | (dict.fromkeys(COST_METRICS) if objective.constrained else {})
         return cls(
             objective=objective,
             splits={name: {"queries": own, "qrels": qrels[name], "split": name} for name, own in by_split.items()},
             options={**options, "k": SET_SIZE.check(k)},
-            sweep_options={**sweep_options, "metrics": tuple(dict.fromkeys((*metrics, *objective.metrics)))},
+            sweep_options={**sweep_options, "metrics": tuple(all_metrics)},
+            reported_metrics=tuple(reported),
             seed=SEED.check(seed),
             resamples=RESAMPLES.check(resamples),
             report=progress or (lambda *_: None),
@@ -369,8 +426,9 @@ class _Study:
     ) -> Tuned:  # fmt: skip
         """Measure the settings on dev, choose, and compare the choice with the baseline on test.
 
-        reference: the baseline; several: choose among the families, each at its best setting, and not among one
-        family's settings; n_trials: of a search; every_value: use a path where there is one.
+        A family is the settings of one selector or scorer. reference: the baseline; several: choose among the families,
+        each at its best setting, and not among one family's settings; n_trials: settings that a search tries;
+        every_value: compare all values of a parameter where the selector can solve for them at once.
         """
         k, objective = self.options["k"], self.objective
         # The splits are dev and, unless nothing is to be reported, test.
@@ -380,13 +438,11 @@ class _Study:
             tried_cells, base = self._measure_all(families, reference, several)
         else:
             tried_cells, base = self._measure_searched(families[0], reference, n_trials)
-        candidates, choice = [], None
-        for family, cells in zip(families, tried_cells, strict=True):
-            candidate, choice = self._find_best(family, cells, base, every_value, is_reported=not several)
-            candidates.append(candidate)
-        if several:
-            choice = self._move_best_first(candidates, base)
-        assert choice is not None
+        estimates: OptionEstimates | None = None
+        if objective.constrained:
+            candidates, estimates = self._find_deciding(families, tried_cells, base, every_value, several)
+        else:
+            candidates, choice = self._find_best_of_all(families, tried_cells, base, every_value, several)
         test_cells: dict[str, Cell] = {}
         comparisons: tuple[Comparison, ...] = ()
         gaps: tuple[Gap, ...] = ()
@@ -394,10 +450,13 @@ class _Study:
         if test_split is not None:
             progress = self._relabel_progress(f"reporting on {test_split}")
             decoders = [candidate.decoder for candidate in candidates]
-            test_cells = self._measure([*decoders, reference], test_split, progress)
+            bets = [] if estimates is None else _list_bets(estimates, objective.share)
+            # A decoder that is tried twice, as candidate and as bet, is measured once.
+            test_cells = self._measure(list(dict.fromkeys([*decoders, *bets, reference])), test_split, progress)
             chosen_tests, base_test = [test_cells[decoder.label] for decoder in decoders], test_cells[reference.label]
-            metrics = self.sweep_options["metrics"]
-            comparisons = compare_cells(chosen_tests, base_test, metrics, several, self.resamples, self.seed)
+            comparisons = compare_cells(
+                chosen_tests, base_test, self.reported_metrics, several, self.resamples, self.seed
+            )
             if not several:
                 pairs = (candidates[0].dev, base), (chosen_tests[0], base_test)
                 gaps = tuple(_measure_gap(row.metric, *pairs, self.resamples, self.seed) for row in comparisons)
@@ -408,19 +467,108 @@ class _Study:
         for candidate, name in zip([base_candidate, *candidates], names, strict=True):
             final_candidates.append(replace(candidate, name=name, test=test_cells.get(candidate.decoder.label)))
         points = tuple(dev_cells if several else tried_cells[0].values())
+        decision = None if estimates is None else estimates.decide(objective.share, confirm=test_cells.values())
+        if decision is not None:
+            choice = TunedChoice(0, decision.sure is not None, " ".join(decision.sentences))
         return Tuned(
             objective=objective, k=k, dev=self.dev, test=test_split, several=several,
             candidates=tuple(final_candidates[1:]), reference=final_candidates[0], choosing=choice,
-            points=points, comparisons=comparisons, gaps=gaps,
+            decision=decision, estimates=estimates, points=points, comparisons=comparisons, gaps=gaps,
         )  # fmt: skip
+
+    def _find_deciding(
+        self, families: Sequence[Family], tried_cells: Sequence[dict[Stage, Cell]], base: Cell, every_value: bool,
+        several: bool,
+    ) -> tuple[list[Candidate], OptionEstimates]:  # fmt: skip
+        """Estimate all settings on dev for a budget; return each family's best and the estimates.
+
+        The budget is the share of the baseline's Recall that a setting must keep. Of the best ones the choice comes
+        first. A family is the settings of one selector or scorer. Its best one is that with the largest gain among
+        those that are sure to keep the share, else the one most likely to. If a family has an exact curve over all
+        values of its parameter, its best setting may lie between the measured ones. tried_cells: each family's measured
+        settings, to which such a setting is added; several: the families are compared.
+        """
+        objective, k, space = self.objective, self.options["k"], self.options["space"]
+        points, left_out, on_paths = [base], list[tuple[str, ...]](), list[Decoder]()
+        for family, cells in zip(families, tried_cells, strict=True):
+            answering = [cell for cell in cells.values() if _answers_enough(cell, base, objective)]
+            if not answering:
+                raise _lacks_answers(objective, base)
+            points += answering
+            left_out.append(tuple(_format_cell(cell, base) for cell in cells.values() if cell not in answering))
+            # None is found if the caller fixed the path's parameter, or if another parameter is free as well.
+            on_paths += map(family.make_decoder, filter(family.find_path_selector, cells))
+        curves = list(map(self._compute_curve, list_path_decoders(on_paths, space) if every_value else ()))
+        estimates = estimate_options([*points, *curves], baseline=base, metric=RELEVANT, objective=DIVERSE, k=k)
+        decision = estimates.decide(objective.share, with_next_level=False)
+        best_options = [_find_best_option(family, decision) for family in families]
+        if decision.sure is None and decision.bet is not None and not several:
+            best_options = [decision.bet]
+        chosen = decision.sure or find_best(best_options)
+        candidates = []
+        for family, cells, option, names in zip(families, tried_cells, best_options, left_out, strict=True):
+            own_curves = [curve for curve in curves if curve.method == family.settings.spec.name]
+            facts = {"queries": decision.queries, "left_out": names}
+            candidates.append(self._measure_option(option, family, cells, base, own_curves, not several, facts))
+        # The choice first, then the others in the families' order.
+        candidates.sort(key=lambda candidate: candidate.decoder.label != chosen.label)
+        return candidates, estimates
+
+    def _measure_option(
+        self, option: Option, family: Family, cells: dict[Stage, Cell], base: Cell, curves: Sequence[Curve],
+        is_reported: bool, facts: Mapping[str, Any],
+    ) -> Candidate:  # fmt: skip
+        """Return a setting as a candidate for the choice; measure it on dev if it is on a curve only.
+
+        A cell is one decoder's metrics, query by query, at one k. option: the setting with its estimates; family: all
+        settings of its selector or scorer; cells: those that are measured, to which it is added; curves: the family's
+        exact ones; is_reported: pass the new cell to `on_cell`; facts: further fields of the candidate.
+        """
+        assert option.decoder is not None
+        decoder, n_settings = option.decoder, len(cells)
+        stage = family.get_stage(decoder)
+        if stage not in cells:
+            progress = self._relabel_progress(f"measuring the best {family.settings.spec.title}")
+            cells[stage] = self._measure([decoder], self.dev, progress, is_reported)[decoder.label]
+        curve = next((curve for curve in curves if curve.has(decoder)), None)
+        return Candidate(
+            name=_format_cell(cells[stage], base), decoder=decoder, settings=n_settings, dev=cells[stage], test=None,
+            stability=None, searched=_describe_extent(family, n_settings, curve), curve=curve, **facts,
+        )  # fmt: skip
+
+    def _find_best_of_all(
+        self, families: Sequence[Family], tried_cells: Sequence[dict[Stage, Cell]], base: Cell, every_value: bool,
+        several: bool,
+    ) -> tuple[list[Candidate], TunedChoice]:  # fmt: skip
+        """Choose each family's best setting on dev; return these candidates, and the choice with its reason.
+
+        A family is the settings of one selector or scorer. several: there may be several families; the best of their
+        candidates is chosen and moved to the front of the list. Otherwise there is one family, with one candidate.
+        """
+        objective, k = self.objective, self.options["k"]
+        candidates, choices = [], []
+        for family, cells in zip(families, tried_cells, strict=True):
+            candidate, choice = self._find_best(family, cells, base, every_value, is_reported=not several)
+            candidates.append(candidate)
+            choices.append(choice)
+        return candidates, _move_best_first(objective, candidates, base, k) if several else choices[0]
+
+    def _compute_curve(self, path_decoder: Decoder) -> Curve:
+        """Compute the exact curve on dev of a decoder whose selector has a path."""
+        cost_metrics = COST_METRICS if self.objective.constrained else ()
+        options = {**self.options, "metrics": (*self.objective.metrics, *cost_metrics)}
+        options["set_sizes"] = (options.pop("k"),)
+        (curve,) = compute_exact_frontiers(path_decoder, **self.splits[self.dev], **options, progress=self.report)
+        return curve
 
     def _find_best(
         self, family: Family, cells: dict[Stage, Cell], base: Cell, every_value: bool, is_reported: bool
     ) -> tuple[Candidate, TunedChoice]:
         """Choose a family's best setting on dev; return it as a candidate, and the choice with its reason.
 
-        cells: the measured settings, to which a value from a path is added; every_value: compare all values of the
-        parameter if they can be solved at once; is_reported: pass the new cell to `on_cell`.
+        family: settings of one selector or scorer; cells: the measured ones; every_value: if the rankings at all values
+        of the parameter can be solved at once, along a path, choose among these, and add the choice to `cells`;
+        is_reported: pass its cell to `on_cell`.
         """
         # Any setting tells what can be solved along a path: they differ in free parameters only.
         n_settings, stage = len(cells), next(iter(cells))
@@ -428,30 +576,16 @@ class _Study:
         path_selector = family.find_path_selector(stage) if every_value else None
         if path_selector is None:
             stage, choice, details = choose_setting(self.objective, cells, base, self.options["k"], self.seed)
-            extent = "all" if family.settings.is_exhaustive else "a search through"
-            details["searched"] = f"{extent} {n_settings:,} settings"
         else:
-            options = {**self.options, "metrics": self.objective.metrics, "keep_steps": True}
-            options["set_sizes"] = (options.pop("k"),)
-            (curve,) = compute_exact_frontiers(path_selector, **self.splits[self.dev], **options, progress=self.report)
+            curve = self._compute_curve(family.make_decoder(path_selector))
             stage, choice, details = choose_value(self.objective, curve, base, self.seed)
             decoder = family.make_decoder(stage)
             progress = self._relabel_progress(f"measuring the best {path_selector.spec.title}")
             cells[stage] = self._measure([decoder], self.dev, progress, is_reported)[decoder.label]
         decoder, cell = family.make_decoder(stage), cells[stage]
         details |= {"name": _format_cell(cell, base), "settings": n_settings}
+        details["searched"] = _describe_extent(family, n_settings, details.get("curve"))
         return Candidate(decoder=decoder, dev=cell, test=None, **details), choice
-
-    def _move_best_first(self, candidates: list[Candidate], base: Cell) -> TunedChoice:
-        """Move the best family's candidate to the front of the list; return the choice with its reason."""
-        objective, k = self.objective, self.options["k"]
-        dev_cells = [candidate.dev for candidate in candidates]
-        common_cells = paired.align_on_common_queries([base, *dev_cells], objective.metrics, k)
-        means = _split_off_baseline(common_cells.means)
-        margin = compute_margins(objective, common_cells.values)
-        choice = objective.choose(*means, range(len(candidates)), k, _format_cell(base, base), margin)
-        candidates.insert(0, candidates.pop(choice.best))
-        return choice
 
     def _relabel_progress(self, label: str, n_before: int = 0, n_total: int | None = None) -> Progress:
         """Return a progress callback that reports a part of the work under another label.
@@ -465,7 +599,8 @@ class _Study:
     ) -> dict[str, Cell]:
         """Measure decoders on a split, or read their cells from the store; return label → cell.
 
-        is_reported: pass each cell to `on_cell` as it is finished
+        A cell is one decoder's metrics, query by query, at one k. is_reported: pass each cell to `on_cell` as it is
+        finished
         """
         by_label, options = {}, {**self.splits[split], **self.options, **self.sweep_options}
         for cell in sweep(list(decoders), progress=progress, **options):
@@ -475,20 +610,21 @@ class _Study:
         # In the decoders' order, while cells come as they are finished.
         return {decoder.label: by_label[decoder.label] for decoder in decoders}
 
-    def _measure_all(self, families: Sequence[Family], reference: Decoder, several: bool) -> TriedCells:
-        """Measure each family's settings on dev; return its cells by setting, and the baseline's cell.
+    def _measure_all(self, families: Sequence[Family], baseline: Decoder, several: bool) -> TriedCells:
+        """Measure all settings of each selector or scorer (family) on dev, and the baseline.
 
-        several: the families are compared with each other, and measured in one sweep. A single one is measured in
-        rounds if a caller watches, so that it sees results sooner.
+        A cell is the measurement of one decoder. Return a list with a dictionary for each family, setting → cell; and
+        the baseline's cell. several: the families are compared with each other, and measured in one sweep. A single one
+        is measured in rounds if the caller takes each cell as it is finished, so that results are seen sooner.
         """
         # The baseline first, as settings that are finished before it have nothing to be compared with.
-        decoders = [reference, *chain.from_iterable(families)]
+        decoders = [baseline, *chain.from_iterable(families)]
         is_local = self.sweep_options["workers"] is None and self.sweep_options["cluster"] is None
-        is_watched = self.on_cell is not None and is_local
-        # Many families go in one sweep, which yields each family as it is finished.
-        in_rounds, progress_label = is_watched and not several, f"{'measuring' if several else 'tuning'} on {self.dev}"
+        takes_each_cell = self.on_cell is not None and is_local
+        progress_label = f"{'measuring' if several else 'tuning'} on {self.dev}"
         round_size = len(decoders)
-        if in_rounds:
+        # Many families go in one sweep, which yields each family as it is finished.
+        if takes_each_cell and not several:
             round_size = min(DECODER_GROUP_SIZE, max(2, len(decoders) // N_MEASURING_ROUNDS))
         by_label: dict[str, Cell] = {}
         for round_start in range(0, len(decoders), round_size):
@@ -497,13 +633,16 @@ class _Study:
             by_label |= self._measure(round_decoders, self.dev, progress, is_reported=True)
         tried_cells = []
         for family in families:
-            tried_cells.append({stage: by_label[family.make_decoder(stage).label] for stage in family.settings})
-        return tried_cells, by_label[reference.label]
+            cells = {setting: by_label[family.make_decoder(setting).label] for setting in family.settings}
+            tried_cells.append(cells)
+        return tried_cells, by_label[baseline.label]
 
     def _measure_searched(self, family: Family, reference: Decoder, n_trials: int) -> TriedCells:
-        """Let a search try some of a family's settings on dev; return cells by setting, and the baseline's.
+        """Let a search try settings of one selector or scorer on dev; measure them and the baseline.
 
-        A round of settings is measured before the search suggests the next one. Cells are measurements of one decoder.
+        Return a list of one dictionary, setting → cell, and the baseline's cell, as `_measure_all` does; a cell is the
+        measurement of one decoder. A round of settings is measured before the search suggests the next one. reference:
+        the baseline
         """
         base = self._measure([reference], self.dev, is_reported=True)[reference.label]
         cells: dict[Stage, Cell] = {}
@@ -522,8 +661,7 @@ class _Study:
                     cells[stage] = new_cells[family.make_decoder(stage).label]
                 cell = cells[stage]
                 if _answers_enough(cell, base, self.objective):
-                    margin = _compute_margin(cell, base, self.objective)
-                    goals[stage] = self.objective.guide(cell.mean, base.mean, margin)
+                    goals[stage] = self.objective.guide(cell.mean, base.mean)
             return goals
 
         def report_trials(n_done: int, n_total: int) -> None:
@@ -546,15 +684,49 @@ def _answers_enough(cell: Cell, base: Cell, objective: Objective) -> bool:
     return n_common > 0 and n_common >= MIN_ANSWERED_SHARE * int(base_has_metrics.sum())
 
 
-def _compute_margin(cell: Cell, base: Cell, objective: Objective) -> float:
-    """Return the margin of one setting: how far its true mean slack may lie below the measured one.
+def _lacks_answers(objective: Objective, base: Cell) -> DataError:
+    """Return the error for settings that all answer too few of the split's queries to be compared."""
+    metric_titles = " and ".join(map(title_of, objective.metrics))
+    return DataError(f"no setting has {metric_titles} on enough of the queries of {base.split} to be compared")
 
-    Slack is a query's Recall less the share of the baseline's that must be kept. The margin is 0 without such a
-    constraint.
+
+def _describe_extent(family: Family, n_settings: int, curve: Curve | None) -> str:
+    """Describe in words the settings that a family's best was chosen from.
+
+    A family is the settings of one selector or scorer. curve: its exact curve, over every value of a parameter, or None
     """
-    slack = objective.compute_slack(cell.values, base.values[objective.metrics[0]])
-    slack = slack[np.isfinite(slack)]
-    return float(objective.compute_margin(slack.mean(), np.square(slack).mean(), len(slack)))
+    if curve is not None:
+        return f"every {curve.symbol} from {curve.interval[0]:g} to {curve.interval[1]:g}"
+    return f"{'all' if family.settings.is_exhaustive else 'a search through'} {n_settings:,} settings"
+
+
+def _move_best_first(objective: Objective, candidates: list[Candidate], base: Cell, k: int) -> TunedChoice:
+    """Move the best family's candidate to the front of the list; return the choice with its reason."""
+    dev_cells = [candidate.dev for candidate in candidates]
+    common_cells = paired.align_on_common_queries([base, *dev_cells], objective.metrics, k)
+    means = _split_off_baseline(common_cells.means)
+    choice = objective.choose(*means, range(len(candidates)), k, _format_cell(base, base))
+    candidates.insert(0, candidates.pop(choice.best))
+    return choice
+
+
+def _find_best_option(family: Family, decision: Decision) -> Option:
+    """Return the decision's sure setting if it is the family's, else the best of the family's candidates."""
+    # Another setting may equal the sure one in gain and chance, and the decision has settled on one of them.
+    if decision.sure is not None and family.has_option(decision.sure):
+        return decision.sure
+    return find_best(filter(family.has_option, decision.options))
+
+
+def _list_bets(estimates: OptionEstimates, share: float) -> list[Decoder]:
+    """Return a list with the decoder of the bet at a budget; an empty list if there is no bet.
+
+    The budget is the share of the baseline's Recall that a setting must keep, `share`. The bet is the setting with the
+    largest gain among those that keep it with a moderate chance.
+    """
+    # with_options=False: only the bet is used, so the list of all settings, which takes longest, is not made.
+    bet = estimates.decide(share, with_options=False).bet
+    return [] if bet is None or bet.decoder is None else [bet.decoder]
 
 
 def choose_setting(objective: Objective, cells: Mapping[Stage, Cell], base: Cell, k: int, seed: int) -> StageChoice:
@@ -565,17 +737,14 @@ def choose_setting(objective: Objective, cells: Mapping[Stage, Cell], base: Cell
     stages = [stage for stage, cell in cells.items() if _answers_enough(cell, base, objective)]
     left_out = tuple(_format_cell(cell, base) for stage, cell in cells.items() if stage not in stages)
     if not stages:
-        metric_titles = " and ".join(map(title_of, objective.metrics))
-        raise DataError(f"no setting has {metric_titles} on enough of the queries of {base.split} to be compared")
+        raise _lacks_answers(objective, base)
     common_cells = paired.align_on_common_queries([base, *map(cells.__getitem__, stages)], objective.metrics, k)
     # Of equally good settings the one nearest to the default is chosen, then the first by label.
     tie_order = [(round(measure_distance_from_default(stage), 9), stage.label) for stage in stages]
 
-    margin = compute_margins(objective, common_cells.values)
-
     def choose_by(means: Mapping[str, np.ndarray]) -> TunedChoice:
         """Choose among m settings by means: metric → (1 + m,), the baseline's first."""
-        return objective.choose(*_split_off_baseline(means), tie_order, k, _format_cell(base, base), margin)
+        return objective.choose(*_split_off_baseline(means), tie_order, k, _format_cell(base, base))
 
     choice = choose_by(common_cells.means)
     # One seed, so that every metric is averaged over the same resampled queries.
@@ -591,17 +760,6 @@ def _split_off_baseline(means: Mapping[str, np.ndarray]) -> tuple[dict[str, np.n
     return {metric: row[1:] for metric, row in means.items()}, map_values(float, map_values(itemgetter(0), means))
 
 
-def compute_margins(objective: Objective, metric_values: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Compute (m,) margins: a setting's mean Recall less its margin is what it keeps with confidence.
-
-    metric_values: metric → (n, 1 + m) values of n queries, the baseline's first. 0 without a constraint on Recall.
-    """
-    candidate_values = {metric: values[:, 1:] for metric, values in metric_values.items()}
-    slack = objective.compute_slack(candidate_values, metric_values[objective.metrics[0]][:, :1])
-    margin: np.ndarray = objective.compute_margin(slack.mean(0), np.square(slack).mean(0), len(slack))
-    return margin
-
-
 def choose_value(objective: Objective, curve: Curve, base: Cell, seed: int) -> StageChoice:
     """Choose a parameter's value from an exact curve: a short number near the middle of the best interval.
 
@@ -609,7 +767,6 @@ def choose_value(objective: Objective, curve: Curve, base: Cell, seed: int) -> S
 
     Return the selector, the choice with its reason, and details for its `Candidate`.
     """
-    assert curve.steps is not None
     metrics, k = objective.metrics, curve.k
     is_common = paired.find_complete_queries(base, metrics)
     is_common &= paired.find_complete_queries(curve.steps, metrics)[curve.steps.first_steps]
@@ -622,23 +779,17 @@ def choose_value(objective: Objective, curve: Curve, base: Cell, seed: int) -> S
         piece_starts, means[metric] = steps.mean_pieces(metric, curve.tolerance)
     interval_edges = np.append(piece_starts, curve.interval[1])
 
-    def choose_piece(means: Any, base_means: Any, values: np.ndarray, margin: np.ndarray) -> TunedChoice:
+    def choose_piece(means: Any, base_means: Any, values: np.ndarray) -> TunedChoice:
         """Choose among p values of the curve's parameter; ties go to the one nearest to the default.
 
-        means: metric → (p,); base_means: the baseline's; values: (p,); margin: (p,) how far below its mean a value's
-        true Recall may lie
+        means: metric → (p,); base_means: the baseline's; values: (p,)
         """
         # Rounded, so that values equally far on both sides of the default tie.
         distances = np.abs(values - curve.declared.default).round(9)
         tie_order = list(zip(distances.tolist(), values.tolist(), strict=True))
-        return objective.choose(means, base_means, tie_order, k, _format_cell(base, base), margin)
+        return objective.choose(means, base_means, tie_order, k, _format_cell(base, base))
 
-    slack = objective.compute_slack(steps.values, base.values[metrics[0]][steps.query_index])
-    # The means of the slack and of its square over queries, piece by piece, give its variance.
-    moments = replace(steps, values={"mean": slack, "square": np.square(slack)})
-    mean_slack, mean_square = (moments.mean_pieces(name, curve.tolerance)[1] for name in moments.values)
-    margin = objective.compute_margin(mean_slack, mean_square, int(is_common.sum()))
-    choice = choose_piece(means, base_means, (interval_edges[:-1] + interval_edges[1:]) / 2, margin)
+    choice = choose_piece(means, base_means, (interval_edges[:-1] + interval_edges[1:]) / 2)
     is_same = np.all([np.abs(row - row[choice.best]) <= paired.TIE_TOLERANCE for row in means.values()], axis=0)
     different_pieces = np.flatnonzero(~is_same)
     next_different = int(np.searchsorted(different_pieces, choice.best))
@@ -653,18 +804,16 @@ def choose_value(objective: Objective, curve: Curve, base: Cell, seed: int) -> S
     # One seed, so that every metric is averaged over the same resampled queries; the baseline's column comes first.
     columns = {m: np.column_stack([base.values[m][is_common], band_values[m]]) for m in metrics}
     drawn_means = map_values(partial(bootstrap_means, resamples=N_DRAWS, seed=seed), columns)
-    margin = compute_margins(objective, columns)
     near_distance, chosen_values = NEAR_SHARE * (curve.interval[1] - curve.interval[0]), []
     for draw in range(N_DRAWS):
         draw_means = _split_off_baseline(map_values(itemgetter(draw), drawn_means))
-        draw_choice = choose_piece(*draw_means, curve.band_positions, margin)
+        draw_choice = choose_piece(*draw_means, curve.band_positions)
         chosen_values.append(curve.band_positions[draw_choice.best])
     details = {
         "stability": float(np.mean(np.abs(np.array(chosen_values) - value) <= near_distance)),
         "queries": int(is_common.sum()),
         "interval": (float(low_edge), float(high_edge)),
         "curve": curve,
-        "searched": f"every {curve.symbol} from {curve.interval[0]:g} to {curve.interval[1]:g}",
     }
     return curve.make_stage(value), choice, details
 
@@ -691,5 +840,8 @@ def _measure_gap(metric: str, dev_cells: Sequence[Cell], test_cells: Sequence[Ce
 
 
 def _format_cell(cell: Cell, base: Cell) -> str:
-    """Format a cell's decoder; its scorers only if they differ from the baseline's."""
+    """Format a cell's decoder; its scorers only if they differ from the baseline's.
+
+    A cell is one decoder's metrics, query by query, at one k.
+    """
     return paired.format_decoder(cell.decoder, paired.scorer_chain(cell.decoder) != paired.scorer_chain(base.decoder))

@@ -1,7 +1,7 @@
 """Result of tuning: the choice on dev, its candidates, and its report on test."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from operator import attrgetter
 from typing import Any
 
@@ -10,9 +10,11 @@ import numpy as np
 from engine.decoder import Decoder
 from engine.evaluation import statistics
 from engine.evaluation.curve import Curve
+from engine.evaluation.decide import OptionEstimates
+from engine.evaluation.decision import Decision
 from engine.evaluation.metrics import METRICS, map_values
 from engine.evaluation.paired import find_complete_queries, format_stage_call, short_names
-from engine.evaluation.statistics import RESAMPLES, SEED, Comparison, compare, correct_holm
+from engine.evaluation.statistics import RESAMPLES, SEED, Comparison, compare, correct_comparisons
 from engine.evaluation.sweep.cell import Cell, decoder_to_json
 from engine.evaluation.tuning.objectives import RELEVANT, Objective, TunedChoice
 from engine.progress import counted
@@ -65,7 +67,7 @@ class Candidate:
     settings: int  # number that were measured on dev
     dev: Cell
     test: Cell | None
-    stability: float = 1.0  # the share of N_DRAWS resampled sets of dev's queries that lead to the same choice
+    stability: float | None = 1.0  # share of N_DRAWS resampled sets of dev's queries with the same choice
     queries: int = 0  # number of dev's that the settings were compared on
     left_out: tuple[str, ...] = ()  # names of settings that were no candidates
     searched: str = ""  # what was chosen from, in words
@@ -85,6 +87,8 @@ class Tuned:
     candidates: tuple[Candidate, ...]  # each decoder's best, the best of them first
     reference: Candidate  # the baseline
     choosing: TunedChoice  # why the first is the best, and if it satisfies the objective or is only the nearest
+    decision: Decision | None  # on dev, confirmed on test; None for an objective without a share to keep
+    estimates: OptionEstimates | None  # on dev, from which the decision was made
     points: tuple[Cell, ...]  # on dev: every setting tried, or each decoder's best
     comparisons: tuple[Comparison, ...]  # with the baseline on test; Holm over the metrics, or over the decoders
     gaps: tuple[Gap, ...]  # dev beside test, of one decoder
@@ -105,7 +109,7 @@ class Tuned:
 
     @property
     def winner(self) -> Candidate:
-        """The candidate that dev chose."""
+        """The candidate that was chosen on dev; the baseline if no other is sure enough to replace it."""
         return self.reference if self.stays else self.candidates[0]
 
     @property
@@ -115,27 +119,33 @@ class Tuned:
 
     @property
     def constraint_holds_on_test(self) -> bool | None:
-        """True if the constraint holds on test; None without a test split or a constraint."""
-        if self.chosen_test is None or not self.objective.constrained:
-            return None
-        return bool(self.objective.kept(*average_outcome(self)))
+        """True if test confirms that the required share of the baseline's Recall is kept.
+
+        None if the objective requires no share, or if nothing was measured on test. It is also None if the baseline
+        stays, as then nothing is claimed.
+        """
+        return self.is_confirmed if self.objective.constrained else None
 
     @property
     def is_confirmed(self) -> bool | None:
-        """True if test confirms the objective; None without test, and for a choice that claims nothing."""
+        """True if test confirms the objective; None without test, and for a choice that claims nothing.
+
+        If the objective requires a share of the baseline's Recall, the setting must be sure to keep it on test too;
+        else its gain must be significant there.
+        """
         if self.test is None or self.stays or self.objective.aim == "knee":
             return None
+        if self.decision is not None:
+            options = (self.decision.sure, self.decision.bet)
+            return next((option.confirmed for option in options if option and option.label == self.chosen.label), None)
         row = self.winner_gain
-        # Without a constraint the gain must be significant. With one, it must hold on test; decoders must gain too.
-        has_gained = row is not None and row.significant and row.difference > 0
-        is_kept = self.constraint_holds_on_test
-        return has_gained if is_kept is None else is_kept and (has_gained or not self.several)
+        return row is not None and row.significant and row.difference > 0
 
     @property
     def status(self) -> str:
-        """The verdict of test on the choice, in a few words."""
+        """The verdict of the test split on the choice, in a few words, such as "confirmed on test"."""
         if self.stays:
-            return f"stays: no other is sure to keep {100 * self.objective.share:g}% on {self.dev}"
+            return f"stays, as no other is sure to keep {100 * self.objective.share:g}% on {self.dev}"
         return f"measured on {self.dev} only" if self.test is None else f"{VERDICTS[self.is_confirmed]} on {self.test}"
 
     @property
@@ -145,7 +155,10 @@ class Tuned:
 
     @property
     def winner_gain(self) -> Comparison | None:
-        """The winner's comparison on test in the objective's last metric; None without one."""
+        """The winner's comparison with the baseline on test, in the metric that the objective is to improve.
+
+        None if they were not compared.
+        """
         return next((row for row in _select_winner_rows(self) if row.metric == self.objective.metrics[-1]), None)
 
     @property
@@ -157,15 +170,19 @@ class Tuned:
     def chosen_because(self) -> tuple[str, ...]:
         """The sentences on what was chosen, from what and why, how stable that is, and if test confirms it."""
         status_text = f"{self.status[0].upper()}{self.status[1:]}"
+        budget_sentences = [] if self.decision is None else self.decision.sentences
         if self.several:
-            settings_text = counted(sum(candidate.settings for candidate in self.candidates), "setting")
-            origin = f"{'stays, of' if self.stays else 'chosen from'} {counted(len(self.candidates), 'decoder')}"
-            headline = f"{self.winner.name}: {origin} in {settings_text} for {self.objective.text}, on {self.dev}."
-            return (headline, self.choosing.reason, *([] if self.stays else [f"{status_text}."]))
+            extent = f"{counted(len(self.candidates), 'decoder')} in {_count_settings(self.candidates)}"
+            goal = f"for {self.objective.text}, on {self.dev}."
+            headline = f"{self.winner.name}: chosen from {extent} {goal}"
+            if self.stays:
+                headline = f"{self.winner.name} stays: none of {extent} is chosen {goal}"
+            reasons = budget_sentences or [self.choosing.reason]
+            return (headline, *reasons, *([] if self.stays else [f"{status_text}."]))
         sentences = [
             f"{self.winner.name}: chosen from {self.searched} for {self.objective.text}, on {self.dev} "
             f"({counted(self.queries, 'query', 'queries')}).",
-            self.choosing.reason,
+            *(budget_sentences or [self.choosing.reason]),
         ]
         same_choice = "this setting"
         if self.interval is not None and self.curve is not None:
@@ -174,7 +191,10 @@ class Tuned:
             extent = f"{low_edge:.6g} to {high_edge:.6g} is as good ({high_edge - low_edge:.2g} wide)"
             sentences.append(f"Every {symbol} from {extent}.")
             same_choice = f"a {symbol} within {percent(NEAR_SHARE)} of its range of this one"
-        sentences.append(f"Stability: {percent(self.stability)} of {N_DRAWS} bootstrap samples choose {same_choice}.")
+        if self.stability is not None:
+            sentences.append(
+                f"Stability: {percent(self.stability)} of {N_DRAWS} bootstrap samples choose {same_choice}."
+            )
         if self.left_out:
             sentences.append(f"Left out, as they answer too few queries: {', '.join(self.left_out)}.")
         return (*sentences, f"{status_text}: {self.outcome}")
@@ -203,9 +223,21 @@ class Tuned:
         facts = {"k": self.k, "dev": self.dev, "test": self.test, "satisfied": self.satisfied}
         facts |= {"sentences": self.sentences, "objective": asdict(self.objective)}
         facts["decoder"] = decoder_to_json(self.decoder)
+        facts |= {} if self.decision is None else {"decision": self.decision.as_json()}
         facts |= _decoders_as_json(self) if self.several else _settings_as_json(self)
         json_values: dict[str, Any] = _to_plain_values(facts)
         return json_values
+
+
+def _count_settings(candidates: Sequence[Candidate]) -> str:
+    """Count what was compared, "116 settings and every λ of 4 decoders": the measured settings and the exact curves."""
+    text = counted(sum(candidate.settings for candidate in candidates), "setting")
+    curves = [candidate.curve for candidate in candidates if candidate.curve is not None]
+    if not curves:
+        return text
+    # Curves of several selectors may be over different parameters.
+    symbols = " or ".join(dict.fromkeys(curve.symbol for curve in curves))
+    return f"{text} and every {symbols} of {counted(len(curves), 'decoder')}"
 
 
 def average_outcome(tuned: Tuned) -> tuple[dict[str, float], dict[str, float]]:
@@ -214,13 +246,16 @@ def average_outcome(tuned: Tuned) -> tuple[dict[str, float], dict[str, float]]:
 
 
 def _select_winner_rows(tuned: Tuned) -> list[Comparison]:
-    """Return the chosen decoder's comparisons with the baseline on test, one a metric."""
+    """Return the chosen decoder's comparisons with the baseline on test, one for each metric."""
     winner_label = tuned.chosen.label
     return [row for row in tuned.comparisons if row.label == winner_label]
 
 
 def _decoders_as_json(tuned: Tuned) -> dict[str, Any]:
-    """Return the JSON fields of a choice among decoders, which a choice among one stage's settings lacks."""
+    """Return the JSON fields of a choice among decoders.
+
+    A choice among the settings of one selector or scorer has other fields: see `_settings_as_json`.
+    """
     candidates = []
     for candidate in (*tuned.candidates, tuned.reference):
         facts = {"decoder": decoder_to_json(candidate.decoder), "settings": candidate.settings}
@@ -235,7 +270,10 @@ def _comparison_as_json(row: Comparison) -> dict[str, Any]:
 
 
 def _settings_as_json(tuned: Tuned) -> dict[str, Any]:
-    """Return the JSON fields of a choice among one stage's settings, which a choice among decoders lacks."""
+    """Return the JSON fields of a choice among the settings of one selector or scorer.
+
+    A choice among decoders has other fields: see `_decoders_as_json`.
+    """
     means = {tuned.dev: {"chosen": tuned.chosen.mean, "baseline": tuned.base.mean}}
     names = {}
     if tuned.test is not None and tuned.chosen_test is not None and tuned.base_test is not None:
@@ -273,8 +311,8 @@ def compare_cells(
 ) -> tuple[Comparison, ...]:
     """Compare cells with the baseline in each metric, on the queries that have it.
 
-    is_choice: the cells are candidates to choose from, and Holm's correction is over them, metric by metric; else there
-    is one cell, and the correction is over its metrics.
+    A cell is one decoder's metrics, query by query, at one k. is_choice: the cells are candidates to choose from, and
+    Holm's correction is over them, metric by metric; else there is one cell, and the correction is over its metrics.
     """
     if is_choice:
         options = {"resamples": resamples, "seed": seed}
@@ -285,13 +323,14 @@ def compare_cells(
     for metric in metrics:
         if (np.isfinite(cell.values[metric]) & np.isfinite(base.values[metric])).any():
             comparisons += compare([base, cell], metric, base, base.k, resamples=resamples, seed=seed)
-    holm_p_values = correct_holm(list(map(attrgetter("p"), comparisons))).tolist()
-    corrected = zip(comparisons, holm_p_values, strict=True)
-    return tuple(replace(row, p_holm=p_holm, comparisons=len(comparisons)) for row, p_holm in corrected)
+    return correct_comparisons(comparisons)
 
 
 def compare_on_dev(tuned: Tuned) -> tuple[Comparison, ...]:
-    """Compare the candidates with the baseline on dev, the split that they were chosen on."""
+    """Compare the candidates with the baseline on dev, for display beside or instead of test.
+
+    They were chosen on dev, so these differences look better than they are.
+    """
     cells = [candidate.dev for candidate in tuned.candidates]
     return compare_cells(cells, tuned.base, tuned.objective.metrics, tuned.several, RESAMPLES.default, SEED.default)
 
@@ -307,17 +346,22 @@ def suggest_next_step(tuned: Tuned) -> str:
 
 
 def _suggest_for_certainty(tuned: Tuned) -> list[str]:
-    """Suggest steps where no decoder surely keeps the required Recall: a lower share, more dev queries.
+    """Suggest steps where no decoder surely keeps the required Recall: judgements, a lower share, more dev queries.
 
-    A query's slack is its Recall less the required share of the baseline's; the number of queries needed is that which
-    would show a mean slack like the nearest candidate's.
+    The number of queries needed is that which would show that the nearest candidate keeps the share.
     """
-    nearest, suggestions, sure_share = tuned.candidates[0], [], tuned.choosing.surest
-    if sure_share is not None and sure_share >= 0.01:
-        # Rounded down, as a larger share is not sure; the 1e-9 saves a whole percent that lies a rounding below.
-        share_text = percent(np.floor(100 * sure_share + 1e-9) / 100)
-        suggestions.append(f"ask for a share of {share_text}, which {nearest.name} is sure to keep")
-    slack = tuned.objective.compute_slack(nearest.dev.values, tuned.base.values[RELEVANT])
+    nearest, suggestions = tuned.candidates[0], _suggest_judging(tuned)
+    assert tuned.decision is not None
+    option = next(option for option in tuned.decision.options if option.label == nearest.dev.label)
+    # What is unknown of its documents is settled neither by a lower share nor by other queries.
+    if option.is_left_out:
+        return suggestions
+    # Rounded down, as a larger share is not sure; the 1e-9 saves a whole percent that lies a rounding below.
+    sure_share = np.floor(100 * option.sure_share + 1e-9) / 100
+    if 0.01 <= sure_share < tuned.objective.share:
+        suggestions.append(f"ask for a share of {percent(sure_share)}, which {nearest.name} is sure to keep")
+    # A query's slack is its Recall less the required share of the baseline's.
+    slack = nearest.dev.values[RELEVANT] - tuned.objective.share * tuned.base.values[RELEVANT]
     slack = slack[np.isfinite(slack)]
     n_needed = statistics.estimate_queries_needed(slack, slack.mean()) if len(slack) and slack.mean() > 0 else None
     if n_needed is not None and n_needed > len(slack):
@@ -325,20 +369,32 @@ def _suggest_for_certainty(tuned: Tuned) -> list[str]:
     return suggestions
 
 
+def _suggest_judging(tuned: Tuned) -> list[str]:
+    """Suggest to judge the documents for lack of which settings are no candidates."""
+    estimates, share = tuned.estimates, tuned.objective.share
+    cell_index = None if estimates is None else estimates.find_cell_to_judge(share)
+    if estimates is None or cell_index is None or not (n_missing := estimates.count_missing(share)):
+        return []
+    documents = counted(n_missing, "document")
+    return [f"judge the {documents} without a grade that {estimates.aligned.names[cell_index]} returns on {tuned.dev}"]
+
+
 def _suggest_for_confirmation(tuned: Tuned) -> list[str]:
     """Suggest what to do where test does not confirm the choice: a lower share, more test queries."""
     test_cell, base, suggestions = tuned.chosen_test, tuned.base_test, []
-    own_means, base_means = average_outcome(tuned)
-    falls_short = tuned.constraint_holds_on_test is False
-    if falls_short and base_means[RELEVANT]:
-        # Rounded down, as a larger share was not kept; the 1e-9 saves a whole percent that lies a rounding below.
-        kept_share = np.floor(100 * own_means[RELEVANT] / base_means[RELEVANT] + 1e-9) / 100
-        suggestions.append(f"ask for a share of {percent(kept_share, 0)}, which it kept on {tuned.test}")
-    metric = RELEVANT if falls_short else tuned.objective.metrics[-1]
+    _, base_means = average_outcome(tuned)
+    sure = None if tuned.decision is None else tuned.decision.sure
+    # Rounded down, as a larger share is not sure; the 1e-9 saves a whole percent that lies a rounding below.
+    kept_share = np.floor(100 * ((sure and sure.confirmed_low) or 0) + 1e-9) / 100
+    # A share of 0 would be kept by anything.
+    # Where it is only the gain that is missing, a lower share would change nothing.
+    if 0.01 <= kept_share < tuned.objective.share:
+        suggestions.append(f"ask for a share of {percent(kept_share, 0)}, which it is sure to keep on {tuned.test}")
+    metric = RELEVANT if sure is not None else tuned.objective.metrics[-1]
     paired_values = np.stack([test_cell.values[metric], base.values[metric]])
     paired_values = paired_values[:, np.isfinite(paired_values).all(0)]
     # The difference to detect: the loss that is allowed, or the gain that dev showed.
-    if falls_short:
+    if sure is not None:
         difference = (1 - tuned.objective.share) * base_means[RELEVANT]
     else:
         dev_means, dev_base = _average_on_common(tuned.chosen, tuned.base, tuned.objective)
@@ -353,12 +409,18 @@ def _suggest_for_confirmation(tuned: Tuned) -> list[str]:
 
 
 def _average_on_common(cell: Cell, base: Cell, objective: Objective) -> tuple[dict[str, float], dict[str, float]]:
-    """Return both cells' means over the queries that have the objective's metrics in both."""
+    """Return both cells' means over the queries that have the objective's metrics in both.
+
+    A cell is one decoder's metrics, query by query, at one k.
+    """
     metrics = objective.metrics
     is_common = find_complete_queries(cell, metrics) & find_complete_queries(base, metrics)
     return average_over(cell, metrics, is_common), average_over(base, metrics, is_common)
 
 
 def average_over(cell: Cell, metrics: Sequence[str], is_selected: np.ndarray) -> dict[str, float]:
-    """Average metrics of a cell over some of its queries; is_selected: (queries,) mask."""
+    """Average metrics of a cell over some of its queries; is_selected: (queries,) mask.
+
+    A cell is one decoder's metrics, query by query, at one k.
+    """
     return {metric: float(cell.values[metric][is_selected].mean()) for metric in metrics}

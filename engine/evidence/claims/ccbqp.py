@@ -35,13 +35,14 @@ Instance = tuple[np.ndarray, np.ndarray, int, float]
 
 
 def draw_instances(n_cases: int, seed: int) -> Iterator[Instance]:
-    """Yield random problems (unit documents, unit query, k, weight θ of relevance).
+    """Yield random retrieval problems: unit documents, a unit query, k, and the weight θ of relevance.
 
-    In every second one all vectors share a direction, so that they lie in a narrow cone, as embeddings do.
+    In every second one all vectors share a direction, so that their angles are small, as those of embeddings are.
     """
     rng = np.random.default_rng(seed)
     for case in range(n_cases):
         n_documents, dimensions = int(rng.integers(4, 9)), int(rng.integers(2, 6))
+        # Even cases draw the shared direction too, and multiply it by 0.
         raw_vectors = rng.standard_normal((n_documents + 1, dimensions)) + (case % 2) * rng.standard_normal(dimensions)
         *doc_vectors, query = scale_rows(raw_vectors)
         yield np.array(doc_vectors), query, int(rng.integers(2, min(n_documents, 5))), float(rng.uniform(0, 0.95))
@@ -51,20 +52,22 @@ def draw_instances(n_cases: int, seed: int) -> Iterator[Instance]:
 def measure_relaxations(_: Sequence[JudgedSet], seed: int) -> Measurement:
     """Measure C1 and C2: compare the relaxed problem with the problem over sets, by random case.
 
-    The problem is to choose k documents: weights of 0 or 1. Its relaxation allows weights between; stationary points
-    are those from which no direction ascends, and the loading δ is added to the diagonal to bend the objective upwards
-    between sets. above: by how much the relaxation's maximum exceeds the best set's value at δ = 1; between: the
-    stationary points there that are no set; stuck: those of them from which no shift of weight between two documents
-    ascends; lost: local maxima that a larger loading loses; gained: those that δ = 1 has beyond δ = 0
+    The problem is to choose k documents: weights of 0 or 1. Its relaxation allows weights between. From a stationary
+    point no direction ascends to first order. The loading δ is added to the diagonal of the objective's matrix, which
+    bends the objective upwards between sets. above: by how much the relaxation's maximum exceeds the best set's value
+    at δ = 1; between: the stationary points there that are no set; stuck: those of them from which no shift of weight
+    between two documents ascends; lost: local maxima that a larger loading loses; gained: those that δ = 1 has beyond δ
+    = 0
     """
     columns: dict[str, list[float]] = {column: [] for column in ("above", "between", "stuck", "lost", "gained")}
     for vectors, query, k, weight in draw_instances(N_RELAXATIONS, seed):
         relaxations = [relaxation(vectors, query, k, relevance_weight=weight, loading=loading) for loading in LOADINGS]
+        # The loadings rise from 0 to 1.
         local_maxima, full_loading = [relaxed.local_maxima for relaxed in relaxations], relaxations[-1]
         columns["above"].append(full_loading.value - full_loading.integral)
         columns["between"].append(full_loading.fractional)
-        # A saddle has an ascending step between two documents; a point without one that is no set would contradict the
-        # theorem.
+        # From a saddle point a shift of weight between two documents ascends. A stationary point that is neither a
+        # saddle nor a set would contradict the theorem.
         columns["stuck"].append(full_loading.fractional - full_loading.saddles)
         columns["lost"].append(sum(len(smaller - larger) for smaller, larger in pairwise(local_maxima)))
         columns["gained"].append(len(local_maxima[-1] - local_maxima[0]))
@@ -86,11 +89,18 @@ claim(
 
 
 def judge_c2(measured: Measurement) -> Ruling:
-    """Judge C2: all stationary points between sets can be left upwards, a larger δ loses no maximum."""
-    # Only informative cases count: points that are no set, and maxima that the loading changes.
+    """Judge C2: no stationary point with fractional weights is a maximum; a larger δ loses no maximum.
+
+    δ is what the relaxation adds to the diagonal of its matrix; maxima are local ones. measured, by drawn problem:
+    "between", the number of stationary points with weights strictly between 0 and 1; "stuck", the number of those that
+    no step improves; "lost" and "gained", the numbers of local maxima that a larger δ removes and adds.
+    """
     n_stuck, n_between, n_lost, n_gained = map(np.array, itemgetter("stuck", "between", "lost", "gained")(measured))
-    counts = n_lost[(n_lost > 0) | (n_gained > 0)]
-    return rules.combine([rules.theorem(n_stuck[n_between > 0].tolist(), 200), rules.theorem(counts.tolist(), 200)])
+    # Only informative problems count: those with such a point, and those whose maxima δ changes.
+    has_fractional, has_changed_maxima = n_between > 0, (n_lost > 0) | (n_gained > 0)
+    stuck_counts, lost_counts = n_stuck[has_fractional].tolist(), n_lost[has_changed_maxima].tolist()
+    # Each part needs at least 200 informative problems to hold.
+    return rules.combine([rules.theorem(stuck_counts, 200), rules.theorem(lost_counts, 200)])
 
 
 claim(
@@ -118,7 +128,9 @@ claim(
 def measure_c3(_: Sequence[JudgedSet], seed: int) -> Measurement:
     """Measure C3: how far one Frank–Wolfe step from near a local maximum ends from it, case by case.
 
-    The distance is the largest difference of a coordinate, 0 as claimed; the start is as near as the proof asks.
+    A local maximum is a set of documents, given as weights of 1 and 0; the relaxed objective is xᵀ·linear + ½
+    xᵀ·hessian x over weights x. A step starts as near to the maximum as the proof asks. The number is the largest
+    difference of a weight after the step, 0 as claimed.
     """
     rng = np.random.default_rng(seed)
     distances: list[float] = []
@@ -126,26 +138,27 @@ def measure_c3(_: Sequence[JudgedSet], seed: int) -> Measurement:
         linear = weight * (k - 1) * (doc_vectors @ query)
         hessian = 2 * (1 - weight) * (2 * np.eye(len(doc_vectors)) - doc_vectors @ doc_vectors.T)
         for maximum_rows in sorted(relaxation(doc_vectors, query, k, relevance_weight=weight).local_maxima):
-            # The indicator vector of the set; the gap between its least member and the best outsider bounds how far a
-            # start may be.
-            end = np.zeros(len(doc_vectors))
-            end[list(maximum_rows)] = 1
-            derivatives = linear + hessian @ end
-            derivative_gap = derivatives[end == 1].min() - derivatives[end == 0].max()
-            direction = rng.dirichlet(np.ones(len(doc_vectors))) * k
+            maximum = np.zeros(len(doc_vectors))
+            maximum[list(maximum_rows)] = 1
+            # The gap between the least member and the best other document bounds how far a start may be.
+            derivatives = linear + hessian @ maximum
+            derivative_gap = derivatives[maximum == 1].min() - derivatives[maximum == 0].max()
+            drawn_weights = rng.dirichlet(np.ones(len(doc_vectors))) * k
             # Weights must be in [0, 1]: a draw that is not is replaced by equal weights.
-            direction = (direction if direction.max() <= 1 else np.full(len(doc_vectors), k / len(doc_vectors))) - end
+            if drawn_weights.max() > 1:
+                drawn_weights = np.full(len(doc_vectors), k / len(doc_vectors))
+            direction = drawn_weights - maximum
             max_step = derivative_gap / (2 * np.linalg.norm(hessian, 2) * np.linalg.norm(direction))
-            start_point = end + min(1.0, rng.uniform(0.5, 0.99) * max_step) * direction
-            distances.append(float(np.abs(take_step(linear, hessian, start_point, k) - end).max()))
+            start_point = maximum + min(1.0, rng.uniform(0.5, 0.99) * max_step) * direction
+            distances.append(float(np.abs(take_step(linear, hessian, start_point, k) - maximum).max()))
     return {"apart": distances}
 
 
 def take_step(linear: np.ndarray, hessian: np.ndarray, x: np.ndarray, k: int) -> np.ndarray:
     """Take one step of Algorithm 1, Frank–Wolfe: from weights x towards the best set, exact line search.
 
-    The best set are the k documents with the largest derivatives; the step's length is the best one along the way (eq.
-    6).
+    The best set are the k documents with the largest derivatives of the objective. The length of the step is the one
+    that maximises the objective along the way (CCBQP paper, eq. 6). linear, hessian: of the quadratic objective
     """
     derivatives = linear + hessian @ x
     corner = np.zeros(len(x))
@@ -158,8 +171,13 @@ def take_step(linear: np.ndarray, hessian: np.ndarray, x: np.ndarray, k: int) ->
 
 
 def judge_c4(measured: Measurement) -> Ruling:
-    """Judge C4: at most one Frank–Wolfe run in a hundred must be rounded or reaches the step limit."""
-    counts = {f"{set_name}, rounded or capped": set_counts[:2] for set_name, set_counts in measured.items()}
+    """Judge C4: at most one Frank–Wolfe run in a hundred ends at fractional weights or at the step limit.
+
+    Such a result must be rounded to a set of documents. The claim holds up to a share of .01 of the runs, and is
+    refuted above .1. measured: set → the runs that ended so, all runs, and the most steps.
+    """
+    # A set's numbers: the runs that ended so, all runs, and the most steps.
+    counts = {f"{name}, rounded or capped": (n_ends, n_runs) for name, (n_ends, n_runs, _) in measured.items()}
     return rules.thresholds(rules.compute_shares(counts), holds=0.01, limit=0.1)
 
 
@@ -179,18 +197,22 @@ def measure_c4(judged_sets: Sequence[JudgedSet], _: int) -> Measurement:
 
 
 def _count_ends(judged_set: JudgedSet) -> list[int]:
-    """Count the Frank–Wolfe runs that ended at no set or at the step limit, all runs, and the most steps."""
-    columns = attrgetter("fractional", "capped", "runs", "most")
-    n_fractional, n_capped, n_runs, max_steps = np.transpose(
-        list(map(columns, measure_ends(judged_set.space, judged_set.queries("test", 40))))
-    )
+    """Count the Frank–Wolfe runs that ended at fractional weights or the step limit, all runs, and steps.
+
+    Return the two counts and the most steps of a run; 40 test queries are run at several k and weights of relevance.
+    """
+    ends = measure_ends(judged_set.space, judged_set.queries("test", 40))
+    columns = map(attrgetter("fractional", "capped", "runs", "most"), ends)
+    n_fractional, n_capped, n_runs, max_steps = np.transpose(list(columns))
     return [int(n_fractional.sum() + n_capped.sum()), int(n_runs.sum()), int(max_steps.max())]
 
 
 def judge_c5(measured: Measurement) -> Ruling:
     """Judge C5: no documents are opposite, and the Gram matrix's largest eigenvalue grows linearly.
 
-    The Gram matrix holds the documents' inner products; the exponent in their number must be in [.9, 1.1].
+    No cosine of two documents may be below −.99. The Gram matrix holds the documents' inner products; the exponent of
+    its largest eigenvalue in their number must be in [.9, 1.1]. measured: set → "least", the least cosine of two
+    documents, "sizes", numbers of documents, and "largest", by repetition the eigenvalue at each size.
     """
     least_cosines = map_values(itemgetter("least"), rename_cells(measured, suffix=", least cosine"))
     growths = map_values(itemgetter("sizes", "largest"), measured)
@@ -213,24 +235,29 @@ def judge_c5(measured: Measurement) -> Ruling:
 def measure_c5(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
     """Measure C5: set → the least cosine of two documents, and the Gram matrix's largest eigenvalues.
 
-    "sizes": documents of random parts of the set; "largest": 20 repetitions by size
+    "sizes": numbers of documents, of random parts of the set; "largest": 20 repetitions, each an eigenvalue by size
     """
     rng = np.random.default_rng(seed)
     set_numbers = {}
     for judged_set in judged_sets:
         rows = judged_set.space.vectors
-        part = [len(rows) // divisor for divisor in (16, 8, 4, 2, 1)]
-        largest = []
+        part_sizes = [len(rows) // divisor for divisor in (16, 8, 4, 2, 1)]
+        eigenvalues = []
         for _repetition in range(20):
-            largest.append([largest_eigenvalue(rows[rng.permutation(len(rows))[:size]]) for size in part])
+            eigenvalues.append([largest_eigenvalue(rows[rng.permutation(len(rows))[:size]]) for size in part_sizes])
         least_cosine = measure_cone(judged_set.space).least
-        set_numbers[judged_set.name] = {"least": least_cosine, "sizes": part, "largest": largest}
+        set_numbers[judged_set.name] = {"least": least_cosine, "sizes": part_sizes, "largest": eigenvalues}
     return set_numbers
 
 
 def judge_c6(measured: Measurement) -> Ruling:
-    """Judge C6 by the areas below Frank–Wolfe's frontier and those below MMR's and DPP's; attach curves."""
+    """Judge C6 by the areas below Frank–Wolfe's frontier and those below MMR's and DPP's; attach curves.
+
+    A frontier is the best Recall at each diversity (ILAD) that the settings of a method reach. measured: areas and
+    means of the frontiers by data set and k.
+    """
     ruling = rules.combine([rules.judge_areas(read_pairs(measured, FW, method)) for method in (MMR, DPP)])
+    # The curves show all methods, so they are attached once for each cell: to the effect against MMR.
     curves = {f"{cell}, to {MMR}: area": draw_frontiers(measured, cell) for cell in measured["means"]}
     return rules.add_curves(ruling, curves)
 
@@ -246,9 +273,9 @@ frontier_claim(
 
 
 def draw_frontiers(measured: Measurement, cell_name: str) -> list[EffectCurve]:
-    """Build the curves of Recall over diversity (ILAD) of three methods; none but at the least k.
+    """Build the curves of Recall over diversity (ILAD) of three methods, for the smallest k only.
 
-    cell_name: "set, k size"; a curve has a point for each weight θ of relevance
+    A curve has a point for each weight θ of relevance. At other k the list is empty. cell_name: "set, k size"
     """
     set_name, _, k = cell_name.rpartition(", k ")
     if k != str(frontiers.FRONTIER_SIZES[0]):
@@ -263,7 +290,9 @@ def draw_frontiers(measured: Measurement, cell_name: str) -> list[EffectCurve]:
 def judge_c7(measured: Measurement) -> Ruling:
     """Judge C7: Frank–Wolfe's frontier lies above that of greedy choices for the same objective.
 
-    The sentence also says how Frank–Wolfe with swaps after it does, whose objective is never lower.
+    The ruling's text also compares Frank–Wolfe followed by swaps, which never lower the objective, with Frank–Wolfe
+    alone. A frontier is the best Recall at each diversity (ILAD) that the settings of a method reach. measured: areas
+    of the frontiers by data set and k.
     """
     ruling = rules.judge_areas(read_pairs(measured, FW, GREEDY))
     swapped = rules.judge_areas(read_pairs(measured, POLISHED, FW))
@@ -282,11 +311,16 @@ frontier_claim(
 
 
 def judge_c8(measured: Measurement) -> Ruling:
-    """Judge C8: MMR leads in Recall at weights up to .2, and hardly from .5 on: by a point at most."""
-    small_weight_leads = rename_cells(measured["small"], suffix=", MMR's lead to θ .2")
-    lead_ruling = rules.difference(rename_cells(measured["practical"], suffix=", its own lead from θ .5"), 1.0)
-    small_weight_ruling = rules.difference(small_weight_leads, 1.0)
-    return rules.combine([small_weight_ruling, rules.judge_range(lead_ruling.effects, low=-1.0)])
+    """Judge C8: MMR leads Frank–Wolfe in Recall at small weights θ, and hardly at practical ones.
+
+    θ weighs relevance. Small: up to .2; practical: from .5 on; hardly: by a point at most. measured: set and k → by
+    query the points by which MMR leads ("small") and Frank–Wolfe leads ("practical").
+    """
+    mmr_leads = rename_cells(measured["small"], suffix=", MMR's lead to θ .2")
+    fw_leads = rename_cells(measured["practical"], suffix=", its own lead from θ .5")
+    # Frank–Wolfe need not lead at practical weights: it is enough that it is at most a point behind.
+    fw_effects = rules.difference(fw_leads, 1.0).effects
+    return rules.combine([rules.difference(mmr_leads, 1.0), rules.judge_range(fw_effects, low=-1.0)])
 
 
 frontier_claim(
@@ -301,7 +335,11 @@ frontier_claim(
 
 
 def judge_c9(measured: Measurement) -> Ruling:
-    """Judge C9: over small weights DPP's diversity moves at most half as far as Frank–Wolfe's and MMR's."""
+    """Judge C9: over small weights DPP's diversity moves at most half as far as Frank–Wolfe's and MMR's.
+
+    measured["steps"]: set and k → method → a share with its interval. It is the distance that DPP's mean diversity
+    moves, divided by the distance that the method's moves.
+    """
     effects = []
     for cell_name, cell_ratios in measured["steps"].items():
         for method, stored_effect in cell_ratios.items():
@@ -329,7 +367,11 @@ latency_claim(
 
 
 def judge_c11(measured: Measurement) -> Ruling:
-    """Judge C11 on MMR and DPP as their papers print them, not as the faster engine computes them."""
+    """Judge C11: MMR's time grows in proportion to k, DPP's with an exponent in k of at least 1.
+
+    MMR's exponent must lie in [.85, 1.15]. Both are timed as their papers print them, not as this package computes them
+    faster. measured: set → seconds of a call by method, weight of relevance and k.
+    """
     mmr_ruling = rules.judge_range(fit_slopes(measured, PLAIN_MMR), low=0.85, high=1.15)
     return rules.combine([mmr_ruling, rules.judge_range(fit_slopes(measured, PLAIN_DPP), low=1.0)])
 
@@ -347,23 +389,25 @@ latency_claim(
 def judge_c12(measured: Measurement) -> Ruling:
     """Judge C12: Frank–Wolfe is faster than MMR at k ≥ 100, and the more so the larger k and θ are.
 
-    Effects: logarithms of MMR's time as a multiple of Frank–Wolfe's, the exponent of that multiple in k, and its change
-    from the least weight θ to the largest.
+    θ is the weight of relevance. The ratio is MMR's time divided by Frank–Wolfe's. Effects: its logarithms, the
+    exponent with which it grows in k, and its change from the smaller θ to the larger one. Up to a tenth more time
+    counts as no difference. measured: set → seconds of a call by method, θ and k.
     """
-    faster, growing, weight_log_ratios, margin = {}, [], {}, math.log(1.1)
-    first, largest_weight = latencies.LATENCY_WEIGHTS
+    log_ratios, k_exponents, weight_log_ratios, margin = {}, [], {}, math.log(1.1)
+    small_weight, large_weight = latencies.LATENCY_WEIGHTS
     for method in (PLAIN_MMR, latencies.MMR):
         method_ratios = compute_ratios(measured, method)
         for (set_name, weight), (set_sizes, ratio) in method_ratios.items():
+            # Columns are values of k, ascending: the first `n_small` are below 100.
             cell_name, n_small = f"{set_name}, θ {weight:g}, {method}", np.searchsorted(set_sizes, 100)
-            faster[cell_name] = np.log(ratio[:, n_small:]).mean(1).tolist()
+            log_ratios[cell_name] = np.log(ratio[:, n_small:]).mean(1).tolist()
             # A ratio that grows with k has a positive exponent.
-            growing.append(rules.slope(set_sizes, ratio, cell_name, ("k", "times as long as Frank–Wolfe")))
-            if weight == largest_weight:
-                smallest_ratio = method_ratios[set_name, first][1]
-                name = f"{set_name}, {method}, θ {first:g} to {weight:g}"
-                weight_log_ratios[name] = np.log(ratio / smallest_ratio).mean(1).tolist()
-    ratio_rulings = rules.difference(faster, margin), rules.judge_range(growing, low=0.0)
+            k_exponents.append(rules.slope(set_sizes, ratio, cell_name, ("k", "times as long as Frank–Wolfe")))
+            if weight == large_weight:
+                _sizes, small_weight_ratio = method_ratios[set_name, small_weight]
+                name = f"{set_name}, {method}, θ {small_weight:g} to {weight:g}"
+                weight_log_ratios[name] = np.log(ratio / small_weight_ratio).mean(1).tolist()
+    ratio_rulings = rules.difference(log_ratios, margin), rules.judge_range(k_exponents, low=0.0)
     return rules.combine([*ratio_rulings, rules.difference(weight_log_ratios, margin)])
 
 
@@ -378,7 +422,11 @@ latency_claim(
 
 
 def judge_c13(measured: Measurement) -> Ruling:
-    """Judge C13: the share of cases in which Frank–Wolfe's set is the best of all, up to rounding."""
+    """Judge C13: Frank–Wolfe's set is the best of all sets, up to rounding, in at least 95 % of the cases.
+
+    Below 90 % the claim is refuted. measured: source and θ → by case how far the value of Frank–Wolfe's set is below
+    the best, 0 where it is the best.
+    """
     counts = {name: (int((np.array(gaps) <= 1e-9).sum()), len(gaps)) for name, gaps in measured.items()}
     return rules.thresholds(rules.compute_shares(counts), holds=0.95, limit=0.9)
 
@@ -394,29 +442,38 @@ def judge_c13(measured: Measurement) -> Ruling:
     cost=60,
 )
 def measure_c13(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Measure C13: source and θ → what Frank–Wolfe's set lacks of the best one, as a share of the range."""
+    """Measure C13: source and θ → by case, how far the value of Frank–Wolfe's set is below the best.
+
+    The value is that of the objective; its distance to the best is a share of the range from the worst set to the best.
+    A case is a query with a few documents, drawn at random or the most relevant ones of a data set. All sets of five of
+    them are tried.
+    """
     rng, count = np.random.default_rng(seed), 150
     cases: dict[str, list[tuple[Any, Any]]] = {}
+    # Drawn documents are without clusters, or in four.
     for name, clusters in (("random", 0), ("clustered", 4)):
         cases[name] = [_draw_pool(rng, clusters) for _ in range(count)]
     for judged in judged_sets:
         queries = judged.queries("test")
         rows = np.sort(rng.choice(len(queries), min(count, len(queries)), replace=False)).tolist()
-        cases[f"{judged.name}'s most relevant"] = [pool[1:] for pool in iterate_pools(judged.space, queries.take(rows))]
+        pools = iterate_pools(judged.space, queries.take(rows))
+        cases[f"{judged.name}'s most relevant"] = [(documents, query) for _id, documents, query in pools]
     gaps = {}
-    for (name, pools), weight in product(cases.items(), (0.5, 0.7, 0.9)):
-        gaps[f"{name}, θ {weight}"] = round_significant(_compute_gap(rows, query, weight) for rows, query in pools)
+    for (name, problems), weight in product(cases.items(), (0.5, 0.7, 0.9)):
+        shares = (_compute_gap(documents, query, weight) for documents, query in problems)
+        gaps[f"{name}, θ {weight}"] = round_significant(shares)
     return gaps
 
 
 def _draw_pool(rng: np.random.Generator, n_clusters: int) -> tuple[np.ndarray, np.ndarray]:
-    """Draw 22 unit documents, clustered or not, and a unit query near one of them.
+    """Draw a small retrieval problem: 22 unit documents, clustered or not, and a unit query near one.
 
     n_clusters: 0 for documents without clusters
     """
     n_documents, n_dimensions = 22, 16
     doc_vectors = rng.standard_normal((n_documents, n_dimensions))
     if n_clusters:
+        # The second term, which all centres share, makes the angles between them smaller.
         centres = rng.standard_normal((n_clusters, n_dimensions)) + 0.5 * rng.standard_normal(n_dimensions)
         doc_vectors = scale_rows(centres)[rng.integers(n_clusters, size=n_documents)] + 0.15 * doc_vectors
     doc_vectors = scale_rows(doc_vectors)
@@ -432,7 +489,9 @@ def _compute_gap(rows: Any, query: Any, weight: float) -> float:
 def judge_c14(measured: Measurement) -> Ruling:
     """Judge C14: diversity at one weight differs more over k for MMR and DPP than for Frank–Wolfe.
 
-    Effects: by how many percent more; 5 count as none.
+    The weight is that of relevance, k the number of documents returned. Effects: by how many percent the other method's
+    spread over k exceeds Frank–Wolfe's; up to 5 percent count as no difference. measured["spreads"]: set → method → the
+    percentages by query.
     """
     cells: dict[str, Any] = {}
     for name, spreads in measured["spreads"].items():
@@ -459,9 +518,10 @@ claim(
 
 
 def judge_c16(measured: Measurement) -> Ruling:
-    """Judge C16: steps by the Lipschitz constant are at least 1.1 times as many as exact line search's.
+    """Judge C16: Lipschitz step sizes cost Frank–Wolfe at least 1.1 times the steps of exact line search.
 
-    Effects: the geometric mean of the ratio by set, θ and k, the least first.
+    Effects: by data set, weight θ and k the geometric mean of the ratio of the two numbers of steps, smallest first.
+    measured: cell → the numbers of steps by query, of exact line search and by the Lipschitz constant
     """
     effects = []
     for name, (exact_steps, lipschitz_steps) in measured.items():
@@ -484,9 +544,10 @@ def judge_c16(measured: Measurement) -> Ruling:
     cost=45,
 )
 def measure_c16(judged_sets: Sequence[JudgedSet], _: int) -> Measurement:
-    """Measure C16: set, θ and k → steps of both ways until the objective is as high, query by query.
+    """Measure C16: set, θ and k → by query, steps until the objective is high enough, in two ways.
 
-    Each value is [exact line search's, those of steps by the Lipschitz constant].
+    Each value is [steps with exact line search, steps by the Lipschitz constant]. They are counted until the objective
+    has 99.9 % of the rise that both reach.
     """
     steps = {}
     for judged in judged_sets:
@@ -495,23 +556,24 @@ def measure_c16(judged_sets: Sequence[JudgedSet], _: int) -> Measurement:
         for weight in (0.1, 0.5, 0.9):
             hessian = 2 * (1 - weight) * (2 * np.eye(len(doc_vectors)) - doc_vectors @ doc_vectors.T)
             lipschitz = float(np.linalg.norm(hessian, 2))
-            # Only the k that are less than the number of documents.
-            for k in filter(len(doc_vectors).__gt__, (5, 20, 50)):
+            for k in [size for size in (5, 20, 50) if size < len(doc_vectors)]:
                 linear = weight * (k - 1) * relevances
                 exact = trace_objective(linear, hessian, k)
                 by_constant = trace_objective(linear, hessian, k, lipschitz)
                 # The goal is set by the lower of both ends, so that both paths reach it.
                 goal = exact[0] + 0.999 * (np.minimum(exact[-1], by_constant[-1]) - exact[0])
+                # The first step at which the objective reaches the goal, query by query.
                 n_steps = [(values >= goal).argmax(0).tolist() for values in (exact, by_constant)]
                 steps[f"{judged.name}, θ {weight:g}, k {k}"] = n_steps
     return steps
 
 
 def trace_objective(linear: np.ndarray, hessian: np.ndarray, k: int, constant: float | None = None) -> np.ndarray:
-    """Return (steps + 1, q) values of the relaxed objective (eq. 4) along Frank–Wolfe, for q queries.
+    """Return the relaxed objective after every Frank–Wolfe step, (steps + 1, q), for q queries.
 
-    It starts at equal weights k/n. linear: (n, q), the relevance term of each query; hessian: (n, n); constant: the
-    Lipschitz constant that bounds the length of steps, None for exact line search (eq. 6)
+    The objective is eq. 4 of the CCBQP paper, over weights of the n documents, which start at k/n each. linear: (n, q),
+    the relevance term of each query; hessian: (n, n); constant: the Lipschitz constant that bounds the length of steps,
+    None for exact line search (eq. 6 of that paper)
     """
     tolerance, weights = 1e-12, np.full(linear.shape, k / len(linear))
     objective_values: list[np.ndarray] = []

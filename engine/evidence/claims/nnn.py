@@ -65,8 +65,9 @@ THREE_SETS = (TOOLBANK, TOOLLENS, MULTIHOP)
 def measure_n1(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
     """Measure N1: by query, the documents that are in only one of the dense top k and NNN's support.
 
-    λ₁ and λ₂ are those that the proof of the theorem gives for this query and k (the witness), where both sets must be
-    equal: 0 is as claimed. The support are the documents that get a weight. Queries without a witness do not count.
+    The support are the documents that get a weight. λ₁ and λ₂ are the witness: the pair that the theorem's proof gives
+    for this query and k. With it both sets must be equal, so that 0 is as claimed. Queries without a witness do not
+    count.
     """
     counts = []
     # k is drawn query by query, so that sets of one to six documents are all tested.
@@ -82,7 +83,7 @@ def _count_differences(vectors: object, query: object, set_size: int) -> int | N
     """Count the documents that only NNN's support or only the top k has; None if ranks k and k + 1 tie."""
     try:
         witness = engine.witness(vectors, query, set_size)
-    # The theorem has no λ for scores that tie, or of which fewer than k are above 0.
+    # The theorem gives no λ if the scores of ranks k and k + 1 tie, or if fewer than k scores are above 0.
     except engine.FrontierError:
         return None
     # Two more places than both sets can fill: additional members of the support must be visible.
@@ -119,7 +120,11 @@ exact_claim = partial(claim, measure=measure_exact_sets, sets=(*THREE_SETS, "ult
 
 
 def judge_n2(measured: Measurement) -> Ruling:
-    """Judge N2: of the sets that dense retrieval finds exactly, the share that some grid cell finds too."""
+    """Judge N2: some grid cell finds at least 95 % of the sets that dense retrieval finds exactly.
+
+    A cell is a pair of λ₁ and λ₂; each set may have another one. Below 50 % the claim is refuted. measured: set → the
+    numbers of relevant sets that dense retrieval finds, "dense", and of those that a cell finds too, "both".
+    """
     counts = map_values(itemgetter("both", "dense"), measured)
     return rules.thresholds(rules.compute_shares(rename_cells(counts, suffix=": share of them")), holds=0.95, limit=0.5)
 
@@ -145,24 +150,29 @@ N_COUNTEREXAMPLES = 60
     differs="The proposition's own example, at 60 values of λ₁.",
 )
 def measure_n3(_: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Measure N3: by λ₁, 0 where NNN finds Proposition 1's right set and the best scores do not.
+    """Measure N3: by λ₁, 0 where NNN finds the right set of Proposition 1 and a ranking by score does not.
 
-    Counted are the documents in which the support differs from the example's, and 1 more where a ranking by score
-    returns the support too, so that there is no counterexample.
+    The proposition gives three documents and a query. NNN's support are the documents to which it gives a weight. A
+    number counts the documents in which the support differs from the right set. It is 1 more where the documents with
+    the best scores are the support too: then there is no counterexample.
     """
-    difference_counts = []
+    violations = []
     for l1 in np.random.default_rng(seed).uniform(1e-3, 1 / 3 - 1e-3, N_COUNTEREXAMPLES).tolist():
         example = engine.counterexample(l1)
-        top_rows = sorted(range(3), key=lambda row_index: -example.scores[row_index])[: len(example.support)]
-        ranking = engine.select("nnn", example.vectors, example.query, k=3, l1=l1, l2=0.0)
-        # The second term is 1 if the two best scores are the support, which would make the example no counterexample.
-        support_rows = {*ranking.rows()}
-        difference_counts.append(len(support_rows ^ {*example.support}) + ({*top_rows} == support_rows))
-    return {"apart": difference_counts}
+        rows_by_score = sorted(range(3), key=lambda row_index: -example.scores[row_index])
+        top_rows = {*rows_by_score[: len(example.support)]}
+        support_rows = {*engine.select("nnn", example.vectors, example.query, k=3, l1=l1, l2=0.0).rows()}
+        n_wrong = len(support_rows ^ {*example.support})
+        violations.append(n_wrong + (top_rows == support_rows))
+    return {"apart": violations}
 
 
 def judge_n4(measured: Measurement) -> Ruling:
-    """Judge N4: the points of queries that NNN gains over dense retrieval in sets found exactly."""
+    """Judge N4: NNN finds the exact set of relevant documents for more queries than dense retrieval.
+
+    The effect is the difference in points, of 100 queries. measured: set → "gains", by query 1 where NNN alone finds
+    the relevant documents exactly, −1 where dense retrieval alone does, else 0.
+    """
     gains = {f"{name}: points of queries": np.multiply(POINTS, of_set["gains"]) for name, of_set in measured.items()}
     return rules.difference(gains, margin=0.5)
 
@@ -236,7 +246,8 @@ def trained_differences(
     """Measure by how many points trained systems beat others, query by query on test, mean over seeds.
 
     pairs: the system that is claimed to be better, and the other; reported: metric and k. Return "set: points of
-    metric@k, claimed over other" → differences. Intervals over them are over queries, for the seeds that there are.
+    metric@k, claimed over other" → differences. Intervals of the differences will be over queries only: the seeds count
+    as fixed.
     """
     cells = {}
     for judged_set, (metric, k), (claimed, other) in product(sets, reported, pairs):
@@ -263,7 +274,10 @@ trained_claim(
 
 
 def judge_n10(measured: Measurement) -> Ruling:
-    """Judge N10: COLT beats dense retrieval on ToolLens, and is level with it on ToolBank."""
+    """Judge N10: COLT beats dense retrieval on ToolLens, and equals it on ToolBank within 2 points.
+
+    measured: set and metric → differences by query, in points.
+    """
     # The paper claims a tie on ToolBank and a gain elsewhere.
     level_cells: dict[str, Any] = {}
     better_cells: dict[str, Any] = {}
@@ -362,7 +376,8 @@ EMBEDDINGS = {"trained": UNROLLED, "frozen": START}
 def judge_n18(measured: Measurement) -> Ruling:
     """Judge N18: the spread of Comp@5 over λ₁ and λ₂ is smaller on trained than on frozen embeddings.
 
-    The effects are ratios of the two spreads by set, as claimed below 1.
+    The effects are ratios of the two spreads by set, as claimed below 1. The spread is the best setting less the median
+    one. measured: set → "ratio" with its interval, and by embeddings the points of all settings.
     """
     effects, ranks = [], range(1, len(ELASTIC_GRID) + 1)
     for set_name, set_values in measured.items():
@@ -386,11 +401,13 @@ def judge_n18(measured: Measurement) -> Ruling:
 def measure_n18(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
     """Measure N18: how much Comp@5 depends on λ₁ and λ₂, on trained and on frozen embeddings.
 
-    Set → "ratio": the spread (best setting less the median one) on trained embeddings as a share of that on frozen
-    ones, with its interval over queries; embeddings → points of every setting, best first, mean over seeds.
+    The spread is the points of the best setting less those of the median one. Return by set "ratio", the spread on
+    trained embeddings divided by that on frozen ones, with its interval over queries; and for "trained" and "frozen"
+    the points of every setting, best first, mean over seeds.
     """
     set_results = {}
     for judged_set in judged_sets:
+        # Embeddings, "trained" or "frozen" → Comp@5 by seed, query and setting.
         grids = map_values(partial(measure_grid, judged_set), EMBEDDINGS)
         points = {name: np.sort(POINTS * grid.mean((0, 1)))[::-1] for name, grid in grids.items()}
         ratio = spread_ratio(grids["trained"], grids["frozen"], seed)
@@ -456,13 +473,15 @@ def measure_query_gains(judged_sets: Sequence[JudgedSet], _: int) -> Measurement
     """Measure N20 and N29: each query's gain by NNN over dense retrieval, beside what might explain it.
 
     Set → relevant: how many documents are relevant to each query; correlations: the largest cosine of a relevant to an
-    irrelevant document, in hundredths; gains: points of Comp@5 over dense retrieval. Of all judged queries, each half
-    with the λ that is best on the other half: few queries have only one or two relevant documents.
+    irrelevant document, in hundredths; gains: points of Comp@5 over dense retrieval. All judged queries are measured,
+    each half with the λ that is best on the other half. One split alone would hold too few queries with only one or two
+    relevant documents.
     """
     gains_by_set: dict[str, dict[str, list[float | None]]] = {}
     for judged_set in judged_sets:
         set_values = gains_by_set.setdefault(judged_set.name, {"relevant": [], "correlations": [], "gains": []})
-        # λ is chosen on the other half, so that no query is measured with a λ that it helped to choose.
+        # λ is chosen on dev and measured on test; then the two are exchanged. So no query is measured with a λ that it
+        # helped to choose.
         for half_set in (judged_set, ExchangedSplits(judged_set.name, judged_set.dataset, judged_set.encoder)):
             query_ids, qrels = half_set.queries("test").ids, half_set.splits["test"]
             correlations = measure_relevant_correlations(judged_set.space, qrels)
@@ -474,7 +493,7 @@ def measure_query_gains(judged_sets: Sequence[JudgedSet], _: int) -> Measurement
 
 
 def slope_terms(numbers: np.ndarray, gains: np.ndarray) -> np.ndarray:
-    """Return (n,) terms, one a query, whose mean is the least-squares slope of gains over numbers.
+    """Return (n,) terms, one per query, whose mean is the least-squares slope of gains over numbers.
 
     numbers, gains: (n,). Terms by query can be resampled, which a slope by itself cannot.
     """
@@ -489,8 +508,9 @@ def slope_terms(numbers: np.ndarray, gains: np.ndarray) -> np.ndarray:
 def judge_n20(measured: Measurement) -> Ruling:
     """Judge N20: gains rise with the number of relevant documents, and are none with one or two of them.
 
-    Effects: the slope of the points of Comp@5 gained over dense in the number of relevant documents, and the mean gain
-    of queries with at most two.
+    The gain is in points of Comp@5 over dense retrieval. Effects: its slope in the number of relevant documents, and
+    its mean over queries with at most two. measured: set → by query the number of relevant documents, "relevant", and
+    these points, "gains".
     """
     axes = "relevant documents", "points of Comp@5 over dense"
     slope_cells: dict[str, list[float]] = {}
@@ -525,7 +545,10 @@ claim(
 
 
 def judge_n21(measured: Measurement) -> Ruling:
-    """Judge N21: the share of answers in which 50 FISTA steps differ from the minimiser, at most 1 in 100."""
+    """Judge N21: answers after 50 FISTA steps differ from the minimiser's in at most 1 of 100 cases.
+
+    Above 1 of 10 the claim is refuted. measured: set → the number of differing answers, and of all.
+    """
     return rules.thresholds(rules.compute_shares(measured), holds=0.01, limit=0.1)
 
 
@@ -581,9 +604,15 @@ TIMED = {"search": engine.make("top_k"), "50 steps": engine.make("nnn", solver="
 
 
 def judge_n23(measured: Measurement) -> Ruling:
-    """Judge N23 by the exponent of NNN's time in the number of documents; report times in searches too."""
-    drawn_seconds, solvers, ratio_texts = measured["drawn"], ("50 steps", "exact"), []
+    """Judge N23 by the exponent with which NNN's time grows in the number of documents.
+
+    The time at the most documents is reported too, as a multiple of that of an inner-product search. measured: corpus →
+    solver or "search" → seconds of a query, by repetition and number of documents. The exponent is read from the corpus
+    "drawn", random vectors in several sizes.
+    """
+    drawn_seconds, solvers = measured["drawn"], ("50 steps", "exact")
     growths = {name: (drawn_seconds["sizes"], drawn_seconds[name]) for name in solvers}
+    ratio_texts = []
     for (space_name, seconds), name in product(measured.items(), solvers):
         # The last column is that of the most documents.
         solver_seconds, search_seconds = np.array([seconds[name], seconds["search"]])[:, :, -1]
@@ -602,16 +631,20 @@ def judge_n23(measured: Measurement) -> Ruling:
     cost=90,
 )
 def measure_n23(sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Measure N23: by space, the sizes, and decoder → (rounds, sizes) seconds of one query in one thread."""
+    """Measure N23: by corpus its numbers of documents ("sizes"), and by decoder the seconds of one query.
+
+    Decoders: inner-product search, NNN by 50 steps and NNN exactly, each timed in one thread, (repetitions, sizes).
+    """
     seconds = {judged_set.name: time_solvers([(judged_set.space, judged_set.queries("test"))]) for judged_set in sets}
     return {"drawn": time_solvers([draw_space(n_documents, seed) for n_documents in TIMED_SIZES]), **seconds}
 
 
 def time_solvers(spaces: Sequence[tuple[engine.Space, engine.Embeddings]]) -> Measurement:
-    """Time search, NNN by 50 steps and NNN exactly on each space: sizes and (rounds, sizes) seconds.
+    """Time search, NNN by 50 steps and exact NNN on each space; return sizes and seconds.
 
-    spaces: each with its queries. A round times a pair of queries and keeps the second: what a space computes for the
-    first query and remembers would otherwise count.
+    "sizes": the numbers of documents; each method's name → seconds, (rounds, spaces). A round times a pair of queries
+    and keeps the second: else what a space computes for the first query and remembers would count. spaces: each with
+    its queries
     """
     round_seconds = np.zeros((len(TIMED), 7, len(spaces)))
     # Methods and spaces take turns in every round, so that a slow moment of the machine hits all of them.
@@ -629,7 +662,11 @@ FACTORS = {"N": (2_000, 4_000, 8_000, 16_000), "T": (10, 20, 40, 80), "d": (48, 
 
 
 def judge_n24(measured: Measurement) -> Ruling:
-    """Judge N24: the exponents of the bytes in d, N and T are all about 1."""
+    """Judge N24: the memory that FISTA's gradients need grows in proportion to d, N and T.
+
+    d is the number of dimensions, N of documents, T of FISTA steps that gradients go through; each exponent must lie in
+    [.85, 1.15]. measured: factor → the bytes at each of its values.
+    """
     slopes = [rules.slope(sizes, np.array([measured[name]]), name, (name, "bytes")) for name, sizes in FACTORS.items()]
     return rules.judge_range(slopes, low=0.85, high=1.15)
 
@@ -688,7 +725,11 @@ QUERY_RULES = tuned_differences.of(claimed=SHARE_GRID + COUNT_GRID, others={"one
 
 
 def judge_n25(measured: Measurement) -> Ruling:
-    """Judge N25 by what rules that choose λ₁ and λ₂ by query gain; report what the best choice would."""
+    """Judge claim N25, that choosing λ₁ and λ₂ for each query gains over one pair for all queries.
+
+    The ruling also reports what the best choice would gain. measured: "gains" has, for each data set, every query's
+    gain in points of Comp@5 over the one pair; "most" has each data set's mean gain of the best choice.
+    """
     ruling = rules.difference(measured["gains"], margin=1.0)
     headroom_text = ", ".join(f"{set_name} {headroom:.1f}" for set_name, headroom in measured["most"].items())
     why = f"{ruling.why} The best pair for each query, were it known, would gain: {headroom_text}."
@@ -706,10 +747,10 @@ def judge_n25(measured: Measurement) -> Ruling:
     cost=60,
 )
 def measure_n25(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Measure N25: points gained by rules that choose λ by query, and the most that a choice could gain.
+    """Measure N25: points of Comp@5 that rules choosing λ by query gain, and the most that any could.
 
-    "most": set → mean gain of the pair that is best for each query, which no rule can know, over the pair that is best
-    for all
+    Gains are over the one pair (λ₁, λ₂) that is best for all queries. "gains": those of the rules; "most": data set →
+    the mean gain if each query had its own best pair, which no rule can know.
     """
     headrooms = {}
     for judged_set in judged_sets:
@@ -729,7 +770,10 @@ PRINTED_SIZES: Mapping[str, Mapping[str, float]] = {
 
 
 def judge_n26(measured: Measurement) -> Ruling:
-    """Judge N26: every size of a data set differs by 0 from the size that the paper prints."""
+    """Judge N26: every size of a data set differs by 0 from the size that the paper prints.
+
+    measured: set → the sizes by name, such as the numbers of documents and queries.
+    """
     differences = []
     for name, sizes in measured.items():
         differences += [abs(sizes[key] - printed) for key, printed in PRINTED_SIZES[name].items()]
@@ -751,7 +795,7 @@ def measure_n26(judged_sets: Sequence[JudgedSet], _: int) -> Measurement:
 
 
 def _count_sizes(judged_set: JudgedSet) -> dict[str, float]:
-    """Return a set's sizes: documents, queries, queries a split, and relevant documents a test query.
+    """Return a set's sizes: documents, queries, queries per split, and relevant documents per test query.
 
     The latter as "least", "most" and "mean", to two digits as the paper prints it.
     """
@@ -788,7 +832,8 @@ trained_claim(
 def judge_n29(measured: Measurement) -> Ruling:
     """Judge N29: the gain of NNN rises with the largest cosine of a relevant to an irrelevant document.
 
-    The effect is the slope: points of Comp@5 over dense retrieval for each tenth of the cosine.
+    The effect is the slope: points of Comp@5 over dense retrieval for each tenth of the cosine. measured: set → by
+    query that cosine in hundredths, "correlations", None where there is none, and the points that NNN gains, "gains".
     """
     slopes = {}
     for name, set_values in measured.items():
@@ -816,7 +861,11 @@ FISTA_STEPS = (2, 5, 10, 20, 50, 100)
 
 
 def judge_n30(measured: Measurement) -> Ruling:
-    """Judge N30: after 10 FISTA steps Comp@5 is within a point of that after 50, by query."""
+    """Judge N30: after 10 FISTA steps Comp@5 is within a point of that after 50, by query.
+
+    FISTA solves NNN's elastic net step by step. measured: set → "apart", by query the points after 10 steps less those
+    after 50, and "curves", system → mean points after each number of steps.
+    """
     differences, curves = {}, {}
     for set_name, set_values in measured.items():
         cell_name, axes = f"{set_name}: 10 steps less 50", ("steps of FISTA", f"Comp@5 in points, {set_name}")
@@ -867,19 +916,19 @@ def measure_by_steps(judged_set: JudgedSet) -> dict[str, np.ndarray]:
 def _iterate_systems(judged_set: JudgedSet, seed: int) -> Iterator[tuple[str, engine.Space, list[Decoder]]]:
     """Yield name, space and decoders of dense retrieval, of NNN on its embeddings, and of trained NNN.
 
-    There is a decoder for each number of FISTA steps.
+    There is a decoder for each number of FISTA steps, the iterations that solve NNN's elastic net.
     """
     systems = TrainedSystems(judged_set, Path(judged_set.work or ""))
-    start = systems.train(START, "dense", seed, None)
-    system = systems.train(UNROLLED, "nnn", seed, start, **TRAINED_PARAMS[UNROLLED])
+    dense = systems.train(START, "dense", seed, None)
+    trained = systems.train(UNROLLED, "nnn", seed, dense, **TRAINED_PARAMS[UNROLLED])
     # Dense retrieval takes no steps: its points are repeated, a horizontal line in the figure.
-    yield START, start.space, [DENSE] * len(FISTA_STEPS)
-    fixed_decoder = systems.best(start.space, ELASTIC_GRID)
-    for name, space, decoder in (("NNN-Fix", start.space, fixed_decoder), (UNROLLED, system.space, system.decoder)):
+    yield START, dense.space, [DENSE] * len(FISTA_STEPS)
+    fixed_decoder = systems.best(dense.space, ELASTIC_GRID)
+    for name, space, decoder in (("NNN-Fix", dense.space, fixed_decoder), (UNROLLED, trained.space, trained.decoder)):
         yield name, space, [_with_steps(decoder, n_steps) for n_steps in FISTA_STEPS]
 
 
 def _with_steps(decoder: Decoder, n_steps: int) -> Decoder:
-    """Return NNN with the decoder's λ₁ and λ₂, solved by that many FISTA steps."""
-    weights = {"l1": decoder.select.l1, "l2": decoder.select.l2}  # type: ignore[attr-defined]
-    return replace(decoder, select=engine.make("nnn", **weights, fill="strict", solver="fista", iterations=n_steps))
+    """Return an NNN decoder with the same λ₁ and λ₂, whose elastic net is solved by that many FISTA steps."""
+    penalties = {"l1": decoder.select.l1, "l2": decoder.select.l2}  # type: ignore[attr-defined]
+    return replace(decoder, select=engine.make("nnn", **penalties, fill="strict", solver="fista", iterations=n_steps))

@@ -50,15 +50,15 @@ PROJECTED_SETS = ("cranfield", "perspectrum")
 PASSAGE_SETS = ("cranfield", "multihop-rag-summ500")
 
 
-@define_measure("projection errors")
+@define_measure("projection errors", version=2)
 def measure_projection_errors(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
     """Measure L1 and L2: pairs of documents that random projections reverse, and dimensions needed.
 
-    A margin ε is by how much one document's inner product with the query exceeds another's, as a share of the lengths;
-    x = (ε²/2 − ε³/3)⁻¹. passed: by bin of pairs of like margin and dimension k, the lower end of the error share's
-    interval less the bound, above 0 where the bound is broken; growth: set, weighting and projection → run by run the
-    exponent with which the least k that keeps 95 % of pairs grows in x, R² of the line through (x, k), and the factor
-    by which the bound asks for more dimensions
+    The margin ε of a pair is its difference in score divided by lengths, ⟨q, d₁ − d₂⟩ / (|q||d₁ − d₂|); x is (ε²/2 −
+    ε³/3)⁻¹. passed: for each bin of pairs with similar margins and each dimension k, the lower end of the interval of
+    the share reversed, less the bound: above 0 where the bound is broken; growth: set, weighting and projection → three
+    numbers of each run. Let k be the least dimension that keeps 95 % of a bin's pairs: the exponent with which k grows
+    in x, R² of the line through (x, k), and the factor by which the bound asks for more dimensions
     """
     passed: list[float] = []
     growth: dict[str, list[list[float]]] = {}
@@ -74,12 +74,14 @@ def measure_projection_errors(judged_sets: Sequence[JudgedSet], seed: int) -> Me
 
 
 def fit_growth(errors: PairErrors) -> list[float]:
-    """Fit how the needed dimension grows with x over bins of pairs: exponent, R², factor to the bound.
+    """Fit how the dimension that a random projection needs grows with x = (ε²/2 − ε³/3)⁻¹ over margins ε.
 
-    x = (ε²/2 − ε³/3)⁻¹ of the bin's margin ε. Bins of fewer than 75 pairs, whose dimension is mostly chance, are left
-    out.
+    Return the exponent, R² of a straight line, and the factor by which the sparse-dense paper's bound is above the
+    needed dimensions. errors: of bins of document pairs with similar margins; bins of fewer than 75 pairs, whose
+    dimension is mostly chance, are left out.
     """
     full_bins = [row for row in errors.bins if row.pairs >= 75]
+    # The smallest dimension tried says only that fewer may be enough.
     needed_dimensions = [(row.inverse, row.dimension) for row in full_bins if (row.dimension or 0) > DIMENSIONS[0]]
     inverses, k = np.array(needed_dimensions, dtype=np.float64).T
     exponent = float(np.polyfit(np.log(inverses), np.log(k), 1)[0])
@@ -106,7 +108,9 @@ claim(
 def judge_l2(measured: Measurement) -> Ruling:
     """Judge L2: the needed dimension grows linearly in x, with an exponent of 1 ± .1 and R² above .95.
 
-    x = (ε²/2 − ε³/3)⁻¹ of the margin ε; the sentence also says by what factor the bound asks for more.
+    The needed dimension is that at which random projections keep the order of documents with the margin ε, and x is
+    (ε²/2 − ε³/3)⁻¹. The ruling's text also says by what factor the bound asks for more. measured["growth"]: cell → run
+    by run the exponent, R² and that factor.
     """
     factors, exponents, straightness = [], {}, {}
     for name, run_rows in measured["growth"].items():
@@ -138,10 +142,15 @@ claim(
 
 
 def judge_l3(measured: Measurement) -> Ruling:
-    """Judge L3: no bound exceeds its allowed error β, no boolean margin is below Corollary 2's minimum."""
+    """Judge L3: no bound exceeds its allowed error β, no boolean margin is below Corollary 2's minimum.
+
+    measured["drawn"]: the number of random cases, and the excesses of those that break a bound; measured["boolean"]:
+    for each query by how much the least margin is below the minimum, ≤ 0 as claimed
+    """
     cases = measured["drawn"]
     # Cases that hold were only counted when measured; an excess of 0 stands for each.
     drawn_excesses = [*cases["broken"], *[0.0] * (cases["cases"] - len(cases["broken"]))]
+    # Three bounds were checked in each of 10,000 random cases.
     return rules.theorem([*drawn_excesses, *measured["boolean"]], 30_000)
 
 
@@ -155,14 +164,15 @@ def judge_l3(measured: Measurement) -> Ruling:
     sets=PROJECTED_SETS,
     differs="By the lemmas' bounds at these dimensions; L1 and L4 compare the bounds with measured errors. Boolean: "
     "the least margin of each query, some of its documents against all others.",
+    version=2,
     cost=10,
 )
 def measure_l3(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
     """Measure L3: by how much bounds exceed the error β that the paper's dimensions are to ensure.
 
     drawn: over 10,000 random cases, the number of bounds, and the excesses above 0 as shares of β; boolean: by query,
-    how far its least margin in word sets falls below Corollary 2's minimum (2 |q|² L_D)^−½, L_D being the most distinct
-    words of a document
+    how far its least margin in word sets falls below the minimum by Corollary 2, (2 |q|² L_D)^−½, where L_D is the
+    largest number of distinct words in a document
     """
     rng = np.random.default_rng(seed)
     drawn_excesses = list(chain.from_iterable(_excesses(rng) for _case in range(10_000)))
@@ -174,9 +184,11 @@ def measure_l3(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
 
 
 def _excesses(rng: np.random.Generator) -> Iterator[float]:
-    """Yield, for a random margin and error β, three bounds' excess over β as a share, ≤ 0 as claimed.
+    """Yield how far three bounds exceed an allowed error, as a share of it, in one random case.
 
-    The bounds are taken at the dimensions that equation 2, Corollary 1 and equation 3 ask for.
+    The numbers are ≤ 0 as claimed. The bounds are on the chance that a random projection reverses two documents, or
+    loses the best one. Equation 2, Corollary 1 and equation 3 of the sparse-dense paper say how many dimensions keep
+    this chance below the error; the bounds are taken at these numbers of dimensions.
     """
     margin, error = float(rng.uniform(0.02, 1.0)), float(10 ** rng.uniform(-6, -0.01))
     n_documents = int(10 ** rng.uniform(0, 6))
@@ -192,13 +204,15 @@ def _excesses(rng: np.random.Generator) -> Iterator[float]:
 
 
 def _boolean_excesses(judged_set: JudgedSet, rng: np.random.Generator) -> Iterator[float]:
-    """Yield, by query, Corollary 2's minimum of a boolean margin less the least measured, ≤ 0 as claimed.
+    """Yield by query how far its least boolean margin falls below Corollary 2's minimum: ≤ 0 as claimed.
 
-    Boolean: documents and queries as sets of words. Queries without a margin above 0 are left out.
+    A margin is the lead in score of one document over another, ⟨q, d₁ − d₂⟩ / (|q||d₁ − d₂|). It is boolean where
+    documents and queries are sets of words. The corollary is the sparse-dense paper's. Margins are of at most 50
+    matching documents of each query; queries without one above 0 are left out.
     """
     vectors = text_vectors(judged_set.dataset.corpus, judged_set.queries("test"), "boolean")
     doc_norms, query_lengths = compute_squared_norms(vectors.documents), np.sqrt(compute_squared_norms(vectors.queries))
-    # Margins are of documents that share a word with the query over all that score less.
+    # Margins are measured of documents that share a word with the query, over all documents that score less.
     for query_index, query_length in enumerate(query_lengths):
         scores = inner_products(vectors.queries[[query_index]], vectors.documents)[0]
         matching = np.flatnonzero(scores)
@@ -206,8 +220,10 @@ def _boolean_excesses(judged_set: JudgedSet, rng: np.random.Generator) -> Iterat
             chosen_rows = rng.choice(matching, min(len(matching), 50), replace=False)
             doc_vectors, chosen_scores = vectors.documents, scores[chosen_rows]
             margins = compute_margins_over(chosen_rows, scores, chosen_scores, query_length, doc_vectors, doc_norms)
-            if (positive := margins[margins > SAME_TOLERANCE]).size:
-                yield float(f"{(2 * doc_norms.max()) ** -0.5 / query_length - positive.min():.6g}")
+            positive_margins = margins[margins > SAME_TOLERANCE]
+            if positive_margins.size:
+                allowed_margin = (2 * doc_norms.max()) ** -0.5 / query_length
+                yield float(f"{allowed_margin - positive_margins.min():.6g}")
 
 
 @claim(
@@ -220,14 +236,16 @@ def _boolean_excesses(judged_set: JudgedSet, rng: np.random.Generator) -> Iterat
     effect="4 (|D| − r₀ + 1) exp(−k/2 (ε²/2 − ε³/3))",
     differs="Counted over drawn projections, on drawn documents and Cranfield. A case is a query at one k, where the "
     "bound is below 1; the lower end of its share of losses is compared.",
+    version=2,
     cost=20,
 )
 def measure_l4(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
     """Measure L4: by how much the share of projections that lose the best document exceeds the bound.
 
-    Lost: ranked behind r₀ or more others. One number a case whose bound is below 1: the lower end of the share's
-    interval less the bound. generated: random documents that all lie at similar margins below the best one, at a k
-    whose bound is near a random one; judged: BM25's vectors of the sets
+    The best document is lost if it is ranked behind r₀ or more others. Each case whose bound is below 1 gives a number:
+    the lower end of the interval of the share lost, less the bound. generated: cases of random documents with similar
+    margins to the best one, at dimensions whose bound is about a random share; judged: cases of BM25's vectors of the
+    sets
     """
     rng = np.random.default_rng(seed)
     generated_excesses = _bound_excesses(chain.from_iterable(_generate_losses(rng, case) for case in range(300)))
@@ -241,7 +259,9 @@ def measure_l4(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
 def _generate_losses(rng: np.random.Generator, case_seed: int) -> Sequence[RecallLoss]:
     """Draw a query and close rivals of its best document; measure how often projections lose that one.
 
-    The dimension is such that the lemma's bound on the loss is about a random share.
+    It is lost if at least `rank` documents overtake it. Lemma 2 of the sparse-dense paper bounds the chance of that by
+    the rivals' margins ⟨q, d₀ − d⟩ / (|q||d₀ − d|), with d₀ the best document. The dimension of the projections is
+    chosen such that the bound is about a share that is drawn at random.
     """
     n_dimensions, count = 32, int(rng.integers(1, 60))
     rank = int(rng.integers(1, min(5, count) + 1))
@@ -250,22 +270,28 @@ def _generate_losses(rng: np.random.Generator, case_seed: int) -> Sequence[Recal
     # The best document is the zero row; all others score below it by margins near to one another.
     vectors = -rng.uniform(0.2, 5.0, (count, 1)) * (margins * query + np.sqrt(1 - margins**2) * directions)
     doc_ids = tuple(map(str, range(count + 1)))
+    # The texts do not matter: the ids stand for them.
     space = engine.Space(engine.Corpus(doc_ids, doc_ids), engine.Embeddings(doc_ids, np.vstack([0 * query, vectors])))
-    dimension = recall_dimension(float(np.sort(margins.ravel())[rank - 1]), float(rng.uniform(0.02, 0.5)), count, rank)
+    rank_margin = float(np.sort(margins.ravel())[rank - 1])
+    dimension = recall_dimension(rank_margin, float(rng.uniform(0.02, 0.5)), count, rank)
     query_vectors = engine.Embeddings(("q",), query, texts=("q",))
     return recall_losses(space, query_vectors, "dense", dimensions=(dimension,), rank=rank, draws=200, seed=case_seed)
 
 
 def _bound_excesses(bounded_rows: Iterable[Any]) -> list[float]:
-    """Return the lower end of each measured error share less its bound, for those with a bound below 1.
+    """Return the lower end of each measured error share less its bound: above 0 where the bound is broken.
 
-    bounded_rows: anything with `low` and `bound`
+    bounded_rows: measurements with `low`, that end, and `bound`; those with a bound of 1 or more say nothing
     """
     return round_significant(row.low - row.bound for row in bounded_rows if row.bound < 1)
 
 
 def judge_l5(measured: Measurement) -> Ruling:
-    """Judge L5: BM25's margins shrink with document length: their exponent in it is below 0."""
+    """Judge L5: BM25's margins shrink as a power of document length, with an exponent below 0.
+
+    A margin is the lead in score of the best document over another, ⟨q, d₁ − d₂⟩ / (|q||d₁ − d₂|). measured: set →
+    "words", the mean length in each bin of documents, and "ranks", rank → by query the margin of that rank in each bin.
+    """
     exponents, axes = [], ("mean words", "margin")
     for name, values in measured.items():
         for rank, margins in values["ranks"].items():
@@ -282,21 +308,24 @@ def judge_l5(measured: Measurement) -> Ruling:
     sets=PROJECTED_SETS,
     differs="Cranfield and Perspectrum for TREC-CAR; four bins of equal size; the 10th and 100th smallest margins, not "
     "the 1,000th.",
+    version=2,
     cost=3,
 )
 def measure_l5(judged_sets: Sequence[JudgedSet], _: int) -> Measurement:
     """Measure L5: set → mean words of four bins of documents by length, and margins in each bin.
 
-    ranks: rank r → query by query and bin by bin the r-th smallest margin of the bin's best document over its others,
-    for queries that have one in every bin
+    A margin is the lead in score of a bin's best document over another document of the bin, divided by the lengths of
+    the query and of the documents' difference. ranks: rank r → the r-th smallest margin of each query and bin, for
+    queries that have one in every bin
     """
     return compute_by_set(_measure_margins, judged_sets)
 
 
 def _measure_margins(judged_set: JudgedSet) -> Measurement:
-    """Return four length bins' mean words, and each query's r-th smallest margins in each.
+    """Return four length bins' mean words, and each query's r-th smallest margins in each of them.
 
-    r is 10 and 100. A margin is by how much the bin's best document outscores another, as a share of the lengths.
+    A bin holds documents of similar length; r is 10 and 100. A margin is the lead in score of the bin's best document
+    over another, ⟨q, d₁ − d₂⟩ / (|q||d₁ − d₂|).
     """
     vectors = text_vectors(judged_set.dataset.corpus, judged_set.queries("test"), "bm25")
     length_parts = make_length_bins(vectors.lengths, 4)
@@ -304,6 +333,7 @@ def _measure_margins(judged_set: JudgedSet) -> Measurement:
     for part_rows in length_parts:
         margin_blocks = iterate_best_margins(vectors.documents[part_rows], vectors.queries)
         margins = np.concatenate([block_margins for *_, block_margins in margin_blocks])
+        # NaN sorts last, so that column r − 1 is the r-th smallest margin above 0, or NaN.
         rank_columns.append(np.sort(np.where(margins > 0, margins, np.nan), axis=1)[:, np.subtract(ranks, 1)])
     by_rank = np.stack(rank_columns, axis=1)
     # Only queries with a margin in every bin count, so that the bins compare the same queries.
@@ -320,7 +350,11 @@ BEYOND = 2 * TRIED_DIMENSIONS[-1]
 
 
 def judge_l6(measured: Measurement) -> Ruling:
-    """Judge L6: the dimension needed grows with document length: its exponent in it is above 0."""
+    """Judge L6: the dimension needed grows with a power of document length whose exponent is above 0.
+
+    It is the dimension at which random projections keep the best document among the first ten. measured: set → "words",
+    the mean length in each bin of documents, and "needed", by group of queries the dimension for each bin.
+    """
     axes = "mean words", f"dimension needed ({BEYOND:,}: more than {TRIED_DIMENSIONS[-1]:,})"
     exponents = rules.fit_exponents(map_values(itemgetter("words", "needed"), measured), axes)
     return rules.judge_range(exponents, low=0.0)
@@ -334,38 +368,45 @@ def judge_l6(measured: Measurement) -> Ruling:
     sets=PROJECTED_SETS,
     differs="Cranfield and Perspectrum for TREC-CAR; Recall@10 of .95, as the paper's text names none; eight groups of "
     "queries for an interval.",
+    version=2,
     cost=60,
 )
 def measure_l6(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
     """Measure L6: set → mean words of four bins of documents by length, and the dimensions needed in each.
 
-    needed: for each group of queries, with projections of its own, the smallest dimension from which on a bin's best
-    document stays among its first ten for 95 % of queries
+    needed: for each group of queries and each bin, the smallest dimension from which on random projections keep the
+    bin's best document among its first ten, for 95 % of the queries. Each group has projections of its own
     """
     return compute_by_set(_measure_dimensions, judged_sets, seed)
 
 
 def _measure_dimensions(judged_set: JudgedSet, seed: int) -> Measurement:
-    """Return the mean words of four bins of documents, and, by group of queries, the dimension each needs.
+    """Return the mean words of four bins of documents, and by group of queries the dimension a bin needs.
 
-    Needed: from it on the best document by BM25 stays among its bin's first ten under random projections.
+    The dimension is the smallest from which on random projections keep BM25's best document of the bin among the bin's
+    first ten, for 95 % of the queries.
     """
     corpus, needed_dimensions = judged_set.dataset.corpus, []
     # Groups alternate between dev and test and share no query within a split: their dimensions are independent
     # repetitions.
     for group in range(N_GROUPS):
-        group_queries = judged_set.queries(("dev", "test")[group % 2])
-        group_queries = group_queries.take(range(group // 2, len(group_queries), N_GROUPS // 2))
+        split_queries = judged_set.queries("dev" if group % 2 == 0 else "test")
+        group_queries = split_queries.take(range(group // 2, len(split_queries), N_GROUPS // 2))
         options = {"dimensions": TRIED_DIMENSIONS, "target": 0.95, "bins": 4}
-        rows = engine.recall_dimensions(corpus, group_queries, "bm25", draws=3, seed=N_GROUPS * seed + group, **options)
-        needed_dimensions.append([dimension_row.dimension or BEYOND for dimension_row in rows])
+        bins = engine.recall_dimensions(corpus, group_queries, "bm25", draws=3, seed=N_GROUPS * seed + group, **options)
+        # None: more dimensions than were tried.
+        needed_dimensions.append([length_bin.dimension or BEYOND for length_bin in bins])
     lengths = text_vectors(corpus, group_queries, "bm25").lengths
     mean_words = [float(lengths[part].mean()) for part in make_length_bins(lengths, 4)]
     return {"words": mean_words, "needed": needed_dimensions}
 
 
 def judge_l7(measured: Measurement) -> Ruling:
-    """Judge L7: a set's smallest BM25 margin is at most a tenth of its smallest boolean one."""
+    """Judge L7: a set's smallest BM25 margin is at most a tenth of its smallest boolean one.
+
+    A margin is the lead in score of the best document over another, ⟨q, d₁ − d₂⟩ / (|q||d₁ − d₂|). measured: set →
+    weighting → its smallest margin.
+    """
     ratios = {}
     for name, margins in measured.items():
         ratios[f"{name}, {margins['bm25']:.2g} to {margins['boolean']:.2g}"] = margins["bm25"] / margins["boolean"]
@@ -380,6 +421,7 @@ def judge_l7(measured: Measurement) -> Ruling:
     sets=PROJECTED_SETS,
     effect="6.8e-6 against 0.0169",
     differs="Cranfield and Perspectrum for TREC-CAR. Much smaller: a tenth or less.",
+    version=2,
     cost=2,
 )
 def measure_l7(judged_sets: Sequence[JudgedSet], _: int) -> Measurement:
@@ -391,14 +433,14 @@ def measure_l7(judged_sets: Sequence[JudgedSet], _: int) -> Measurement:
     return measurement
 
 
-@define_measure("segment margins")
+@define_measure("segment margins", version=2)
 def measure_segment_margins(judged_sets: Sequence[JudgedSet], _: int) -> Measurement:
     """Measure L8 and L9: compare the margins of pairs of documents with those of parts of them.
 
-    A margin is by how much a query's best document outscores another, as a share of the lengths. lost: by pair that
-    L8's theorem covers, the documents' margin less that of their matching segments, above 0 where the theorem is
-    broken; kept: set and passage length → query by query the share of pairs whose best passages have at least the
-    documents' margin, of documents that both have several passages
+    A pair is a query's best document d₁ and another d₂; its margin is ⟨q, d₁ − d₂⟩ / (|q||d₁ − d₂|). lost: for each
+    pair that L8's theorem covers, the documents' margin less that of their matching segments, above 0 where the theorem
+    is broken; kept: set and passage length → by query, among the pairs of documents that both have several passages,
+    the share whose best passages have at least the documents' margin
     """
     lost_margins: list[float] = []
     kept_shares: dict[str, list[float]] = {}
@@ -410,10 +452,11 @@ def measure_segment_margins(judged_sets: Sequence[JudgedSet], _: int) -> Measure
                 pairs = engine.segments(judged_set.dataset.corpus, judged_set.queries(split_name), passage_words=length)
                 lost_margins += round_significant((pairs.documents - pairs.segments)[pairs.promised])
                 # A document of one passage is its own best passage, and would count as kept without any cut.
-                cut = (word_counts[pairs.first] > length) & (word_counts[pairs.second] > length)
+                both_cut = (word_counts[pairs.first] > length) & (word_counts[pairs.second] > length)
+                # A margin is kept if that of the passages is smaller by rounding at most.
                 is_kept = pairs.passages >= pairs.documents - 1e-9
-                query_shares = (is_kept[cut & (pairs.query == query)].mean() for query in np.unique(pairs.query[cut]))
-                shares += [round(float(query_share), 6) for query_share in query_shares]
+                cut_queries = np.unique(pairs.query[both_cut])
+                shares += [round(float(is_kept[both_cut & (pairs.query == query)].mean()), 6) for query in cut_queries]
     return {"lost": lost_margins, "kept": kept_shares}
 
 
@@ -433,7 +476,11 @@ claim(
 
 
 def judge_l9(measured: Measurement) -> Ruling:
-    """Judge L9: in more than half of the pairs the best passages have at least the documents' margin."""
+    """Judge L9: in more than half of the document pairs the best passages have at least the pair's margin.
+
+    A pair is the query's best document and another one; its margin is ⟨q, d₁ − d₂⟩ / (|q||d₁ − d₂|). measured["kept"]:
+    cell → by query the share of pairs whose best passages have at least the margin of the documents
+    """
     differences = {name: np.subtract(shares, 0.5) for name, shares in measured["kept"].items()}
     return rules.difference(rename_cells(differences, suffix=", share less 0.5"), margin=0.05)
 
@@ -459,23 +506,25 @@ LENGTHS = (25, 50, 100, 200)
 Values = dict[str, list[float]]
 
 
-@define_measure("sparse and dense")
+@define_measure("sparse and dense", version=2)
 def measure_sparse_and_dense(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Measure L10, L11, L14 to L16: sparse, dense and hybrid retrieval, by set.
+    """Measure L10, L11, L14 to L16: sparse (BM25), dense and hybrid retrieval, by set.
 
-    "questions": metric → system → values of the queries to report on; "lengths": mean words of what is
-    relevant to each; "contained": the most words of a passage → system → MRR@10 of queries that a passage contains,
-    where there are passages of every length.
+    "questions": metric → system → values by test query; "lengths": for each of these queries the mean words of its
+    relevant documents; "contained": length of passages → system → MRR@10 by query in finding the passage that contains
+    the query; empty where a length has too few passages.
 
-    "hybrid" has the weight that is best on other queries: of those with a passage, half are "beside" it.
+    The hybrid's weight is chosen on other queries than it is reported on; for passages that leaves half of the queries,
+    on which "dense beside hybrid" is reported too.
     """
     return compute_by_set(_measure_systems, judged_sets, seed)
 
 
 def _measure_systems(judged_set: JudgedSet, seed: int) -> Measurement:
-    """Return a set's metrics of all systems on its questions and on contained passages, and lengths.
+    """Return a set's metrics, by query, of BM25, dense retrieval and their hybrid.
 
-    "lengths" are the mean words of the documents relevant to each question.
+    "questions": on the set's own test queries; "lengths": for each of these the mean words of its relevant documents;
+    "contained": on passages, each to be found by a query that is a piece of its text
     """
     questions = {metric: _measure_questions(judged_set, metric) for metric in ("recall", "ndcg", "mrr")}
     contained = _measure_passages(judged_set, seed)
@@ -483,7 +532,10 @@ def _measure_systems(judged_set: JudgedSet, seed: int) -> Measurement:
 
 
 def _measure_questions(judged: JudgedSet, metric: str) -> Values:
-    """Return system → values of a metric on the set's test queries; the hybrid's weight is chosen on dev."""
+    """Return system → a metric's values on the set's test queries: BM25, dense retrieval, their hybrid.
+
+    The hybrid adds the two scores, with a weight that is chosen on dev.
+    """
     system_values = {name: measure_tuned(judged, [decoder], metric, K) for name, decoder in PART_DECODERS.items()}
     system_values["hybrid"] = measure_tuned(judged, HYBRIDS, metric, K)
     return round_cells(system_values)
@@ -518,7 +570,8 @@ def _measure_passages(judged_set: JudgedSet, seed: int) -> dict[str, Values]:
 def _measure_contained(judged_set: JudgedSet, task: Dataset) -> Values:
     """Return system → MRR@10 in points, query by query, in finding the passage that contains the query.
 
-    task: passages, queries and judgements. The hybrid, and dense beside it, are reported on half of the queries.
+    task: passages, queries and judgements. The hybrid's weight is chosen on half of the queries; on the other half the
+    hybrid is reported, and "dense beside hybrid" to compare it with.
     """
     (qrels,) = task.qrels.values()
     split_halves = split_in_half(qrels)
@@ -559,23 +612,28 @@ def mrr_curves(values: Mapping[str, Values], set_name: str, systems: Mapping[str
 
 
 def fit_doubling(lengths: Sequence[float], length_columns: Sequence[Sequence[float]]) -> list[float]:
-    """Return n numbers whose mean is the slope of values over log₂ of lengths: the change per doubling.
+    """Return n slopes of values over log₂ of document lengths, whose mean is the change per doubling.
 
-    Such numbers can be resampled like differences query by query. length_columns: for each length a column of values,
+    Such slopes can be resampled like differences query by query. length_columns: for each length a column of values,
     of other queries at each; n is the length of the shortest column, to which the others are cut
     """
-    log_lengths = np.log2(lengths) - np.log2(lengths).mean()
-    query_columns = np.array([column[: min(map(len, length_columns))] for column in length_columns], dtype=np.float64)
-    slopes: list[float] = (log_lengths @ query_columns / (log_lengths @ log_lengths)).tolist()
+    centred_logs = np.log2(lengths) - np.log2(lengths).mean()
+    n_values = min(map(len, length_columns))
+    value_table = np.array([column[:n_values] for column in length_columns], dtype=np.float64)
+    # Least squares for every column of the table at once.
+    slopes: list[float] = (centred_logs @ value_table / (centred_logs @ centred_logs)).tolist()
     return slopes
 
 
 def fit_per_query(lengths: Sequence[float], raw_values: Sequence[float]) -> list[float]:
-    """Return one number a query, whose mean is the slope of all values over log₂ of their lengths."""
+    """Return one term per query, whose mean is the slope of all values over log₂ of document lengths.
+
+    lengths, raw_values: one per query. Terms by query can be resampled, which the least-squares slope itself cannot.
+    """
     log_lengths, y = np.log2(lengths) - np.log2(lengths).mean(), np.asarray(raw_values, dtype=np.float64)
-    # The mean of these terms is the least-squares slope over all queries.
-    slopes: list[float] = (len(log_lengths) * (y - y.mean()) * log_lengths / (log_lengths @ log_lengths)).tolist()
-    return slopes
+    # The mean of these terms is Σ x y / Σ x², the least-squares slope, for centred x and y.
+    terms: list[float] = (len(log_lengths) * (y - y.mean()) * log_lengths / (log_lengths @ log_lengths)).tolist()
+    return terms
 
 
 def by_length(values: Mapping[str, Mapping[str, Sequence[float]]], system_name: str, system: str) -> list[list[float]]:
@@ -590,15 +648,20 @@ hybrid_claim = partial(claim, measure=measure_sparse_and_dense, sets=(*PASSAGE_S
 
 
 def judge_l10(measured: Measurement) -> Ruling:
-    """Judge L10: BM25's MRR exceeds dense retrieval's at the longest passages, and grows per doubling."""
+    """Judge L10: BM25 leads dense retrieval in MRR at the longest passages; its lead grows with length.
+
+    The growth is the change of the lead with every doubling of the passages' length. measured: set → "contained":
+    passage length → system → MRR by query of finding the passage that contains it
+    """
     gain_cells, cell_curves = {}, {}
     for name, set_values in measured.items():
         # A set without passages of every length has an empty mapping here, and gives no cells.
-        if gaps := set_values["contained"] and by_length(set_values["contained"], "words", "dense"):
+        if mrr_by_length := set_values["contained"]:
+            gaps = by_length(mrr_by_length, "words", "dense")
             gain_cells[f"{name}, BM25 less dense at {LENGTHS[-1]} words"] = gaps[-1]
             growth_name = f"{name}, growth per doubling"
             gain_cells[growth_name] = fit_doubling(LENGTHS, gaps)
-            cell_curves[growth_name] = mrr_curves(set_values["contained"], name, {"BM25": "words", "dense": "dense"})
+            cell_curves[growth_name] = mrr_curves(mrr_by_length, name, {"BM25": "words", "dense": "dense"})
     return rules.add_curves(rules.difference(gain_cells, margin=1.0), cell_curves)
 
 
@@ -614,7 +677,11 @@ hybrid_claim(
 
 
 def judge_l11(measured: Measurement) -> Ruling:
-    """Judge L11: BM25 over words and pairs of words has an MRR@10 above 95 points at every passage length."""
+    """Judge L11: BM25 over words and pairs of words has an MRR@10 above 95 points at every passage length.
+
+    The one relevant passage is the one that contains the query. measured: set → "contained": passage length → system →
+    MRR@10 in points, by query; "pairs" is that system.
+    """
     mrr_cells = {}
     for set_name, set_values in measured.items():
         for n_words, system_values in set_values["contained"].items():
@@ -640,17 +707,18 @@ MIN_PASSAGES = 1.1
 
 @define_measure("passage search")
 def measure_passage_search(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Measure L12 and L18: search among several passage vectors a document against one vector a document.
+    """Measure L12 and L18: search among passage vectors against search among one vector per document.
 
     found: set, words of a passage and metric → points of passages less one vector, query by query; timed: set and words
-    → milliseconds of the exact search among passages and of the best search among documents that takes no longer (the
-    quickest if none is so quick), and the former's MRR less the latter's in points. That search is chosen for each half
-    of the queries on the other half.
+    → the milliseconds of two searches, and by query the points of MRR of the first less those of the second. The first
+    is the exact search among passages; the second is the best search among documents that takes no longer, or the
+    quickest if all take longer. It is chosen for each half of the queries on the other half.
     """
     gap_cells: dict[str, list[float]] = {}
     timed_cells: dict[str, dict[str, list[float]]] = {}
     for judged_set in judged_sets:
         passage_scorers = {}
+        # Where documents are so short that most have one passage, there is nothing to compare.
         for n_words, scorer in PASSAGE_SCORERS.items():
             if scorer.index(judged_set.space).per_document >= MIN_PASSAGES:
                 passage_scorers[n_words] = scorer
@@ -670,6 +738,7 @@ def _compare_passages(judged_set: JudgedSet, scorers: Mapping[int, MaxSim]) -> I
     decoders = [DENSE, *(Decoder(DENSE.select, scorer) for scorer in scorers.values())]
     split_cells = [get_cells(judged_set, decoders, split_name, metrics, K) for split_name in ("dev", "test")]
     values = {metric: np.concatenate([stack_values(cells, metric) for cells in split_cells]) for metric in metrics}
+    # Column 0 is dense retrieval by one vector; the scorers follow from column 1 on.
     for (scorer_index, n_words), metric in product(enumerate(scorers, 1), metrics):
         gaps = POINTS * (values[metric][:, scorer_index] - values[metric][:, 0])
         yield n_words, metric, gaps.round(4).tolist()
@@ -678,9 +747,10 @@ def _compare_passages(judged_set: JudgedSet, scorers: Mapping[int, MaxSim]) -> I
 def _time_passages(
     judged: JudgedSet, passage_scorers: Mapping[int, MaxSim], seed: int
 ) -> Iterator[tuple[int, dict[str, list[float]]]]:
-    """Yield (words, comparison of exact passage search with document search that takes no longer).
+    """Compare exact search of passages with the best search of documents that takes no longer.
 
-    A comparison has the milliseconds of both and the MRR that the former gains, in points by query.
+    Yield (words of a passage, comparison). A comparison has the milliseconds of both searches, and by query the points
+    of MRR that the search of passages gains over the other.
     """
     scorers = [engine.make("dense"), *passage_scorers.values()]
     options = {"k": K, "metrics": ("mrr",), "seed": seed, "repeats": 5}
@@ -705,15 +775,16 @@ def _time_passages(
 def choose_in_time(
     candidates: Sequence[int], this_half: Sequence[AnnResult], other_half: Sequence[AnnResult], milliseconds: float
 ) -> int:
-    """Return the index of the search with the best MRR on the other half that is in time on this one.
+    """Choose the search that is quick enough on this half of the queries and best on the other half.
 
-    In time: within `milliseconds`; if none is, the quickest. candidates: the indices to choose from
+    Return its index in the two lists of results. Best: by MRR; quick enough: within `milliseconds`; if none is, the
+    quickest is chosen. candidates: the indices to choose from
     """
-    quick_ones = [search_index for search_index in candidates if this_half[search_index].milliseconds <= milliseconds]
-    if not quick_ones:
-        return min(candidates, key=lambda search_index: this_half[search_index].milliseconds)
-    # The other half chooses by quality; time is measured on this one, where the search must be quick enough.
-    return max(quick_ones, key=lambda index: (other_half[index].mean["mrr"], -this_half[index].milliseconds))
+    quick_indices = [index for index in candidates if this_half[index].milliseconds <= milliseconds]
+    if not quick_indices:
+        return min(candidates, key=lambda index: this_half[index].milliseconds)
+    # Quality is read on the other half, so that the choice does not fit this one by chance; of ties the quicker.
+    return max(quick_indices, key=lambda index: (other_half[index].mean["mrr"], -this_half[index].milliseconds))
 
 
 claim(
@@ -744,31 +815,32 @@ TRAINED_METRICS = ("recall", "ndcg")
 def measure_l13(sets: Sequence[JudgedSet], seed: int) -> Measurement:
     """Measure L13: m vectors of 64 dimensions a document against one vector of 64 m dimensions.
 
-    Set, m and metric → the former's points less the latter's, query by query, mean over some trainings.
+    Return "set, m, metric" → by query the points of the m vectors less those of the one, mean over some trainings.
     """
     return dict(chain.from_iterable(_compare_vectors(judged_set, m, seed) for judged_set, m in product(sets, (2, 4))))
 
 
 def _compare_vectors(judged: JudgedSet, count: int, seed: int) -> list[tuple[str, list[float]]]:
-    """Return (cell, differences): points of `count` short vectors a document less those of a long one.
+    """Compare `count` short vectors per document with one long vector; return (cell, differences) pairs.
 
-    There is one cell for each metric; the differences are by query, means over three trainings. Both systems are learnt
-    projections of the encoder's vector, and store equally many numbers.
+    There is one cell for each metric. The differences are by query the points of the short vectors less those of the
+    long one, means over three trainings. Both systems are learnt projections of the encoder's vector, and store equally
+    many numbers per document.
     """
-    seeds = range(3 * seed, 3 * seed + 3)
-    options = {"dimension": SMALL_DIMENSION, "vectors": count}
-    values = [_train_values(judged, "multi_vector", run_seed, **options) for run_seed in seeds]
-    single = [_train_values(judged, "dual_encoder", run_seed, dimension=SMALL_DIMENSION * count) for run_seed in seeds]
-    # Both systems store equally many numbers a document, in several short vectors or in one long one.
-    gaps = POINTS * (np.mean(values, axis=0) - np.mean(single, axis=0))
-    cell = f"{judged.name}, {count} × {SMALL_DIMENSION} less 1 × {count * SMALL_DIMENSION}"
-    return [(f"{cell}, {metric}@{K}", row.round(4).tolist()) for metric, row in zip(TRAINED_METRICS, gaps, strict=True)]
+    long_dimension, seeds = SMALL_DIMENSION * count, range(3 * seed, 3 * seed + 3)
+    short_options = {"dimension": SMALL_DIMENSION, "vectors": count}
+    short_values = [_train_values(judged, "multi_vector", run_seed, **short_options) for run_seed in seeds]
+    long_values = [_train_values(judged, "dual_encoder", run_seed, dimension=long_dimension) for run_seed in seeds]
+    differences = POINTS * (np.mean(short_values, axis=0) - np.mean(long_values, axis=0))
+    cell = f"{judged.name}, {count} × {SMALL_DIMENSION} less 1 × {long_dimension}"
+    rows = zip(TRAINED_METRICS, differences.round(4).tolist(), strict=True)
+    return [(f"{cell}, {metric}@{K}", metric_differences) for metric, metric_differences in rows]
 
 
 def _train_values(judged_set: JudgedSet, method: str, seed: int, **params: int) -> np.ndarray:
     """Train a learnt projection of the embeddings; return its (metrics, queries) values on test.
 
-    method: recipe of `engine.train`, of one vector a document or several; params: of the recipe
+    method: recipe of `engine.train`, of one vector per document or several; params: of the recipe
     """
     queries = engine.embed(judged_set.dataset.queries, encoder=judged_set.encoder)
     trained = engine.train(method, judged_set.space, queries, judged_set.dataset.qrels, seed=seed, **params)
@@ -779,7 +851,10 @@ def _train_values(judged_set: JudgedSet, method: str, seed: int, **params: int) 
 
 
 def judge_l14(measured: Measurement) -> Ruling:
-    """Judge L14: points that the hybrid, which adds BM25 and dense scores, gains over each of its parts."""
+    """Judge L14: points that the hybrid, which adds BM25 and dense scores, gains over each of its parts.
+
+    measured: set → "questions": metric → system → values by query in points; "words" is BM25.
+    """
     gain_cells, systems = {}, {"dense": "dense", "words": "BM25"}
     for set_name, set_values in measured.items():
         for (metric, values), (system, title) in product(set_values["questions"].items(), systems.items()):
@@ -801,15 +876,19 @@ hybrid_claim(
 def judge_l15(measured: Measurement) -> Ruling:
     """Judge L15, that BM25 adds more to dense retrieval, in points of MRR, as documents get longer.
 
-    The effects are slopes of the hybrid's gain over dense for each doubling of length: over the judged questions by the
-    lengths of their relevant documents, and over passages that contain the query, by the length of passages.
+    The effects are slopes of the hybrid's gain over dense for each doubling of length. One is over the judged
+    questions, by the lengths of their relevant documents; the other over passages that contain the query, by the length
+    of passages. measured: set → "questions" and "contained", each system's metrics by query on the two tasks, and
+    "lengths", those of the relevant documents.
     """
     gain_cells, cell_curves = {}, {}
     for name, set_values in measured.items():
         question_values = set_values["questions"]["mrr"]
         query_gains = np.subtract(question_values["hybrid"], question_values["dense"]).tolist()
         gain_cells[f"{name}, questions, per doubling"] = fit_per_query(set_values["lengths"], query_gains)
+        # A set without passages of every length has no such values.
         if set_values["contained"]:
+            # The hybrid is reported on half of the queries, and so is the dense retrieval that it is compared with.
             passage_gains = by_length(set_values["contained"], "hybrid", "dense beside hybrid")
             growth = f"{name}, contained, per doubling"
             gain_cells[growth] = fit_doubling(LENGTHS, passage_gains)
@@ -829,16 +908,21 @@ hybrid_claim(
 
 
 def judge_l16(measured: Measurement) -> Ruling:
-    """Judge L16: BM25 finds more by words alone on questions, by words and pairs on contained passages."""
+    """Judge L16: BM25 over words wins on questions, BM25 over words and pairs on contained passages.
+
+    A contained passage is to be found by a query that is a piece of its text. measured: set → "questions" and
+    "contained", metrics by query of the systems "words" and "pairs"
+    """
     gain_cells, cell_curves = {}, {}
     for name, set_values in measured.items():
         question_values = set_values["questions"]["recall"]
         gaps = np.subtract(question_values["words"], question_values["pairs"]).tolist()
         gain_cells[f"{name}, questions, words less pairs, recall@{K}"] = gaps
         if contained_values := set_values["contained"]:
-            for max_words, differences in zip(LENGTHS, by_length(contained_values, "pairs", "words"), strict=True):
-                cell_name = f"{name}, contained in {max_words} words, pairs less words, mrr@{K}"
+            for n_words, differences in zip(LENGTHS, by_length(contained_values, "pairs", "words"), strict=True):
+                cell_name = f"{name}, contained in {n_words} words, pairs less words, mrr@{K}"
                 gain_cells[cell_name] = differences
+            # One figure of all lengths, at the last cell, that of the longest passages.
             cell_curves[cell_name] = mrr_curves(contained_values, name, {"words": "words", "words and pairs": "pairs"})
     return rules.add_curves(rules.difference(gain_cells, margin=1.0), cell_curves)
 
@@ -863,7 +947,10 @@ claim(
 
 
 def judge_l18(measured: Measurement) -> Ruling:
-    """Judge L18: MRR of search among passage vectors less document search in the same time, by query."""
+    """Judge L18: MRR of search among passage vectors less document search in the same time, by query.
+
+    measured["timed"]: set and passage length → "milliseconds" of both, and "gap", the difference by query in points.
+    """
     gap_cells = {}
     for cell_name, cell_values in measured["timed"].items():
         passage_ms, document_ms = cell_values["milliseconds"]

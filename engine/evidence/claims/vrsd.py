@@ -39,9 +39,10 @@ N_CASES, N_ENUMERATED = 2000, 400
     cost=3,
 )
 def measure_v1(_: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Measure V1: 1 where the answers of a subset-sum problem and of its retrieval form differ, else 0.
+    """Measure V1: 1 where a subset-sum problem and the retrieval problem made of it disagree, else 0.
 
-    Cases are random whole numbers and targets; half of the targets are sums of k of the numbers by design.
+    They agree if both say that k of the numbers sum to the target, or both that none do. Cases are random whole numbers
+    and targets; half of the targets are sums of k of the numbers by design.
     """
     rng = np.random.default_rng(seed)
     disagreements = []
@@ -65,10 +66,12 @@ def measure_v1(_: Sequence[JudgedSet], seed: int) -> Measurement:
     cost=5,
 )
 def measure_v2(_: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Measure V2: what the second problem's best set lacks of the first's best cosine, by random case.
+    """Measure V2: by random case, how much worse the second problem's best set solves the first problem.
 
-    Both problems are solved by trying all sets. The first: documents whose sum, d₀ included, points to q; the second:
-    without d₀, to q − d₀, where d₀ is the most relevant document.
+    Let d₀ be the document most relevant to the query q. The first problem asks for the set with d₀ whose sum has the
+    largest cosine with q; the second for the set whose sum without d₀ has the largest cosine with q − d₀. Both are
+    solved by trying all sets. A number is the best cosine of the first problem less the one that the second's set has
+    there.
     """
     rng = np.random.default_rng(seed)
     lost_cosines: list[float] = []
@@ -80,7 +83,11 @@ def measure_v2(_: Sequence[JudgedSet], seed: int) -> Measurement:
 
 
 def judge_v3(measured: Measurement) -> Ruling:
-    """Judge V3: the greedy set is the best one in every case; report its mean gap too."""
+    """Judge V3: VRSD's greedy set is the best one in every case; report its mean gap too.
+
+    V3 is the number of a claim of the VRSD paper. measured["gaps"]: by case the best set's cosine less the greedy
+    set's, divided by the best set's less the worst set's.
+    """
     ruling, mean = rules.theorem(measured["gaps"], N_ENUMERATED), float(np.mean(measured["gaps"]))
     effects = (*ruling.effects, Effect(name="mean share of the range that is lacking", value=mean))
     return replace(ruling, why=f"{ruling.why} The mean set lacks {decimal(mean)} of the range.", effects=effects)
@@ -105,7 +112,7 @@ def measure_v3(_: Sequence[JudgedSet], seed: int) -> Measurement:
     rng = np.random.default_rng(seed)
     gap_shares = []
     for _case in range(N_ENUMERATED):
-        # The shift puts documents and query into one narrow cone, as embeddings are.
+        # The shift makes all angles between documents and query small, as those of embeddings are.
         vectors = scale_rows(rng.standard_normal((18, 16)) + 0.5)
         query = scale_rows(rng.standard_normal((1, 16)) + 0.5)[0]
         gap_shares.append(optimum_gap("vrsd", vectors, query, 5, fix_first=True).share)
@@ -113,7 +120,11 @@ def measure_v3(_: Sequence[JudgedSet], seed: int) -> Measurement:
 
 
 def judge_v4(measured: Measurement) -> Ruling:
-    """Judge V4 by VRSD's win rates against .88, the smallest win rate of the paper's Table 1."""
+    """Judge V4 by VRSD's win rates against .88, the smallest win rate of the paper's Table 1.
+
+    A query is won where VRSD's set has the larger cosine of its sum to the query than MMR's. measured: cell → "won",
+    the number of queries won, and "queries", the number of all.
+    """
     won_shares = rules.compute_shares(map_values(itemgetter("won", "queries"), measured))
     return rules.thresholds(won_shares, holds=0.88, limit=0.88)
 
@@ -131,23 +142,25 @@ def judge_v4(measured: Measurement) -> Ruling:
     cost=60,
 )
 def measure_v4(judged_sets: Sequence[JudgedSet], _: int) -> Measurement:
-    """Measure V4: by set, k, pool and MMR's λ, how often VRSD's set has the larger cosine of its sum.
+    """Measure V4: by set, k, candidates and MMR's λ, how often VRSD's set has the larger cosine.
 
-    Cell → "won": the queries on which it has, "queries": all, "most": the largest difference, "means": of VRSD and MMR.
+    The cosine is that of the set's sum to the query. The k documents are selected from the 50 most relevant ones, or
+    from all. Return by cell "won", the number of queries where VRSD's cosine is larger; "queries", the number of all;
+    "most", the largest difference; "means", the mean cosines of VRSD and MMR.
     """
     cell_rows, weights = {}, (0.0, 0.5, 1.0)
-    for judged, k, pool_depth in product(judged_sets, (3, 5, 10), (50, None)):
-        stages = [engine.make("vrsd"), *(engine.make("mmr", relevance_weight=weight) for weight in weights)]
-        decoders = [Decoder(stage, depth=pool_depth) for stage in stages]
-        values, *mmr_values = stack_values(get_cells(judged, decoders, "test", ("cos_sum",), k), "cos_sum").T
+    for judged, k, n_candidates in product(judged_sets, (3, 5, 10), (50, None)):
+        selectors = [engine.make("vrsd"), *(engine.make("mmr", relevance_weight=weight) for weight in weights)]
+        decoders = [Decoder(selector, depth=n_candidates) for selector in selectors]
+        vrsd_values, *mmr_columns = stack_values(get_cells(judged, decoders, "test", ("cos_sum",), k), "cos_sum").T
         # A difference below 1e-9 counts as a tie: mostly both selected the same set.
-        for weight, weight_values in zip(weights, mmr_values, strict=True):
-            differences = values - weight_values
-            cell_rows[f"{judged.name}, k {k}, of {pool_depth or 'all'}, to MMR {weight:g}"] = {
+        for weight, mmr_values in zip(weights, mmr_columns, strict=True):
+            differences = vrsd_values - mmr_values
+            cell_rows[f"{judged.name}, k {k}, of {n_candidates or 'all'}, to MMR {weight:g}"] = {
                 "won": int((differences > 1e-9).sum()),
                 "queries": len(differences),
                 "most": float(differences.max()),
-                "means": [float(np.mean(values)), float(np.mean(weight_values))],
+                "means": [float(np.mean(vrsd_values)), float(np.mean(mmr_values))],
             }
     return cell_rows
 
@@ -162,12 +175,14 @@ ORDERED_DECODERS = {"VRSD": Decoder(engine.make("vrsd")), "cosine": DENSE, "BM25
     sets=("perspectrum", "multihop-rag-summ500", "ultratool-en"),
     effect=".740, .710 and .550 on ARC-DA",
     differs="Other data and encoder (MiniLM), no wordpieces in BM25; the paper does not give k: here 5 and 10.",
+    version=2,
     cost=20,
 )
 def measure_v5(judged_sets: Sequence[JudgedSet], _: int) -> Measurement:
-    """Measure V5: differences in the sum's cosine, in points, between neighbours of the claimed order.
+    """Measure V5: points of the sum's cosine by which each method leads the next in the claimed order.
 
-    Cell (set, k, two neighbours of VRSD, cosine, BM25) → differences query by query.
+    The cosine is that of the selected documents' sum to the query; the order is VRSD, ranking by cosine, BM25. Return
+    "set, k, method to the next" → differences query by query.
     """
     differences = {}
     for judged, k in product(judged_sets, (5, 10)):
@@ -181,17 +196,18 @@ def measure_v5(judged_sets: Sequence[JudgedSet], _: int) -> Measurement:
 def judge_v6(measured: Measurement) -> Ruling:
     """Judge V6: cos(sum, query) correlates with similarity, with diversity and with α-nDCG, at least .3.
 
-    The measure is claimed to have both at once, so that the weaker of the first two correlations of a cell decides.
+    The cosine is claimed to measure similarity and diversity at once, so that the weaker of these two correlations
+    decides in each cell. measured["correlations"]: set and k → "weights, metric" → the correlation with its interval.
     """
     effects = []
     for cell, cell_effects in measured["correlations"].items():
-        ranges: dict[str, list[Effect]] = {}
+        groups: dict[str, list[Effect]] = {}
         for measure_name, ends in cell_effects.items():
+            # "weights, metric": Recall and ILAD share a group, α-nDCG has one of its own.
             weight_range, _, metric = measure_name.partition(", ")
-            effect_kind = metric if metric == "α-nDCG" else "each"
-            ranges.setdefault(f"{weight_range}, {effect_kind}", []).append(read_effect(f"{cell}, {measure_name}", ends))
-        # A measure of both at once must correlate with each, so that the weaker of the two correlations decides.
-        effects += [min(range_effects, key=lambda effect: effect.value) for range_effects in ranges.values()]
+            group = metric if metric == "α-nDCG" else "each"
+            groups.setdefault(f"{weight_range}, {group}", []).append(read_effect(f"{cell}, {measure_name}", ends))
+        effects += [min(group_effects, key=lambda effect: effect.value) for group_effects in groups.values()]
     return rules.judge_range(effects, low=0.3)
 
 
@@ -232,13 +248,13 @@ TIMED_SIZES = (16_000, 32_000, 64_000, 128_000)
 def judge_v8(measured: Measurement) -> Ruling:
     """Judge V8: MMR takes longer than VRSD, and plain MMR's time grows at least with n^1.8.
 
-    Effects: logarithms of the ratios of times, of which a tenth more counts as none, and the exponent of plain MMR's
-    time in the number n of documents.
+    Effects: logarithms of the ratios of times, and the exponent with which plain MMR's time grows in the number n of
+    documents. Up to a tenth more time counts as no difference. measured: data set or number of documents → method →
+    seconds of a query, one by one.
     """
     log_ratios = {}
     for space_name, method_seconds in measured.items():
-        # All methods but VRSD itself.
-        for method in filter("vrsd".__ne__, method_seconds):
+        for method in [name for name in method_seconds if name != "vrsd"]:
             ratios = np.divide(method_seconds[method], method_seconds["vrsd"])
             log_ratios[f"{space_name}, {method} to VRSD"] = np.log(ratios).tolist()
     mmr_seconds = np.stack([measured[f"{n_documents}"]["mmr, plain"] for n_documents in TIMED_SIZES], axis=1)
@@ -260,18 +276,24 @@ def judge_v8(measured: Measurement) -> Ruling:
 def measure_v8(judged_sets: Sequence[JudgedSet], seed: int) -> Measurement:
     """Measure V8: number of documents or set → method → seconds of each query, timed alone in one thread."""
     spaces = [(judged_set.name, judged_set.space, judged_set.queries("test")) for judged_set in judged_sets]
-    stages = [engine.make("vrsd"), engine.make("mmr")]
+    drawn_spaces = ((f"{count}", *draw_space(count, seed)) for count in TIMED_SIZES)
+    selectors = [engine.make("vrsd"), engine.make("mmr")]
     seconds: dict[str, dict[str, list[float]]] = {}
-    for space_name, space, queries in (*spaces, *((f"{count}", *draw_space(count, seed)) for count in TIMED_SIZES)):
+    for space_name, space, queries in (*spaces, *drawn_spaces):
         seconds[space_name] = {}
-        for latency_row in measure_latencies(stages, space, queries, (20,), (0.5,), calls=9):
+        for latency_row in measure_latencies(selectors, space, queries, (20,), (0.5,), calls=9):
+            # Plain: the algorithm as its paper prints it, in place of the engine's.
             method = f"{latency_row.method}{', plain' if latency_row.plain else ''}"
             seconds[space_name][method] = latency_row.seconds.round(7).tolist()
     return seconds
 
 
 def judge_v9(measured: Measurement) -> Ruling:
-    """Judge V9: VRSD has one point on the frontier of Recall over diversity, the others two or more."""
+    """Judge V9: VRSD has one point on the frontier of Recall over diversity, the others two or more.
+
+    A point on the frontier is a setting that no other setting of the method beats on both. measured["points"]: set and
+    k → method → the number of its points.
+    """
     counts: dict[str, dict[str, float]] = {VRSD: {}, MMR: {}, FW: {}}
     for name, (cell, method_counts) in product(counts, measured["points"].items()):
         counts[name][f"{cell}, {name}"] = method_counts[name]
@@ -353,11 +375,13 @@ def has_subset_sum(numbers: np.ndarray, target: int) -> bool:
     cost=3,
 )
 def measure_v12(_: Sequence[JudgedSet], seed: int) -> Measurement:
-    """Measure V12 in the plane: MMR at λ ½ goes by the angle on one side, and prefers the other side.
+    """Measure V12: violations, in random cases in the plane, of the order in which MMR at λ ½ picks.
 
-    Angles are drawn in (0, π/2); the first document is the nearest. rise: the derivative of cos(x + θ) − cos(x) in x,
-    by differences, below 0 as claimed; others: documents on one side that MMR picks in another order than by angle;
-    near: 1 where it picks a nearer document of the same side before one of the other side.
+    Documents lie at random angles in (0, π/2) to the query; MMR first picks the nearest, at the angle θ. All numbers
+    are ≤ 0 as claimed. rise: the derivative in x of cos(x + θ) − cos(x); up to a factor this is MMR's value of a
+    document at the angle x beyond the first; others: the number of documents that MMR picks in another order than by
+    angle, if all are on one side of the query; near: with the farthest document moved to the other side, 1 where MMR's
+    second pick is another one.
     """
     rng = np.random.default_rng(seed)
     step = 1e-5
@@ -372,7 +396,8 @@ def measure_v12(_: Sequence[JudgedSet], seed: int) -> Measurement:
         columns["others"].append(int((picked_angles != angles).sum()))
         # The farthest document moves to the other side of the query, where MMR should prefer it to nearer ones.
         mixed_angles = np.concatenate([angles[:-1], -angles[-1:]])
-        columns["near"].append(int(order_by_mmr(rng.permutation(mixed_angles))[1] != -angles[-1]))
+        # Index 1 is MMR's second pick.
+        columns["near"].append(int(order_by_mmr(rng.permutation(mixed_angles))[1] != mixed_angles[-1]))
     return columns
 
 

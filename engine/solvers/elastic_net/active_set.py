@@ -37,9 +37,9 @@ def dot_product(first_vector, second_vector, length):
 def append_row(factor, n_active, active, column, square, ridge):
     """Add one document to the Cholesky factor of those with a weight; return False if it depends on them.
 
-    The factor L, with L Lᵀ the Gram matrix of the documents with a weight plus λ₂ on its diagonal, is what weights are
-    solved by; a document that is a combination of the others has no row in it. column: inner products of the member
-    with all; square: its squared length; ridge: λ₂.
+    Weights are solved by the factor L, where L Lᵀ is the Gram matrix of the documents with a weight, plus λ₂ on its
+    diagonal. A document depends on the others if its vector is a combination of theirs; then L gets no row. column:
+    inner products of the member with all; square: its squared length; ridge: λ₂.
     """
     new_row = factor[n_active]
     for index in range(n_active):
@@ -94,9 +94,11 @@ def solve_upper(factor, n_active, vector):
 
 @jit_reassociating
 def drop_member(factor, n_active, active, weights, status, removed_index):
-    """Take a document out of those with a weight and out of their Cholesky factor; return the new number.
+    """Take the weight from one document, and its row out of the Cholesky factor; return the new number.
 
-    Documents that could not enter because they depended on the active ones may enter again.
+    active, weights: the first n_active documents with a weight, called active, and those weights; factor: of the active
+    documents' Gram matrix; removed_index: position in `active`. Documents that could not enter because their vectors
+    were combinations of the active ones' (DEPENDENT) may enter again.
     """
     remove_row(factor, n_active, removed_index)
     status[active[removed_index]] = OUT
@@ -110,11 +112,12 @@ def drop_member(factor, n_active, active, weights, status, removed_index):
 
 @jit_reassociating
 def compute_duals(columns, slots, scores, active, weights, n_active, viewed, n_view, dual_of):
-    """Compute the duals c = score − Gram · weights of some documents, in `dual_of`.
+    """Write into `dual_of` the dual of each document: its score less Gram · weights.
 
-    A dual is the inner product with what the weights leave of the query; at the minimum none exceeds λ₁ unless it has a
-    weight. Viewed are the first n_view of `viewed`, or all members where n_view = N. slots: position of each member's
-    column in `columns`; active, weights: the first n_active members with a weight, and their weights
+    The dual of a document is its inner product with the residual, what the weighted documents leave of the query; at
+    the minimum none exceeds λ₁ unless the document has a weight. scores: (N,) inner products with the query; columns:
+    rows of the Gram matrix, that of document i at slots[i]; active, weights: the first n_active documents with a
+    weight, and those weights; viewed: the first n_view are the documents to compute, all where n_view = N
     """
     n_members = len(scores)
     if n_view == n_members:
@@ -138,8 +141,8 @@ def compute_duals(columns, slots, scores, active, weights, n_active, viewed, n_v
 def refactorise(columns, slots, active, weights, n_active, status, ridge, factor):
     """Rebuild the Cholesky factor of the documents with a weight for another λ₂; return their new number.
 
-    Documents that now depend on the others leave. A factor contains λ₂, the ridge on the Gram matrix's diagonal, so
-    another one cannot be derived from it.
+    λ₂ is the ridge, added to the diagonal of the Gram matrix that is factored, so the old factor cannot be reused.
+    Documents whose vectors are now combinations of the others' lose their weight.
     """
     n_independent = INT_ZERO
     for index in range(n_active):
@@ -203,8 +206,9 @@ def relax_support(factor, n_active, active, weights, status, scores, l1, minimis
 def swap_member(factor, n_active, active, weights, status, column, square, ridge, entering, coefs):
     """Let a document that is a combination of the weighted ones replace one of them; return their number.
 
-    Weight moves from them to it until one of them has none, and leaves. It stays out, marked DEPENDENT, if that helps
-    nothing or the factor still refuses it. coefs: scratch
+    Weight moves from the weighted documents to the entering one until one of them has none left, and leaves the set.
+    The entering document stays out, marked DEPENDENT, if no weight can move, or if the factor still has no row for it.
+    coefs: scratch
     """
     for index in range(n_active):
         coefs[index] = factor[n_active, index]
@@ -236,8 +240,11 @@ def solve_active_set(
     """Find the elastic-net weights over the documents `viewed[:n_view]`, from the present weights on.
 
     Lawson and Hanson's method: solve for the weights, then admit the document whose dual (its product with what is left
-    of the query) exceeds λ₁ most. Returns (number with a weight, columns in use, state): DONE; FACTOR_FULL or
-    COLUMNS_FULL, where factor or columns have no room; STUCK, after far too many steps.
+    of the query) exceeds λ₁ most. columns, slots: Gram rows and their positions, of which `used` are filled; active,
+    weights: the first n_active documents with a weight, and those weights; factor: the Cholesky factor of their Gram
+    matrix; status: (N,) IN, OUT or DEPENDENT; scratch, dual_of: overwritten. Returns (number with a weight, columns in
+    use, state): DONE; FACTOR_FULL or COLUMNS_FULL, where factor or columns have no room; STUCK, after far too many
+    steps.
     """
     entering = NO_MEMBER
     n_active = relax_support(factor, n_active, active, weights, status, scores, l1, scratch)
@@ -306,10 +313,10 @@ def bound_violation(
 ):
     """Bound how far weights violate the optimality conditions, and the duality gap (0 without ridge).
 
-    The support are the documents with a weight. Off the support a dual may not exceed λ₁, on it it is λ₁ + λ₂ w. With g
-    = c − λ₁ the duality gap is a sum of squares: Σ ((λ₂ w − g)² − g₋²) / 2λ₂ on the support, g₋ = min(g, 0), and Σ g₊²
-    / 2λ₂ off it. rel_error, abs_error: how far off each g may be, as `bound_rounding` says; worst, squares: what other
-    rows add.
+    The support are the documents with a weight w. At the minimum, a dual off the support is at most λ₁, and one on it
+    is λ₁ + λ₂ w. With g = dual − λ₁ the duality gap is a sum of squares: Σ ((λ₂ w − g)² − g₋²) / 2λ₂ on the support, g₋
+    = min(g, 0), and Σ g₊² / 2λ₂ off it. rel_error, abs_error: how far off each g may be, as `bound_rounding` says;
+    worst, squares: what other rows add.
     """
     for member in range(n_members):
         violation = dual_of[member] - l1 + rel_error * norms[member] + abs_error
@@ -333,8 +340,8 @@ def bound_violation(
 def copy_cutoff_of(weights, n_active, l1, l2, tolerance):
     """Return the dual (product with the residual) that any copy of a document with a weight reaches.
 
-    That is the least λ₁ + λ₂ w, less the tolerance. Rows off the support with smaller duals are no copies; ∞ without
-    members.
+    That is the least λ₁ + λ₂ w, less the tolerance. So only documents whose dual reaches it have to be compared with
+    those that have a weight w to find exact copies. ∞ if no document has a weight.
     """
     smallest_weight = np.inf
     for index in range(n_active):
@@ -357,8 +364,8 @@ def ensure_room(array, n_used, n_more):
 def find_cutoff(excesses, n_violations, max_count):
     """Return a cutoff that at least one, and no more than about max_count, of positive excesses reach.
 
-    For admitting only the worst violators at a time. The first n_violations of `excesses` count; 0 if they are no more
-    than max_count, so that all enter.
+    So that only the worst violators of the optimality conditions join at a time: those whose dual exceeds λ₁ most. Only
+    the first n_violations of `excesses` are read; if these are at most max_count, the cutoff is 0 and all join.
     """
     largest = 0.0
     for index in range(n_violations):
@@ -380,11 +387,12 @@ def find_cutoff(excesses, n_violations, max_count):
 def solve_by_gram(gram, scores, l1, l2, tolerances, start_members, max_norm, queries, overlaps, capacity):
     """Find the elastic-net weights of B queries at C settings (λ₁, λ₂) on the products of all n documents.
 
-    Each setting starts from the solution of the one before, over a growing view of promising documents. gram: (n, n);
-    scores: (B, n); l1: (B, C); l2: (C,); tolerances: (B,) what a dual may exceed l1 by; start_members: (B, m) the first
-    view; max_norm: no row is longer; queries: (B, d); overlaps: (B,) True if a query has a dimension in common with any
-    row; capacity: room for an active set. Returns, for the B · C problems: ends, members, weights; ends and members of
-    those off the support that may be copies of one on it; residuals; gaps; states; rounds.
+    Each setting starts from the solution of the one before. Only a view of promising documents is looked at; those
+    outside that would get a weight join it until there are none. gram: (n, n); scores: (B, n); l1: (B, C); l2: (C,);
+    tolerances: (B,) what a dual, a product with the residual, may exceed l1 by; start_members: (B, m) the first view;
+    max_norm: no row is longer; queries: (B, d); overlaps: (B,) True if a query has a dimension in common with any row;
+    capacity: room for documents with a weight. Returns, for the B · C problems: ends, members, weights; ends and
+    members of documents without a weight that may be copies of one with a weight; residuals; gaps; states; rounds.
     """
     n_queries, n_settings = l1.shape
     n_problems, n, d = n_queries * n_settings, len(gram), queries.shape[1]

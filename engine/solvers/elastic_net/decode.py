@@ -82,7 +82,10 @@ def reconstruct(settings: Sequence[Setting], c: Candidates, k: int) -> list[Rank
 
 
 def warm() -> None:
-    """Compile every loop, or load what was compiled, by solving two tiny problems and a path."""
+    """Compile the Numba loops of elastic nets, or load them from disk, by solving tiny problems.
+
+    So that a user's first query need not wait for the compiler.
+    """
     identity = torch.eye(64)
     # A cached matrix goes by its Gram matrix, and one used once by its rows.
     for is_cached in (True, False):
@@ -93,24 +96,25 @@ def warm() -> None:
 
 
 def _resolve_l1(c: Candidates, setting: Setting, best: Array) -> tuple[Array, list[list[str]]]:
-    """Translate a setting's l1 into each query's λ₁, (B,), and messages about what could not be met.
+    """Translate a setting's l1 into each query's λ₁, (B,), and messages about requests that cannot be met.
 
-    By the setting's scale, l1 is λ₁ itself, a share of the best score, or the number of documents to get a weight.
-    best: (B,) best scores, of which a share is taken
+    setting.scale says what l1 is: λ₁ itself ("absolute"), a share of the best score, or the number of documents that
+    should get a weight ("support"). best: (B,) the best scores, at and above which no document gets a weight
     """
     messages: list[list[str]] = [[] for _ in best]
     if setting.scale == "support":
         # A λ₁ for a number of documents is looked up on the path of the query's weights over all λ₁.
         size, l1_values = math.ceil(setting.l1), np.empty(c.batch)
         for query_id in range(c.batch):
-            l1_values[query_id], support = max(best[query_id], 0.0), 0
+            l1_values[query_id], n_weighted = max(best[query_id], 0.0), 0
             if best[query_id] > 0 and size:
                 query, min_level = take_queries(c, slice(query_id, query_id + 1)), MIN_SUPPORT_L1 * best[query_id]
-                l1_values[query_id], support = regularization_path(query, setting.l2, min_level, size).first_of(size)
-            if support != size:
-                messages[query_id].append(f"no λ₁ gives {size} documents a weight; this one gives {support}")
+                l1_values[query_id], n_weighted = regularization_path(query, setting.l2, min_level, size).first_of(size)
+            if n_weighted != size:
+                messages[query_id].append(f"no λ₁ gives {size} documents a weight; this one gives {n_weighted}")
         return l1_values, messages
     l1_values = np.full(c.batch, setting.l1) if setting.scale == "absolute" else setting.l1 * np.maximum(best, 0)
+    # Without any penalty many weights may be equally good: a tiny λ₁ takes the place of 0.
     if setting.l1 == 0 and setting.l2 == 0 and setting.solver == "exact":
         note = "λ₁ = λ₂ = 0: taken as the limit of ever smaller λ₁, as the minimiser need not be unique"
         l1_values, messages = np.maximum(ZERO_PENALTY_SHARE * best, 0), [[note] for _ in best]
@@ -128,13 +132,17 @@ def _rank_solutions(
     index, gain = take_largest_weights(solved, k, c)
     if setting.fill == "fill":
         short_queries = np.flatnonzero(solved.counts < min(k, c.count))
-        for start in range(0, len(short_queries), step := max(1, 4 * CHUNK_NUMBERS // c.count)):
-            _fill_answers(c, solved, l1, short_queries[start : start + step], index, gain)
+        block_size = max(1, 4 * CHUNK_NUMBERS // c.count)
+        for start in range(0, len(short_queries), block_size):
+            _fill_answers(c, solved, l1, short_queries[start : start + block_size], index, gain)
     return Ranking(index, gain, _describe_answers(c, setting, solved, l1, best, messages, k))
 
 
 def take_largest_weights(solved: Solutions, k: int, c: Candidates) -> tuple[Tensor, Tensor]:
-    """Return (B, k) the documents with the largest weights, and these; −1 and 0 where there are fewer."""
+    """Return the documents with the k largest weights, and those weights, each (B, k).
+
+    Where fewer than k have a weight, the rest is document −1 with the weight 0. solved: sorted, largest weights first
+    """
     # Members stand by falling weight, one problem after the other.
     index = torch.full((len(solved), k), -1, dtype=torch.int64)
     gain = torch.zeros(len(solved), k, dtype=torch.float64)
@@ -162,10 +170,10 @@ def _fill_answers(c: Candidates, solved: Solutions, l1: Array, query_ids: Array,
     fill_rows, fill_products = rank_exactly(products, n_missing, error, exact_scorer.exact_relevance, rescore_all=False)
     fill_ranks = torch.arange(k, device=device) - n_weighted
     query_id, rank_index = ((fill_ranks >= 0) & (fill_ranks < c.count - n_weighted)).nonzero(as_tuple=True)
-    filled = query_id, fill_ranks[query_id, rank_index]
-    index[queries[query_id], rank_index] = fill_rows[filled]
+    fill_entries = query_id, fill_ranks[query_id, rank_index]
+    index[queries[query_id], rank_index] = fill_rows[fill_entries]
     # A float32 score may pass λ₁ by its rounding; what has no weight is never above it.
-    gain[queries[query_id], rank_index] = (fill_products[filled] - lam1[query_id]).clamp_max(0.0)
+    gain[queries[query_id], rank_index] = (fill_products[fill_entries] - lam1[query_id]).clamp_max(0.0)
 
 
 def _describe_answers(
@@ -173,7 +181,8 @@ def _describe_answers(
 ) -> tuple[dict[str, Any], ...]:
     """Return the info of each query's answer: λ₁, support size, certificate, ties and messages.
 
-    Arguments are those of `_rank_solutions`. What cannot be proved of weights is None.
+    The figures that cannot be proved of the weights are None. solved: the weights; l1: (B,) λ₁ as used; best: (B,) best
+    scores; messages: notes of each query; k: number of documents returned
     """
     residuals = solved.residual
     # Where λ₁ = λ₂ = 0 is solved at a tiny λ₁ instead, that λ₁ itself is part of the violation.
@@ -188,6 +197,7 @@ def _describe_answers(
     if setting.l2 > 0:
         error_bounds = bound_weight_errors(solved.gap, setting.l2)
         n_ordered = _count_ordered_weights(solved, error_bounds, k)
+        # An array of objects, as it takes numbers and None.
         proofs = np.array([solved.gap.tolist(), error_bounds.tolist(), n_ordered], object)
         # A bound as large as all weights together says nothing of any.
         is_informative = (error_bounds < np.bincount(solved.problem, solved.weights, len(solved))) | (error_bounds == 0)

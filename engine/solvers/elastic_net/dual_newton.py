@@ -27,13 +27,13 @@ def maximise_dual(c: Candidates, l1: Tensor, l2: Tensor) -> tuple[Tensor, Tensor
     queries = c.queries.double()
     n_start = min(c.count, START_ROWS)
     members = c.relevance.topk(n_start, dim=1).indices
-    # every: the number of each query, as a column, to index (query, row) pairs by.
-    every = torch.arange(c.batch, device=members.device).unsqueeze(1)
+    # The number of each query, as a column, to index (query, row) pairs by.
+    query_column = torch.arange(c.batch, device=members.device).unsqueeze(1)
     is_used = torch.ones_like(members, dtype=torch.bool)
     max_scores = c.relevance.abs().amax(1).double()
     points, n_passes = queries.clone(), 0
     while True:
-        rows = _gather_rows(c, every, members).mul_(is_used.unsqueeze(2))
+        rows = _gather_rows(c, query_column, members).mul_(is_used.unsqueeze(2))
         points, weights = _maximise_on_working_sets(rows, is_used, queries, points, l1, l2)
         # The residual that the weights leave, not the one that they came from.
         points = queries - torch.einsum("bm,bmd->bd", weights, rows)
@@ -41,9 +41,9 @@ def maximise_dual(c: Candidates, l1: Tensor, l2: Tensor) -> tuple[Tensor, Tensor
         n_passes += 1
         # Rows outside the working set certainly have no weight unless their product may exceed λ₁ by the error of the
         # pass; those are computed again in float64.
-        is_above = products > (l1 - c.product_error(points)).unsqueeze(1)
-        is_above[every.expand_as(members)[is_used], members[is_used]] = False
-        query_id, row_id = is_above.nonzero(as_tuple=True)
+        may_get_weight = products > (l1 - c.product_error(points)).unsqueeze(1)
+        may_get_weight[query_column.expand_as(members)[is_used], members[is_used]] = False
+        query_id, row_id = may_get_weight.nonzero(as_tuple=True)
         exact_products = (_gather_rows(c, query_id, row_id) * points[query_id]).sum(-1)
         # The copies of a row with a weight join it, however little λ₂ lifts their dual above λ₁.
         copy_lift = l2 * torch.where(weights > 0, weights, torch.inf).amin(1)
@@ -68,8 +68,8 @@ def _extend_working_sets(
 ) -> tuple[Tensor, Tensor]:
     """Add to each query's working set the rows that most need a weight; return the sets and their mask.
 
-    A set at most doubles. members: (B, m); is_used: (B, m) False for padding; query_id, row_id, products: one entry a
-    violating row
+    A set at most doubles. members: (B, m) rows in the sets; is_used: (B, m) False for padding; query_id, row_id: the
+    rows outside that would get a weight, as pairs of query and row; products: their inner products with the residual
     """
     # Entries sorted by query, the largest product first; the rank within its query is then an entry's new column.
     order = products.argsort(descending=True)
@@ -94,11 +94,12 @@ def _maximise_on_working_sets(
     """Find the elastic-net weights over each query's working set of rows, by Newton steps on the dual.
 
     Returns the residuals, what the weights leave of the queries, (B, d), and the weights, (B, m). rows: (B, m, d)
-    vectors; is_used: (B, m) False for padding; points: (B, d) where to start
+    vectors; is_used: (B, m) False for padding; points: (B, d) residuals to start from
     """
     l1_column, l2_column = l1.unsqueeze(1), l2.unsqueeze(1)
     identity = torch.eye(queries.shape[1], dtype=queries.dtype, device=queries.device)
     min_step_norms = MIN_STEP_NORM * torch.linalg.vector_norm(queries, dim=1)
+    # heights: by how much each document's dual, its product with the residual, exceeds λ₁.
     heights = torch.einsum("bmd,bd->bm", rows, points) - l1_column
     for _ in range(MAX_NEWTON_STEPS):
         # With a = [Uρ − λ₁]₊ the gradient of the dual is v − ρ − Uᵀa / λ₂, and the Hessian −(I + U_Aᵀ U_A / λ₂) over
@@ -118,10 +119,12 @@ def _maximise_on_working_sets(
 
 
 def _search_line(heights: Tensor, climbs: Tensor, smooth_gradient: Tensor, steps: Tensor, l2: Tensor) -> Tensor:
-    """Return (B,) the length of each query's Newton step that raises the dual objective most.
+    """Return (B,) the share of each query's Newton step that raises the dual objective most.
 
-    By bisection on its slope. heights: (B, m) duals less λ₁; climbs: (B, m) their change along a full step;
-    smooth_gradient: (B, d) gradient of the part without kinks. A full step, 1, is exact where no dual passes λ₁.
+    The objective is concave and smooth but for kinks, where the dual of a document passes λ₁ and it gets or loses a
+    weight; so the slope along a step falls, and bisection on its sign finds the maximum. heights: (B, m) duals less λ₁;
+    climbs: (B, m) their change along a full step; smooth_gradient: (B, d) gradient of the part without kinks; steps:
+    (B, d). A full step, 1, is exact where no kink is passed.
     """
     initial_slope, squared_step = (smooth_gradient * steps).sum(1), (steps * steps).sum(1)
 
@@ -130,8 +133,7 @@ def _search_line(heights: Tensor, climbs: Tensor, smooth_gradient: Tensor, steps
         excess = torch.addcmul(heights, climbs, step_share.unsqueeze(1)).clamp_min(0)
         return initial_slope - step_share * squared_step - (excess * climbs).sum(1) / l2
 
-    # The slope falls along the line, so bisection on its sign finds the maximum; a full Newton step is exact where no
-    # kink is passed.
+    # The maximum is looked for between no step and two full steps.
     lower_share, upper_share = torch.zeros_like(l2), torch.full_like(l2, 2)
     for _ in range(LINE_SEARCH_HALVINGS):
         middle_share = (lower_share + upper_share) / 2

@@ -16,8 +16,8 @@ from engine.solvers.elastic_net.solve import Solutions, certify_weights, take_qu
 def iterate_fista(c: Candidates, l1: Tensor, l2: float) -> Iterator[Tensor]:
     """Yield the elastic-net weights, (B, n), after each accelerated gradient step (FISTA), without end.
 
-    l1: (B,) λ₁ of the queries. The step is 1/L with L the largest eigenvalue of UUᵀ plus λ₂ (eq. 5). Small corpora are
-    computed in float64, others in the precision of their vectors.
+    l1: (B,) λ₁ of the queries. The step is 1/L with L the largest eigenvalue of UUᵀ plus λ₂, as in the NNN paper's eq.
+    5, its iteration. Small corpora are computed in float64, others in the precision of their vectors.
     """
     dtype = torch.float64 if c.vectors.numel() <= CACHED_NUMBERS else c.vectors.dtype
     rows, queries = c.vectors.to(dtype), c.queries.to(dtype)
@@ -36,7 +36,7 @@ def iterate_fista(c: Candidates, l1: Tensor, l2: float) -> Iterator[Tensor]:
             residuals = queries - torch.bmm(extrapolated.unsqueeze(1), rows).squeeze(1)
             gradient = torch.bmm(rows, residuals.unsqueeze(2)).squeeze(2)
         new_weights = gradient.div_(lipschitz).addcmul_(extrapolated, 1 - l2 / lipschitz).sub_(threshold).clamp_min_(0)
-        # Nesterov's momentum sequence t ← (1 + √(1 + 4t²)) / 2, as in eq. 5.
+        # Nesterov's momentum sequence t ← (1 + √(1 + 4t²)) / 2, as in the paper.
         next_momentum = (1 + math.sqrt(1 + 4 * momentum * momentum)) / 2
         extrapolated = torch.add(new_weights, new_weights - weights, alpha=(momentum - 1) / next_momentum)
         weights, momentum = new_weights, next_momentum
@@ -55,6 +55,7 @@ def run_fista(c: Candidates, l1: Tensor, l2: float, iterations: int) -> Solution
         block_candidates = take_queries(c, block)
         # The steps never end: take the last one that counts.
         weights = next(islice(iterate_fista(block_candidates, l1[block], l2), iterations - 1, None))
+        # Each step reads the vectors twice: for the residual, and for its products with them.
         parts.append(certify_iterate(block_candidates, weights, l1[block].double().cpu().numpy(), l2, 2 * iterations))
     return Solutions.joined(parts)
 

@@ -22,6 +22,8 @@ from engine.solvers.jit import jit_reassociating
 
 RESTART_TOLERANCE = 1e-10
 """Largest error of a condition at the end of a segment, of the largest score; above it the segment is repeated."""
+NO_EVENT, ENTRY, DEPARTURE = range(3)
+"""Events that end a segment: the lowest λ₁ asked for, a document that gets a weight, or one that loses it."""
 
 
 @jit_reassociating
@@ -30,12 +32,12 @@ def follow_path(gram, rows, scores, l2, min_level, target_size, max_segments):
 
     The weights are straight lines in λ₁ between kinks, where a document enters or leaves; a stretch between two kinks
     is a segment. gram: (m, m), or (0, 0) where rows, (m, d), make the columns that are needed; target_size: stop after
-    a segment with so many members, 0 for never. Returns levels (T + 1,) of λ₁, falling: segment t holds between levels
-    t and t + 1; ends (T,), members, p and q: there the weights are p − λ₁ q; and True if min_level was reached within
-    max_segments.
+    a segment with so many members, 0 for never. Returns (levels, ends, members, p, q, finished): levels, (T + 1,)
+    falling λ₁, where segment t lies between levels t and t + 1; ends, (T,), where segment t's entries end in members, p
+    and q: on it the weight of a member is p − λ₁ q; finished, True if min_level was reached within max_segments.
     """
     n_members = len(scores)
-    # Room for all, most of which is never touched and so never there.
+    # Room for all documents; most of it is never written to, and so takes no memory.
     slots, columns, used = np.full(n_members, -1), gram, INT_ZERO
     if len(gram):
         slots, used = np.arange(n_members), INT_ZERO + n_members
@@ -95,19 +97,19 @@ def follow_path(gram, rows, scores, l2, min_level, target_size, max_segments):
         scratch[:n_members] = 0.0
         compute_duals(columns, slots, scratch[:n_members], active, q, n_active, all_rows, n_members, q_products)
         # The dual of document j is p_products[j] − λ₁ q_products[j], as q_products is minus the Gram matrix times q.
-        # The segment ends at the largest λ₁ below, at which a weight p − λ₁ q reaches 0 (event 2) or an outside dual
-        # reaches λ₁ (event 1).
-        event, event_id, next_level = 0, NO_MEMBER, min_level
+        # The segment ends at the largest λ₁ below, at which a weight p − λ₁ q reaches 0 (departure) or an outside
+        # dual reaches λ₁ (entry).
+        event, event_id, next_level = NO_EVENT, NO_MEMBER, min_level
         for index in range(n_active):
             if q[index] < 0 and active[index] != joined:
                 event_level = min(p[index] / q[index], level)
                 if event_level > next_level:
-                    event, event_id, next_level = 2, index, event_level
+                    event, event_id, next_level = DEPARTURE, index, event_level
         for member in range(n_members):
             if status[member] == OUT and member != dropped_member and 1.0 + q_products[member] > 1e-12:
                 event_level = min(p_products[member] / (1.0 + q_products[member]), level)
                 if event_level > next_level:
-                    event, event_id, next_level = 1, member, event_level
+                    event, event_id, next_level = ENTRY, member, event_level
         min_slack = 0.0
         for index in range(n_active):
             min_slack = min(min_slack, p[index] - next_level * q[index])
@@ -136,15 +138,15 @@ def follow_path(gram, rows, scores, l2, min_level, target_size, max_segments):
             if target_size and n_active == target_size and level - next_level > 1e-9 * scale:
                 break
         level = next_level
-        if event == 0:
+        if event == NO_EVENT:
             break
         for index in range(n_active):
             weights[index] = max(p[index] - level * q[index], 0.0)
-        # Event 2: a weight reached 0, and its document leaves. Event 1: a document enters.
-        if event == 2:
+        if event == DEPARTURE:
             dropped_member, joined = active[event_id], NO_MEMBER
             n_active = drop_member(factor, n_active, active, weights, status, event_id)
             continue
+        # A document enters, if the Cholesky factor has a row for it.
         if slots[event_id] < 0:
             used = fill_column(columns, slots, rows, used, n_members, event_id)
         if append_row(factor, n_active, active, columns[slots[event_id]], columns[slots[event_id]][event_id], l2):

@@ -1,5 +1,6 @@
 """The whole λ₁ path of one query's elastic net, with the proof that no other row belongs to it anywhere."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -55,7 +56,10 @@ class WeightPath:
 
     @property
     def sizes(self) -> Array:
-        """(T,) number of rows with a weight in each segment."""
+        """(T,) number of documents with a weight in each segment.
+
+        A segment is an interval of λ₁ on which the same documents have a weight.
+        """
         return np.diff(self.ends, prepend=0)
 
     def segment(self, segment: int) -> slice:
@@ -80,8 +84,9 @@ class WeightPath:
     def first_of(self, size: int) -> tuple[float, int]:
         """Return a λ₁ at which `size` documents have a weight, and the number that have one there.
 
-        It is the middle of the first segment (stretch of λ₁ with the same documents) of that size; if none has it, of
-        the first with more, else of that with the most.
+        A segment is a stretch of λ₁ on which the same documents have a weight. λ₁ is the middle of the first segment
+        with `size` documents, from the largest λ₁ down; if there is none, of the first with more; else of the one with
+        the most.
         """
         segment_sizes = self.sizes
         if not len(segment_sizes):
@@ -143,23 +148,29 @@ def ranking_path(c: Candidates, k: int, l2: float, interval: tuple[float, float]
     tolerance = CROSSING_TOLERANCE * float(max(c.relevance.abs().max(), max_weight))
     pieces: list[LambdaPath] = []
     left = low
+    # A segment is an interval of λ₁ on which the same documents have a weight; the last has the lowest λ₁.
     for segment in range(len(path) - 1, -1, -1):
         right = min(float(path.levels[segment]), high)
         if right < left or (right == left and (segment or pieces)):
             continue
         entries = path.segment(segment)
         member_order = path.members[entries].argsort()
-        # The line 0 divides those with a weight from those without.
+        # A further line, with the value 0 everywhere and the number −1, divides those with a weight from those without.
         members = np.append(path.members[entries][member_order], -1)
         segment_p = np.append(path.p[entries][member_order], 0.0)
         segment_q = np.append(path.q[entries][member_order], 0.0)
-        sure = np.array([[max(left, float(path.levels[segment + 1])) + tolerance, right - tolerance]])
+        certain_range = np.array([[max(left, float(path.levels[segment + 1])) + tolerance, right - tolerance]])
         lines = np.stack([segment_p - segment_q, segment_p])[None]
-        pieces.append(order_lines(left, np.array([right]), sure, members[None], lines, k, tolerance))
+        pieces.append(order_lines(left, np.array([right]), certain_range, members[None], lines, k, tolerance))
         left = right
     if left < high or not pieces:
-        no_picks, sure = np.full((1, k), -1), np.array([[left + tolerance, high]])
-        pieces.append(LambdaPath(left, np.array([high]), no_picks, np.zeros((1, 2, k)), sure))
+        no_picks, certain_range = np.full((1, k), -1), np.array([[left + tolerance, high]])
+        pieces.append(LambdaPath(left, np.array([high]), no_picks, np.zeros((1, 2, k)), certain_range))
+    return _join_pieces(low, pieces, k)
+
+
+def _join_pieces(low: float, pieces: Sequence[LambdaPath], k: int) -> LambdaPath:
+    """Join the rankings of neighbouring intervals of λ₁, ascending from `low`, to one path of k picks."""
     ends = np.concatenate([piece.ends for piece in pieces])
     certain = np.concatenate([piece.certain for piece in pieces])
     picks, gains = np.full((len(ends), k), -1), np.zeros((len(ends), 2, k))
@@ -168,13 +179,16 @@ def ranking_path(c: Candidates, k: int, l2: float, interval: tuple[float, float]
         start_row, end_row = end_row, end_row + len(piece.ends)
         n_members = piece.picks.shape[1]
         picks[start_row:end_row, :n_members], gains[start_row:end_row, :, :n_members] = piece.picks, piece.gains
-    # What follows the line 0 (−1) has no weight.
+    # What follows the number −1 has no weight.
     picks[np.logical_or.accumulate(picks < 0, axis=1)] = -1
     return LambdaPath(low, ends, picks, gains, certain)
 
 
 def _build_path(segments: tuple[Array, Array, Array, Array, Array, bool], l2: float, row_ids: Array) -> WeightPath:
-    """Build a WeightPath from the arrays of `follow_path`; row_ids: the candidate behind each number."""
+    """Build a WeightPath from the arrays of `follow_path`, which numbers its documents from 0.
+
+    segments: the path's arrays, where a member's weight is p − λ₁ q; row_ids: the candidate behind each number
+    """
     levels, ends, members, p, q, finished = segments
     return WeightPath(l2=l2, levels=levels, ends=ends, members=row_ids[members], p=p, q=q, finished=bool(finished))
 
@@ -182,7 +196,7 @@ def _build_path(segments: tuple[Array, Array, Array, Array, Array, bool], l2: fl
 def _probe_start_rows(c: Candidates, l2: float, min_level: float) -> Array:
     """Choose the documents, as ascending rows, on which the path of weights over λ₁ is followed at first.
 
-    They are the most relevant, and the supports of elastic nets at a few λ₁ along the path.
+    They are the most relevant ones, and those that get a weight at a few λ₁ along the path.
     """
     max_score = float(c.relevance.max())
     start_rows = c.relevance[0].topk(min(c.count, PATH_START_ROWS)).indices.cpu().numpy()
@@ -194,10 +208,12 @@ def _probe_start_rows(c: Candidates, l2: float, min_level: float) -> Array:
 
 
 def _check_kinks(c: Candidates, path: WeightPath, inside: Array | None = None) -> tuple[Array, Array]:
-    """Check the weights of a path at its kinks against all documents; return violations and missing rows.
+    """Check a path's weights at its kinks against all documents; return violations and missing rows.
 
-    Weights are lines between kinks, so kinks suffice. inside: rows that the path was followed on, None for all. Rows
-    outside are missing if they would get a weight; then violations, else (T + 1,), are not computed and empty.
+    A kink is a λ₁ at which a document gains or loses its weight. Between kinks weights are straight lines, so what
+    holds at both ends holds there. inside: rows that the path was computed on, None for all. Rows outside that
+    would get a weight are missing: if there are any, they are returned and the violations are empty. Else the result is
+    the violation of the optimality conditions at each kink, (T + 1,), and no rows.
     """
     if not len(path):
         return np.zeros(0), np.empty(0, np.int64)
@@ -209,19 +225,19 @@ def _check_kinks(c: Candidates, path: WeightPath, inside: Array | None = None) -
         members.append(path.members[entries][kink_weights > 0])
         weights.append(kink_weights[kink_weights > 0])
         kink_sizes.append(len(weights[-1]))
-    kinks = Solutions.uncertified(np.cumsum(kink_sizes), np.concatenate(members), np.concatenate(weights))
+    solutions = Solutions.uncertified(np.cumsum(kink_sizes), np.concatenate(members), np.concatenate(weights))
     if inside is not None:
         missing_parts: list[Array] = []
         levels = torch.from_numpy(path.levels).to(c.queries.device)
         tolerance = 1e-9 * float(c.relevance.abs().max())
         # A rounded product decides unless it may exceed λ₁; those few are computed again in float64.
-        for points, kink_levels in blocks(c.count, residual_points(c, kinks), levels):
+        for points, kink_levels in blocks(c.count, residual_points(c, solutions), levels):
             products, error, exact_scorer = score_residuals(c, points)
-            is_above = products > (kink_levels - error).unsqueeze(1)
-            is_above[:, torch.from_numpy(inside).to(is_above.device)] = False
-            kink_ids, row_id = is_above.nonzero(as_tuple=True)
+            may_get_weight = products > (kink_levels - error).unsqueeze(1)
+            may_get_weight[:, torch.from_numpy(inside).to(may_get_weight.device)] = False
+            kink_ids, row_id = may_get_weight.nonzero(as_tuple=True)
             is_missing = exact_scorer.exact_relevance(kink_ids, row_id) > kink_levels[kink_ids] + tolerance
             missing_parts.append(row_id[is_missing].cpu().numpy())
         if len(missing_ids := np.unique(np.concatenate(missing_parts))):
             return np.zeros(0), missing_ids
-    return compute_certificate(c, kinks, path.levels, np.full(len(kink_sizes), path.l2))[0], np.empty(0, np.int64)
+    return compute_certificate(c, solutions, path.levels, np.full(len(kink_sizes), path.l2))[0], np.empty(0, np.int64)

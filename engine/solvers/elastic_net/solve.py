@@ -69,7 +69,7 @@ class Solutions:
 
     @cached_property
     def problem(self) -> Array:
-        """(E,) problem of each member."""
+        """(E,) number of the problem (a query at one setting) that each stored weight belongs to."""
         return np.repeat(np.arange(len(self)), self.counts)
 
     def take(self, problems: Array) -> Solutions:
@@ -125,7 +125,7 @@ def elastic_nets(c: Candidates, l1: Array, l2: Array) -> Solutions:
     """
     if len(l2) == 1:
         return _solve_problems(score_by_vectors(c), l1, l2)
-    # From one setting to the next the weights change least where λ₁ falls and λ₂ stays.
+    # Each setting starts from the weights of the one before, which change least where λ₁ falls and λ₂ stays.
     setting_order = np.lexsort((-l1.mean(0), l2))
     solved = _solve_problems(score_by_vectors(c), l1[:, setting_order], l2[setting_order])
     # Put the solutions back into the caller's order of settings.
@@ -139,8 +139,8 @@ def elastic_nets(c: Candidates, l1: Array, l2: Array) -> Solutions:
 def _solve_problems(c: Candidates, l1: Array, l2: Array) -> Solutions:
     """Solve the elastic nets of all queries at all settings on the device that holds the vectors.
 
-    On a GPU, settings with a ridge (λ₂ > 0) go by Newton steps, and the others to the CPU, whose problems go by active
-    sets. l1: (B, C); l2: (C,)
+    On a GPU, settings with a ridge (λ₂ > 0) are solved by Newton steps; the others go to the CPU. There all are solved
+    by active sets, the documents with a weight. l1: (B, C); l2: (C,)
     """
     if c.vectors.is_cuda:
         is_ridged = l2 > MIN_NEWTON_L2 * c.max_norm**2
@@ -151,8 +151,10 @@ def _solve_problems(c: Candidates, l1: Array, l2: Array) -> Solutions:
         # Both groups are solved apart, and their solutions sorted back by query and setting.
         setting_groups = [(np.flatnonzero(is_ridged), c), (np.flatnonzero(~is_ridged), host_candidates)]
         solved = [_solve_problems(group, l1[:, ids], l2[ids]) for ids, group in setting_groups if len(ids)]
-        order = np.concatenate([(np.arange(len(l1))[:, None] * len(l2) + ids).ravel() for ids, _ in setting_groups])
-        return Solutions.joined(solved).take(np.argsort(order))
+        # Query b at setting s is problem b · C + s, of C settings.
+        first_problems = np.arange(len(l1))[:, None] * len(l2)
+        problem_order = np.concatenate([(first_problems + ids).ravel() for ids, _ in setting_groups])
+        return Solutions.joined(solved).take(np.argsort(problem_order))
     solutions = []
     for block, uses_gram in _split_queries(c, len(l2)):
         block_candidates = c if block == slice(None) else take_queries(c, block)
@@ -163,12 +165,13 @@ def _solve_problems(c: Candidates, l1: Array, l2: Array) -> Solutions:
 def _split_queries(c: Candidates, n_settings: int) -> Iterator[tuple[slice, bool]]:
     """Yield blocks of queries, each with True if it is to be solved by a Gram matrix, False if by rows.
 
-    A Gram matrix, of all inner products of documents, pays where it is cached or where many problems share it; each
-    pool has its own.
+    A Gram matrix holds all inner products of the documents. Computing it pays where it is cached, or where many
+    problems share it. Where each query has its own pool, each pool has its own matrix.
     """
     if c.vectors.ndim == 3:
         yield from ((slice(query_id, query_id + 1), c.count <= MAX_GRAM_POOL) for query_id in range(c.batch))
         return
+    # One problem for every 16 documents is enough to repay computing the matrix.
     is_gram_ready = "gram" in vars(c.matrix) or c.matrix.cached or c.batch * n_settings * 16 >= c.count
     if c.count <= GRAM_ROWS and is_gram_ready:
         yield slice(None), True
@@ -191,13 +194,13 @@ def _solve_with_gram(c: Candidates, l1: Array, l2: Array) -> Solutions:
         rows = (c.vectors if c.vectors.ndim == 2 else c.vectors[0]).double()
         products, scores = gram(rows), queries @ rows.T
     max_scores = scores.abs().amax(1).numpy()
-    results = solve_by_gram(
+    *solution_arrays, n_rounds = solve_by_gram(
         products.numpy(), scores.numpy(), np.ascontiguousarray(l1), l2, DUAL_TOLERANCE * max_scores,
         np.ascontiguousarray(scores.topk(min(c.count, MIN_START_ROWS), dim=1).indices.numpy()), c.max_norm,
         queries.numpy(), _share_dimension(c, max_scores), _bound_active_set(c),
     )  # fmt: skip
     # All products at once count as one pass, however many rounds the loop took.
-    return _collect_results(c, (*results[:-1], np.ones_like(results[-1])), l1, l2)
+    return _collect_results(c, (*solution_arrays, np.ones_like(n_rounds)), l1, l2)
 
 
 def _compute_exact_scores(c: Candidates) -> Tensor:
@@ -213,8 +216,8 @@ def _compute_exact_scores(c: Candidates) -> Tensor:
 def _solve_with_rows(c: Candidates, l1: Array, l2: Array) -> Solutions:
     """Solve one query's elastic nets over a few promising rows, and prove that no other gets a weight.
 
-    For corpora too large for all inner products. l1: (1, C); l2: (C,). Where the arrays of these rows, the working set,
-    have no room left, it starts again with twice as much.
+    For corpora too large for all inner products. l1: (1, C); l2: (C,). If these rows, the working set, outgrow the
+    arrays that hold them, it starts again with arrays of twice the size.
     """
     from engine.solvers.elastic_net.active_set import COLUMNS_FULL
     from engine.solvers.elastic_net.working_set import solve_by_rows
@@ -229,15 +232,15 @@ def _solve_with_rows(c: Candidates, l1: Array, l2: Array) -> Solutions:
     query, max_score = c.queries[0].double(), float(c.relevance.abs().max())
     state, max_rows = COLUMNS_FULL, len(start_rows) + WORKING_SET_GROWTH
     while state == COLUMNS_FULL:
-        results = solve_by_rows(
+        *solution_arrays, states, n_rounds = solve_by_rows(
             rows.contiguous().numpy(), codes, step, slack, start_rows, query.numpy(), np.ascontiguousarray(l1[0]), l2,
             DUAL_TOLERANCE * max_score, rounding(rows) * c.max_norm, underflow(rows), c.max_norm,
             bool(_share_dimension(c, np.array([max_score]))[0]), _bound_active_set(c), max_rows,
         )  # fmt: skip
         # The state of the last problem says if room ran out.
-        state, max_rows = results[-2][-1], 2 * max_rows
-    # The relevance that the start rows were chosen by was a pass too.
-    return _collect_results(c, (*results[:-1], results[-1] + 1), l1, l2)
+        state, max_rows = states[-1], 2 * max_rows
+    # Each round was a pass over all rows, and so was the relevance that the start rows were chosen by.
+    return _collect_results(c, (*solution_arrays, states, n_rounds + 1), l1, l2)
 
 
 def _share_dimension(c: Candidates, max_products: Array) -> Array:
@@ -272,6 +275,7 @@ def _collect_results(c: Candidates, results: tuple[Array, ...], l1: Array, l2: A
     from engine.solvers.elastic_net.active_set import FACTOR_FULL
 
     ends, members, weights, tie_ends, ties, residual, gap, states, passes = results
+    # Without a ridge (λ₂ = 0) there is no bound on the duality gap.
     gap[np.tile(l2 == 0, len(l1))] = np.nan
     solutions = Solutions(ends=ends, members=members, weights=weights, residual=residual, gap=gap, passes=passes)
     solutions = _settle_copies(c, sort_solutions(solutions), l1.ravel(), np.tile(l2, len(l1)), tie_ends, ties)
@@ -299,30 +303,31 @@ def bound_weight_errors(gaps: Array, l2: Array | float) -> Array:
 def _settle_copies(c: Candidates, solved: Solutions, l1: Array, l2: Array, tie_ends: Array, ties: Array) -> Solutions:
     """Give exact copies of a document equal weights at λ₂ > 0, and all weight to the lowest one at λ₂ = 0.
 
-    Solvers give the weight of several copies to any of them. l1, l2: (P,); ties: candidates that may be copies of a
-    member (a document with a weight) and have no weight, those of problem p up to tie_ends[p]. Solutions that change
-    get a new certificate.
+    Solvers may give the weight of several copies to any one of them. l1, l2: (P,); ties: candidates that may be copies
+    of a member (a document with a weight) and have no weight, those of problem p up to tie_ends[p]. Solutions that
+    change get a new certificate.
     """
-    # The minimiser gives copies one weight, so weights that are proven to differ are of none.
+    # The minimiser gives copies equal weights, so two documents whose exact weights provably differ are no copies.
     next_problem = solved.problem[1:]
-    is_near = solved.weights[:-1] - solved.weights[1:] <= 2 * bound_weight_errors(solved.gap, l2)[next_problem]
-    is_near &= next_problem == solved.problem[:-1]
-    if not len(ties) and not is_near.any():
+    may_be_equal = solved.weights[:-1] - solved.weights[1:] <= 2 * bound_weight_errors(solved.gap, l2)[next_problem]
+    may_be_equal &= next_problem == solved.problem[:-1]
+    if not len(ties) and not may_be_equal.any():
         return solved
-    is_suspect = np.diff(tie_ends, prepend=0) > 0
-    is_suspect[next_problem[is_near]] = True
+    may_have_copies = np.diff(tie_ends, prepend=0) > 0
+    may_have_copies[next_problem[may_be_equal]] = True
     members, weights = np.split(solved.members, solved.ends[:-1]), np.split(solved.weights, solved.ends[:-1])
     tied: dict[int, dict[int, list[int]]] = {}
     changed = []
-    for problem in np.flatnonzero(is_suspect).tolist():
+    for problem in np.flatnonzero(may_have_copies).tolist():
         row_ids = np.concatenate([members[problem], ties[tie_ends[problem - 1] if problem else 0 : tie_ends[problem]]])
-        # Numbers in the order in which rows occur first, the same for exact copies.
+        # Rows get the number of their group of exact copies, groups in the order of their first rows.
         row_id = torch.from_numpy(row_ids).to(c.vectors.device)
         rows = c.rows(torch.full_like(row_id, problem * c.batch // len(solved)), row_id).cpu().numpy()
-        first_seen: dict[bytes, int] = {}
-        copy_group = np.array([first_seen.setdefault(row.tobytes(), len(first_seen)) for row in rows])
-        is_member_group = np.flatnonzero(copy_group <= copy_group[: len(members[problem])].max())
-        row_ids, copy_group = row_ids[is_member_group], copy_group[is_member_group]
+        group_by_bytes: dict[bytes, int] = {}
+        copy_group = np.array([group_by_bytes.setdefault(row.tobytes(), len(group_by_bytes)) for row in rows])
+        group_positions = np.flatnonzero(copy_group <= copy_group[: len(members[problem])].max())
+        # Rows that copy no document with a weight drop out.
+        row_ids, copy_group = row_ids[group_positions], copy_group[group_positions]
         # Without two rows in one group there are no copies, and nothing changes.
         group_weights = np.bincount(copy_group[: len(members[problem])], weights[problem])
         if len(group_weights) == len(row_ids):
@@ -385,6 +390,7 @@ def _solve_queries_by_newton(c: Candidates, l1: Array, l2: Array) -> Solutions:
     lam1, lam2 = (torch.from_numpy(penalties).to(c.queries.device) for penalties in (l1, l2))
     weights, members, n_passes = maximise_dual(c, lam1, lam2)
     solved = certify_weights(c, weights, members, l1, l2, n_passes + 1)
+    # Copies of documents with a weight have joined the working set: there are no others to add.
     return _settle_copies(c, solved, l1, l2, np.zeros(c.batch, np.int64), np.empty(0, np.int64))
 
 
@@ -405,7 +411,7 @@ def certify_weights(c: Candidates, weights: Tensor, members: Tensor, l1: Array, 
 def residual_points(c: Candidates, solved: Solutions) -> Tensor:
     """Return (P, d) float64 residuals v − Uᵀw: what the weighted documents leave of each query.
 
-    The P problems are B queries at C settings: problem b · C + a.
+    The P problems are B queries at C settings: query b at setting s is problem b · C + s.
     """
     return _residual_points_with_size(c, solved)[0]
 
@@ -413,7 +419,7 @@ def residual_points(c: Candidates, solved: Solutions) -> Tensor:
 def _residual_points_with_size(c: Candidates, solved: Solutions) -> tuple[Tensor, Tensor]:
     """Return (P, d) residuals v − Uᵀw of the queries, and (P,) the scale of their rounding errors.
 
-    The scale is |v| + Σ w|u|, and 0 only where every product is exactly 0.
+    The scale is |v| + Σ w|u|; it is 0 only where all inner products of the query with documents are exactly 0.
     """
     query_id = torch.arange(len(solved), device=c.queries.device) // (len(solved) // c.batch)
     overlaps = torch.from_numpy(_share_dimension(c, c.relevance.any(1).cpu().numpy())).to(query_id.device)
@@ -442,16 +448,19 @@ def score_residuals(c: Candidates, points: Tensor) -> tuple[Tensor, Tensor, Cand
     """
     query_id = torch.arange(len(points), device=points.device) // (len(points) // c.batch)
     vectors = c.vectors if c.vectors.ndim == 2 else c.vectors[query_id]
+    # Relevance is not read where it is an inner product, so that of one query will do.
     exact_scorer = replace(c, queries=points, vectors=vectors, relevance=c.relevance[:1], inner_product=True)
     return exact_scorer.products(points.to(c.vectors.dtype)), exact_scorer.product_error(points), exact_scorer
 
 
 def compute_certificate(c: Candidates, solved: Solutions, l1: Array, l2: Array) -> tuple[Array, Array]:
-    """Return (P,) bounds on how far weights violate the optimality conditions, and on the duality gaps.
+    """Return (P,) bounds on violations of the optimality conditions, and (P,) on the duality gaps.
 
-    The gap, by which the objective may exceed its minimum, is NaN at λ₂ = 0. l1, l2: (P,). With g = U(v − Uᵀw) − λ₁: g
-    = λ₂ w on the support, g ≤ 0 off it; for the gap see `active_set.bound_violation`. Valid for weights of any solver.
-    float64: rows whose product, in the vectors' precision, may exceed λ₁ are scored again.
+    The P problems are elastic nets, each with a query v and weights w of the documents U. With the gradient g = U(v −
+    Uᵀw) − λ₁, weights are optimal if g = λ₂ w for documents with a weight and g ≤ 0 for all others; the gap, by which
+    the objective may exceed its minimum, is NaN at λ₂ = 0 (for its bound see `active_set.bound_violation`). solved:
+    weights of any solver; l1, l2: (P,) λ₁ and λ₂. All in float64: products come in the vectors' precision first, and
+    only those that may exceed λ₁ are computed again.
     """
     points, magnitudes = _residual_points_with_size(c, solved)
     device, d = points.device, points.shape[1]
@@ -472,13 +481,13 @@ def compute_certificate(c: Candidates, solved: Solutions, l1: Array, l2: Array) 
     for start in range(0, len(solved), step):
         block = slice(start // n_settings, (start + step) // n_settings)
         products, error, exact_scorer = score_residuals(take_queries(c, block), points[start : start + step])
-        is_open = products > (cutoff[start : start + step] - error).unsqueeze(1)
+        may_exceed = products > (cutoff[start : start + step] - error).unsqueeze(1)
         is_in_block = (problems >= start) & (problems < start + step)
         support = problems[is_in_block] - start, members[is_in_block]
-        is_open[support] = True
+        may_exceed[support] = True
         dense_weights = torch.zeros(products.shape, dtype=torch.float64, device=device)
         dense_weights[support] = member_weights[is_in_block]
-        problem, row_id = is_open.nonzero(as_tuple=True)
+        problem, row_id = may_exceed.nonzero(as_tuple=True)
         dual_of, norms = _score_pairs(exact_scorer, problem, row_id)
         pair_weights, problem = dense_weights[problem, row_id], problem + start
         ridge_pull = lam2[problem] * pair_weights
@@ -488,8 +497,8 @@ def compute_certificate(c: Candidates, solved: Solutions, l1: Array, l2: Array) 
         is_below = (pair_weights > 0) & (excess < -error)
         residuals.scatter_reduce_(0, problem, deviation, "amax")
         # Below λ₁ on the support a term of the gap is a difference of squares, which is factored so as not to cancel.
-        own_squares = torch.where(is_below, (ridge_pull + 2 * error) * (ridge_pull - 2 * excess), deviation * deviation)
-        squares.index_add_(0, problem, own_squares)
+        terms = torch.where(is_below, (ridge_pull + 2 * error) * (ridge_pull - 2 * excess), deviation * deviation)
+        squares.index_add_(0, problem, terms)
     gaps = torch.where(lam2 > 0, (SUM_FACTOR * squares + SUM_LOSS * (residuals > 0).double()) / (2 * lam2), torch.nan)
     return residuals.cpu().numpy(), gaps.cpu().numpy()
 
@@ -497,8 +506,8 @@ def compute_certificate(c: Candidates, solved: Solutions, l1: Array, l2: Array) 
 def _score_pairs(c: Candidates, problem: Tensor, row_id: Tensor) -> tuple[Tensor, Tensor]:
     """Return (m,) float64 products of queries with rows at (problem, row) pairs, and the rows' lengths."""
     values, lengths = [], []
-    for b, row_ids in blocks(c.vectors.shape[-1], problem, row_id):
-        rows = c.rows(b, row_ids).double()
+    for problem_block, row_block in blocks(c.vectors.shape[-1], problem, row_id):
+        rows = c.rows(problem_block, row_block).double()
         lengths.append(_row_norms(rows))
-        values.append(rows.mul_(c.queries[b]).sum(1))
+        values.append(rows.mul_(c.queries[problem_block]).sum(1))
     return torch.cat(values), torch.cat(lengths)

@@ -110,13 +110,15 @@ def solve_by_rows(
 ):  # fmt: skip
     """Find one query's elastic-net weights at C settings on few documents, proven against all others.
 
-    After each solution a pass over all vectors finds documents that would get a weight; they join the set until there
-    are none. Each setting starts from the one before. vectors: (n, d); codes, step, slack: their 8-bit form, codes (0,
-    0) where there is none; start_rows: rows for the working set to begin with; query: (d,) float64; l1, l2: (C,);
-    tolerance: what a dual may exceed l1 by; rounding · |point| + underflow: bound on the error of a product in the
-    vectors' precision; max_norm: no row is longer; overlaps: True if the query has a dimension in common with any;
-    capacity, max_rows: for the active and the working set. Returns what `solve_by_gram` does, a round being a pass; the
-    last state is COLUMNS_FULL where there was not room enough.
+    After each solution a pass over all vectors finds documents that would get a weight; they join the working set until
+    there are none. Each setting starts from the one before. vectors: (n, d); codes, step, slack: their 8-bit form,
+    codes (0, 0) where there is none; start_rows: rows for the working set to begin with; query: (d,) float64; l1, l2:
+    (C,); tolerance: what a dual, a product with the residual, may exceed l1 by; rounding · |point| + underflow: bound
+    on the error of a product in the vectors' precision; max_norm: no row is longer; overlaps: True if the query has a
+    dimension in common with any; capacity, max_rows: room for documents with a weight, and for the working set.
+    Returns, for the C settings: ends, members, weights; ends and members of documents without a weight that may be
+    copies of one with a weight; residuals; gaps; states, the last of which is COLUMNS_FULL where there was not room
+    enough; rounds, the number of passes.
     """
     n, d = vectors.shape
     inside, near_ids, excesses = np.zeros(n, np.bool_), np.empty(n, np.int64), np.empty(n)

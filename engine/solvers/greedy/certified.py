@@ -70,12 +70,16 @@ class Method:
 
     @property
     def residual(self) -> bool:
-        """True where gains come from distances to the span of the chosen."""
+        """True for dpp and ssd, whose gains come from a document's distance to the span of the picks."""
         return self.kind not in (NEAREST, SUM)
 
     @property
     def horizon(self) -> int:
-        """Number of picks a bound holds for: with a window, while the picks it came from are inside it."""
+        """Number of further picks for which bounds on the candidates' gains stay true.
+
+        All k, as gains only fall. With a window, half its length: a pick that has left the window counts no longer, and
+        gains rise again.
+        """
         return (self.window + 1) // 2 if self.window else self.k
 
 
@@ -117,21 +121,23 @@ def select_greedily(
 ) -> list[Ranking]:  # fmt: skip
     """Pick k documents greedily for every query at every weight λ; return one Ranking for each weight.
 
-    All picks are exact: none outside the candidates looked at could have been better. kind, floor: see `steps`; window:
-    only the last so many picks count, None for all; wait_for_compilation: even where a problem is solved sooner
-    without. gain: the score at the moment of the pick; info: candidates; pool, the largest there was; passes over the
-    candidates after that for relevance; close_calls, the picks for which every candidate in reach was compared;
-    certified, always: no other pick is made; past_rank, the first pick that is nothing but a combination of earlier
-    ones, where the method tells them apart.
+    All picks are exact: none outside the candidates looked at could have been better. A small corpus is solved on its
+    inner products, a large one by pools of its best candidates. kind, floor: the method and its noise threshold, see
+    `steps`; window: only the last so many picks count, None for all; wait_for_compilation: compile the loops even for a
+    few problems, which plain Python would solve sooner. gain: the score at the moment of the pick; info: candidates;
+    pool, the largest there was; passes over the candidates after that for relevance; close_calls, number of
+    picks that no pool decided, so that all candidates whose bounds reach the best gain were compared; certified, always
+    True; past_rank, the rank of the first pick that is a combination of earlier ones (dpp and ssd), else None.
     """
     method = Method(
         kind=kind, k=k, window=0 if window is None or window >= k else window, floor=floor,
         by_relevance=k == 1 or kind in (NEAREST, SUM) or c.matrix.unit,
     )  # fmt: skip
     is_small_batch = c.batch * len(weights) < GRAM_MIN_PROBLEMS
-    # For pools, which are small, no compilation is worth waiting.
+    # Few problems on small pools take less time in plain Python than compilation would.
     runs_interpreted = is_small_batch and not wait_for_compilation and not is_compiled(choose_picks)
-    gram = corpus_gram(c) if not (runs_interpreted or (is_small_batch and not c.matrix.cached)) else None
+    repays_gram = not runs_interpreted and (c.matrix.cached or not is_small_batch)
+    gram = corpus_gram(c) if repays_gram else None
     if gram is not None:
         results = choose_for_queries(
             kind, gram.columns, gram.rows, gram.filled, gram.squares, compute_relevance(c, gram), k, np.array(weights),
@@ -156,7 +162,8 @@ def _build_ranking(
 ) -> Ranking:  # fmt: skip
     """Build the Ranking of B queries at one weight from picks and scores, (B, k), and search figures.
 
-    pool_sizes, n_passes, close_calls, past_ranks: one number a query; past_ranks: −1 for none
+    These figures are one number a query: pool_sizes, rows in the largest pool; n_passes, passes over all candidates;
+    close_calls, picks that no pool decided; past_ranks, rank of the first pick without a diversity gain, −1 for none
     """
     columns: dict[str, Sequence[int | None]] = {"candidates": [c.count] * c.batch, "pool": pool_sizes}
     columns |= {"passes": n_passes, "close_calls": close_calls, "certified": [True] * c.batch}
@@ -199,15 +206,19 @@ class SingleQuery:
         """The most relevant candidate, decided in float64 among all within the error of the best."""
         # Near-ties are compared in pools of limited size, as there may be very many.
         near_ids = np.flatnonzero(self.relevance >= self.relevance.max() - 2 * self.relevance_error)
-        id_blocks = np.array_split(near_ids, -(-len(near_ids) // MAX_POOL_SIZE))
-        return int(near_ids[np.concatenate([self.pool(id_block).relevance for id_block in id_blocks]).argmax()])
+        id_blocks = np.array_split(near_ids, math.ceil(len(near_ids) / MAX_POOL_SIZE))
+        exact_relevance = np.concatenate([self.pool(id_block).relevance for id_block in id_blocks])
+        return int(near_ids[exact_relevance.argmax()])
 
     def rows(self, index: np.ndarray) -> Tensor:
         """Return (m, d) vectors of some candidates."""
         return self.vectors.index_select(0, torch.from_numpy(index).to(self.vectors.device))
 
     def pool(self, ids: np.ndarray) -> Pool:
-        """Build the pool of the ascending candidates `ids`."""
+        """Gather candidates, `ids` ascending, as a pool: their inner products and relevance in float64.
+
+        Relevance is computed anew from the vectors, unless another scorer gave it.
+        """
         gram = Gram(self.rows(ids))
         return Pool(ids, gram, self.relevance[ids] if self.point is None else gram.score_queries(self.point)[0])
 
@@ -219,7 +230,8 @@ class SingleQuery:
         if self.point is None:
             return ids
         duplicate_of = self.c.matrix.duplicate_of if self.c.shared else first_duplicate(self.vectors)
-        return ids[np.sort(np.unique(duplicate_of.cpu().numpy()[ids], return_index=True)[1])]
+        _, first_positions = np.unique(duplicate_of.cpu().numpy()[ids], return_index=True)
+        return ids[np.sort(first_positions)]
 
     def fill_by_relevance(self, task: Problem) -> None:
         """Complete the picks of a problem by the most relevant of the remaining candidates, in place.
@@ -229,13 +241,13 @@ class SingleQuery:
         c, remaining = self.c, self.c.relevance[self.query_id].clone()
         remaining[torch.from_numpy(task.chosen[: task.n_done]).to(remaining.device)] = -torch.inf
 
-        def exact(_: Tensor, doc_ids: Tensor) -> Tensor:
+        def score_exactly(_: Tensor, doc_ids: Tensor) -> Tensor:
             # Float64 relevance of single candidates, −∞ for those chosen, as `rank_exactly` asks for it.
             relevance = c.exact_relevance(torch.full_like(doc_ids, self.query_id), doc_ids)
             return relevance.masked_fill(remaining[doc_ids] == -torch.inf, -torch.inf)
 
         error = c.relevance_error[self.query_id : self.query_id + 1]
-        index, gain = rank_exactly(remaining.unsqueeze(0), len(task.chosen) - task.n_done, error, exact)
+        index, gain = rank_exactly(remaining.unsqueeze(0), len(task.chosen) - task.n_done, error, score_exactly)
         task.chosen[task.n_done :], task.scores[task.n_done :] = index[0].cpu().numpy(), gain[0].cpu().numpy()
         task.n_done = len(task.chosen)
 
@@ -255,9 +267,12 @@ class Bounds:
     def compute(self, task: Problem) -> tuple[np.ndarray, float]:
         """Return (n,) upper bounds on a problem's gains, and one number that bounds those left at −∞.
 
-        A candidate at −∞ is chosen already, or far enough from the best that its bound was not renewed.
+        The bounds hold after all picks so far. They come from `task.state`, bounds on what diversity adds; picks that
+        it does not contain yet are folded in, which lowers it by their products with the candidates. A candidate at −∞
+        is chosen already, or so far from the best that its bound was not renewed: then the number bounds its gain.
         """
         n, method, n_picks = self.query.c.count, self.method, len(task.picks)
+        # With a window, picks leave again, so the bounds start anew.
         if not len(task.state) or method.window:
             task.state, task.n_folded = np.empty(n), 0
             init_state(method.kind, self.query.squares, task.state)
@@ -268,14 +283,17 @@ class Bounds:
         # Most candidates are far from the best: only the largest bounds are renewed, and `stale` bounds all others.
         if task.n_folded < n_picks and is_partial:
             upper = self._upper(task, task.state)
-            near_ids = _find_largest(upper, MAX_PARTIAL_REFRESH + 1)
-            stale, near_ids = float(upper[near_ids].min()), np.sort(near_ids[upper[near_ids] > upper[near_ids].min()])
-            near_state, upper = task.state[near_ids], np.full(n, -np.inf)
-            self._fold(task, near_state, self.query.rows(near_ids), self.query.squares[near_ids])
-            upper[near_ids] = self._upper(task, near_state, near_ids)
+            top_ids = _find_largest(upper, MAX_PARTIAL_REFRESH + 1)
+            # The least of these largest bounds holds for every candidate at or below it.
+            stale = float(upper[top_ids].min())
+            top_ids = np.sort(top_ids[upper[top_ids] > stale])
+            top_state, upper = task.state[top_ids], np.full(n, -np.inf)
+            self._fold(task, top_state, self.query.rows(top_ids), self.query.squares[top_ids])
+            upper[top_ids] = self._upper(task, top_state, top_ids)
             return upper, stale
         if task.n_folded < n_picks:
             self._fold(task, task.state, self.query.vectors, self.query.squares)
+            # Other methods count their passes where they make them, in `_fold_ahead`.
             task.n_passes, task.refresh_all = task.n_passes + method.residual, False
             task.n_folded = task.n_folded if method.window else n_picks
         return self._upper(task, task.state), -np.inf
@@ -283,15 +301,17 @@ class Bounds:
     def _fold(self, task: Problem, state: np.ndarray, vectors: Tensor, squares: np.ndarray) -> None:
         """Lower the bounds in `state` by those picks of a problem that are not folded into it yet.
 
-        state: (m,) bounds on what diversity adds, of `vectors`, (m, d), which have squared lengths `squares`, (m,)
+        Each pick lowers a candidate's bound by their inner product; for dpp and ssd (residual methods) by its squared
+        product with the direction that the pick adds to the span of all picks. state: (m,) bounds on what diversity
+        adds, of `vectors`, (m, d), which have squared lengths `squares`, (m,)
         """
         method, picks = self.method, task.picks
         if not method.residual and vectors is self.query.vectors:
             self._fold_ahead(task, picks[task.n_folded :].tolist(), state)
             return
         # Distances to the span of the picks need an orthonormal basis of all of them, so all picks are read.
-        first_pick = task.n_folded if method.window or not method.residual else 0
-        points, is_distinct = self.query.rows(picks[first_pick:]).double(), True
+        first_rank = task.n_folded if method.window or not method.residual else 0
+        points, is_distinct = self.query.rows(picks[first_rank:]).double(), True
         if method.residual:
             columns, basis = points.T.contiguous().cpu().numpy(), np.zeros(tuple(reversed(points.shape)))
             is_distinct = orthonormalise_picks(columns, np.arange(len(points)), len(points), method.floor, basis)
@@ -306,9 +326,9 @@ class Bounds:
     def _fold_singly(self, points: Tensor, state: np.ndarray, vectors: Tensor, squares: np.ndarray) -> None:
         """Lower bounds on squared distances to the picks' span by each pick alone, where the span is no use.
 
-        Once a window moves, the span of several picks is another one, so a residual to it is no bound; and a pick that
-        counts as noise is within √floor of its length from the span that counts. state: (m,) bounds in place; points:
-        (p, d)
+        Two cases: a moving window changes the span, so a distance to the present one is no bound later; and a pick may
+        be so close to the span of the others that rounding decides if it adds a direction. It is then within √floor of
+        its length from their span, which enters the error. state: (m,) bounds, lowered in place; points: (p, d) picks
         """
         point_norms = torch.linalg.vector_norm(points, dim=1, keepdim=True)
         directions = (points / point_norms.masked_fill(point_norms == 0, 1)).to(vectors.dtype)
@@ -318,9 +338,10 @@ class Bounds:
             np.minimum(state, squares - np.maximum(absolute_products - error, 0).max(0) ** 2, out=state)
 
     def _fold_ahead(self, task: Problem, picks: list[int], state: np.ndarray) -> None:
-        """Lower the bounds of all candidates by some picks; one pass serves the picks guessed next too.
+        """Lower the bounds of all candidates by some picks, in place.
 
-        picks: rows to fold in; state: (n,) bounds in place
+        A pass over the vectors computes the picks' products with all candidates. It does so for the picks that are
+        guessed to come next too, which then need no pass of their own. picks: rows to fold in; state: (n,) bounds
         """
         query, missing_picks = self.query, [pick_id for pick_id in picks if pick_id not in self.guessed_products]
         if missing_picks:
@@ -336,7 +357,7 @@ class Bounds:
     def _error(self, points: Tensor) -> float:
         """Return a bound on the rounding error of products between the vectors and `points`, (p, d)."""
         vectors, max_length = self.query.vectors, float(torch.linalg.vector_norm(points.double(), dim=1).max())
-        # Points that are to be at right angles are so within some rounding of float64.
+        # Orthonormal points are orthogonal only up to the rounding of float64, which 1e-11 covers.
         return (rounding(vectors) + 1e-11) * self.query.c.max_norm * max_length * (1 + 1e-5) + underflow(vectors)
 
     def _upper(self, task: Problem, state: np.ndarray, ids: np.ndarray | None = None) -> np.ndarray:
@@ -360,6 +381,7 @@ class PoolSearch:
     """
 
     def __init__(self, query: SingleQuery, method: Method) -> None:
+        """Take one query and the gain by which its documents are picked; there is no pool yet."""
         self.query, self.method = query, method
         self.bounds = Bounds(query, method, self._guess)
         self.pool: Pool | None = None
@@ -386,19 +408,23 @@ class PoolSearch:
         return problems
 
     def _run_round(self, unfinished: list[Problem]) -> None:
-        """Make picks for all unfinished problems from the present pool, or from a new one where it gives none."""
+        """Make picks for all unfinished problems from the present pool, or from a new one where it gives none.
+
+        A pool holds the candidates with the largest upper bounds on their gains; it makes picks while these beat the
+        bounds of all candidates outside.
+        """
         problem_bounds = [self.bounds.compute(task) for task in unfinished]
         if self.method.kind != SUM:
             # Every pick moves the best by bound; those of max_sum stay much the same, and its pools are large.
             self.pool = None
         bounded = zip(unfinished, problem_bounds, strict=True)
-        stuck = [(task, *bounds) for task, bounds in bounded if not self._pick_from_pool(task, *bounds)]
-        if not stuck:
+        stuck_tasks = [(task, *bounds) for task, bounds in bounded if not self._pick_from_pool(task, *bounds)]
+        if not stuck_tasks:
             return
-        pool_ids = [_find_largest(upper, min(task.pool_size, len(upper))) for task, upper, _ in stuck]
-        self.pool = self.query.pool(np.unique(np.concatenate([*pool_ids, *(task.picks for task, _, _ in stuck)])))
+        pool_ids = [_find_largest(upper, min(task.pool_size, len(upper))) for task, upper, _ in stuck_tasks]
+        self.pool = self.query.pool(np.unique(np.concatenate([*pool_ids, *(task.picks for task, _, _ in stuck_tasks)])))
         # A pool that gave few picks was too small: the next one doubles.
-        for task, upper, stale in stuck:
+        for task, upper, stale in stuck_tasks:
             done_before, pool_size = task.n_done, task.pool_size
             has_picked = self._pick_from_pool(task, upper, stale)
             if task.n_done - done_before < MIN_POOL_PICKS:
@@ -407,7 +433,9 @@ class PoolSearch:
                 self._compare_contenders(task, self.pool, upper)
 
     def _pick_from_pool(self, task: Problem, upper: np.ndarray, stale: float) -> bool:
-        """Make a problem's picks from the present pool while they beat all others; return True if any are.
+        """Make a problem's picks from the present pool while they beat all others; return True if it made any.
+
+        True as well if all k picks are made.
 
         upper: (n,) upper bounds on the gains of all candidates; where it is −∞, `stale` bounds them instead
         """
@@ -422,12 +450,13 @@ class PoolSearch:
     def _advance(self, task: Problem, pool: Pool, outside_bound: float, stop_rank: int) -> None:
         """Make a problem's picks from a pool, up to `stop_rank`, while the best beats the bound outside.
 
-        outside_bound: no candidate outside the pool gains more, −∞ where there is none
+        outside_bound: upper bound on the gain of every candidate outside the pool; −∞ if there is no such candidate
         """
         method, query, gram = self.method, self.query, pool.gram
+        # Largest gain outside the pool, and for max_sum β, the longest row and |z|; products of the pool with z.
         outside_geometry, point_products = np.array([outside_bound, 0.0, 0.0, 0.0]), np.zeros(len(pool.ids))
-        # The sum of max_sum's picks moves: what a candidate outside then gains is bounded through z, see
-        # `bound_outside_gain`.
+        # A candidate's gain by max_sum is its product with a point z, which each pick moves: `bound_outside_gain` tells
+        # how much a candidate outside may gain then.
         if method.kind == SUM and outside_bound > -np.inf:
             beta = 2 * (1 - task.weight)
             outside_geometry[1:3] = beta, query.c.max_norm * (1 + 1e-5)
@@ -449,13 +478,14 @@ class PoolSearch:
     def _guess(self, task: Problem) -> list[int]:
         """Return the next few picks that a problem would make if the candidates of its pool were all.
 
-        They are likely, and need not be right: products with them are computed ahead.
+        These guesses need not be right: the next pass over all vectors computes products with them too, which saves a
+        later pass if they are. Empty where there is no pool, or where a pick is not in it.
         """
         if self.pool is None or not np.isin(task.picks, self.pool.ids).all():
             return []
-        guessed, n_picks = replace(task, chosen=task.chosen.copy(), scores=task.scores.copy()), len(task.picks)
-        self._advance(guessed, self.pool, -np.inf, min(self.method.k, n_picks + N_GUESSED_PICKS))
-        return [int(pick_id) for pick_id in guessed.chosen[n_picks : guessed.n_done]]
+        trial, n_picks = replace(task, chosen=task.chosen.copy(), scores=task.scores.copy()), len(task.picks)
+        self._advance(trial, self.pool, -np.inf, min(self.method.k, n_picks + N_GUESSED_PICKS))
+        return [int(pick_id) for pick_id in trial.chosen[n_picks : trial.n_done]]
 
     def _compare_contenders(self, task: Problem, pool: Pool, upper: np.ndarray) -> None:
         """Make a problem's next pick by comparing every candidate whose bound reaches the best gain.
@@ -474,14 +504,16 @@ class PoolSearch:
 
         # The pool's best sets the mark; every candidate whose bound reaches it competes, in pools of limited size.
         contest(pool)
-        is_contender = (upper >= best_choice[1]) | (not best_choice[0]) & (upper > -np.inf)
+        has_diversity_gain, best_score, _ = best_choice
+        is_contender = (upper >= best_score) | (not has_diversity_gain) & (upper > -np.inf)
         contender_ids = self.query.drop_duplicates(np.flatnonzero(is_contender))
         for start in range(0, len(contender_ids), MAX_POOL_SIZE):
             contest(self.query.pool(np.union1d(contender_ids[start : start + MAX_POOL_SIZE], task.chosen[:n_done])))
-        task.chosen[n_done], task.scores[n_done], task.n_done = -best_choice[2], best_choice[1], n_done + 1
-        task.past_rank = n_done if past_rank < 0 and not best_choice[0] else past_rank
+        has_diversity_gain, best_score, negative_id = best_choice
+        task.chosen[n_done], task.scores[n_done], task.n_done = -negative_id, best_score, n_done + 1
+        task.past_rank = n_done if past_rank < 0 and not has_diversity_gain else past_rank
         task.close_calls += 1
-        if not best_choice[0] and not self.method.window:
+        if not has_diversity_gain and not self.method.window:
             # Every other candidate lies in the span of the chosen too.
             self.query.fill_by_relevance(task)
 
@@ -493,8 +525,11 @@ def _find_largest(values: np.ndarray, n_largest: int) -> np.ndarray:
 
 @cache
 def warm() -> None:
-    """Compile the loops, or load what was compiled, by solving tiny problems whose answers are dropped."""
-    # Both sizes and both kinds of matrix, as each takes another way through `select_greedily`.
+    """Compile the Numba loops, or load them from disk, by solving tiny problems whose answers are dropped.
+
+    So that a user's first query need not wait for the compiler.
+    """
+    # Both sizes and both kinds of matrix, as each runs other loops in `select_greedily`.
     for n in (8, SINGLE_POOL_SIZE + 8):
         identity = torch.eye(n)
         for is_cached in (True, False):

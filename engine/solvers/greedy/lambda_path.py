@@ -170,21 +170,21 @@ def refresh_gains(a, b, low, high, slack, is_stale, rows, coverage, share, sums)
     # At each end the best by bound is computed exactly until the best is one that is exact already.
     points, winners = np.array([low, high, low]), np.zeros(3, np.int64)
     for point_id in range(2):
-        winners[point_id] = find_best_gain(points[point_id], a, b)
-        while is_stale[winners[point_id]]:
-            low_winner = winners[point_id]
-            b[low_winner] = share * measure_added_coverage(rows[low_winner], coverage, sums)
-            is_stale[low_winner] = False
-            winners[point_id] = find_best_gain(points[point_id], a, b)
+        winner = find_best_gain(points[point_id], a, b)
+        while is_stale[winner]:
+            b[winner] = share * measure_added_coverage(rows[winner], coverage, sums)
+            is_stale[winner] = False
+            winner = find_best_gain(points[point_id], a, b)
+        winners[point_id] = winner
     low_winner, high_winner = winners[0], winners[1]
-    steeper = (a[high_winner] - b[high_winner]) - (a[low_winner] - b[low_winner])
-    if low_winner != high_winner and steeper > 0:
-        points[2] = min(max((b[low_winner] - b[high_winner]) / steeper, low), high)
+    slope_difference = (a[high_winner] - b[high_winner]) - (a[low_winner] - b[low_winner])
+    if low_winner != high_winner and slope_difference > 0:
+        points[2] = min(max((b[low_winner] - b[high_winner]) / slope_difference, low), high)
     winners[2] = low_winner
     # Three λ decide what `cut_envelope` reads: whoever may reach the best there is computed exactly.
     for point_id in range(3):
-        weight, low_winner = points[point_id], winners[point_id]
-        min_value = weight * a[low_winner] + (1 - weight) * b[low_winner] - 2 * slack
+        weight, winner = points[point_id], winners[point_id]
+        min_value = weight * a[winner] + (1 - weight) * b[winner] - 2 * slack
         maxima = find_lane_maxima(weight, a, b)
         for lane in range(len(maxima)):
             if maxima[lane] >= min_value:
@@ -210,10 +210,10 @@ def load_row(columns, rows, filled, row_slot, n_used, item):
 
 @jit_exact
 def load_rows(columns, rows, filled, row_slot, n_used, picks):
-    """Compute the missing Gram rows (products with all candidates) of some picks, faster together.
+    """Compute the missing Gram rows (products with all candidates) of some picks in one call.
 
-    Stops where `rows` has no more room. row_slot: (n,) position of each candidate's row, −1 for none; n_used: (1,)
-    number of positions in use
+    One call for all is faster than one a pick. Stops where `rows` has no more room. row_slot: (n,) position of each
+    candidate's row, −1 for none; n_used: (1,) number of positions in use
     """
     first_slot, n_new = n_used[0], 0
     for item in picks:
@@ -265,40 +265,44 @@ def follow_pieces(
 ):  # fmt: skip
     """Find one query's k greedy picks at every λ in [low, high], as intervals of λ with equal picks.
 
-    Returns, for the m intervals that hold a mark, from the left: (m, 3) end, and the part where no rounding could
-    decide otherwise, from and to; (m, k) picks; (m, 2, k) their gains at λ = 1 and 0; and False where there was no room
-    for a Gram row. The search is depth first: a node is an interval of λ with the pick that is best on it, and the next
-    pick cuts the interval again. Arguments are those of `steps.choose_picks`, besides: rows: (r, n) products with all
-    candidates, row row_slot[i] those of candidate i where filled; n_used: (1,) rows in use; slack: differences that
-    rounding may decide; marks: ascending λ of interest, none for all; solo_gain, pair_gain, pair_ready: what documents
-    cover alone and beside one other (see `CoverageTables`).
+    Returns arrays over the m intervals that hold a mark, from the left, and a flag: (m, 3) the interval's end, then
+    from where to where rounding could not change its picks; (m, k) picks; (m, 2, k) their gains at λ = 1 and 0; and
+    False if there was no room for a Gram row, so that the caller has to make room and call again. The search is depth
+    first: a node is an interval of λ with the pick that is best on it, and the next pick cuts the interval again. kind:
+    the method; columns: (d, n) vectors; rows: (r, n) products with all candidates, row row_slot[i] those of candidate i
+    where filled; n_used: (1,) rows in use; squares, relevance: (n,); window: number of last picks that count, 0 for
+    all; floor: share of its squared length up to which a vector's squared distance to the picks' span counts as noise;
+    by_relevance: the first pick is the most relevant; slack: differences that rounding may decide; marks: ascending λ
+    of interest, none for all; solo_gain, pair_gain, pair_ready: what documents cover alone and beside one other (see
+    `CoverageTables`).
     """
-    # keeps: methods by residual hold the distance of each candidate to the span of the picks beside its gain.
-    n, keeps = len(relevance), kind in (LOG_RESIDUAL, ROOT_RESIDUAL)
-    a, fixed, states, scratch = np.empty(n), np.empty(n), np.empty((k, n)), np.empty((2, n if keeps else 0))
-    along, coefficients = np.empty((k if keeps else 0, n)), np.empty((k if keeps else 0, k))
+    # A gain is λ·a + (1−λ)·b; a of chosen candidates is EXCLUDED, and a_all still has it. Methods by residual hold the
+    # distance of each candidate to the span of the picks beside its gain.
+    n, by_residual = len(relevance), kind in (LOG_RESIDUAL, ROOT_RESIDUAL)
+    a, a_all, states, scratch = np.empty(n), np.empty(n), np.empty((k, n)), np.empty((2, n if by_residual else 0))
+    along, coefficients = np.empty((k if by_residual else 0, n)), np.empty((k if by_residual else 0, k))
     # What a window leaves out starts the span anew: that of the picks on the way here is still needed.
-    window_along = np.empty((window if keeps else 0, n))
-    window_coefficients = np.empty((window if keeps else 0, window))
+    window_along = np.empty((window if by_residual else 0, n))
+    window_coefficients = np.empty((window if by_residual else 0, window))
     leader_ids, is_listed = np.empty(n, np.int64), np.zeros(n, np.bool_)
     ends, lines, certain = np.empty(n), np.empty(n, np.int64), np.empty((n, 2))
     # Nodes to come, the leftmost on top: left, right, certain from and to, b of the pick; its depth and itself.
     node_bounds, node_picks = np.empty((1024, 5)), np.empty((1024, 2), np.int64)
-    found_bounds, found_picks, found_lines = np.empty((256, 3)), np.empty((256, k), np.int64), np.empty((256, 2 * k))
+    piece_bounds, piece_picks, piece_lines = np.empty((256, 3)), np.empty((256, k), np.int64), np.empty((256, 2 * k))
     path_picks, held_slots, path_values = np.empty(k, np.int64), np.empty(k, np.int64), np.empty(k)
-    # lazy: coverage gains are costly, so b holds upper bounds, and only candidates that may win are computed.
-    lazy, share, lanes, is_stale = kind == COVERAGE, k / n, np.empty(COVER_LANES), np.zeros(n, np.bool_)
-    upper = np.empty((k if lazy else 0, n))
+    # Coverage gains are costly, so b holds upper bounds, and only candidates that may win are computed.
+    is_coverage, share, lanes, is_stale = kind == COVERAGE, k / n, np.empty(COVER_LANES), np.zeros(n, np.bool_)
+    upper = np.empty((k if is_coverage else 0, n))
     init_gains(kind, squares, relevance, k, a, states[0])
     for item in range(n):
-        fixed[item] = a[item]
+        a_all[item] = a[item]
     b = np.zeros(n)
-    if lazy:
+    if is_coverage:
         states[0] = 0.0
         b = upper[0]
         for item in range(n):
             b[item] = share * solo_gain[item]
-    if keeps:
+    if by_residual:
         update_gains(kind, states[0], squares, floor, a, b, scratch)
     if by_relevance:
         pick = find_best_gain(1.0, relevance, relevance)
@@ -306,7 +310,7 @@ def follow_pieces(
         ends[0], lines[0], certain[0, 0], certain[0, 1], n_pieces = high, pick, low, high, 1
     else:
         n_pieces = cut_envelope(a, b, low, high, slack, leader_ids, is_listed, ends, lines, certain)
-    left, sure_from, sure_to, depth, top, n_found, n_taken, has_room = low, low, high, 0, 0, 0, 0, True
+    left, sure_from, sure_to, depth, top, n_done, n_taken, has_room = low, low, high, 0, 0, 0, 0, True
     while True:
         while top + n_pieces > len(node_bounds):
             node_bounds, node_picks = double_capacity(node_bounds), double_capacity(node_picks)
@@ -318,7 +322,7 @@ def follow_pieces(
                 continue
             node_bounds[top, 2] = max(sure_from, certain[position, 0])
             node_bounds[top, 3] = min(sure_to, certain[position, 1])
-            node_bounds[top, 4] = b[lines[position]] if b[lines[position]] > EXCLUDED_LIMIT else fixed[lines[position]]
+            node_bounds[top, 4] = b[lines[position]] if b[lines[position]] > EXCLUDED_LIMIT else a_all[lines[position]]
             node_picks[top, 0], node_picks[top, 1] = depth, lines[position]
             top += 1
         if top > stack_base + 1 and depth < k - 1 and len(row_slot) > len(rows):
@@ -330,19 +334,19 @@ def follow_pieces(
         left, right, sure_from, sure_to, value = node_bounds[top]
         node_rank, pick = node_picks[top]
         for position in range(node_rank, n_taken):
-            a[path_picks[position]] = fixed[path_picks[position]]
+            a[path_picks[position]] = a_all[path_picks[position]]
         n_taken = depth = node_rank + 1
         path_picks[node_rank], path_values[node_rank] = pick, value
         # A leaf: all k picks are known, and the interval with its lines is one piece of the answer.
         if depth == k:
-            if n_found == len(found_bounds):
-                found_bounds, found_picks = double_capacity(found_bounds), double_capacity(found_picks)
-                found_lines = double_capacity(found_lines)
-            found_bounds[n_found, 0], found_bounds[n_found, 1], found_bounds[n_found, 2] = right, sure_from, sure_to
+            if n_done == len(piece_bounds):
+                piece_bounds, piece_picks = double_capacity(piece_bounds), double_capacity(piece_picks)
+                piece_lines = double_capacity(piece_lines)
+            piece_bounds[n_done, 0], piece_bounds[n_done, 1], piece_bounds[n_done, 2] = right, sure_from, sure_to
             for rank in range(k):
-                found_picks[n_found, rank], found_lines[n_found, rank] = path_picks[rank], fixed[path_picks[rank]]
-                found_lines[n_found, k + rank] = path_values[rank]
-            n_found, n_pieces = n_found + 1, 0
+                piece_picks[n_done, rank], piece_lines[n_done, rank] = path_picks[rank], a_all[path_picks[rank]]
+                piece_lines[n_done, k + rank] = path_values[rank]
+            n_done, n_pieces = n_done + 1, 0
             continue
         held_slots[node_rank] = load_row(columns, rows, filled, row_slot, n_used, pick)
         if held_slots[node_rank] < 0:
@@ -359,15 +363,15 @@ def follow_pieces(
             span_products = window_along
             span_coefficients = window_coefficients
             init_state(kind, squares, new_state)
-        for position in range(depth if lazy else first_folded, depth - window_first):
+        for position in range(depth if is_coverage else first_folded, depth - window_first):
             fold_loaded_pick(
                 kind, columns, rows, held_slots[window_first:], squares, path_picks[window_first:], position, old_state,
                 new_state, floor, span_products, span_coefficients,
             )  # fmt: skip
             old_state = new_state
-        if keeps:
+        if by_residual:
             update_gains(kind, new_state, squares, floor, a, b, scratch)
-        elif lazy:
+        elif is_coverage:
             b = upper[depth]
             for item in range(n):
                 new_state[item], b[item] = max(old_state[item], rows[pick, item]), upper[node_rank, item]
@@ -387,7 +391,7 @@ def follow_pieces(
                 new_state[path_picks[position]] = EXCLUDED
             b = new_state
         n_pieces = cut_envelope(a, b, left, right, slack, leader_ids, is_listed, ends, lines, certain)
-    return found_bounds[:n_found], found_picks[:n_found], found_lines[:n_found].reshape(n_found, 2, k), has_room
+    return piece_bounds[:n_done], piece_picks[:n_done], piece_lines[:n_done].reshape(n_done, 2, k), has_room
 
 
 class _Rows:
@@ -398,14 +402,17 @@ class _Rows:
     """
 
     def __init__(self, vectors: Tensor, gram: Gram | None = None) -> None:
-        """Take the rows of `gram`, or of a new one if the corpus is small; else make room for picks' rows."""
+        """Take the rows of `gram`, or of a new Gram matrix if the corpus is small.
+
+        For a large corpus, make room for the rows of a few picks only; `grow` doubles it.
+        """
         n = len(vectors)
         if gram is None and n <= GRAM_ROWS:
             gram = Gram(vectors)
         if gram is not None:
             self._set_arrays(gram.columns, gram.rows, gram.filled, gram.squares)
             return
-        # In the vectors' own precision: sums over them are float64's, and the same.
+        # A large corpus stays in its own precision: products are summed in float64, with the same result.
         self.columns = vectors.T.contiguous().cpu().numpy()
         self.squares = compute_squared_norms(self.columns)
         self.rows = np.empty((min(n, N_INITIAL_ROWS), n))
@@ -414,13 +421,17 @@ class _Rows:
 
     @classmethod
     def from_arrays(cls, columns: Array, rows: Array, filled: Array, squares: Array) -> "_Rows":
-        """Wrap Gram rows, (n, n), that have room for every candidate; arguments as the class's attributes."""
+        """Wrap an existing (n, n) array of Gram rows, each a candidate's products with all candidates.
+
+        columns: (d, n) vectors; rows, filled: the products of each candidate with all, and which are computed; squares:
+        (n,) squared lengths
+        """
         gram_rows = cls.__new__(cls)
         gram_rows._set_arrays(columns, rows, filled, squares)
         return gram_rows
 
     def _set_arrays(self, columns: Array, rows: Array, filled: Array, squares: Array) -> None:
-        """Hold all Gram rows, so that candidate i has row i."""
+        """Take arrays that have room for the Gram rows of all candidates, so that candidate i has row i."""
         self.columns, self.rows, self.filled, self.squares = columns, rows, filled, squares
         self.row_slot = np.arange(len(rows))
 
@@ -456,12 +467,15 @@ def lambda_paths(
 ) -> list[LambdaPath]:  # fmt: skip
     """Return each query's greedy picks at every λ of an interval, as pieces with equal picks.
 
-    kind: the method, NEAREST (mmr), SUM (max_sum), LOG_RESIDUAL (dpp) or ROOT_RESIDUAL (ssd); floor: share of its
-    squared length at or under which a squared distance to the picks' span is noise; window: only the last so many
-    picks count, None for all; marks: the ascending λ of interest, none for all: pieces without one are left out, and
-    belong to the next piece that is there.
+    A piece is a part of the interval, from one λ to another, in which the picks are the same. kind: the method, NEAREST
+    (mmr), SUM (max_sum), LOG_RESIDUAL (dpp) or ROOT_RESIDUAL (ssd); floor: a document counts as a linear combination of
+    the picks, which adds no diversity, if its squared distance to their span is at most this share of its squared
+    length, as a smaller one is noise; window: only the last so many picks count, None for all; marks: the ascending λ
+    that the caller will look up, empty for all λ. A piece that contains no mark is left out, and the next piece then
+    begins where the left-out one did.
 
-    For SUM the answer is the set in the order of the members' contributions to it, and so are picks and gains.
+    For SUM picks are in the order of what each member of the set contributes to its objective, and gains are these
+    contributions.
     """
     shared_rows, paths = _Rows(c.vectors, corpus_gram(c)) if c.shared else None, []
     for query_id in range(c.batch):
@@ -473,8 +487,9 @@ def lambda_paths(
             relevance = c.relevance[query_id].double().cpu().numpy()
         settings = (k, interval, floor, window, c.matrix.unit, marks)
         if not query_rows.has_all_rows:
-            # The path among the most relevant guesses which rows will be asked for: together they are made in half
-            # the time.
+            # A row has one document's inner products with all others; the path needs those of the documents that are
+            # picked. The path among the most relevant documents alone tells most of them in advance: made together, the
+            # rows take half the time.
             near_ids = np.sort(np.argpartition(-relevance, max(k, N_GUESS_ROWS))[: max(k, N_GUESS_ROWS)])
             near_rows = _Rows(vectors[torch.from_numpy(near_ids).to(vectors.device)])
             query_rows.preload(near_ids[np.unique(_trace_path(kind, near_rows, relevance[near_ids], *settings).picks)])
@@ -487,14 +502,17 @@ def coverage_paths(
 ) -> list[LambdaPath]:
     """Return each query's picks by facility location at every λ, as pieces with equal picks.
 
-    Its documents are chosen among, and cover, the `size` most relevant alone. Candidate i gains λ a + (1−λ) b with
-    a = r, b = k/size Σ_j max(0, s_ij − the largest similarity of j to the chosen).
+    The picks come from the `size` most relevant documents, and are to cover these alone. Candidate i gains
+    λ a + (1−λ) b, where a is its relevance and b = k/size Σ_j max(0, s_ij − the largest similarity of j to the picks).
     """
     paths = []
     for _, ground_ids, tables, query_relevances in iterate_ground_sets(c, size):
         ground_rows = _Rows.from_arrays(tables.columns, tables.rows, tables.filled, tables.rows.diagonal().copy())
         for relevance in query_relevances:
-            ground_path = _trace_path(COVERAGE, ground_rows, relevance, k, interval, 0.0, None, False, marks, tables)
+            ground_path = _trace_path(
+                COVERAGE, ground_rows, relevance, k, interval, floor=0.0, window=None, has_unit_rows=False,
+                marks=marks, tables=tables,
+            )  # fmt: skip
             paths.append(replace(ground_path, picks=ground_ids[ground_path.picks]))
     return paths
 
@@ -505,10 +523,10 @@ def _trace_path(
 ) -> LambdaPath:  # fmt: skip
     """Return the picks and gains of one query at every λ of an interval, as pieces with equal picks.
 
-    kind: the method, as in `steps`; rows: Gram rows; relevance: (n,); floor: squared residuals up to this share are
-    noise; window: number of last picks that count, None for all; has_unit_rows: all vectors have length 1, so that
-    the most relevant is the first pick at every λ; marks: the λ of interest, none for all; tables: what documents
-    cover, for COVERAGE only
+    kind: the method, as in `steps`; rows: Gram rows; relevance: (n,); floor: a squared distance to the picks' span is
+    noise up to this share of the vector's squared length; window: number of last picks that count, None for all;
+    has_unit_rows: all vectors have length 1, so that the most relevant is the first pick at every λ; marks: the λ of
+    interest, none for all; tables: what documents cover, for COVERAGE only
     """
     low, high = interval
     slack = ROUNDING_SLACK * _bound_gain_size(kind, rows.squares, relevance, k, floor)
@@ -519,6 +537,7 @@ def _trace_path(
     no_tables = np.empty(0), np.empty((0, 0)), np.empty(0, np.bool_)
     coverage_arrays = no_tables if tables is None else (tables.solo_gain, tables.pair_gain, tables.pair_ready)
     bounds, picks, lines = np.empty((0, 3)), np.empty((0, k), np.int64), np.empty((0, 2, k))
+    # bounds: end of each piece, and from where to where no rounding decides; lines: gains at λ = 1 and at λ = 0.
     # The loop gives up where it has no room for a Gram row; it starts again with twice as much, all rows kept.
     while not is_complete:
         n_used = np.array([int(rows.row_slot.max()) + 1])
@@ -531,7 +550,7 @@ def _trace_path(
     if kind == SUM:
         return _order_sets(rows, relevance, low, bounds, picks, slack)
     if high > path_end:
-        # The k most relevant, whatever the floor says.
+        # Beyond path_end relevance outweighs any difference of logarithms: the k most relevant are picked.
         top_ids = np.argsort(-relevance, kind="stable")[:k]
         bounds = np.concatenate([bounds, [[high, np.inf, -np.inf]]])
         picks, lines = np.concatenate([picks, top_ids[None]]), np.concatenate([lines, [[relevance[top_ids]] * 2]])
@@ -541,8 +560,8 @@ def _trace_path(
 def _bound_gain_size(kind: int, squares: Array, relevance: Array, k: int, floor: float) -> float:
     """Bound the size of candidates' relevance and diversity gains, which scales their rounding errors.
 
-    kind: the method; squares: (n,) squared lengths; relevance: (n,); floor: share of its squared length at which a
-    squared distance counts as noise
+    kind: the method; squares: (n,) squared lengths; relevance: (n,); floor: share of its squared length up to
+    which a vector's squared distance to the picks' span counts as noise
     """
     max_square, max_relevance = float(squares.max()), float(np.abs(relevance).max())
     if kind == SUM:
@@ -569,6 +588,7 @@ def _order_sets(rows: _Rows, relevance: Array, low: float, bounds: Array, picks:
     pair_products = rows.rows[rows.row_slot[picks[:, first_member]], picks[:, second_member]]
     similarities[:, first_member, second_member] = similarities[:, second_member, first_member] = pair_products
     similarities[:, range(k), range(k)] = rows.squares[picks]
+    # Members by ascending row, as ties go to the earlier one.
     member_order = picks.argsort(1)
     members = np.take_along_axis(picks, member_order, 1)
     similarities = np.take_along_axis(similarities, member_order[:, :, None], 1)

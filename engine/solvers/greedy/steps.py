@@ -125,12 +125,17 @@ def init_state(kind, squares, state):
     squared length what the picks explain.
     """
     for item in range(len(state)):
-        state[item] = 0.0 if kind == SUM else np.inf if kind == NEAREST else squares[item]
+        if kind == SUM:
+            state[item] = 0.0
+        elif kind == NEAREST:
+            state[item] = np.inf
+        else:
+            state[item] = squares[item]
 
 
 @jit_maxima
 def update_gains(kind, state, squares, floor, a, b, scratch):
-    """Compute the diversity part b of all gains from the candidates' states; who is excluded stays so.
+    """Compute the diversity part b of all gains from the candidates' states; excluded ones stay excluded.
 
     The state is a squared distance to the span of the picks for LOG_RESIDUAL and ROOT_RESIDUAL; for the other methods
     it is b itself. floor: at or under this share of its squared length a squared residual is noise; scratch: (2, n)
@@ -238,8 +243,10 @@ def add_direction(columns, rows, row_slots, squares, picks, rank, state, floor, 
 def fold_pick(kind, columns, rows, filled, squares, picks, rank, old_state, new_state, floor, along, coefficients):
     """Update the candidates' state, from which diversity gains follow, by one pick.
 
-    The pick's Gram row, its products with all candidates, is computed first if missing. old_state, new_state: (n,)
-    before and after, which may be one array; the others: see `fold_loaded_pick`
+    The pick's Gram row, its products with all candidates, is computed first if missing. columns: (d, n) vectors; rows,
+    filled: (n, n) Gram rows, and which are computed; squares: (n,) squared lengths; picks: those so far, this one at
+    `rank`; old_state, new_state: (n,) before and after, which may be one array; floor, along, coefficients: for methods
+    by distance to the span of the picks, see `add_direction`
     """
     fill_row(columns, rows, filled, picks[rank])
     fold_loaded_pick(kind, columns, rows, picks, squares, picks, rank, old_state, new_state, floor, along, coefficients)
@@ -251,9 +258,11 @@ def fold_loaded_pick(
 ):
     """Update the candidates' state by a pick whose products with all are rows[row_slots[rank]].
 
-    The state is, by method, minus the largest similarity to a pick (NEAREST), minus twice the sum of similarities (SUM)
-    or the squared distance to the span of the picks. old_state, new_state: (n,) before and after, which may be one
-    array; along, coefficients: see `add_direction`
+    The state, from which diversity gains follow, is by method minus the largest similarity to a pick (NEAREST), minus
+    twice the sum of similarities (SUM) or the squared distance to the span of the picks. old_state, new_state: (n,)
+    before and after, which may be one array. along, coefficients: for the methods by distance, orthonormal directions
+    of the earlier picks' span, as products with the candidates, (k, n), and as combinations of the picks, (k, k); this
+    pick's direction is added to both
     """
     n, pick_row = len(old_state), rows[row_slots[rank]]
     if kind == NEAREST:
@@ -304,27 +313,29 @@ def choose_picks(
 ):  # fmt: skip
     """Make one query's greedy picks from n_done on up to `stop_rank`, while none outside could be as good.
 
-    The candidates here may be a pool of a larger corpus. Returns the number of picks made, and the rank of the first
-    pick without any diversity gain (b is EXCLUDED), −1 for none. window: only the last so many picks count, 0 for all;
-    by_relevance: the first pick is the most relevant, which is among the candidates; outside: bounds on gains outside
-    the pool, see `bound_outside_gain`; other methods than SUM use its first number alone; along_point: (n,) products
-    with z there; picks, scores: (k,) in place.
+    The candidates may be a pool of a larger corpus. A candidate's gain is weight·a + (1 − weight)·b, where b, what
+    diversity adds, follows from a state that changes with each pick. Returns the number of picks made, and the rank of
+    the first pick without any diversity gain (b is EXCLUDED), −1 for none. window: only this many last picks count, 0
+    for all; by_relevance: the first pick is the most relevant, which is among the candidates; outside: bounds on gains
+    outside the pool, (4,), as `bound_outside_gain` takes them (methods other than SUM use the first number only);
+    along_point: (n,) products of the candidates with that function's point z; picks, scores: (k,) written in place.
     """
-    # Methods by residual keep b apart from the state; the others use one array for both.
-    n, keeps, past_rank = len(relevance), kind in (LOG_RESIDUAL, ROOT_RESIDUAL), -1
-    a, state, scratch = np.empty(n), np.empty(n), np.empty((2, n if keeps else 0))
-    b = np.empty(n) if keeps else state
-    along = np.empty((stop_rank if keeps else 0, n))
-    coefficients = np.empty((stop_rank, stop_rank) if keeps else (0, 0))
+    # Methods by residual compute b from a state of its own array, the squared distance to the picks' span; for the
+    # others the state is b.
+    n, by_residual, past_rank = len(relevance), kind in (LOG_RESIDUAL, ROOT_RESIDUAL), -1
+    a, state, scratch = np.empty(n), np.empty(n), np.empty((2, n if by_residual else 0))
+    b = np.empty(n) if by_residual else state
+    along = np.empty((stop_rank if by_residual else 0, n))
+    coefficients = np.empty((stop_rank, stop_rank) if by_residual else (0, 0))
     start_state, in_z, move_square = np.empty(n if kind == SUM else 0), 0.0, 0.0
     init_gains(kind, squares, relevance, k, a, state)
     for rank in range(stop_rank):
         if rank >= n_done:
             is_first = rank == 0 and by_relevance
-            if keeps:
+            if by_residual:
                 update_gains(kind, state, squares, floor, a, b, scratch)
-            p = find_best_gain(1.0 if is_first else weight, relevance if is_first else a, relevance if is_first else b)
-            score = weight * a[p] + ((1 - weight) * b[p] if keeps or not is_first else 0.0)
+            p = find_best_gain(1.0, relevance, relevance) if is_first else find_best_gain(weight, a, b)
+            score = weight * a[p] + ((1 - weight) * b[p] if by_residual or not is_first else 0.0)
             # A pick stands only while it beats the bound on everything outside the pool.
             outside_bound = bound_outside_gain(outside, in_z, move_square) if kind == SUM else outside[0]
             if not is_first and score <= outside_bound:
@@ -347,10 +358,11 @@ def choose_picks(
             init_state(kind, squares, state)
         for i in range(0 if start else rank, rank + 1 - start):
             fold_pick(kind, columns, rows, filled, squares, picks[start:], i, state, state, floor, along, coefficients)
-        if not keeps:
+        if not by_residual:
             for i in range(rank if start == 0 else 0, rank + 1):
                 state[picks[i]] = EXCLUDED
-        # The bound outside holds after the picks known before, one by relevance among them: Δ is counted from there.
+        # The bound outside holds after the picks made before this call, one by relevance among them: Δ, the sum of the
+        # picks since, is counted from there.
         if kind == SUM and (rank + 1 == n_done or rank == 0):
             for item in range(n):
                 start_state[item] = state[item]
@@ -406,7 +418,8 @@ def compute_upper_bounds(kind, relevance, error, state, squares, k, weight, floo
     """Return (n,) upper bounds on all candidates' gains, from rounded relevance and bounds on their state.
 
     kind: the method; relevance: (n,) within `error`; state: (n,) upper bounds on what the diversity part b follows
-    from; squares: (n,) upper bounds on squared lengths; floor: share at which a squared distance counts as noise
+    from; squares: (n,) upper bounds on squared lengths; floor: share of its squared length up to which a vector's
+    squared distance to the picks' span counts as noise
     """
     n = len(state)
     a, b, unused_state, scratch = np.empty(n), np.empty(n), np.empty(n), np.empty((2, n))

@@ -98,10 +98,13 @@ class _Climb:
     def __init__(self, goal: Quadratic, query_id: int, loading: float) -> None:
         """Start with equal weights x = k/n, whose weighted sum of vectors is k times the mean vector.
 
-        goal: the objective; query_id: number of the problem; loading: δ, the extra weight on the diagonal D
+        Also computes the sums over x that each step brings up to date: relevance and xᵀDx, where D has the squared
+        lengths of the vectors on its diagonal. goal: the objective; query_id: number of the problem; loading: δ, the
+        extra weight of D in the objective; the larger, the more often the steps end at a set
         """
         c = goal.c
         self.goal, self.query_id, self.queries = goal, query_id, goal.query_ids[query_id : query_id + 1]
+        # The factor of xᵀDx: β takes out each vector's product with itself, and βδ is the loading.
         self.load, self.scale, self.base = goal.beta * (1 + loading), float(goal.scale[query_id]), goal.k / c.count
         self.weights = np.full(c.count, self.base)
         self.current, self.integral, self.steps, self.gap = np.zeros(goal.k, np.int64), False, 0, 0.0
@@ -116,19 +119,22 @@ class _Climb:
         self.quadratic = self.base**2 * (c.count if c.matrix.unit else float(squares.double().sum()))
 
     def step(self, field: Array, error: float) -> bool:
-        """Move the weights toward the k candidates of largest gradient; return False if nothing is gained.
+        """Move the weights x toward the best set of k candidates; return False if no step gains anything.
 
-        field: (n,) what each candidate would add to the objective at x, within `error`
+        One step of Frank–Wolfe: the corner is the set of k candidates with the largest gradients at x, which is the
+        best set for the linearised objective. The weights go toward it as far as the objective rises. field: (n,) what
+        each candidate would add to the objective at x, within `error`
         """
         goal, load = self.goal, self.load
         corner = self._corner(field, error)
         corner_sum = self._sum_corner(corner)
         corner_squares = self._squares(corner)
-        corner_mass, overlap = corner_squares.sum(), corner_squares @ self.weights[corner]
+        corner_total, overlap = corner_squares.sum(), corner_squares @ self.weights[corner]
         if self.query is None:
             relevance = goal.linear * float(goal.c.relevance[self.query_id, self._to_device(corner)].double().sum())
         else:
             relevance = goal.linear * (corner_sum @ self.query)
+        # The gap, gradient · (corner − x), bounds what the objective can still gain to first order.
         gain = (relevance - self.relevance) + load * (overlap - self.quadratic)
         self.gap = float(gain - goal.beta * (corner_sum @ self.weighted - self.weighted @ self.weighted))
         if self.gap <= SWAP_TOLERANCE * goal.k * self.scale:
@@ -137,21 +143,22 @@ class _Climb:
         direction = corner_sum - self.weighted
         # Exact line search of Algorithm 1: a full step where the objective is convex along the direction, else gap /
         # |curvature|, at most 1.
-        curvature = load * (corner_mass - 2 * overlap + self.quadratic) - goal.beta * (direction @ direction)
-        share = 1.0 if curvature >= 0 else min(1.0, self.gap / -curvature)
-        keep = 1 - share
-        move_weights(self.weights, self.current, corner, share, self.integral)
-        self.base *= keep
-        self.weighted = keep * self.weighted + share * corner_sum
-        self.relevance = keep * self.relevance + share * relevance
-        self.quadratic = keep**2 * self.quadratic + share**2 * corner_mass + 2 * share * keep * overlap
-        self.current, self.integral, self.steps = corner, share == 1, self.steps + 1
+        curvature = load * (corner_total - 2 * overlap + self.quadratic) - goal.beta * (direction @ direction)
+        step_size = 1.0 if curvature >= 0 else min(1.0, self.gap / -curvature)
+        decay = 1 - step_size
+        move_weights(self.weights, self.current, corner, step_size, self.integral)
+        self.base *= decay
+        self.weighted = decay * self.weighted + step_size * corner_sum
+        self.relevance = decay * self.relevance + step_size * relevance
+        self.quadratic = decay**2 * self.quadratic + step_size**2 * corner_total + 2 * step_size * decay * overlap
+        self.current, self.integral, self.steps = corner, step_size == 1, self.steps + 1
         return True
 
     def round_weights(self) -> Array:
-        """Return (k,) the set that the weights x are, or the k candidates with the largest x.
+        """Return (k,) the candidates with the largest weights x, in ascending order of rows.
 
-        Equal weights go by gradient, then by row.
+        Of equal weights, the larger gradient goes first, then the lower row. Where the steps ended at a set, its k
+        members have all the weight, and it is returned.
         """
         if self.integral or not self.steps:
             return self.current
@@ -164,7 +171,8 @@ class _Climb:
     def _corner(self, field: Array, error: float) -> Array:
         """Return the corner to step toward: the k candidates with the largest gradient, ascending.
 
-        The gradient is the field plus load·D·x. Where `error` leaves a candidate open, float64 decides.
+        The gradient is the field, (n,) what each candidate would add to the objective, plus load · squared length ·
+        weight x. `error` bounds the rounding of the field; where it leaves a candidate open, float64 decides.
         """
         goal, has_unit_rows = self.goal, self.goal.c.matrix.unit
         corner = np.empty(goal.k, np.int64)
@@ -185,7 +193,9 @@ class _Climb:
     def _exact_gradient(self, doc_ids: Array) -> Array:
         """Return the (m,) gradient of the relaxed objective at some candidates, in float64."""
         weighted, row_ids = self._to_device(self.weighted)[None], self._to_device(doc_ids)
-        field = self.goal.compute_exact_field(self.queries, weighted, torch.zeros_like(row_ids), row_ids)
+        # All candidates belong to the one query at position 0 of `self.queries`.
+        query_positions = torch.zeros_like(row_ids)
+        field = self.goal.compute_exact_field(self.queries, weighted, query_positions, row_ids)
         gradient: Array = field.cpu().numpy() + self.load * self._squares(doc_ids) * self.weights[doc_ids]
         return gradient
 
@@ -198,7 +208,8 @@ class _Climb:
     def _sum_corner(self, corner: Array) -> Array:
         """Return the (d,) sum of the vectors of a corner, the set to step toward.
 
-        Where the weights are a set already, only the rows in which the two differ are read.
+        Where the weights are those of a set already, only the rows in one of the two sets and not in the other are
+        read.
         """
         added_ids, removed_ids, vector_sum = corner, corner[:0], np.zeros(len(self.weighted))
         if self.integral:
@@ -224,7 +235,10 @@ def _mean_candidate(c: Candidates, query_id: int) -> Array:
 
 
 def _mean_vector(vectors: Tensor) -> Array:
-    """Return the (d,) float64 mean of vectors, (n, d), summed in place by a compiled loop on the CPU."""
+    """Return the (d,) float64 mean of vectors, (n, d).
+
+    Contiguous vectors in the CPU's memory are summed by a compiled loop, without a float64 copy of them.
+    """
     if not _is_readable_in_place(vectors):
         return vectors.double().mean(0).cpu().numpy()
     vector_sum = np.zeros(vectors.shape[1])
@@ -240,7 +254,8 @@ def _is_readable_in_place(vectors: Tensor) -> bool:
 def _first_field(goal: Quadratic) -> tuple[Tensor, Tensor]:
     """Return what each candidate would add to the objective at the start, (B, n), and error bounds, (B,).
 
-    All problems start at the mean vector, whose inner products with the rows the matrix caches: no pass is made.
+    At the start all weights are equal, so the field follows from the products of the rows with their mean vector. These
+    are cached with the matrix, so that no pass over the rows is made.
     """
     c = goal.c
     mean_vector = torch.from_numpy(_mean_candidate(c, 0)).to(c.relevance.device)

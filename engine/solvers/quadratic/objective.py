@@ -33,6 +33,7 @@ class Quadratic:
     def __init__(self, candidates: Candidates, k: int, relevance_weight: float) -> None:
         """Take candidates, set size k and θ; derive the factors of relevance and of similarities."""
         self.c, self.k = candidates, k
+        # The factors θ(k−1) of a relevance and 2(1−θ) of a pair's similarity in the objective.
         self.linear = relevance_weight * (k - 1)
         self.beta = 2 * (1 - relevance_weight)
         self.weight = relevance_weight
@@ -41,7 +42,7 @@ class Quadratic:
 
     @cached_property
     def query_ids(self) -> Tensor:
-        """(B,) numbers of all problems."""
+        """(B,) int64, 0 … B − 1: the numbers of all queries, each of which is one problem."""
         return torch.arange(self.c.batch, device=self.c.relevance.device)
 
     @cached_property
@@ -52,6 +53,7 @@ class Quadratic:
             relevance = c.max_norm * torch.linalg.vector_norm(c.queries.double(), dim=1)
         else:
             relevance = c.relevance.abs().amax(1).double()
+        # A swap changes one relevance, weighted by θ(k−1), and k − 1 similarities, weighted by 2(1−θ).
         scale: Tensor = (self.k - 1) * (self.weight * relevance + self.beta * c.max_norm**2)
         return scale
 
@@ -106,16 +108,18 @@ class Quadratic:
         """
         set_ids = set_ids.sort(dim=1).values
         pairs = blocks(self.k * self.c.vectors.shape[-1], self.query_ids, set_ids)
-        marginals, set_values = map(torch.cat, zip(*(self._marginal_values(*pair) for pair in pairs), strict=True))
+        value_blocks = [self._marginal_values(query_block, set_block) for query_block, set_block in pairs]
+        marginals, set_values = (torch.cat(parts) for parts in zip(*value_blocks, strict=True))
         member_order = marginals.argsort(dim=1, descending=True, stable=True)
         columns = {"objective": (set_values / (self.k * (self.k - 1))).tolist(), **details}
         info = list_infos({**columns, "candidates": [self.c.count] * self.c.batch})
         return Ranking(set_ids.gather(1, member_order), marginals.gather(1, member_order), info)
 
     def _marginal_values(self, queries: Tensor, set_ids: Tensor) -> tuple[Tensor, Tensor]:
-        """Return (b, k) what each member adds to its set, and (b,) the values of the sets, in float64.
+        """Return (b, k) what each member adds to its set's objective, and (b,) the objectives, in float64.
 
-        The sets must fit one block: only the first is read.
+        The objective is θ(k−1) Σ r_i − (1−θ) Σ_{i≠j} u_i·u_j. set_ids: (b, k) members of one set a query, few enough to
+        fit one block, as only the first block of vectors is read
         """
         member_rows = next(self._members(queries, set_ids))
         if self.c.inner_product:
@@ -123,6 +127,7 @@ class Quadratic:
         else:
             relevance = self.c.relevance[queries].gather(1, set_ids).double()
         relevance_part = self.linear * relevance
+        # Per member Σ_{j≠i} u_i·u_j: its product with the sum of all members, less that with itself.
         pair_sums = (member_rows * member_rows.sum(1, keepdim=True)).sum(2) - member_rows.square().sum(2)
         return relevance_part - self.beta * pair_sums, relevance_part.sum(1) - self.beta / 2 * pair_sums.sum(1)
 

@@ -32,45 +32,47 @@ def ascend_on_gram(
     Every document starts with the weight x = k/n; each step moves all weights toward the k documents with the largest
     gradient. Returns the number of steps, the last gap (a bound on what a step can gain), and True if it ended at a
     set. columns: (d, n) vectors; rows, filled: (n, n) their products, and which rows are there; r: (n,) relevance,
-    times `linear` in the objective; beta: factor of similarities; loads: (n,) D; mean_products: (n,) products with the
-    mean row; loading: δ. A point that is no set is rounded to the k largest x, equal ones by gradient, into `set_ids`.
+    times `linear` in the objective; beta: factor of similarities; loads: (n,) squared lengths, the diagonal matrix D;
+    mean_products: (n,) products with the mean row; loading: δ, the extra weight of the term xᵀDx. A point that
+    is no set is rounded to the k largest x, equal ones by gradient, into `set_ids`.
     """
     n, k = len(r), len(set_ids)
-    weights, pulled, gradient, corner_products = scratch[0], scratch[1], scratch[2], scratch[3]
+    weights, sum_products, gradient, corner_products = scratch[0], scratch[1], scratch[2], scratch[3]
     is_marked, heap, corner = np.zeros(n, np.bool_), np.empty(k, np.int64), np.empty(k, np.int64)
-    # Kept up to date beside x: its relevance, Σ D x², and the squared length of its weighted sum of vectors.
+    # Up to date beside x: each document's product with y, the weighted sum of all vectors, the relevance of x, Σ D x²,
+    # and the squared length of y.
     load, initial_weight = beta * (1 + loading), k / n
-    relevance, loaded_total, norm_sq = 0.0, 0.0, 0.0
+    relevance, loaded_sq, norm_sq = 0.0, 0.0, 0.0
     for item in range(n):
         weights[item] = initial_weight
-        pulled[item] = k * mean_products[item]
+        sum_products[item] = k * mean_products[item]
         relevance += r[item]
-        loaded_total += loads[item]
+        loaded_sq += loads[item]
         norm_sq += mean_products[item]
     relevance *= initial_weight
-    loaded_total *= initial_weight * initial_weight
+    loaded_sq *= initial_weight * initial_weight
     norm_sq *= k * initial_weight
     integral, n_steps, gap = False, 0, 0.0
     while True:
         for item in range(n):
-            gradient[item] = (linear * r[item] - beta * pulled[item]) + load * loads[item] * weights[item]
+            gradient[item] = (linear * r[item] - beta * sum_products[item]) + load * loads[item] * weights[item]
         if n_steps == max_steps:
             break
         select_best_rows(gradient, gradient, heap, is_marked, corner)
-        corner_relevance, corner_mass, overlap, corner_along = 0.0, 0.0, 0.0, 0.0
+        corner_relevance, corner_loads, overlap, corner_along = 0.0, 0.0, 0.0, 0.0
         for member in corner:
             corner_relevance += r[member]
-            corner_mass += loads[member]
+            corner_loads += loads[member]
             overlap += loads[member] * weights[member]
-            corner_along += pulled[member]
+            corner_along += sum_products[member]
         # The Frank–Wolfe gap, gradient · (corner − x), bounds what any feasible point gains to first order.
-        gain = linear * (corner_relevance - relevance) + load * (overlap - loaded_total)
+        gain = linear * (corner_relevance - relevance) + load * (overlap - loaded_sq)
         gap = gain - beta * (corner_along - norm_sq)
         if gap <= tolerance * k:
             break
         if integral:  # Only what changes is added up.
             for position in range(n):
-                corner_products[position] = pulled[position]
+                corner_products[position] = sum_products[position]
             for member in corner:
                 is_marked[member] = True
             for member in set_ids:
@@ -93,19 +95,19 @@ def ascend_on_gram(
             corner_square += corner_products[member]
         # Exact line search: along the direction the objective is gap · t + ½ curvature · t², so t = −gap / curvature,
         # at most 1, where it is concave.
-        curvature = load * (corner_mass - 2 * overlap + loaded_total)
+        curvature = load * (corner_loads - 2 * overlap + loaded_sq)
         curvature -= beta * (corner_square - 2 * corner_along + norm_sq)
         step_size = 1.0 if curvature >= 0 else min(1.0, gap / -curvature)
         integral = step_size == 1.0
-        keep = 1 - step_size
+        decay = 1 - step_size
         for item in range(n):
-            weights[item] *= keep
-            pulled[item] = keep * pulled[item] + step_size * corner_products[item]
+            weights[item] *= decay
+            sum_products[item] = decay * sum_products[item] + step_size * corner_products[item]
         for member in corner:
             weights[member] += step_size
-        relevance = keep * relevance + step_size * corner_relevance
-        loaded_total = keep * keep * loaded_total + step_size * step_size * corner_mass + 2 * step_size * keep * overlap
-        norm_sq = keep * keep * norm_sq + step_size * step_size * corner_square + 2 * step_size * keep * corner_along
+        relevance = decay * relevance + step_size * corner_relevance
+        loaded_sq = decay * decay * loaded_sq + step_size * step_size * corner_loads + 2 * step_size * decay * overlap
+        norm_sq = decay * decay * norm_sq + step_size * step_size * corner_square + 2 * step_size * decay * corner_along
         for position in range(k):
             set_ids[position] = corner[position]
         n_steps += 1
@@ -147,7 +149,8 @@ def swap_members(
     n_swaps, optimal = 0, k == n
     while not optimal:
         best_gain, leaving_rank, entering = tolerance, -1, -1
-        max_rival = find_largest(rival_field, field, 0.0)[1]
+        # With the weight 0 the second array adds nothing: this is the largest of `rival_field` alone.
+        _, max_rival = find_largest(rival_field, field, 0.0)
         for rank in range(k):
             item = set_ids[rank]
             member_value = field[item] + beta * squares[item]
@@ -223,13 +226,14 @@ class SetsOnGram:
     def __init__(self, gram: Gram, loads: Array, k: int, max_swaps: int) -> None:
         """Take a Gram matrix, whose rows are filled when needed, and make scratch arrays for the loops.
 
-        loads: (n,) diagonal D of the relaxation; k: size of a set; max_swaps: number of swaps a set may take
+        loads: (n,) factor of each document's squared weight in the Frank–Wolfe relaxation, its squared length; k: size
+        of a set; max_swaps: number of swaps a set may take
         """
         self.gram, self.loads, self.k, self.max_swaps = gram, loads, k, max_swaps
         self.arrays = gram.columns, gram.rows, gram.filled, gram.squares
         self.scratch = np.empty((N_SCRATCH_ARRAYS, len(loads)))
-        # `choose_picks` wants a bound on candidates outside the matrix: there are none.
-        self.nothing, self.outside = np.zeros(len(loads)), np.array([-np.inf, 0.0, 0.0, 0.0])
+        # `choose_picks` takes products with and a bound on candidates outside the matrix: there are none.
+        self.no_products, self.outside = np.zeros(len(loads)), np.array([-np.inf, 0.0, 0.0, 0.0])
 
     def start_greedily(self, relevance: Array, weight: float) -> Array:
         """Return (k,) the greedy set: the most relevant document, then always the one that adds most.
@@ -239,14 +243,15 @@ class SetsOnGram:
         k, set_ids, scores = self.k, np.empty(self.k, np.int64), np.empty(self.k)
         # No window, no noise floor, the first pick by relevance, no candidates outside; picks 0 to k are made.
         choose_picks(
-            SUM, *self.arrays, relevance, k, weight, 0, 0.0, True, self.outside, self.nothing, set_ids, scores, 0, k
+            SUM, *self.arrays, relevance, k, weight, 0, 0.0, True, self.outside, self.no_products, set_ids, scores, 0, k
         )
         return set_ids
 
     def ascend(self, relevance: Array, weight: float, delta: float, tolerance: float) -> tuple[Array, int, float, bool]:
-        """Find a set by Frank–Wolfe steps from equal weights; return (set, steps, last gap, was not rounded).
+        """Find a set by Frank–Wolfe steps from equal weights; return (set_ids, n_steps, gap, is_integral).
 
-        The last is True if the steps ended at a set, so that no weights had to be rounded to one. relevance: (n,);
+        gap: the last step's bound on what a further step can gain; is_integral: True if the steps ended at a set, False
+        if the weights had to be rounded to one. relevance: (n,);
         weight: θ; delta: δ, the extra weight on the diagonal; tolerance: gap that counts as none
         """
         set_ids, linear_weights = np.empty(self.k, np.int64), (weight * (self.k - 1), 2 * (1 - weight))
@@ -261,8 +266,8 @@ class SetsOnGram:
     ) -> Array:
         """Return the best set of k documents that swaps reach from `set_ids`, (k,), and write its `figures`.
 
-        n_starts: 1, or 3 to swap from greed's set and from that of the ascent at δ = 0 as well; figures 0, 3, 4 and 5
-        become the set's value, its swaps, True if no swap is left, and the number of starts
+        n_starts: 1, or 3 to swap from the greedy set and from the set of the ascent at δ = 0 as well. Entries 0, 3, 4
+        and 5 of `figures` become the set's value, number of swaps, True if no swap improves it, and number of starts
         """
         trial_sets, linear_weights = [set_ids.copy()], (weight * (self.k - 1), 2 * (1 - weight))
         if n_starts == 3:
@@ -301,11 +306,12 @@ def find_sets(
             elif starts_greedily:
                 best_set = search.start_greedily(scores, weight)
             else:
-                best_set, set_figures[1], gap, set_figures[6] = search.ascend(scores, weight, delta, swap_tolerance)
-                set_figures[2] = gap / max(k * swap_scale, np.finfo(np.float64).tiny)
+                best_set, n_steps, gap, is_integral = search.ascend(scores, weight, delta, swap_tolerance)
+                relative_gap = gap / max(k * swap_scale, np.finfo(np.float64).tiny)
+                set_figures[1], set_figures[2], set_figures[6] = n_steps, relative_gap, is_integral
             if n_starts and k < len(scores):
                 best_set = search.improve_by_swaps(scores, weight, swap_tolerance, best_set, int(n_starts), set_figures)
             set_ids[query_id, setting_id] = best_set
-            linear, own_gains = weight * (k - 1), gains[query_id, setting_id]
-            set_value = sort_by_marginal(*search.arrays, scores, linear, beta, set_ids[query_id, setting_id], own_gains)
+            linear, set_gains = weight * (k - 1), gains[query_id, setting_id]
+            set_value = sort_by_marginal(*search.arrays, scores, linear, beta, set_ids[query_id, setting_id], set_gains)
             set_figures[0] = set_value / (k * (k - 1))

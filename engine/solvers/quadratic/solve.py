@@ -50,7 +50,11 @@ class SetSearch:
     starts: int
 
     def details(self, **columns: Sequence[Any]) -> dict[str, Sequence[Any]]:
-        """Return those of the columns, each a list over queries, that a ranking of such a search reports."""
+        """Return those of the figures in `columns` that a ranking of such a search reports.
+
+        columns: each figure, by name, as a list with one value a query. Ascent steps and their gap are reported if
+        there was an ascent, swaps if there were swaps, starts if swaps began from several sets.
+        """
         detail_names = [] if self.loading is None else ["iterations", "gap", "integral", "capped"]
         detail_names += ["swaps", "swap_optimal"] if self.starts else []
         return {name: columns[name] for name in detail_names + (["starts"] if self.starts > 1 else [])}
@@ -71,18 +75,18 @@ def rank_sets(c: Candidates, k: int, settings: Sequence[SetSearch]) -> list[Rank
 def _rank_by_gram(c: Candidates, k: int, settings: Sequence[SetSearch]) -> list[Ranking]:
     """Find the sets of a small corpus on its Gram matrix of inner products; return one Ranking a setting."""
     shape = (c.batch, len(settings), k)
-    # Results that the compiled search fills in; a row of the table is one setting: θ, δ, starts by greed, number of
-    # starts.
+    # Results that the compiled search fills in; it takes a row of four numbers for each setting.
     set_ids, gains, figures = np.empty(shape, np.int64), np.empty(shape), np.empty((*shape[:2], N_FIGURES))
-    table_rows = [(route.weight, route.loading or 0.0, route.loading is None, route.starts) for route in settings]
-    table = np.array(table_rows, np.float64)
+    # θ, δ, True if a greedy choice and not an ascent finds the first set, number of sets that swaps start from.
+    setting_rows = [(route.weight, route.loading or 0.0, route.loading is None, route.starts) for route in settings]
+    table = np.array(setting_rows, np.float64)
     # At θ = 1 the scale of a swap's gain is k − 1 times the largest relevance.
     max_relevance = Quadratic(c, k, 1.0).scale.cpu().numpy() / (k - 1)
-    bounds = np.column_stack([max_relevance, np.full(c.batch, c.max_norm**2)])
+    scales = np.column_stack([max_relevance, np.full(c.batch, c.max_norm**2)])
     # Unit vectors count as exactly 1 long, as in the paper.
     for block, gram, relevance in iterate_problems(c):
         search = SetsOnGram(gram, np.ones(c.count) if c.matrix.unit else gram.squares, k, max_swaps(k))
-        find_sets(search, relevance, bounds[block], table, SWAP_TOLERANCE, set_ids[block], gains[block], figures[block])
+        find_sets(search, relevance, scales[block], table, SWAP_TOLERANCE, set_ids[block], gains[block], figures[block])
     return [_build_ranking(c, route, set_ids[:, i], gains[:, i], figures[:, i]) for i, route in enumerate(settings)]
 
 
@@ -107,7 +111,8 @@ def _rank_by_passes(goal: Quadratic, setting: SetSearch) -> Ranking:
     goal: the objective, relevance less redundancy, over the candidates; setting: how to find a set
     """
     if setting.loading is None:
-        set_ids, columns = select_greedily(goal.c, goal.k, SUM, [goal.weight])[0].index.sort(dim=1).values, {}
+        (greedy_ranking,) = select_greedily(goal.c, goal.k, SUM, [goal.weight])
+        set_ids, columns = greedy_ranking.index.sort(dim=1).values, {}
         field, error = goal.compute_field(goal.query_ids, goal.sum_rows(goal.query_ids, set_ids))
         is_current = torch.ones_like(goal.query_ids, dtype=torch.bool)
     else:
@@ -123,7 +128,10 @@ def _rank_by_passes(goal: Quadratic, setting: SetSearch) -> Ranking:
 
 
 def warm() -> None:
-    """Compile every loop, or load what was compiled, by solving a tiny problem whose answer is dropped."""
+    """Compile the Numba loops of set searches, or load them from disk, by solving a tiny problem.
+
+    So that a user's first query need not wait for the compiler; the tiny problem's answer is dropped.
+    """
     identity = torch.eye(8)
     matrix = Matrix(identity, cached=True)
     c = Candidates(identity, identity[:1], identity[:1], matrix)
@@ -141,6 +149,10 @@ class Shortlist:
     """
 
     def __init__(self, goal: Quadratic, query_id: int, doc_ids: Tensor) -> None:
+        """Gather some candidates of one query, (m,), with their vectors, relevance and inner products.
+
+        Swaps are tried among these first, so that a pass over all candidates is needed only to confirm the result.
+        """
         self.goal, self.query_id = goal, query_id
         self.ids = np.empty(0, np.int64)
         self.join(doc_ids)
@@ -167,16 +179,18 @@ class Shortlist:
         return contributions
 
     def run_swaps(self, positions: Array, n_starts: int) -> tuple[Array, int, bool]:
-        """Improve a set of k documents by swaps within the shortlist; return (set, swaps made, none is left).
+        """Improve a set of k documents by swaps within the shortlist; return (set, n_swaps, is_optimal).
 
-        positions: (k,) the set as positions in `ids`; n_starts: 1, or 3 to swap from two further sets as well
+        is_optimal is True if no swap within the shortlist improves the set any more. positions: (k,) the set as
+        positions in `ids`, as is the set returned; n_starts: 1, or 3 to swap from two further sets as well and take the
+        best
         """
         goal, figures = self.goal, np.zeros(N_FIGURES)
         search = SetsOnGram(self.gram, self.gram.squares, goal.k, max_swaps(goal.k))
         tolerance = SWAP_TOLERANCE * float(goal.scale[self.query_id])
         best_set = search.improve_by_swaps(self.relevance, goal.weight, tolerance, positions, n_starts, figures)
-        # `improve_by_swaps` reports the number of swaps in figure 3 and swap-optimality in figure 4.
-        return np.sort(best_set), int(figures[3]), bool(figures[4])
+        _, _, _, n_swaps, is_optimal, *_ = figures
+        return np.sort(best_set), int(n_swaps), bool(is_optimal)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +220,7 @@ class _Search:
 
     @property
     def ids(self) -> Array:
+        """(k,) the set's candidates."""
         doc_ids: Array = self.short.ids[self.chosen]
         return doc_ids
 
@@ -213,9 +228,9 @@ class _Search:
 def polish_sets(goal: Quadratic, sets: Tensor, restarts: bool, field: Tensor, error: Tensor, valid: Tensor) -> Polished:
     """Improve each query's set of k documents by swaps with any candidate, while one raises the objective.
 
-    goal: the objective, with its candidates `goal.c`; sets: (B, k) ascending; restarts: swap from two further sets of
-    each query's shortlist of candidates too, where the best objective wins, and `sets` on a tie; field: (B, n) the
-    linear field at `sets`, that is, what each candidate would add to the objective; error: (B,) bound on its error;
+    goal: the objective, with its candidates `goal.c`; sets: (B, k) ascending; restarts: swap from two further sets too,
+    found on each query's shortlist of candidates; the best result is returned, on a tie that from `sets`; field: (B, n)
+    the linear field at `sets`, that is, what each candidate would add to the objective; error: (B,) bound on its error;
     valid: (B,) True where field and error belong to these sets. The sets come back as they are where there is nothing
     to swap (k = n) or too much.
     """
@@ -225,8 +240,10 @@ def polish_sets(goal: Quadratic, sets: Tensor, restarts: bool, field: Tensor, er
         return Polished(sets, [0] * n_queries, [goal.k == n] * n_queries, [1] * n_queries)
     searches: list[_Search] = []
     optimal: list[bool] = []
+    # Blocks of queries whose shortlists, with their vectors and inner products, fit the memory budget.
     list_size = min(n, 2 * goal.k + max(MIN_SHORTLIST_SIZE, goal.k))
-    for queries in goal.query_ids.split(max(1, CHUNK_NUMBERS // (list_size * (goal.c.vectors.shape[-1] + list_size)))):
+    block_size = max(1, CHUNK_NUMBERS // (list_size * (goal.c.vectors.shape[-1] + list_size)))
+    for queries in goal.query_ids.split(block_size):
         block_searches, certificates = _polish_block(goal, queries, sets, restarts, field, error, valid)
         searches += block_searches
         optimal += certificates
@@ -240,18 +257,22 @@ def _polish_block(
 ) -> tuple[list[_Search], list[bool]]:  # fmt: skip
     """Improve the sets of some queries by swaps; return searches, and True where no swap improves a set.
 
-    queries: (b,) numbers of the problems; the other arguments are those of `polish_sets`, for all problems
+    For each query, swaps within a shortlist of its best candidates come first; then passes over all candidates look for
+    swaps with others, in up to MAX_ROUNDS rounds for those sets that still move. queries: (b,) numbers of the problems
+    to solve here. The other arguments are those of `polish_sets`, for all B problems: sets, (B, k); field, (B, n), what
+    each candidate would add to its set; error, (B,), bounds on the field's error; valid, (B,), False where the field
+    must be computed again; restarts, True to start swaps from two further sets too
     """
     block_field, block_error = field[queries], error[queries]
     if not bool(valid[queries].all()):
         # A field that was not taken at the set is computed again.
-        is_stale = (~valid[queries]).nonzero().flatten()
-        stale = queries[is_stale]
-        block_field[is_stale], renewed_error = goal.compute_field(stale, goal.sum_rows(stale, sets[stale]))
-        block_error[is_stale] = renewed_error.double()
-    exact = partial(goal.compute_exact_field, queries, goal.sum_rows(queries, sets[queries]))
+        stale_positions = (~valid[queries]).nonzero().flatten()
+        stale = queries[stale_positions]
+        block_field[stale_positions], renewed_error = goal.compute_field(stale, goal.sum_rows(stale, sets[stale]))
+        block_error[stale_positions] = renewed_error.double()
+    score_exactly = partial(goal.compute_exact_field, queries, goal.sum_rows(queries, sets[queries]))
     list_size = min(goal.c.count, goal.k + max(MIN_SHORTLIST_SIZE, goal.k))
-    near_ids = rank_exactly(block_field, list_size, block_error, exact, rescore_all=False)[0]
+    near_ids, _ = rank_exactly(block_field, list_size, block_error, score_exactly, rescore_all=False)
     searches, optimal, unfinished = [], [False] * len(queries), []
     for position, query_id in enumerate(queries.tolist()):
         search = _start_search(goal, query_id, near_ids[position], sets[query_id], restarts)
@@ -287,14 +308,16 @@ def _start_search(goal: Quadratic, query_id: int, near_ids: Tensor, members: Ten
 
 
 def _verify_search(search: _Search, field: Tensor, error: float) -> tuple[bool, bool]:
-    """Look for improving swaps with candidates off the shortlist; return (the set moved, no swap is left).
+    """Look for improving swaps with candidates off the shortlist; return (has_moved, is_optimal).
 
-    Both are False where a limit ended the search. field: (n,) what each candidate would add to the set of the
-    search, within `error`
+    Rivals, candidates whose swap for a member could gain, join the shortlist, and swaps are made within it. has_moved:
+    the set has changed; is_optimal: no swap with any candidate improves it. Both are False where a limit on swaps or on
+    rounds ended the search. field: (n,) what each candidate would add to the set of the search, within `error`
     """
     # Rivals join the shortlist until it contains every candidate that could improve the set, or a swap moves the set
     # and the field is stale.
     for _ in range(MAX_ROUNDS):
+        # Not settled: swaps within the shortlist ended at their limit.
         if not search.settled:
             return False, False
         rivals = _find_rivals(search, field, error)
@@ -313,8 +336,9 @@ def _verify_search(search: _Search, field: Tensor, error: float) -> tuple[bool, 
 def _find_rivals(search: _Search, h: Tensor, error: float) -> Tensor:
     """Return the candidates off the shortlist whose swap for a member improves the set, best first.
 
-    At most MAX_JOINING; bounds rule out nearly all, and float64 decides the rest. h: (n,) what each candidate would add
-    to the set (its linear field), within `error`
+    The shortlist holds the candidates among which swaps were made so far; at most MAX_JOINING others are returned. A
+    bound on each swap's gain rules out nearly all, rounded gains most others, and float64 decides the rest. h: (n,)
+    what each candidate would add to the set (its linear field), within `error`
     """
     goal, shortlist, device = search.short.goal, search.short, h.device
     c, query_id, scale = goal.c, shortlist.query_id, float(goal.scale[shortlist.query_id])
@@ -332,15 +356,15 @@ def _find_rivals(search: _Search, h: Tensor, error: float) -> Tensor:
     tolerance = SWAP_TOLERANCE * scale
     # By Cauchy–Schwarz s_ij ≤ |u_i||u_j|: the best swap with j gains at most field_j + beta |u_i||u_j| less the least
     # member value.
-    is_open = h + (pair_bound + error - float(stays.min())) > tolerance
-    is_open[torch.from_numpy(shortlist.ids).to(device)] = False
-    rival_ids = is_open.nonzero().flatten()
+    may_gain = h + (pair_bound + error - float(stays.min())) > tolerance
+    may_gain[torch.from_numpy(shortlist.ids).to(device)] = False
+    rival_ids = may_gain.nonzero().flatten()
     if not len(rival_ids):
         return rival_ids
     gain = _compute_best_swaps(shortlist, rival_ids, h, members.to(h.dtype), stays.to(h.dtype))
     error += 2 * goal.beta * c.similarity_error
-    is_near = gain > tolerance - error
-    rival_ids, gain = rival_ids[is_near], gain[is_near]
+    is_possible = gain > tolerance - error
+    rival_ids, gain = rival_ids[is_possible], gain[is_possible]
     if len(rival_ids) > MAX_JOINING and (duplicate_of := c.duplicate_of) is not None:
         rival_ids, gain = _keep_new_kinds(duplicate_of, rival_ids, gain, search)
     if not len(rival_ids):
@@ -363,25 +387,27 @@ def _find_rivals(search: _Search, h: Tensor, error: float) -> Tensor:
 
 
 def _compute_best_swaps(short: Shortlist, rival_ids: Tensor, field: Tensor, members: Tensor, stays: Tensor) -> Tensor:
-    """Return (m,) what the objective gains if each rival replaces the best member, in vectors' precision.
+    """Return (m,) what the objective gains if each rival replaces the member whose swap gains most.
 
-    rival_ids: (m,) candidates outside the set; field: (n,) what each candidate would add to the set; members: (k, d)
-    vectors of the set; stays: (k,) what each member contributes
+    In the vectors' precision. A swap gains what the rival would add, less what the member contributes, plus β times
+    their inner product, as that pair does not arise. rival_ids: (m,) candidates outside the set; field: (n,) what each
+    candidate would add to the set; members: (k, d) vectors of the set; stays: (k,) what each member contributes
     """
-    c, best_gains = short.goal.c, []
+    c, swap_blocks = short.goal.c, []
     # Where most are asked for, reading all in place is faster than gathering them.
     reads_all = c.shared and 2 * len(rival_ids) > c.count
     for (block,) in blocks(max(members.shape), c.vectors if reads_all else rival_ids):
         vectors = block if reads_all else c.rows(torch.full_like(block, short.query_id), block)
-        best_gains.append(torch.addmm(-stays.unsqueeze(1), members, vectors.T, alpha=short.goal.beta).amax(0))
-    return field[rival_ids] + (torch.cat(best_gains)[rival_ids] if reads_all else torch.cat(best_gains))
+        swap_blocks.append(torch.addmm(-stays.unsqueeze(1), members, vectors.T, alpha=short.goal.beta).amax(0))
+    return field[rival_ids] + (torch.cat(swap_blocks)[rival_ids] if reads_all else torch.cat(swap_blocks))
 
 
 def _keep_new_kinds(duplicate_of: Tensor, rival_ids: Tensor, gain: Tensor, search: _Search) -> tuple[Tensor, Tensor]:
-    """Keep one rival of each group of identical vectors, unless the shortlist has one outside the set.
+    """Keep one rival of each group of identical vectors; return the remaining rivals and their gains.
 
-    Rivals are candidates whose swap for a member may improve the set. duplicate_of: (n,) lowest candidate with the same
-    vector; returns the remaining rivals and their gains
+    Rivals are candidates whose swap for a member may improve the set. None of a group is kept if the shortlist already
+    has one of its vectors outside the set, as swaps can take that one. duplicate_of: (n,) lowest candidate with the
+    same vector
     """
     # Spare: on the shortlist, but not in the set, so that swaps within the shortlist can take it.
     spare_ids = np.delete(search.short.ids, search.chosen)

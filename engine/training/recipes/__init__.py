@@ -11,7 +11,7 @@ from engine.training.recipe import Recipe
 
 
 def _subclasses(base: type[Recipe]) -> Iterator[type[Recipe]]:
-    """Yield all subclasses of a class, those of subclasses too."""
+    """Yield all subclasses of a class, direct and indirect ones."""
     for cls in base.__subclasses__():
         yield from (cls, *_subclasses(cls))
 

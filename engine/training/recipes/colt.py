@@ -51,13 +51,17 @@ class ColtRecipe(Recipe):
         return "the documents' vectors themselves"
 
     def build(self, samples: Samples, generator: torch.Generator) -> BuiltModel:
-        """Build the graph model over the queries and documents, with its optimiser and loss."""
+        """Build COLT's model, whose query and document vectors are mixed over graphs, with optimiser and loss.
+
+        The graphs join training queries with their relevant documents, and with sets of these (scenes).
+        """
         space, previous = samples.space, adapters_of(samples.space)
         with torch.no_grad():
             queries = previous.encode_query(query_vectors(samples, previous))
         adapters = copy_adapters(previous, Adapters(copy.deepcopy(previous.query)))
-        trained, unseen = queries.split([len(samples), len(samples.dev)])
-        model = Graphs(samples, trained, unseen, space.vectors, self.depth, adapters)
+        # Training queries come first; those of dev are in no graph.
+        training_queries, dev_queries = queries.split([len(samples), len(samples.dev)])
+        model = Graphs(samples, training_queries, dev_queries, space.vectors, self.depth, adapters)
         # Adam and not AdamW: COLT adds L2 to the loss, so its gradient is scaled with the rest.
         optimizer = torch.optim.Adam(model.parameters(), lr=self.rate, weight_decay=self.weight_decay)
         return BuiltModel(model, optimizer, ListAndContrast(model, self))
@@ -76,10 +80,12 @@ class Graphs(TrainableEncoder):
     def __init__(
         self, samples: Samples, queries: Tensor, unseen: Tensor, rows: Tensor, depth: int, previous: Adapters
     ) -> None:
-        """Build both graphs and the starting vectors of the nodes.
+        """Build the two graphs, which mix vectors of neighbours, and the starting vectors of their nodes.
 
-        queries: (Q, d) of the training queries and rows: (n, d) of the documents, both learn; unseen: (D, d) of the dev
-        queries; depth: the number of graph layers; previous: adapters of the training before
+        One graph joins training queries with their relevant documents, the other with their scenes: a scene is a set of
+        documents that is relevant to some query. queries: (Q, d) of the training queries and rows: (n, d) of the
+        documents, both learn; unseen: (D, d) of the dev queries, in neither graph; depth: the number of graph layers;
+        previous: adapters of an earlier training, through which the query vectors went
         """
         super().__init__()
         self.q, self.t = nn.Parameter(queries.clone()), nn.Parameter(rows.clone())
@@ -89,7 +95,9 @@ class Graphs(TrainableEncoder):
         scenes = list(dict.fromkeys(samples.relevant))
         scene_numbers = {members: scene_index for scene_index, members in enumerate(scenes)}
         self.scene = torch.tensor([scene_numbers[members] for members in samples.relevant], device=rows.device)
+        # A batch of all training queries lists every pair of a query and a relevant document.
         full_batch = samples.batch(torch.arange(len(samples)))
+        # The edges of the two graphs: query to document, and query to scene.
         self.judged = torch.stack([full_batch.query, full_batch.document])
         self.staged = torch.stack([torch.arange(len(samples), device=rows.device), self.scene])
         self.mean = _build_mean_matrix(scenes, rows)
@@ -97,12 +105,17 @@ class Graphs(TrainableEncoder):
         self.graphs = self.full
 
     def drop(self, share: float, generator: torch.Generator) -> None:
-        """Leave out a random share of the edges, until the next call."""
-        # Drawn for the graph of documents first, then for that of scenes: the order is part of what a seed gives.
+        """Leave out a random share of the edges of both graphs, for an epoch: until the next call.
+
+        The graphs join training queries with their relevant documents, and queries with their scenes, sets of
+        documents that are relevant to one query.
+        """
+        # The document graph draws first, then the scene graph: with another order a seed would give other results.
         graphs = []
+        # `judged` has the edges to documents, `staged` those to scenes.
         for edges, n_nodes in ((self.judged, len(self.t)), (self.staged, self.mean.shape[0])):
-            remains = torch.rand(edges.shape[1], generator=generator).to(edges.device) >= share
-            graphs.append(self.adjacency(edges[:, remains], n_nodes))
+            is_left_in = torch.rand(edges.shape[1], generator=generator).to(edges.device) >= share
+            graphs.append(self.adjacency(edges[:, is_left_in], n_nodes))
         self.graphs = graphs[0], graphs[1]
 
     def adjacency(self, edges: Tensor, n_nodes: int) -> Tensor:
@@ -119,8 +132,12 @@ class Graphs(TrainableEncoder):
         return torch.sparse_coo_tensor(edge_index, edge_weights, (count, count), check_invariants=True).coalesce()
 
     def propagate(self, graph: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the vectors of queries and other nodes after `depth` layers of averaging over neighbours."""
-        # out = H₀ + Σ H_l/|H_l|: a layer is normalised where it enters the sum, not where the next is made of it.
+        """Return the vectors of queries and other nodes after `depth` layers of averaging over neighbours.
+
+        graph: scaled adjacency matrix Â of the queries and the other nodes; nodes: the starting vectors of the latter,
+        documents or scenes. out = H₀ + Σ H_l/|H_l| with layers H_l = Â H_{l−1} from the starting vectors H₀.
+        """
+        # A layer is normalised in the sum only: the next layer is computed from it as it is.
         layer_rows = output_rows = torch.cat([self.q, nodes])
         for _ in range(self.depth):
             layer_rows = torch.sparse.mm(graph, layer_rows)
@@ -128,8 +145,15 @@ class Graphs(TrainableEncoder):
         return output_rows[: len(self.q)], output_rows[len(self.q) :]
 
     def views(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-        """Return queries, documents and scenes by the document graph, and queries and scenes by the other."""
+        """Return the vectors that the two graphs give queries, documents and scenes: five matrices.
+
+        The document graph joins queries with their relevant documents; it gives the vectors of queries, documents and
+        scenes. The scene graph joins queries with their scenes, sets of documents that are relevant to one query; it
+        gives the last two, the vectors of queries and scenes. A scene's vector is the mean of its documents' vectors:
+        of the results in the document graph, of the starting vectors in the scene graph.
+        """
         document_graph, scene_graph = self.graphs
+        # The paper's letters: queries q, documents t, scenes s, with the number of the graph.
         q1, t1 = self.propagate(document_graph, self.t)
         q2, s2 = self.propagate(scene_graph, torch.sparse.mm(self.mean, self.t))
         return q1, t1, torch.sparse.mm(self.mean, t1), q2, s2
@@ -151,7 +175,7 @@ class Graphs(TrainableEncoder):
 
 
 class ListAndContrast:
-    """COLT's loss: over a list of documents a query, plus a contrast between the two graphs' views.
+    """COLT's loss: over a list of documents per query, plus a contrast between the two graphs' views.
 
     The list loss is mean BCE(softmax(score), 1/|S|) with score = cos(q¹, t¹) + cos(q², t¹), where 1 and 2 are the two
     graphs, q queries, t documents, S the relevant ones. λ/2 times the contrast asks each query, and each scene, to be
@@ -163,16 +187,27 @@ class ListAndContrast:
         self._generator = torch.Generator()
 
     def begin(self, generator: torch.Generator) -> None:
-        """Draw which edges are left out; the generator also draws the listed documents."""
+        """Begin an epoch: draw which edges of COLT's two graphs are left out in it (dropout).
+
+        The same generator draws the documents of the epoch's lists later.
+        """
         self._generator = generator
         self.model.drop(self.recipe.dropout, generator)
 
     def __call__(self, batch: TrainingBatch) -> Losses:
-        """Return each query's list loss, plus the contrastive loss between the two graphs' views."""
+        """Return the loss of each query: its list loss, plus λ/2 times its contrast loss (COLT).
+
+        The list loss asks for high scores of the relevant ones among a few drawn documents. A query has two vectors,
+        one from each graph: the first graph joins queries with relevant documents, the second with scenes, sets of
+        documents that are relevant to one query. The contrast loss pulls the two vectors together.
+        """
+        # Queries q, documents t and scenes s: 1 by the graph of documents, 2 by the graph of scenes.
         q1, t1, s1, q2, s2 = (functional.normalize(view, dim=1) for view in self.model.views())
-        positions, (listed, right) = batch.positions, self.draw_lists(batch, len(t1))
+        positions = batch.positions
+        # (B, list) rows of the drawn documents, and 1 for those that are relevant, else 0.
+        listed, is_relevant = self.draw_lists(batch, len(t1))
         list_scores = torch.einsum("bd,bld->bl", q1[positions] + q2[positions], t1[listed])
-        target_shares = right / right.sum(1, keepdim=True)
+        target_shares = is_relevant / is_relevant.sum(1, keepdim=True)
         list_losses = functional.binary_cross_entropy(list_scores.softmax(1), target_shares, reduction="none").mean(1)
         # Scenes that several queries of the batch share enter once, and their mean is added to every query's loss.
         scene_rows = self.model.scene[positions].unique()
@@ -200,7 +235,10 @@ class ListAndContrast:
 
 
 def _build_mean_matrix(sets: list[tuple[int, ...]], rows: Tensor) -> Tensor:
-    """Build the (S, n) sparse matrix that averages the rows of each of S sets."""
+    """Build the (S, n) sparse matrix that averages the rows of each of S sets.
+
+    Multiplied by the document vectors it gives those of COLT's scenes, sets of documents relevant to one query.
+    """
     sizes = torch.tensor(list(map(len, sets)))
     set_index, member = torch.arange(len(sets)).repeat_interleave(sizes), torch.tensor(list(chain.from_iterable(sets)))
     # The shares are computed in float64 and then rounded to the precision of the rows.

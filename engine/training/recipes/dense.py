@@ -39,8 +39,9 @@ class InnerProducts:
         """Draw nothing."""
 
     def __call__(self, batch: TrainingBatch) -> Losses:
-        """Return the batch's InfoNCE losses, among all documents or among those of the batch."""
+        """Return the batch's InfoNCE losses, with all documents as negatives or only those of the batch."""
         queries = self.model.encode_query(batch.positions)
+        # `columns` has for each relevant document of the batch its row in `rows`, its column in the scores.
         if self.recipe.negatives == "corpus":
             rows, columns = self.model.encode_corpus(), batch.document
         else:

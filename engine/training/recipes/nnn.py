@@ -68,7 +68,10 @@ class NnnRecipe(AdapterRecipe):
         return Decoder(make("nnn", l1=self.l1, l2=self.l2))
 
     def dev_decoder(self) -> Decoder:
-        """Return the decoder that measures dev: the exact one, or as many FISTA steps as training takes."""
+        """Return the decoder that measures dev after an epoch: NNN as training computes its weights.
+
+        That is the exact elastic net where gradients are implicit, else as many FISTA steps as training unrolls.
+        """
         if self.gradient == "implicit":
             return self.decoder()
         return Decoder(make("nnn", l1=self.l1, l2=self.l2, solver="fista", iterations=self.iterations))
@@ -77,12 +80,16 @@ class NnnRecipe(AdapterRecipe):
         return grid("nnn", fill="strict", **self._zero_penalties())
 
     def final_decoders(self) -> list[Decoder]:
-        """Return the decoders that dev chooses from after training, the trained penalties first."""
+        """Return the decoders that dev chooses from after training, the one with the trained penalties λ₁, λ₂ first.
+
+        With `regrid` the others have the pairs of penalties that the paper of NNN, the elastic net decoder, tries.
+        """
         if not self.regrid:
             return [self.dev_decoder()]
         # The trained penalties come first, so that they win ties over the rest of the grid.
-        dev_stage: Any = self.dev_decoder().select
-        fixed_params = {"solver": dev_stage.solver, "iterations": dev_stage.iterations, **self._zero_penalties()}
+        dev_selector: Any = self.dev_decoder().select
+        # A penalty of 0 stays 0; the grid runs over the others.
+        fixed_params = {"solver": dev_selector.solver, "iterations": dev_selector.iterations, **self._zero_penalties()}
         return list(dict.fromkeys([self.dev_decoder(), *grid("nnn", fill="strict", **fixed_params)]))
 
     def _zero_penalties(self) -> dict[str, Any]:
@@ -90,14 +97,20 @@ class NnnRecipe(AdapterRecipe):
         return {penalty_name: 0.0 for penalty_name in PENALTIES if getattr(self, penalty_name) == 0}
 
     def resolve(self, open_names: Collection[str], queries: int, best: BestOnDev) -> Self:
-        """Set the penalties λ₁ and λ₂ that were not given to those that are best on dev over the paper's grid."""
-        # A penalty that was given stays fixed, and the grid runs over the other one alone.
+        """Set the penalties λ₁ and λ₂ that the user left open to the pair that is best on dev.
+
+        The pairs are those that the paper of NNN, the non-negative elastic net decoder, tries. open_names: the
+        parameters left open; queries: number of training queries; best: returns the best of some decoders on dev
+        """
         recipe = super().resolve(open_names, queries, best)
-        if not set(PENALTIES) & set(open_names):
+        open_penalties = set(PENALTIES) & set(open_names)
+        if not open_penalties:
             return recipe
-        fixed_params: dict[str, Any] = {name: getattr(self, name) for name in PENALTIES if name not in open_names}
-        best_stage: Any = best(grid("nnn", fill="strict", **fixed_params)).select
-        return replace(recipe, l1=best_stage.l1, l2=best_stage.l2)
+        # A penalty that was given stays fixed, and the grid runs over the other one alone.
+        fixed_params: dict[str, Any] = {name: getattr(self, name) for name in PENALTIES if name not in open_penalties}
+        # fill="strict": the paper's decoder, which may return fewer than k documents.
+        best_selector: Any = best(grid("nnn", fill="strict", **fixed_params)).select
+        return replace(recipe, l1=best_selector.l1, l2=best_selector.l2)
 
     def objective(self, model: TrainableEncoder, documents: int) -> "ElasticNets":
         return ElasticNets(model, self, documents)
@@ -115,19 +128,23 @@ class ElasticNets:
         """Draw nothing."""
 
     def __call__(self, batch: TrainingBatch) -> Losses:
-        """Return each query's margin loss, with its support's size and the relevant documents outside it.
+        """Return each query's margin loss, with the number of documents that get a weight, its support.
 
-        The support are the documents that get a weight; the loss asks relevant documents for more weight than others.
+        The weights are those of the elastic net that reconstructs the query from documents; the loss asks relevant
+        documents for more weight than others. Relevant documents without a weight are counted too.
         """
         recipe, penalties = self.recipe, (self.recipe.l1, self.recipe.l2)
         queries = self.model.encode_query(batch.positions)
         if recipe.gradient == "unrolled":
             rows = self.model.encode_corpus()
             weights = unroll_fista(rows, queries, *penalties, recipe.iterations)
-            graph = WeightGraph(rows, queries, weights, batch.relevance(batch.document, len(rows)), 0)
+            relevant = batch.relevance(batch.document, len(rows))
+            # `beyond` counts documents without a row here: all have one.
+            graph = WeightGraph(rows, queries, weights, relevant, beyond=0)
         else:
             graph = self._solve_exactly(batch, queries)
-        # eq. 6 counts every irrelevant document; the extended loss only the largest weights, and extends the others.
+        # Eq. 6 of the NNN paper counts every irrelevant document. The extended loss counts only those with the largest
+        # weights, and gives relevant documents of weight 0 a negative number with a gradient.
         is_extended = recipe.loss == "extended"
         weights = extend_weights(graph, *penalties) if is_extended else graph.weights
         max_documents = recipe.most if is_extended else None
@@ -136,12 +153,16 @@ class ElasticNets:
         return Losses(margin_losses, (support.sum(1), (graph.relevant & ~support).sum(1)))
 
     def _solve_exactly(self, batch: TrainingBatch, queries: Tensor) -> WeightGraph:
-        """Solve the batch exactly, and return the weights with the graph that gradients need."""
+        """Solve the elastic net of each query exactly; return the weights, through which gradients can flow.
+
+        A small corpus is encoded with gradients; of a large one only the few documents that need a gradient are encoded
+        a second time, with one.
+        """
         with torch.set_grad_enabled(self.documents <= FULL_GRAPH_DOCUMENTS):
-            rows = self.model.encode_corpus()
-        # With a graph the rows are looked up in it; without, the few that have a gradient are encoded again.
-        encode = rows.__getitem__ if rows.requires_grad else self.model.encode_corpus
-        return weight_graph(rows.detach(), encode, queries, batch, self.recipe.l1, self.recipe.l2)
+            document_rows = self.model.encode_corpus()
+        # A function from row numbers to vectors with gradients.
+        encode = document_rows.__getitem__ if document_rows.requires_grad else self.model.encode_corpus
+        return weight_graph(document_rows.detach(), encode, queries, batch, self.recipe.l1, self.recipe.l2)
 
 
 def unroll_fista(rows: Tensor, queries: Tensor, l1: float, l2: float, iterations: int) -> Tensor:
@@ -158,7 +179,8 @@ def unroll_fista(rows: Tensor, queries: Tensor, l1: float, l2: float, iterations
     momentum = 1.0
     for _ in range(iterations):
         fitted = extrapolated @ gram if gram is not None else (extrapolated @ rows) @ rows.T
-        # Beck & Teboulle 2009: a gradient step from `ahead`, then the proximal map, here soft threshold and w ≥ 0.
+        # Beck & Teboulle 2009: a gradient step from the extrapolated weights, then the proximal map, here soft
+        # threshold and w ≥ 0.
         next_weights = functional.relu((1 - l2 / bound) * extrapolated + (score - fitted - l1) / bound)
         next_momentum = (1 + math.sqrt(1 + 4 * momentum * momentum)) / 2
         extrapolated = next_weights + ((momentum - 1) / next_momentum) * (next_weights - weights)

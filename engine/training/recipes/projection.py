@@ -88,22 +88,36 @@ class ProjectionRecipe(Recipe):
 
     @property
     def document_vectors(self) -> tuple[int | None, float]:
-        """The number m of vectors a document, None for one, and the spread of the m projections."""
+        """Number m of vectors per document, None for one, and the noise between their projections at first.
+
+        Each of the m vectors has a projection of its own. The noise is a share of their weights.
+        """
         return None, 0.0
 
     def build(self, samples: Samples, generator: torch.Generator) -> BuiltModel:
-        """Build the model whose projection heads learn over the space's frozen vectors."""
-        space, (vectors, spread) = samples.space, self.document_vectors
+        """Build the model: projections to fewer dimensions, which learn over frozen vectors.
+
+        A document may get several short vectors. The loss is a softmax over each query's relevant documents and drawn
+        negatives: `uniform` irrelevant documents of the whole corpus, and `hard` ones that BM25 ranks high.
+        """
+        space = samples.space
+        # Number of vectors per document, None for one. Each has a projection of its own; these start at the same
+        # weights but for noise, and the spread is the noise's size as a share of the weights'.
+        vectors, spread = self.document_vectors
+        # The adapters of an earlier training, if any, stay below the projections, frozen.
         previous = adapters_of(space)
         heads = initial_heads(space.vectors, self.dimension, vectors, self.init, spread, generator)
         hard_pool = find_hardest(samples, self.pool) if self.hard else None
         with torch.no_grad():
             queries = previous.encode_query(query_vectors(samples, previous))
-        frozen = copy.deepcopy((previous.query, previous.corpus_adapters))
-        adapters = copy_adapters(previous, Adapters(*frozen, previous.table, heads))
+        # The networks are copied, so that the space's own adapters stay as they are. `previous.table` has documents'
+        # vectors that an earlier training has learnt, None without.
+        query_adapter, corpus_adapters = copy.deepcopy((previous.query, previous.corpus_adapters))
+        adapters = copy_adapters(previous, Adapters(query_adapter, corpus_adapters, previous.table, heads))
         model = Projected(adapters.to(space.device), heads, queries, space.vectors)
         optimizer = torch.optim.AdamW(parameter_groups((model, self.rate)), weight_decay=self.weight_decay)
         negatives = Negatives(samples.relevant, len(space), hard_pool, self.uniform, self.hard)
+        # With several vectors per document, `encode_parts` returns them all: (n, m, k).
         part_encoder = None if vectors is None else model.encode_parts
         return BuiltModel(model, optimizer, SampledSoftmax(model, self, negatives), part_encoder)
 
@@ -141,8 +155,9 @@ class MultiVectorRecipe(ProjectionRecipe):
 def find_hardest(samples: Samples, max_hard: int) -> Tensor:
     """Find BM25's best irrelevant documents for each training query: its hard negatives.
 
-    Return (Q, at most `max_hard`) rows, best first, of equal ones the lower row, −1 pads; documents that share no word
-    with the query are left out. Raises DataError where the queries' texts are not known, and Cancelled.
+    Return (Q, at most `max_hard`) rows, best first; of equal scores the lower row comes first. Documents that share no
+    word with the query are left out: −1 stands in their place. Raises DataError where the queries' texts are not known,
+    and Cancelled.
     """
     space, train = samples.space, samples.train
     if train.texts is None:
@@ -157,6 +172,7 @@ def find_hardest(samples: Samples, max_hard: int) -> Tensor:
     for start in range(0, len(samples), block_size):
         report_progress(start, len(samples), RANKING_LABEL)
         block_slice = slice(start, min(start + block_size, len(samples)))
+        # BM25 reads texts alone, so the batch goes without vectors.
         query_batch = QueryBatch(train.ids[block_slice], train.vectors[:0], train.texts[block_slice])
         bm25_scores = scorer.score(space, query_batch).cpu()
         # BM25 is 0 for documents without a common word, and relevant documents join them: neither is a hard negative.
@@ -181,14 +197,15 @@ class Negatives:
     def draw(self, generator: torch.Generator) -> Tensor:
         """Draw an epoch's irrelevant documents for each training query: (Q, uniform + hard) rows, −1 pads.
 
-        Uniform ones are drawn independently, so that one may come twice, and it counts once; hard ones of a query
-        differ.
+        Uniform ones are drawn independently of each other: a document that is drawn twice counts once. The hard ones of
+        a query all differ.
         """
         queries = len(self.relevant)
         irrelevant = self.documents - torch.tensor(list(map(len, self.relevant))).unsqueeze(1)
         # float64: float32 has too few digits to reach every document of a large corpus.
         uniform_shares = torch.rand(queries, self.uniform, generator=generator, dtype=torch.float64)
-        # The r-th irrelevant document: every relevant one up to it moves it on by one.
+        # A random rank r among a query's irrelevant documents becomes a row: each relevant row up to it moves it on by
+        # one. The relevant rows come in ascending order: the first of each query, then the second, and so on.
         uniform_rows = (uniform_shares * irrelevant).long().minimum((irrelevant - 1).clamp_min(0))
         for nth_relevant in self._relevant_columns:
             uniform_rows += uniform_rows >= nth_relevant.unsqueeze(1)
@@ -201,7 +218,10 @@ class Negatives:
 
     @cached_property
     def _relevant_columns(self) -> tuple[Tensor, ...]:
-        """The relevant rows of all queries by place: each one's first, (Q,), its second, …; n if none."""
+        """The relevant rows in columns: (Q,) the first row of each training query, (Q,) the second, and so on.
+
+        Queries with fewer relevant documents have the number n of documents there, which is no row.
+        """
         return tuple(map(torch.tensor, zip_longest(*self.relevant, fillvalue=self.documents)))
 
 
@@ -216,7 +236,11 @@ class Projected(TrainableEncoder):
     _adapters: Adapters
 
     def __init__(self, adapters: Adapters, heads: Heads, queries: Tensor, rows: Tensor) -> None:
-        """Keep the heads that learn; queries (Q, d) and rows (n, d) are the vectors that they take."""
+        """Build a model whose heads, projections of queries and documents to fewer dimensions, learn.
+
+        adapters: all trained parts, the heads among them; queries: (Q, d) and rows: (n, d), the frozen vectors of
+        queries and documents that the heads project
+        """
         super().__init__()
         self.heads, self.queries, self.rows = heads, queries, rows
         # Not registered as a submodule: of the adapters only the heads learn.
@@ -254,11 +278,16 @@ class SampledSoftmax:
         self.drawn = self.negatives.draw(generator)
 
     def __call__(self, batch: TrainingBatch) -> Losses:
-        """Return the losses of a batch, among its queries' relevant documents and the epoch's negatives."""
+        """Return each query's softmax loss of its relevant documents among the epoch's drawn negatives.
+
+        A query's negatives are its own alone, or with `in_batch` all documents of the batch.
+        """
+        # (B, m) rows of the documents drawn as negatives, −1 pads; then the pairs of query and negative that there are.
         negative_rows = self.drawn[batch.positions.cpu()].to(batch.positions.device)
-        query_index, slot = (negative_rows >= 0).nonzero(as_tuple=True)
+        is_negative = negative_rows >= 0
+        query_index, _ = is_negative.nonzero(as_tuple=True)
         # Each document of the batch is encoded once; `columns` maps every relevant and negative one to its column.
-        documents, columns = torch.cat([batch.document, negative_rows[query_index, slot]]).unique(return_inverse=True)
+        documents, columns = torch.cat([batch.document, negative_rows[is_negative]]).unique(return_inverse=True)
         relevant_columns, negative_columns = columns.split([len(batch.document), len(query_index)])
         relevant = batch.relevance(relevant_columns, len(documents))
         score = max_inner_products(self.model.encode_query(batch.positions), self.model.encode_parts(documents))
@@ -270,7 +299,7 @@ class SampledSoftmax:
 
 
 def max_inner_products(queries: Tensor, documents: Tensor) -> Tensor:
-    """Return (B, c) inner products of queries and documents, of a document with several vectors the best.
+    """Return the (B, c) inner products of queries and documents; the largest one for several vectors.
 
     documents: (c, k), or (c, m, k) with m vectors each
     """

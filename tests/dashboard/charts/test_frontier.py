@@ -1,13 +1,33 @@
-"""The frontier's figure: what fades, is joined or dragged; its window, and where its labels lie."""
+"""The frontier's figure: chances as widths, the two choices, what is dragged; its window, and its labels."""
 
 import itertools
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import engine
-from dashboard.charts.frontier import BUDGET_SHAPE, FADED, VEIL_SHAPE, FrontierChart, find_curve, plot_frontier
+from dashboard.charts.frontier import (
+    BUDGET_SHAPE,
+    MIN_OPACITY,
+    MIN_WIDTH,
+    RING_PX,
+    SEGMENTS,
+    VEIL_OPACITY,
+    VEIL_SHAPE,
+    WIDTH_RANGE,
+    FrontierChart,
+    build_chance_facts,
+    build_lines,
+    fade,
+    find_chance,
+    find_curve,
+    list_budgets,
+    plot_frontier,
+    widen,
+)
 from dashboard.charts.frontier_layout import (
     CHARACTER_PX,
     LINE_PX,
@@ -17,10 +37,15 @@ from dashboard.charts.frontier_layout import (
     convex_hull,
     do_overlap,
     place_labels,
+    trace_envelope,
 )
 from dashboard.charts.frontier_panels import plot_panels
-from dashboard.charts.palette import method_style, translucent
+from dashboard.charts.palette import method_style
+from engine.evaluation.choice_calibration import Calibration
+from engine.evaluation.decide import estimate_options
+from engine.evaluation.decision import SURE_CHANCE
 from engine.evaluation.frontier import frontier, select_best_per_method
+from engine.evaluation.loss_model import LossEstimate
 from support.sweeps import toy
 
 METHODS = ("top_k", "mmr", "nnn", "vrsd")
@@ -29,7 +54,13 @@ METHODS = ("top_k", "mmr", "nnn", "vrsd")
 
 @pytest.fixture(scope="module")
 def toys():
-    return toy(batch=24)
+    space, queries, qrels = toy(batch=24)
+    # A grade of 0 would make the judgements pooled.
+    return (
+        space,
+        queries,
+        engine.Qrels({query: grades for query, grades in qrels.grades.items() if any(grades.values())}),
+    )
 
 
 @pytest.fixture(scope="module")
@@ -43,40 +74,182 @@ def found(swept):
     return frontier(swept, "ilad", "recall", 5, resamples=200)
 
 
-def points_of(figure):
-    """Label → (x, y, colour, outline) of everything that can be clicked."""
-    return {
-        label: (x, y, colour, width)
-        for trace in figure.data
-        for label, x, y, colour, width in (
-            zip(trace.customdata, trace.x, trace.y, trace.marker.color, trace.marker.line.width, strict=True)
-            if trace.customdata is not None
-            else ()
-        )
-    }
+@pytest.fixture(scope="module")
+def curve(toys):
+    return engine.exact_frontier("mmr", *toys, 5, ("recall", "ilad"), resamples=100)
 
 
-def test_points_stand_in_percent_of_the_baseline_and_the_dominated_are_pale(found):
-    drawn = points_of(plot_frontier(FrontierChart(frontier=found, dark=False, share=0.9)))
+@pytest.fixture(scope="module")
+def estimates(swept, curve):
+    return estimate_options([*swept, curve], baseline=swept[0], k=5)
+
+
+@pytest.fixture
+def estimated_chart(found, curve, estimates):
+    return FrontierChart(frontier=found, dark=False, share=0.9, estimates=estimates, exact=[curve])
+
+
+def read_points(figure):
+    """Return label → (x, y, colour, opacity) of everything that can be clicked."""
+    points = {}
+    for trace in figure.data:
+        if trace.customdata is not None:
+            columns = trace.customdata, trace.x, trace.y, trace.marker.opacity
+            for label, x, y, opacity in zip(*columns, strict=True):
+                points[label] = x, y, trace.marker.color, opacity
+    return points
+
+
+def read_lines(figure, method):
+    """Return the traces of a method's lines."""
+    return [trace for trace in figure.data if trace.mode == "lines" and trace.legendgroup == f"{method} 0"]
+
+
+def read_shapes(figure):
+    return {shape.name: shape for shape in figure.layout.shapes}
+
+
+def test_points_are_in_percent_of_the_baseline_and_as_opaque_as_they_are_sure(found, estimates, estimated_chart):
+    drawn_points = read_points(plot_frontier(estimated_chart))
     base = next(p for p in found.points if p.point.method == "top_k")
-    assert set(drawn) == {p.point.label for p in found.points}
+    chances = estimates.find_chances(0.9)
+    assert set(drawn_points) == {p.point.label for p in found.points}
     for p in found.points:
-        x, y, colour, width = drawn[p.point.label]
-        own = method_style(p.point.method).colour(False)
+        x, y, colour, opacity = drawn_points[p.point.label]
         assert (x, y) == (p.x, pytest.approx(100 * p.y / base.y))
-        assert (colour, width > 0) == ((translucent(own, 0.25), False) if p.dominated else (own, True))
+        assert colour == method_style(p.point.method).colour(False)
+        chance = 1.0 if p is base else chances[estimates.position_of[p.point.label]]
+        assert opacity == pytest.approx(fade(chance))
+    assert len({opacity for *_, opacity in drawn_points.values()}) > 10, "chances differ"
 
 
-def test_below_the_budget_all_fades_and_the_browser_can_drag_it(found):
-    figure = plot_frontier(FrontierChart(frontier=found, dark=True, share=0.9))
-    shapes = {shape.name: shape for shape in figure.layout.shapes}
+def test_setting_that_is_left_out_is_as_pale_as_one_that_hardly_keeps_the_budget(estimates, estimated_chart):
+    is_left_out = np.arange(len(estimates.gains)) == 1
+    partly = replace(estimates)
+    vars(partly)["is_left_out"] = is_left_out
+    chart = replace(estimated_chart, estimates=partly)
+    chances = estimates.find_chances(chart.share)
+    assert [find_chance(chart, position) for position in (0, 1)] == [chances[0], 0] and chances[1] > 0
+    assert build_chance_facts(chart, "mmr", [0, 1])["keep"][1] == [-1.0, 0.0], "a loss of everything"
+
+
+def test_points_and_lines_look_alike_without_estimates(found):
+    figure = plot_frontier(FrontierChart(frontier=found, dark=False, share=0.7))
+    assert {opacity for *_, opacity in read_points(figure).values()} == {1.0}
+    assert {line.line.width for line in read_lines(figure, "mmr")} == {widen(1.0)}
+    assert not [trace for trace in figure.data if trace.meta] and not set(read_shapes(figure)) - {
+        VEIL_SHAPE, BUDGET_SHAPE
+    }  # fmt: skip
+
+
+def test_width_and_opacity_rise_from_their_least_to_their_greatest_with_the_chance():
+    assert (widen(0), widen(1)) == (MIN_WIDTH, MIN_WIDTH + WIDTH_RANGE)
+    assert (fade(0), fade(1)) == (MIN_OPACITY, 1) and fade(0.5) == pytest.approx((MIN_OPACITY + 1) / 2)
+
+
+def test_exact_curve_is_as_wide_as_the_setting_in_the_middle_of_each_part_is_sure(curve, estimates, estimated_chart):
+    lines = read_lines(plot_frontier(estimated_chart), "mmr")
+    positions = estimates.find_positions(curve)
+    assert len(lines) == SEGMENTS and len(positions) == 101
+    for number, line in enumerate(lines):
+        position = positions[round((number + 0.5) / SEGMENTS * 100)]
+        assert line.line.width == pytest.approx(widen(estimates.find_chances(0.9)[position]))
+        assert estimates.build_option(position, 0.9).decoder.select.relevance_weight == pytest.approx(
+            (number + 0.5) / SEGMENTS, abs=0.011
+        )
+    widths = [line.line.width for line in lines]
+    assert min(widths) < MIN_WIDTH + 0.1 and max(widths) > widen(0.99), "from hardly any to sure"
+    for line, next_line in itertools.pairwise(lines):
+        assert (line.x[-1], line.y[-1]) == (next_line.x[0], next_line.y[0]), "each ends where the next begins"
+
+
+def test_line_between_two_points_is_as_wide_as_the_lower_one_is_sure(found, estimates, estimated_chart):
+    lines = read_lines(plot_frontier(estimated_chart), "nnn")
+    chances = estimates.find_chances(0.9)
+    by_x = {p.x: p for p in found.points if p.point.method == "nnn"}
+    assert len(lines) > 2
+    for line in lines:
+        lower = min((by_x[x] for x in line.x), key=lambda p: p.y)
+        assert line.line.width == pytest.approx(widen(chances[estimates.position_of[lower.point.label]]))
+
+
+def test_browser_gets_the_numbers_behind_every_chance(estimates, estimated_chart):
+    figure = plot_frontier(estimated_chart)
+    level, budgets = figure.layout.meta["level"], list_budgets()
+    assert level["sureScore"] == pytest.approx(stats.t.ppf(SURE_CHANCE, level["degrees"]))
+    assert len(level["calibrations"]) == len(budgets)
+    for trace in figure.data:
+        if trace.customdata is None or trace.legendgroup == "top_k 0":
+            continue
+        mean, std_error = np.transpose(trace.meta["keep"])
+        losses = LossEstimate(mean=mean, std_error=std_error, degrees=level["degrees"])
+        positions = [estimates.position_of[label] for label in trace.customdata]
+        for number in (0, 20, 45):
+            calibration = Calibration(*level["calibrations"][number])
+            chances = calibration.to_chances(losses.score(mean, budgets[number]), level["degrees"])
+            assert chances == pytest.approx(estimates.find_chances(budgets[number])[positions], abs=1e-3)
+    baseline = next(trace for trace in figure.data if trace.legendgroup == "top_k 0")
+    assert baseline.meta["keep"] == [None], "the baseline keeps every budget"
+
+
+def test_budget_is_a_line_with_a_veil_below_and_can_be_dragged(found, estimated_chart):
+    figure = plot_frontier(replace(estimated_chart, share=0.9, dark=True))
+    shapes = read_shapes(figure)
     veil, line = shapes[VEIL_SHAPE], shapes[BUDGET_SHAPE]
-    assert veil.y1 == line.y0 == line.y1 == pytest.approx(90) and veil.opacity == 1 - FADED and veil.layer == "above"
-    assert veil.y0 <= min(y for _, y, _, _ in points_of(figure).values())
+    assert veil.y1 == line.y0 == line.y1 == pytest.approx(90)
+    assert veil.opacity == VEIL_OPACITY and veil.layer == "below"
+    assert veil.y0 <= min(y for _, y, _, _ in read_points(figure).values())
     level = figure.layout.meta["level"]
-    assert (level["value"], level["low"], level["high"]) == (90, 50, 100) and "Top-k's Recall" in level["label"]
-    plain = plot_frontier(FrontierChart(frontier=found, dark=True))
-    assert not plain.layout.shapes and "level" not in plain.layout.meta
+    assert (level["value"], level["low"], level["high"], level["step"]) == (90, 80, 105, 0.5)
+    assert "Top-k's Recall" in level["label"]
+    no_budget = plot_frontier(FrontierChart(frontier=found, dark=True))
+    assert not no_budget.layout.shapes and "level" not in no_budget.layout.meta
+
+
+def test_budgets_run_from_the_low_to_the_high_end_in_half_percents():
+    budgets = list_budgets()
+    assert budgets == [round(0.8 + 0.005 * step, 3) for step in range(51)] and budgets[-1] == 1.05
+
+
+def test_both_choices_have_a_ring_a_strip_of_their_interval_and_a_name(found, estimates, estimated_chart):
+    figure, decision = plot_frontier(estimated_chart), estimates.decide(0.9)
+    shapes, base = read_shapes(figure), estimated_chart.base
+    labels = {label.name: label for label in figure.layout.annotations}
+    for role, option in (("sure", decision.sure), ("bet", decision.bet)):
+        x, y = estimates.find_means(option.label)
+        ring, kept, missed = (shapes[f"{role} {part}"] for part in ("ring", "kept", "missed"))
+        assert (ring.xanchor, ring.yanchor) == (pytest.approx(x), pytest.approx(100 * y / base.y))
+        assert (ring.x0, ring.x1, ring.y0, ring.y1) == (-RING_PX, RING_PX, -RING_PX, RING_PX)
+        middle = max(90, 100 * option.low)
+        assert (missed.y0, missed.y1) == pytest.approx((100 * option.low, middle))
+        assert (kept.y0, kept.y1) == pytest.approx((middle, 100 * option.high))
+        own_colour = method_style(option.decoder.select.spec.name).colour(False)
+        assert kept.fillcolor == ring.line.color == own_colour != missed.fillcolor
+        label = labels[f"{role} label"]
+        assert label.text == f"{role}: {option.name}" and (label.x, label.y) == (ring.xanchor, ring.yanchor)
+        assert option.name not in [other.text for other in figure.layout.annotations], "it is named once"
+
+
+def test_without_a_choice_there_are_no_marks(estimated_chart, estimates):
+    assert estimates.decide(1.05).sure is estimates.decide(1.05).bet is None
+    figure = plot_frontier(replace(estimated_chart, share=1.05))
+    names = [part.name or "" for part in (*figure.layout.shapes, *figure.layout.annotations)]
+    assert VEIL_SHAPE in names and not any(name.startswith(("sure ", "bet ")) for name in names)
+
+
+def test_marks_of_every_budget_are_those_of_its_decision(estimates, estimated_chart):
+    level = plot_frontier(estimated_chart).layout.meta["level"]
+    budgets = list_budgets()
+    assert len(level["choices"]) == len(budgets) and level["degrees"] == len(estimates.aligned.queries) - 1
+    for share, pair in zip(budgets, level["choices"], strict=True):
+        decision = estimates.decide(share, with_options=False)
+        for number, option in zip(pair, (decision.sure, decision.bet), strict=True):
+            assert (number is None) == (option is None), share
+            if option is not None:
+                mark, (x, y) = level["options"][number], estimates.find_means(option.label)
+                assert (mark["name"], mark["x"]) == (option.name, x)
+                assert mark["y"] == pytest.approx(100 * y / estimated_chart.base.y)
+                assert (mark["low"], mark["high"]) == (100 * option.low, 100 * option.high)
 
 
 def test_the_window_is_the_budget_s_unless_all_is_asked_for(found):
@@ -88,36 +261,73 @@ def test_the_window_is_the_budget_s_unless_all_is_asked_for(found):
     assert ranges[0][0] > lowest >= ranges[1][0]
 
 
-def test_the_staircase_is_the_front(found):
-    line = next(t for t in plot_frontier(FrontierChart(frontier=found, dark=False)).data if t.name == "Pareto frontier")
-    assert list(line.x[1:-1]) == [p.x for p in found.front] and line.line.width == 2 and line.line.shape == "vh"
-    assert line.line.dash is None and line.fill == "tozeroy"
+def test_axes_stay_while_the_budget_moves_above_the_default(found):
+    views = [FrontierChart(frontier=found, dark=False, share=share).view for share in (0.8, 0.95, 0.975, 1.05)]
+    assert views[1] == views[2] == views[3] and views[0].y[0] < views[1].y[0]
 
 
-def test_a_method_of_many_curves_is_an_outline_and_its_best_curve(found):
+def test_one_query_is_drawn_in_its_own_unit(swept):
+    first = [
+        replace(cell, queries=cell.queries[:1], values={m: v[:1] for m, v in cell.values.items()}) for cell in swept
+    ]
+    chart = FrontierChart(frontier=frontier(first, "ilad", "recall", 5), dark=False)
+    figure = plot_frontier(chart)
+    assert chart.unit == 1 and not chart.relative and figure.layout.yaxis.title.text == "Recall@5 ↑"
+    places = {label: y for label, (_, y, _, _) in read_points(figure).items()}
+    assert places == {point.point.label: point.y for point in chart.frontier.points} and len(set(places.values())) > 1
+
+
+def test_a_method_of_many_curves_is_its_points_and_its_best_curve(found):
     figure = plot_frontier(FrontierChart(frontier=found, dark=False, share=0.9))
     own = [t for t in figure.data if t.legendgroup and t.legendgroup.startswith("nnn ")]
-    outline = [t for t in own if t.fill == "toself"]
     lines = [t for t in own if t.mode == "lines"]
     places = [p for p in found.points if p.point.method == "nnn"]
-    assert len(outline) == 1 and len(lines) == 1 and len({p.x for p in places}) > 3
+    assert len(lines) == 1 and len({p.x for p in places}) > 3
     best = next(p for p in select_best_per_method(found, found.points[0].point.label, 0.9) if p.point.method == "nnn")
     assert best.x in lines[0].x, "the line is the curve of the best setting"
-    assert max(outline[0].x) == pytest.approx(max(p.x for p in places))
-    others = [t for t in figure.data if t.fill == "toself" and t not in outline]
-    assert not others, "a method of one curve has no outline"
+    assert {x for t in own if t.mode == "markers" for x in t.x} == {p.x for p in places}
+
+
+@pytest.mark.parametrize("smaller_is_better", [False, True])
+def test_envelope_is_what_no_other_position_beats_on_both_axes(smaller_is_better):
+    rng = np.random.default_rng(0)
+    xs = np.round(rng.uniform(size=80), 1)
+    gain = -1 if smaller_is_better else 1
+    # The farther right, the lower, as a frontier is; with ties on both axes.
+    places = np.column_stack([xs, np.round(rng.uniform(size=80) - gain * xs, 1)]).tolist()
+    xs, ys = trace_envelope(map(tuple, places), smaller_is_better)
+
+    def is_beaten(x, y):
+        """Return True if another position is as good on both axes and better on one."""
+        return any(gain * (a - x) >= 0 and b >= y and (a, b) != (x, y) for a, b in places)
+
+    expected = sorted({(x, y) for x, y in places if not is_beaten(x, y)})
+    assert list(zip(xs, ys, strict=True)) == expected and len(expected) > 2
+
+
+def test_envelope_has_exact_curves_and_is_drawn_from_two_decoders_on(found, curve, estimated_chart):
+    envelope = next(t for t in plot_frontier(estimated_chart).data if t.name == "best of all")
+    assert envelope.line.shape == "vh" and list(envelope.y) == sorted(envelope.y, reverse=True)
+    curve_places = set(
+        zip(curve.means["ilad"].tolist(), (curve.means["recall"] * estimated_chart.unit).tolist(), strict=True)
+    )
+    assert len(curve_places.intersection(zip(envelope.x, envelope.y, strict=True))) > 2
+    kept = {label: points for label, points in found.curves.items() if points[0].point.method in ("top_k", "mmr")}
+    alone = plot_frontier(FrontierChart(frontier=replace(found, curves=kept), dark=False))
+    assert "best of all" not in [t.name for t in alone.data]
 
 
 def test_labels_name_the_best_within_the_budget_and_cover_nothing(found):
     best = select_best_per_method(found, found.points[0].point.label, 0.8)
-    callouts = {best[1].point.label: "+9% diversity, −1% Recall"}
-    chart = FrontierChart(frontier=found, dark=False, share=0.8, callouts=callouts)
+    chart = FrontierChart(frontier=found, dark=False, share=0.8)
     labels = plot_frontier(chart).layout.annotations
-    assert any(a.text == f"{best[1].name}: +9% diversity, −1% Recall" for a in labels)
+    names = [label.text for label in labels]
+    assert best[1].name not in names and "MMR" in names, "a best point has its decoder's name alone"
     boxes = []
-    for a in labels:
-        (x, y), half = chart.view.to_pixels((a.x, a.y)), CHARACTER_PX * len(a.text) / 2
-        boxes.append((x + a.xshift - half, x + a.xshift + half, y + a.yshift - LINE_PX / 2, y + a.yshift + LINE_PX / 2))
+    for label in labels:
+        (x, y), half = chart.view.to_pixels((label.x, label.y)), CHARACTER_PX * len(label.text) / 2
+        x, y = x + label.xshift, y + label.yshift
+        boxes.append((x - half, x + half, y - LINE_PX / 2, y + LINE_PX / 2))
     assert not any(do_overlap(a, b) for i, a in enumerate(boxes) for b in boxes[:i])
 
 
@@ -135,21 +345,20 @@ def test_what_is_read_under_the_mouse(found, swept):
     win, tie, loss = rows["recall"][p.point.label].wins
     assert card.startswith("<b>★ VRSD</b><br>Recall@5 0.") and "of Top-k" in card
     assert f"({p.y_low:.3f}–{p.y_high:.3f})" in card and f"({p.x_low:.3f}–{p.x_high:.3f})" in card
-    assert f"Recall: {win} won · {tie} tied · {loss} lost" in card
+    assert f"Recall: {win:,} better · {tie:,} same · {loss:,} worse" in card
 
 
-def test_the_open_point_has_the_interval_of_its_difference(found, swept):
-    rows = {m: {r.label: r for r in engine.compare(swept, m, swept[0], 5)} for m in found.metrics}
+def test_open_point_has_a_ring_and_its_name(found):
     p = next(p for p in found.points if p.point.method == "vrsd")
-    figure = plot_frontier(FrontierChart(frontier=found, dark=False, rows=rows, opened=p.point.label))
-    cross = next(t for t in figure.data if t.name == "selected")
-    row = rows["ilad"][p.point.label]
-    assert cross.x == (p.x,) and cross.error_x.array[0] == pytest.approx(row.high - row.difference)
-    assert cross.error_x.arrayminus[0] == pytest.approx(row.difference - row.low)
+    figure = plot_frontier(FrontierChart(frontier=found, dark=False, opened=p.point.label))
+    ring = next(t for t in figure.data if t.name == "selected")
+    assert ring.x == (p.x,) and ring.marker.symbol == "circle-open" and ring.error_x.array is None
+    assert "VRSD" in [label.text for label in figure.layout.annotations]
+    closed = plot_frontier(FrontierChart(frontier=found, dark=False))
+    assert next(t for t in closed.data if t.name == "selected").x == ()
 
 
-def test_the_dot_runs_along_the_exact_curve(toys, found):
-    curve = engine.exact_frontier("mmr", *toys, 5, ("recall", "ilad"), resamples=100)
+def test_the_dot_runs_along_the_exact_curve(found, curve):
     point = next(p for p in found.points if p.point.method == "mmr")
     assert find_curve(point, found, [curve]) is curve
     assert find_curve(found.points[0], found, [curve]) is None
@@ -158,6 +367,8 @@ def test_the_dot_runs_along_the_exact_curve(toys, found):
     assert dot["at"] == 25 and len(dot["values"]) == 101
     for at in (0, 25, 60, 100):
         means = curve.at(dot["values"][at])
+        assert dot["settings"][at] == f"MMR · λ {dot['values'][at]:g}" and dot["method"] == "mmr"
+        assert f"Recall@5 {means['recall']:.3f} · ILAD@5 {means['ilad']:.3f}" in dot["means"][at]
         assert dot["x"][at] == pytest.approx(means["ilad"], abs=1e-5)
         assert dot["y"][at] == pytest.approx(100 * means["recall"] / chart.base.y, abs=1e-3)
     assert dot["texts"][25].startswith("λ 0.25 · Recall ") and "%" in dot["texts"][25]
@@ -165,7 +376,19 @@ def test_the_dot_runs_along_the_exact_curve(toys, found):
     assert len(line.x) > 5, "the curve itself, not five points joined"
 
 
-def test_panels_show_every_point_of_a_method_in_its_panel(found):
+def test_line_leaves_out_ends_with_sets_of_their_own(found, curve):
+    breakpoints = np.concatenate([[np.nextafter(0, 1)], curve.breakpoints, [1.0]])
+    means = {metric: np.pad(column, 1, constant_values=0.125) for metric, column in curve.means.items()}
+    ended = replace(curve, breakpoints=breakpoints, means=means)
+    points = [point for point in found.points if point.point.method == "mmr"]
+    lines = []
+    for exact_curve in (curve, ended):
+        chart = FrontierChart(frontier=found, dark=False, exact=[exact_curve])
+        lines.append(build_lines(chart, [points]))
+    assert lines[0] == lines[1] and ended.at(0.0)["ilad"] == ended.at(1.0)["ilad"] == 0.125
+
+
+def test_panels_show_every_point_of_a_method_in_its_panel(found, estimated_chart):
     chart = FrontierChart(frontier=found, dark=False, share=0.9)
     figure = plot_panels(chart)
     own = [t for t in figure.data if t.customdata is not None]
@@ -174,8 +397,19 @@ def test_panels_show_every_point_of_a_method_in_its_panel(found):
     ]
     assert {i for t in own for i in t.customdata} == {p.point.label for p in found.points}
     assert len({t.xaxis for t in own}) == len(METHODS)
-    lines = [t for t in figure.data if t.mode == "lines"]
-    assert len(lines) == 2 and {t.line.width for t in lines} == {2}, "of MMR, and the best of NNN's"
+    lines = [t for t in figure.data if t.mode == "lines" and t.name != "best of all"]
+    assert len(lines) == 2 and {t.line.width for t in lines} == {widen(1.0)}, "of MMR, and the best of NNN's"
+    panels, main_chart = plot_panels(estimated_chart), plot_frontier(estimated_chart)
+    widths, main_chart_widths = (
+        sorted(t.line.width for t in each.data if t.meta is not None and t.mode == "lines")
+        for each in (panels, main_chart)
+    )
+    assert widths == main_chart_widths and len(set(widths)) > 10
+    assert panels.layout.meta["level"] == main_chart.layout.meta["level"], "the budget can be dragged in panels too"
+    assert panels.layout.meta["panels"] == list(METHODS)
+    ring = read_shapes(panels)["sure ring"]
+    number = list(METHODS).index(estimated_chart.decision.sure.decoder.select.spec.name)
+    assert (ring.xref, ring.yref) == (f"x{number + 1}", f"y{number + 1}"), "in its decoder's panel"
 
 
 def test_an_axis_of_times_runs_the_other_way(swept):

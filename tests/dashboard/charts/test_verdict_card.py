@@ -1,11 +1,17 @@
-"""A verdict card: well-formed whatever it holds, inside its frame, and light on any page."""
+"""A verdict card: the page's frontier and choices, no text on another or outside, whatever it holds."""
 
+import math
+import re
 from dataclasses import replace
-from itertools import pairwise
+from itertools import combinations
 from xml.etree import ElementTree
 
 import pytest
 
+import engine
+from dashboard.charts.card_labels import estimate_width
+from dashboard.charts.frontier import FrontierChart, build_lines, build_mark, fade, find_chance, group_curves, widen
+from dashboard.charts.frontier_layout import do_overlap
 from dashboard.charts.palette import method_style
 from dashboard.charts.verdict_card import (
     BOTTOM,
@@ -15,30 +21,60 @@ from dashboard.charts.verdict_card import (
     LEFT,
     RIGHT,
     TOP,
+    VerdictCard,
     build_verdict_svg,
 )
-from engine.views.verdict_card import CardCurve, VerdictCard
+from dashboard.tradeoff.verdict import shorten_headlines
+from engine.evaluation.decide import estimate_options
+from engine.evaluation.frontier import TIME_AXIS, frontier
 
-CARD = VerdictCard(
-    sentence="VRSD is 36% more diverse than Top-k and loses no measurable Recall (−0.022). Better on 157 of 157.",
-    curves=(
-        CardCurve(method="top_k", label="Top-k", x=(0.41,), y=(0.672,)),
-        CardCurve(method="mmr", label="MMR", x=(0.41, 0.47, 0.6), y=(0.672, 0.65, 0.5)),
-        CardCurve(method="vrsd", label="VRSD", x=(0.558,), y=(0.65,)),
-    ),
-    titles=("Diversity (ILAD@10)", "Recall@10"),
-    chosen=(0.558, 0.65),
-    chosen_label="VRSD",
-    queries=157,
-    interval="95% CI +0.138 to +0.160",
-    corpus="numpy-api",
-    fingerprint="8b346597",
-    code=("import engine", 'dataset = engine.load_dataset("numpy-api")'),
+NINE = tuple(engine.methods("selector"))
+FOUR = ("top_k", "mmr", "dpp", "vrsd")
+ONE = ("top_k", "mmr")
+CODE = (
+    'dataset = engine.load_dataset("numpy-api")',
+    "space = engine.Space(dataset.corpus, engine.embed(dataset.corpus))",
+    'decoder = engine.Decoder(select=engine.make("nnn", l1=0.06, l2=1.0, fill="fill"), depth=100)',
+    "ranking = engine.decode(decoder, space, dataset.queries, k=10)",
 )
+
+
+@pytest.fixture(scope="module")
+def measured(demo):
+    """All nine decoders on 60 queries of the demo, three at every λ."""
+    dataset, space = demo
+    arguments = space, engine.embed(dataset.judged("dev").sample(60)), dataset.qrels["dev"], 10, ("recall", "ilad")
+    decoders = []
+    for name in NINE:
+        decoders += engine.grid(name, 3) if name != "nnn" else []
+    for l1 in (0.03, 0.06, 0.1):
+        decoders += [engine.Decoder(engine.make("nnn", l1=l1, l2=l2, fill="fill")) for l2 in (0.1, 0.6, 1.0)]
+    cells = list(engine.sweep(decoders, *arguments, split="dev"))
+    curves = [engine.exact_frontier(name, *arguments, split="dev", resamples=100) for name in ("mmr", "dpp", "ssd")]
+    return cells, curves
+
+
+def make_card(measured, methods=NINE, keep=0.95, x="ilad", **changes):
+    """Make the card of some methods at a budget, as the page does."""
+    cells, curves = ([point for point in points if point.method in methods] for points in measured)
+    points = frontier(cells, x, "recall", cells[0].k, resamples=100)
+    base = next(cell for cell in cells if cell.method == "top_k")
+    estimates = estimate_options([*cells, *curves], baseline=base, metric="recall", objective=x, k=base.k)
+    decision = estimates.decide(keep, with_options=False)
+    chart = FrontierChart(frontier=points, dark=False, share=keep, estimates=estimates, exact=curves)
+    content = {"headline": shorten_headlines(decision), "chart": chart, "decision": decision, "code": CODE}
+    return VerdictCard(corpus="numpy-api", date="2026-11-27", **content | changes)
+
+
+@pytest.fixture(scope="module")
+def card(measured):
+    """The card of all nine at the largest budget with a sure setting and a bet."""
+    cards = (make_card(measured, keep=keep) for keep in (0.95, 0.9, 0.85, 0.8, 0.75, 0.7, 0.65, 0.6))
+    return next(card for card in cards if card.decision.sure is not None and card.decision.bet is not None)
 
 
 def read(card):
-    """The card's elements without their namespace: (tag, element)."""
+    """Return the card's elements without their namespace: (tag, element)."""
     return [(one.tag.rpartition("}")[2], one) for one in ElementTree.fromstring(build_verdict_svg(card)).iter()]
 
 
@@ -46,26 +82,132 @@ def texts(card):
     return [one.text for tag, one in read(card) if tag == "text"]
 
 
-def test_it_holds_all_that_it_was_given():
-    shown = texts(CARD)
-    assert " ".join(shown).startswith(CARD.sentence)
-    for text in ("157 queries · 95% CI +0.138 to +0.160", "numpy-api · embeddings 8b346597", *CARD.code):
-        assert text in shown
-    assert {"Diversity (ILAD@10) →", "Recall@10 →", "Top-k", "MMR"} <= set(shown)
-    assert shown.count("VRSD") == 1, "the chosen point's label stands for its curve's"
+def locate(card, x, y):
+    """Return the position on the chart's axes of one on the card in pixels."""
+    (x_low, x_high), (y_low, y_high) = card.chart.view.x, card.chart.view.y
+    x_share, y_share = (float(x) - LEFT) / (RIGHT - LEFT), (BOTTOM - float(y)) / (BOTTOM - TOP)
+    return x_low + x_share * (x_high - x_low), y_low + y_share * (y_high - y_low)
 
 
-def test_points_lie_where_the_axes_have_them():
-    elements = read(CARD)
-    circles = [(float(one.get("cx")), float(one.get("cy"))) for tag, one in elements if tag == "circle"]
-    assert len(circles) == 6 and circles[-1] == circles[-2]
-    assert all(LEFT < x < RIGHT and TOP < y < BOTTOM for x, y in circles)
-    top_k, *mmr = circles[:4]
-    assert top_k == mmr[0] and mmr[0][0] < mmr[1][0] < mmr[2][0] and mmr[0][1] < mmr[1][1] < mmr[2][1]
-    share = (mmr[1][0] - mmr[0][0]) / (mmr[2][0] - mmr[0][0])
-    assert share == pytest.approx((0.47 - 0.41) / (0.6 - 0.41), abs=1e-3)
-    colours = {one.get("stroke") for tag, one in elements if tag == "polyline"}
-    assert method_style("mmr").light in colours
+def bound_text(element):
+    """Return the box of a text, as wide and as high as it is in a widely set typeface."""
+    size, is_bold = float(element.get("font-size")), element.get("font-weight") != "400"
+    is_mono = "monospace" in element.get("font-family", "")
+    n_ems = 0.0
+    for letter in element.text:
+        letter_em = 0.7 if letter.isupper() or letter in "m%≥→" else 0.6
+        n_ems += 0.61 if is_mono else 0.35 if letter in " .,:·'-()il" else letter_em * (1.1 if is_bold else 1)
+    x, y, width = float(element.get("x")), float(element.get("y")), n_ems * size
+    left = x - {"start": 0, "middle": width / 2, "end": width}[element.get("text-anchor")]
+    return left, left + width, y - 0.8 * size, y + 0.22 * size
+
+
+def confirm(card, is_confirmed):
+    """Return the card after both choices were measured on another split."""
+    facts = {"confirmed": is_confirmed, "confirmed_share": 0.984 if is_confirmed else 0.934, "confirmed_low": 0.912}
+    choices = {}
+    for role in ("sure", "bet"):
+        option = getattr(card.decision, role)
+        choices[role] = option and replace(option, **facts)
+    decision = replace(card.decision, confirm_split="test", confirm_queries=1158, **choices)
+    return replace(card, decision=decision)
+
+
+@pytest.mark.parametrize("is_confirmed", [None, True, False])
+@pytest.mark.parametrize("keep", [0.95, 0.9, 0.7])
+@pytest.mark.parametrize("methods", [NINE, FOUR, ONE], ids=["nine", "four", "one"])
+def test_no_two_texts_overlap_and_none_leaves_the_card(measured, methods, keep, is_confirmed):
+    card = make_card(measured, methods, keep)
+    card = card if is_confirmed is None else confirm(card, is_confirmed)
+    boxes = [(one.text, bound_text(one)) for tag, one in read(card) if tag == "text"]
+    for text, (left, right, top, bottom) in boxes:
+        assert left >= 0 and right <= CARD_WIDTH and top >= 0 and bottom <= CARD_HEIGHT, text
+    for (first, box), (second, other_box) in combinations(boxes, 2):
+        assert not do_overlap(box, other_box), (first, second)
+
+
+@pytest.mark.parametrize("methods", [NINE, FOUR, ONE], ids=["nine", "four", "one"])
+def test_each_visible_decoder_has_one_label(measured, methods):
+    card = make_card(measured, methods)
+    shown = [text for text in texts(card) if text not in card.headline]
+    titles = [engine.methods()[name].title for name in methods]
+    in_chart = [re.sub("^(sure|bet): |, fills up to k$", "", text) for text in shown]
+    for title in titles:
+        # Beside the chart a choice without parameters has its title as its name too.
+        names = [option.name for option in (card.decision.sure, card.decision.bet) if option is not None]
+        assert in_chart.count(title) - names.count(title) == 1, title
+
+
+def test_lines_have_the_page_s_geometry_widths_and_window(card):
+    expected = []
+    for curves, _ in group_curves(card.chart.frontier):
+        style = method_style(curves[0][0].point.method)
+        for line in build_lines(card.chart, curves):
+            chance = find_chance(card.chart, line.position)
+            expected.append((style.light, f"{widen(chance):.3g}", f"{fade(chance):.3g}", line))
+    drawn = [one for tag, one in read(card) if tag == "polyline" and one.get("stroke-opacity")]
+    looks = [tuple(map(one.get, ("stroke", "stroke-width", "stroke-opacity"))) for one in drawn]
+    assert looks == [tuple(look) for *look, _ in expected] and len(looks) > 60
+    assert len(set(looks)) > 10
+    for one, (*_, line) in zip(drawn, expected, strict=True):
+        x, y = locate(card, *one.get("points").split()[0].split(","))
+        assert x == pytest.approx(line.x[0], abs=1e-4) and y == pytest.approx(line.y[0], abs=0.1)
+
+
+def test_many_settings_of_a_decoder_are_one_envelope(card):
+    envelopes = [one for tag, one in read(card) if tag == "polygon" and one.get("fill-opacity")]
+    assert [one.get("fill") for one in envelopes] == [method_style("nnn").light]
+
+
+def test_choices_have_a_ring_and_a_strip_at_their_places(card):
+    elements, window = read(card), card.chart.view
+    choices = list(filter(None, (card.decision.sure, card.decision.bet)))
+    rings = [one for tag, one in elements if tag == "circle" and one.get("fill") == "none"]
+    assert len(rings) == len(choices) == 2
+    for ring, option in zip(rings, choices, strict=True):
+        mark = build_mark(card.chart, option)
+        x, y = float(ring.get("cx")), float(ring.get("cy"))
+        assert locate(card, x, y) == (pytest.approx(mark["x"], abs=1e-4), pytest.approx(mark["y"], abs=0.1))
+        strips = [
+            one for tag, one in elements if tag == "rect" and float(one.get("x")) == pytest.approx(x - 4, abs=0.01)
+        ]
+        height = sum(float(one.get("height")) for one in strips)
+        share = 100 * (option.high - option.low) / (window.y[1] - window.y[0])
+        assert len(strips) == 2 and height == pytest.approx(share * (BOTTOM - TOP), rel=1e-3)
+        squares = [one for tag, one in elements if tag == "rect" and one.get("fill") == mark["colour"]]
+        # Besides the squares a bar and the upper part of the strip have the colour.
+        assert len(squares) == min(99, round(100 * option.chance)) + 2
+
+
+def test_what_is_said_is_the_decision_s(card):
+    shown, budget = texts(card), card.decision.budget_text
+    sure, bet = card.decision.sure, card.decision.bet
+    assert shown[: len(card.headline)] == list(card.headline)
+    titles = {"Recall@10, % of Top-k ↑", "Diversity (ILAD@10) →"}
+    assert {sure.name, bet.name, f"keep ≥ {budget}"} | titles <= set(shown)
+    gain = f"+{sure.gain:.0%} diversity · {sure.share_kept:.1%} of Top-k"
+    for fact in (gain, f"keeps {budget} {round(100 * bet.chance)} times in 100"):
+        assert any(text.startswith(fact) for text in shown), fact
+    assert "Chosen on 60 queries of dev · numpy-api · k = 10 · 2026-11-27" in shown
+    assert not any("onfirmed" in text for text in shown)
+
+
+def test_choices_and_footer_say_what_another_split_confirms(card):
+    confirmed = confirm(card, is_confirmed=True)
+    shown = texts(replace(confirmed, decision=replace(confirmed.decision, relevant_from=2)))
+    assert shown.count("Confirmed on test: 98.4%, at least 91.2%") == 2
+    assert shown[:2] == list(card.headline), "what holds stays as it is"
+    assert shown[-2].startswith("Chosen on 60 queries of dev, measured on 1,158 of test · numpy-api · k = 10")
+    assert "relevant from grade 2" in shown[-2]
+
+
+def test_headline_says_if_another_split_does_not_confirm_the_sure_setting(card):
+    refuted = confirm(card, is_confirmed=False)
+    sentence = "Not confirmed on test: 93.4%, at least 91.2%"
+    assert texts(refuted)[:2] == [card.headline[0], f"{sentence}."] and texts(refuted).count(sentence) == 2
+    # A bet need not hold, so the headline does not change for it alone.
+    half = replace(refuted, decision=replace(refuted.decision, sure=card.decision.sure))
+    assert texts(half)[:2] == list(card.headline) and texts(half).count(sentence) == 1
 
 
 @pytest.mark.parametrize(
@@ -80,34 +222,45 @@ def test_points_lie_where_the_axes_have_them():
         "",
     ],
 )
-def test_any_text_is_shown_as_it_is_and_stays_inside(text):
-    card = replace(CARD, sentence=text, corpus=text, interval=text, chosen_label=text, code=(text,), fingerprint=text)
-    elements = read(card)
+def test_any_text_is_shown_as_it_is_and_stays_inside(card, text):
+    sure = replace(card.decision.sure, name=text)
+    decision = replace(card.decision, sure=sure, split=text, baseline=text)
+    changes = {"headline": (text, text), "corpus": text, "date": text, "code": (text,)}
+    elements = read(replace(card, decision=decision, **changes))
     assert not [tag for tag, _ in elements if tag == "script"]
-    lines = [one for tag, one in elements if tag == "text"]
+    lines = [one for tag, one in elements if tag == "text" and one.text]
     for line in lines:
-        wide = any(ord(letter) > 0x2E80 for letter in line.text or "")
-        narrow = 0.61
-        across = len(line.text or "") * float(line.get("font-size")) * (1 if wide else narrow)
-        assert across < CARD_WIDTH and 0 <= float(line.get("y")) < CARD_HEIGHT
-    assert sum(line.get("font-size") == "32" for line in lines) <= 3
+        width = estimate_width(line.text, float(line.get("font-size")), line.get("font-weight") != "400")
+        start = {"start": 0, "middle": width / 2, "end": width}[line.get("text-anchor")]
+        left = float(line.get("x")) - start
+        assert left >= 0 and left + width <= CARD_WIDTH and 0 < float(line.get("y")) < CARD_HEIGHT
 
 
-def test_a_card_without_curves_or_of_one_point_is_drawn():
-    assert texts(replace(CARD, curves=(), chosen=None))
-    one = replace(CARD, curves=(CardCurve(method="top_k", label="Top-k", x=(0.0,), y=(0.0,)),), chosen=None)
-    assert "Top-k" in texts(one)
+def test_time_has_a_logarithmic_axis(measured):
+    cells, curves = measured
+    timed = [replace(cell, milliseconds=0.1 * 2**number) for number, cell in enumerate(cells)]
+    card = make_card((timed, curves), FOUR, keep=0.7, x=TIME_AXIS)
+    elements = read(card)
+    in_ticks_row = [one for tag, one in elements if tag == "text" and float(one.get("y")) == BOTTOM + 20]
+    assert len(in_ticks_row) > 2 and "← milliseconds a query" in texts(card)
+    for one in in_ticks_row:
+        assert locate(card, one.get("x"), 0)[0] == pytest.approx(math.log10(float(one.text)), abs=1e-3)
+    base = next(one for tag, one in elements if tag == "polyline" and one.get("stroke") == method_style("top_k").light)
+    middle = locate(card, base.get("points").split()[0].split(",")[0], 0)[0]
+    assert middle == pytest.approx(math.log10(card.chart.base.x), abs=0.05)
 
 
-def test_labels_do_not_cover_each_other():
-    same = tuple(CardCurve(method=m, label=m, x=(0.1, 0.5), y=(0.9, 0.5)) for m in ("mmr", "dpp", "nnn", "vrsd"))
-    lines = [one for tag, one in read(replace(CARD, curves=same, chosen=None)) if tag == "text"]
-    heights = sorted(float(one.get("y")) for one in lines if one.text in {curve.label for curve in same})
-    assert all(b - a >= 16 for a, b in pairwise(heights)) and len(heights) == 4
+def test_a_budget_below_the_window_is_named_without_a_line(measured):
+    card = make_card(measured, ("top_k", "vrsd"), keep=0.5)
+    assert card.chart.view.y[0] > 50 and "keep ≥ 50% ↓" in texts(card)
+    lines = [one.get("points") for tag, one in read(card) if tag == "polyline"]
+    heights = [float(place.split(",")[1]) for points in lines for place in points.split()]
+    assert max(heights) <= BOTTOM
 
 
-def test_long_code_is_continued():
-    line = 'decoder = engine.Decoder(select=engine.make("nnn", l1=0.1, l2=0.1), rerank=engine.make("bm25", k1=1.5))'
-    shown = [one for one in texts(replace(CARD, code=(line,))) if "engine" in one or one.startswith("    ")]
-    assert len(shown) > 1 and all(len(one) <= CODE_COLUMNS for one in shown)
-    assert " ".join(one.strip() for one in shown) == line
+@pytest.mark.parametrize("line", [*CODE, 'path = "' + "x" * 200 + '"'])
+def test_long_code_is_continued(card, line):
+    shown = [one.text for tag, one in read(replace(card, code=(line,))) if "monospace" in one.get("font-family", "")]
+    assert all(len(text) <= CODE_COLUMNS for text in shown)
+    assert len(shown) >= len(line) / CODE_COLUMNS and all(text.startswith("    ") for text in shown[1:])
+    assert "".join(shown).replace(" ", "") == line.replace(" ", "")

@@ -11,11 +11,13 @@ import engine
 from dashboard.data import judge
 from dashboard.services import corpora
 from dashboard.services.source import Source
+from dashboard.session.judging import REQUEST_KEY, JudgingRequest
 from dashboard.widgets import runs
 from engine import orag
+from engine.evaluation.runs import decode_runs
 from engine.judging.log import JudgingLog
 from engine.judging.qrels import merge_grades
-from support import pages
+from support import datafiles, pages
 
 ANIMALS, VERBS = ("cat", "dog", "horse", "heron", "whale"), ("runs", "sleeps", "eats", "sings", "hides")
 HOSTILE = '<img src=x onerror="alert(1)"> :red[blood]'
@@ -36,8 +38,9 @@ def animals(tmp_path):
 
 
 def judging(source, **session):
-    """The view, once the documents to judge are found."""
-    return pages.finish_jobs(pages.screen("data", source, **{"data.view": "Judge", "k": 5, **session}))
+    """The view, once the documents to judge are found: those of two decoders, which compile sooner than all."""
+    usual = {"data.view": "Judge", "k": 5, judge.SYSTEMS_KEY: ["top_k", "mmr"]}
+    return pages.finish_jobs(pages.screen("data", source, **usual | session))
 
 
 def asked(source, **session):
@@ -99,7 +102,7 @@ def test_another_session_goes_on_where_the_first_left_off(animals):
 
 
 def test_what_is_known_grows_and_leaves_as_a_judged_corpus(animals):
-    app = graded(asked(animals, decoders=["mmr"]), animals, 12)
+    app = graded(asked(animals), animals, 12)
     table = pages.first_table(app, "Recall@5")
     assert list(table["Decoder"]) == ["Top-k", "MMR · λ 0.8"] and table["Recall@5"].between(0, 1).all()
     assert "with a relevant document" in pages.texts(app)
@@ -109,26 +112,32 @@ def test_what_is_known_grows_and_leaves_as_a_judged_corpus(animals):
     assert source == replace(animals, qrels=source.qrels)
     dataset = pages.load(source).dataset
     app = pages.run(app)
-    assert "In use: " in app.success[0].value and "judge.use" not in pages.keys(app), "no other view has to be opened"
+    assert "In use, relevant from “Relevant”: " in app.success[0].value
+    assert "judge.use" not in pages.keys(app), "no other view has to be opened"
+    assert app.session_state["source"] == replace(source, relevant=2)
     assert shlex.split(app.code[-1].value)[:8] == [
         *("frontier", "tune", "--select", "all", "--corpus", animals.path, "--column", "id=id")
     ]
     grades = {split: qrels.grades for split, qrels in dataset.qrels.items()}
     assert {**grades.get("dev", {}), **grades.get("test", {})} == dict(merge_grades(judged).grades)
     assert set(dataset.queries.texts) <= set(SEARCHES)
-    with zipfile.ZipFile(io.BytesIO(judge._zip_export(pages.load(animals), judged))) as held:
+    archive = judge._zip_export(pages.load(animals), judged, 2)
+    assert archive == judge._zip_export(pages.load(animals), judged, 2)
+    with zipfile.ZipFile(io.BytesIO(archive)) as held:
         assert {"queries.jsonl"} < set(held.namelist())
+        readme = held.read("README.txt").decode()
+    assert "counts as relevant from grade 2 (relevant)" in readme and "--relevant-from 2" in readme
 
 
 def test_grade_given_after_an_undo_replaces_the_standing(animals):
-    app = pages.press(asked(animals, decoders=["mmr"]), "judge.grade.3")
+    app = pages.press(asked(animals), "judge.grade.3")
     assert "with a relevant document" in pages.texts(app)
     app = pages.press(pages.press(app, "judge.undo"), "judge.grade.0")
     assert "No document was relevant yet." in pages.texts(app)
 
 
 def test_everything_judged_says_so(animals):
-    app = asked(animals, k=1, decoders=["top_k"])
+    app = asked(animals, k=1, **{judge.SYSTEMS_KEY: []})
     app = graded(app, animals, len(SEARCHES))
     assert "is judged" in app.success[0].value and "judge.grade.0" not in pages.keys(app)
 
@@ -141,7 +150,7 @@ def test_votes_are_listed_and_taken_over_only_when_asked(animals):
     app = pages.run(app)
     assert "Votes given on Explore" in pages.texts(app) and not log_of(animals).read().grades
     pages.press(app, "judge.votes")
-    assert list(log_of(animals).read().grades.values()) == [{"ana": 1}]
+    assert list(log_of(animals).read().grades.values()) == [{"ana": 2}]
 
 
 def test_a_run_from_elsewhere_is_one_more_system(animals, tmp_path):
@@ -160,3 +169,164 @@ def test_a_run_from_elsewhere_is_one_more_system(animals, tmp_path):
 def test_a_demo_of_judged_queries_can_be_judged_further():
     app = judging(Source("numpy-api"))
     assert "judge.own" in pages.keys(app)
+
+
+def marked_grades(app):
+    """The grades that the caption below the buttons says count as relevant."""
+    (caption,) = [caption.value for caption in app.caption if caption.value.endswith("as relevant.")]
+    buttons = [button for button in app.button if button.key.startswith("judge.grade.")]
+    assert {(button.icon, button.proto.type) for button in buttons} == {("", "secondary")}, "none looks pressed"
+    (lowest,) = [position for position, button in enumerate(buttons) if f"“{button.label}”" in caption]
+    return [button.key[-1] for button in buttons[lowest:]]
+
+
+def test_related_documents_are_relevant_only_from_a_lower_level(animals):
+    app = pages.press(asked(animals), "judge.grade.1")
+    assert marked_grades(app) == ["2", "3"] and "No document was relevant yet." in pages.texts(app)
+    app = pages.pick(app, "Relevant from", 1)
+    assert marked_grades(app) == ["1", "2", "3"] and "1 query with a relevant document" in pages.texts(app)
+
+
+def test_the_level_goes_along_with_the_judgements_that_are_used(animals):
+    app = pages.press(pages.pick(pages.press(asked(animals), "judge.grade.1"), "Relevant from", 1), "judge.use")
+    (source,) = {source for source, _ in corpora.list_loads() if source.qrels != "qrels"}
+    pages.load(source)
+    app = pages.run(app)
+    assert app.session_state["source"] == source and "relevant-from" not in app.code[-1].value
+    app = pages.pick(app, "Relevant from", 3)
+    assert app.session_state["source"] == replace(source, relevant=3), "the corpus in use follows"
+    assert "--relevant-from 3" in app.code[-1].value and "“Exactly right”" in app.success[0].value
+    app.session_state["source"] = replace(source, relevant=2)
+    assert marked_grades(pages.run(app)) == ["2", "3"], "and so does Judge, where the corpus is changed elsewhere"
+
+
+def test_results_of_every_decoder_are_judged_unless_fewer_are_chosen(animals):
+    available = engine.methods("selector")
+    app = pages.screen("data", animals, **{"data.view": "Judge", "k": 3, "decoders": ["mmr"]})
+    app.text_area(key=judge.TYPED_KEY).set_value("a sleeping cat")
+    app = pages.finish_jobs(pages.press(app, "judge.add"))
+    chooser = next(group for group in app.button_group if group.label == "Results judged of")
+    assert list(chooser.options) == [spec.title for spec in available.values()] and chooser.value == list(available)
+    app = pages.press(app, "judge.grade.2")
+    assert len(pages.first_table(app, "Recall@3")) == len(available)
+    assert "Differences to Top-k" in [expander.label for expander in app.expander]
+    app = pages.finish_jobs(pages.pick(app, "Results judged of", ["mmr"]))
+    assert list(pages.first_table(app, "Recall@3")["Decoder"]) == ["Top-k", "MMR · λ 0.8"]
+
+
+def test_an_added_query_is_decoded_alone(animals, monkeypatch):
+    decoded, decode_runs = [], judge.decode_runs
+
+    def record(systems, space, queries, k):
+        decoded.append((systems[0].select.spec.name, queries.texts))
+        return decode_runs(systems, space, queries, k)
+
+    monkeypatch.setattr(judge, "decode_runs", record)
+    app = asked(animals)
+    decoded.clear()
+    app.text_area(key=judge.TYPED_KEY).set_value("a heron")
+    app = pages.finish_jobs(pages.press(app, "judge.add"))
+    assert decoded == [("top_k", ("a heron",)), ("mmr", ("a heron",))]
+    app = pages.press(app, "judge.grade.2")
+    assert list(pages.first_table(app, "Recall@5")["Decoder"]) == ["Top-k", "MMR · λ 0.8"]
+
+
+def test_queries_with_vectors_of_their_own_are_judged_without_an_encoder(tmp_path):
+    source = pages.beir_with_vectors(tmp_path / "own")
+    app = judging(source)
+    assert judge.TYPED_KEY not in pages.keys(app), "nothing could embed a typed query"
+    app = pages.finish_jobs(pages.press(app, "judge.own"))
+    assert not app.exception and any(text.value.startswith("thing ") for text in app.text)
+    (tmp_path / "own" / "query_vectors.npy").unlink()
+    pages.forget_corpora()
+    app = pages.screen("data", replace(source, dtype="float32"), **{"data.view": "Judge"})
+    app = pages.run(app)
+    assert "judge.own" not in pages.keys(app)
+
+
+QUERIES = [(f"q{number}", text) for number, text in enumerate(SEARCHES)]
+
+
+@pytest.fixture
+def judged_animals(tmp_path):
+    """The animals as a folder whose queries are judged in part, with a grade that no button gives."""
+    documents = [{"_id": f"{a}-{v}", "text": f"a {a} that {v}"} for a in ANIMALS for v in VERBS]
+    queries = [{"_id": query, "text": text} for query, text in QUERIES]
+    grades = [(query, f"cat-{VERBS[place]}", grade) for query, _ in QUERIES for place, grade in enumerate((7, 0))]
+    lines = "".join(f"{query}\t{document}\t{grade}\n" for query, document, grade in grades)
+    datafiles.beir(tmp_path / "judged", documents, queries, qrels__test=lines)
+    return Source(str(tmp_path / "judged"))
+
+
+def requested(source, **session):
+    """The view with the documents that Trade-off asks for: those of MMR at λ 0.3."""
+    loaded, decoder = pages.load(source), engine.Decoder(engine.make("mmr", relevance_weight=0.3))
+    request = JudgingRequest(
+        corpus=loaded.space.corpus.digest, system=decoder, name="MMR · λ 0.3",
+        query_ids=tuple(query for query, _ in QUERIES), k=5, n_missing=1,
+    )  # fmt: skip
+    vectors = engine.embed_queries(loaded.space, loaded.dataset.queries)
+    (run,) = decode_runs([decoder], loaded.space, vectors, 5)
+    pairs = {(query, document) for query, documents in run.documents.items() for document in documents}
+    known = {(query, doc) for query, grades in loaded.dataset.qrels["test"].grades.items() for doc in grades}
+    return judging(source, **{REQUEST_KEY: request} | session), pairs, known
+
+
+def test_documents_that_another_page_asks_for_are_judged_beside_the_grades_of_the_file(judged_animals):
+    app, pairs, known = requested(judged_animals)
+    assert pairs & known, "the file judges some of them"
+    missing, seen = pairs - known, set()
+    assert f"0 of {len(missing)} documents judged" in progress_of(app) and "What MMR · λ 0.3 returns" in pages.texts(
+        app
+    )
+    while "judge.grade.0" in pages.keys(app):
+        text, document = pair(app, judged_animals)
+        seen.add((next(query for query, search in QUERIES if search == text), document))
+        app = pages.press(app, "judge.grade.3" if document.startswith("dog") else "judge.grade.0")
+    assert seen == missing
+    app = pages.press(app, "judge.use")
+    (source,) = {source for source, _ in corpora.list_loads() if source.qrels != "qrels"}
+    used = pages.load(source).dataset.qrels
+    assert set(used) == {"test"}, "queries stay in their split"
+    grades = {(query, doc): grade for query, of in used["test"].grades.items() for doc, grade in of.items()}
+    assert set(grades) == known | missing and {grades[pair] for pair in known} == {0, 7}
+    app = pages.finish_jobs(pages.run(app))
+    assert "judge.tradeoff" in pages.keys(app), "the corpus is open with them"
+    app = pages.press(app, "judge.undo")
+    assert f"{len(missing) - 1} of {len(missing)} documents judged" in progress_of(app), (
+        "an undone grade is asked again"
+    )
+    assert "judge.use" in pages.keys(app)
+    app = pages.finish_jobs(pages.press(app, "judge.request.drop"))
+    assert "Results judged of" in [group.label for group in app.button_group]
+
+
+def progress_of(app):
+    """The text of the bar that counts judged documents."""
+    return " ".join(one.proto.text for one in app.get("progress"))
+
+
+def test_queries_of_the_corpus_keep_their_grades_and_searches_stand_alone(judged_animals):
+    app = asked(judged_animals)
+    assert not judge.find_corpus_qrels(pages.load(judged_animals), log_of(judged_animals).read())
+    app = pages.finish_jobs(pages.press(app, "judge.own"))
+    kept = judge.find_corpus_qrels(pages.load(judged_animals), log_of(judged_animals).read())
+    assert kept == {"test": pages.load(judged_animals).dataset.qrels["test"]}
+    assert "graded in the corpus's files" in progress_of(app)
+    assert marked_grades(app) == ["1", "2", "3"], "grades count as those of the file do"
+
+
+def test_a_query_of_two_splits_counts_with_the_judgements_of_both(tmp_path, monkeypatch):
+    documents, counted_grades = [{"_id": f"cat-{verb}", "text": f"a cat that {verb}"} for verb in VERBS], []
+    lines = {f"qrels__{split}": f"q0\tcat-{verb}\t1\n" for split, verb in (("dev", "runs"), ("test", "eats"))}
+    datafiles.beir(tmp_path / "judged", documents, [{"_id": "q0", "text": SEARCHES[0]}], **lines)
+    compute_standing = judge.compute_standing
+
+    def record(systems, grades, *arguments, **options):
+        counted_grades.append(grades.grades["q0"])
+        return compute_standing(systems, grades, *arguments, **options)
+
+    monkeypatch.setattr(judge, "compute_standing", record)
+    app = pages.finish_jobs(pages.press(judging(Source(str(tmp_path / "judged"))), "judge.own"))
+    pages.press(app, "judge.grade.0")
+    assert sorted(counted_grades[-1].values()) == [0, 1, 1]

@@ -4,14 +4,21 @@ import sys
 import threading
 import weakref
 from dataclasses import replace
+from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
+import torch
 
-from dashboard.data.loading import LOADING_KEY
+from dashboard.data.loading import KIND_KEY, LOADING_KEY, RELEVANT_KEY
 from dashboard.services import corpora, jobs, roots, uploads
 from dashboard.services.source import Source
+from dashboard.session.address import format_source, parse_source
+from dashboard.session.link import State, format_state
+from dashboard.session.query import LABELLED
 from engine.data import cache
-from engine.errors import Cancelled
+from engine.errors import Cancelled, DataError
 from support import pages
 from support.encoders import copy_model
 from support.patience import patient
@@ -230,6 +237,26 @@ def test_a_file_that_changes_after_the_look_is_read_again(tmp_path):
     assert "1 document" in pages.texts(pages.run(app)), "the page reads it anew too"
 
 
+def test_conflicting_grades_are_an_error_until_one_chooses_and_unread_files_are_named(tmp_path):
+    folder = pages.beir(tmp_path / "pets", pages.PETS, [("q", "a cat"), ("r", "a dog")], test=[("q", 1)])
+    (folder / "qrels" / "test.tsv").unlink()
+    (folder / "qrels" / "test.txt").write_text("q 0 1 2\nr 0 2 1\nq 0 1 0\n")
+    (folder / "dev.tsv").write_text("q\t1\t1\n")
+    pages.load()
+    app, path = given(page("data"), "Path", folder)
+    texts = pages.texts(app)
+    assert "Some judgements contradict each other." in texts and "'q 1' is judged 0 here and 2 on line 1" in texts
+    assert "--conflicting" not in texts and not [button for button in app.button if button.key == "data.load"]
+    app.segmented_control(key=f"data.conflicting_grades.{path}").set_value("max")
+    app = pages.run(app)
+    assert "have different grades, of which the highest counts" in pages.texts(app)
+    assert "1 files are not read: their names are not those of" in pages.texts(app) and "'dev.tsv'" in pages.texts(app)
+    pages.press(app, "data.load")
+    loaded = pages.load(Source(str(path), conflicting_grades="max"))
+    assert loaded.dataset.qrels["test"].grades == {"q": {"1": 2}, "r": {"2": 1}}
+    assert parse_source(format_source(loaded.source)) == loaded.source
+
+
 def test_what_one_session_looked_at_no_other_is_given(tmp_path, monkeypatch):
     visitors = ["first"]
     monkeypatch.setattr(uploads, "get_visitor", lambda: visitors[-1])
@@ -247,3 +274,88 @@ def test_what_one_session_looked_at_no_other_is_given(tmp_path, monkeypatch):
     del seen
     corpora.inspect_files(pages.csv_source(tmp_path / "others.csv", pages.PETS))
     assert gone() is None, "what another look replaces is given up"
+
+
+def test_the_level_of_relevance_is_changed_beside_the_judgements_for_every_page(tmp_path):
+    folder = pages.beir(tmp_path / "pets", pages.PETS, [("q", "a cat"), ("r", "a dog")], test=[("q", 1), ("r", 2)])
+    (folder / "qrels" / "test.tsv").write_text("q\t1\t2\nr\t2\t1\nr\t3\t0\n")
+    source = replace(Source(str(folder)), dtype="float32")
+    app = pages.screen("data", source)
+    assert "test: 3 judgements of 2 queries, 2 relevant" in pages.texts(app)
+    app.selectbox(key=RELEVANT_KEY).set_value(2)
+    app = pages.run(app)
+    assert app.session_state["source"] == replace(source, relevant=2)
+    line = "test: 3 judgements of 2 queries, 1 relevant; 1 query without a relevant document"
+    assert line in pages.texts(app) and app.selectbox(key=RELEVANT_KEY).value == 2
+    for level, n_relevant in ((1, 1), (2, 0)):
+        state = State(source=replace(source, relevant=level), way=LABELLED, split="test", question="r")
+        app = pages.open_by_link(format_state(state) | {"decoders": "top_k"})
+        assert pages.tiles(app)["top_k"]["set"].count_relevant() == n_relevant
+
+
+def test_judgements_are_declared_complete_for_every_page_and_by_link(tmp_path):
+    folder = pages.beir(tmp_path / "pets", pages.PETS, [("q", "a cat")], test=[("q", 1)])
+    (folder / "qrels" / "test.tsv").write_text("q\t1\t1\nq\t3\t0\n")
+    source = replace(Source(str(folder)), dtype="float32")
+    app = pages.screen("data", source)
+    app.selectbox(key=KIND_KEY).set_value("complete")
+    app = pages.run(app)
+    declared = replace(source, judgements="complete")
+    assert app.session_state["source"] == declared and "judgements declared complete" in pages.texts(app)
+    job = corpora.find_loading_job(source)
+    loaded = [corpora.get_loaded(job, each) for each in (declared, declared, source)]
+    assert [each.dataset.qrels["test"].is_pooled for each in loaded] == [False, False, True] and loaded[0] is loaded[1]
+    assert parse_source(format_source(declared)) == declared and declared.reading["judgements"] == "complete"
+    assert parse_source(format_source(source) | {"judgements": "no kind"}) == source
+    app = pages.open_by_link(format_state(State(source=declared, way=LABELLED, split="test", question="q")))
+    assert app.session_state["source"] == declared
+
+
+def choose(app, label, value):
+    """Choose an entry of a list, and draw the page."""
+    next(box for box in app.selectbox if box.label == label).set_value(value)
+    return pages.run(app)
+
+
+def test_a_column_of_vectors_and_the_first_line_are_chosen(tmp_path):
+    pages.load()
+    rows = np.eye(3, 20, dtype=np.float32) * 2
+    path = tmp_path / "own.parquet"
+    pd.DataFrame({"id": list("abc"), "text": ["x", "y", "z"], "emb": list(rows)}).to_parquet(path)
+    app, _ = given(page("data"), "Path", path)
+    assert "use column 'emb' as vectors, 20 dimensions" in pages.texts(app) and "vectors=" not in pages.texts(app)
+    choose(app, "Vectors column", "emb")
+    assert "3 vectors are not of unit length" in pages.texts(app) and "normalize" not in pages.texts(app)
+    pages.pick(app, "Similarity of its own vectors", "cosine")
+    assert "3 vectors were scaled to length 1" in pages.texts(app)
+    pages.press(app, "data.load")
+    source = Source(str(path), columns=("id", "text", None), vectors_column="emb", similarity="cosine")
+    loaded = pages.load(source)
+    assert loaded.space.encoder is None and torch.allclose(loaded.space.vectors, torch.eye(3, 20))
+    path = tmp_path / "collection.tsv"
+    path.write_text("0\tzero\n1\tone\n")
+    app, _ = given(page("data"), "Path", path)
+    assert "2 documents" in pages.texts(app) and "first line looks like data" in pages.texts(app)
+    choose(app, "First line", "first")
+    assert "1 document" in pages.texts(app)
+
+
+def test_vectors_of_queries_that_lie_elsewhere_are_read_where_the_server_may(tmp_path, monkeypatch):
+    folder = Path(pages.beir_with_vectors(tmp_path / "own", dimension=8).path)
+    elsewhere = tmp_path / "mine.npy"
+    (folder / "query_vectors.npy").rename(elsewhere)
+    app, _ = given(page("data"), "Path", folder)
+    field = f"data.query_vectors.{folder}"
+    app.text_input(key=field).set_value(str(tmp_path / "absent.npy")).run()
+    assert "absent.npy" in pages.texts(app) and "data.load" not in pages.keys(app)
+    app.text_input(key=field).set_value(str(elsewhere)).run()
+    pages.press(app, "data.load")
+    loaded = pages.load(Source(str(folder), query_vectors=str(elsewhere)))
+    assert torch.equal(loaded.queries, torch.from_numpy(np.load(elsewhere)))
+    # The file is looked at anew once it has changed.
+    np.save(elsewhere, np.load(elsewhere)[:, :5])
+    assert "must have the documents' dimension, 8; got 5" in pages.texts(app.run())
+    monkeypatch.setattr(roots, "_SERVER_RULES", [roots.Rules(shared=True, roots=(folder,))])
+    assert "lies outside the folders that this server reads" in pages.texts(app.run())
+    with pytest.raises(DataError, match="lies outside"):
+        corpora.read_dataset(Source(str(folder), query_vectors=str(elsewhere)))

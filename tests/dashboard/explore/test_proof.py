@@ -44,7 +44,8 @@ def test_slider_of_an_engine_draws_from_its_pool_and_says_so(source):
     app = screen("explore", source, decoders=["top_k", "mmr"])
     told = next(s for s in tiles(app)["mmr"]["sliders"] if s["param"] == "relevance_weight")
     answers = vendor._ANSWERS[told["urls"][-1].removeprefix(f"{vendor.ANSWERS}/").removesuffix(".json")].answer()
-    assert answers["within"] == "from the top 500"
+    # The pool has 500 documents, of which one is the query.
+    assert answers["within"] == "from the top 499"
     assert PackedPath(answers).rows_at(told["value"]) == tiles(app)["mmr"]["set"].rows()
 
 

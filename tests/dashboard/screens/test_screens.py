@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from dashboard.data import loading
 from dashboard.services import corpora
 from dashboard.services.source import Source
 from support import pages
@@ -113,10 +114,14 @@ def test_document_text_is_never_markup(table):
     app = pages.screen("explore", Source(str(table)))
     pages.pick(app, "Query", "Similar")
     document = next(i for i in app.text_input if i.label == "Document id")
-    for ident, text in (("007", "<img src=x"), ("NA", "![x](http"), (" 1e5", "$x^2$")):
+    hostile = {"007": "<img src=x", "NA": "![x](http", " 1e5": "$x^2$"}
+    for ident, text in hostile.items():
         document.set_value(ident).run()
         assert not app.exception
-        assert any(text in name for documents in pages.sets(app) for name in documents)
+        names = [name for documents in pages.sets(app) for name in documents]
+        # The document itself is left out of its answers; the others are in them.
+        for other, other_text in hostile.items():
+            assert any(other_text in name for name in names) == (other != ident)
         for kind in (app.markdown, app.caption, app.info, app.warning, app.error):
             assert not any(text in element.value for element in kind)
 
@@ -125,12 +130,12 @@ def test_an_edited_file_is_read_again(tmp_path):
     file, rows = tmp_path / "things.csv", [(1, "an apple"), (2, "a pear")]
     source = pages.csv_source(file, rows)
     app = pages.screen("data", source, **{"data.way": "Path", "data.path": str(file)})
-    assert dict(pages.first_table(app, "what").values)["documents"] == "2"
+    assert "2 documents · 0 queries" in pages.texts(app)
     pages.csv_source(file, [*rows, (3, "a car")])
     pages.press(app, "data.load")
     pages.load(source)
     app.run()
-    assert dict(pages.first_table(app, "what").values)["documents"] == "3"
+    assert "3 documents · 0 queries" in pages.texts(app)
 
 
 def test_an_address_opens_only_what_this_server_has_loaded(table):
@@ -180,8 +185,10 @@ def test_no_decoder_chosen_teaches():
 
 def test_data_reports_the_corpus_in_use():
     app = pages.screen("data")
-    counts = dict(zip(app.dataframe[0].value["what"], app.dataframe[0].value["count"], strict=True))
-    assert counts["queries"] == str(demo_counts()["queries"]) and 600 <= int(counts["documents"]) <= 1000
+    counts = next(text.value.split("\n")[0] for text in app.text if " queries" in text.value)
+    assert counts.endswith(f" documents · {demo_counts()['queries']} queries")
+    assert 600 <= int(counts.split()[0]) <= 1000
+    assert loading.RELEVANT_KEY not in pages.widgets(app), "all of its judgements have one grade"
 
 
 def test_data_previews_and_maps_a_table(table):

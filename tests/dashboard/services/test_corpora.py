@@ -6,6 +6,7 @@ import sys
 import threading
 import weakref
 from collections import Counter
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numba
@@ -16,6 +17,7 @@ from dashboard.services import corpora, jobs
 from dashboard.services.source import Source
 from dashboard.session import address
 from engine.solvers.greedy.lambda_path import follow_pieces
+from support import pages
 from support.pages import fresh_corpora, load
 from support.patience import patient, until
 
@@ -229,6 +231,8 @@ def test_an_address_opens_any_corpus_that_the_server_is_for_before_it_is_loaded(
     assert address.find_source(Source("b.csv")) == Source("b.csv")
     assert address.find_source(Source("b.csv", trained="t")) == Source("b.csv", trained="t")
     assert address.find_source(Source("b.csv", encoder="other")) == Source("b.csv")
+    assert address.find_source(Source("b.csv", relevant=2)) == Source("b.csv", relevant=2)
+    assert address.find_source(Source("b.csv", encoder="other", relevant=2)) == Source("b.csv", relevant=2)
     assert address.find_source(Source("c.csv")) is None
 
 
@@ -254,3 +258,17 @@ def test_ten_corpora_one_after_another_hold_no_more_handles_than_one(tmp_path):
         load(Source(str(path)))
         counts.append(handles())
     assert counts[-1] - counts[0] == Counter(), (counts[0], counts[-1])
+
+
+def test_one_loading_serves_every_level_of_relevance(tmp_path, monkeypatch):
+    fresh_corpora(monkeypatch)
+    queries, documents = [("q", "a cat")], [("a", "a cat"), ("b", "a dog")]
+    source = Source(str(pages.beir(tmp_path / "pets", documents, queries, test=[("q", "a")])))
+    load(source)
+    job = corpora.get_loading_job(replace(source, relevant=2))
+    assert job is corpora.find_loading_job(source) and len(corpora.list_loads()) == 1
+    loaded = corpora.get_loaded(job, replace(source, relevant=2))
+    assert loaded.source.relevant == 2 and loaded.dataset.qrels["test"].relevant("q") == frozenset()
+    assert loaded.space is job.result.space and corpora.get_loaded(job, source) is job.result
+    assert corpora.get_loaded(job, loaded.source) is loaded, "pages compare corpora by identity"
+    assert corpora.list_variants(loaded) == [loaded] and corpora.list_other_loads(loaded.source) == []

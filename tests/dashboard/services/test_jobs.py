@@ -248,15 +248,15 @@ def test_leaving_a_job_stops_it_once_nobody_is_left_to_want_it(session, monkeypa
     for job in (own, common):
         jobs.unsubscribe(job)
         jobs.subscribe(job)
-        assert job.is_active and jobs.is_unsubscribed(job) and not jobs.is_subscribed(job), (
+        assert job.is_active and jobs.runs_for_others_only(job) and not jobs.is_subscribed(job), (
             "it is not joined again by looking at it"
         )
     assert jobs.find_blocker() is None
     open_tabs.remove("one")
     jobs.unsubscribe(third)
-    assert not third.is_active and not jobs.is_unsubscribed(third)
+    assert not third.is_active and not jobs.runs_for_others_only(third)
     jobs.subscribe(common, resubscribe=True)
-    assert jobs.is_subscribed(common) and not jobs.is_unsubscribed(common)
+    assert jobs.is_subscribed(common) and not jobs.runs_for_others_only(common)
     open_tabs.add("one")
     jobs.unsubscribe(common)
     monkeypatch.setattr(jobs, "get_session_jobs", lambda: one)

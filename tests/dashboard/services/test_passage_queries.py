@@ -4,6 +4,7 @@ import json
 import threading
 
 import pytest
+import streamlit as st
 
 import engine
 from dashboard.services import passage_queries, query_vectors, sweeps
@@ -12,7 +13,7 @@ from engine.data.beir import write_beir
 from engine.data.cloze import SPLIT
 from support.charts import figure, ids
 from support.cli import run
-from support.pages import csv_source, finish_jobs, job_of, keys, press, screen, texts
+from support.pages import component, csv_source, finish_jobs, job_of, keys, press, screen, texts
 from support.patience import patient
 
 THINGS = ("apple", "pear", "plum", "cherry", "quince", "medlar", "grape", "fig", "olive", "date", "lemon", "lime")
@@ -42,16 +43,10 @@ def tradeoff(source, **session):
     return screen("tradeoff", source, **{"tradeoff.decoders": ["top_k", "mmr"], "tradeoff.values": 3, **session})
 
 
-def way(app):
-    return next(g for g in app.button_group if g.label == "Queries")
-
-
 def test_trade_off_measures_passages_of_an_unlabelled_corpus(source):
     app = tradeoff(source)
-    assert way(app).options == ["This query", passage_queries.PASSAGES_TITLE] and "make labelled queries" in texts(app)
-    way(app).set_value(passage_queries.PASSAGES_TITLE).run()
+    assert "tradeoff.judge.own" in keys(app), "the way to queries of people"
     page_text = texts(app)
-    assert not app.exception and "no judgements" not in page_text
     for said in ("60 passages of 5 to 25 words", "People's questions are harder", "Recall is the share of these"):
         assert said in page_text
     app = finish_jobs(press(app, "tradeoff.start") if "tradeoff.start" in keys(app) else app)
@@ -67,8 +62,19 @@ def test_trade_off_measures_passages_of_an_unlabelled_corpus(source):
     point = next(engine.sweep(decoders, space, queries, made.qrels[SPLIT], 10, ("recall",)))
     cards = [text for trace in drawn["data"] for text in trace.get("hovertext") or ()]
     assert any(f"Recall@10 {point.mean['recall']:.3f}" in text for text in cards), cards[:2]
-    way(app).set_value("This query").run()
-    assert not app.exception and "no judgements" in texts(app)
+
+
+def test_a_passage_is_asked_with_its_judgements_and_other_pages_ask_its_words(source):
+    app = tradeoff(source)
+    app = finish_jobs(press(app, "tradeoff.start") if "tradeoff.start" in keys(app) else app)
+    next(i for i in app.text_input if i.label == "Your query").set_value("a pear").run()
+    assert " of 60 · " not in texts(app), "no passage"
+    for key, rank in (("most", 1), ("after", 2), ("least", 60)):
+        press(app, f"tradeoff.{key}")
+        assert f"{rank} of 60 · Recall" in texts(app), key
+    assert component(app, "tradeoff.set")["along"]["judged"] >= 1
+    (task,) = passage_queries._PASSAGE_TASKS.values()
+    assert next(i.value for i in app.text_input if i.label == "Your query") in task.queries.texts
 
 
 def test_tune_takes_passages_and_says_so(source):
@@ -95,8 +101,7 @@ def test_a_large_corpus_is_looked_through_by_a_job(source, monkeypatch):
 
     monkeypatch.setattr(engine, "containing_passages", held)
     app = tradeoff(source)
-    way(app).set_value(passage_queries.PASSAGES_TITLE).run()
-    assert not app.exception and job_of(app, passages.PASSAGES_PURPOSE) and not app.get("plotly_chart")
+    assert job_of(app, passages.PASSAGES_PURPOSE) and not app.get("plotly_chart")
     press(app, "passages.cancel")
     go.set()
     app = finish_jobs(app)
@@ -104,15 +109,18 @@ def test_a_large_corpus_is_looked_through_by_a_job(source, monkeypatch):
     assert "60 passages" in texts(finish_jobs(press(app, "passages.start")))
 
 
-def test_texts_too_short_for_a_passage_are_said(tmp_path):
+def test_texts_too_short_for_a_passage_are_said_with_a_way_to_judge(tmp_path, monkeypatch):
+    opened_pages = []
+    monkeypatch.setattr(st, "switch_page", opened_pages.append)
     app = tradeoff(csv_source(tmp_path / "short.csv", [(1, "an apple"), (2, "a pear")]))
-    way(app).set_value(passage_queries.PASSAGES_TITLE).run()
-    assert not app.exception and "no document has a passage of 5 words" in texts(app)
+    assert "no document has a passage of 5 words" in texts(app)
+    press(app, "tradeoff.judge.own")
+    assert app.session_state["data.view"] == "Judge" and opened_pages == ["screens/data.py"]
 
 
-def test_labelled_corpora_and_own_vectors_are_not_offered_passages():
+def test_labelled_corpora_keep_their_own_queries():
     app = screen("tradeoff", **{"tradeoff.decoders": ["top_k"]})
-    assert passage_queries.PASSAGES_TITLE not in way(app).options
+    assert "word for word" not in texts(app)
 
 
 def test_the_folder_is_the_task(source, tmp_path):

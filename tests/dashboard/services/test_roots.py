@@ -104,7 +104,9 @@ def test_names_too_long_for_a_file_system_are_refused(root, typed):
 @pytest.mark.parametrize(
     ("name", "target"),
     [("corpus.jsonl", "corpus.jsonl"), ("queries.jsonl", "corpus.jsonl"), ("aspects.tsv", "test.tsv"),
-     ("vectors.npy", "table.csv"), ("qrels", "."), ("qrels-strict", "."), ("qrels/test.tsv", "test.tsv")],
+     ("vectors.npy", "table.csv"), ("query_vectors.npz", "table.csv"), ("corpus.jsonl.gz", "corpus.jsonl"),
+     ("shard.parquet", "table.csv"), ("data/shard.parquet", "table.csv"), ("qrels", "."), ("qrels-strict", "."),
+     ("qrels/test.tsv", "test.tsv")],
 )  # fmt: skip
 def test_links_inside_a_folder_are_resolved_too(root, secret, name, target):
     folder = beir(root / "set", DOCUMENTS)
@@ -117,10 +119,30 @@ def test_links_inside_a_folder_are_resolved_too(root, secret, name, target):
     assert str(secret) not in str(refusal.value), "where it leads is nobody's affair"
 
 
+@pytest.mark.parametrize("name", ["table.vectors.npy", "table.vectors.npz", "table.vectors.ids.txt"])
+def test_links_beside_a_table_are_resolved_too(root, secret, name):
+    (root / "table.csv").write_text("id,text\n1,a cat\n")
+    assert read(root / "table.csv") == "a cat"
+    (root / name).symlink_to(secret / "table.csv")
+    with pytest.raises(FrontierError, match="--root FOLDER"):
+        read(root / "table.csv")
+
+
 def test_judgements_elsewhere_lie_in_a_root_too(root, secret):
     folder = beir(root / "set", DOCUMENTS)
     with pytest.raises(FrontierError, match="--root FOLDER"):
         read(folder, qrels=str(secret))
+
+
+@pytest.mark.parametrize("qrels", ["..", "../secret", "../secret/test.tsv", "in/cwd/link/test.tsv"])
+def test_judgements_beside_a_folder_lie_in_a_root_too(root, secret, monkeypatch, qrels):
+    # The name leads into the root from the current folder, and out of it from the corpus's.
+    (root / "in/cwd").mkdir(parents=True)
+    monkeypatch.chdir(root / "in/cwd")
+    beir(root, DOCUMENTS)
+    (root / "in/cwd/link").symlink_to(secret)
+    with pytest.raises(FrontierError, match="--root FOLDER"):
+        read(root, qrels=qrels)
 
 
 def test_what_the_command_line_names_is_read_with_its_links(root, secret):

@@ -75,3 +75,50 @@ def test_a_rerun_writes_nothing_again(monkeypatch):
     path = uploads.save_uploads(files)
     monkeypatch.setattr(uploads, "_save_files", lambda files: pytest.fail("kept twice"))
     assert uploads.save_uploads(files) == path
+
+
+def test_a_table_comes_with_the_vectors_of_its_rows(tmp_path):
+    np.save(tmp_path / "v.npy", np.eye(2, dtype=np.float32))
+    files = [sent("embeddings.npy", (tmp_path / "v.npy").read_bytes()), sent("things.csv", b"id,text\na,x\nb,y\n")]
+    dataset = engine.load_dataset(uploads.save_uploads(files))
+    assert dataset.vectors.ids == ("a", "b") and dataset.corpus.texts == ("x", "y")
+
+
+def test_queries_and_judgements_come_in_any_format():
+    files = [
+        sent("corpus.jsonl", CORPUS),
+        sent("queries.tsv", b"_id\ttext\nq\tfruit\n"),
+        sent("test.json", b'{"q": {"007": 1}}'),
+    ]
+    dataset = engine.load_dataset(uploads.save_uploads(files))
+    assert dataset.queries.texts == ("fruit",) and dataset.qrels["test"].grades == {"q": {"007": 1}}
+
+
+def test_ids_of_vectors_come_with_a_folder(tmp_path):
+    np.save(tmp_path / "v.npy", np.eye(2, dtype=np.float32))
+    vectors = (tmp_path / "v.npy").read_bytes()
+    files = [sent("corpus.jsonl", CORPUS), sent("docs.npy", vectors), sent("docs.ids.txt", b"NA\n007\n")]
+    dataset = engine.load_dataset(uploads.save_uploads(files))
+    assert dataset.vectors.ids == ("007", "NA") and dataset.vectors.vectors.tolist() == [[0, 1], [1, 0]]
+
+
+@pytest.mark.parametrize("names", [("vectors.npy", "query_vectors.npy"), ("docs.npy", "my-queries.npy")])
+def test_vectors_of_documents_and_queries_come_with_a_folder(tmp_path, names):
+    np.save(tmp_path / "v.npy", np.eye(2, dtype=np.float32))
+    np.save(tmp_path / "q.npy", np.eye(1, 2, dtype=np.float32))
+    files = [
+        sent("corpus.jsonl", CORPUS),
+        sent("queries.jsonl", b'{"_id": "q", "text": "fruit"}\n'),
+        *(sent(name, (tmp_path / file).read_bytes()) for name, file in zip(names, ("v.npy", "q.npy"), strict=True)),
+    ]
+    dataset = engine.load_dataset(uploads.save_uploads(files))
+    assert dataset.vectors.ids == ("007", "NA") and dataset.queries.embeddings.vectors.tolist() == [[1, 0]]
+    with pytest.raises(engine.DataError, match="may hold the same vectors"):
+        uploads.save_uploads([*files, sent("more.npy", b"x")])
+
+
+def test_folder_of_all_uploads_is_no_upload():
+    path = uploads.save_uploads([sent("a.csv", b"id,text\n1,x\n")])
+    folder = path.parent.parent
+    assert uploads.find_upload_folder(str(path)) == path.parent.name
+    assert uploads.find_upload_folder(str(folder)) == uploads.find_upload_folder("uploads/a.csv") == ""

@@ -12,7 +12,7 @@ from hypothesis import strategies as some
 from dashboard.services import corpora
 from dashboard.services.source import Source
 from dashboard.session import address, link, parameters, query, tradeoff
-from dashboard.session.decoders import RERANK, RETRIEVE, list_scorers
+from dashboard.session.decoders import RERANK, RETRIEVE, build_decoder, list_scorers
 from dashboard.session.link import MAX_ADDRESS_LENGTH, QUESTION_PARAMS, State, build_url, format_state
 from dashboard.session.restore import parse_link
 from dashboard.sharing.dialogs import LINK
@@ -21,6 +21,7 @@ from engine.errors import ParamError
 from engine.params import Choice, Flag, Real, Text, Whole, form_of
 from engine.stages import make, methods
 from support import pages
+from support.draws import examples
 from support.parameters import invalid_values
 
 SELECTORS = methods("selector")
@@ -55,18 +56,20 @@ def stages(draw, spec):
 
 
 @some.composite
-def decoders(draw, name):
-    """A selector behind any scorers that it can have."""
+def decoders(draw, name, pool):
+    """A selector behind any scorers that it can have before a pool of this size."""
     retrieve = draw(some.sampled_from(list(list_scorers(RETRIEVE))))
     rerank = draw(some.one_of(some.none(), some.sampled_from(list(list_scorers(RERANK)))))
     stage = draw(stages(SELECTORS[name]))
-    return Decoder(stage, draw(stages(SCORERS[retrieve])), None if rerank is None else draw(stages(SCORERS[rerank])))
+    last = None if rerank is None else draw(stages(SCORERS[rerank]))
+    return build_decoder(stage, draw(stages(SCORERS[retrieve])), last, pool)
 
 
 @some.composite
 def states(draw, names):
     digests, maybe = some.from_regex(r"[0-9a-f]{12}", fullmatch=True), some.one_of(some.none(), WORDS)
     columns = some.one_of(some.none(), some.tuples(maybe, WORDS, maybe))
+    pool = draw(some.one_of(some.none(), some.integers(1, 10**9)))
     return State(
         source=Source(
             draw(WORDS.filter(bool)),
@@ -75,6 +78,7 @@ def states(draw, names):
             qrels=draw(WORDS),
             encoder=draw(WORDS),
             dtype=draw(WORDS),
+            relevant=draw(some.integers(1, 10**9)),
         ),
         digest=draw(digests),
         vectors=draw(digests),
@@ -82,8 +86,8 @@ def states(draw, names):
         split=draw(maybe),
         question=draw(WORDS),
         k=draw(some.integers(1, 1_000_000)),
-        pool=draw(some.one_of(some.none(), some.integers(1, 10**9))),
-        decoders=tuple(draw(decoders(name)) for name in names),
+        pool=pool,
+        decoders=tuple(draw(decoders(name, pool)) for name in names),
         view=draw(WORDS),
         page=draw(some.sampled_from(sorted(p.stem for p in pages.SCREENS.glob("[!_]*.py")))),
         tradeoff=draw(tradeoffs()),
@@ -113,7 +117,7 @@ def counted(stage):
 
 
 @pytest.mark.parametrize("name", SELECTORS)
-@hypothesis_settings(max_examples=40, deadline=None)
+@hypothesis_settings(max_examples=examples(40), deadline=None)
 @given(data=some.data())
 def test_a_state_comes_back_from_its_address(name, data):
     others = data.draw(some.sets(some.sampled_from(list(SELECTORS))))
@@ -130,7 +134,7 @@ def test_a_state_comes_back_from_its_address(name, data):
 
 
 @pytest.mark.parametrize("name", SELECTORS)
-@hypothesis_settings(max_examples=40, deadline=None)
+@hypothesis_settings(max_examples=examples(40), deadline=None)
 @given(data=some.data())
 def test_a_stage_comes_back_from_its_widgets(name, data):
     stage = data.draw(stages(SELECTORS[name]))
@@ -173,7 +177,7 @@ def test_a_query_too_long_for_an_address_is_refused_and_a_snapshot_offered():
         ({"page": "../../etc"}, "no page is called '../../etc'", ("page", "")),
         ({"lambda": "1"}, "'lambda', which this version does not know", ("k", 10)),
         ({"query": "a", "text": "b"}, "asks in 2 ways", ("question", "a")),
-        ({"tradeoff.share": "1.5", "k": "7"}, "tradeoff.share must be a number in [0.5, 1]; got '1.5'", ("k", 7)),
+        ({"tradeoff.share": "1.5", "k": "7"}, "tradeoff.share must be a number in [0.8, 1.05]; got '1.5'", ("k", 7)),
         ({"tradeoff.x.judged": "luck"}, "tradeoff.x.judged must be one of 'recall'", ("tradeoff", {})),
         ({"tradeoff.decoders": "mmr,luck"}, "luck", ("tradeoff", {"tradeoff.decoders": ["mmr"]})),
         ({"tradeoff.scorers": "cross_encoder,bm25"}, "is left out", ("tradeoff", {"tradeoff.scorers": ["bm25"]})),
@@ -242,6 +246,7 @@ def test_an_opened_link_gives_the_same_link(seed):
             Decoder(
                 drawn(SELECTORS[name], f"{seed}{name}"),
                 drawn(SCORERS[list(list_scorers(RETRIEVE))[index % len(list_scorers(RETRIEVE))]], f"{seed}{name}"),
+                depth=90,
             )
             for index, name in enumerate(names[first : first + 3], seed + first)
         )
@@ -250,7 +255,7 @@ def test_an_opened_link_gives_the_same_link(seed):
         assert not app.warning, pages.texts(app)
         app.run()
         back = parse_link(pages.link_of(app)).state
-        assert back.decoders == tuple(Decoder(counted(d.select), counted(d.retrieve)) for d in chosen)
+        assert back.decoders == tuple(Decoder(counted(d.select), counted(d.retrieve), depth=90) for d in chosen)
         assert (back.question, back.way, back.k, back.pool) == (shown.question, shown.way, shown.k, shown.pool)
 
 
@@ -345,10 +350,26 @@ def test_an_address_never_chooses_an_encoder_nor_a_file():
     assert address.find_source(Source("/etc/passwd")) is None
 
 
-@hypothesis_settings(max_examples=100, deadline=None)
+@hypothesis_settings(max_examples=examples(100), deadline=None)
 @given(source=states([]).map(lambda s: s.source))
 def test_an_address_names_a_corpus_exactly(source):
     assert address.parse_source(address.format_source(source)) == source
+
+
+@pytest.mark.parametrize("text", ["0", "two", "1.5"])
+def test_an_invalid_level_of_relevance_is_remarked_and_the_default_taken(text):
+    reading = parse_link({"v": "1", "corpus": "numpy-api", "relevant": text})
+    assert reading.state.source == Source("numpy-api")
+    (remark,) = reading.remarks
+    assert text in remark and "1 is taken" in remark
+
+
+def test_a_link_brings_its_level_of_relevance_and_one_without_the_default():
+    linked = Source("numpy-api", relevant=2)
+    app = pages.open_by_link(format_state(State(source=linked)))
+    assert app.session_state["source"] == linked and app.query_params["relevant"] == "2"
+    app.session_state["link"] = format_state(State(source=Source("numpy-api")))
+    assert pages.run(app).session_state["source"] == Source("numpy-api")
 
 
 def test_the_address_follows_what_is_shown_so_that_a_reload_comes_back_to_it():
@@ -391,3 +412,10 @@ def test_a_link_names_the_split_that_is_shown_before_any_was_picked(tmp_path):
         pages.link_of(app)["split"] == elsewhere["split"] == "dev"
         and pages.link_of(app)["query"] == elsewhere["query"] == "r"
     )
+
+
+@pytest.mark.parametrize("columns", [("id", "text", None), ("id", None, None), None])
+def test_a_corpus_with_vectors_of_its_own_survives_the_way(columns):
+    source = Source("a.tsv", columns=columns, vectors_column="emb", header="none", similarity="cosine")
+    source = replace(source, query_vectors="/x/q.npy")
+    assert address.parse_source(address.format_source(source)) == source

@@ -308,6 +308,7 @@ def test_export_files_hold_sets_and_metrics(demo):
     results = compute_results(loaded, question, {n: Decoder(make(n)) for n in ("top_k", "mmr")})
     rows = list(csv.DictReader(io.StringIO(format_sets_csv(results).decode())))
     assert [r["id"] for r in rows if r["decoder"] == "top_k"] == [r.id for r in results[0].rows] and len(rows) == 8
+    assert {r["relevant_from"] for r in rows} == {"1"}
     assert rows[0]["id"] == dataset.corpus.ids[5] and rows[0]["similarity"] == "" and rows[0]["rank"] == "1"
     named = {
         (r["decoder"], r["metric"]): r["value"]
@@ -325,12 +326,14 @@ def test_export_files_hold_sets_and_metrics(demo):
 @pytest.mark.threat("formulas in exported sets", "an apostrophe before each, numbers as they are, JSON exact")
 def test_no_cell_of_exported_sets_is_a_formula():
     evil = ["=HYPERLINK(A1)", "+1", "-2", "@SUM(A1)", "\t=1", "\r=1", ' "=1', "＝1", "plain"]
-    row = {"rank": 1, "row": 0, "relevant": None, "relevance": -0.5, "gain": -1.5, "similarity": None, "nearest": None}
+    row = {"rank": 1, "row": 0, "relevant": None, "relevance": -0.5, "cosine": 0.5, "gain": -1.5}
+    row |= {"similarity": None, "nearest": None}
     rows = tuple(SimpleNamespace(**row, id=text, title=text, text=text) for text in evil)
     parameters = (("=stage", "name", "symbol", "1", "1"),)
     result = DecoderResult(
-        name="=name", title="x", setting="@set", words="w", parameters=parameters, rows=rows, figures={"=m": -0.25}
-    )
+        name="=name", title="x", setting="@set", words="w", parameters=parameters, rows=rows, figures={"=m": -0.25},
+        relevant_from=None,
+    )  # fmt: skip
     for made in (format_sets_csv([result]), format_figures_csv([result])):
         table = list(csv.reader(io.StringIO(made.decode(), newline="")))
         cells = [cell for line in table for cell in line if cell]

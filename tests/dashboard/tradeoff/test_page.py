@@ -2,6 +2,8 @@
 
 import json
 import re
+import threading
+from functools import cache
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ from dashboard.session.query import find_first_split
 from dashboard.tradeoff import page, selection
 from dashboard.widgets import runs
 from engine.data.encoders import read_embedded_texts
+from engine.evaluation.decision import SURE_CHANCE
 from engine.evaluation.frontier import frontier, select_best_per_method
 from engine.evaluation.paired import rank_query_differences
 from engine.evaluation.runs import read_run
@@ -29,6 +32,8 @@ from support.patience import patient
 from support.sweeps import toy, without_times
 
 FEW = ["top_k", "mmr", "vrsd"]
+N_SETTINGS = 13
+"""Top-k, eleven of MMR and VRSD."""
 
 
 @pytest.fixture(autouse=True)
@@ -68,26 +73,66 @@ def swept(decoders=None, **asked):
     return list(engine.sweep(decoders, space, queries, qrels, 5, ("recall", "ilad"), **asked))
 
 
-def verdict_of(app):
-    """The sentence above the chart."""
-    return next(t.value for t in app.text if " Top-k" in t.value)
+def headline_of(app):
+    """Return the sentences above the chart, as written without the live view."""
+    return [text.value for text in app.text if text.value.startswith(("You can ", "No setting ", "Going ", "The near"))]
+
+
+@pytest.fixture(scope="module")
+def measurements():
+    """Return the function that measures the page's decoders with the engine alone: k → cells and the curve."""
+
+    @cache
+    def measure(k=10):
+        loaded = pages.load()
+        split = find_first_split(loaded.dataset)
+        queries = engine.embed(loaded.dataset.judged(split))
+        arguments = loaded.space, queries, loaded.dataset.qrels[split], k, ("recall", "ilad")
+        cells = engine.sweep([*grid("top_k"), *grid("mmr", 11), *grid("vrsd")], *arguments, split=split)
+        return [*cells, engine.exact_frontier("mmr", *arguments, split=split)]
+
+    return measure
+
+
+@pytest.fixture
+def live_views(monkeypatch):
+    """Serve the views and the live plot, as a server does."""
+    served = threading.Event()
+    served.set()
+    monkeypatch.setattr(vendor, "_SERVED", served)
 
 
 def shape(drawn, name):
     return next(s for s in drawn["layout"]["shapes"] if s["name"] == name)
 
 
-def test_explores_decoders_are_measured_without_asking_and_kept():
+def test_explores_decoders_are_measured_without_asking_and_kept(measurements):
     app = measured()
-    assert len(ids(figure(app))) == 8 and f"Mean of {demo_counts()['dev']} queries" in pages.texts(app)
-    best = pages.first_table(app, "Best setting")
-    assert len(best) == 3 and any("Top-k" in name for name in best["Best setting"])
-    assert re.match(r"★ VRSD is \d+% more diverse than Top-k and ", verdict_of(app))
-    assert f"on 157 of {demo_counts()['dev']} queries." in verdict_of(app)
+    assert len(ids(figure(app))) == N_SETTINGS and f"Mean of {demo_counts()['dev']} queries" in pages.texts(app)
+    decision = engine.decide(measurements())
+    assert headline_of(app) == list(decision.sentences[:2]) and decision.sure.name in headline_of(app)[0]
+    assert f"Chosen on {demo_counts()['dev']} queries of dev." in pages.texts(app)
+    assert "measured so far" not in pages.texts(app)
     sweeps._CELLS.clear()
     again = tradeoff()
     assert pages.job_of(again, sweeps.SWEEP_PURPOSE) is None, "the file has all of it"
-    assert ids(figure(again)) == ids(figure(app))
+    assert ids(figure(again)) == ids(figure(app)) and headline_of(again) == headline_of(app)
+
+
+def test_best_setting_of_each_decoder_has_its_gain_kept_share_and_chance(measurements):
+    app = measured()
+    best = pages.first_table(app, "Best setting")
+    options = engine.decide(measurements()).options
+    rows = {name.split(" ")[1]: row for name, row in zip(best["Best setting"], best.to_dict("records"), strict=True)}
+    assert set(rows) == {"MMR", "VRSD"}, "the baseline is what they are compared with"
+    vrsd = next(option for option in options if option.name == "VRSD")
+    interval = f"\n{vrsd.low:.0%} to {vrsd.high:.0%}"
+    assert rows["VRSD"]["ILAD"] == f"+{vrsd.gain:.0%}" and rows["VRSD"]["Recall kept"].endswith(interval)
+    assert rows["VRSD"]["Keeps 95%"] == f"{round(100 * vrsd.chance)} in 100"
+    assert re.fullmatch(r"[\d,]+ better\n[\d,]+ worse", rows["VRSD"]["Queries"])
+    sure = [option for option in options if option.chance >= SURE_CHANCE]
+    assert best["Best setting"][0] == f"● {max(sure, key=lambda option: option.gain).name}", "the sure one comes first"
+    assert rows["MMR"]["Keeps 95%"] == "sure"
 
 
 def test_the_decoders_are_explores_and_all_others_wait_for_a_click():
@@ -132,24 +177,82 @@ def test_the_setting_of_explore_lies_on_its_curve_and_the_set_of_a_point_is_show
     assert re.search(r"Recall@10 0\.\d{3} \(95% CI 0\.\d{3} to 0\.\d{3}\) · ILAD@10 0\.\d{3}", pages.texts(app))
 
 
-def test_without_a_click_the_best_within_the_budget_is_open_and_can_be_taken_along():
+def test_without_a_click_the_sure_setting_is_open_and_can_be_taken_along(measurements):
     app = measured()
-    assert next(t["name"] for t in figure(app)["data"] if t.get("error_x")) == "selected"
-    assert 'select=engine.make("vrsd")' in app.code[0].value
+    sure = engine.decide(measurements()).sure
+    assert any(sure.name in html.value for html in app.get("html"))
+    dot = figure(app)["layout"]["meta"]["curve"]
+    assert dot["values"][dot["at"]] == pytest.approx(sure.decoder.select.relevance_weight)
+    assert f"relevance_weight={sure.decoder.select.relevance_weight:g}" in app.code[0].value
     app.button(key="tradeoff.use").click().run()  # the page that it leads to is not there
     assert app.session_state["decoders"] == FEW
+    assert app.session_state["explore.mmr.relevance_weight"] == pytest.approx(sure.decoder.select.relevance_weight)
 
 
-def test_the_budget_moves_the_line_and_the_choice():
+def test_budget_moves_the_line_the_choices_and_their_words(measurements):
     app = measured()
     drawn = figure(app)
     assert shape(drawn, BUDGET_SHAPE)["y0"] == pytest.approx(95) and drawn["layout"]["meta"]["level"]["value"] == 95
-    first = verdict_of(app)
-    app.slider(key=selection.SHARE_KEY).set_value(1.0).run()
-    assert shape(figure(app), BUDGET_SHAPE)["y0"] == pytest.approx(100) and "100% of Top-k's Recall" in verdict_of(app)
-    assert verdict_of(app) != first
-    lacking = pages.first_table(app, "Best setting")
-    assert "no setting keeps 100%" in lacking.iloc[-1].tolist() and lacking.iloc[-1]["Best setting"] == "★ VRSD"
+    first = headline_of(app)
+    baseline = next(trace for trace in drawn["data"] if trace.get("customdata") == ["dense → top_k"])
+    for keep in (0.9, 1.0):
+        app.slider(key=selection.SHARE_KEY).set_value(keep).run()
+        decision = engine.decide(measurements(), keep=keep)
+        assert headline_of(app) == list(decision.sentences[: len(headline_of(app))]) != first
+        assert shape(figure(app), BUDGET_SHAPE)["y0"] == pytest.approx(100 * keep)
+        for role, option in (("sure", decision.sure), ("bet", decision.bet)):
+            if option is None:
+                assert f"{role} ring" not in [drawn_shape["name"] for drawn_shape in figure(app)["layout"]["shapes"]]
+            else:
+                ring = shape(figure(app), f"{role} ring")
+                assert ring["xanchor"] == pytest.approx(baseline["x"][0] * (1 + option.gain))
+                assert ring["yanchor"] == pytest.approx(100 * option.share_kept)
+        assert f"Keeps {keep:.0%}" in pages.first_table(app, "Best setting")
+
+
+def test_choices_are_confirmed_on_another_split_by_a_click_until_they_change(measurements):
+    loaded = pages.load()
+    queries = engine.embed(loaded.dataset.judged("test"))
+    chosen = engine.decide(measurements())
+    decoders = [engine.Decoder(engine.make("top_k")), chosen.sure.decoder, chosen.bet.decoder]
+    qrels = loaded.dataset.qrels["test"]
+    cells = engine.sweep(decoders, loaded.space, queries, qrels, 10, ("recall", "ilad"), split="test")
+    decision = engine.decide(measurements(), confirm=cells)
+    app = measured()
+    assert app.button(key="tradeoff.confirm").label == "Confirm on test" and "On test" not in pages.texts(app)
+    app = pages.press(app, "tradeoff.confirm")
+    confirmations = [sentence for sentence in decision.sentences if sentence.startswith("On test")]
+    assert len(confirmations) == 2 and all(sentence in pages.texts(app) for sentence in confirmations)
+    assert "tradeoff.confirm" not in pages.keys(app) and headline_of(app) == list(chosen.sentences[:2])
+    app.slider(key=selection.SHARE_KEY).set_value(0.9).run()
+    assert "tradeoff.confirm" in pages.keys(app) and "On test" not in pages.texts(app)
+
+
+def test_choices_and_sentences_of_every_budget_go_to_the_browser(live_views, measurements):
+    app = measured()
+    headline, choices = (pages.component(app, f"tradeoff.{part}") for part in ("headline", "choices"))
+    assert (headline.pop("part"), choices.pop("part")) == ("headline", "choices") and headline == choices
+    assert not headline_of(app), "the sentences are written once"
+    decision = engine.decide(measurements())
+    budget = headline["budgets"][round((headline["budget"] - headline["low"]) / headline["step"])]
+    assert budget["sentences"] == list(decision.sentences[:2])
+    names = [headline["options"][number]["name"] for number in budget["choices"]]
+    assert names == [decision.sure.name, decision.bet.name]
+    bet_label = headline["options"][budget["choices"][1]]["label"]
+    app = pages.emit(app, "tradeoff.choices", "opened", bet_label)
+    assert app.session_state[selection.OPEN_POINT_KEY] == bet_label == decision.bet.label
+    assert pages.component(app, "tradeoff.heading")["setting"] == decision.bet.name
+
+
+def test_setting_between_points_is_opened_by_its_label_and_can_be_dragged_on():
+    label = engine.Decoder(engine.make("mmr", relevance_weight=0.83)).label
+    app = measured(**{selection.OPEN_POINT_KEY: label})
+    assert label not in ids(figure(app)) and any("MMR · λ 0.83" in html.value for html in app.get("html"))
+    dot = figure(app)["layout"]["meta"]["curve"]
+    assert dot["values"][dot["at"]] == 0.83
+    app.session_state[selection.SCRUBBED_KEY] = 0.55
+    app.run()
+    assert any("MMR · λ 0.55" in html.value for html in app.get("html")), "a drag goes on from there"
 
 
 def test_a_place_between_points_of_a_curve_is_opened():
@@ -185,7 +288,8 @@ def test_a_link_opens_the_same_chart_in_another_session_and_says_what_is_not_the
     params = pages.link_of(app)
     assert params["tradeoff.decoders"] == "top_k,mmr" and "tradeoff.x.judged" not in params
     other = pages.finish_jobs(pages.open_by_link(params, "tradeoff"))
-    assert figure(other) == figure(app) and not other.warning and verdict_of(other) == verdict_of(app)
+    assert figure(other) == figure(app) and not other.warning
+    assert headline_of(other) == headline_of(app) != []
     assert "tradeoff.table" in " ".join(str(d.key) for d in other.dataframe)
     assert pages.link_of(other) == params
     lost = {"tradeoff.open": "dense → gone", "tradeoff.y.judged": "s_recall", "tradeoff.sample": "99"}
@@ -273,39 +377,27 @@ def test_much_is_measured_when_asked_and_stops_when_asked(monkeypatch):
     assert pages.cancel_job(app, sweeps.SWEEP_PURPOSE).button(key="tradeoff.start").label == "Resume"
     kept = len(ids(figure(app)))
     assert 2 <= kept < 6 and f"{6 - kept} of 6 settings" in pages.texts(app)
-    assert verdict_of(app).endswith(f"Of the {kept} of 6 settings measured so far.")
+    assert f"{kept} of 6 settings are measured so far." in pages.texts(app) and headline_of(app)
     monkeypatch.setattr(engine, "sweep", point)
     assert len(ids(figure(pages.press_and_finish(app, "tradeoff.start")))) == 6 and "tradeoff.start" not in pages.keys(
         app
     )
 
 
-def test_one_query_is_answered_at_once_has_no_bands_and_without_judgements_another_axis():
-    app = tradeoff(**{"tradeoff.scope": "This query"})
-    drawn = figure(app)
-    assert (
-        pages.job_of(app, sweeps.SWEEP_PURPOSE) is None
-        and len(ids(drawn)) == 8
-        and "One query: no confidence" in pages.texts(app)
-    )
-    assert re.match(r"\S On this query .+ is \d+% more diverse than Top-k and ", verdict_of(app))
-    assert verdict_of(app).endswith("One query only.")
-    assert "Recall@10" in drawn["layout"]["yaxis"]["title"]["text"]
-    pages.pick(app, "Query", "Typed")
-    assert "Type a query to compare" in pages.texts(app)
-    next(i for i in app.text_input if i.label == "Your query").set_value("median of an array").run()
-    assert not app.exception and "no Recall for it" in pages.texts(app)
-    assert "Recall" not in figure(app)["layout"]["yaxis"]["title"]["text"]
-
-
-def test_a_corpus_without_judgements_teaches(tmp_path):
+def test_hostile_texts_without_judgements_are_measured_on_their_passages_as_plain_text(tmp_path):
     rows = [(i, f"<img src=x> ![x](http://192.0.2.1/{i}.png) :red[{i}] thing {i % 7}") for i in range(40)]
     app = tradeoff(pages.csv_source(tmp_path / "hostile.csv", rows))
-    assert "no judgements" in pages.texts(app)
-    pages.pick(app, "Query", "Similar")
-    assert not app.exception and len(ids(figure(app))) == 8
-    assert "Recall" not in json.dumps(figure(app)["layout"]) and not any("Recall" in s.label for s in app.selectbox)
+    app = pages.finish_jobs(pages.press(app, "tradeoff.start"))
+    assert len(ids(figure(app))) == N_SETTINGS and f"Chosen on {len(rows)} queries of passages." in pages.texts(app)
     pages.assert_plain(app, "<img", "![x]")
+
+
+def test_corpus_with_vectors_of_its_own_says_what_to_do(tmp_path):
+    np.save(tmp_path / "vectors.npy", np.eye(8, dtype=np.float32))
+    app = tradeoff(Source(str(pages.beir(tmp_path, [(str(row), f"document number {row}") for row in range(8)]))))
+    assert "there is no encoder to embed queries with" in pages.texts(app) and not app.get("plotly_chart")
+    assert "choose an encoder" in pages.texts(app) and "tradeoff.load" in pages.keys(app)
+    assert "tradeoff.judge.own" not in pages.keys(app), "without an encoder nobody can judge either"
 
 
 def test_aspects_can_be_an_axis(tmp_path):
@@ -315,7 +407,7 @@ def test_aspects_can_be_an_axis(tmp_path):
     rows = [f"q{i}\ta{j % 2}\td{j}\t1\n" for i in range(4) for j in range(i, 24, 3)]
     (tmp_path / "aspects.tsv").write_text("".join(["query-id\taspect-id\tcorpus-id\tscore\n", *rows]))
     app = measured(Source(str(tmp_path)), **{"tradeoff.y.judged": "s_recall", "k": 4})
-    assert "S-recall@4" in figure(app)["layout"]["yaxis"]["title"]["text"] and len(ids(figure(app))) == 8
+    assert "S-recall@4" in figure(app)["layout"]["yaxis"]["title"]["text"] and len(ids(figure(app))) == N_SETTINGS
     for kind in ("aspects", "correlation"):
         pages.pick(pages.pick(app, "View", "By query type"), "By", kind)
         assert len(app.get("plotly_chart")) == 2
@@ -342,20 +434,21 @@ def test_time_can_be_the_axis_to_the_right_and_what_has_none_is_counted():
     asked = {"k": 9, "tradeoff.x.judged": "milliseconds"}
     app = measured(**asked)
     drawn = figure(app)
-    assert len(ids(drawn)) == 8 and drawn["layout"]["xaxis"]["type"] == "log"
+    assert len(ids(drawn)) == N_SETTINGS and drawn["layout"]["xaxis"]["type"] == "log"
+    lines = [trace for trace in drawn["data"] if trace["mode"] == "lines" and trace.get("name") != "best of all"]
+    captions = " ".join(caption.value for caption in app.caption)
+    assert lines == [] and "no lines between points" in captions and "line: every λ" not in captions
     assert drawn["layout"]["xaxis"]["title"]["text"] == "← milliseconds a query" and "the median of a few" in helps(app)
-    assert "ms" in pages.first_table(app, "Best setting") and "no time" not in pages.texts(app)
-    assert re.search(r"is the fastest: [\d.]+ ms a query, Top-k [\d.]+ ms\.", verdict_of(app))
+    assert "Faster" in pages.first_table(app, "Best setting") and "no time" not in pages.texts(app)
+    assert re.match(r"(You can take \d+%|No setting takes) less time a query and ", headline_of(app)[0])
     for view in ("By query type", "All settings"):
         assert not pages.pick(app, "View", view).exception
     assert "ms a query" in pages.first_table(app, "Decoder")
-    app = pages.pick(app, "Queries", "This query")
-    assert not app.exception and "ILAD@9" in figure(app)["layout"]["xaxis"]["title"]["text"], "no time of one query"
     old = without_times(sweeps.open_store(), lambda cell: cell.method == "mmr" and cell.k == 9)
     sweeps._CELLS.clear()
     app = tradeoff(**asked)
     assert pages.job_of(app, sweeps.SWEEP_PURPOSE) is None, "no cell is computed again for its time"
-    assert len(ids(figure(app))) == 8 - old == 2
+    assert len(ids(figure(app))) == N_SETTINGS - old == 2
     assert f"{old} settings have no time and were left out" in pages.texts(app)
 
 
@@ -369,8 +462,8 @@ def test_wins_and_losses_are_sorted_bars_with_both_sets():
     count = demo_counts()["dev"]
     assert len(bars["y"]) == count == len(set(bars["customdata"])) and bars["y"] == sorted(bars["y"], reverse=True)
     won, lost = sum(y > 0 for y in bars["y"]), sum(y < 0 for y in bars["y"])
-    assert f"VRSD vs Top-k, Recall@10: {won} won · {count - won - lost} tied · {lost} lost" in pages.texts(app)
-    assert all("Only VRSD: " in card and "Only Top-k: " in card for card in bars["hovertext"][:won])
+    assert f"MMR · λ 0.9 vs Top-k, Recall@10: {won} won · {count - won - lost} tied · {lost} lost" in pages.texts(app)
+    assert all("Only MMR · λ 0.9: " in card and "Only Top-k: " in card for card in bars["hovertext"][:won])
 
 
 def test_the_query_walks_from_the_biggest_win_to_the_biggest_loss():
@@ -398,8 +491,8 @@ def test_groups_of_queries_have_a_panel_each():
 def test_all_settings_are_listed_against_the_baseline():
     app = measured(**{"tradeoff.view": "All settings"})
     table = pages.first_table(app, "Decoder")
-    assert len(table) == 8 and "Top-k" in table["Decoder"][0]
-    assert "7 settings vs Top-k, ILAD@10: " in pages.texts(app) and "Holm" in helps(app)
+    assert len(table) == N_SETTINGS and "Top-k" in table["Decoder"][0]
+    assert f"{N_SETTINGS - 1} settings vs Top-k, ILAD@10: " in pages.texts(app) and "Holm" in helps(app)
     assert table["Δ ILAD (95% CI)"][1].startswith("+0.") and table["Δ ILAD (95% CI)"][1].endswith("↑")
 
 
@@ -471,3 +564,39 @@ def test_a_sample_is_the_same_every_time():
     some = queries.sample(3)
     assert len(some) == 3 and some == queries.sample(3) and list(some.ids) == sorted(some.ids)
     assert queries.sample(8) is queries and queries.sample(3, seed=1) != some
+
+
+def test_labelled_queries_with_vectors_of_their_own_are_measured(tmp_path):
+    source = pages.beir_with_vectors(tmp_path / "own")
+    app = measured(source, k=4)
+    assert len(ids(figure(app))) == N_SETTINGS and "Recall" in figure(app)["layout"]["yaxis"]["title"]["text"]
+    assert "cannot be measured" not in pages.texts(app) and "Recall@4 1.000" in pages.texts(app)
+    (tmp_path / "own" / "query_vectors.npy").unlink()
+    pages.forget_corpora()
+    assert "cannot be measured" in pages.texts(tradeoff(source))
+
+
+def test_wins_and_losses_are_those_of_a_setting_between_points():
+    app = measured(decoders=["top_k", "mmr"], **{"tradeoff.scrubbed": 0.655})
+    (bars,) = chart(app, 1)["data"]
+    decoder = engine.Decoder(engine.make("mmr", relevance_weight=0.655))
+    loaded = pages.load()
+    queries = loaded.dataset.judged("dev")
+    vectors = engine.embed_queries(loaded.space, queries)
+    decoders = [engine.Decoder(engine.make("top_k")), decoder]
+    cells = list(engine.sweep(decoders, loaded.space, vectors, loaded.dataset.qrels["dev"], 10, ("recall", "ilad")))
+    expected = rank_query_differences(cells[1], cells[0], "recall", 10)
+    assert bars["y"] == pytest.approx([row.difference for row in expected])
+    assert "MMR · λ 0.655 vs Top-k, Recall@10: " in pages.texts(app)
+    best = pages.first_table(app, "Best setting")
+    assert all(" better\n" in text for text in best["Queries"]), "also of settings between the points of a curve"
+
+
+def test_verdict_says_how_many_decoders_it_compares_and_offers_all(monkeypatch):
+    app = measured()
+    others = list(engine.methods("selector"))[1:]
+    assert f"Compared: 2 of {len(others)} decoders." in pages.texts(app)
+    monkeypatch.setattr(sweeps, "is_small", lambda sweep: False)
+    app = pages.press(app, "tradeoff.all.verdict")
+    assert app.session_state["tradeoff.decoders"] == list(engine.methods("selector"))
+    assert "Compared: " not in pages.texts(app) and "tradeoff.all.verdict" not in pages.keys(app)

@@ -1,21 +1,134 @@
-"""The button of a verdict card, and its dialog."""
+"""What the browser gets of the verdict at every budget, the best of each decoder, and the card's dialog."""
 
 import json
+from dataclasses import replace
 
+import pytest
+
+import engine
+from dashboard.charts.frontier import list_budgets
+from dashboard.charts.palette import method_look
+from dashboard.tradeoff import verdict
+from engine.evaluation.decide import estimate_options
+from engine.evaluation.decision import SURE_CHANCE, list_best_options
+from engine.evaluation.frontier import frontier
 from support import pages
+from support.points import cell, recalls
+from support.sweeps import toy
+
+
+@pytest.fixture(scope="module")
+def measured():
+    """Cells of five decoders on a toy problem, and the exact curve of MMR."""
+    space, queries, qrels = toy(batch=24)
+    # A grade of 0 would make the judgements pooled.
+    qrels = engine.Qrels({query: grades for query, grades in qrels.grades.items() if any(grades.values())})
+    decoders = [*engine.grid("top_k"), *engine.grid("mmr", 5), *engine.grid("vrsd"), *engine.grid("nnn", 3)]
+    arguments = space, queries, qrels, 5, ("recall", "ilad")
+    return [*engine.sweep(decoders, *arguments), engine.exact_frontier("mmr", *arguments, resamples=100)]
+
+
+@pytest.fixture(scope="module")
+def estimates(measured):
+    return estimate_options(measured, k=5)
+
+
+@pytest.fixture(autouse=True)
+def light_page(monkeypatch):
+    monkeypatch.setattr(verdict, "is_dark", lambda: False)
+
+
+def test_sentences_choices_and_chances_of_every_budget_are_those_of_its_decision(measured, estimates):
+    data = verdict.build_verdict_data(estimates, estimates.decide(0.9))
+    assert (data["budget"], data["low"], data["step"], data["dark"]) == (90, 80, 0.5, False)
+    assert len(data["budgets"]) == len(list_budgets())
+    for share, budget in zip(list_budgets(), data["budgets"], strict=True):
+        decision = estimates.decide(share, with_options=False)
+        assert tuple(budget["sentences"]) == decision.sentences[: len(budget["sentences"])], share
+        assert decision.sentences[len(budget["sentences"])].startswith("Chosen on"), "all but the origin"
+        chosen = zip((decision.sure, decision.bet), budget["choices"], budget["chances"], strict=True)
+        for option, number, chance in chosen:
+            assert (option is None) == (number is None) == (chance is None), share
+            if option is not None:
+                assert data["options"][number]["label"] == option.label
+                assert chance == pytest.approx(option.chance, abs=1e-4)
+    for share in (0.8, 0.865, 0.95, 1.05):
+        budget = data["budgets"][round((100 * share - data["low"]) / data["step"])]
+        decision = engine.decide(measured, keep=share, k=5)
+        assert tuple(budget["sentences"]) == decision.sentences[: len(budget["sentences"])]
+        for number, option in zip(budget["choices"], (decision.sure, decision.bet), strict=True):
+            assert (number is None) == (option is None)
+            assert option is None or data["options"][number]["name"] == option.name
+    assert len(data["options"]) > 5 and len({option["label"] for option in data["options"]}) == len(data["options"])
+
+
+def test_choice_has_its_decoders_look_and_its_figures(estimates):
+    decision = estimates.decide(0.9)
+    data, sure = verdict.build_verdict_data(estimates, decision), decision.sure
+    shown = next(option for option in data["options"] if option["label"] == sure.label)
+    look = method_look(sure.decoder.select.spec.name, "")
+    assert {name: shown[name] for name in look} == look | {"name": sure.name}
+    assert shown["facts"] == (
+        f"+{sure.gain:.0%} diversity · {sure.share_kept:.1%} of Top-k's Recall "
+        f"(95% interval {sure.low:.0%} to {sure.high:.0%})"
+    )
+
+
+def test_headlines_are_the_sentences_on_the_choices(estimates):
+    counts = set()
+    for share in list_budgets():
+        decision = estimates.decide(share, with_options=False)
+        headlines = verdict.list_headlines(decision)
+        assert not any(line.startswith(("Chosen on", "Left out")) for line in headlines)
+        assert (len(headlines) == 1) == (decision.sure is not None and decision.bet is None)
+        counts.add(len(headlines))
+    assert 2 in counts
+    decision = estimates.decide(0.9)
+    assert len(verdict.list_headlines(replace(decision, bet=None))) == 1
+    assert len(verdict.list_headlines(replace(decision, sure=None, bet=None))) == 2, "the nearest is named"
+    nothing = replace(decision, sure=None, bet=None, nearest=None, left_out=decision.options[:1])
+    assert verdict.list_headlines(nothing) == nothing.sentences[:1] and "Left out" in nothing.sentences[1]
+
+
+@pytest.mark.parametrize("share", [0.85, 0.95])
+def test_best_of_a_decoder_is_its_largest_sure_gain_or_else_what_most_likely_keeps_the_budget(estimates, share):
+    options = estimates.decide(share).options
+    best = {option.decoder.select.spec.name: option for option in list_best_options(options)}
+    assert set(best) == {"mmr", "vrsd", "nnn"}
+    for name, option in best.items():
+        gaining = [each for each in options if each.decoder.select.spec.name == name and each.gain > 0]
+        sure = [each for each in gaining if each.chance >= SURE_CHANCE]
+        if sure:
+            assert option.gain == max(each.gain for each in sure)
+        else:
+            assert option.chance == max(each.chance for each in gaining)
+    assert {option.chance >= SURE_CHANCE for option in best.values()} == {True, False}
+
+
+def test_every_run_of_another_system_and_every_chain_of_scorers_has_its_best(estimates):
+    vrsd = next(option for option in estimates.decide(0.9).options if option.name == "VRSD")
+    behind_bm25 = replace(vrsd, decoder=replace(vrsd.decoder, retrieve=engine.make("bm25")))
+    runs = [replace(vrsd, decoder=None, label=label) for label in ("run a", "run b")]
+    assert list_best_options([vrsd, behind_bm25, *runs]) == [vrsd, behind_bm25, *runs]
 
 
 def page():
     import streamlit as st
 
+    from dashboard.charts.frontier import FrontierChart
+    from dashboard.charts.verdict_card import VerdictCard
     from dashboard.tradeoff.verdict import draw_card_button
-    from engine.views.verdict_card import CardCurve, VerdictCard
+    from engine.evaluation.decide import estimate_options
+    from engine.evaluation.frontier import frontier
+    from support.points import cell, recalls
 
     def make():
         st.session_state["made"] = st.session_state.get("made", 0) + 1
-        curve = CardCurve(method="top_k", label="Top-k", x=(0.4,), y=(0.6,))
-        words = {"sentence": "<b>No difference</b>", "titles": ("ILAD@10", "Recall@10"), "corpus": "c"}
-        return VerdictCard(curves=(curve,), queries=3, fingerprint="f", **words)
+        cells = [cell("top_k", {"recall": recalls(0), "ilad": [0.4] * 200})]
+        cells += [cell("vrsd", {"recall": recalls(0) * 0.99, "ilad": [0.6] * 200})]
+        estimates = estimate_options(cells, baseline=cells[0])
+        chart = FrontierChart(frontier=frontier(cells, "ilad", "recall"), dark=False, share=0.9, estimates=estimates)
+        return VerdictCard(headline=("<b>Sure</b>",), chart=chart, decision=estimates.decide(0.9), corpus="c")
 
     draw_card_button(make, "card")
 
@@ -28,4 +141,42 @@ def test_a_click_opens_the_card_and_only_that_makes_it():
     component = next(one for one in app._tree if one.type == "bidi_component")
     data = json.loads(component.proto.json)
     assert data["svg"].startswith("<svg") and (data["width"], data["height"]) == (1200, 630)
-    assert "&lt;b&gt;No difference" in data["svg"] and data["label"] == "<b>No difference</b>"
+    assert "&lt;b&gt;Sure" in data["svg"] and data["label"] == "<b>Sure</b>"
+
+
+@pytest.mark.parametrize(
+    ("keep", "headline"),
+    [
+        (0.7, ("50% more diverse and sure to keep 70% of Top-k's Recall@10.",)),
+        (0.97, ("No setting is more diverse and sure to keep 97% of Top-k's Recall@10.",)),
+    ],
+)
+def test_a_card_s_headline_leaves_out_names_of_settings(keep, headline):
+    cells = [cell("top_k", {"recall": recalls(0), "ilad": [0.4] * 200})]
+    cells += [cell("mmr", {"recall": recalls(0) * 0.9, "ilad": [0.6] * 200}, relevance_weight=0.5)]
+    decision = estimate_options(cells, baseline=cells[0]).decide(keep)
+    shortened = verdict.shorten_headlines(decision)
+    assert shortened[:1] == headline and len(shortened) == len(verdict.list_headlines(decision))
+    assert decision.sure is None or decision.sure.name not in " ".join(shortened)
+
+
+def test_table_calls_no_setting_sure_of_which_too_few_documents_are_judged(monkeypatch):
+    few, all_judged = {"returned": 10, "judged": 5}, {"returned": 10, "judged": 10}
+    base = {"recall": recalls(0), "ilad": [0.4] * 200}
+    cells = [
+        cell("top_k", base, counts=all_judged),
+        cell("vrsd", base | {"ilad": [0.9] * 200}, counts=few),
+        cell("max_sum", base | {"ilad": [0.6] * 200}, counts=all_judged),
+    ]
+    monkeypatch.setattr(type(cells[0]), "provenance", {"judgements": "pooled"}, raising=False)
+    estimates = estimate_options(cells, baseline=cells[0])
+    decision = estimates.decide(0.9)
+    drawn = []
+    monkeypatch.setattr(verdict, "is_available", lambda: True)
+    monkeypatch.setattr(verdict.vendor, "draw_view", lambda *arguments: drawn.append(arguments[2]))
+    verdict.draw_best(frontier(cells, "ilad", "recall"), decision, estimates)
+    titles = [column["title"] for column in drawn[0]["columns"]]
+    rows = {row["cells"][0]: dict(zip(titles, row["cells"], strict=True)) for row in drawn[0]["rows"]}
+    certainty = {name: row["Keeps 90%"] for name, row in rows.items()}
+    assert list(certainty.items()) == [("Max-sum · θ 0.8", "sure"), ("VRSD", "too few judged")]
+    assert "without a judgement widen it" in drawn[0]["columns"][titles.index("Recall kept")]["help"]

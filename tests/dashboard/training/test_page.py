@@ -20,6 +20,7 @@ from dashboard.session.parameters import param_key
 from dashboard.session.query import TYPED
 from dashboard.training.page import MINE, OPEN_KEY, OUTCOMES
 from engine.evaluation.export_decoder import ExportContext, export_all
+from engine.evaluation.paired import format_decoder
 from engine.evaluation.splits import three_way
 from engine.training.checkpoints import keep_run
 from engine.training.experiment import histories
@@ -138,7 +139,7 @@ def test_explore_is_set_to_what_was_trained_for(using, used):
     own = pages.load(used).trained_for
     assert METHOD in using.session_state["decoders"] and own.select.spec.name == METHOD
     assert using.session_state[param_key(own.select.spec, decoders.PARAM_PREFIX, "l1")] == own.select.l1
-    assert f"Trained for {own.label}" in pages.texts(pages.screen("tune", used, **QUICK))
+    assert f"Trained for {format_decoder(own)}" in pages.texts(pages.screen("tune", used, **QUICK))
 
 
 def in_use():
@@ -433,3 +434,20 @@ def test_a_full_disk_costs_no_epoch_that_is_written(source, monkeypatch):
     pages.press_and_finish(app, "train.on", "train")
     after = app.session_state["jobs"]["train"].result.progress.histories["dense"]
     assert pages.tables(app, "System") and after[:2] == left and len(after) > 2, "they are not trained again"
+
+
+def test_own_vectors_of_queries_are_learnt_from_and_searched(own_home):
+    source = pages.beir_with_vectors(own_home / "own", dimension=8, n_documents=12)
+    app = page(source)
+    side = param_key(RECIPES[METHOD], "train", "query_side")
+    app.selectbox(key=side).set_value("encoder").run()
+    assert "query side must be adapter" in pages.texts(app) and "train.start" not in pages.keys(app)
+    app.selectbox(key=side).set_value("adapter").run()
+    app = pages.press_and_finish(app, "train.start", "train")
+    assert pages.tables(app, "System") and not app.error
+    used_source = pages.press(app, f"train.use.{METHOD}").session_state["source"]
+    explore = pages.screen("explore", used_source)
+    assert pages.sets(explore) and not explore.exception and not explore.error
+    (own_home / "own" / "query_vectors.npy").unlink()
+    untrainable = page(replace(source, similarity="cosine"))
+    assert "they have no vectors of their own" in pages.texts(untrainable)

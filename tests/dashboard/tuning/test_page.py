@@ -55,8 +55,9 @@ def test_the_result_is_what_the_engine_finds(outcomes):
     vectors = engine.Embeddings(asked.ids, loaded.queries[[data.queries.position[q] for q in asked.ids]])
     result = engine.tune("mmr", loaded.space, vectors, qrels, objective=engine.Objective("diverse"))
     assert [s for s in result.sentences if s not in pages.texts(app)] == []
-    assert f"MMR · λ {result.decoder.select.relevance_weight} — " in headings(app) and result.status in headings(app)
-    assert result.outcome in [t.value for t in app.text] and result.is_confirmed is not None
+    assert [s for s in result.decision.sentences if s not in [t.value for t in app.text]] == []
+    assert f"MMR · λ {result.decoder.select.relevance_weight}: " in headings(app) and result.status in headings(app)
+    assert result.is_confirmed is not None
     report = pages.first_table(app, "test: chosen")
     rows = {row.metric: row for row in result.comparisons}
     assert list(report["Metric"]) == [f"{t}@10" for t in ("Recall", "Comp", "nDCG", "ILAD")]
@@ -115,10 +116,10 @@ def test_apply_sets_what_explore_shows(monkeypatch, free, fixed, shown):
 
 def test_a_cancelled_run_keeps_what_is_finished_and_goes_on(monkeypatch):
     monkeypatch.setattr("dashboard.tuning.request.tune", pages.hold_after(engine.tune, 4))
-    app = pages.screen("tune", **{**QUICK, "tune.most": 15})
+    app = pages.screen("tune", **{**QUICK, "tune.most": 15, "tune.aim": "maximise"})
     job = pages.start_job(app, "tune.start", "tune", 4)
     assert "So far:" in pages.texts(app)
-    assert "Stopped after" in pages.texts(pages.cancel_job(app, "tune"))
+    assert "Stopped. Progress is saved." in pages.texts(pages.cancel_job(app, "tune"))
     first = {p.key for p in job.partial}
     pages.pick(app, "View", "All settings")
     shown = pages.first_table(app, "Returned")
@@ -281,7 +282,8 @@ def test_every_decoder_is_compared_at_its_best(monkeypatch):
     assert app.selectbox(key="tune.method").value == "all" and "settings × 40 queries" in pages.texts(app)
     app = pages.press_and_finish(app, "tune.start", "tune")
     found = outcome(app).tuned
-    assert f"{found.winner.name} — {found.status}" in headings(app) and found.outcome in [t.value for t in app.text]
+    assert f"{found.winner.name}{'' if found.stays else ':'} {found.status}" in headings(app)
+    assert [s for s in found.decision.sentences if s not in [t.value for t in app.text]] == []
     assert [s for s in found.sentences if s not in pages.texts(app)] == []
     assert {one.decoder.select.spec.name for one in found.candidates} == set(few["selectors"])
     table = pages.first_table(app, "ILAD difference")
@@ -289,7 +291,7 @@ def test_every_decoder_is_compared_at_its_best(monkeypatch):
     assert {n: d for n, d in zip(table["Decoder"], table["ILAD difference"], strict=True)} == {
         n: r.difference for n, r in rows.items()
     }
-    assert found.test == "test" and len(app.get("plotly_chart")) == 2
+    assert found.test == "test" and len(app.get("plotly_chart")) == 4
     past = pages.first_table(app, "Verdict")
     (newest,) = past[["Tuned", "Chosen", "Verdict"]].to_numpy().tolist()[:1]
     assert newest == ["every decoder", found.winner.name, found.status]
@@ -297,3 +299,15 @@ def test_every_decoder_is_compared_at_its_best(monkeypatch):
     assert found.decoder.select.spec.name in app.session_state["decoders"]
     pages.pick(app, "For", "JSON")
     assert decoder_from_json(json.loads(app.code[0].value)["decoder"]) == found.decoder
+
+
+def test_own_vectors_of_queries_are_tuned(tmp_path):
+    app = pages.screen("tune", pages.beir_with_vectors(tmp_path / "own"))
+    assert "no encoder" not in pages.texts(app) and "tune.start" in pages.keys(app)
+
+
+def test_bars_say_how_they_are_widened_and_why_one_may_cross_the_line(outcomes):
+    (tuned,) = [outcome.tuned for outcome in outcomes.values()]
+    texts, n_compared = pages.texts(shown(outcomes)), max(row.comparisons for row in tuned.comparisons)
+    assert f"Bars: 95% bootstrap intervals, widened as {n_compared:,} differences are looked at (Holm)." in texts
+    assert not tuned.stays and "its bar may cross the line" in texts

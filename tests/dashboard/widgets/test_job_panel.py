@@ -19,7 +19,9 @@ def page():
 
     for purpose, (work, options) in WORK.items():
         with st.container(key=f"box.{purpose}"):
-            result = JobPanel(purpose=purpose, key=1, title=f"working on {purpose}", work=work, **options).result()
+            result = JobPanel(
+                purpose=purpose, key=1, title=f"working on {purpose}", work=work, **options
+            ).draw_until_result()
             if result is not None:
                 st.text(f"{purpose}: {result}")
 

@@ -10,10 +10,11 @@ from dashboard.charts.frontier import FrontierChart, plot_frontier
 from dashboard.services import sweeps
 from dashboard.session import answers, decoders
 from dashboard.session.answers import Answer
-from dashboard.session.decoders import RERANK, RETRIEVE, list_scorers, role_key
+from dashboard.session.decoders import RERANK, RETRIEVE, describe_scorers, format_title, list_scorers, role_key
 from dashboard.session.view_names import RESULTS, TABLE
 from engine.decoder import Decoder, decode, score_candidates, select_from
 from engine.evaluation.frontier import frontier, select_best_per_method
+from engine.evaluation.paired import format_decoder
 from engine.views import decision
 from engine.views import sets as set_views
 from support import pages
@@ -28,6 +29,7 @@ QUICK = [n for n in SCORERS if not SCORERS[n].cls.rerank_only]
 OTHER = "truncated"
 """Quick, and of vectors alone."""
 PICKED = next(n for n in SELECTORS if SELECTORS[n].cls.by_scores and n != FIRST)
+FIRST_BY_SCORES = next(n for n in SELECTORS if SELECTORS[n].cls.first_by_scores)
 BLIND = next(n for n in SELECTORS if not SELECTORS[n].cls.by_scores)
 
 
@@ -41,7 +43,22 @@ def question(loaded, asked):
 def test_choosing_from_scored_documents_is_decoding(select, rerank, depth):
     loaded = corpus()
     asked = question_of(loaded)
-    decoder = Decoder(SELECTORS[select].cls(), engine.make(OTHER), rerank and engine.make(rerank), depth)
+    rerank_scorer = rerank and engine.make(rerank)
+    if select == BLIND and (rerank or not depth):
+        with pytest.raises(engine.ParamError, match="would ignore"):
+            Decoder(SELECTORS[select].cls(), engine.make(OTHER), rerank_scorer, depth)
+        return
+    decoder = Decoder(SELECTORS[select].cls(), engine.make(OTHER), rerank_scorer, depth)
+    used_in_part = {**dict.fromkeys([select], ""), BLIND: "pool only", FIRST_BY_SCORES: "first pick only"}[select]
+    if rerank is None and depth and select == FIRST_BY_SCORES:
+        used_in_part = "pool and first pick only"
+    marked = f"{OTHER}(" in decoder.label and f" ({used_in_part}) → {select}" in decoder.label
+    assert marked == bool(used_in_part) and "only)" not in decoder.label.replace(f" ({used_in_part})", "")
+    assert (f" ({used_in_part}) → {SELECTORS[select].title}" in format_decoder(decoder)) == marked
+    assert (f"{SCORERS[OTHER].title}: {used_in_part})" in format_title(decoder)) == marked
+    described = describe_scorers(decoder)
+    assert ("the others by the dense vectors" in described) == ("first pick" in used_in_part)
+    assert ("pool and first document by" in described) == (used_in_part == "pool and first pick only")
     result = select_from(decoder.select, score_candidates(decoder, loaded.space, question(loaded, asked)), 6)
     expected = decode(decoder, loaded.space, question(loaded, asked), 6)
     assert torch.equal(result.index, expected.index) and torch.equal(result.gain, expected.gain)
@@ -86,10 +103,6 @@ def test_where_only_the_vectors_count_relevance_is_the_inner_product():
     space, query = loaded.space, question(loaded, asked)
     first, other, blind = engine.make(QUICK[0]), engine.make(OTHER), engine.make(BLIND, l1=0.01)
     assert decision.relevance(blind, score_candidates(Decoder(blind, first, None, 9), space, query)) is None
-    assert decision.relevance(blind, score_candidates(Decoder(blind, other), space, query)) is None
-    assert torch.equal(
-        decode(Decoder(blind, other), space, query, 6).index, decode(Decoder(blind), space, query, 6).index
-    )
     decoder = Decoder(blind, other, None, 9)
     saw = decision.relevance(blind, score_candidates(decoder, space, query))
     pool = saw.scored.candidates.pool[0]
@@ -246,9 +259,10 @@ def test_what_is_set_comes_back_and_what_cannot_count_is_not_swept(monkeypatch):
     assert decoders.get_decoder(PICKED) == decoder and decoders.get_decoders()[PICKED] == decoder
     decoders.apply_decoder(Decoder(decoder.select))
     assert decoders.get_decoder(PICKED) == Decoder(decoder.select)
-    blind = Decoder(SELECTORS[BLIND].cls(), engine.make(OTHER))
-    assert decoders.has_default_scorers(decoders.effective_decoder(blind))
-    assert "changes nothing" in decoders.describe_scorers(blind)
+    blind, other = SELECTORS[BLIND].cls(), engine.make(OTHER)
+    assert decoders.build_decoder(blind, other, other, None) == Decoder(blind)
+    assert decoders.build_decoder(blind, other, other, 30) == Decoder(blind, other, depth=30)
+    assert decoders.build_decoder(SELECTORS[PICKED].cls(), other, other, 30).rerank == other
 
 
 def test_the_frontier_holds_several_scorers():

@@ -48,14 +48,14 @@ def test_a_typed_query_is_not_judged_as_the_one_that_has_its_number(tmp_path):
 
 def test_a_trace_has_what_each_pick_is_relevant_and_near_to(demo):
     lines = run("decode", "--query", "sort an array", "--select", "mmr", "-k", "3", "--trace").splitlines()
-    start = next(
-        index for index, line in enumerate(lines) if line.split() == ["#", "score", "relevance", "nearest", "chosen"]
-    )
+    titles = ["#", "score", "relevance", "cosine", "nearest", "chosen"]
+    start = next(index for index, line in enumerate(lines) if line.split() == titles)
     space = demo[1]
     answer = engine.decode(engine.Decoder(select=engine.make("mmr")), space, ["sort an array"], k=3)
     picks = engine.trace(answer, space, ["sort an array"]).rows(0)
     for pick, line in zip(picks, lines[start + 1 :], strict=False):
-        rank, score, relevance, similarity = line.split()[:4]
+        rank, score, relevance, cosine, similarity = line.split()[:5]
+        assert cosine == f"{pick['cosine']:.4f}" == relevance, "behind dense both are one"
         assert (rank, score, relevance) == (str(pick["rank"]), f"{pick['score']:.4f}", f"{pick['relevance']:.4f}")
         assert similarity == ("–" if pick["nearest"] is None else f"{pick['similarity']:.4f}")
     assert len(picks) == 3

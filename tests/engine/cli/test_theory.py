@@ -33,7 +33,7 @@ def test_ccbqp_says_of_the_relaxation_its_ends_and_the_cone():
 def test_gaps_are_a_table_of_selectors():
     command = ("theory", "gap", "--count", "4", "--pool", "8", "-k", "3", "--select", "vrsd", "--select", "max_sum")
     output = run(*command)
-    assert "4 queries, pools of 8, k = 3" in output and "max_sum(relevance_weight=0.8, polish=true)" in output
+    assert "4 queries, pools of 8, k = 3" in output and "max_sum(relevance_weight=0.8) " in output
     free, fixed = (
         [json.loads(line) for line in run(*command, *flags, "--json").splitlines()] for flags in ((), ("--fix-first",))
     )
@@ -43,9 +43,9 @@ def test_gaps_are_a_table_of_selectors():
 
 
 def test_nnn_says_how_often_a_relevant_set_is_recovered():
-    output = run("theory", "nnn", "--count", "10")
-    result = json.loads(run("theory", "nnn", "--count", "10", "--json"))
-    assert result["queries"] == 10 and len(result["ways"]) == 3 + 11 + 1
+    output = run("theory", "nnn", "--count", "4")
+    result = json.loads(run("theory", "nnn", "--count", "4", "--json"))
+    assert result["queries"] == 4 and len(result["ways"]) == 3 + 11 + 1
     for row in result["ways"]:
         assert row["both"] + row["second"] == row["recovered"] and row["way"] in output
         assert row["both"] + row["first"] == result["ways"][0]["recovered"] == len(result["witnesses"])

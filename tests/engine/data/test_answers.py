@@ -3,7 +3,7 @@
 import pytest
 
 import engine
-from engine.data.answers import containing_documents, read_answers
+from engine.data.answers import containing_documents, match_answers, read_answers
 
 
 def write_answers(folder, text):
@@ -15,6 +15,18 @@ def test_a_file_of_answers_is_read_in_order_each_once(tmp_path):
     text = "query-id\tanswer\nq1\tParis\nq2\ttwo words \n\nq1\tLyon, France\nq1\tParis\n"
     assert read_answers(write_answers(tmp_path, text)) == {"q1": ("Paris", "Lyon, France"), "q2": ("two words",)}
     assert read_answers(write_answers(tmp_path, "q\ta\tb\r\n")) == {"q": ("a\tb",)}
+
+
+@pytest.mark.parametrize("header", ["qid\tanswer", "query_id\tanswers", "Topic\tNugget"])
+def test_a_first_line_may_name_the_columns(tmp_path, header):
+    assert read_answers(write_answers(tmp_path, f"{header}\nq1\tParis\n")) == {"q1": ("Paris",)}
+
+
+def test_answers_are_matched_to_queries_or_refused():
+    queries = engine.Queries(("1", "2"), ("a", "b"))
+    assert match_answers({"1.0": ("x", "y"), "1": ("x",), "7": ("z",)}, queries) == {"1": ("x", "y"), "7": ("z",)}
+    with pytest.raises(engine.DataError, match=r"none of its queries \(first: 'q7'\) is in .* whose ids are like '1'"):
+        match_answers({"q7": ("x",)}, queries)
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from engine.evaluation.sweep.store import Store
 from engine.judging.log import JudgingLog
 from engine.paths import home
 from support import training
+from support.draws import examples
 from support.feedback import random_space, vote
 
 MISSED = "a miss"
@@ -202,7 +203,7 @@ def flip_byte(raw, position, flip):
 
 @pytest.mark.threat("a flipped byte in any file of the home", "refused or computed again, never used")
 @pytest.mark.parametrize("kind", FORMATS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(position=PLACES, flip=FLIPS)
 def test_a_flipped_byte_is_never_used(stored_file, kind, position, flip):
     assert_never_used(stored_file, kind, lambda raw: flip_byte(raw, position, flip))
@@ -210,7 +211,7 @@ def test_a_flipped_byte_is_never_used(stored_file, kind, position, flip):
 
 @pytest.mark.threat("a file of the home that was cut off anywhere", "refused or computed again, never used")
 @pytest.mark.parametrize("kind", FORMATS)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(position=PLACES)
 @example(position=0.0)
 def test_a_file_that_was_cut_off_is_never_used(stored_file, kind, position):

@@ -41,6 +41,7 @@ def test_files_of_a_days_work_are_private_to_the_user(days_work):
 
 
 @pytest.mark.threat("a home that cannot be written", "all works uncached, said once; votes are refused in a sentence")
+@pytest.mark.deep
 def test_home_that_cannot_be_created_loses_stored_results_only(days_work, tmp_path):
     folder, results = days_work
     (tmp_path / "file").write_text("in the way")
@@ -56,6 +57,7 @@ def test_home_that_cannot_be_created_loses_stored_results_only(days_work, tmp_pa
 
 
 @pytest.mark.threat("a home on a read-only disk", "what is there is read, all works, said once; votes are refused")
+@pytest.mark.deep
 def test_a_home_that_is_read_only_is_read(days_work, tmp_path):
     folder, results = days_work
     home = shutil.copytree(folder / "home", tmp_path / "home")

@@ -229,6 +229,7 @@ os.write(1, json.dumps([digest, [m for m in ("sentence_transformers", "transform
     assert answers[0][0] == answers[1][0]
 
 
+@pytest.mark.deep
 def test_a_killed_run_loses_at_most_one_chunk(home, batches, monkeypatch):
     texts = sentences(500)
     monkeypatch.setattr(encoders, "_MAX_CHUNK_TEXTS", 100)

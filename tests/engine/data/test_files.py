@@ -1,6 +1,7 @@
 """Data files that would harm their reader: refused as a DataError or read rightly, within 512 MB, without waiting."""
 
 import errno
+import gzip
 import json
 import os
 import re
@@ -22,11 +23,28 @@ from engine.data.readers import load_dataset
 from engine.data.tables import preview_table
 from engine.errors import DataError
 from support.datafiles import beir, write_file
+from support.draws import deepen, examples
 from support.hostile_files import HOSTILE
 from support.processes import environment, start_python
 
 MAX_MEGABYTES = 512
 """MB that the process which reads a hostile file may have, with all that it has imported."""
+
+SLOW = (
+    "run-gz-lines",
+    "judgements-gz-lines",
+    "jsonl-objects-up-to-the-limit",
+    "jsonl-twenty-times-objects",
+    "jsonl-many-keys",
+    "parquet-columns",
+    "parquet-page-of-hidden-size",
+    "parquet-lengths-of-hidden-count",
+    "parquet-prefixes",
+    "parquet-rows-up-to-the-limit",
+    "parquet-one-text",
+    "npz-up-to-the-limit",
+)
+"""Files that take seconds, each with a quicker one that meets the same check."""
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="FIFOs, sockets and limits of memory")
 
@@ -54,7 +72,7 @@ def measure_read():
 @pytest.mark.threat(
     "a data file that never ends, waits for ever or unpacks to gigabytes", "refused or read, under 512 MB"
 )
-@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("name", deepen(HOSTILE, SLOW))
 def test_a_hostile_file_is_refused_or_read_within_its_memory(measure_read, tmp_path, name):
     answer = measure_read(name, tmp_path)
     assert "failed" not in answer, answer
@@ -148,7 +166,7 @@ def test_a_damaged_file_is_refused_or_read(suffix, damage):
 
 
 @pytest.mark.threat(*DAMAGE)
-@settings(max_examples=8)  # each starts two processes
+@settings(max_examples=examples(8))  # each starts two processes
 @given(damage=damages())
 def test_a_damaged_parquet_file_is_refused_or_read(damage):
     read_damaged(".parquet", damage)
@@ -190,7 +208,7 @@ class Failing:
 @pytest.mark.parametrize("name", ["a.jsonl", "a.csv", "a.tsv"])
 def test_an_error_in_mid_file_names_the_file(tmp_path, monkeypatch, name):
     path = valid(tmp_path, Path(name).suffix)
-    monkeypatch.setattr(textfiles, "open_regular", lambda path: Failing(open_regular(path), 200))
+    monkeypatch.setattr(files, "open_regular", lambda path: Failing(open_regular(path), 200))
     for read in (load_dataset, preview_table):
         with pytest.raises(DataError, match=rf"cannot read .*{name}: Input/output error"):
             read(path) if read is load_dataset else read(path, max_rows=1000)
@@ -290,3 +308,41 @@ def test_growth_is_limited_by_a_files_size_and_small_for_none():
         check_growth(Path("a"), 609, 3_900_000_000, "do this")
     with pytest.raises(DataError):
         check_growth(Path("a"), files.FREE_GROWTH_BYTES, files.MAX_GROWTH_RATIO * files.FREE_GROWTH_BYTES + 1, "")
+
+
+# Compressed files
+
+
+def test_lines_of_a_gzip_file_are_those_of_its_content(tmp_path):
+    content = b"\xef\xbb\xbfa\nb\r\nc"
+    path = write_file(tmp_path, "a.txt.gz", gzip.compress(content[:5]) + gzip.compress(content[5:]))
+    plain = write_file(tmp_path, "a.txt", content)
+    assert list(textfiles.read_lines(path)) == list(textfiles.read_lines(plain)) == [(1, "a\n"), (2, "b\r\n"), (3, "c")]
+    assert list(textfiles.read_lines(files.HeldFile(path))) == list(textfiles.read_lines(plain))
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda content: content[:-9], "a.txt.gz is no whole gzip file"),
+        (lambda content: content[:-6] + b"xx" + content[-4:], "a.txt.gz"),
+        (lambda content: b"plain text\n", "cannot read .*a.txt.gz: Not a gzipped file"),
+        (lambda content: gzip.compress(b"a\n" * (70 << 20), 1), "at most 128 MB, or 32 times a file's size, are read"),
+    ],
+)
+def test_a_damaged_or_exploding_gzip_file_is_refused(tmp_path, damage, message):
+    path = write_file(tmp_path, "a.txt.gz", damage(gzip.compress(b"line\n" * 1000)))
+    with pytest.raises(DataError, match=message):
+        for _ in textfiles.read_lines(path):
+            pass
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("test.tsv", ("test", ".tsv")), ("Test.TSV.gz", ("Test", ".tsv")), ("a.b.json", ("a.b", ".json")),
+        ("qrels", ("qrels", "")), ("qrels.gz", ("qrels", "")), (".gz", (".gz", "")),
+    ],
+)  # fmt: skip
+def test_split_suffix_looks_below_the_compression(name, expected):
+    assert files.split_suffix(Path(name)) == expected

@@ -21,6 +21,7 @@ from engine.data.readers import load_dataset
 from engine.data.tables import Columns
 from engine.errors import Cancelled, DataError
 from support.datafiles import TEXT, beir, join_notices, triples, write_file
+from support.field_files import FIELD_FILES, VECTORS
 from support.judged_sets import DATA, SETS, needs_data
 
 # Folders in BEIR layout
@@ -96,7 +97,7 @@ def test_only_the_corpus_is_needed(tmp_path):
             "line 2: expected 4 fields (query, 0, document, grade) separated by tabs, found 3",
         ),
         ("q0\n", "line 1: expected 3 fields"),
-        ("q0\td0\t1\nq0\td0\t2\n", "line 2: 'q0 d0' is judged 2 here and 1 before"),
+        ("q0\td0\t1\nq0\td0\t2\n", "line 2: 'q0 d0' is judged 2 here and 1 on line 1; keep one of them"),
         (b"q0\td0\t1\nq\xe9\td0\t1\n", "line 2 is not UTF-8: byte 0xe9 at offset 9"),
     ],
 )
@@ -145,7 +146,7 @@ def test_judgements_of_what_does_not_exist_stay_with_a_notice(tmp_path):
         ("q0\tx1\t1\nq1\tx2\t1\n", r"qrels/test.tsv: 100% of what it calls relevant \(2 of 2; first: 'x1', 'x2'\)"),
         (
             "q0\tx1\t1\nq1\tx2\t1\nq1\td0\t1\n",
-            r"67% .* \(2 of 3; first: 'x1', 'x2'\) .* ids are like 'd0'.*--column id",
+            r"67% .* \(2 of 3; first: 'x1', 'x2'\) .* ids are like 'd0'.*column of its ids",
         ),
         # What one query has in the corpus does not stand for documents that others name, nor what is not relevant.
         ("q0\tx1\t1\nq0\td0\t0\nq0\td1\t0\n", r"100% .*\(1 of 1"),
@@ -282,7 +283,9 @@ def test_missing_file_error_says_what_is_expected(tmp_path):
     for source in (beir(tmp_path / "y"), "numpy-api", tmp_path / "v.npy"):
         with pytest.raises(DataError, match="columns= is for tables"):
             load_dataset(source, columns=Columns(text="text"))
-    with pytest.raises(DataError, match="'q' must be a folder of judgements inside a data set"):
+    with pytest.raises(
+        DataError, match=r"qrels='q' must be a folder with queries.jsonl and qrels/, or a file of judgements beside"
+    ):
         load_dataset(write_file(tmp_path, "a.csv", "id,text\na,x\n"), qrels="q")
 
 
@@ -419,3 +422,22 @@ def test_aspects_cover_the_judged_documents():
     for qrels in dataset.qrels.values():
         for query in qrels.grades:
             assert frozenset().union(*dataset.aspects[query].values()) == qrels.relevant(query)
+
+
+@pytest.mark.parametrize("case", FIELD_FILES, ids=lambda case: case.name)
+def test_files_of_other_tools_are_read_or_refused_with_a_way_on(tmp_path, case):
+    if ".xlsx" in case.name:
+        pytest.importorskip("openpyxl")
+    path = case.write(tmp_path)
+    if case.error:
+        with pytest.raises(DataError) as error:
+            load_dataset(path, **case.options)
+        assert case.error in str(error.value)
+        return
+    dataset = load_dataset(path, **case.options)
+    assert list(dataset.corpus.ids) == case.ids and all("text" in text for text in dataset.corpus.texts)
+    assert case.said in " ".join(map(str, dataset.notices))
+    if case.has_vectors:
+        assert np.allclose(dataset.vectors.vectors, VECTORS, atol=1e-6)
+    else:
+        assert dataset.vectors is None

@@ -73,6 +73,9 @@ def test_nothing_is_unpickled(tmp_path):
     for name in ("a.npy", "b.npz", "c.npz", "d.npy"):
         with pytest.raises(DataError, match=rf"{name} holds Python objects.*unpickling.*np\.save"):
             load_vectors(tmp_path / name)
+    (tmp_path / "e.npy").write_bytes(b"\x80")
+    with pytest.raises(DataError, match=r"e\.npy is not a readable NumPy file: e\.npy begins with b'\\x80'"):
+        load_vectors(tmp_path / "e.npy")
 
 
 def test_rows_that_are_not_finite_are_named(load_rows):
@@ -177,3 +180,21 @@ def test_rows_whose_sum_overflows_are_finite(tmp_path):
     rows = np.full((3, 4), 3e38, dtype=np.float32)
     np.save(tmp_path / "vectors.npy", rows)
     assert (load_vectors(tmp_path / "vectors.npy").vectors.numpy() == rows).all()
+
+
+def test_bits_of_bfloat16_raise_error(tmp_path):
+    rows = torch.nn.functional.normalize(torch.randn(5, 64, generator=torch.Generator().manual_seed(0)))
+    bits = rows.bfloat16().view(torch.uint16).numpy()
+    for name, array in (("a.npy", bits), ("b.npy", bits.view("V2"))):
+        np.save(tmp_path / name, array)
+        with pytest.raises(DataError, match="bits are those of bfloat16; save float32"):
+            load_vectors(tmp_path / name)
+    # The remedy of the message gives the numbers back.
+    np.save(tmp_path / "c.npy", (bits.view("uint16").astype("uint32") << 16).view("float32"))
+    assert torch.equal(load_vectors(tmp_path / "c.npy").vectors, rows.bfloat16().float())
+
+
+def test_whole_numbers_of_16_bits_are_read(tmp_path):
+    for numbers in (np.arange(40).reshape(4, 10), np.random.default_rng(0).integers(0, 65536, (4, 100))):
+        np.save(tmp_path / "a.npy", numbers.astype("uint16"))
+        assert load_vectors(tmp_path / "a.npy").vectors.tolist() == numbers.tolist()

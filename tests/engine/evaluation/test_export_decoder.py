@@ -49,7 +49,9 @@ def every_decoder():
     for spec in engine.methods("selector").values():
         changed = {p.name: next(v for v in p.grid(5) if v not in (p.default, None)) for p in spec.params}
         decoder = engine.Decoder(spec.cls())
-        yield from (decoder, engine.Decoder(spec.cls(**changed), rerank=engine.make("dense"), depth=40))
+        # A selector that reads the vectors alone takes no reranker.
+        rerank = engine.make("dense") if spec.cls.by_scores else None
+        yield from (decoder, engine.Decoder(spec.cls(**changed), rerank=rerank, depth=40))
 
 
 EVERY = pytest.mark.parametrize("decoder", list(every_decoder()), ids=lambda d: d.label[:40])
@@ -142,6 +144,19 @@ def test_export_includes_table_columns(tmp_path, capsys):
     assert read_setting(written)[1].reading == reading
     with pytest.raises(engine.DataError, match="holds no decoder"):
         read_setting({**written, "reading": {"progress": 1}})
+
+
+@pytest.mark.parametrize(("dropped", "threshold"), [("copies", None), ("near", 0.6)])
+def test_every_form_drops_the_duplicates_that_were_dropped(dropped, threshold, tmp_path, capsys):
+    path = tmp_path / "fruit.csv"
+    path.write_text("id,text\na,a red apple\nb,a red apple\nc,a red apple!\nd,a slow train\n", encoding="utf-8")
+    use = ExportContext(corpus=str(path), query="fruit", k=4, drop_duplicates=dropped, duplicate_threshold=threshold)
+    exec(compile(export(mmr(0.4), "python", use).text, "snippet", "exec"), {})
+    assert sorted(eval(capsys.readouterr().out)) == (["a", "c", "d"] if dropped == "copies" else ["a", "d"])
+    params = parse_command(export(mmr(0.4), "command", use).text)
+    read_back = read_setting(json.loads(export(mmr(0.4), "json", use).text))[1]
+    for name, value in (("drop_duplicates", dropped), ("duplicate_threshold", threshold)):
+        assert params[name] == getattr(read_back, name) == value
 
 
 def test_the_command_runs(table):
@@ -425,3 +440,11 @@ def test_export_of_all_targets_and_unknown_target():
         ExportContext(k=0)
     with pytest.raises(engine.ParamError, match=r"must be an engine\.Decoder"):
         export("mmr", "json")
+
+
+def test_the_level_of_relevance_goes_into_the_command_and_the_setting(tmp_path):
+    use, file = ExportContext(relevant_from=2), tmp_path / "setting.json"
+    assert parse_command(export(mmr(0.4), "command", use).text)["relevant_from"] == 2
+    file.write_text(export(mmr(0.4), "json", use).text, encoding="utf-8")
+    assert read_setting(file)[1].relevant_from == 2
+    assert "relevant" not in export(mmr(0.4), "json").text + export(mmr(0.4), "command").text

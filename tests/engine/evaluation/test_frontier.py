@@ -10,9 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.errors import DataError, ParamError
-from engine.evaluation.frontier import compute_hypervolume, find_dominated, frontier, select_best_per_method
+from engine.evaluation.frontier import (
+    compute_floor,
+    compute_hypervolume,
+    find_dominated,
+    frontier,
+    select_best_per_method,
+)
 from engine.evaluation.stratification import collect_query_values, count_by_query, merge_into_ranges, stratify
 from engine.values import Corpus, Qrels, Queries
+from support.draws import examples
 from support.points import cell, interval, recalls
 
 PLACES = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=1, max_size=12)
@@ -62,7 +69,7 @@ def set_times(points, times):
     return [replace(point, latency=time) for point, time in zip(points, times, strict=True)]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(st.lists(st.tuples(st.integers(1, 6), st.integers(0, 6)), min_size=1, max_size=7))
 def test_frontier_prefers_shorter_times(where):
     points = [cell("mmr", {"recall": [y] * 3}, relevance_weight=i / 10, latency=t) for i, (t, y) in enumerate(where)]
@@ -148,7 +155,7 @@ def test_categorical_parameters_separate_curves():
     assert list(single.curves) == ["MMR · λ 0.5"]
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(st.integers(0, 50), st.randoms(use_true_random=False))
 def test_nothing_depends_on_the_order_of_points_or_queries(seed, rng):
     points = sweep(seed=seed)
@@ -350,3 +357,9 @@ def test_grouping_names_and_errors():
         "aspects": {"a": 2},
     }
     assert list(count_by_query(Corpus(("z",), ("",)), queries, Qrels({}))) == ["words"]
+
+
+def test_the_floor_is_below_a_negative_baseline_too():
+    curves = frontier([cell("top_k", {"recall": -np.ones(4), "ilad": np.ones(4)})], k=10)
+    assert compute_floor(curves.points[0], 0.9) == pytest.approx(-1.1)
+    assert compute_floor(curves.points[0], 1.0) == pytest.approx(-1.0)

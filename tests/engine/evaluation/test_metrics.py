@@ -9,7 +9,8 @@ import torch
 
 import engine
 from engine.evaluation import aspects as arrays
-from engine.evaluation.metrics import METRICS, REDUNDANT_COSINE, available_metrics
+from engine.evaluation.duplicate_threshold import resolve_duplicate_threshold
+from engine.evaluation.metrics import METRICS, available_metrics
 from support.instances import FAMILIES, problem
 from support.judged_sets import DATA, SETS
 from support.rankings import queries_of, ranking_of, space_of
@@ -118,7 +119,7 @@ def test_measure_without_queries_is_empty():
     nothing = engine.Ranking(torch.zeros(0, 2, dtype=torch.int64), torch.zeros(0, 2), ())
     space, qrels = space_of(np.eye(3, dtype=np.float32)), engine.Qrels({"a": {"d0": 1}})
     covered = {"a": {"x": {"d0"}}}
-    got = engine.measure(nothing, space, points, qrels, 2, tuple(METRICS), covered, covered)
+    got = engine.measure(nothing, space, points, qrels, 2, tuple(METRICS), covered, covered, source="source")
     assert all(values.shape == (0,) for values in got.values.values()) and got.left_out == 0
 
 
@@ -130,8 +131,9 @@ def test_available_metrics_are_all_measurable():
     assert set(available_metrics(None, aspects)) == {"ilad", "redundancy", "alpha_ndcg", "s_recall"}
     assert set(available_metrics(vectors=points)) == {"ilad", "redundancy", "cos_sum"}
     assert available_metrics(engine.Qrels({}), {}, engine.Queries(("a",), ("text",))) == ("ilad", "redundancy")
-    by_default = tuple(name for name in METRICS if name not in ("holes", "answer_coverage"))
+    by_default = tuple(name for name in METRICS if name not in ("holes", "answer_coverage", "unique_sources"))
     assert available_metrics(qrels, aspects, points) == by_default
+    assert available_metrics(qrels, aspects, points, "source") == (*by_default, "unique_sources")
     for available in ((None, None, None), (qrels, None, points), (None, aspects, points), (qrels, aspects, points)):
         queries = ["a"] if available[2] is None else points
         got = engine.measure(
@@ -144,6 +146,17 @@ def test_available_metrics_are_all_measurable():
             available[1],
         )
         assert set(got.mean) == set(available_metrics(*available)) and not any(got.undefined.values())
+
+
+def test_unique_sources_are_counted_over_the_documents_returned():
+    corpus = engine.Corpus(("d0", "d1", "d2", "d3"), ("",) * 4, metadata={"url": ("x", "x", "", "")})
+    space = engine.Space(corpus, engine.Embeddings(corpus.ids, np.eye(4)), "cpu")
+    ranking = ranking_of([[0, 1, 2], [0, 1, -1], [2, 3, 0], [-1, -1, -1]])
+    got = engine.measure(ranking, space, ["a", "b", "c", "d"], k=3, metrics="unique_sources", source="url")
+    # A document without a value is a source of its own; nothing returned has no share.
+    assert got.values["unique_sources"] == pytest.approx([2 / 3, 1 / 2, 1, math.nan], nan_ok=True)
+    with pytest.raises(engine.DataError, match=r"source must be a metadata column.*'author'"):
+        engine.measure(ranking, space, ["a", "b", "c", "d"], k=3, metrics="unique_sources", source="author")
 
 
 def test_holes_metric_counts_unjudged_documents():
@@ -310,7 +323,7 @@ def test_aspect_metrics_are_those_of_ndeval(seed):
             assert ours.per_query[name] == pytest.approx(values, **AGREES), (name, k)
 
 
-def by_loops(doc_rows, vectors, query):
+def by_loops(doc_rows, vectors, query, threshold=0.9):
     """ILAD, redundancy and cos(sum, query) of one set, pair by pair."""
     chosen = [vectors[row].astype(float) for row in doc_rows if row >= 0]
 
@@ -319,7 +332,7 @@ def by_loops(doc_rows, vectors, query):
         return float(x @ y / lengths) if lengths else 0.0
 
     pairs = [1 - cosine(x, y) for i, x in enumerate(chosen) for y in chosen[:i]]
-    again = [max((cosine(x, y) for y in chosen[:i]), default=-1.0) >= REDUNDANT_COSINE for i, x in enumerate(chosen)]
+    again = [max((cosine(x, y) for y in chosen[:i]), default=-1.0) >= threshold for i, x in enumerate(chosen)]
     return {
         "ilad": np.mean(pairs) if pairs else math.nan,
         "redundancy": np.mean(again) if again else math.nan,
@@ -336,10 +349,15 @@ def test_metrics_of_vectors_are_their_definitions(family, n):
         queries[4] = 0
         space, points = space_of(vectors), queries_of(queries)
         rows = rankings(rng, 9, n, 10)
+        threshold = 0.9 if seed % 2 else None
+        resolved = resolve_duplicate_threshold(space, threshold)
         for k in (1, 2, 7, 10):
-            got = engine.measure(ranking_of(rows), space, points, None, k, ("ilad", "redundancy", "cos_sum")).values
+            got = engine.measure(
+                ranking_of(rows), space, points, None, k, ("ilad", "redundancy", "cos_sum"),
+                duplicate_threshold=threshold,
+            ).values  # fmt: skip
             for b in range(9):
-                for name, value in by_loops(rows[b, :k], vectors, queries[b]).items():
+                for name, value in by_loops(rows[b, :k], vectors, queries[b], resolved).items():
                     assert got[name][b] == pytest.approx(value, abs=1e-9, nan_ok=True), (name, seed, b, k)
         assert n * n <= 4 * rows.size * 10 if n == 30 else n * n > 4 * rows.size * 10, "one way of the two is not tried"
 
@@ -364,7 +382,9 @@ def test_measure_in_blocks_equals_one_query_at_a_time(monkeypatch):
     def measured(picked):
         points = engine.Embeddings(tuple(ids[b] for b in picked), torch.tensor(queries[picked]))
         names = tuple(METRICS)
-        return engine.measure(ranking_of(rows[picked]), space, points, qrels, 8, names, aspects, aspects).values
+        return engine.measure(
+            ranking_of(rows[picked]), space, points, qrels, 8, names, aspects, aspects, source="source"
+        ).values
 
     single_results = [measured([b]) for b in range(40)]
     block_result = measured(list(range(40)))
@@ -388,9 +408,10 @@ def test_a_gpu_measures_the_same():
     ranking, aspects = ranking_of(rankings(rng, 30, 300, 10)), random_aspects(rng, points.ids, 300)
     qrels = engine.Qrels({q: {f"d{i}": 1 for i in rng.permutation(300)[:40]} for q in points.ids})
     far = engine.Ranking(ranking.index.cuda(), ranking.gain.cuda(), ranking.info)
-    expected = engine.measure(ranking, space, points, qrels, 10, tuple(METRICS), aspects, aspects).values
+    options = (qrels, 10, tuple(METRICS), aspects, aspects)
+    expected = engine.measure(ranking, space, points, *options, source="source").values
     for ranking_case in (ranking, far):
-        got = engine.measure(ranking_case, gpu_space, points, qrels, 10, tuple(METRICS), aspects, aspects).values
+        got = engine.measure(ranking_case, gpu_space, points, *options, source="source").values
         for name in METRICS:
             assert np.allclose(got[name], expected[name], rtol=0, atol=1e-12, equal_nan=True), name
 

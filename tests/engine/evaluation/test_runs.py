@@ -14,6 +14,7 @@ from engine.evaluation.runs import RankedRun, decode_runs, read_run
 from engine.evaluation.sweep.cell import decoder_from_json
 from support.rankings import queries_of, space_of
 
+RANKS_COUNT = "the ranks count, whereas trec_eval reads the scores, and orders equal ones by id"
 DOCS, QUERIES = [f"d{i}" for i in range(8)], ["q0", "q1", "q2"]
 
 
@@ -48,6 +49,22 @@ def test_lines_may_stand_in_any_order(tmp_path):
     assert run.documents["q0"] == ("d3", "d1", "d2") and not run.notices
 
 
+@pytest.mark.parametrize("scores", [(2, 2, 1), (2, 1, 1), (7, 7, 7)])
+def test_tied_scores_at_distinct_ranks_are_noted(tmp_path, scores):
+    run = read_lines(tmp_path, *(f"q0 Q0 d{3 - rank} {rank} {score} x" for rank, score in enumerate(scores, 1)))
+    assert run.documents == {"q0": ("d2", "d1", "d0")}
+    assert count_notices(run)[f"queries have equal scores at different ranks; {RANKS_COUNT}"] == (1, ("q0",))
+
+
+def test_ids_of_another_form_are_matched_and_said(tmp_path):
+    path = write_lines(tmp_path / "r.csv", "qid,docid,rank", "1.0,12.0,1", "1.0,007,2", "1.0,gone,3")
+    run = read_run(path, ["12", "007", "7"], ["1"])
+    assert run.documents == {"1": ("12", "007")}
+    assert [(notice.count, notice.first) for notice in run.notices if "not written as" in notice.remark] == [
+        (2, ("1.0 = 1", "12.0 = 12"))
+    ]
+
+
 def test_scores_order_where_there_are_no_ranks(tmp_path):
     lines = [json.dumps({"qid": "q0", "docid": doc, "score": s}) for doc, s in (("d1", 1), ("d2", 5), ("d3", 1))]
     run = read_lines(tmp_path, *lines, name="x.jsonl")
@@ -69,18 +86,26 @@ def test_odd_lines_are_counted_with_first_example(tmp_path):
         "tags in run.txt, taken as one run": (2, ("a", "b")),
         "queries list a document twice; its better place counts": (1, ("q1",)),
         "queries have equal ranks, or equal scores without ranks; the earlier line comes first": (1, ("q2",)),
-        "queries have scores that rise down the ranks; the ranks count": (1, ("q1",)),
+        f"queries have scores that rise down the ranks; {RANKS_COUNT}": (1, ("q1",)),
     }
 
 
 @pytest.mark.parametrize(
     ("name", "line", "message"),
     [
-        ("r.txt", "q0 d1 1 9.5", r"r.txt line 1: expected 6 fields \(query Q0 document rank score tag\), found 4"),
+        ("r.txt", "q0 d1", r"r.txt line 1: expected 6 fields \(query Q0 document rank score tag\), found 2"),
         ("r.txt", "q0 Q0 d1 first 1 x", "r.txt line 1: the rank must be a whole number from 0; found 'first'"),
         ("r.txt", "q0 Q0 d1 1 nan x", "r.txt line 1: the score must be a number; found 'nan'"),
-        ("r.txt", "q7 Q0 d1 1 1 x", r"none of its queries is known here \(first: 'q7'\)"),
-        ("r.txt", "q0 Q0 e1 1 1 x", r"none of its documents is known here \(first: 'e1'\)"),
+        (
+            "r.txt",
+            "q7 Q0 d1 1 1 x",
+            r"queries is known here \(first: 'q7'\); the ids here are like 'q0', 'q1'",
+        ),
+        (
+            "r.txt",
+            "q0 Q0 e1 1 1 x",
+            r"documents is known here \(first: 'e1'\); the ids here are like 'd0', 'd1'",
+        ),
         ("r.txt", "", "r.txt is empty; expected lines of query Q0"),
         ("r.jsonl", '{"query": "q0", "rank": 1}', "r.jsonl line 1: no 'document'; found 'query', 'rank'"),
         ("r.jsonl", '{"query": "q0", "document": "d1"}', "neither 'rank' nor 'score'"),

@@ -17,6 +17,7 @@ from engine.evaluation import paired as pairing
 from engine.evaluation.paired import (
     align_on_common_queries,
     describe_guarantee,
+    format_decoder_call,
     format_stage,
     format_stage_call,
     short_names,
@@ -27,9 +28,11 @@ from engine.evaluation.statistics import (
     correct_holm,
     describe_comparison,
     estimate_queries_needed,
+    resolve_baseline,
     summarize_comparisons,
 )
-from engine.stages import methods
+from engine.stages import make, methods
+from support.draws import examples
 from support.points import cell, interval, p_value, recalls
 
 SHORT_PAIRS = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=2, max_size=8)
@@ -60,7 +63,7 @@ def mean_difference(a, b, axis):
     return a.mean(axis) - b.mean(axis)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(SHORT_PAIRS)
 def test_p_value_counts_rounded_ties_as_ties(pairs):
     """Sixths, as recalls are, against whole numbers."""
@@ -120,7 +123,7 @@ def test_interval_matches_scipy_with_hesterberg_correction(n):
         assert interval(*data, resamples=20_000) == pytest.approx((low, high), abs=0.02 * (high - low))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.floats(-10, 10), min_size=2, max_size=30), st.integers(0, 5))
 @example([0.1] * 3, 0)
 @example([0.2] * 3, 0)
@@ -179,7 +182,8 @@ def test_comparison_rows_agree_with_value_arrays():
         assert (row.queries, row.comparisons) == (120, 3)
         assert row.difference == pytest.approx(got.mean() - base.mean())
         assert row.mean - row.baseline_mean == pytest.approx(row.difference)
-        assert (row.low, row.high) == pytest.approx(tuple(interval(got, base)))
+        assert (row.single_low, row.single_high) == pytest.approx(tuple(interval(got, base)))
+        assert row.low <= row.single_low and row.single_high <= row.high
         assert row.wins == ((got > base).sum(), (got == base).sum(), (got < base).sum())
     assert [row.p_holm for row in rows] == pytest.approx(correct_holm([row.p for row in rows]))
     assert [row.significant for row in rows] == [True, False, True]
@@ -261,6 +265,16 @@ def test_short_names_distinguish_decoders():
         "MMR · λ 0.8 w 3",
         "MMR · λ 0.8 [pool 100]",
     )
+    behind_words = cell("nnn", v, retrieve=make("bm25").as_json(), depth=50)
+    limited = cell("mmr", v, retrieve=make("bm25").as_json())
+    limited = replace(limited, decoder={**limited.decoder, "per_source": 1, "source": "url", "without_self": False})
+    assert short_names([behind_words]) == (
+        "BM25 · k₁ 1.5 b 0.75 (pool only) → NNN · λ₁ 0.1 λ₂ 0.1 · may return fewer [pool 50]",
+    )
+    assert short_names([limited]) == ("MMR · λ 0.8 [1 per url] [with self]",)
+    printed = format_decoder_call(limited.decoder)
+    assert printed == "bm25(k1=1.5, b=0.75) → mmr(relevance_weight=0.8) [1 per url] [with self]"
+    assert resolve_baseline([behind_words, limited], printed, 10) is limited
     unknown = {"name": "not_registered", "weight": 0.5}
     assert short_names([cell("top_k", v, retrieve=unknown)]) == ("Top-k",)
     two = short_names([cell("top_k", v, retrieve=unknown), cell("top_k", v)])
@@ -307,8 +321,8 @@ def test_sentences_by_hand():
     rows = compare(sweep(), "recall", "top_k")
     gain_sentence, tie_sentence, loss_sentence = map(describe_comparison, rows)
     assert re.fullmatch(
-        r"MMR · λ 0\.9: \+0\.\d{3} Recall@10 vs Top-k \(95% CI 0\.\d{3} to 0\.\d{3}, p < 0\.001, Holm over 3\); "
-        r"better on \d+ queries, worse on 0 queries, the same on \d+\.",
+        r"MMR · λ 0\.9: \+0\.\d{3} Recall@10 vs Top-k \(95% CI 0\.\d{3} to 0\.\d{3}, p < 0\.001, both corrected by "
+        r"Holm over 3; uncorrected p < 0\.001\); better on \d+ queries, worse on 0 queries, the same on \d+\.",
         gain_sentence,
     )
     assert tie_sentence == "MMR · λ 0.5 and Top-k have the same Recall@10 on all 120 queries."
@@ -334,7 +348,7 @@ def test_sentence_without_evidence_claims_no_difference():
     assert describe_comparison(again) == "MMR · λ 0.8 and Top-k have the same x@10 on the one query asked."
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.integers(0, 10_000), st.sampled_from([0, 0.05, 0.3]), st.integers(2, 60))
 @example(48, 0, 2)  # equal on both queries
 def test_significance_requires_test_and_interval(seed, shift, n):
@@ -348,6 +362,32 @@ def test_significance_requires_test_and_interval(seed, shift, n):
         assert describe_comparison(row).startswith("No significant difference. ") == (not sure)
 
 
+@settings(max_examples=examples(25), deadline=None)
+@given(st.integers(0, 10_000), st.integers(2, 12), st.integers(3, 40))
+@example(0, 8, 60)
+@example(125, 2, 34)  # one end equals the single one's but for rounding
+def test_corrected_interval_belongs_to_the_corrected_test(seed, n_rows, n):
+    base = recalls(seed, n)
+    shifts = np.linspace(0, 0.4, n_rows)
+    others = [
+        cell("mmr", {"recall": recalls(seed + 1 + i, n, shift)}, relevance_weight=shift)
+        for i, shift in enumerate(shifts)
+    ]
+    rows = compare([cell("top_k", {"recall": base}), *others], "recall", "top_k", resamples=500)
+    n_rejected = sum(row.p_holm < 0.05 for row in rows)
+    for rank, row in enumerate(sorted(rows, key=lambda row: row.p)):
+        step = n_rows - min(rank, n_rejected)
+        if row.p_holm < 0.05:
+            scale = stats.t.ppf(1 - 0.025 / step, n - 1) / stats.t.ppf(0.975, n - 1)
+            assert row.difference - row.low == pytest.approx(scale * (row.difference - row.single_low))
+            assert row.high - row.difference == pytest.approx(scale * (row.single_high - row.difference))
+        else:
+            assert row.low <= 0 <= row.high and not row.significant
+        assert row.low <= row.single_low <= row.difference <= row.single_high <= row.high
+        # Nothing is called no difference beside an interval without 0, and nothing a difference with one.
+        assert row.significant == (not row.low <= 0 <= row.high)
+
+
 def test_a_small_p_with_an_interval_that_holds_zero_is_not_significant():
     (row,) = compare(sweep()[:2], "recall", "top_k")
     assert row.significant and row.p_holm < 0.05
@@ -358,9 +398,10 @@ def test_a_small_p_with_an_interval_that_holds_zero_is_not_significant():
 
 def test_numbers_are_short_and_never_round_a_claim_away():
     row = compare(sweep(), "recall", "top_k")[0]
-    small = {"difference": 0.0003, "low": 0.00004, "high": 0.0006, "p_holm": 0.04996}
+    small = {"difference": 0.0003, "low": 0.00004, "high": 0.0006, "p_holm": 0.04996, "p": 0.0167}
     assert describe_comparison(replace(row, **small)).startswith(
-        "MMR · λ 0.9: +0.0003 Recall@10 vs Top-k (95% CI 0.00004 to 0.001, p = 0.04996, Holm over 3); "
+        "MMR · λ 0.9: +0.0003 Recall@10 vs Top-k (95% CI 0.00004 to 0.001, p = 0.04996, both corrected by Holm over 3; "
+        "uncorrected p = 0.017); "
     )
     less = {"difference": -0.0003, "low": -0.0006, "high": -0.00004}
     assert "−0.0003 Recall@10 vs Top-k (95% CI −0.001 to −0.00004, " in describe_comparison(replace(row, **less))

@@ -30,6 +30,7 @@ from engine.evaluation.tables import (
     write_table,
 )
 from support.datafiles import TEXT
+from support.draws import examples
 
 DATA = {"corpus": "c" * 64, "embeddings": "0" * 64, "queries": "1e5", "qrels": "=1+1"}
 DANGER = "=+-@\t\r"
@@ -49,8 +50,8 @@ def decoders():
     return (
         engine.Decoder(engine.make("top_k")),
         engine.Decoder(engine.make("mmr", relevance_weight=0.7, window=3)),
-        engine.Decoder(engine.make("nnn", l1=0.3, fill=True), rerank=engine.make("dense"), depth=50),
-        engine.Decoder(engine.make("max_sum", polish=False)),
+        engine.Decoder(engine.make("nnn", l1=0.3, fill=True), depth=50),
+        engine.Decoder(engine.make("max_sum", polish=False), rerank=engine.make("dense")),
     )
 
 
@@ -129,7 +130,7 @@ def test_written_table_reads_back_equal(suffix, tmp_path):
 QUERIES = st.lists(TEXT, min_size=1, max_size=6, unique=True)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(queries=QUERIES, split=TEXT)
 def test_query_ids_round_trip_exactly(queries, split):
     point = cell(decoders()[0], {"recall": np.arange(len(queries)) / 7}, queries=queries, split=split)
@@ -141,7 +142,7 @@ def test_query_ids_round_trip_exactly(queries, split):
             np.testing.assert_array_equal(again["value"], table["value"])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(text=st.text(alphabet=st.sampled_from("'=+-@\t\rab1 \"＝"), max_size=8))
 def test_formula_guard_round_trips(text):
     assert unguard_formula(guard_formula(text)) == text

@@ -68,6 +68,7 @@ def test_areas_change_sign_when_the_methods_are_exchanged():
     )
 
 
+@pytest.mark.deep
 def test_one_measurement_serves_all_its_claims(tmp_path, monkeypatch):
     monkeypatch.setenv("FRONTIER_HOME", str(tmp_path / "home"))
     things = ["cats", "boats", "clouds", "violins", "bread", "chess"]

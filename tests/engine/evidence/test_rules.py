@@ -214,7 +214,10 @@ def test_no_verdict_is_written_outside_the_rules():
     ):
         if file.name == "rules.py" and file.parent.name == "evidence":
             continue
-        tree = ast.parse(file.read_text(encoding="utf-8"))
+        source = file.read_text(encoding="utf-8")
+        if not any(word in source.lower() for word in words):
+            continue
+        tree = ast.parse(source)
         prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
         said = [n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)
                 and id(n) not in prose]  # fmt: skip

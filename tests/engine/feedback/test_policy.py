@@ -11,6 +11,7 @@ import torch
 import engine
 from engine import orag
 from engine.feedback.policy import Draw, draw_gumbel, draw_row, draw_rows, draw_uniform
+from support.draws import deepen
 from support.feedback import gradient, queries_near, random_space, space_of
 from support.instances import unit
 
@@ -39,7 +40,7 @@ def test_one_document_is_drawn_by_its_chance():
     assert draw_row(np.array([0.0, 1.0, 0.0]), 0.0) == 1 and draw_row(np.array([0.5, 0.5, 0.0]), 1 - 1e-16) == 1
 
 
-@pytest.mark.parametrize("k", (1, 2, 3, 5))
+@pytest.mark.parametrize("k", deepen((1, 2, 3, 5), (1, 2, 5)))
 def test_weights_of_several_drawn_are_unbiased(k):
     """E[1{i drawn} / π_i] = 1, where 1/p is too much: the mean over simulated draws within four standard errors."""
     sums, squares, printed = np.zeros(8), np.zeros(8), np.zeros(8)
@@ -68,7 +69,7 @@ def test_weights_of_one_and_of_all_drawn_are_exact(space):
     assert orag.ask(session, query, k=60).propensity == 1.0
 
 
-@pytest.mark.parametrize("mode", ("full", "chosen"))
+@pytest.mark.parametrize("mode", deepen(("full", "chosen"), ("full", "chosen")))
 def test_the_step_of_several_drawn_is_the_gradient_on_average(mode):
     """By simulation, with a reranker that mostly knows: each coefficient within four standard errors of p − e_right."""
     space = random_space(8, 4)
@@ -115,7 +116,7 @@ def expected_pull(p: np.ndarray, k: int, right: int, session, query) -> np.ndarr
     return total
 
 
-@pytest.mark.parametrize("mode", ("full", "chosen"))
+@pytest.mark.parametrize("mode", deepen(("full", "chosen"), ("full",)))
 def test_the_expected_step_of_several_is_the_gradient_and_the_printed_one_is_not(mode):
     """By enumeration, 9 documents, 3 drawn, a reranker that knows: the default is p − e_right, Algorithm 2 as printed
     pulls the right one P(it is drawn) / p times as much."""

@@ -12,6 +12,7 @@ import engine
 from engine import orag
 from engine.feedback.records import Undone
 from engine.feedback.session import append_records
+from support.draws import examples
 from support.feedback import feed_rounds, make_event, queries_near, random_space, space_of, vote
 from support.feedback import have_equal_vectors as same
 
@@ -123,7 +124,7 @@ def test_the_guards_hold_and_rows_stay_as_they_are(session_pair):
         assert (np.linalg.norm(after.exact, axis=1) <= radius * (1 + 1e-12)).all()
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
     st.integers(0, 2**31),
     st.sampled_from(["chosen", "full"]),

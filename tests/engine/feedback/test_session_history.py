@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from engine import orag
 from engine.feedback import embedding_state
+from support.draws import examples
 from support.feedback import make_event, queries_near, random_space
 
 SPACE = random_space(14, 5)
@@ -52,7 +53,7 @@ def states_are_kept_often(monkeypatch):
 
 
 @pytest.mark.parametrize("how", HOWS)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(deeds=DEEDS, seed=st.integers(0, 99))
 def test_session_equals_the_formulas_for_any_history(how, deeds, seed):
     start = session = orag.session(SPACE, **how, temperature=0.2)

@@ -93,8 +93,8 @@ def test_the_store_stands_for_a_scorer_of_the_whole_corpus(rows, point):
     with pytest.raises(engine.DataError, match=r"bm25.*needs the whole corpus.*frontier answer"):
         answer(words, "q", vectors=rows, query_vector=point)
     found = answer(words, "q", vectors=rows, query_vector=point, scores=scores.tolist(), k=5)
-    # MMR by hand: the store's scores, cosines of the vectors.
-    chosen = []
+    # MMR by hand: the store's scores, from 0 to 1 over the pool, and cosines of the vectors.
+    scores, chosen = (scores - scores[11]) / (scores[0] - scores[11]), []
     while len(chosen) < 5:
         worth = {
             r: 0.4 * np.float32(scores[r]) - 0.6 * max([rows[r] @ rows[c] for c in chosen], default=0)

@@ -77,3 +77,27 @@ def test_frameworks_are_imported_when_asked_for_and_named_where_they_are_absent(
 def test_there_are_no_others():
     with pytest.raises(AttributeError, match="no attribute 'nosuch'"):
         engine.integrations.nosuch  # noqa: B018
+
+
+def test_sources_of_candidates_limit_the_answer():
+    decoder = engine.Decoder(engine.make("mmr"), per_source=1, source="url")
+    vectors = np.eye(4, 3) + 0.2
+    options = {"vectors": vectors, "query_vector": np.array([1.0, 0.8, 0.6]), "k": 4}
+    picked = engine.integrations.answer(decoder, None, sources=["x", "x", None, ""], **options)
+    assert sorted(picked.rows) == [0, 2, 3]
+    with pytest.raises(engine.DataError, match=r"sources must be given: .* takes them from 'url'"):
+        engine.integrations.answer(decoder, None, **options)
+    with pytest.raises(engine.DataError, match="sources must have one entry a candidate, 4; got 1"):
+        engine.integrations.answer(decoder, None, sources=["x"], **options)
+
+
+def test_langchain_documents_name_their_sources():
+    documents = pytest.importorskip("langchain_core.documents")
+    from engine.integrations.langchain import FrontierCompressor
+
+    decoder = engine.Decoder(engine.make("top_k"), per_source=1, source="url")
+    compressor = FrontierCompressor(decoder=decoder, k=3, encoder=lambda texts, role: np.eye(3)[: len(texts)] + 0.1)
+    urls = ({"url": "x"}, {"url": "x"}, {})
+    fetched = [documents.Document(page_content=f"text {i}", metadata=url) for i, url in enumerate(urls)]
+    chosen = compressor.compress_documents(fetched, "query")
+    assert [document.page_content for document in chosen] == ["text 0", "text 2"]

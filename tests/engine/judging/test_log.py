@@ -15,6 +15,7 @@ import engine
 from engine import orag
 from engine.data.event_log import _checksum
 from engine.judging.log import GRADES, Judged, Judgement, JudgingLog
+from support.draws import examples
 from support.feedback import random_space
 from support.processes import start_python
 
@@ -60,7 +61,7 @@ def replay_judgements(done):
     ]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(OPERATIONS)
 def test_log_equals_replay_for_any_operations(operations):
     with TemporaryDirectory() as folder:
@@ -235,3 +236,13 @@ def test_judged_documents_that_a_corpus_lacks():
     judged = note_lines(("q", "d0", 1, "ann"), ("q", "d9", 1, "ann"), ("q", "d9", 1, "bob"))
     (notice,) = judged.missing(engine.Corpus(("d0",), ("x",)))
     assert (notice.count, notice.first) == (1, ("d9",))
+
+
+def test_touched_pairs_stay_after_an_undo_and_leave_out_skipped_ones(tmp_path):
+    log = JudgingLog(tmp_path / "log.sqlite")
+    log.judge("q1", "d1", 2, "ann")
+    log.judge("q1", "d2", None, "ann")
+    log.undo("ann")
+    judged, undone = log.undo("ann")
+    assert undone is not None and undone.document == "d1" and not judged.grades
+    assert judged.touched_pairs == JudgingLog(tmp_path / "log.sqlite").read().touched_pairs == {("q1", "d1")}

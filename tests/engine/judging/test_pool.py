@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from engine.errors import DataError, ParamError
 from engine.evaluation.runs import RankedRun
 from engine.judging.pool import build_pool, order_pairs, separation_scores
+from support.draws import examples
 
 LISTS = st.lists(st.permutations(range(8)).map(lambda p: tuple(f"d{d}" for d in p)), min_size=1, max_size=5)
 
@@ -47,7 +48,7 @@ def test_a_document_that_all_have_at_one_rank_separates_nothing():
     assert separation_scores(np.array([[3, 3, 3], [3, 3, 0]])).tolist() == pytest.approx([0.0, 2 * 0.5 / 3])
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(
     st.lists(LISTS.filter(lambda lists: len(lists) >= 3).map(lambda lists: lists[:3]), min_size=1, max_size=4),
     st.integers(1, 4),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import engine
 from engine.judging.log import GRADES, Judged, Judgement
-from engine.judging.qrels import compute_agreement, export_judgements, merge_grades
+from engine.judging.qrels import compute_agreement, export_judgements, extend_qrels, merge_grades
 
 
 def judge(*rows, texts=None):
@@ -116,3 +116,19 @@ def test_one_split_alone_is_written_where_the_other_is_empty(tmp_path):
     judged = judge(("q", "d1", 1, "ann"), texts={"q": "text"})
     data = engine.load_dataset(export_judgements(judged, tmp_path / "out", corpus=CORPUS))
     assert len(data.qrels) == 1 and data.notices == ()
+
+
+def test_extended_qrels_keep_splits_and_grades_and_divide_new_queries(tmp_path):
+    known = {"train": engine.Qrels({"k1": {"d1": 7}}), "test": engine.Qrels({"k2": {"d1": -1, "d2": 1}}, 2)}
+    judged = judge(("k2", "d2", 3, "ann"), ("k1", "d2", 0, "ann"), *[(f"q{n}", "d1", 1, "ann") for n in range(9)])
+    splits = extend_qrels(known, judged)
+    assert splits["train"].grades == {"k1": {"d1": 7, "d2": 0}}
+    assert splits["test"].grades["k2"] == {"d1": -1, "d2": 3}, "a person's grade replaces a file's"
+    new = {query for split in ("dev", "test") for query in splits[split].grades if query.startswith("q")}
+    assert new == {f"q{n}" for n in range(9)} and splits["dev"].grades.keys() <= new
+    assert extend_qrels({}, judge(("q", "d", 1, "ann"))).keys() <= {"dev", "test"}
+    texts = engine.Queries(tuple(splits["dev"].grades.keys() | splits["test"].grades.keys() | {"k1"}), ("x",) * 11)
+    folder = export_judgements(judged, tmp_path / "out", texts, corpus=CORPUS, dataset_qrels=known)
+    assert {split: dict(qrels.grades) for split, qrels in engine.load_dataset(folder).qrels.items()} == {
+        split: dict(qrels.grades) for split, qrels in splits.items()
+    }

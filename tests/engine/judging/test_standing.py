@@ -153,3 +153,14 @@ def test_one_query_has_a_mean_and_no_interval():
 def test_incomparable_runs_raise_error(how, error, message):
     with pytest.raises(error, match=message):
         compute_standing(random_runs(0), how.pop("qrels", random_qrels(0)), SPACE, QUERIES, k=4, **how)
+
+
+def test_unjudged_documents_become_relevant_at_the_level_that_counts():
+    runs = runs_of([[0, 1]], [[0, 2]])
+    qrels = engine.Qrels({"q0": {"d0": 3, "d3": 1}}, relevant_from=3)
+    (difference,) = compute_standing(runs, qrels, SPACE, QUERIES, k=2).differences
+    assert difference.comparison.difference == 0
+    # Of two relevant documents then, each system returns the one that it alone has, and the other misses it.
+    assert (difference.worst_case, difference.best_case) == pytest.approx((-0.5, 0.5))
+    low = engine.Qrels({"q0": {"d0": 1, "d3": 0}, "q1": {"d1": 1}}, relevant_from=2)
+    assert compute_standing(runs, low, SPACE, QUERIES, k=2).n_queries == 0

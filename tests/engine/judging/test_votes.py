@@ -41,17 +41,17 @@ def test_the_votes_that_count_are_listed(session):
     after = orag.undo(after, after.events[-1].id)
     queries = engine.Queries(("q1",), ("how",))
     judged = Judged((Judgement(query="q1", document="d1", grade=3, person="ann"),))
-    converted = convert_votes(after, judged, queries, grade=2)
+    converted = convert_votes(after, judged, queries, grade=3)
     (query,) = converted.queries.ids
     assert converted.queries.texts == ("new one",)
     assert [(j.query, j.document, j.grade, j.person) for j in converted.judgements] == [
-        ("q1", "d2", 0, "ann"), (query, "d4", 2, "bob"), ("q1", "d5", 2, ""),
+        ("q1", "d2", 0, "ann"), (query, "d4", 3, "bob"), ("q1", "d5", 3, ""),
     ]  # fmt: skip
     assert [(n.count, n.remark.split(",")[0]) for n in converted.notices] == [
         (1, "votes have no text of a query"),
         (1, "votes are on pairs that the same person has judged"),
     ]
-    assert [j.grade for j in convert_votes(after, Judged(), queries).judgements] == [1, 0, 1, 1]
+    assert [j.grade for j in convert_votes(after, Judged(), queries).judgements] == [2, 0, 2, 2]
 
 
 def test_converting_votes_twice_adds_nothing(session, tmp_path):

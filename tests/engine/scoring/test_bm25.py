@@ -70,15 +70,16 @@ def test_the_delta_of_bm25_plus_counts_for_matching_words_only():
     assert found[0] > np.log(4) and found[1] == found[2] == 0
 
 
-def test_no_word_in_common_scores_zero_and_ties_go_to_the_lower_row():
+def test_documents_without_a_common_word_are_not_retrieved_and_ties_go_to_the_lower_row():
     texts = ["red apple", "green pear", "red apple", "Red, apple!", ""]
     space = space_of(texts)
     decoder = engine.Decoder(engine.make("top_k"), engine.make("bm25"))
     queries = engine.Embeddings(("a", "b", "c"), torch.ones(3, 2), texts=("APPLE red", "nothing", ""))
     answer = engine.decode(decoder, space, queries, k=5)
-    assert answer.index.tolist() == [[0, 2, 3, 1, 4], [0, 1, 2, 3, 4], [0, 1, 2, 3, 4]]
+    assert answer.index.tolist() == [[0, 2, 3, -1, -1], [-1] * 5, [-1] * 5]
     assert answer.gain[0, 0] == answer.gain[0, 2] > 0 and answer.gain[0, 3:].tolist() == [0, 0]
     assert answer.gain[1:].abs().sum() == 0
+    assert [info["matches"] for info in answer.info] == [3, 0, 0]
 
 
 def test_corpora_without_a_word():

@@ -64,7 +64,7 @@ def check_all(rows, queries, k, weight, size):
     )
 
 
-@few_or_all(range(40), range(125))
+@few_or_all(range(40), range(125), quick=12)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_equals_the_oracle(family, dtype, seeds):

@@ -163,7 +163,7 @@ def test_with_ridge_duplicates_share_the_weight_the_lower_row_first():
                 assert float(weights.max() - weights.min()) <= 1e-10 * float(weights.max())
 
 
-@few_or_all(range(150), range(4000))
+@few_or_all(range(150), range(4000), quick=50)
 def test_no_certificate_is_false(seeds):
     """Against an oracle of hundreds of digits, at λ₂ from 1e-300 to 1; tests/bench/fuzz_nnn.py asks 50,000."""
     false, problems, bounded = [], 0, 0

@@ -21,7 +21,7 @@ def settings(name):
     ]
 
 
-@few_or_all(range(24), range(125))
+@few_or_all(range(24), range(125), quick=8)
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("name", STEPS)
 def test_equals_the_oracle(name, family, seeds):
@@ -151,4 +151,4 @@ def test_rows_all_alike_come_lowest_first(name, rows):
     for dtype in (np.float16, np.float32, np.float64):
         for params in every_setting(name):
             chosen = picks(engine.select(name, rows.astype(dtype), [1.0, 1, 1], k=8, **params))
-            assert chosen == list(range(len(chosen))) and (len(chosen) == 6 or name == "nnn")
+            assert chosen == list(range(len(chosen))) and (len(chosen) == 6 or name in ("nnn", "threshold"))

@@ -60,7 +60,7 @@ def check_all(rows, queries, k, **options):
     return decided
 
 
-@few_or_all(range(24), range(125))
+@few_or_all(range(24), range(125), quick=8)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_equals_the_oracle(family, dtype, seeds):

@@ -10,7 +10,7 @@ from support.instances import few_or_all, problem, unit
 from support.random_texts import corpus_of, space_of
 
 
-@few_or_all(range(40), range(200))
+@few_or_all(range(40), range(200), quick=16)
 def test_the_witness_makes_the_support_exactly_the_top_k(seeds):
     """Theorem 1; the weights are tiny, so this needs float64 and an exact zero."""
     proven = 0

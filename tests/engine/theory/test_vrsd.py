@@ -16,7 +16,7 @@ def cosine(rows, query):
     return total @ query / (np.linalg.norm(total) * np.linalg.norm(query))
 
 
-@few_or_all(range(20), range(200))
+@few_or_all(range(20), range(200), quick=8)
 def test_the_two_problems_are_solved_by_loops_and_are_not_equivalent(seeds):
     """Both arg max by plain float64 loops; §3.1's claim fails on most instances, and costs cos(sum, q)."""
     same = 0
@@ -46,7 +46,7 @@ def test_two_rows_leave_no_choice_and_one_is_refused():
         equivalence(rows, [1.0, 0.1], 1)
 
 
-@few_or_all(range(60), range(2000))
+@few_or_all(range(60), range(2000), quick=20)
 def test_theorem_1_retrieval_answers_k_subset_sum(seeds):
     """Against every subset by itertools; yes and no both occur."""
     yes = 0

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import engine
+from engine.decoder import explain_ignored_scorer
 from engine.multi_vector import Parts
 from engine.training.loop import generator_of
 from engine.training.projections import initial_heads, mean_direction
@@ -138,7 +139,10 @@ def test_every_selector_searches_the_space(data, trained, method):
     result, sample = trained[method], data[1].take(range(5))
     assert result.space.embeddings.dimension == 6 and data[0].embeddings.dimension == 16
     for name in engine.methods("selector"):
-        decoder = replace(result.decoder, select=engine.make(name))
+        stage = engine.make(name)
+        # A selector that reads the vectors alone needs a depth behind other scores, which then choose the pool.
+        ignores_scores = explain_ignored_scorer(stage, result.decoder.retrieve, None, None) is not None
+        decoder = replace(result.decoder, select=stage, depth=20 if ignores_scores else None)
         rows = engine.decode(decoder, result.space, sample, 4).index
         assert all(len(set(row)) == len(row) for row in ([j for j in r if j >= 0] for r in rows.tolist()))
         unprojected = engine.decode(engine.Decoder(engine.make(name)), result.space, sample, 4)

@@ -407,7 +407,7 @@ def test_a_sealed_file_of_odd_contents_is_refused(data, file, tmp_path, change):
 
 def test_a_file_names_no_model_to_fetch(data, file, tmp_path):
     odd = write_sealed(file, tmp_path / "odd.safetensors", **FETCHES)
-    with pytest.raises(engine.DataError, match="not what nnn trains for"):
+    with pytest.raises(engine.DataError, match="rerank must be None before nnn"):
         engine.load_trained(odd, data[0])
-    with pytest.raises(engine.DataError, match="not what nnn trains for"):
+    with pytest.raises(engine.DataError, match="rerank must be None before nnn"):
         engine.train("nnn", *data, checkpoint=odd, **{**NNN, "epochs": 1})

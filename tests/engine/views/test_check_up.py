@@ -3,7 +3,7 @@
 import numpy as np
 
 from engine.evaluation.studies.check_up import CheckUp
-from engine.views.check_up import headline
+from engine.views.check_up import describe_scale, headline
 
 
 def checked(pairs):
@@ -16,7 +16,8 @@ def checked(pairs):
         pairs=np.array(pairs),
         groups=np.minimum(pairs, 1),
         ilad=np.ones(count),
-        threshold=0.9,
+        threshold=0.93,
+        random_ilad=0.62,
     )
 
 
@@ -33,3 +34,8 @@ def test_it_says_what_was_asked():
     assert sample.startswith("On 50% of 2 queries (a random sample of 3,000) the top 10")
     documents = headline(checked([0, 2]), ("a", "b"), 9, documents=True)
     assert documents.startswith("On 50% of 2 documents asked as queries (a random sample of 9) the top 10")
+
+
+def test_the_scale_names_the_threshold_and_the_ilad_of_random_pairs():
+    said = describe_scale(checked([0, 2]))
+    assert said == "Near-duplicate: cosine ≥ 0.93. ILAD 1.000 on average, 0.620 of random pairs."

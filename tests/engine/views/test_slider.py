@@ -11,7 +11,7 @@ from engine.decoder import decode_grid, score_candidates
 from engine.params import Real, Whole, form_of, values_of
 from engine.views.decision import relevance
 from engine.views.slider import FINE_STEPS, PRECISION, has_slider, pack_ranking, pack_sets, slider_answers, stops
-from support.instances import problem
+from support.instances import problem, unit
 from support.packed import Packed, PackedPath
 
 WAYS = {
@@ -129,9 +129,10 @@ def assert_figures(path, rows, query):
     told, exact = path.data, rows.astype(np.float64)
     at = told["rows"]
     assert told["relevance"] == pytest.approx(exact[at] @ query.astype(np.float64), abs=2e-6)
+    directions = unit(exact)
     for pair, cosine in path.near.items():
         one, other = (at[i] for i in pair)
-        assert 0 <= exact[one] @ exact[other] - cosine + 1e-12 < 1.001 / PRECISION
+        assert 0 <= directions[one] @ directions[other] - cosine + 1e-12 < 1.001 / PRECISION
     assert [told["names"][at.index(row)] for row in at if row % 3 == 0] == [f"Title {r}" for r in at if r % 3 == 0]
     assert [at[i] for i in told["right"]] == [row for row in at if row in (0, 4)]
     pairs = {frozenset((a, b)) for ids in told["sets"] for a in ids for b in ids if a != b}

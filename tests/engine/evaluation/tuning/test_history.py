@@ -32,6 +32,8 @@ def test_history_lists_studies_newest_first_without_repeats(tmp_path):
         and again.won == f"ILAD +{100 * (chosen_mean / base_mean - 1):.0f}%"
         and again.status == study.status
     )
+    assert (second.dev, second.test, second.k, second.share, again.share) == ("dev", "test", 5, 0.95, None)
+    assert tuple(second.sentences) == every.chosen_because and tuple(again.sentences) == study.chosen_because
     recall = average_outcome(every)
     assert second.kept == f"{recall[0]['recall'] / recall[1]['recall']:.1%}"
     assert second.row[1:4] == ("every decoder", f"{every.objective.text}, k = 5", every.winner.name)

@@ -12,6 +12,7 @@ from scipy.stats import ttest_1samp
 import engine
 from engine.evaluation.tuning.tune import choose
 from engine.evaluation.tuning.tuned import suggest_next_step
+from support.source_oracles import draw_sources, make_sourced_space
 from support.sweeps import toy
 
 NAMES = ("mmr", "vrsd", "frank_wolfe")
@@ -24,9 +25,30 @@ def problem():
     return space, queries, engine.evaluation.splits.split_in_half(qrels, 0)
 
 
-def means(cell, base, metrics):
-    is_measured = np.all([np.isfinite(c.values[m]) for c in (cell, base) for m in metrics], axis=0)
-    return {m: cell.values[m][is_measured].mean() for m in metrics}
+@pytest.fixture(scope="module")
+def problem_without_sure_setting():
+    """Another toy problem: no setting is sure to keep all of the baseline's Recall."""
+    space, queries, qrels = toy(batch=40, seed=0)
+    return space, queries, engine.evaluation.splits.split_in_half(qrels, 0)
+
+
+def decide_alone(problem, share, names=NAMES, points=4, k=5):
+    """Decide over all settings of these selectors on dev, from a sweep and an exact curve that are made here."""
+    space, queries, qrels = problem
+    judged = queries.take([queries.position[query] for query in queries.ids if query in qrels["dev"].grades])
+    options = {"k": k, "metrics": ("recall", "ilad", "ndcg", "mrr"), "split": "dev"}
+    decoders = [decoder for name in names for decoder in engine.grid(name, points)]
+    top = engine.Decoder(engine.make("top_k"))
+    measured = list(engine.sweep([top, *decoders], space, judged, qrels["dev"], **options))
+    curves = []
+    for name in {"mmr", "dpp"} & set(names):
+        curves.append(engine.exact_frontier(name, space, judged, qrels["dev"], resamples=100, **options))
+    return engine.decide([*measured, *curves], keep=share, k=k)
+
+
+def choose_within(problem, share, k=5, **options):
+    objective = engine.Objective("diverse", share=share)
+    return choose(*problem, objective=objective, k=k, **{"selectors": NAMES, "points": 4, **options})
 
 
 @pytest.mark.parametrize("objective", ["diverse", engine.Objective("maximise", metric="ilad"), "knee"])
@@ -42,28 +64,41 @@ def test_choice_ignores_test_judgements(problem, objective):
     assert choice.winner.name in choice.sentences[0] and len(choice.table) == 5
 
 
-def test_each_is_at_its_best_and_the_best_of_these_is_taken(problem):
-    """Against every setting measured one by one; MMR, with a path, may be better than its grid."""
-    space, queries, qrels = problem
-    wanted = engine.Objective("diverse", share=0.9)
-    choice = choose(space, queries, qrels, objective=wanted, k=5, selectors=NAMES, points=4, test=None)
-    base, candidates = choice.base, {c.decoder.select.spec.name: c for c in choice.candidates}
-    assert choice.test is None and choice.is_confirmed is None and choice.status == "measured on dev only"
+@pytest.mark.parametrize("share, winner", [(0.5, "mmr"), (0.7, "vrsd"), (0.9, "mmr")])
+def test_sure_setting_of_all_decoders_is_taken_and_each_is_at_its_best(problem, share, winner):
+    """Against `decide` over all settings."""
+    expected = decide_alone(problem, share)
+    choice = choose_within(problem, share, test=None)
+    assert choice.decoder == expected.sure.decoder and choice.decoder.select.spec.name == winner
+    assert not choice.stays and choice.winner is choice.candidates[0]
+    assert choice.decision.sure.label == expected.sure.label
+    # MMR's hundredths and its ⅓ and ⅔, VRSD, four of Frank–Wolfe's.
+    assert len(choice.decision.options) == len(expected.options) == 101 + 2 + 1 + 4
+    assert choice.test is None and choice.is_confirmed is None
+    assert choice.status == "measured on dev only"
+    assert choice.sentences[1 : 1 + len(expected.sentences)] == expected.sentences
 
-    def value(cell):
-        is_measured = np.all([np.isfinite(c.values[m]) for c in (cell, base) for m in ("recall", "ilad")], axis=0)
-        slack = (cell.values["recall"] - 0.9 * base.values["recall"])[is_measured]
-        low = ttest_1samp(slack, 0, alternative="greater").confidence_interval(0.95).low
-        return cell.values["ilad"][is_measured].mean() if low >= -1e-12 else low - 9
+    gaining = [option for option in expected.options if option.gain > 1e-9]
+    for candidate, n_settings in zip(sorted(choice.candidates, key=lambda c: c.name), (4, 4, 1), strict=True):
+        name = candidate.decoder.select.spec.name
+        own = [option for option in gaining if option.decoder.select.spec.name == name]
+        sure = [option for option in own if option.chance >= 0.95]
+        best = max(sure, key=lambda o: o.gain) if sure else max(own, key=lambda o: (o.chance, o.gain))
+        assert candidate.decoder == best.decoder and candidate.settings == n_settings
+        assert candidate.stability is candidate.interval is None and (candidate.curve is None) == (name != "mmr")
 
-    judged = queries.take([i for i, q in enumerate(queries.ids) if q in qrels["dev"].grades])
-    for name in NAMES:
-        cells = list(engine.sweep(engine.grid(name, 4), space, judged, qrels["dev"], 5, ("recall", "ilad")))
-        best = max(map(value, cells))
-        assert value(candidates[name].dev) >= best - 1e-9
-        assert name == "mmr" or value(candidates[name].dev) == pytest.approx(best)
-        assert candidates[name].settings == len(cells)
-    assert value(choice.winner.dev) == pytest.approx(max(value(c.dev) for c in choice.candidates))
+
+@pytest.mark.parametrize("selector, share", [("mmr", 0.9), ("dpp", 0.8)])
+def test_of_equal_settings_that_of_the_decision_is_taken(selector, share):
+    """Neighbouring hundredths of λ can return the same sets for all queries: one of them is named everywhere."""
+    space, queries, qrels = toy(batch=40, seed=2)
+    problem = space, queries, engine.evaluation.splits.split_in_half(qrels, 0)
+    expected = decide_alone(problem, share, (selector,), k=2)
+    equal = [option for option in expected.options if (option.gain, option.chance) == pytest.approx(
+        (expected.sure.gain, expected.sure.chance), abs=1e-9)]  # fmt: skip
+    choice = choose_within(problem, share, k=2, selectors=[selector])
+    assert len(equal) > 1 and choice.decoder == expected.sure.decoder
+    assert choice.is_confirmed is choice.decision.sure.confirmed is not None
 
 
 def test_p_values_are_corrected_over_all_candidates(problem):
@@ -76,19 +111,25 @@ def test_p_values_are_corrected_over_all_candidates(problem):
         assert [(r.label, r.p_holm, r.comparisons) for r in rows] == [(r.label, r.p_holm, len(NAMES)) for r in expected]
 
 
-def test_unconfirmed_choice_names_next_step(problem):
-    space, queries, qrels = problem
-    choice = choose(space, queries, qrels, k=5, selectors=NAMES, points=3)
-    low = replace(
-        choice.winner.test, values=choice.winner.test.values | {"recall": choice.base_test.values["recall"] * 0.8}
-    )
-    missed = replace(choice, candidates=(replace(choice.winner, test=low), *choice.candidates[1:]))
-    assert missed.is_confirmed is False and missed.status == "not confirmed on test"
-    assert "Next: ask for a share of 80%, which it kept on test" in suggest_next_step(missed)
-    assert missed.sentences[-1] == suggest_next_step(missed) and missed.as_json()["confirmed"] is False
-    best = replace(low, values={m: choice.base_test.values[m] for m in low.values})
-    same = replace(missed, candidates=(replace(choice.winner, test=best),))
-    assert same.is_confirmed in (True, False) and "ask for" not in suggest_next_step(same)
+@pytest.mark.parametrize("share, is_confirmed", [(0.5, True), (0.9, False)])
+def test_choice_is_confirmed_by_the_student_bound_of_test(problem, share, is_confirmed):
+    choice = choose_within(problem, share)
+    own, top = (cell.values["recall"] for cell in (choice.chosen_test, choice.base_test))
+    is_common = np.isfinite(own) & np.isfinite(top)
+    changes = (own - top)[is_common] / top[is_common].mean()
+    low = 1 + ttest_1samp(changes, 0, alternative="greater").confidence_interval(0.95).low
+    assert choice.decision.sure.confirmed_low == pytest.approx(low)
+    assert choice.is_confirmed is is_confirmed == (low >= share) == choice.as_json()["confirmed"]
+    assert choice.decision.bet.confirmed is not None, "the bet is measured on test too"
+    if is_confirmed:
+        assert choice.status == "confirmed on test" and suggest_next_step(choice) == ""
+        return
+    assert choice.status == "not confirmed on test"
+    advice = f"Next: ask for a share of {np.floor(100 * low):.0f}%, which it is sure to keep on test"
+    assert suggest_next_step(choice).startswith(advice) and choice.sentences[-1] == suggest_next_step(choice)
+    # A bound at nothing is no share to ask for.
+    lost = replace(choice.decision, sure=replace(choice.decision.sure, confirmed_low=-0.1))
+    assert "ask for" not in suggest_next_step(replace(choice, decision=lost))
 
 
 def test_another_scorer_is_tried_behind_one_baseline(problem):
@@ -122,19 +163,57 @@ def test_choose_without_valid_candidates_raises_param_error(problem):
         choose(space, queries, qrels, selectors=["top_k"])
 
 
-def test_uncertain_candidates_leave_the_baseline(problem):
-    """Settings that lose what must be kept on half of the queries: kept in the mean, perhaps, but not for certain."""
+def test_without_a_sure_setting_the_baseline_stays_and_the_step_that_helps_is_named(problem_without_sure_setting):
+    problem = problem_without_sure_setting
+    stays = choose_within(problem, 1.0)
+    nearest = stays.candidates[0]
+    assert stays.decision.sure is None and stays.decoder == stays.baseline and stays.winner is stays.reference
+    assert stays.is_confirmed is None and stays.winner_gain is None and not stays.satisfied
+    assert stays.status == "stays, as no other is sure to keep 100% on dev"
+    # Of MMR every λ is compared beside the measured settings.
+    extent = "3 decoders in 9 settings and every λ of 1 decoder"
+    assert stays.sentences[0].startswith(f"Top-k stays: none of {extent} is chosen for most diversity")
+    assert "100.0%" in stays.outcome
+    (share,) = re.findall(rf"ask for a share of (\d+)%, which {nearest.name} is sure to keep", stays.sentences[-1])
+    # Each budget has a calibration of its own, so a larger share may be sure too.
+    option = next(o for o in decide_alone(problem, int(share) / 100).options if o.decoder == nearest.decoder)
+    assert option.chance >= 0.95
+    # Kept in the mean, and not for certain: so many queries more would show it.
+    slack = np.where(np.arange(len(stays.base.queries)) % 2, -0.1, 0.12)
+    values = {"recall": stays.base.values["recall"] + slack, "ilad": nearest.dev.values["ilad"]}
+    unsure = replace(nearest, dev=replace(nearest.dev, values=values))
+    assert re.search(
+        r"or judge [\d,]+ more queries for dev\.$", suggest_next_step(replace(stays, candidates=(unsure,)))
+    )
+
+
+def test_step_where_judgements_are_missing_is_to_judge_and_not_the_share_that_was_asked_for(problem):
+    """With one grade of 0 nobody knows what the other documents are, so no setting is a candidate."""
+    space, queries, by_split = problem
+    query = next(iter(by_split["dev"].grades))
+    outside = next(doc for doc in space.corpus.ids if doc not in by_split["dev"].grades[query])
+    grades = {**by_split["dev"].grades, query: {**by_split["dev"].grades[query], outside: 0}}
+    pooled = (space, queries, {**by_split, "dev": engine.Qrels(grades)})
+    stays = choose_within(pooled, 0.5)
+    estimates = stays.estimates
+    assert stays.decision.sure is None and len(stays.decision.left_out) == len(stays.decision.options)
+    # All are compared with Top-k, so its documents come first.
+    counts = estimates.aligned.cells[0].counts
+    n_missing = int((counts["returned"] - counts["judged"]).sum())
+    assert n_missing > 0
+    assert stays.sentences[-1] == f"Next: judge the {n_missing} documents without a grade that Top-k returns on dev."
+    assert choose_within(problem, 0.5).decision.sure is not None, "without that grade"
+
+
+def test_limit_per_source_holds_for_all_candidates_and_refuses_who_cannot_keep_it(problem):
     space, queries, qrels = problem
-    choice = choose(space, queries, qrels, k=5, selectors=["frank_wolfe"], points=2)
-    nearest, base = choice.candidates[0], choice.base
-    losing = base.values["recall"] * np.where(np.arange(len(base.queries)) % 2, 0.9, 1.02)
-    unsure = replace(nearest, dev=replace(nearest.dev, values=nearest.dev.values | {"recall": losing}))
-    choosing = replace(choice.choosing, satisfied=False, surest=0.937)
-    stays = replace(choice, candidates=(unsure,), choosing=choosing)
-    assert stays.decoder == choice.baseline and stays.winner is choice.reference and stays.is_confirmed is None
-    assert stays.status == "stays: no other is sure to keep 95% on dev" and stays.winner_gain is None
-    assert f"ask for a share of 93%, which {unsure.name} is sure to keep" in suggest_next_step(stays)
-    assert re.search(r"or judge \d+ more queries for dev\.$", suggest_next_step(stays))
-    assert stays.sentences[0].startswith("Top-k: stays, of 1 decoder") and "100.0% of Top-k's" in stays.outcome
-    sure = choose(space, queries, qrels, objective=engine.Objective("diverse", share=0.5), k=5, selectors=["vrsd"])
-    assert not sure.stays and sure.decoder == sure.candidates[0].decoder
+    sourced = make_sourced_space(space.vectors.numpy(), draw_sources(np.random.default_rng(0), len(space), 6))
+    limits = {"per_source": 1, "source": "source"}
+    chosen = choose(sourced, queries, qrels, k=4, points=3, selectors=["mmr", "vrsd"], **limits)
+    decoders = [chosen.baseline, *(candidate.decoder for candidate in chosen.candidates)]
+    assert [decoder.limits for decoder in decoders] == [limits] * 3 and chosen.decision.baseline.endswith(
+        "[1 per source]"
+    )
+    assert any(candidate.searched.startswith("every λ") for candidate in chosen.candidates)
+    with pytest.raises(engine.ParamError, match=r"per_source is for selectors.*got frank_wolfe"):
+        choose(sourced, queries, qrels, selectors=NAMES, **limits)

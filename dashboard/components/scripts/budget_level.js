@@ -1,0 +1,271 @@
+// The budget on a plot: a line that can be dragged, a veil below it, and marks at its two choices, sure and bet.
+// It lies above the plot, as Plotly takes a fifth of a second to move a shape. Lines and points change in place.
+
+import { announce, listen, make } from "./parts.js";
+
+export const STYLE = `
+.frontier-frame { position: absolute; overflow: hidden; pointer-events: none; }
+.frontier-frame * { position: absolute; box-sizing: border-box; }
+.frontier-frame .veil { inset-inline: 0; bottom: 0; background: var(--st-text-color, #222); opacity: .05; }
+.frontier-frame .line { inset-inline: 0; height: 0; border-top: 1px dashed var(--st-text-color, #222); }
+.frontier-frame .strip { width: 8px; margin-left: -4px; opacity: .45; background: var(--own); }
+.frontier-frame .missed { background: #8a8a8a; }
+.frontier-frame .ring { width: 21px; height: 21px; margin: -10.5px 0 0 -10.5px; border: 3px solid var(--own); border-radius: 50%; }
+.frontier-choice { position: absolute; left: 0; top: 0; padding: 0 3px; font-size: 13px; line-height: 16px; white-space: nowrap;
+  pointer-events: none; color: var(--st-text-color, #222);
+  background: color-mix(in srgb, var(--st-background-color, #fff) 75%, transparent); }
+.frontier-level { position: absolute; height: 12px; margin-top: -6px; cursor: ns-resize; touch-action: none; }
+.frontier-level span { position: absolute; left: 4px; bottom: -12px; padding: 0 6px; font-size: 12px; line-height: 18px;
+  border-radius: 9px; white-space: nowrap; background: var(--st-text-color, #222);
+  color: var(--st-background-color, #fff); }
+.frontier-level:focus-visible { outline: none; }
+.frontier-level:focus-visible span { outline: 2px solid var(--st-primary-color); }
+`;
+const KEY_PAUSE_MS = 400; // after the last key, before the level is reported
+const MIN_WIDTH = 1.25, WIDTH_RANGE = 5, MIN_OPACITY = 0.2; // as dashboard/charts/frontier.py draws them
+const EMPHASIS_PX = 3; // added to the lines of a decoder that is pointed at in a table
+const MIN_UNSEEN_CHANCE = 0.5; // as engine/evaluation/loss_model.py has it
+const ROLES = ["sure", "bet"];
+const LABEL_GAP_PX = 14, LABEL_PX = 18; // from a mark to its name, and the height of one
+
+// The distribution of Student's t, by Wallace's approximation of its normal score and a logistic one of the normal's.
+function studentCdf(t, degrees) {
+  const score = Math.sign(t) * ((8 * degrees + 1) / (8 * degrees + 3)) * Math.sqrt(degrees * Math.log1p((t * t) / degrees));
+  return 1 / (1 + Math.exp(-1.5976 * score - 0.07056 * score ** 3));
+}
+
+// The score that Student's t stays below with a chance from 1/2 on.
+function studentScore(chance, degrees) {
+  let [low, high] = [0, 100];
+  for (let i = 0; i < 40; i++) {
+    const middle = (low + high) / 2;
+    if (studentCdf(middle, degrees) < chance) low = middle;
+    else high = middle;
+  }
+  return low;
+}
+
+// What a setting keeps beyond a share, in standard errors; by its mean change and error, as loss_model.py scores it.
+function scoreOf(mean, error, share, degrees) {
+  const excess = mean + 1 - share;
+  if (error > 0) return excess / error;
+  // Without any spread there is no error to go by, so queries that were not seen count.
+  return excess >= -1e-9 ? studentScore(Math.max(MIN_UNSEEN_CHANCE, 1 - share ** (degrees + 1)), degrees) : -Infinity;
+}
+
+// The chance that a setting keeps a share; calibrated as choice_calibration.py does.
+export function chanceOf([mean, error], share, degrees, sureScore, [scale, shift]) {
+  const score = scale * scoreOf(mean, error, share, degrees);
+  const stretched = ((score - shift) * sureScore) / (sureScore - shift);
+  return studentCdf(score < shift ? score - shift : score < sureScore ? stretched : score, degrees);
+}
+
+// Take the budget's shapes and the choices' labels out of a layout, and return them: downloads add them again.
+export function takeShapes(layout) {
+  const isDrawnHere = ({ name }) => /^(veil|budget|(sure|bet) )/.test(name ?? "");
+  const taken = {};
+  for (const list of layout.meta?.level ? ["shapes", "annotations"] : []) {
+    taken[list] = layout[list] ?? [];
+    layout[list] = taken[list].filter((part) => !isDrawnHere(part));
+  }
+  return taken;
+}
+
+function isNear(box, other) {
+  const isBeside = box.left + box.width < other.left || other.left + other.width < box.left;
+  return !isBeside && Math.abs(box.top - other.top) < LABEL_PX;
+}
+
+export class BudgetLevel {
+  constructor(chart, host) {
+    this.chart = chart;
+    this.host = host;
+    this.panels = [];
+    this.widths = {}; // of labels in pixels, by their text
+    this.emphasised = null; // the method whose lines are wider
+    this.marks = ROLES.map((role) => this.makeMark(role));
+    this.stop = listen("emphasis", ({ method }) => {
+      this.emphasised = method;
+      this.fade();
+    });
+  }
+
+  makeMark(role) {
+    const parts = ["strip kept", "strip missed", "ring"].map((name) => make(document.createDocumentFragment(), "div", `${role} ${name}`));
+    const label = make(this.host, "div", `frontier-choice ${role}`);
+    return { role, parts, label };
+  }
+
+  // level: of the layout's meta, undefined for none.
+  show(level) {
+    this.level = level;
+    // The handle is hidden without a level, so that nothing tells of its end.
+    if (!level) this.isHeld = false;
+    // A handle that is held stays under the pointer, whatever the page redraws.
+    else if (!this.isHeld) this.value = this.reported = level.value;
+  }
+
+  makePanel() {
+    const box = make(this.host, "div", "frontier-frame");
+    const panel = { box, veil: make(box, "div", "veil"), line: make(box, "div", "line") };
+    const handle = (panel.handle = make(this.host, "div", "frontier-level"));
+    // Of several panels the first one has the slider for the keyboard and its text.
+    if (!this.panels.length) {
+      this.slider = handle;
+      for (const [name, value] of Object.entries({ role: "slider", "aria-orientation": "vertical", "aria-label": "Budget" }))
+        handle.setAttribute(name, value);
+      handle.tabIndex = 0;
+      make(handle, "span");
+      handle.addEventListener("keydown", (event) => this.takeKey(event));
+    } else handle.setAttribute("aria-hidden", "true");
+    handle.addEventListener("pointerdown", (event) => {
+      handle.setPointerCapture(event.pointerId);
+      this.isHeld = true;
+      event.preventDefault();
+      this.slider.focus({ preventScroll: true });
+    });
+    handle.addEventListener("pointermove", (event) => {
+      if (!this.isHeld || !handle.hasPointerCapture(event.pointerId)) return;
+      const y = event.clientY - this.host.getBoundingClientRect().top - panel.frame.top;
+      this.raise(panel.frame.yaxis.p2d(y));
+    });
+    const drop = () => {
+      if (!this.isHeld) return;
+      this.isHeld = false;
+      // The page may not have drawn what was last reported.
+      if (this.value !== this.reported) this.report();
+    };
+    handle.addEventListener("pointerup", drop);
+    handle.addEventListener("pointercancel", drop);
+    return panel;
+  }
+
+  takeKey(event) {
+    const step = { ArrowUp: 1, ArrowRight: 1, ArrowDown: -1, ArrowLeft: -1, PageUp: 5, PageDown: -5 }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    this.raise(this.value + step * this.level.step);
+    clearTimeout(this.waiting);
+    this.waiting = setTimeout(() => this.report(), KEY_PAUSE_MS);
+  }
+
+  report() {
+    this.reported = this.value;
+    this.chart.component.setTriggerValue("adjusted", { name: "level", value: this.value });
+  }
+
+  raise(value) {
+    const { low, high, step } = this.level;
+    const next = Math.min(high, Math.max(low, Math.round(value / step) * step));
+    if (next === this.value) return;
+    this.value = next;
+    announce("budget", { value: next });
+    this.chart.controls.place();
+  }
+
+  // The sure setting and the bet at the budget; undefined where there is none.
+  chosen() {
+    const { choices, options, low, step } = this.level;
+    return (choices?.[Math.round((this.value - low) / step)] ?? []).map((index) => options[index]);
+  }
+
+  // frames: the areas of the plot or of its panels, each with its axes.
+  place(frames) {
+    const shown = this.level ? frames : [];
+    while (this.panels.length < shown.length) this.panels.push(this.makePanel());
+    this.panels.forEach((panel, i) => this.placePanel(panel, shown[i]));
+    const options = this.level ? this.chosen() : [];
+    this.placed = null;
+    this.marks.forEach((mark, i) => this.placeMark(mark, options[i], shown));
+    if (!this.level) return;
+    const text = this.level.label.replace("{}", `${Number(this.value.toFixed(1))}%`);
+    this.slider.firstChild.textContent = text;
+    const { low, high } = this.level;
+    for (const [name, value] of Object.entries({ valuenow: this.value, valuemin: low, valuemax: high, valuetext: text }))
+      this.slider.setAttribute(`aria-${name}`, value);
+    if (this.value !== this.faded) this.fade();
+  }
+
+  // Plotly draws for the budget that the server knows, without emphasis.
+  redrawn() {
+    this.faded = this.emphasised ? null : this.level?.value;
+  }
+
+  placePanel(panel, frame) {
+    const { box, veil, line, handle } = panel;
+    panel.frame = frame;
+    for (const node of [box, handle]) node.style.display = frame ? "" : "none";
+    if (!frame) return;
+    const y = frame.yaxis.d2p(this.value);
+    const isInside = y >= 0 && y <= frame.height;
+    for (const [name, value] of Object.entries({ left: frame.left, top: frame.top, width: frame.width, height: frame.height }))
+      box.style[name] = `${value}px`;
+    veil.style.top = `${Math.max(0, y)}px`;
+    line.style.top = `${y}px`;
+    handle.style.display = isInside ? "" : "none";
+    Object.assign(handle.style, { left: `${frame.left}px`, width: `${frame.width}px`, top: `${frame.top + y}px` });
+  }
+
+  placeMark({ role, parts, label }, option, frames) {
+    for (const node of [...parts, label]) node.style.display = option ? "" : "none";
+    if (!option) return;
+    const index = Math.max(0, frames.findIndex(({ method }) => method === option.method));
+    const { xaxis, yaxis, left, top, width, height } = frames[index], { box } = this.panels[index];
+    const [x, y] = [xaxis.l2p(option.x), yaxis.d2p(option.y)];
+    const [low, high] = [yaxis.d2p(option.low), yaxis.d2p(option.high)];
+    const middle = Math.min(Math.max(yaxis.d2p(this.value), high), low);
+    const [kept, missed, ring] = parts;
+    if (ring.parentNode !== box) box.append(...parts);
+    for (const part of parts) part.style.left = `${x}px`;
+    for (const part of [kept, ring]) part.style.setProperty("--own", option.colour);
+    Object.assign(kept.style, { top: `${high}px`, height: `${middle - high}px` });
+    Object.assign(missed.style, { top: `${middle}px`, height: `${low - middle}px` });
+    ring.style.top = `${y}px`;
+    const text = frames.length > 1 ? role : `${role}: ${option.name}`;
+    if (label.textContent !== text) {
+      label.textContent = text;
+      this.widths[text] ??= label.offsetWidth;
+    }
+    // Beyond the right edge the name goes to the other side of its mark.
+    const isWithin = x + LABEL_GAP_PX + this.widths[text] <= width + 8;
+    const labelX = isWithin ? x + LABEL_GAP_PX : Math.max(0, x - LABEL_GAP_PX - this.widths[text]);
+    const labelBox = { left: left + labelX, top: top + y - 22, width: this.widths[text] };
+    // The second name goes below its mark where the first one is too near.
+    if (this.placed && isNear(this.placed, labelBox)) labelBox.top += 28;
+    label.style.transform = `translate(${labelBox.left}px, ${labelBox.top}px)`;
+    const isVisible = x >= 0 && x <= width && y >= 0 && y <= height;
+    label.style.display = isVisible ? "" : "none";
+    if (isVisible) this.placed = labelBox;
+  }
+
+  labelBoxes() {
+    return this.marks.filter(({ label }) => label.style.display !== "none").map(({ label }) => label.getBoundingClientRect());
+  }
+
+  // Give lines and points the width and opacity of their chance to keep the budget, without drawing them anew.
+  fade() {
+    const { degrees, sureScore, calibrations, low, step } = this.level ?? {};
+    if (!degrees) return;
+    this.faded = this.value;
+    const calibration = calibrations[Math.round((this.value - low) / step)];
+    const opacityOf = (chance) => MIN_OPACITY + (1 - MIN_OPACITY) * chance;
+    for (const node of this.chart.div.querySelectorAll(".scatterlayer .trace")) {
+      const { keep, method } = node.__data__?.[0]?.trace?.meta ?? {};
+      if (!keep) continue;
+      const chances = keep.map((facts) => (facts ? chanceOf(facts, this.value / 100, degrees, sureScore, calibration) : 1));
+      const extraWidth = method === this.emphasised ? EMPHASIS_PX : 0;
+      for (const line of node.querySelectorAll("path.js-line")) {
+        line.style.strokeWidth = `${MIN_WIDTH + WIDTH_RANGE * chances[0] + extraWidth}px`;
+        line.style.strokeOpacity = extraWidth ? 1 : opacityOf(chances[0]);
+      }
+      node.querySelectorAll("path.point").forEach((point) => (point.style.opacity = opacityOf(chances[point.__data__.i])));
+    }
+  }
+
+  end() {
+    this.stop();
+    clearTimeout(this.waiting);
+    for (const { box, handle } of this.panels) for (const node of [box, handle]) node.remove();
+    for (const { label } of this.marks) label.remove();
+  }
+}

@@ -1,0 +1,90 @@
+"""Identification of another system from a run of it: its queries, its job, and a run to try it with."""
+
+import engine
+from dashboard.services.jobs import Job
+from dashboard.services.query_vectors import embed_missing, find_query_vectors
+from dashboard.services.source import Loaded
+from dashboard.session.query import find_first_split
+from engine.decoder import Decoder, decode
+from engine.evaluation.runs import UNANSWERED_REMARK, RankedRun
+from engine.identification.identification import Identification
+from engine.identification.run_lists import MAX_FURTHER_QUERIES
+from engine.values import Queries
+
+IDENTIFICATION_PURPOSE = "tradeoff.identify"
+MAX_LISTS = 60
+"""Lists that are looked at unless a person wants all: a few dozen tell decoders apart, and each adds to the wait."""
+MAX_EXAMPLE_LISTS = 200
+EXAMPLE_NAME = "LangChain's MMR (example)"
+EXAMPLE_WEIGHT, EXAMPLE_DEPTH, EXAMPLE_K = 0.5, 20, 5
+"""LangChain's lambda_mult and fetch_k, which are its defaults, and the documents that are returned."""
+STEP_LABELS = {"lists": "Reading the lists", "hypotheses": "Weighing the hypotheses", "losses": "Looking for losses"}
+"""The engine's name of a step → the words of the page."""
+
+
+def can_build_example(loaded: Loaded) -> bool:
+    """Return True if this corpus has queries whose vectors are at hand, by which a run can be made at once."""
+    queries = _select_example_queries(loaded)
+    return len(queries) > 0 and find_query_vectors(loaded, queries) is not None
+
+
+def build_example_run(loaded: Loaded, job: Job | None = None) -> RankedRun:
+    """Make the run that LangChain's rule of maximal marginal relevance returns for the corpus's own queries.
+
+    The rule takes the `fetch_k` documents nearest to the query, and of those, one after the other, the document with
+    the largest lambda_mult · cosine to the query − (1 − lambda_mult) · largest cosine to a document taken before. job:
+    at work on it, which stops it
+    """
+    queries = _select_example_queries(loaded)
+    vectors = find_query_vectors(loaded, queries)
+    if vectors is None:
+        vectors = engine.embed_queries(loaded.space, queries)
+    decoder = Decoder(engine.make("mmr", relevance_weight=EXAMPLE_WEIGHT), depth=min(EXAMPLE_DEPTH, len(loaded.space)))
+    # On vectors of length 1 the cosine is the inner product, as which LangChain's utility computes it too.
+    doc_ids, documents = loaded.space.corpus.ids, {}
+    row_index = decode(decoder, loaded.space, vectors, EXAMPLE_K).index.tolist()
+    for query_id, rows in zip(vectors.ids, row_index, strict=True):
+        documents[query_id] = tuple(doc_ids[row] for row in rows if row >= 0)
+    return RankedRun(EXAMPLE_NAME, documents)
+
+
+def _select_example_queries(loaded: Loaded) -> Queries:
+    """Return the labelled queries of the first split, or all queries of a corpus without judgements."""
+    # The split that every page opens first, so that the example has a place on its frontier.
+    split = find_first_split(loaded.dataset)
+    queries = loaded.dataset.queries if split is None else loaded.dataset.judged(split)
+    return queries.sample(MAX_EXAMPLE_LISTS)
+
+
+def count_lists(run: RankedRun) -> int:
+    """Count the queries for which a run has documents."""
+    return sum(map(bool, run.documents.values()))
+
+
+def select_lists(run: RankedRun, queries: Queries, with_all: bool = False) -> tuple[RankedRun, Queries]:
+    """Return a run and the queries by which it is identified: MAX_LISTS of its lists, and queries without a list.
+
+    queries: all of the corpus. Those without a list show which further ones would tell two decoders apart.
+    with_all: take all lists
+    """
+    listed = queries.only([query_id for query_id in queries.ids if run.documents.get(query_id)])
+    # The sample is seeded: the same run always shows the same result.
+    listed = listed if with_all else listed.sample(MAX_LISTS)
+    # Those with a list that is not drawn are left out: they are not further queries.
+    unlisted_ids = [query_id for query_id in queries.ids if query_id not in run.documents][:MAX_FURTHER_QUERIES]
+    documents = {query_id: run.documents[query_id] for query_id in listed.ids}
+    # A few dozen lists are enough: that further queries have none is nothing odd.
+    notices = tuple(notice for notice in run.notices if not notice.remark.startswith(UNANSWERED_REMARK))
+    return RankedRun(run.name, documents, notices), queries.only([*listed.ids, *unlisted_ids])
+
+
+def run_identification(loaded: Loaded, run: RankedRun, queries: Queries, job: Job) -> Identification:
+    """Identify the decoder behind a run in a job, after its queries are embedded. Raises FrontierError."""
+    vectors = embed_missing(loaded, queries, job)
+
+    def report(n_done: int, n_total: int, label: str) -> None:
+        """Report the progress to the job, in words of the page."""
+        job.report(n_done, n_total, STEP_LABELS.get(label, label))
+
+    result: Identification = engine.identify(run, loaded.space, vectors, progress=report, stop=job.stop)
+    return result

@@ -1,0 +1,178 @@
+"""Views of a tuning with a budget: what is known before it, its leader so far, and dev beside test after it."""
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from dashboard.charts.figure import read_column
+from dashboard.charts.frontier import FrontierChart, plot_frontier
+from dashboard.charts.slopes import DecoderSlope, plot_slopes
+from dashboard.components.live_plot import is_dark, plot
+from dashboard.services.memo import get_or_compute
+from dashboard.services.source import Loaded
+from dashboard.services.sweeps import open_store
+from dashboard.tuning.request import Splits, TuningRequest
+from dashboard.widgets.tables import pair
+from engine.errors import DataError, FrontierError
+from engine.evaluation.decide import OptionEstimates, estimate_options
+from engine.evaluation.frontier import BAND_RESAMPLES, frontier
+from engine.evaluation.metrics import title_of
+from engine.evaluation.statistics import RESAMPLES
+from engine.evaluation.sweep.cell import Cell
+from engine.evaluation.tuning.objectives import DIVERSE, RELEVANT, Objective
+from engine.evaluation.tuning.tuned import Tuned
+from engine.progress import counted
+from engine.wording import visible
+
+MEMORY_KEY = "tune.frontier.memory"
+"""Session key of the frontiers that were drawn last."""
+MAX_KNOWN_CELLS = 500
+NO_CHOICE = "None of them is chosen."
+"""Sentence below charts of all decoders, if the baseline stays."""
+
+
+def draw_known(loaded: Loaded, request: TuningRequest, splits: Splits) -> None:
+    """Draw the settings already measured on a tuning's first split, and the second, sealed split.
+
+    The tuning chooses on the first split. It opens the second one once, to confirm the choice.
+    """
+    chart_column, side_column = pair("tune-before")
+    with chart_column:
+        cells = _find_known_cells(loaded, request, splits)
+        if len(cells) > 1:
+            # Names of splits are not ours: a text is never read as Markdown.
+            st.text(visible(f"Measured before on {splits.dev}: {counted(len(cells), 'setting')}."))
+            _draw_frontier(cells, request.k, request.objective, None, "tune.known")
+        else:
+            st.text(visible(f"Nothing is measured yet on {splits.dev}. Points appear here as they are measured."))
+    with side_column, st.container(border=True):
+        if splits.test is None:
+            st.text("No queries are kept back: the choice will not be confirmed.")
+        else:
+            n_queries = counted(len(splits.queries[splits.test]), "query", "queries")
+            with st.container(horizontal=True, gap="small"):
+                st.markdown(":material/mail:", width="content")
+                st.text(visible(f"{splits.test} · {n_queries} · sealed"), width="content")
+            text = "Opened once, after the choice: what is chosen must be sure to keep the budget there too."
+            if request.every:
+                text += " The other decoders' best settings are shown beside it, and change nothing."
+            st.caption(text)
+
+
+def draw_so_far(cells: Sequence[Cell], baseline: Cell, request: TuningRequest, n_settings: int) -> None:
+    """Draw the frontier of a running tuning with its leader, which is not confirmed yet.
+
+    The leader is the setting that would be chosen now. It must keep the budget, the share of the baseline's Recall that
+    is set in the objective. cells: the settings measured so far; n_settings: of all
+    """
+    estimates = _estimate([baseline, *cells], baseline, request.k)
+    # with_options=False: only the leader is drawn, so the list of all settings, which takes longest, is not made.
+    decision = None if estimates is None else estimates.decide(request.objective.share, with_options=False)
+    # Of the settings that are sure to keep that share of Recall, the one with the largest gain. Without one, the bet:
+    # the largest gain among those that keep it with a moderate chance.
+    leader = None if decision is None else decision.sure or decision.bet
+    leader_text = "No leader so far" if leader is None else f"{leader.name} leads, not confirmed"
+    st.markdown(f"**{visible(leader_text)}**")
+    progress_text = f"So far: {len(cells):,} of {n_settings:,} settings."
+    st.caption(f"{progress_text} None of them is sure to keep the budget." if leader is None else progress_text)
+    _draw_frontier([baseline, *cells], request.k, request.objective, estimates, "tune.so-far")
+
+
+def draw_after(tuned: Tuned) -> None:
+    """Draw the frontier that the choice was made on, and what each decoder keeps on dev and on test.
+
+    A decoder keeps a share of the baseline's Recall; dev is the split that chose, test the one that confirms.
+    """
+    chart_column, side_column = pair("tune-after")
+    cells = [tuned.base, *tuned.points]
+    with chart_column:
+        _draw_frontier(cells, tuned.k, tuned.objective, tuned.estimates, "tune.frontier")
+        outcome_text = "where no setting could be chosen" if tuned.stays else "where the setting was chosen"
+        st.text(visible(f"{tuned.dev}, {outcome_text}."))
+    base_test = tuned.base_test
+    if base_test is None or not base_test.mean[RELEVANT]:
+        return
+    slopes = []
+    for candidate in tuned.candidates:
+        if candidate.test is not None:
+            slope = DecoderSlope(
+                name=candidate.name,
+                method=candidate.dev.method,
+                on_dev=candidate.dev.mean[RELEVANT] / tuned.base.mean[RELEVANT],
+                on_test=candidate.test.mean[RELEVANT] / base_test.mean[RELEVANT],
+                is_chosen=candidate.dev.label == tuned.chosen.label,
+            )
+            slopes.append(slope)
+    with side_column:
+        splits, metric = (visible(tuned.dev), visible(tuned.test or "")), f"{title_of(RELEVANT)}@{tuned.k}"
+        figure = plot_slopes(slopes, splits, tuned.objective.share, metric, is_dark())
+        label = f"{metric} kept on {splits[0]} and on {splits[1]}. {tuned.status}"
+        plot(figure, "tune.slopes", file="dev-test", label=label)
+        caption = "Each decoder at its best setting: what it keeps of the baseline's Recall."
+        has_choice = any(slope.is_chosen for slope in slopes)
+        st.caption(f"{caption} {'Thick: the choice.' if has_choice else NO_CHOICE}")
+
+
+def _find_known_cells(loaded: Loaded, request: TuningRequest, splits: Splits) -> list[Cell]:
+    """Return the stored measurements of a tuning's first split; each decoder once."""
+    queries, query_ids = splits.queries[splits.dev], set(splits.queries[splits.dev].ids)
+    embeddings, qrels = loaded.space.embeddings.digest, splits.qrels[splits.dev].digest
+
+    def read() -> list[Cell]:
+        """Read the cells of Trade-off's store that were measured on the same queries, vectors and judgements."""
+        by_label: dict[str, Cell] = {}
+        for cell in open_store().read_cells():
+            digests = (cell.provenance.get("embeddings"), cell.provenance.get("qrels"))
+            has_same_data = digests == (embeddings, qrels) and set(cell.queries) == query_ids
+            has_both_metrics = RELEVANT in cell.values and DIVERSE in cell.values
+            if cell.k == request.k and has_same_data and has_both_metrics:
+                by_label[cell.label] = cell
+        return list(by_label.values())[:MAX_KNOWN_CELLS]
+
+    return get_or_compute(MEMORY_KEY, ("known", embeddings, queries.digest, qrels, request.k), read)
+
+
+def _estimate(cells: Sequence[Cell], baseline: Cell, k: int) -> OptionEstimates | None:
+    """Estimate all settings for a decision; None if that is impossible, as with a baseline Recall of 0."""
+    key = "estimates", tuple(read_column(cells, "key"))
+
+    def compute() -> OptionEstimates | None:
+        """Estimate the settings' gains of diversity, and the shares of the baseline's Recall that they keep."""
+        try:
+            return estimate_options(cells, baseline=baseline, metric=RELEVANT, objective=DIVERSE, k=k)
+        except DataError:
+            return None
+
+    return get_or_compute(MEMORY_KEY, key, compute)
+
+
+def _draw_frontier(
+    cells: Sequence[Cell], k: int, objective: Objective, estimates: OptionEstimates | None, key: str
+) -> None:
+    """Draw settings as points of diversity and Recall, with the budget as a line that cannot be dragged.
+
+    The budget is the share of the baseline's Recall that a setting must keep, as the objective says. estimates: of the
+    settings' chances to keep it, None to draw all alike; key: of the chart, "tune.known" before a
+    tuning, "tune.so-far" while it runs and "tune.frontier" after it
+    """
+    # Bootstrap bands take time: before the end, when points are still added, coarse ones do.
+    is_final = key == "tune.frontier"
+    resamples = BAND_RESAMPLES if is_final else RESAMPLES.low
+    try:
+        points = get_or_compute(
+            MEMORY_KEY,
+            ("frontier", tuple(read_column(cells, "key")), resamples),
+            lambda: frontier(cells, DIVERSE, RELEVANT, k, resamples=resamples),
+        )
+    except FrontierError as error:
+        st.caption(visible(error.finding))
+        return
+    chart = FrontierChart(
+        frontier=points,
+        dark=is_dark(),
+        share=objective.share,
+        estimates=estimates,
+        has_handles=False,
+        is_muted=key == "tune.known",
+    )
+    plot(plot_frontier(chart), key, file="frontier", label="Frontier: diversity against Recall")

@@ -1,0 +1,197 @@
+"""Families of decoders that a run is held against: a selector over a scorer, at every λ and depth."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from engine.decoder import Decoder, has_similarity_scale
+from engine.errors import ParamError
+from engine.identification.novelty import COSINE, DISTANCE, INNER_PRODUCT, SWAPS, TOP
+from engine.params import values_of
+from engine.selection.facility_location import FacilityLocation
+from engine.selection.frank_wolfe import FrankWolfe
+from engine.selection.greedy import GreedySelector
+from engine.selection.max_sum import MaxSum
+from engine.selection.top_k import TopK
+from engine.solvers.greedy.steps import COVERAGE, LOG_RESIDUAL, ROOT_RESIDUAL, SUM
+from engine.stages import Scorer, Selector, make_scorer, make_selector
+
+WINDOWS = (None, 1, 2)
+"""Windows of the greedy selectors that are tried by default."""
+N_HYBRID_WEIGHTS = 11
+DEFAULT_SELECTORS = ("top_k", "mmr", "dpp", "ssd", "max_sum", "facility_location")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecoderFamily:
+    """All settings of a selector over a scorer, at any weight of relevance and any depth of the pool.
+
+    selector: its weight is any; scorer: what orders the pool; metric: how the vectors are compared
+    """
+
+    selector: Selector
+    scorer: Scorer
+    metric: str = INNER_PRODUCT
+
+    @property
+    def kind(self) -> int:
+        """The form of gain, as in `engine.solvers.greedy.steps`, or TOP or SWAPS."""
+        if isinstance(self.selector, TopK):
+            return TOP
+        if isinstance(self.selector, GreedySelector):
+            return self.selector.gain_kind
+        if isinstance(self.selector, FacilityLocation):
+            return COVERAGE
+        return SWAPS if getattr(self.selector, "polish", False) else SUM
+
+    @property
+    def window(self) -> int | None:
+        """The number of last picks that count; None for all."""
+        window: int | None = getattr(self.selector, "window", None)
+        return window
+
+    @property
+    def scale(self) -> str:
+        """The scale of relevance: raw, minmax or rank."""
+        scale: str = getattr(self.selector, "relevance_scale", "raw")
+        if scale != "auto":
+            return scale
+        return "raw" if has_similarity_scale(self.scorer) else "minmax"
+
+    def noise_floor(self, dtype: torch.dtype) -> float:
+        """Return the share of a squared length up to which a squared distance to the picks' span is noise."""
+        return self.selector.noise_floor(dtype) if isinstance(self.selector, GreedySelector) else 0.0
+
+    @property
+    def has_weight(self) -> bool:
+        """True if the selector weighs relevance against diversity."""
+        return self.kind != TOP
+
+    @property
+    def novelty_key(self) -> tuple[int, int | None, str]:
+        """The key of the diversity part of the gains: kind, window and metric."""
+        return self.kind, self.window, self.metric
+
+    @property
+    def label(self) -> str:
+        """The family as text, for people."""
+        # As people name it: selector, window, then what it reads.
+        parts = [self.selector.spec.name]
+        if self.window is not None:
+            parts.append(f"window {self.window}")
+        if self.kind == SWAPS:
+            parts.append("with swaps")
+        if self.scale != "raw" and getattr(self.selector, "relevance_scale", "auto") != "auto":
+            parts.append(f"relevance by {self.scale}")
+        # Parameters at their default say nothing here.
+        scorer_params = []
+        for param in self.scorer.spec.params:
+            value = getattr(self.scorer, param.name)
+            if value != param.default:
+                scorer_params.append(f"{param.name}={param.text(value)}")
+        scorer_label = self.scorer.spec.name + (f"({', '.join(scorer_params)})" if scorer_params else "")
+        metric_label = "" if self.metric == INNER_PRODUCT else f" by {self.metric}"
+        return f"{', '.join(parts)} on {scorer_label}{metric_label}"
+
+    def build_decoder(self, weight: float | None, depth: int | None) -> Decoder:
+        """Return the decoder of this family with a weight of relevance and a depth of the pool, None for all."""
+        selector = self.selector
+        if weight is not None and self.has_weight:
+            selector = set_parameters(selector, relevance_weight=weight)
+        return Decoder(selector, self.scorer, depth=depth)
+
+
+def set_parameters(selector: Selector, **values: Any) -> Selector:
+    """Return a selector with other values of some of its parameters."""
+    return make_selector(selector.spec.name, **{**values_of(selector), **values})
+
+
+def list_default_scorers(has_texts: bool) -> list[Scorer]:
+    """Return the scorers that are tried by default: dense, and where queries have texts bm25 and hybrid."""
+    scorers = [make_scorer("dense")]
+    if has_texts:
+        scorers.append(make_scorer("bm25"))
+        for step in range(N_HYBRID_WEIGHTS):
+            scorers.append(make_scorer("hybrid", dense_weight=round(step / (N_HYBRID_WEIGHTS - 1), 3)))
+        scorers.append(make_scorer("hybrid", combination="rrf"))
+    return scorers
+
+
+def list_families(decoders: Any, has_texts: bool, has_unit_vectors: bool) -> list[DecoderFamily]:
+    """Return the families that a run is held against, simplest first.
+
+    decoders: None for the default ones; or decoders, selectors or their names, whose weight and depth are any.
+    has_texts: the queries have texts; has_unit_vectors: all vectors have length 1, so that metrics agree. Raises
+    ParamError for a decoder that picks by no weight of relevance.
+    """
+    scorers, families = list_default_scorers(has_texts), list[DecoderFamily]()
+    # The order is that of simplicity, which decides between hypotheses with the same lists.
+    for requested in DEFAULT_SELECTORS if decoders is None else _as_sequence(decoders):
+        if isinstance(requested, Decoder):
+            families += _with_metrics(check_family(requested), has_unit_vectors)
+            continue
+        for selector in _list_settings(requested):
+            for scorer in scorers:
+                family = check_family(Decoder(selector, scorer))
+                families += _with_metrics(family, has_unit_vectors)
+    return list(dict.fromkeys(families))
+
+
+def check_family(decoder: Decoder) -> DecoderFamily:
+    """Return the family of a decoder. Raises ParamError if its picks do not follow from a weight of relevance."""
+    selector = decoder.select
+    is_known = isinstance(selector, TopK | GreedySelector | MaxSum | FacilityLocation) or (
+        isinstance(selector, FrankWolfe) and selector.polish
+    )
+    if not is_known:
+        raise ParamError(
+            "decoders must select by a weight of relevance, as top_k, mmr, dpp, ssd, max_sum, facility_location and "
+            f"frank_wolfe with swaps do; got {selector.label}, whose picks do not follow from one"
+        )
+    if decoder.rerank is not None or decoder.per_source is not None:
+        raise ParamError(
+            f"decoders must have no reranker and no limit per source to be read off lists; got {decoder.label}. Leave "
+            "out rerank, per_source and source"
+        )
+    return DecoderFamily(selector=selector, scorer=decoder.retrieve)
+
+
+def _as_sequence(decoders: Any) -> Sequence[Any]:
+    """Return decoders as a sequence; one alone becomes a sequence of one. Raises ParamError for none."""
+    if isinstance(decoders, str | Decoder | Selector) or not isinstance(decoders, Iterable):
+        return (decoders,)
+    listed = tuple(decoders)
+    if not listed:
+        raise ParamError("decoders must name at least one decoder or selector; got none. Leave it out to try all")
+    return listed
+
+
+def _list_settings(requested: Any) -> list[Selector]:
+    """Return the settings of a selector that are tried: as given, or by its name with every window and swaps."""
+    if isinstance(requested, Selector):
+        # A selector as a value is tried as it is, with its window.
+        return [requested]
+    if not isinstance(requested, str):
+        raise ParamError(
+            f"decoders must be engine.Decoder values, selectors by engine.make or their names; got {requested!r}"
+        )
+    selector = make_selector(requested)
+    if isinstance(selector, GreedySelector):
+        return [set_parameters(selector, window=window) for window in WINDOWS]
+    if isinstance(selector, MaxSum):
+        return [set_parameters(selector, polish=polish) for polish in (False, True)]
+    return [selector]
+
+
+def _with_metrics(family: DecoderFamily, has_unit_vectors: bool) -> list[DecoderFamily]:
+    """Return the family by every metric that makes a difference: one if the vectors have length 1."""
+    if has_unit_vectors or not family.scorer.inner_product:
+        return [family]
+    # On vectors of many lengths LangChain compares by cosine, other stores as they are told.
+    metrics = [INNER_PRODUCT, COSINE]
+    # Distances to a span, and volumes, are of inner products.
+    if family.kind not in (LOG_RESIDUAL, ROOT_RESIDUAL, COVERAGE):
+        metrics.append(DISTANCE)
+    return [replace(family, metric=metric) for metric in metrics]

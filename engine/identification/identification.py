@@ -1,0 +1,77 @@
+"""The result of an identification: what made a run, as far as its lists tell."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from engine.evaluation.sweep.cell import decoder_to_json
+from engine.identification.hypotheses import Hypothesis
+from engine.values import Notice
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Identification:
+    """The decoder that made a run, as far as its lists tell.
+
+    Parameters
+    ----------
+    best : Hypothesis
+        The hypothesis that explains most picks; the simplest of those that give the same lists.
+    runner_up : Hypothesis or None
+        The next one that gives other lists.
+    hypotheses : tuple of Hypothesis
+        All that were tried, by the share that they explain.
+    sure : bool
+        True if the best explains more than every other by more than chance, and 75 % of the picks, or all but losses of
+        an index at one stated rate. Otherwise the best is only the nearest.
+    n_lists : int
+        The number of queries with a list.
+    n_picks : int
+        The number of picks that were looked at.
+    k : int
+        The length of the longest list.
+    further : tuple of str
+        Queries without a list for which best and runner-up would return other documents.
+    notices : tuple of Notice
+        What was odd in the run.
+    sentences : tuple of str
+        The result in words, the most important first.
+
+    Examples
+    --------
+    >>> import engine, numpy
+    >>> space = engine.Space.of(list("abc"), [[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]])
+    >>> engine.identify({"0": ["0", "1"]}, space, numpy.array([1.0, 0.0])).sure
+    False
+    """
+
+    best: Hypothesis
+    runner_up: Hypothesis | None
+    hypotheses: tuple[Hypothesis, ...]
+    sure: bool
+    n_lists: int
+    n_picks: int
+    k: int
+    further: tuple[str, ...]
+    notices: tuple[Notice, ...]
+    sentences: tuple[str, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the result as plain JSON values."""
+        runner_up = None if self.runner_up is None else hypothesis_as_json(self.runner_up)
+        return {
+            "sure": self.sure, "sentences": list(self.sentences), "best": hypothesis_as_json(self.best),
+            "runner_up": runner_up, "hypotheses": [hypothesis_as_json(each) for each in self.hypotheses],
+            "lists": self.n_lists, "picks": self.n_picks, "k": self.k, "further": list(self.further),
+            "notices": list(map(str, self.notices)),
+        }  # fmt: skip
+
+
+def hypothesis_as_json(hypothesis: Hypothesis) -> dict[str, Any]:
+    """Return a hypothesis as plain JSON values, without its plane."""
+    return {
+        "label": hypothesis.label, "decoder": decoder_to_json(hypothesis.decoder), "metric": hypothesis.metric,
+        "explained": hypothesis.explained, "interval": hypothesis.interval, "depth": hypothesis.depth,
+        "same": list(hypothesis.same), "loss_rate": hypothesis.loss_rate,
+        "explained_with_losses": hypothesis.explained_with_losses, "missing": list(hypothesis.missing),
+        "unexplained": [vars(pick) for pick in hypothesis.unexplained],
+    }  # fmt: skip

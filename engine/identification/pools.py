@@ -1,0 +1,194 @@
+"""The candidates of a run's queries in the order of their relevance, by each scorer and metric."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from engine.identification.families import DecoderFamily
+from engine.identification.novelty import COSINE, DISTANCE, INNER_PRODUCT
+from engine.space import QueryBatch, Space
+from engine.stages import Scorer
+
+Array = np.ndarray
+
+MAX_POOL_DEPTH = 1000
+"""Largest pool, in documents, that is told apart from the whole corpus."""
+MAX_PICKS = 20
+"""Picks of a list that are looked at; later ones count as members of its set only."""
+ROUNDING_SLACK = 1e-6
+"""Differences of gains, as a share of the longest vectors' product, that rounding in another program may decide."""
+BLOCK_NUMBERS = 1 << 22
+"""Scores of all scorers that are in memory at a time."""
+
+
+@dataclass(frozen=True, eq=False)
+class RunLists:
+    """The lists of a run as rows of a corpus, for queries with at least one document.
+
+    batch: the queries; rows: of each its documents, best first; own_rows: (Q,) the row that a query is itself and that
+    its list lacks, −1 for none; k: the length of the longest list
+    """
+
+    batch: QueryBatch
+    rows: tuple[Array, ...]
+    own_rows: Array
+    k: int
+
+    @property
+    def n_picks(self) -> int:
+        """The number of picks that are looked at."""
+        return sum(min(len(list_rows), MAX_PICKS) for list_rows in self.rows)
+
+    @property
+    def query_index(self) -> Array:
+        """(P,) the query of each pick that is looked at."""
+        lengths = [min(len(list_rows), MAX_PICKS) for list_rows in self.rows]
+        return np.repeat(np.arange(len(lengths)), lengths)
+
+
+@dataclass(frozen=True)
+class ScaledRelevance:
+    """Relevance on a selector's scale, the rounding of its differences, and by what factor each pool has it larger.
+
+    values: (n,) as scaled for all documents; ratios: (depths + 2,), (0,) where the scale is the same for all pools
+    """
+
+    values: Array
+    slack: float
+    ratios: Array
+
+
+@dataclass(frozen=True, eq=False)
+class ScoredPool:
+    """One query's candidates in the order of their relevance by one scorer.
+
+    relevance: (n,) float64; order: (m,) the most relevant rows; group_starts, group_stops: (m,) the range of positions
+    that ties with each; tail: the other candidates; slack: rounding of a difference of relevance
+    """
+
+    relevance: Array
+    order: Array
+    group_starts: Array
+    group_stops: Array
+    tail: Array
+    slack: float
+
+    @cached_property
+    def positions(self) -> Array:
+        """(n,) the position of each row in the order, −1 for the tail, −2 for a row that is no candidate."""
+        positions = np.full(len(self.relevance), -2, dtype=np.int64)
+        positions[self.order], positions[self.tail] = np.arange(len(self.order)), -1
+        return positions
+
+    def find_starts(self, picks: Array, n_depths: int) -> Array:
+        """Return the least depth whose pool may hold each pick; n_depths + 2 for a document that is no candidate."""
+        positions = self.positions[picks]
+        if not len(self.order):
+            return np.full(len(picks), n_depths + 2, dtype=np.int64)
+        # A document that ties with others may be the first of them.
+        starts = self.group_starts[np.maximum(positions, 0)] + 1
+        return np.where(positions >= 0, starts, np.where(positions == -1, n_depths + 1, n_depths + 2))
+
+    @cached_property
+    def _scaled(self) -> dict[str, ScaledRelevance]:
+        return {}
+
+    def scale(self, scale: str, n_depths: int) -> ScaledRelevance:
+        """Return the relevance on a scale: raw, minmax or rank; the last two depend on the pool."""
+        if scale == "raw":
+            return ScaledRelevance(self.relevance, self.slack, np.empty(0))
+        if scale not in self._scaled:
+            self._scaled[scale] = self._scale_by_rank(n_depths) if scale == "rank" else self._scale_by_range(n_depths)
+        return self._scaled[scale]
+
+    def _scale_by_range(self, n_depths: int) -> ScaledRelevance:
+        """Scale relevance from the least to the most relevant candidate of the pool."""
+        if not len(self.order):
+            return ScaledRelevance(self.relevance, self.slack, np.ones(n_depths + 2))
+        scores = self.relevance[self.order]
+        # The least relevant document of a pool of n is the n-th.
+        lowest = scores[np.minimum(np.arange(n_depths + 2), len(self.order)).clip(1) - 1]
+        if len(self.tail):
+            lowest[-1] = min(lowest[-1], self.relevance[self.tail].min())
+        widths = scores[0] - lowest
+        full_width = widths[-1] if widths[-1] > 0 else 1.0
+        # Candidates that are all equally relevant get 0: relevance then counts for nothing.
+        ratios = np.divide(full_width, widths, out=np.zeros_like(widths), where=widths > 0)
+        return ScaledRelevance(self.relevance / full_width, self.slack / full_width, ratios)
+
+    def _scale_by_rank(self, n_depths: int) -> ScaledRelevance:
+        """Scale relevance by rank among the candidates of the pool, equals at the better rank."""
+        n_candidates = len(self.order) + len(self.tail)
+        # Negated, the larger scores stand before a score, and equal ones at its position.
+        ascending = np.sort(-self.relevance[np.concatenate([self.order, self.tail])])
+        ranks = np.searchsorted(ascending, -self.relevance)
+        widths = np.maximum(np.minimum(np.arange(n_depths + 2), len(self.order)) - 1.0, 1.0)
+        full_width = widths[-1] = max(n_candidates - 1.0, 1.0)
+        return ScaledRelevance(-ranks / full_width, 1e-12, full_width / widths)
+
+
+ScorerKey = tuple[Scorer, str]
+
+
+def iterate_scores(
+    families: Sequence[DecoderFamily], space: Space, lists: RunLists
+) -> Iterator[tuple[int, dict[ScorerKey, tuple[Array, Array | None]]]]:
+    """Yield every query with its scores and matches by each scorer and metric, (n,) each; matches None for all."""
+    # Families share scores: there are a few scorers, and ten times as many families.
+    keys = list(dict.fromkeys((family.scorer, family.metric) for family in families))
+    block_size = max(1, BLOCK_NUMBERS // (len(space) * len(keys)))
+    for start in range(0, len(lists.rows), block_size):
+        block = lists.batch.block(start, start + block_size)
+        scored: dict[ScorerKey, tuple[Tensor, Tensor | None]] = {}
+        for scorer, metric in keys:
+            scores = _score_by_metric(scorer, metric, space, block)
+            scored[scorer, metric] = scores.cpu(), scorer.find_matches(space, block, scores)
+        for offset in range(len(block)):
+            query_scores = {}
+            for key, (scores, matches) in scored.items():
+                query_matches = None if matches is None else matches[offset].cpu().numpy()
+                query_scores[key] = scores[offset].double().numpy(), query_matches
+            yield start + offset, query_scores
+
+
+def _score_by_metric(scorer: Scorer, metric: str, space: Space, block: QueryBatch) -> Tensor:
+    """Return (B, n) scores; inner products are turned into cosines or negative distances."""
+    scores = scorer.score(space, block)
+    if metric == INNER_PRODUCT or not scorer.inner_product:
+        return scores
+    lengths, query_lengths = space.matrix.lengths.double(), torch.linalg.vector_norm(block.vectors.double(), dim=1)
+    if metric == COSINE:
+        cosines: Tensor = scores.double() / (lengths * query_lengths.unsqueeze(1)).clamp_min(1e-150)
+        return cosines
+    squares: Tensor = lengths.square() + query_lengths.square().unsqueeze(1) - 2 * scores.double()
+    return squares.clamp_min(0).sqrt().neg()
+
+
+def order_candidates(scores: Array, is_candidate: Array | None, n_depths: int, slack: float) -> ScoredPool:
+    """Order the candidates of a query by relevance, ties by row, the first n_depths of them."""
+    # Ascending rows and a stable sort let ties go to the lower row, as in every decoder.
+    rows = np.arange(len(scores)) if is_candidate is None else np.flatnonzero(is_candidate)
+    values, tail = scores[rows], np.empty(0, np.int64)
+    if len(rows) > n_depths:
+        partition = np.argpartition(-values, n_depths - 1)
+        rows, tail = np.sort(rows[partition[:n_depths]]), rows[partition[n_depths:]]
+        values = scores[rows]
+    order = rows[np.argsort(-values, kind="stable")]
+    # Neighbours that rounding could exchange may be on either side of a pool's edge.
+    is_edge = np.flatnonzero(scores[order][:-1] - scores[order][1:] > slack) + 1
+    edges = np.concatenate([[0], is_edge, [len(order)]]).astype(np.int64)
+    widths = np.diff(edges)
+    return ScoredPool(
+        scores, order, np.repeat(edges[:-1], widths), np.repeat(edges[1:], widths), tail.astype(np.int64), slack
+    )
+
+
+def measure_slacks(length: float, other_length: float) -> dict[str, float]:
+    """Return the rounding of similarities by each metric, of vectors up to two lengths."""
+    inner = ROUNDING_SLACK * max(length * other_length, 1e-30)
+    # The root of a small difference of squares has fewer digits.
+    return {INNER_PRODUCT: inner, COSINE: ROUNDING_SLACK, DISTANCE: 10 * ROUNDING_SLACK * (length + other_length)}

@@ -1,0 +1,35 @@
+"""Explore before any query: what it shows of a corpus, and that a click on a suggested search runs it."""
+
+import pytest
+
+from dashboard.services.source import Source
+from support import pages
+
+
+@pytest.mark.parametrize("name", ["explore", "data"])
+def test_a_corpus_without_queries_begins_with_searches_and_next_steps(own_home, name):
+    folder = own_home / "pets"
+    pages.beir(folder, [(f"p{i}", f"{text} in the *house*") for i, (_, text) in enumerate(pages.PETS)])
+    app = pages.screen(name, Source(str(folder), dtype="float32"))
+    labels = [b.label for b in app.button if b.key.startswith(f"suggestions.{name}")]
+    assert sorted(labels) == [f"{text} in the \\*house\\*" for _, text in pages.PETS], "no document's text is markup"
+    steps = [b.label for b in app.button if b.key.startswith(f"next.{name}")]
+    assert steps == [*(["Explore"] if name == "data" else []), "Measure without judgements", "Judge searches"]
+    if name == "explore":
+        assert "3 documents, no queries yet" in pages.texts(app)
+        app = pages.press(app, next(b.key for b in app.button if b.label.startswith("a dog")))
+        assert next(a for a in app.text_input if a.label == "Your query").value == "a dog in the *house*"
+        assert pages.sets(app)[0][0] == "a dog in the *house*" and app.query_params["text"] == "a dog in the *house*"
+
+
+def test_without_an_encoder_a_suggested_search_is_the_document_that_it_comes_from(own_home):
+    source = pages.beir_with_vectors(own_home / "vectors", dimension=8)
+    (own_home / "vectors" / "queries.jsonl").unlink()
+    (own_home / "vectors" / "query_vectors.npy").unlink()
+    (own_home / "vectors" / "qrels" / "test.tsv").unlink()
+    app = pages.screen("data", source)
+    button = next(b for b in app.button if b.key.startswith("suggestions.data"))
+    row, session_key = int(button.key.rpartition(".")[2]), f"document.{pages.load(source).space.corpus.digest[:12]}"
+    # A page alone cannot be left for Explore: what the click has set is there all the same.
+    button.click().run()
+    assert button.label == f"thing {row}" and app.session_state[session_key] == f"d{row}"

@@ -1,0 +1,67 @@
+"""Sweeps of a page: which decoders have an exact curve, and what is found again in memory and in the file."""
+
+from dataclasses import replace
+from functools import partial
+from types import SimpleNamespace
+
+import pytest
+
+import engine
+from dashboard.services import sweeps
+from dashboard.services.jobs import Job
+from dashboard.services.sweeps import Sweep
+from support.patience import patient
+from support.sweeps import toy
+
+pytestmark = pytest.mark.usefixtures("own_home")
+
+
+@pytest.fixture
+def sweep():
+    """A sweep of Top-k, MMR and NNN on a toy problem, in a memory of its own."""
+    space, vectors, qrels = toy(batch=24)
+    loaded = SimpleNamespace(space=space, dataset=SimpleNamespace(aspects=None))
+    decoders = [*engine.grid("top_k"), *engine.grid("mmr", 3), *engine.grid("nnn", 2)]
+    sweeps._CELLS.clear()
+    sweeps._CURVES.clear()
+    return Sweep(
+        loaded=loaded, decoders=tuple(decoders), queries=engine.Queries(vectors.ids, vectors.ids), vectors=vectors,
+        qrels=qrels, split="toy", k=5, metrics=("recall", "ilad"),
+    )  # fmt: skip
+
+
+def run(sweep):
+    job = Job("Measuring", partial(sweeps.run_sweep, sweep))
+    job.join(patient(60))
+    assert job.error is None
+    return job.result
+
+
+def test_decoders_that_differ_in_lambda_alone_share_an_exact_curve(sweep):
+    (decoder,) = sweep.exact_decoders
+    assert decoder.select.spec.name == "mmr", "of NNN no path is known"
+    assert replace(sweep, vectors=None).exact_decoders == ()
+    pooled = tuple(replace(decoder, depth=20) for decoder in sweep.decoders)
+    assert replace(sweep, decoders=pooled).exact_decoders == (), "a pool has no path"
+
+
+def test_finished_cells_and_curves_are_found_in_the_file_again(sweep):
+    assert sweeps.load_stored_curves(sweep) == () == sweeps._load_stored_cells(sweep)
+    cells = run(sweep)
+    assert [cell.label for cell in cells] == [decoder.label for decoder in sweep.decoders]
+    (curve,) = sweeps.load_stored_curves(sweep)
+    assert curve.method == "mmr" and curve.k == 5
+    found = sweeps._load_stored_cells(sweep)
+    assert [cell.digest for cell in found] == [cell.digest for cell in cells]
+    assert sweeps.load_stored_curves(sweep)[0] is curve, "complete curves stay in memory"
+    assert sweeps._load_stored_cells(sweep) is found
+
+
+def test_curves_in_memory_are_limited_by_their_number_of_values(sweep, monkeypatch):
+    run(sweep)
+    (curve,) = sweeps.load_stored_curves(sweep)
+    n_values = sweeps._CURVES._weigh((curve,))
+    assert n_values == 2 * curve.steps.query_index.size > 100
+    monkeypatch.setattr(sweeps._CURVES, "_max_weight", 2 * n_values)
+    sweeps._CURVES.update({"first": (curve,), "second": (curve,)})
+    assert list(sweeps._CURVES) == ["first", "second"], "the sweep's was used before them"

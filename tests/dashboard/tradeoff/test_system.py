@@ -1,0 +1,113 @@
+"""Your system on Trade-off: what made a run, where it stands, and that a link alone starts nothing."""
+
+import numpy as np
+import pytest
+
+import engine
+from dashboard.tradeoff import identification, system
+from dashboard.tradeoff.identification import EXAMPLE_NAME, IDENTIFICATION_PURPOSE
+from dashboard.widgets import runs
+from support import pages
+from support.charts import figure
+from support.patience import patient
+
+
+@pytest.fixture(autouse=True)
+def few_hypotheses(monkeypatch):
+    """Try Top-k and MMR over dense scores alone: the page draws them as it draws all."""
+    decoders = [engine.Decoder(engine.make(name)) for name in ("top_k", "mmr")]
+
+    def identify(loaded, run, queries, job):
+        vectors = identification.find_query_vectors(loaded, queries)
+        return engine.identify(run, loaded.space, vectors, decoders=decoders, stop=job.stop)
+
+    monkeypatch.setattr(identification, "run_identification", identify)
+
+
+def open_system(**session):
+    return pages.screen("tradeoff", **{"tradeoff.part": "Your system", "decoders": ["top_k", "mmr"], **session})
+
+
+def finish(app):
+    """Wait for the identification, and then for the measurements that follow it."""
+    pages.finish_jobs(app)
+    return pages.finish_jobs(pages.finish_jobs(app, IDENTIFICATION_PURPOSE))
+
+
+def headline_of(app):
+    """Return the sentence under the badge."""
+    return next(m.value for m in app.markdown if "pool of" in m.value and m.value.startswith("####"))
+
+
+def write_run(folder, name, lists):
+    """Write a run of three columns; return its path."""
+    lines = [f"{query}\t{doc}\t{rank}\n" for query, docs in lists.items() for rank, doc in enumerate(docs, 1)]
+    (folder / name).write_text("".join(lines))
+    return folder / name
+
+
+def add_run(app, path):
+    app.text_input(key=runs.RUN_PATH_KEY).set_value(str(path))
+    return pages.run(app)
+
+
+def test_the_example_is_named_with_its_peak_its_setting_and_its_place():
+    app = finish(pages.press(open_system(), "tradeoff.system.example"))
+    assert "mmr on dense, λ 0.5" in headline_of(app) and "pool of 20" in headline_of(app)
+    text = pages.texts(app)
+    assert "lambda_mult=0.5, fetch_k=20" in text and "every pick is what this decoder takes" in text
+    assert f"run {EXAMPLE_NAME}: ILAD@5 0." in text
+    assert any(f"run {EXAMPLE_NAME}'s Recall@5" in sentence.value for sentence in app.markdown)
+    peak = next(trace for trace in figure(app)["data"] if trace.get("name") == "peak")
+    assert (peak["x"], peak["y"]) == ([0.5], [20])
+    params = pages.link_of(app)
+    assert (params["tradeoff.part"], params["tradeoff.system"]) == ("Your system", EXAMPLE_NAME)
+    other = pages.finish_jobs(pages.open_by_link(params, "tradeoff"))
+    assert pages.job_of(other, IDENTIFICATION_PURPOSE) is None, "a link starts nothing long"
+    assert "mmr on dense, λ 0.5" in headline_of(finish(pages.press(other, f"{IDENTIFICATION_PURPOSE}.start")))
+    app.button(key="tradeoff.system.open").click().run()  # the page that it leads to is not there
+    assert (app.session_state["pool"], app.session_state["k"]) == (20, 5)
+    assert app.session_state["explore.mmr.relevance_weight"] == 0.5
+
+
+def test_the_examples_lists_are_those_of_langchain():
+    utils = pytest.importorskip("langchain_core.vectorstores.utils")
+    loaded = pages.load()
+    run, vectors = identification.build_example_run(loaded), loaded.space.vectors.numpy()
+    queries = identification.find_query_vectors(loaded, loaded.dataset.queries.only(run.documents))
+    for query_id, query in list(zip(queries.ids, queries.vectors.numpy(), strict=True))[:30]:
+        rows = np.argsort(-(vectors @ query), kind="stable")[:20]
+        picks = utils.maximal_marginal_relevance(query, list(vectors[rows]), lambda_mult=0.5, k=5)
+        assert run.documents[query_id] == tuple(loaded.space.corpus.ids[rows[pick]] for pick in picks)
+
+
+def test_lists_of_no_decoder_get_no_confident_name_and_five_lists_cannot_tell(tmp_path):
+    loaded = pages.load()
+    ids, query_ids = loaded.space.corpus.ids, loaded.dataset.judged("dev").ids
+    rng = np.random.default_rng(0)
+    random_lists = {query: [ids[row] for row in rng.choice(len(ids), 5, replace=False)] for query in query_ids[:20]}
+    app = finish(add_run(open_system(), write_run(tmp_path, "random.run", random_lists)))
+    assert "Not one of these decoders. The nearest is" in headline_of(app)
+    assert app.button(key="tradeoff.system.open").label == "Open the nearest in Explore"
+    table = pages.first_table(app, "The rule picks")
+    assert len(table) == 10 and set(table["#"]) <= {1, 2, 3, 4, 5}
+    example = identification.build_example_run(loaded).documents
+    few = write_run(tmp_path, "few.run", {query: example[query] for query in query_ids[:5]})
+    app = finish(add_run(app, few))
+    assert headline_of(app).startswith("#### 5 lists cannot tell") and "few" in app.session_state["tradeoff.system"]
+
+
+def test_a_run_of_another_corpus_is_refused_in_a_sentence_and_nothing_is_added(tmp_path):
+    query = pages.load().dataset.judged("dev").ids[0]
+    app = add_run(open_system(), write_run(tmp_path, "foreign.run", {query: ["nowhere 1", "nowhere 2"]}))
+    assert "choose a run of this corpus" in pages.texts(app) and not app.exception
+    assert "tradeoff.system.example" in pages.keys(app), "the page begins as before"
+    assert pages.job_of(app, IDENTIFICATION_PURPOSE) is None
+
+
+def test_a_cancelled_identification_can_be_started_again(monkeypatch):
+    monkeypatch.setattr(identification, "run_identification", lambda *args: args[-1].stop.wait(patient(60)) and None)
+    app = pages.finish_jobs(pages.press(open_system(), "tradeoff.system.example"), system.EXAMPLE_PURPOSE)
+    pages.press(app, f"{IDENTIFICATION_PURPOSE}.cancel")
+    app = pages.finish_jobs(app, IDENTIFICATION_PURPOSE)
+    assert app.button(key=f"{IDENTIFICATION_PURPOSE}.start").label == "Start again" and "Stopped." in pages.texts(app)

@@ -1,0 +1,83 @@
+"""Views of a tuning with a budget: what is known before it, its leader while it runs, and dev beside test after it."""
+
+import json
+
+import pytest
+
+import engine
+from dashboard.tuning import budget_views
+from engine.evaluation.splits import subsample
+from engine.evaluation.sweep.store import Store
+from support import pages
+
+QUICK = {"tune.method": "mmr", "tune.most": 20}
+
+
+def list_charts(app):
+    """Return the plotly figures on the page as plain JSON values."""
+    return [json.loads(element.proto.spec) for element in app.get("plotly_chart")]
+
+
+@pytest.fixture
+def store(tmp_path, monkeypatch):
+    """An empty store of measurements, in place of that of this machine."""
+    store = Store(tmp_path / "cells.db")
+    monkeypatch.setattr(budget_views, "open_store", lambda: store)
+    return store
+
+
+def measure(store, split="dev", k=10):
+    """Store Top-k and two settings of MMR on the queries that a quick look at the demo has."""
+    loaded = pages.load()
+    qrels = subsample(loaded.dataset.qrels[split], 20)
+    queries = loaded.dataset.queries.only(set(qrels.grades))
+    decoders = [engine.Decoder(engine.make("top_k"))]
+    decoders += [engine.Decoder(engine.make("mmr", relevance_weight=weight)) for weight in (0.5, 0.9)]
+    return list(engine.sweep(decoders, loaded.space, queries, qrels, k=k, split=split, store=store))
+
+
+def test_known_before_a_run_without_measurements_is_a_sentence_and_the_sealed_split(store):
+    app = pages.screen("tune", **QUICK)
+    assert "Nothing is measured yet on dev." in pages.texts(app) and list_charts(app) == []
+    assert "test · 20 queries · sealed" in pages.texts(app)
+
+
+def test_known_before_a_run_is_drawn_from_measurements_of_the_same_queries(store):
+    cells = measure(store)
+    measure(store, k=5)
+    measure(store, split="test")
+    app = pages.screen("tune", **QUICK)
+    assert "Measured before on dev: 3 settings." in pages.texts(app)
+    (figure,) = list_charts(app)
+    points = [x for trace in figure["data"] if trace.get("mode") == "markers" for x in trace["x"]]
+    assert sorted(points) == pytest.approx(sorted(cell.mean["ilad"] for cell in cells))
+
+
+def test_goal_without_a_budget_has_no_frontier_before_a_run(store):
+    measure(store)
+    app = pages.screen("tune", **{**QUICK, "tune.aim": "knee"})
+    assert "Measured before" not in pages.texts(app) and "sealed" not in pages.texts(app)
+
+
+def test_running_tuning_names_its_leader_which_is_not_confirmed(monkeypatch):
+    monkeypatch.setattr("dashboard.tuning.request.tune", pages.hold_after(engine.tune, 6))
+    app = pages.screen("tune", **QUICK)
+    job = pages.start_job(app, "tune.start", "tune", 6)
+    base, *cells = job.partial
+    decision = engine.decide([base, *cells], baseline=base)
+    leader = decision.sure or decision.bet
+    expected = f"{leader.name} leads, not confirmed" if leader else "No leader so far"
+    assert f"**{expected}**" in [element.value for element in app.markdown]
+    assert "So far: 5 of" in pages.texts(app) and len(list_charts(app)) == 1
+    pages.cancel_job(app, "tune")
+
+
+def test_result_draws_the_frontier_of_dev_and_what_is_kept_on_both_splits():
+    app = pages.press_and_finish(pages.screen("tune", **QUICK), "tune.start", "tune")
+    (outcome,) = app.session_state["tune.outcomes"].values()
+    tuned = outcome.tuned
+    assert "dev, where the setting was chosen." in pages.texts(app)
+    slopes = next(figure for figure in list_charts(app) if figure["layout"]["xaxis"].get("tickvals") == [0, 1])
+    (line,) = slopes["data"]
+    cells = ((tuned.chosen, tuned.base), (tuned.chosen_test, tuned.base_test))
+    assert line["y"] == pytest.approx([100 * own.mean["recall"] / base.mean["recall"] for own, base in cells])
