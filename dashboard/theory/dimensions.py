@@ -273,9 +273,12 @@ def _draw_segments(loaded: Loaded, question: Question | None) -> None:
         options = {"progress": job.report, "stop": job.stop}
         return engine.segments(loaded.space, queries, passage_words=n_words, **options), queries.texts
 
+    # Read before the study is drawn: a job that ends right after that was drawn as a running one.
+    previous_job = jobs.find_job(THEORY_PURPOSE, key)
+    had_ended = previous_job is not None and not previous_job.is_active
     result = run_study(key, title, compute_segments, autostart=choice.is_small)
     # The example may need a job of its own, which would replace the running one.
-    if result is None and (job := jobs.find_job(THEORY_PURPOSE, key)) is not None and job.is_active:
+    if result is None and not had_ended and jobs.find_job(THEORY_PURPOSE, key) is not None:
         return
     example = None
     if result is not None:

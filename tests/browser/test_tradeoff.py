@@ -51,6 +51,11 @@ def open_measured_page(page, server):
     page.locator(PLOT).first.wait_for(timeout=2 * WAIT)
     page.get_by_text(re.compile("Mean of .* queries")).first.wait_for(timeout=3 * WAIT)
     until(page, lambda: page.get_by_text("Wins and losses", exact=True).count() == 1)
+    wait_until_measured(page)
+
+
+def wait_until_measured(page):
+    """Wait until no job measures any more and the page that its end draws anew stands still."""
     until(page, lambda: all(page.get_by_text(name, exact=True).count() == 0 for name in BUTTONS))
     idle(page)
     page.wait_for_timeout(1000)
@@ -162,7 +167,7 @@ def test_panels_are_the_default_from_four_decoders_and_their_budget_is_dragged(p
     page.get_by_text("Panels", exact=True).wait_for(timeout=3 * WAIT)
     until(page, lambda: page.locator(".frontier-frame").count() == 4)
     until(page, lambda: page.locator(".best tbody tr").count() == 3)
-    idle(page)
+    wait_until_measured(page)
     tops = page.evaluate(
         "() => [...document.querySelectorAll('.frontier-level')].map(node => node.getBoundingClientRect().y)"
     )

@@ -10,6 +10,7 @@ import pytest
 
 import engine
 from dashboard.charts.theory import plot_recall
+from dashboard.services import jobs
 from dashboard.services.source import Source
 from dashboard.theory import dimensions
 from dashboard.theory.page import GROUPS
@@ -140,6 +141,24 @@ def test_the_words_of_a_large_corpus_are_counted_by_a_job_once(few, monkeypatch)
     app = pages.finish_jobs(app)
     assert app.session_state["jobs"]["theory"] is counting and counting.result
     assert "No pairs: " in read_messages(app) or "The theorem " in read_messages(app)
+
+
+def test_a_study_that_ends_while_the_page_is_drawn_keeps_its_place(few, monkeypatch):
+    monkeypatch.setattr(dimensions, "MAX_PAGE_CHARACTERS", 0)
+    monkeypatch.setattr(dimensions, "has_words", lambda space: False)
+    draw_study = dimensions.run_study
+
+    def draw_and_wait(key, *arguments, **options):
+        result = draw_study(key, *arguments, **options)
+        jobs.find_job("theory", key).join(patient(60))
+        return result
+
+    monkeypatch.setattr(dimensions, "run_study", draw_and_wait)
+    app = pages.pick(open_theory_view(SUPPORT, few(3)), "Query", "Similar")
+    pages.pick(app, "View", SEGMENTS)
+    assert pages.job_of(app, "theory").title == "Margins of segments" and not pages.tables(app, "Passages")
+    pages.run(app)
+    assert pages.job_of(app, "theory").title == "Counting words"
 
 
 def test_exact_against_steps_measures():
