@@ -1,6 +1,6 @@
 """The README's pictures, and the recording of a drag, from the real pages.
 
-python tests/bench/pictures.py --out assets
+python tests/bench/pictures.py --out assets [--only explore map tradeoff scrub]
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ ADDRESS = "/?v=1&corpus=numpy-api&decoders=top_k,mmr,dpp,nnn"
 FRAMES, PAUSE, WIDTH = 64, 80, 1080
 """Frames of the recording, milliseconds each is shown, and its width in pixels."""
 COLOURS = 160
+RECORDING = "scrub"
 
 
 def open_explore(browser, url: str, scheme: str, height: int = 900):
@@ -89,22 +90,21 @@ PICTURES: dict[str, Callable] = {"explore": scrub_slider, "map": on_map, "tradeo
 
 def main() -> None:
     args = parse_arguments(__doc__, only=["all"])
-    chosen_pictures = (
-        PICTURES if args.only == ["all"] else {name: PICTURES[name] for name in args.only if name in PICTURES}
-    )
+    is_chosen = (lambda _: True) if args.only == ["all"] else args.only.__contains__
     folder = Path(args.out or "assets")
     with (
         tempfile.TemporaryDirectory() as home,
         closing(Server(warm_home.copy(Path(home) / "home"))) as server,
         chromium() as (browser,),
     ):
-        for name, show in chosen_pictures.items():
+        for name, show in filter(lambda item: is_chosen(item[0]), PICTURES.items()):
             for scheme in ("light", "dark"):
                 page = open_explore(browser, server.url + ADDRESS, scheme)
                 show(page)
                 idle(page)
                 page.screenshot(path=folder / f"{name}-{scheme}.png")
-        recording(browser, server.url, folder / "scrub.gif")
+        if is_chosen(RECORDING):
+            recording(browser, server.url, folder / f"{RECORDING}.gif")
 
 
 if __name__ == "__main__":
