@@ -10,6 +10,7 @@ from engine.decoder import Decoder, has_similarity_scale
 from engine.errors import ParamError
 from engine.identification.novelty import COSINE, DISTANCE, INNER_PRODUCT, SWAPS, TOP
 from engine.params import values_of
+from engine.scoring.dense import Dense
 from engine.selection.facility_location import FacilityLocation
 from engine.selection.frank_wolfe import FrankWolfe
 from engine.selection.greedy import GreedySelector
@@ -76,24 +77,17 @@ class DecoderFamily:
 
     @property
     def label(self) -> str:
-        """The family as text, for people."""
+        """The family as text, for people: "MMR, window 1 on dense vectors"."""
         # As people name it: selector, window, then what it reads.
-        parts = [self.selector.spec.name]
+        parts = [self.selector.spec.title]
         if self.window is not None:
             parts.append(f"window {self.window}")
         if self.kind == SWAPS:
             parts.append("with swaps")
         if self.scale != "raw" and getattr(self.selector, "relevance_scale", "auto") != "auto":
             parts.append(f"relevance by {self.scale}")
-        # Parameters at their default say nothing here.
-        scorer_params = []
-        for param in self.scorer.spec.params:
-            value = getattr(self.scorer, param.name)
-            if value != param.default:
-                scorer_params.append(f"{param.name}={param.text(value)}")
-        scorer_label = self.scorer.spec.name + (f"({', '.join(scorer_params)})" if scorer_params else "")
-        metric_label = "" if self.metric == INNER_PRODUCT else f" by {self.metric}"
-        return f"{', '.join(parts)} on {scorer_label}{metric_label}"
+        metric_text = "" if self.metric == INNER_PRODUCT else f" by {self.metric}"
+        return f"{', '.join(parts)} on {_describe_scores(self.scorer)}{metric_text}"
 
     def build_decoder(self, weight: float | None, depth: int | None) -> Decoder:
         """Return the decoder of this family with a weight of relevance and a depth of the pool, None for all."""
@@ -101,6 +95,17 @@ class DecoderFamily:
         if weight is not None and self.has_weight:
             selector = set_parameters(selector, relevance_weight=weight)
         return Decoder(selector, self.scorer, depth=depth)
+
+
+def _describe_scores(scorer: Scorer) -> str:
+    """Return what a scorer gives, as text: "dense vectors", "BM25 scores", "hybrid scores (dense_weight=0.3)"."""
+    title = scorer.spec.title
+    noun = "vectors" if isinstance(scorer, Dense) else "scores"
+    text = f"{title if title.isupper() else title.lower()} {noun}"
+    # Parameters at their default say nothing here.
+    values = [(param, getattr(scorer, param.name)) for param in scorer.spec.params]
+    params = [f"{param.name}={param.text(value)}" for param, value in values if value != param.default]
+    return f"{text} ({', '.join(params)})" if params else text
 
 
 def set_parameters(selector: Selector, **values: Any) -> Selector:

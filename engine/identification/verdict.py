@@ -44,7 +44,7 @@ def describe_verdict(
 
 
 def describe_setting(hypothesis: Hypothesis, n_documents: int) -> str:
-    """Return a hypothesis with its λ and its pool: "mmr on dense, λ 0.5 (0.496 to 0.504), pool 20"."""
+    """Return a hypothesis with its λ and its pool: "MMR on dense vectors, λ 0.5 (0.496 to 0.504), pool 20"."""
     parts = [hypothesis.label]
     weight = getattr(hypothesis.decoder.select, "relevance_weight", None)
     if hypothesis.interval is not None and weight is not None:

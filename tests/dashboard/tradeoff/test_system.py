@@ -53,7 +53,7 @@ def add_run(app, path):
 
 def test_the_example_is_named_with_its_peak_its_setting_and_its_place():
     app = finish(pages.press(open_system(), "tradeoff.system.example"))
-    assert "mmr on dense, λ 0.5" in headline_of(app) and "pool of 20" in headline_of(app)
+    assert "MMR on dense vectors, λ 0.5" in headline_of(app) and "pool of 20" in headline_of(app)
     text = pages.texts(app)
     assert "lambda_mult=0.5, fetch_k=20" in text and "every pick is what this decoder takes" in text
     assert f"run {EXAMPLE_NAME}: ILAD@5 0." in text
@@ -64,7 +64,7 @@ def test_the_example_is_named_with_its_peak_its_setting_and_its_place():
     assert (params["tradeoff.part"], params["tradeoff.system"]) == ("Your system", EXAMPLE_NAME)
     other = pages.finish_jobs(pages.open_by_link(params, "tradeoff"))
     assert pages.job_of(other, IDENTIFICATION_PURPOSE) is None, "a link starts nothing long"
-    assert "mmr on dense, λ 0.5" in headline_of(finish(pages.press(other, f"{IDENTIFICATION_PURPOSE}.start")))
+    assert "MMR on dense vectors, λ 0.5" in headline_of(finish(pages.press(other, f"{IDENTIFICATION_PURPOSE}.start")))
     app.button(key="tradeoff.system.open").click().run()  # the page that it leads to is not there
     assert (app.session_state["pool"], app.session_state["k"]) == (20, 5)
     assert app.session_state["explore.mmr.relevance_weight"] == 0.5

@@ -29,10 +29,10 @@ def files(tmp_path_factory):
 def test_identify_names_the_decoder_and_prints_json(files):
     flags = ("--run", str(files / "setting-run.json"), "--select", "mmr:window=none", "--select", "dpp")
     answer = json.loads(run("identify", *flags, "--json"))
-    assert answer["best"]["label"] == "mmr on dense" and answer["best"]["explained"] == 1
+    assert answer["best"]["label"] == "MMR on dense vectors" and answer["best"]["explained"] == 1
     assert answer["best"]["interval"][0] <= 0.4 <= answer["best"]["interval"][1] and answer["lists"] == 12
     text = run("identify", *flags, "--depth", "20")
-    assert "mmr on dense, λ 0.4" in text and "explained" in text
+    assert "MMR on dense vectors, λ 0.4" in text and "explained" in text
 
 
 @pytest.mark.parametrize(

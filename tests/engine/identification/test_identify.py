@@ -158,7 +158,8 @@ def test_narrower_hypotheses_and_a_given_depth_are_kept(world, langchain_run):
     identification = engine.identify(
         langchain_run, *world, decoders=[dpp, engine.Decoder(engine.make("ssd"))], depth=20
     )
-    assert {each.label for each in identification.hypotheses} == {"dpp, window 1 on dense", "ssd on dense"}
+    labels = {each.label for each in identification.hypotheses}
+    assert labels == {"DPP, window 1 on dense vectors", "SSD on dense vectors"}
     assert all(each.depth == (20, 20) and each.decoder.depth == 20 for each in identification.hypotheses)
 
 
