@@ -131,6 +131,23 @@ def identify() -> None:
     """
 
 
+@main.command()
+@CORPUS
+@group_options("reading", lazy("engine.cli.inputs:ReadOptions"), READING)
+@option("--url", required=True, help="Address of the search, such as http://127.0.0.1:8600/answer.")
+@click.option("--request-header", "headers", multiple=True, metavar='"NAME: VALUE"', help="Header of every request.")
+@split_option("Split whose judged queries are asked. Default: all queries.", default=None)
+@SIZE_OPTION
+@option("--out", required=True, metavar="FILE.json", help="The run to write.")
+@runs_in("engine.cli.record")  # calls record() of that module
+def record() -> None:
+    """Ask a search over HTTP the corpus's queries and keep its lists as a run, which identify and compare read.
+
+    The search is sent the queries' texts: POST {"queries": ["…"], "k": 10}. It answers, as frontier answer does, with
+    {"answers": [{"ids": ["…"]}]}.
+    """
+
+
 @main.command(name="data")
 @CORPUS
 @group_options("reading", lazy("engine.cli.inputs:ReadOptions"), READING)
