@@ -1,7 +1,7 @@
 """The place of another system on the frontier, and what a decision would gain over it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import streamlit as st
@@ -33,6 +33,9 @@ SweepBuilder = Callable[[str, Queries, int], Sweep]
 MAX_QUERIES = 500
 MIN_QUERIES = 2
 """Queries that a decision needs: on a single one there is no chance to estimate."""
+
+YOUR_SYSTEM = "your system"
+"""What sentences call the run; its name stands above them."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -147,8 +150,9 @@ def _draw_result(standing: PlacedRun, split: str) -> None:
             # with_options=False: only the two choices are named, and the list of all settings takes longest.
             decision = standing.estimates.decide(selection.get_budget(), with_options=False)
             for sentence in verdict.list_headlines(decision):
-                st.markdown(f"**{as_label(sentence)}**")
-        verdict.draw_budget(points, point)
+                short = sentence.replace(f"{point.name}'s", f"{YOUR_SYSTEM}'s")
+                st.markdown(f"**{as_label(short)}**")
+        verdict.draw_budget(points, replace(point, name=YOUR_SYSTEM))
         queries = counted(points.queries, "query", "queries")
         st.caption(visible(f"On {queries} of {split} at k = {points.k}, beside the decoders chosen under Frontier."))
     with chart_column:
@@ -165,7 +169,7 @@ def _draw_result(standing: PlacedRun, split: str) -> None:
 def _compare_with_baseline(points: Frontier, point: FrontierPoint, baseline: FrontierPoint | None) -> str:
     """Return the figures of a run, and of the baseline beside them."""
     names = f"{title_of(points.x)}@{points.k}", f"{title_of(points.y)}@{points.k}"
-    text = f"{point.name}: {names[0]} {point.x:.3f}, {names[1]} {point.y:.3f}"
+    text = f"{YOUR_SYSTEM.capitalize()}: {names[0]} {point.x:.3f}, {names[1]} {point.y:.3f}"
     if baseline is not None:
         text += f" ({baseline.name}: {baseline.x:.3f} and {baseline.y:.3f})"
     return f"{text}."

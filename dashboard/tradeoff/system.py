@@ -335,10 +335,10 @@ def _draw_hypotheses(result: Identification) -> None:
             {"Decoder": hypothesis.label, "Picks": percent(hypothesis.explained, 1), "λ": weights, "Pool": depths}
         )
     config = {
-        "Decoder": text_column(190),
-        "Picks": text_column(70, "Share of the picks that it explains at its peak"),
-        "λ": text_column(100, "Weight of relevance, 95% interval"),
-        "Pool": text_column(90, "Depth of the pool, 95% interval"),
+        "Decoder": text_column(265),
+        "Picks": text_column(60, "Share of the picks that it explains at its peak"),
+        "λ": text_column(95, "Weight of relevance, 95% interval"),
+        "Pool": text_column(80, "Depth of the pool, 95% interval"),
     }
     draw_table(rows, config, max_rows=MAX_HYPOTHESES, key="tradeoff.system.hypotheses")
     n_hypotheses = counted(len(result.hypotheses), "hypothesis", "hypotheses")
