@@ -1,6 +1,6 @@
 """Inputs of commands: corpora and their vectors, judged queries, and methods that options name."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from itertools import chain
@@ -33,6 +33,8 @@ ADDING_JUDGEMENTS = (
     "documents on the page Data → Judge of `frontier serve`, and name the folder that it exports"
 )
 """The ways to judgements of a corpus that has none."""
+DatasetCheck = Callable[[Dataset], object]
+"""A function that raises an error for a data set that lacks what a command needs."""
 KEEP_SELF = "--with-self keeps it"
 """The way to a query's own document among its answers, of commands that have this flag."""
 
@@ -56,13 +58,17 @@ class ReadOptions:
     drop_duplicates: str | None = None  # which documents are dropped after reading: copies or near
     duplicate_threshold: float | None = None  # cosine of near-duplicates, None for that of the corpus
 
-    def read(self, source: str, **more: Any) -> Dataset:
+    def read(self, source: str, check: DatasetCheck | None = None, **more: Any) -> Dataset:
         """Load the data set of a demo, a folder or a file, and print its notices on stderr.
 
-        more: further arguments of `engine.load_dataset`.
+        check: raises an error for a data set that lacks what the command needs, such as a split; more: further
+        arguments of `engine.load_dataset`.
         """
         dataset: Dataset = engine.load_dataset(source, **self.reading, **more)
         meter = more.get("progress")
+        # Checked before the corpus is embedded, which dropping duplicates may need.
+        if check is not None:
+            check(dataset)
         if self.drop_duplicates is not None:
             dataset = self._drop_duplicates(dataset, meter)
         # The progress line is erased first, or the notices would be appended to it.
@@ -115,9 +121,9 @@ class CorpusOptions(Encoding, ReadOptions):
 
     corpus: str  # a demo's name, a folder or a file
 
-    def load(self, meter: Any, metadata: Sequence[str] = ()) -> Dataset:
-        """Load the data set. metadata: columns to load beside the documents."""
-        return self.read(self.corpus, progress=meter, metadata=metadata)
+    def load(self, meter: Any, metadata: Sequence[str] = (), check: DatasetCheck | None = None) -> Dataset:
+        """Load the data set. metadata: columns to load beside the documents; check: as `read` takes it."""
+        return self.read(self.corpus, check, progress=meter, metadata=metadata)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,8 +139,7 @@ class JudgedOptions(CorpusOptions):
 
         metadata: columns to load beside the documents
         """
-        dataset = self.load(meter, metadata)
-        check_splits(dataset.qrels, [self.split])
+        dataset = self.load(meter, metadata, lambda dataset: check_splits(dataset.qrels, [self.split]))
         queries = dataset.judged(self.split)
         # Queries are sampled before they are embedded.
         if self.count is not None:
