@@ -398,7 +398,7 @@ def compare(
     decision = None if study else decide_for_report(estimate_on_axes(curve, exact_curves, table.cells[0]))
     # The headroom is what a perfect choice of setting for each query would gain.
     comparisons, headroom = summarize_comparisons(rows), compute_headroom(cells, y_name, k) if oracle else ()
-    strata = swept.stratify(cells, k)
+    strata = swept.stratify(cells, k, other_systems)
     _write_tables(files, table, cells)
     # JSON holds every optional part only if its flag was given.
     if as_json:

@@ -40,6 +40,16 @@ KEEP_SELF = "--with-self keeps it"
 
 
 @dataclass(frozen=True, kw_only=True)
+class Encoding:
+    """Options for embedding texts."""
+
+    encoder: str  # the encoder's name or path
+    dtype: str  # its arithmetic
+    device: str | None  # where it runs, None for a GPU if there is one
+    trained: str | None = None  # a checkpoint on top of it
+
+
+@dataclass(frozen=True, kw_only=True)
 class ReadOptions:
     """Options for reading a corpus."""
 
@@ -58,11 +68,14 @@ class ReadOptions:
     drop_duplicates: str | None = None  # which documents are dropped after reading: copies or near
     duplicate_threshold: float | None = None  # cosine of near-duplicates, None for that of the corpus
 
-    def read(self, source: str, check: DatasetCheck | None = None, **more: Any) -> Dataset:
+    def read(
+        self, source: str, check: DatasetCheck | None = None, encoding: Encoding | None = None, **more: Any
+    ) -> Dataset:
         """Load the data set of a demo, a folder or a file, and print its notices on stderr.
 
-        check: raises an error for a data set that lacks what the command needs, such as a split; more: further
-        arguments of `engine.load_dataset`.
+        check: raises an error for a data set that lacks what the command needs, such as a split; encoding: of the
+        documents, for dropping duplicates, by default that of these options; more: further arguments of
+        `engine.load_dataset`.
         """
         dataset: Dataset = engine.load_dataset(source, **self.reading, **more)
         meter = more.get("progress")
@@ -70,7 +83,7 @@ class ReadOptions:
         if check is not None:
             check(dataset)
         if self.drop_duplicates is not None:
-            dataset = self._drop_duplicates(dataset, meter)
+            dataset = self._drop_duplicates(dataset, encoding, meter)
         # The progress line is erased first, or the notices would be appended to it.
         if isinstance(meter, Meter):
             meter.clear()
@@ -89,11 +102,12 @@ class ReadOptions:
         # Only what differs from the defaults is passed on: exported settings stay short.
         return {field_name: value for field_name, (value, default) in values.items() if value and value != default}
 
-    def _drop_duplicates(self, dataset: Dataset, meter: Any) -> Dataset:
+    def _drop_duplicates(self, dataset: Dataset, encoding: Encoding | None, meter: Any) -> Dataset:
         """Return the data set without the duplicates that the options drop, with vectors where there is an encoder."""
         embeddings = dataset.vectors
+        if encoding is None and isinstance(self, Encoding):
+            encoding = self
         # A command without an encoder drops copies by their texts alone.
-        encoding: Encoding | None = self if isinstance(self, Encoding) else None
         if encoding is None and self.drop_duplicates == "near":
             encoding = Encoding(encoder="bundled", dtype="auto", device=None)
         if embeddings is None and encoding is not None:
@@ -103,16 +117,6 @@ class ReadOptions:
             dataset, self.drop_duplicates, embeddings, self.duplicate_threshold, progress=meter
         )
         return smaller
-
-
-@dataclass(frozen=True, kw_only=True)
-class Encoding:
-    """Options for embedding texts."""
-
-    encoder: str  # the encoder's name or path
-    dtype: str  # its arithmetic
-    device: str | None  # where it runs, None for a GPU if there is one
-    trained: str | None = None  # a checkpoint on top of it
 
 
 @dataclass(frozen=True, kw_only=True)
