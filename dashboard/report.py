@@ -41,7 +41,7 @@ def report(swept: FinishedSweep, other_systems: OtherSystems, out: str) -> None:
     other_systems: runs (ranked lists) of systems that are no decoders, to be compared; out: the file's path
     """
     cells, k = swept.load_cells()
-    strata = swept.stratify(cells, k)
+    strata = swept.stratify(cells, k, other_systems)
     curves, study = swept.load_curves(cells, k), swept.find_study(cells, k)
     cells += other_systems.cells(swept, cells, k)
     write_text(out, build_page(cells, swept.across, swept.up, k, swept.baseline, strata, curves, study))

@@ -416,7 +416,6 @@ def _find_loaded(source: Source) -> Loaded | None:
 def _drop_duplicates(full: Loaded, source: Source, job: Job) -> Loaded:
     """Return a corpus without its copies or near-duplicates, whose judgements count for the documents that stay."""
     import engine
-    from engine.data.readers import COPIES_REMARK
     from engine.evaluation.studies.drop_duplicates import DROPPED_REMARK, keep_heads
     from engine.evaluation.studies.near_duplicates import find_copies, find_near_duplicates
 
@@ -429,8 +428,8 @@ def _drop_duplicates(full: Loaded, source: Source, job: Job) -> Loaded:
         heads = find_copies(full.space.corpus, full.space.matrix.duplicate_of.cpu().numpy())
     dataset = keep_heads(full.dataset, heads, full.space.embeddings)
     space = engine.Space(dataset.corpus, dataset.vectors)
-    # A remark on copies is about documents that are gone, and how many are gone is said by the reduction.
-    notices = tuple(notice for notice in dataset.notices if notice.remark not in (COPIES_REMARK, DROPPED_REMARK))
+    # How many documents are gone is said by the reduction.
+    notices = tuple(notice for notice in dataset.notices if notice.remark != DROPPED_REMARK)
     # Only vectors that came with the corpus belong to its data set.
     dataset = replace(dataset, notices=notices, vectors=full.dataset.vectors and dataset.vectors)
     # Counted from the full judgements: those of the data set are one for each document that stays.

@@ -16,6 +16,7 @@ from engine.evaluation.aspects import digest_of_aspects
 from engine.evaluation.curve import Curve
 from engine.evaluation.exact_frontier import exact_frontier, list_path_decoders, load_stored_curve
 from engine.evaluation.sweep.cell import Cell
+from engine.evaluation.sweep.compute import digest_sources
 from engine.evaluation.sweep.store import Store, cached_file
 from engine.evaluation.sweep.sweep import stored_cells
 from engine.values import Embeddings, Qrels, Queries
@@ -43,6 +44,7 @@ class Sweep:
     split: str
     k: int
     metrics: tuple[str, ...]
+    source: str | None = None  # the column of the metric unique_sources
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -50,7 +52,13 @@ class Sweep:
         embeddings = self.loaded.space.embeddings.digest
         aspects = digest_of_aspects(self.loaded.dataset.aspects)
         digests = (embeddings, self.queries.digest, self.qrels.digest, aspects)
-        return (*digests, self.split, self.k, self.metrics, self.decoders)
+        sources = tuple(digest_sources(self.loaded.space, [self.source]).items())
+        return (*digests, *sources, self.duplicate_threshold, self.split, self.k, self.metrics, self.decoders)
+
+    @property
+    def duplicate_threshold(self) -> float | None:
+        """Cosine from which on documents are near-duplicates, that of the corpus's filter; None for the default."""
+        return self.loaded.source.duplicate_threshold
 
     @property
     def baseline(self) -> Decoder:
@@ -81,7 +89,8 @@ class Sweep:
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments by which `engine.sweep` measures all decoders."""
-        arguments = {name: getattr(self, name) for name in ("decoders", "qrels", "k", "metrics", "split")}
+        names = ("decoders", "qrels", "k", "metrics", "split", "source", "duplicate_threshold")
+        arguments = {name: getattr(self, name) for name in names}
         return arguments | {"space": self.loaded.space, "queries": self.vectors, "aspects": self.loaded.dataset.aspects}
 
     def curve_arguments(self) -> dict[str, Any]:

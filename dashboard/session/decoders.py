@@ -9,7 +9,7 @@ from dashboard.services import roots
 from dashboard.session.parameters import read_stage, set_stage
 from engine.decoder import POOL, Decoder, describe_scorer_use, explain_ignored_scorer
 from engine.errors import FrontierError, ParamError
-from engine.params import UNSET
+from engine.params import UNSET, Choice
 from engine.selection.per_source import list_limitable_selectors
 from engine.space import Space
 from engine.stages import Scorer, ScorerSpec, Selector, methods
@@ -18,6 +18,18 @@ PARAM_PREFIX = "explore"
 """Of the keys of the parameters' widgets."""
 DECODERS_KEY, POOL_KEY, K_KEY, VIEW_KEY = "decoders", "pool", "k", "view"
 PER_SOURCE_KEY, SOURCE_COLUMN_KEY = "per_source", "source_column"
+OWN_DOCUMENTS_KEY = "own_documents"
+"""Session key of how queries that are documents of the corpus are treated."""
+SAME_TEXT, SAME_ID, KEEP_OWN = "same id and text", "same id", "keep"
+OWN_DOCUMENTS = Choice(
+    SAME_TEXT,
+    "own_documents",
+    (SAME_TEXT, SAME_ID, KEEP_OWN),
+    name="own_documents",
+    help="Which document counts as the query itself, and is left out of its answer and of the figures.",
+)
+_SELF_RULES = {SAME_TEXT: None, SAME_ID: True, KEEP_OWN: False}
+"""Choice → `without_self` of a decoder."""
 EXPLORE_SCREEN, DATA_SCREEN = "screens/explore.py", "screens/data.py"
 RETRIEVE, RERANK = "retrieve", "rerank"
 AGREED_KEY = "agreed to"
@@ -37,19 +49,39 @@ def get_decoders() -> dict[str, Decoder]:
 
 
 def get_decoder(name: str) -> Decoder:
-    """Return a selector's decoder as set in this browser session: parameters, scorers, pool size, limit per source.
+    """Return a selector's decoder as set in this browser session: parameters, scorers, pool size, limits.
 
-    Selectors that cannot keep the limit are returned without it; `check_source_limit` refuses them.
+    Selectors that cannot keep the limit per source are returned without it; `check_source_limit` refuses them.
     """
-    return limit_sources(add_scorers(read_stage(methods("selector")[name], PARAM_PREFIX), name, get_pool_depth()))
+    return add_limits(add_scorers(read_stage(methods("selector")[name], PARAM_PREFIX), name, get_pool_depth()))
 
 
-def limit_sources(decoder: Decoder) -> Decoder:
-    """Return a decoder with this session's limit per source, or as it is if there is none or it cannot keep it."""
+def add_limits(decoder: Decoder) -> Decoder:
+    """Return a decoder with this session's rule on queries that are documents, and its limit per source.
+
+    Without the limit if there is none, or the selector cannot keep it.
+    """
+    decoder = replace(decoder, without_self=get_self_rule())
     per_source, column = get_source_limit()
     if per_source is None or not decoder.select.sequential:
         return decoder
     return replace(decoder, per_source=per_source, source=column)
+
+
+def get_self_rule() -> bool | None:
+    """Return how this session treats queries that are documents of the corpus, as a Decoder takes it."""
+    return _SELF_RULES[st.session_state.get(OWN_DOCUMENTS_KEY, SAME_TEXT)]
+
+
+def set_self_rule(without_self: bool | None) -> None:
+    """Set how this session treats queries that are documents of the corpus, before its control is drawn."""
+    st.session_state[OWN_DOCUMENTS_KEY] = next(name for name, rule in _SELF_RULES.items() if rule is without_self)
+
+
+def find_source_column(columns: Iterable[str]) -> str | None:
+    """Return the column that names the documents' sources: the chosen one, else the corpus's first; None for none."""
+    available, column = list(columns), st.session_state.get(SOURCE_COLUMN_KEY)
+    return column if column in available else next(iter(available), None)
 
 
 def get_source_limit() -> tuple[int | None, str | None]:
@@ -218,6 +250,7 @@ def apply_decoder(decoder: Decoder, k: int | None = None) -> None:
     st.session_state[DECODERS_KEY] = list(dict.fromkeys([*list_chosen(), name]))
     st.session_state[POOL_KEY] = decoder.depth
     st.session_state[PER_SOURCE_KEY] = decoder.per_source
+    set_self_rule(decoder.without_self)
     if decoder.source is not None:
         st.session_state[SOURCE_COLUMN_KEY] = decoder.source
     if k is not None:

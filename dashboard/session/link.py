@@ -47,7 +47,8 @@ class State:
     pool: int | None = POOL.default  # size of the pool
     per_source: int | None = PER_SOURCE.default  # the most documents of one source, None for any number
     source_column: str | None = None  # the column that names the sources
-    decoders: tuple[Decoder, ...] = ()  # in the registry's order, their depth that of the pool, without per_source
+    own_documents: str = decoders.SAME_TEXT  # which document counts as the query itself
+    decoders: tuple[Decoder, ...] = ()  # in the registry's order, their depth that of the pool, without limits
     view: str = ""  # of Explore, "" for its first
     page: str = ""  # the screen's name, "" for the one that is open
     tradeoff: Mapping[str, Any] = field(default_factory=dict)  # key → setting, of those not at their default
@@ -68,16 +69,17 @@ def get_state(loaded: Loaded) -> State:
         pool=session.get(decoders.POOL_KEY, POOL.default),
         per_source=decoders.get_source_limit()[0],
         source_column=decoders.get_source_limit()[1],
-        decoders=tuple(map(_drop_source_limit, decoders.get_decoders().values())),
+        own_documents=session.get(decoders.OWN_DOCUMENTS_KEY, decoders.SAME_TEXT),
+        decoders=tuple(map(_drop_limits, decoders.get_decoders().values())),
         view=session.get(decoders.VIEW_KEY) or "",
         page=_open_page(),
         tradeoff=tradeoff.list_changed(),
     )
 
 
-def _drop_source_limit(decoder: Decoder) -> Decoder:
-    """Return a decoder without its limit per source, which a link has once for all decoders."""
-    return replace(decoder, per_source=None, source=None)
+def _drop_limits(decoder: Decoder) -> Decoder:
+    """Return a decoder without its limits, which a link has once for all decoders."""
+    return replace(decoder, per_source=None, source=None, without_self=None)
 
 
 def format_state(state: State) -> dict[str, str]:
@@ -94,6 +96,8 @@ def format_state(state: State) -> dict[str, str]:
     params |= {"k": SET_SIZE.text(state.k), "pool": POOL.text(state.pool)}
     if state.per_source is not None and state.source_column is not None:
         params |= {"per_source": PER_SOURCE.text(state.per_source), "source_column": state.source_column}
+    if state.own_documents != decoders.SAME_TEXT:
+        params["own_documents"] = decoders.OWN_DOCUMENTS.text(state.own_documents)
     params["decoders"] = ",".join(decoder.select.spec.name for decoder in state.decoders) or UNSET
     # Parameters are prefixed by the selector's name, and a scorer's by its role too.
     for decoder in state.decoders:

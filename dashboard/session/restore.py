@@ -79,6 +79,7 @@ def parse_link(params: Mapping[str, str]) -> Reading:
         pool=pool,
         per_source=take("per_source", PER_SOURCE),
         source_column=unread.pop("source_column", None),
+        own_documents=take("own_documents", decoders.OWN_DOCUMENTS),
         decoders=tuple(_parse_decoder(spec, pool, unread, take, remarks) for spec in _parse_selectors(unread, remarks)),
         tradeoff=_parse_tradeoff(unread, take, remarks),
         view=unread.pop("view", ""),
@@ -130,6 +131,7 @@ def apply_state(state: State, loaded: Loaded) -> list[str]:
             st.session_state[decoders.PER_SOURCE_KEY] = None
             column = visible(str(state.source_column))
             problems.append(f"this corpus has no column {column!r} of sources: any number of one source is returned")
+    st.session_state[decoders.OWN_DOCUMENTS_KEY] = state.own_documents
     for decoder in state.decoders:
         decoders.put_decoder(decoder)
     st.session_state[decoders.DECODERS_KEY] = [decoder.select.spec.name for decoder in state.decoders]

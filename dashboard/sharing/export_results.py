@@ -64,7 +64,10 @@ def compute_results(loaded: Loaded, question: Question, decoders: Mapping[str, D
             scores = relevance(decoder.select, candidates)
             # Compared with itself, as only the rows with titles and scores are wanted.
             rows, _ = diff(space, question.vector, question.id, ranking, ranking, qrels, scores)
-            values = measure(ranking, space, query, qrels, question.k, metrics, aspects).per_query
+            self_rule = decoder.without_self
+            values = measure(
+                ranking, space, query, qrels, question.k, metrics, aspects, without_self=self_rule
+            ).per_query
         figures = {f"{title_of(metric)}@{question.k}": values[metric].get(question.id) for metric in metrics}
         words = format_decoder(decoder, not setting.has_default_scorers(decoder))
         level = None if question.qrels is None else question.qrels.relevant_from

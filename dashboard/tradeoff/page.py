@@ -32,7 +32,7 @@ from dashboard.widgets import passages, runs
 from dashboard.widgets.basics import show_failure
 from dashboard.widgets.choices import choose, choose_several, select
 from dashboard.widgets.job_panel import POLL_INTERVAL, JobPanel, draw_cancel_button
-from dashboard.widgets.own_documents import draw_own_documents
+from dashboard.widgets.own_documents import draw_own_documents, draw_self_rule
 from dashboard.widgets.parameters import draw_parameter
 from engine.decoder import POOL, SET_SIZE, Decoder
 from engine.errors import FrontierError
@@ -121,6 +121,7 @@ def draw_tradeoff(loaded: Loaded, question: Question | None) -> None:
             if len(queries) > SAMPLE_SIZES[0]:
                 queries = _draw_sample(queries)
             scorers = _draw_scorers()
+            draw_self_rule(loaded)
             runs.draw_runs(loaded, all_split_queries)
         if with_passages:
             _draw_judge_button()
@@ -246,10 +247,11 @@ def _build_sweep(
     vectors = find_query_vectors(loaded, queries)
     # Before the queries are embedded, any vector shows which metrics will be available.
     sample = Embeddings(("",), loaded.space.embeddings.vectors[:1]) if vectors is None else vectors
-    metrics = available_metrics(qrels, loaded.dataset.aspects, sample)
+    source = None if loaded.reach is not None else decoders.find_source_column(loaded.space.corpus.metadata)
+    metrics = available_metrics(qrels, loaded.dataset.aspects, sample, source)
     return Sweep(
         loaded=loaded, decoders=measured, queries=queries, vectors=vectors, qrels=qrels, split=split, k=k,
-        metrics=metrics,
+        metrics=metrics, source=source,
     )  # fmt: skip
 
 
@@ -298,7 +300,7 @@ def _list_decoders(
     specs, chosen = methods("selector"), decoders.list_chosen()
     first_name = next(iter(specs))
     # The baseline is always measured, as everything is compared with it.
-    settings = [decoders.limit_sources(decoders.make_baseline(depth))]
+    settings = [decoders.add_limits(decoders.make_baseline(depth))]
     reasons: dict[tuple[Scorer, Scorer | None], str] = {}
     unlimited = decoders.explain_unlimited(method_names)
     for name in dict.fromkeys([first_name, *method_names]):
@@ -316,7 +318,7 @@ def _list_decoders(
             if chain not in reasons and (reason := decoders.explain_lack(decoder, space)):
                 reasons[chain] = reason
         settings += [
-            decoders.limit_sources(decoders.build_decoder(stage, retrieve, rerank, depth))
+            decoders.add_limits(decoders.build_decoder(stage, retrieve, rerank, depth))
             for retrieve, rerank in dict.fromkeys(chains)
             if (retrieve, rerank) not in reasons
             for stage in stages

@@ -133,9 +133,11 @@ def _draw_query(
         baseline = decode(sweep.baseline, space, query_vectors, k=sweep.k)
         known_qrels = question.qrels if question.is_judged else None
         aspects = loaded.dataset.aspects if (loaded.dataset.aspects or {}).get(question.id) else None
-        available = available_metrics(known_qrels, aspects, query_vectors)
+        available = available_metrics(known_qrels, aspects, query_vectors, sweep.source)
         metrics = [metric for metric in curves.metrics if metric in available]
-        measured = measure(ranking, space, query_vectors, known_qrels, sweep.k, metrics, aspects).per_query
+        rules: dict[str, Any] = {"source": sweep.source, "without_self": sweep.baseline.without_self}
+        rules["duplicate_threshold"] = sweep.duplicate_threshold
+        measured = measure(ranking, space, query_vectors, known_qrels, sweep.k, metrics, aspects, **rules).per_query
         values = {metric: measured[metric].get(question.id) for metric in metrics}
     value_texts = [f"{title_of(metric)} {decimal(value)}" for metric, value in values.items() if value is not None]
     relevant_ids, decoder = question.relevant_ids, opened.decoder

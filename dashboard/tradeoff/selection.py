@@ -108,8 +108,10 @@ def measure_run(run: RankedRun, sweep: Sweep) -> Cell | None:
     if vectors is None:
         return None
     cell_arguments = loaded.space, vectors, sweep.qrels, sweep.k, sweep.metrics
+    rules: dict[str, Any] = {"source": sweep.source, "without_self": sweep.baseline.without_self}
+    rules["duplicate_threshold"] = sweep.duplicate_threshold
     return get_or_compute(
         MEMORY_KEY,
         ("run", run.name, run.digest, sweep.key),
-        lambda: run.build_cell(*cell_arguments, split=sweep.split, aspects=loaded.dataset.aspects),
+        lambda: run.build_cell(*cell_arguments, split=sweep.split, aspects=loaded.dataset.aspects, **rules),
     )

@@ -15,6 +15,7 @@ from dashboard.session.parameters import order_params, param_key, read_stage, re
 from dashboard.session.query import corpus_key, find_max_k
 from dashboard.tuning.request import EVERY, TuningRequest, find_baseline
 from dashboard.widgets.choices import choose_several, select
+from dashboard.widgets.own_documents import draw_self_rule
 from dashboard.widgets.parameters import draw_parameter, format_label
 from dashboard.widgets.source_limit import describe_source_limit, draw_source_limit
 from engine.decoder import POOL, SET_SIZE
@@ -89,7 +90,7 @@ def draw_form(loaded: Loaded) -> tuple[TuningRequest, DeltaGenerator]:
     fields |= {"choose": choose, "report": report, "halve": halve}
     with st.expander("Advanced"):
         fields |= _draw_all_decoders(loaded) if method == EVERY else _draw_one_decoder(loaded, specs[method])
-        fields |= _draw_source_limit(loaded, list(specs) if method == EVERY else [])
+        fields |= _draw_limits(loaded, list(specs) if method == EVERY else [], objective)
     return TuningRequest(**fields), sentence_end
 
 
@@ -105,6 +106,8 @@ def fill_form(asked: Mapping[str, Any], loaded: Loaded) -> None:
         state[f"{PREFIX}.{name}"] = value
     state[decoders.K_KEY] = asked["k"]
     state[decoders.PER_SOURCE_KEY] = asked["per_source"]
+    # Studies of earlier versions lack the rule, which was then the default.
+    decoders.set_self_rule(asked.get("without_self"))
     if asked["source"] is not None:
         state[decoders.SOURCE_COLUMN_KEY] = asked["source"]
     other_splits = [name for name in loaded.dataset.qrels if name != choose]
@@ -147,15 +150,23 @@ def _draw_all_decoders(loaded: Loaded) -> dict[str, Any]:
     return fields | {"scorers": tuple(scorers)}
 
 
-def _draw_source_limit(loaded: Loaded, method_names: Sequence[str]) -> dict[str, Any]:
-    """Draw the limit per source, and which decoders it leaves out; return these fields of a TuningRequest."""
+def _draw_limits(loaded: Loaded, method_names: Sequence[str], objective: Objective) -> dict[str, Any]:
+    """Draw the limit per source, which decoders it leaves out, and the rule on queries that are documents.
+
+    Returns these fields of a TuningRequest.
+    """
     # A limit of another corpus, whose column this one lacks, is dropped before its control is drawn.
     describe_source_limit(list(loaded.space.corpus.metadata))
-    draw_source_limit(loaded, st.columns(4, vertical_alignment="bottom")[:2])
+    columns = st.columns(4, vertical_alignment="bottom")
+    draw_source_limit(loaded, columns[:2])
+    draw_self_rule(loaded, columns[2])
     if reason := decoders.explain_unlimited(method_names):
         st.caption(f"Left out: {visible(reason)}")
     per_source, column = decoders.get_source_limit()
-    return {"per_source": per_source, "source": column}
+    # Without a limit the column matters to the metric alone.
+    if "unique_sources" in objective.metrics:
+        column = decoders.find_source_column(loaded.space.corpus.metadata)
+    return {"per_source": per_source, "source": column, "without_self": decoders.get_self_rule()}
 
 
 def _draw_sizes(loaded: Loaded, columns: Sequence[DeltaGenerator]) -> dict[str, Any]:
@@ -213,7 +224,9 @@ def _draw_objective(loaded: Loaded) -> Objective:
     aim, metric, share = params_of(Objective)
     assert isinstance(aim, Choice) and isinstance(metric, Choice)
     dataset = loaded.dataset
-    measurable = available_metrics(next(iter(dataset.qrels.values())), dataset.aspects, loaded.space.embeddings)
+    source = None if loaded.reach is not None else decoders.find_source_column(loaded.space.corpus.metadata)
+    qrels = next(iter(dataset.qrels.values()))
+    measurable = available_metrics(qrels, dataset.aspects, loaded.space.embeddings, source)
     metrics = list(filter(measurable.__contains__, metric.options))
     # The default goal is the one with a bound: more diversity, while a share of Recall is kept.
     usual = next((option for option in aim.options if Objective(aim=option).constrained), None)

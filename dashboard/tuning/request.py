@@ -60,7 +60,8 @@ class TuningRequest(JobRequest):
     rerank: Scorer | None = None
     scorers: tuple[str, ...] = ()  # of EVERY: those to retrieve with, none for the first
     per_source: int | None = None  # the most documents of one source, None for any number
-    source: str | None = None  # the column that names the sources
+    source: str | None = None  # the column that names the sources, for the limit and for the metric unique_sources
+    without_self: bool | None = None  # the treatment of queries that are documents, as a Decoder takes it
 
     @property
     def every(self) -> bool:
@@ -104,7 +105,8 @@ class TuningRequest(JobRequest):
             retrieve=self.retrieve or baseline.retrieve,
             rerank=self.rerank,
             per_source=self.per_source,
-            source=self.source,
+            source=None if self.per_source is None else self.source,
+            without_self=self.without_self,
         )
 
     @property
@@ -194,6 +196,7 @@ def run_tuning(request: TuningRequest, loaded: Loaded, job: Job) -> TuningOutcom
         "test": splits.test,
         "points": request.points,
         "aspects": loaded.dataset.aspects,
+        "source": request.source,
         "store": (store := Store(find_store_file(loaded))),
         "progress": job.report,
         "stop": job.stop,
@@ -201,7 +204,7 @@ def run_tuning(request: TuningRequest, loaded: Loaded, job: Job) -> TuningOutcom
     }
     # `choose` tunes every decoder and takes the best; `tune` tunes one.
     if request.every:
-        options |= {"per_source": request.per_source, "source": request.source}
+        options |= {"per_source": request.per_source, "without_self": request.without_self}
         tuned = choose(*task, scorers=request.scorers, **options)
     else:
         options |= {"free": request.free, "fixed": dict(request.fixed), "like": request.like, "trials": request.trials}

@@ -28,6 +28,7 @@ from dashboard.session.query import (
 from dashboard.widgets.basics import show_failure
 from dashboard.widgets.choices import choose
 from dashboard.widgets.common import as_label
+from dashboard.widgets.own_documents import check_self_rule
 from dashboard.widgets.parameters import draw_parameter
 from dashboard.widgets.source_limit import describe_source_limit, draw_source_limit
 from engine.decoder import POOL, SET_SIZE
@@ -51,6 +52,7 @@ def ask(loaded: Loaded) -> Question | None:
 
     A query is a labelled one, typed, or a document to be like; the pool holds the candidates that a set is chosen from.
     """
+    check_self_rule(loaded)
     ways, key = list_ways(loaded), corpus_key(loaded)
     # Kind of query (typed, labelled, like a document) and split, a named part of the labelled queries, last used here.
     query_kind, split, _ = get_selection(loaded)
@@ -81,17 +83,18 @@ def ask(loaded: Loaded) -> Question | None:
     query_id, text, vector, qrels = picked
     document = get_selection(loaded)[2] if query_kind == SIMILAR else None
     if document is None and _is_document(loaded, query_id, text):
-        st.caption("This query is a document of the corpus, with the same id and text: its answers are without it.")
+        shared = "id" if setting.get_self_rule() else "id and text"
+        st.caption(f"This query is a document of the corpus, with the same {shared}: its answers are without it.")
         qrels = drop_own_judgements(qrels, {query_id: query_id})
     k = min(size, find_max_k(loaded))
     return Question(query_id, replace_surrogates(text), vector, qrels, k, depth, document=document)
 
 
 def _is_document(loaded: Loaded, query_id: str, text: str) -> bool:
-    """Return True if a query is a document of the corpus, with the same id and text; False in a vector engine."""
+    """Return True if a query counts as a document of the corpus, by this session's rule; False in a vector engine."""
     if loaded.reach is not None or not query_id:
         return False
-    return bool(find_own_documents(loaded.space, (query_id,), (text,))[0] >= 0)
+    return bool(find_own_documents(loaded.space, (query_id,), (text,), setting.get_self_rule())[0] >= 0)
 
 
 def _freeze_label(label: str, key: str) -> str:

@@ -16,6 +16,7 @@ from dashboard.services.jobs import Job
 from dashboard.services.memo import get_or_compute
 from dashboard.services.source import Loaded
 from dashboard.session.answers import as_embeddings
+from dashboard.session.decoders import get_self_rule
 from dashboard.session.query import Question, find_first_split
 from dashboard.widgets.job_panel import JobPanel
 from engine.errors import Cancelled
@@ -52,12 +53,12 @@ def compute_path(
     # The path covers all λ₁, so it is cached under the selector with any one of them, 0.
     label = type(stage)(**values_of(stage) | {"l1": 0.0}).label
     query_parts = query_bytes, question.id, question.text, question.document
-    key = (space.embeddings.digest, *query_parts, label, min_l1, question.depth, pool)
+    key = (space.embeddings.digest, *query_parts, label, min_l1, question.depth, pool, get_self_rule())
 
     def compute() -> WeightPath:
         """Compute the weights at every λ₁ from `min_l1` on."""
         # A document to be like is no candidate, whatever its text.
-        without_self = True if question.document is not None else None
+        without_self = True if question.document is not None else get_self_rule()
         query = as_embeddings(loaded, question)
         path = compute_weight_path(stage, space, query, min_l1, question.depth, row_indices, without_self)
         assert path is not None, "only selectors with weights are asked for their path"

@@ -162,7 +162,9 @@ def decode(
     source_column = None if per_source is None else per_source[0]
     _check_queries(texts, query_ids, split)
     with Meter() as meter:
-        dataset = source.load(meter, () if source_column is None else (source_column,))
+        columns = () if source_column is None else (source_column,)
+        # Wrong queries are refused before anything is embedded, for dropping duplicates too.
+        dataset = source.load(meter, columns, lambda dataset: _queries(dataset, texts, query_ids, split))
         queries = _queries(dataset, texts, query_ids, split)
         space, trained_decoder = space_and_decoder(dataset, source, progress=meter)
         if decoder is None:
@@ -273,9 +275,8 @@ def _judgements(dataset: Dataset, queries: Queries, split: str | None) -> Qrels 
     # Free texts can share an id with a judged query, so the texts are compared too.
     if queries.digest != dataset.queries.only(queries.ids).digest:
         return None
-    # The lowest grade that counts as relevant is the same for all splits.
-    min_relevant_grade = next((qrels.relevant_from for qrels in splits), 1)
-    return Qrels(query_grades, min_relevant_grade)
+    # All splits were read with the same options: the grade that counts as relevant, and the kind of judgements.
+    return replace(next(iter(splits)), grades=query_grades)
 
 
 def passed_flags(flag_texts: Mapping[str, str | None]) -> dict[str, str | None]:

@@ -398,7 +398,7 @@ def compare(
     decision = None if study else decide_for_report(estimate_on_axes(curve, exact_curves, table.cells[0]))
     # The headroom is what a perfect choice of setting for each query would gain.
     comparisons, headroom = summarize_comparisons(rows), compute_headroom(cells, y_name, k) if oracle else ()
-    strata = swept.stratify(cells, k)
+    strata = swept.stratify(cells, k, other_systems)
     _write_tables(files, table, cells)
     # JSON holds every optional part only if its flag was given.
     if as_json:
@@ -554,9 +554,9 @@ def tune(
     objective = objective or ("diverse" if metric is None and selector is not None else "maximise")
     tuning_objective = _parse_objective(objective, metric, share, target)
     with Meter() as meter:
-        dataset = source.load(meter, tuple(filter(None, [source_column])))
         splits = [dev] if halve or test == "none" else [dev, test]
-        check_splits(dataset.qrels, splits, " (--halve makes two of one)")
+        check = partial(_check_tuning_splits, splits=splits)
+        dataset = source.load(meter, tuple(filter(None, [source_column])), check)
         qrels = dataset.qrels
         if halve:
             qrels, splits = split_in_half(dataset.qrels[dev], search["seed"]), ["dev", "test"]
@@ -582,6 +582,11 @@ def tune(
     _echo_tuned(tuning_result, store_file, as_json)
     if target and not as_json:
         _echo_export(tuning_result.decoder, target, source, space, vectors, tuning_result.k)
+
+
+def _check_tuning_splits(dataset: Dataset, splits: Sequence[str]) -> None:
+    """Raise a UsageError if a split of a tuning is missing."""
+    check_splits(dataset.qrels, splits, " (--halve makes two of one)")
 
 
 def _echo_tuned(tuned: Tuned, store_file: str, as_json: bool) -> None:

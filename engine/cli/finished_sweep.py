@@ -8,7 +8,6 @@ from typing import Any
 
 import click
 
-import engine
 from engine.cli.group import Meter
 from engine.cli.inputs import Encoding, ReadOptions, embed_and_warn, embed_corpus
 from engine.cli.output import echo_notices, format_columns, group_rows, one_line, read_column
@@ -21,11 +20,12 @@ from engine.evaluation.paired import format_stage_call, short_names
 from engine.evaluation.runs import read_run
 from engine.evaluation.statistics import resolve_baseline
 from engine.evaluation.stratification import QUERY_COUNT_TITLES, collect_query_values, count_by_query, stratify
-from engine.evaluation.sweep.compute import DUPLICATE_ENTRY
+from engine.evaluation.sweep.compute import DUPLICATE_ENTRY, SOURCE_PREFIX
 from engine.evaluation.sweep.store import Store
 from engine.evaluation.tables import find_default_baseline
 from engine.evaluation.tuning.history import PastStudy, read_history
 from engine.evaluation.tuning.objectives import DIVERSE, RELEVANT
+from engine.space import Space
 from engine.values import Dataset, explain_missing_split
 
 
@@ -152,15 +152,17 @@ class FinishedSweep(ReadOptions):
         curves.sort(key=lambda curve: len(curve.means))
         return list({curve.label: curve for curve in curves}.values())
 
-    def load_corpus(self, cells: list[Any], option_name: str, metadata: Sequence[str] = ()) -> Dataset:
+    def load_corpus(
+        self, cells: list[Any], option_name: str, encoding: Encoding, metadata: Sequence[str] = ()
+    ) -> Dataset:
         """Load the data set that was swept; raise UsageError if it is another one.
 
-        option_name: the option that needs the data set
+        option_name: the option that needs the data set; encoding: of the sweep, for dropping duplicates
         """
         corpus, cell = self.corpus, cells[0]
         if corpus is None:
             raise click.UsageError(f"{option_name} needs --corpus, the one that was swept: a store holds no documents")
-        dataset = self.read(corpus, metadata=metadata)
+        dataset = self.read(corpus, encoding=encoding, metadata=metadata)
         # A changed corpus would give the stored cells another meaning without any error.
         if dataset.corpus.digest != cell.provenance["corpus"]:
             raise click.UsageError(f"the store was not swept on --corpus {corpus!r}, or the corpus has changed since")
@@ -179,16 +181,17 @@ class FinishedSweep(ReadOptions):
             "another --judgements"
         )
 
-    def stratify(self, cells: list[Any], k: int) -> StratifiedSweep | None:
+    def stratify(self, cells: list[Any], k: int, encoding: Encoding) -> StratifiedSweep | None:
         """Compute each method's best setting and its mean in each group of queries, by the y axis's metric.
 
-        Returns None if no grouping was requested. Raises UsageError for an unknown grouping or another corpus.
+        encoding: of the sweep, for a grouping by vectors. Returns None if no grouping was requested. Raises UsageError
+        for an unknown grouping or another corpus.
         """
         by, first_cell = self.by, cells[0]
         if by is None:
             return None
         try:
-            dataset = self.load_corpus(cells, "--by", () if by in QUERY_COUNT_TITLES else (by,))
+            dataset = self.load_corpus(cells, "--by", encoding, () if by in QUERY_COUNT_TITLES else (by,))
         # An unknown kind is taken for a column, so this error must name both.
         except DataError as error:
             if by in QUERY_COUNT_TITLES:
@@ -196,7 +199,7 @@ class FinishedSweep(ReadOptions):
             kinds = ", ".join(QUERY_COUNT_TITLES)
             raise click.UsageError(f"--by must be one of {kinds}, or a column; {error}") from None
         data = dataset.corpus, dataset.judged(first_cell.split), dataset.qrels[first_cell.split]
-        space = self._load_space(dataset, first_cell) if by == "correlation" else None
+        space = load_swept_space(dataset, first_cell, encoding) if by == "correlation" else None
         # For each way of grouping: the value of each query.
         counts: dict[str, Any] = {**collect_query_values(*data), **count_by_query(*data, dataset.aspects, space)}
         group_title = QUERY_COUNT_TITLES.get(by, by)
@@ -225,15 +228,20 @@ class FinishedSweep(ReadOptions):
         # The baseline is the first cell, and no option.
         return base_cell, *(estimates.aligned.cells[estimates.position_of[label] + 1] for label in labels)
 
-    def _load_space(self, dataset: Dataset, cell: Any) -> Any:
-        """Return the corpus with the vectors that were swept. Raises UsageError if they differ."""
-        space = engine.Space(dataset.corpus, dataset.vectors or engine.embed(dataset.corpus))
-        if space.embeddings.digest != cell.provenance["embeddings"]:
-            raise click.UsageError(
-                "--by correlation embeds with the bundled encoder, and the store was swept with other vectors; group "
-                "by another kind, or call engine.evaluation.stratification.count_by_query with the space"
-            )
-        return space
+
+def load_swept_space(dataset: Dataset, cell: Any, encoding: Encoding, meter: Any = None) -> Space:
+    """Return the corpus with the vectors that were swept. Raises UsageError if the encoding gives others.
+
+    meter: progress line
+    """
+    space = embed_corpus(dataset, encoding, progress=meter)
+    if space.embeddings.digest != cell.provenance["embeddings"]:
+        trained_text = "" if encoding.trained is None else f" and --trained {encoding.trained}"
+        raise click.UsageError(
+            f"the store was swept with other vectors than those of --encoder {encoding.encoder}{trained_text}; name "
+            "what it was swept with"
+        )
+    return space
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -252,23 +260,35 @@ class OtherSystems(Encoding):
             return []
         first_cell = sweep_cells[0]
         with Meter() as meter:
-            dataset = swept.load_corpus(sweep_cells, "--run")
+            source = find_source_column(first_cell)
+            dataset = swept.load_corpus(sweep_cells, "--run", self, tuple(filter(None, [source])))
             queries = dataset.judged(first_cell.split)
             results = [read_run(run_file, dataset.corpus.ids, queries.ids) for run_file in self.runs]
             # Runs are identified by their names in the table, so these must differ.
             for tag, runs in group_rows(results, "name").items():
                 if len(runs) > 1:
                     raise click.UsageError(f"two runs are called {tag!r}; give each a tag of its own, or a .jsonl file")
-            space = embed_corpus(dataset, self, progress=meter)
-            if space.embeddings.digest != first_cell.provenance["embeddings"]:
-                raise click.UsageError(f"the store was swept with other vectors than those of --encoder {self.encoder}")
+            space = load_swept_space(dataset, first_cell, self, meter)
             vectors = embed_and_warn(space, queries, progress=meter)
         echo_notices(chain.from_iterable(read_column(results, "notices")))
         run_inputs = (space, vectors, dataset.qrels[first_cell.split], k, tuple(first_cell.values))
         threshold_text = first_cell.provenance.get(DUPLICATE_ENTRY)
         threshold = None if threshold_text is None else float(threshold_text)
         facts = {"split": first_cell.split, "aspects": dataset.aspects, "duplicate_threshold": threshold}
+        facts |= {"source": source, "without_self": find_self_rule(sweep_cells)}
         return [run.build_cell(*run_inputs, **facts) for run in results]
+
+
+def find_source_column(cell: Any) -> str | None:
+    """Return the column of the corpus by which a cell's metric unique_sources was measured; None for none."""
+    names = (entry.removeprefix(SOURCE_PREFIX) for entry in cell.provenance if entry.startswith(SOURCE_PREFIX))
+    return next(names, None)
+
+
+def find_self_rule(cells: Sequence[Any]) -> bool | None:
+    """Return how a sweep treated queries that are documents, as a Decoder takes it; None for cells that differ."""
+    rules = {cell.decoder.get("without_self") for cell in cells}
+    return rules.pop() if len(rules) == 1 else None
 
 
 def format_strata(strata: StratifiedSweep) -> str:

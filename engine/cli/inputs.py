@@ -1,6 +1,6 @@
 """Inputs of commands: corpora and their vectors, judged queries, and methods that options name."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from itertools import chain
@@ -33,8 +33,20 @@ ADDING_JUDGEMENTS = (
     "documents on the page Data → Judge of `frontier serve`, and name the folder that it exports"
 )
 """The ways to judgements of a corpus that has none."""
+DatasetCheck = Callable[[Dataset], object]
+"""A function that raises an error for a data set that lacks what a command needs."""
 KEEP_SELF = "--with-self keeps it"
 """The way to a query's own document among its answers, of commands that have this flag."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Encoding:
+    """Options for embedding texts."""
+
+    encoder: str  # the encoder's name or path
+    dtype: str  # its arithmetic
+    device: str | None  # where it runs, None for a GPU if there is one
+    trained: str | None = None  # a checkpoint on top of it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,15 +68,22 @@ class ReadOptions:
     drop_duplicates: str | None = None  # which documents are dropped after reading: copies or near
     duplicate_threshold: float | None = None  # cosine of near-duplicates, None for that of the corpus
 
-    def read(self, source: str, **more: Any) -> Dataset:
+    def read(
+        self, source: str, check: DatasetCheck | None = None, encoding: Encoding | None = None, **more: Any
+    ) -> Dataset:
         """Load the data set of a demo, a folder or a file, and print its notices on stderr.
 
-        more: further arguments of `engine.load_dataset`.
+        check: raises an error for a data set that lacks what the command needs, such as a split; encoding: of the
+        documents, for dropping duplicates, by default that of these options; more: further arguments of
+        `engine.load_dataset`.
         """
         dataset: Dataset = engine.load_dataset(source, **self.reading, **more)
         meter = more.get("progress")
+        # Checked before the corpus is embedded, which dropping duplicates may need.
+        if check is not None:
+            check(dataset)
         if self.drop_duplicates is not None:
-            dataset = self._drop_duplicates(dataset, meter)
+            dataset = self._drop_duplicates(dataset, encoding, meter)
         # The progress line is erased first, or the notices would be appended to it.
         if isinstance(meter, Meter):
             meter.clear()
@@ -83,11 +102,12 @@ class ReadOptions:
         # Only what differs from the defaults is passed on: exported settings stay short.
         return {field_name: value for field_name, (value, default) in values.items() if value and value != default}
 
-    def _drop_duplicates(self, dataset: Dataset, meter: Any) -> Dataset:
+    def _drop_duplicates(self, dataset: Dataset, encoding: Encoding | None, meter: Any) -> Dataset:
         """Return the data set without the duplicates that the options drop, with vectors where there is an encoder."""
         embeddings = dataset.vectors
+        if encoding is None and isinstance(self, Encoding):
+            encoding = self
         # A command without an encoder drops copies by their texts alone.
-        encoding: Encoding | None = self if isinstance(self, Encoding) else None
         if encoding is None and self.drop_duplicates == "near":
             encoding = Encoding(encoder="bundled", dtype="auto", device=None)
         if embeddings is None and encoding is not None:
@@ -100,24 +120,14 @@ class ReadOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Encoding:
-    """Options for embedding texts."""
-
-    encoder: str  # the encoder's name or path
-    dtype: str  # its arithmetic
-    device: str | None  # where it runs, None for a GPU if there is one
-    trained: str | None = None  # a checkpoint on top of it
-
-
-@dataclass(frozen=True, kw_only=True)
 class CorpusOptions(Encoding, ReadOptions):
     """Options for reading and embedding a corpus."""
 
     corpus: str  # a demo's name, a folder or a file
 
-    def load(self, meter: Any, metadata: Sequence[str] = ()) -> Dataset:
-        """Load the data set. metadata: columns to load beside the documents."""
-        return self.read(self.corpus, progress=meter, metadata=metadata)
+    def load(self, meter: Any, metadata: Sequence[str] = (), check: DatasetCheck | None = None) -> Dataset:
+        """Load the data set. metadata: columns to load beside the documents; check: as `read` takes it."""
+        return self.read(self.corpus, check, progress=meter, metadata=metadata)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,8 +143,7 @@ class JudgedOptions(CorpusOptions):
 
         metadata: columns to load beside the documents
         """
-        dataset = self.load(meter, metadata)
-        check_splits(dataset.qrels, [self.split])
+        dataset = self.load(meter, metadata, lambda dataset: check_splits(dataset.qrels, [self.split]))
         queries = dataset.judged(self.split)
         # Queries are sampled before they are embedded.
         if self.count is not None:

@@ -330,6 +330,7 @@ OTHER_RUNS = group_options(
         "whose first line names such columns, or JSON such as {query: {document: score}}; also with .gz behind.",
     ),
     ENCODER,
+    option("--trained", metavar="FILE", help="The checkpoint of `frontier train` whose embeddings were swept."),
 )
 """The options of a command that takes runs of other systems."""
 

@@ -23,7 +23,7 @@ from engine.simulation.search import format_setting
 from engine.simulation.simulate import Plan
 from engine.simulation.variants import N_CANDIDATES, N_UPDATES, NEWCOMER_START, RERANKERS
 from engine.space import Space
-from engine.values import Embeddings, Qrels
+from engine.values import Dataset, Embeddings, Qrels
 
 
 def parse_declared(_context: click.Context, parameter: click.Parameter, option_text: str | None) -> Any:
@@ -111,19 +111,23 @@ class StreamOptions(CorpusOptions):
         """Arguments of `simulate` on how documents come and are shown, except the steps of questions (hops)."""
         return pick_fields(self, "reranker", "candidates", "arrivals", "newcomers", "updates")
 
+    def _choose_split(self, dataset: Dataset) -> str:
+        """Return the split of the stream; by default the one with the most judged queries. Raises UsageError."""
+        if not dataset.qrels:
+            # The empty text puts a semicolon before the first reason why a file of judgements was refused.
+            refusal = "; ".join(("", *getattr(dataset.qrels, "refusals", {}).values()))
+            raise click.UsageError(f"{self.corpus} has no judged queries, and a simulation learns from them{refusal}")
+        split = self.split or max(dataset.qrels, key=lambda name: len(dataset.qrels[name]))
+        check_splits(dataset.qrels, (split, self.test))
+        return split
+
     def load_stream(self, max_words: int | None, meter: Meter, stop_event: Event) -> StreamData:
         """Load and embed what a simulation needs: corpus, stream of judged queries, and held-out queries.
 
         Raises UsageError or DataError. max_words: documents are cut to this length, None to leave them.
         """
-        dataset = self.load(meter)
-        if not dataset.qrels:
-            # The empty text puts a semicolon before the first reason why a file of judgements was refused.
-            refusal = "; ".join(("", *getattr(dataset.qrels, "refusals", {}).values()))
-            raise click.UsageError(f"{self.corpus} has no judged queries, and a simulation learns from them{refusal}")
-        # By default the stream is the split with the most judged queries.
-        split = self.split or max(dataset.qrels, key=lambda name: len(dataset.qrels[name]))
-        check_splits(dataset.qrels, (split, self.test))
+        dataset = self.load(meter, check=self._choose_split)
+        split = self._choose_split(dataset)
         # A question's plan splits it into hops, each of which becomes a query.
         hops = None
         if self.hops:

@@ -10,7 +10,15 @@ import click
 
 import engine
 from engine.cli.group import Meter, stop_on_interrupt, use_threads
-from engine.cli.inputs import Encoding, ReadOptions, check_splits, embed_and_warn, embed_corpus, select_judged
+from engine.cli.inputs import (
+    DatasetCheck,
+    Encoding,
+    ReadOptions,
+    check_splits,
+    embed_and_warn,
+    embed_corpus,
+    select_judged,
+)
 from engine.cli.options import (
     ENCODER,
     READING,
@@ -65,8 +73,8 @@ class _Training(Encoding, ReadOptions):
     seed: int
     as_json: bool
 
-    def load(self, meter: Meter) -> Dataset:
-        return self.read(self.data, progress=meter)
+    def load(self, meter: Meter, check: DatasetCheck | None = None) -> Dataset:
+        return self.read(self.data, check, progress=meter)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,9 +187,14 @@ def _load_splits(options: _CourseOptions, meter: Meter) -> Dataset:
 
     With --divide they are made of one split: 60%, 20% and 20% of its queries. Raises UsageError for a missing split.
     """
-    dataset, divide = options.load(meter), options.divide
-    hint = "" if divide or not dataset.qrels else "; --divide makes three of one"
-    check_splits(dataset.qrels, (options.learn, options.dev) if divide is None else (divide,), hint)
+    divide = options.divide
+
+    def check(dataset: Dataset) -> None:
+        """Raise UsageError for a missing split."""
+        hint = "" if divide or not dataset.qrels else "; --divide makes three of one"
+        check_splits(dataset.qrels, (options.learn, options.dev) if divide is None else (divide,), hint)
+
+    dataset = options.load(meter, check)
     if divide is None:
         return dataset
     split_qrels = engine.parted(dataset.qrels[divide], options.seed).values()
@@ -279,8 +292,7 @@ def cross_encoder(chosen: _CrossEncoderOptions, **texts: str | None) -> None:
     use_threads()
     params = flag_values(texts, PARAM_PREFIX, params_of(Reranking), "training a cross-encoder")
     with Meter() as meter:
-        dataset = chosen.load(meter)
-        check_splits(dataset.qrels, (chosen.learn, chosen.dev))
+        dataset = chosen.load(meter, lambda dataset: check_splits(dataset.qrels, (chosen.learn, chosen.dev)))
         # A dense first stage needs embeddings; a lexical one works on the texts.
         corpus: Any = dataset.corpus
         queries: Any = dataset.queries

@@ -79,6 +79,7 @@ def exact_frontier(
     per_source: int | None = None,
     source: str | None = None,
     without_self: bool | None = None,
+    duplicate_threshold: float | None = None,
     **fixed: Any,
 ) -> Curve:
     """Compute a selector's means over queries at every λ of an interval; a sweep has them at some values only.
@@ -121,6 +122,8 @@ def exact_frontier(
         The metadata column of the corpus that names the sources, for `per_source` and the metric `unique_sources`.
     without_self : bool or None
         The treatment of queries that are documents, as a Decoder takes it.
+    duplicate_threshold : float or None
+        The cosine from which on two documents are near-duplicates, for the metric `redundancy`, as `measure` takes it.
     **fixed
         The selector's other parameters.
 
@@ -155,8 +158,8 @@ def exact_frontier(
     stage = make_path_stage(selector, fixed)
     decoder = Decoder(stage, per_source=per_source, source=limit_column, without_self=without_self)
     (curve,) = compute_exact_frontiers(
-        decoder, space, queries, qrels, (k,), metrics, interval, split, aspects, facts, source=source, store=store,
-        progress=progress, stop=stop,
+        decoder, space, queries, qrels, (k,), metrics, interval, split, aspects, facts, source=source,
+        duplicate_threshold=duplicate_threshold, store=store, progress=progress, stop=stop,
     )  # fmt: skip
     return curve
 
@@ -210,10 +213,12 @@ def load_stored_curve(
     split: str = "",
     aspects: Aspects | None = None,
     store: Store,
+    source: str | None = None,
+    duplicate_threshold: float | None = None,
 ) -> Curve | None:
     """Look up in a store the curve that `exact_frontier` would compute; None if it is not there."""
     arguments = (decoder, space, queries, qrels, metrics, (0.0, 1.0), split, aspects, DEFAULT_FACTS)
-    request = _CurveRequest.from_arguments(*arguments)
+    request = _CurveRequest.from_arguments(*arguments, source, duplicate_threshold)
     return next(store.read_curves([request.make_key(k)]), None)
 
 

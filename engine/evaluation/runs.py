@@ -21,7 +21,12 @@ from engine.evaluation.metrics import measure
 from engine.evaluation.paired import short_names
 from engine.evaluation.run_files import RunLine, read_run_lines
 from engine.evaluation.sweep.cell import Cell, compute_means, compute_result_digest, decoder_to_json, read_versions
-from engine.evaluation.sweep.compute import collect_digests, describe_judgements, name_duplicate_threshold
+from engine.evaluation.sweep.compute import (
+    collect_digests,
+    describe_judgements,
+    digest_sources,
+    name_duplicate_threshold,
+)
 from engine.space import Space
 from engine.values import Embeddings, Notice, Qrels, Ranking, digest_of
 from engine.wording import percent
@@ -79,17 +84,26 @@ class RankedRun:
         split: str = "",
         aspects: Aspects | None = None,
         duplicate_threshold: float | None = None,
+        source: str | None = None,
+        without_self: bool | None = None,
     ) -> Cell:
         """Measure the run as a cell of a sweep, which `frontier` and `compare` accept beside decoders'.
 
-        A query that the run lacks has an empty list. duplicate_threshold: of the sweep, as `measure` takes it. Raises
-        ParamError or DataError as `measure` does.
+        A query that the run lacks has an empty list. duplicate_threshold, source, without_self: of the sweep, as
+        `measure` takes them. Raises ParamError or DataError as `measure` does.
         """
         ranking, label = self.build_ranking(space, queries.ids, k), self.label
-        measures = measure(ranking, space, queries, qrels, k, metrics, aspects, duplicate_threshold=duplicate_threshold)
+        measures = measure(
+            ranking, space, queries, qrels, k, metrics, aspects, source=source, without_self=without_self,
+            duplicate_threshold=duplicate_threshold,
+        )  # fmt: skip
         values, data_digests = measures.values, {**collect_digests(space, queries, qrels, aspects), "run": self.digest}
         data_digests |= name_duplicate_threshold(space, tuple(values), duplicate_threshold)
-        digest_texts = map(" ".join, sorted(data_digests.items()))
+        data_digests |= digest_sources(space, (source,))
+        digest_texts = list(map(" ".join, sorted(data_digests.items())))
+        # The default rule on queries that are documents leaves the keys of other runs alone.
+        if without_self is not None:
+            digest_texts.append(f"without_self {without_self}")
         cell_key = digest_of([label, str(k), split, *sorted(values), *digest_texts])
         # A file says nothing of the time that its system took, so the milliseconds are NaN.
         return Cell(

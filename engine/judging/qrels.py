@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
 from operator import eq
@@ -31,7 +31,9 @@ def extend_qrels(dataset_qrels: Mapping[str, Qrels], judged: Judged, seed: int =
     """Add people's grades to the judgements of a data set, split by split.
 
     A query stays in the splits that have it, so that nothing is measured on other queries than before; queries of no
-    split are divided into dev and test. Where a pair has both, people's grade counts.
+    split are divided into dev and test. Where a pair has both, people's grade counts. Each split keeps its
+    `relevant_from` and its kind of judgements; a new one takes those that all splits share. Raises DataError where a
+    new split is needed and they differ.
     """
     new_grades = dict(merge_grades(judged).grades)
     known_queries = {query_id for qrels in dataset_qrels.values() for query_id in qrels.grades}
@@ -41,13 +43,32 @@ def extend_qrels(dataset_qrels: Mapping[str, Qrels], judged: Judged, seed: int =
         grades = {}
         for query_id, file_grades in qrels.grades.items():
             grades[query_id] = {**file_grades, **new_grades.get(query_id, {})}
-        splits[split] = Qrels(grades)
+        splits[split] = replace(qrels, grades=grades)
     new_queries = {query_id: grades for query_id, grades in new_grades.items() if query_id not in known_queries}
     for split, half in split_in_half(Qrels(new_queries), seed).items():
         if len(half):
-            split_grades = splits[split].grades if split in splits else {}
-            splits[split] = Qrels({**split_grades, **half.grades})
+            joined = splits[split] if split in splits else _make_empty_split(split, dataset_qrels)
+            splits[split] = replace(joined, grades={**joined.grades, **half.grades})
     return splits
+
+
+def _make_empty_split(split: str, dataset_qrels: Mapping[str, Qrels]) -> Qrels:
+    """Return judgements without grades that count as those of all splits do.
+
+    split: its name, for the error. Raises DataError if the splits count documents in different ways.
+    """
+    rules = {(qrels.relevant_from, qrels.judgements) for qrels in dataset_qrels.values()}
+    if len(rules) > 1:
+        rules_text = "; ".join(
+            f"{name}: relevant_from={qrels.relevant_from}, judgements={qrels.judgements!r}"
+            for name, qrels in dataset_qrels.items()
+        )
+        raise DataError(
+            f"queries of no split make a new one, {split!r}, for which dataset_qrels must count documents in one way; "
+            f"got {rules_text}. Give all splits one relevant_from and one kind of judgements"
+        )
+    relevant_from, kind = rules.pop() if rules else (1, "auto")
+    return Qrels({}, relevant_from, kind)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from engine.data.readers import COPIES_REMARK
 from engine.errors import DataError
 from engine.evaluation.studies.near_duplicates import find_copies, find_equal_vectors, find_near_duplicates
 from engine.params import Choice
@@ -127,11 +128,13 @@ def keep_heads(dataset: Dataset, heads: np.ndarray, embeddings: Embeddings | Non
     splits = {split: _merge_grades(qrels, head_ids, conflicts) for split, qrels in dataset.qrels.items()}
     if isinstance(dataset.qrels, UsableSplits):
         splits = UsableSplits(splits, dataset.qrels.refusals)
+    # A remark on copies is about documents that are gone.
+    remaining_notices = tuple(notice for notice in dataset.notices if notice.remark != COPIES_REMARK)
     notices = Notice.for_ids(DROPPED_REMARK, head_ids) + Notice.for_ids(CONFLICT_REMARK, conflicts)
     return replace(
         dataset, corpus=take_documents(corpus, rows.tolist()), qrels=splits,
         aspects=_merge_aspects(dataset.aspects, head_ids), vectors=embeddings and embeddings.take(rows.tolist()),
-        notices=dataset.notices + notices,
+        notices=remaining_notices + notices,
     )  # fmt: skip
 
 
@@ -164,7 +167,7 @@ def _merge_grades(qrels: Qrels, head_ids: Mapping[str, str], conflicts: list[str
                 query_grades[head_id] = max(grade, query_grades[head_id])
         merged[query_id] = query_grades
         conflicts += (f"{query_id} {head_id}" for head_id in in_conflict)
-    return Qrels(merged, qrels.relevant_from)
+    return replace(qrels, grades=merged)
 
 
 def _merge_aspects(

@@ -38,6 +38,8 @@ JUDGEMENTS_ENTRY, DECLARED_PREFIX = "judgements", "declared "
 """The entry of a cell's provenance with the kind of the judgements, and what precedes a kind that was declared."""
 DUPLICATE_ENTRY = "near-duplicate cosine"
 """Entry of the cosine from which on documents were near-duplicates, of cells with Redundancy."""
+SOURCE_PREFIX = "source "
+"""What precedes the name of a column in the entry of its digest, of cells that depend on the documents' sources."""
 RANDOM_ILAD_ENTRY = "ILAD of random pairs"
 """Entry of the ILAD of random pairs of documents, beside which that of answers is read, of cells with ILAD."""
 NEXT_LEVEL_ENTRY = "next grade"
@@ -167,7 +169,7 @@ def digest_sources(space: Space | Elsewhere, columns: Iterable[str | None]) -> d
     digests = {}
     for column in filter(None, columns):
         if isinstance(space, Space):
-            digests[f"source {column}"] = digest_of(space.corpus.metadata.get(column, ()))
+            digests[f"{SOURCE_PREFIX}{column}"] = digest_of(space.corpus.metadata.get(column, ()))
     return digests
 
 

@@ -208,9 +208,13 @@ def stored_cells(
     split: str = "",
     aspects: Aspects | None = None,
     store: Store | str | Path,
+    source: str | None = None,
+    duplicate_threshold: float | None = None,
 ) -> tuple[list[Cell], int]:
     """Read a sweep's stored cells; return them and the number of missing ones. Raises as `sweep` does."""
-    request = _check_request(decoders, space, queries, qrels, k, metrics, split, aspects, store)
+    request = _check_request(
+        decoders, space, queries, qrels, k, metrics, split, aspects, store, None, source, duplicate_threshold
+    )
     cell_keys = set(request.compute_keys().values())
     stored = list(request.store.read_cells(cell_keys)) if request.store else []
     return stored, len(cell_keys) - len(stored)

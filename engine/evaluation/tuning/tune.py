@@ -16,6 +16,7 @@ from engine.evaluation import paired
 from engine.evaluation.curve import Curve
 from engine.evaluation.decide import OptionEstimates, estimate_options
 from engine.evaluation.decision import COST_METRICS, Decision, Option, find_best
+from engine.evaluation.duplicate_threshold import check_duplicate_threshold
 from engine.evaluation.exact_frontier import compute_exact_frontiers, list_path_decoders
 from engine.evaluation.metrics import map_values, mean_of_defined, title_of
 from engine.evaluation.splits import select_judged_queries
@@ -73,6 +74,7 @@ def tune(
     stop: Stop | None = None,
     seen: Callable[[Cell], None] | None = None,
     source: str | None = None,
+    duplicate_threshold: float | None = None,
 ) -> Tuned:
     """Find the best parameters of a selector or scorer for an objective: chosen on dev, reported on test.
 
@@ -134,6 +136,8 @@ def tune(
         Called with each cell of dev when it is finished.
     source : str or None
         The metadata column of the corpus that names the sources, for the metric `unique_sources`; by default like's.
+    duplicate_threshold : float or None
+        The cosine from which on two documents are near-duplicates, for the metric `redundancy`, as `measure` takes it.
 
     Returns
     -------
@@ -160,9 +164,10 @@ def tune(
     like = like or make_baseline()
     family = Family(Settings.build(spec, points, free, fixed or {}), like)
     reported = (metrics,) if isinstance(metrics, str) else metrics
+    options: dict[str, Any] = {"space": space, "aspects": aspects, "stop": stop, "source": source or like.source}
+    options["duplicate_threshold"] = check_duplicate_threshold(duplicate_threshold)
     study = _Study.build(
-        objective, k, {"space": space, "aspects": aspects, "stop": stop, "source": source or like.source},
-        (queries, qrels, dev, test), reported,
+        objective, k, options, (queries, qrels, dev, test), reported,
         {"store": Store.open_store(store), "workers": workers, "cluster": cluster}, seed, resamples, progress, seen,
     )  # fmt: skip
     return study.run([family], family.make_decoder(make(baseline_name)), n_trials=trials, every_value=values == "all")
@@ -376,7 +381,7 @@ class _Study:
 
     objective: Objective
     splits: Mapping[str, Mapping[str, Any]]  # name, dev first → its queries and qrels, as options of `sweep`
-    options: Mapping[str, Any]  # space, aspects, stop, source and k, for `sweep` and for exact frontiers
+    options: Mapping[str, Any]  # as `sweep` and exact frontiers take them: space, aspects, stop, source, threshold, k
     sweep_options: Mapping[str, Any]  # metrics, store, workers and cluster, for `sweep` only
     reported_metrics: tuple[str, ...]  # those of the metrics in which the choice is compared on test
     seed: int
@@ -392,9 +397,9 @@ class _Study:
     ) -> "_Study":  # fmt: skip
         """Check a tuning's arguments, and store them as the steps of the study take them.
 
-        options: space, aspects, stop and source; judged_data: queries, judgements by split, names of dev and test;
-        metrics: reported besides the objective's; sweep_options: store, workers and cluster. Raises ParamError or
-        DataError.
+        options: space, aspects, stop, source and duplicate_threshold; judged_data: queries, judgements by split, names
+        of dev and test; metrics: reported besides the objective's; sweep_options: store, workers and cluster. Raises
+        ParamError or DataError.
         """
         objective = Objective(objective) if isinstance(objective, str) else objective
         if not isinstance(objective, Objective):

@@ -71,3 +71,33 @@ def test_thresholds_are_kept_apart_in_a_store(folder, tmp_path):
 def test_a_wrong_threshold_is_refused_before_anything_is_read(text):
     output = run("decode", "--corpus", "nowhere", "--duplicate-threshold", text, "--query", "x", fails=True)
     assert "duplicate_threshold (τ) must be a number in [0, 1]" in output and text in output
+
+
+def test_copies_that_were_dropped_are_not_announced(folder):
+    remark = "documents are copies"
+    assert remark in run("data", "--corpus", folder)
+    command = ("decode", "--corpus", folder, "--split", "test", "-k", "3")
+    assert remark in run(*command)
+    for dropped in ("copies", "near"):
+        output = run(*command, "--drop-duplicates", dropped)
+        assert remark not in output and "documents dropped as duplicates" in output
+
+
+@pytest.mark.parametrize(
+    "command,message",
+    [
+        (("decode", "--split", "nosuch"), "no split 'nosuch'; there are test"),
+        (("decode", "--query-id", "nobody"), "no query 'nobody' in this corpus"),
+        (("sweep", "--split", "nosuch", "--select", "top_k"), "no split 'nosuch'; there are test"),
+        (("tune", "--select", "mmr", "--dev", "nosuch"), "no split 'nosuch'; there are test (--halve makes"),
+        (("orag", "simulate", "--split", "nosuch"), "no split 'nosuch'; there are test"),
+        (("train", "dense", "--divide", "nosuch", "--out", "out"), "no split 'nosuch'; there are test"),
+    ],
+)
+@pytest.mark.parametrize("dropped", ["copies", "near"])
+def test_a_missing_split_is_refused_before_the_corpus_is_embedded(tmp_path, monkeypatch, command, message, dropped):
+    corpus = [{"_id": doc_id, "text": text} for doc_id, text in TEXTS.items()]
+    folder = beir(tmp_path / "set", corpus, [{"_id": "q", "text": "red"}], qrels__test=QRELS)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("engine.embed", None)
+    assert message in run(*command, "--corpus", str(folder), "--drop-duplicates", dropped, fails=True)

@@ -9,7 +9,7 @@ import pytest
 
 import engine
 from engine.evaluation.curve import N_BANDS, Steps
-from engine.evaluation.exact_frontier import compute_exact_frontiers, list_path_decoders
+from engine.evaluation.exact_frontier import compute_exact_frontiers, list_path_decoders, load_stored_curve
 from engine.evaluation.sweep.store import Store
 from engine.evaluation.sweep.sweep import sweep
 from engine.stages import Selector, methods
@@ -135,6 +135,38 @@ def test_curves_of_two_columns_and_limits_are_not_mixed(tmp_path):
         )
     assert len({curve.key for curve in curves.values()}) == len(curves) == len(list(Store(store).read_curves()))
     assert len({curve.at(0.9)["ilad"] for curve in curves.values()}) == len(curves)
+
+
+def test_curves_of_two_duplicate_thresholds_are_not_mixed(tmp_path):
+    space, queries, qrels, _ = toy(2)
+    store, curves = Store(tmp_path / "s.db"), {}
+    arguments = space, queries, qrels, 5, ["redundancy"]
+    for threshold in (None, 0.2, 0.6):
+        curves[threshold] = engine.exact_frontier("mmr", *arguments, duplicate_threshold=threshold, store=store)
+        decoder = engine.Decoder(engine.make("mmr", relevance_weight=0.7))
+        ranking = engine.decode(decoder, space, queries, 5)
+        measured = engine.measure(ranking, *arguments[:3], 5, ["redundancy"], duplicate_threshold=threshold)
+        assert curves[threshold].at(0.7)["redundancy"] == pytest.approx(measured.mean["redundancy"])
+    assert (
+        len({curve.at(0.7)["redundancy"] for curve in curves.values()})
+        == len(curves)
+        == len({curve.key for curve in curves.values()})
+    )
+    for threshold, curve in curves.items():
+        stored = load_stored_curve(decoder, *arguments, store=store, duplicate_threshold=threshold)
+        assert stored.key == curve.key and stored.at(0.7) == curve.at(0.7)
+    assert load_stored_curve(decoder, *arguments, store=store, duplicate_threshold=0.3) is None
+    with pytest.raises(engine.ParamError, match=r"duplicate_threshold .* must be a number in \[0, 1\] .*; got 2"):
+        engine.exact_frontier("mmr", *arguments, duplicate_threshold=2)
+
+
+def test_stored_curve_of_sources_is_found_by_its_column(tmp_path):
+    space, queries, qrels, _ = toy(2)
+    sourced = make_sourced_space(space.vectors.numpy(), draw_sources(np.random.default_rng(3), N, 3))
+    arguments, store = (sourced, queries, qrels, 5, ["unique_sources"]), Store(tmp_path / "s.db")
+    curve = engine.exact_frontier("mmr", *arguments, source="source", store=store)
+    decoder = engine.Decoder(engine.make("mmr"))
+    assert load_stored_curve(decoder, *arguments, store=store, source="source").key == curve.key
 
 
 def test_curve_with_a_limit_is_refused_by_name_with_a_way_on():

@@ -119,7 +119,7 @@ def test_one_split_alone_is_written_where_the_other_is_empty(tmp_path):
 
 
 def test_extended_qrels_keep_splits_and_grades_and_divide_new_queries(tmp_path):
-    known = {"train": engine.Qrels({"k1": {"d1": 7}}), "test": engine.Qrels({"k2": {"d1": -1, "d2": 1}}, 2)}
+    known = {"train": engine.Qrels({"k1": {"d1": 7}}, 2), "test": engine.Qrels({"k2": {"d1": -1, "d2": 1}}, 2)}
     judged = judge(("k2", "d2", 3, "ann"), ("k1", "d2", 0, "ann"), *[(f"q{n}", "d1", 1, "ann") for n in range(9)])
     splits = extend_qrels(known, judged)
     assert splits["train"].grades == {"k1": {"d1": 7, "d2": 0}}
@@ -132,3 +132,33 @@ def test_extended_qrels_keep_splits_and_grades_and_divide_new_queries(tmp_path):
     assert {split: dict(qrels.grades) for split, qrels in engine.load_dataset(folder).qrels.items()} == {
         split: dict(qrels.grades) for split, qrels in splits.items()
     }
+
+
+def test_extended_qrels_keep_the_level_and_the_kind_of_each_split():
+    known = {"train": engine.Qrels({"k1": {"d1": 3}}, 2, "pooled"), "test": engine.Qrels({"k2": {"d1": 0}}, 3)}
+    splits = extend_qrels(known, judge(("k1", "d2", 1, "ann"), ("k2", "d2", 3, "ann")))
+    assert [(splits[name].relevant_from, splits[name].judgements) for name in known] == [(2, "pooled"), (3, "auto")]
+    assert splits["train"].relevant("k1") == {"d1"} and splits["test"].relevant("k2") == {"d2"}
+
+
+@pytest.mark.parametrize("level,kind", [(2, "auto"), (1, "complete"), (3, "pooled")])
+def test_new_splits_of_judged_queries_count_as_all_others(level, kind):
+    rule = level, kind
+    known = {"train": engine.Qrels({"k1": {"d1": 3}}, *rule), "test": engine.Qrels({"k2": {"d1": 1}}, *rule)}
+    splits = extend_qrels(known, judge(*[(f"q{n}", "d1", 1, "ann") for n in range(9)]))
+    assert splits.keys() == {"train", "test", "dev"}
+    assert {(qrels.relevant_from, qrels.judgements) for qrels in splits.values()} == {rule}
+
+
+def test_a_new_split_beside_splits_that_count_differently_raises_error(tmp_path):
+    known = {"train": engine.Qrels({"k1": {"d1": 3}}, 2), "test": engine.Qrels({"k2": {"d1": 1}}, 2, "complete")}
+    new_queries = judge(*[(f"q{n}", "d1", 1, "ann") for n in range(9)])
+    pattern = r"'dev'.*train: relevant_from=2, judgements='auto'; test: .*'complete'\. Give all splits one"
+    with pytest.raises(engine.DataError, match=pattern):
+        extend_qrels(known, new_queries)
+    with pytest.raises(engine.DataError, match=pattern):
+        export_judgements(new_queries, tmp_path / "out", QUERIES, corpus=CORPUS, dataset_qrels=known)
+    assert not (tmp_path / "out").exists()
+    # Queries that join existing splits need no new rule.
+    both = {"dev": known["train"], "test": known["test"]}
+    assert extend_qrels(both, new_queries)["test"].judgements == "complete"

@@ -1,12 +1,15 @@
 """A data set without copies or near-duplicates: documents, vectors, judgements, aspects and columns."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 import engine
-from engine.evaluation.studies.drop_duplicates import keep_heads
+from engine.data.readers import COPIES_REMARK
+from engine.evaluation.studies.drop_duplicates import DROPPED_REMARK, keep_heads
 from engine.evaluation.studies.near_duplicates import find_near_duplicates
-from engine.values import EncoderRef, TextSource, UsableSplits
+from engine.values import EncoderRef, Notice, TextSource, UsableSplits
 
 
 class StoredTexts(TextSource):
@@ -54,6 +57,13 @@ def test_judgements_of_copies_count_for_the_document_that_stays(texts):
     assert engine.drop_duplicates(smaller).corpus is smaller.corpus
 
 
+def test_the_kind_of_judgements_is_kept():
+    for kind in ("auto", "complete", "pooled"):
+        smaller = engine.drop_duplicates(make_dataset().with_judgements(kind))
+        assert len(smaller.corpus) == 4
+        assert (smaller.qrels["test"].judgements, smaller.qrels["test"].relevant_from) == (kind, 2)
+
+
 def embed_colours(dataset):
     """The vectors of a data set's documents, as an encoder made them."""
     rows = [ord(doc_id) - ord("a") for doc_id in dataset.corpus.ids]
@@ -73,6 +83,14 @@ def test_vectors_are_taken_over():
     found = find_near_duplicates(engine.Space(dataset.corpus, embeddings))
     assert keep_heads(dataset, found.find_heads(), embeddings).corpus.digest == near.corpus.digest
     assert len(engine.Space(near.corpus, near.vectors)) == 3
+
+
+def test_a_notice_of_copies_goes_with_the_copies():
+    copies, empty = Notice(COPIES_REMARK, 2, ("c", "e")), Notice("documents have neither title nor text", 1)
+    dataset = replace(make_dataset(), notices=(copies, empty))
+    assert engine.drop_duplicates(dataset).notices[:2] == (empty, Notice(DROPPED_REMARK, 2, ("c", "e")))
+    single = replace(engine.drop_duplicates(dataset), notices=(copies, empty))
+    assert engine.drop_duplicates(single).notices == (copies, empty), "nothing was dropped"
 
 
 def test_wrong_requests_say_what_to_do():

@@ -104,6 +104,22 @@ def test_the_best_of_the_grid_on_dev_is_reported_on_test(data):
     assert [row.p_holm for row in rows.values()] == pytest.approx(correct_holm([row.p for row in rows.values()]))
 
 
+def test_redundancy_is_reported_at_the_given_threshold(data, tmp_path):
+    space, queries, qrels = data
+    judged, means = only(queries, [q for q in queries.ids if q in qrels["test"].grades]), {}
+    for threshold in (None, 0.3, 0.7):
+        options = {"metrics": ("recall", "redundancy"), "duplicate_threshold": threshold, "store": tmp_path / "s.db"}
+        study = tune("mmr", *data, k=5, points=3, resamples=200, values="grid", **options)
+        (row,) = [row for row in study.comparisons if row.metric == "redundancy"]
+        ranking = engine.decode(study.decoder, space, judged, 5)
+        measured = engine.measure(ranking, space, judged, None, 5, ("redundancy",), duplicate_threshold=threshold)
+        assert row.mean == pytest.approx(measured.mean["redundancy"])
+        means[threshold] = row.mean
+    assert len(set(means.values())) == 3, "cells of one threshold are not read for another"
+    with pytest.raises(engine.ParamError, match=r"duplicate_threshold .* must be a number"):
+        tune("mmr", *data, duplicate_threshold=-1)
+
+
 @pytest.mark.parametrize("aim", ["recall", "ndcg", "ilad", "knee"])
 def test_the_best_of_all_values_is_chosen(data, aim):
     objective = Objective(aim) if aim == "knee" else Objective("maximise", metric=aim)
