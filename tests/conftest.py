@@ -13,7 +13,7 @@ gc.disable()
 
 pytest.register_assert_rewrite("support")
 
-from support import draws, threats, warm_home  # noqa: E402
+from support import draws, fork_server, threats, warm_home  # noqa: E402
 
 os.environ["FRONTIER_HOME"] = str(warm_home.HOME)
 os.environ["FRONTIER_THREADS"] = "1"  # two threads can be far slower on a busy machine
@@ -43,6 +43,9 @@ def pytest_configure(config):
         draws.DEEP = True
         config.option.markexpr = "deep and not (bench or slow or simulation or exhaustive)"
         settings.load_profile("deep")
+    is_controller = config.option.dist != "no" and not hasattr(config, "workerinput")
+    if is_controller and not config.option.collectonly and (process := fork_server.start()):
+        config.add_cleanup(lambda: fork_server.stop(process))
 
 
 def pytest_xdist_auto_num_workers(config):
@@ -52,11 +55,18 @@ def pytest_xdist_auto_num_workers(config):
     return (os.cpu_count() or 1) + 1
 
 
+BROWSER_FILES = ("accessibility", "feedback", "query", "report", "theory", "tradeoff", "tune")
+"""Files of the browser whose tests share one server; those of all others share a second one on another worker."""
+
+
 class ByFile(LoadScopeScheduling):
-    """Scheduler that gives a file's tests to one worker, and those of the browser, which share a server."""
+    """Scheduler that gives a file's tests to one worker, and those of the browser, which share a server, to two."""
 
     def _split_scope(self, nodeid):
-        return "browser" if nodeid.startswith("tests/browser/") else nodeid.split("::")[0]
+        file = nodeid.split("::")[0]
+        if not file.startswith("tests/browser/"):
+            return file
+        return f"browser {file.removeprefix('tests/browser/test_').removesuffix('.py') in BROWSER_FILES}"
 
 
 def pytest_xdist_make_scheduler(config, log):

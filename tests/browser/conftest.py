@@ -29,9 +29,12 @@ def pytest_runtest_makereport(item, call):
     return report
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def stand(warm, tmp_path_factory):
-    """Share one server and browser among all tests; replace either after a test that ended it."""
+    """Share one server and browser among all tests here; replace either after a test that ended it.
+
+    Both end with the last test here: while Playwright runs, asyncio.run() fails on its thread.
+    """
     from playwright.sync_api import sync_playwright
 
     if CHROMIUM is None:

@@ -4,8 +4,6 @@ import os
 import shutil
 import signal
 import socket
-import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -14,9 +12,9 @@ from contextlib import contextmanager
 
 import pytest
 
+from support import fork_server
 from support.draws import deepen
 from support.patience import PATIENCE, patient
-from support.processes import environment
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 MARKS = [
@@ -77,12 +75,8 @@ class Server:
         self.url = f"http://127.0.0.1:{port}{base}"
         flags = (*flags, "--base-path", base) if base else flags
         flags = (*flags, "--root", root) if root else flags
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", code, "serve", "--no-browser", "--port", str(port), *flags],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            env=environment(FRONTIER_HOME=str(home), **variables),
+        self.process = fork_server.start_python(
+            code, ["serve", "--no-browser", "--port", str(port), *flags], FRONTIER_HOME=str(home), **variables
         )
         end = time.monotonic() + patient(60)
         while not self.answers():
