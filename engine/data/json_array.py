@@ -6,6 +6,7 @@ from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from engine.data.columns import ID_NAMES, TEXT_NAMES, TITLE_NAMES
 from engine.data.files import HeldFile, check_growth, is_gzip, measure_file, open_content, translate_read_errors
 from engine.data.json_files import JSON_DECODER
 from engine.data.textfiles import LINE_MEMORY_BYTES, MAX_LINE_BYTES, SILENT_PROGRESS, check_line_parts
@@ -15,12 +16,17 @@ from engine.progress import Progress
 # Bytes that are read at a time; a row of fewer characters cannot become too many values.
 _CHUNK_BYTES = 1 << 19
 _ARRAY_ADVICE = "expected an array of objects, [{…}, {…}], or one object after the other"
+_PANDAS_ADVICE = 'from pandas: frame.to_json(path, orient="records"); else save the inner list alone'
+_ID_NAMES, _TEXT_NAMES = frozenset(ID_NAMES), frozenset((*TEXT_NAMES, *TITLE_NAMES))
+_USUAL_NAMES = _ID_NAMES | _TEXT_NAMES
 
 
 def read_json_array(
     table_file: Path | HeldFile, progress: Progress = SILENT_PROGRESS
 ) -> Generator[tuple[int, Mapping[str, Any]]]:
     """Yield (number from 1, object) for each object of a .json file: an array, or objects one after the other.
+
+    One object that maps ids to documents, as BEIR's loader holds a corpus, has a row for each id.
 
     The file is read in pieces, so that no more than a row is in memory. Raises DataError for anything else.
     """
@@ -38,6 +44,9 @@ def read_json_array(
                 reader.expect_comma(row_number)
             record = reader.read_object(row_number)
             if row_number == 1 and not is_array and not reader.peek_mark():
+                if mapped_rows := _list_mapped_rows(record):
+                    yield from enumerate(mapped_rows, start=1)
+                    return
                 _check_single_object(table_file, record)
             progress(disk_file.tell(), reader.n_bytes, f"reading {table_file.name}")
             yield row_number, record
@@ -132,18 +141,32 @@ class _JsonReader:
         return f"{self.table_file.name} row {row_number}, character {self._n_dropped + position + 1:,}"
 
 
-def _check_single_object(table_file: Path | HeldFile, record: Mapping[str, Any]) -> None:
-    """Raise DataError for a file that is one object, of lists or of objects: its rows lie inside.
+def _list_mapped_rows(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the rows of an object that maps ids to documents; none for any other object."""
+    values = list(record.values())
+    if not _USUAL_NAMES.isdisjoint(map(str.lower, record)) or not all(isinstance(value, dict) for value in values):
+        return []
+    # Without a text of its own a value is no document: it may be a whole table under its name.
+    if any(_TEXT_NAMES.isdisjoint(map(str.lower, value)) for value in values):
+        return []
+    # Where a document has its id inside too, that one counts.
+    return [value if not _ID_NAMES.isdisjoint(value) else {"_id": key, **value} for key, value in record.items()]
 
-    pandas writes its columns so, other tools put the rows under one key.
+
+def _check_single_object(table_file: Path | HeldFile, record: Mapping[str, Any]) -> None:
+    """Raise DataError for a file that is one object, of lists, objects or unnamed texts: its rows lie inside.
+
+    pandas writes its columns so, other tools put the rows under one key, or ids before their texts.
     """
     values = list(record.values())
     has_only_parts = bool(values) and all(isinstance(value, dict | list) for value in values)
     has_rows_inside = any(isinstance(value, list) and value and isinstance(value[0], dict) for value in values)
-    if not has_only_parts and not has_rows_inside:
+    has_only_texts = len(values) > 1 and all(isinstance(value, str) for value in values)
+    is_nameless = has_only_texts and _USUAL_NAMES.isdisjoint(map(str.lower, record))
+    if not (has_only_parts or has_rows_inside or is_nameless):
         return
     listed_keys = ", ".join(map(repr, list(record)[:5]))
+    advice = 'if its keys are ids, write {"id": {"text": "…"}, …}' if is_nameless else _PANDAS_ADVICE
     raise DataError(
-        f"{table_file.name} is one object with {listed_keys}, not a row for each document; {_ARRAY_ADVICE}. From "
-        'pandas: frame.to_json(path, orient="records"); else save the inner list alone'
+        f"{table_file.name} is one object with {listed_keys}, not a row for each document; {_ARRAY_ADVICE}; {advice}"
     )

@@ -49,6 +49,7 @@ _JUDGEMENT_NAMES: Mapping[str, Sequence[str]] = {
     "aspect": ("aspectid", "aspect", "subtopicid", "subtopic", "subtopicnumber", "intentid", "intent", "facet"),
     "iteration": ITERATION_NAMES,
 }  # fmt: skip
+_RANK_NAMES = frozenset(("rank", "ranking", "position", "place"))
 _ORDERS: Mapping[int, tuple[str, ...]] = {
     2: ("query", "document"),
     3: ("query", "document", "grade"),
@@ -241,6 +242,12 @@ class _Reader:
                 f"{listed_names}; {_HEADER_FIX}"
             )
         roles |= dict(zip(missing_roles, other_columns, strict=True)) if missing_roles else {}
+        # A rank read as a grade would call the last document of a list the most relevant.
+        if "grade" in missing_roles and fields[roles["grade"]].strip().lower() in _RANK_NAMES:
+            raise DataError(
+                f"{self.label} line 1: {fields[roles['grade']]!r} is a place in a list, not a grade; is this a run? "
+                f"{_HEADER_FIX}"
+            )
         if missing_roles:
             guesses = ", ".join(f"{fields[roles[role]]} = {role}" for role in missing_roles)
             self.add_notice(

@@ -84,7 +84,7 @@ def read_lines(
                 bad_byte = f"byte 0x{raw_line[error.start]:02x} at offset {n_done + error.start}"
                 raise DataError(
                     f"{file_path.name} line {line_number} is not UTF-8: {bad_byte}; save the file as UTF-8, for "
-                    f"example: iconv -f latin1 -t utf-8 {file_path.name} > fixed{file_path.suffix}"
+                    f"example: iconv -f windows-1252 -t utf-8 {file_path.name} > fixed{file_path.suffix}"
                 ) from None
             # A file that grows while it is read is an error, so nothing behind its first size is returned.
             n_done += len(raw_line)

@@ -35,6 +35,20 @@ def test_objects_one_after_the_other_are_read(tmp_path):
         assert read(path) == RECORDS
 
 
+def test_an_object_that_maps_ids_to_documents_has_a_row_for_each(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps({"d1": {"title": "one", "text": "x"}, "7": {"text": "y"}}))
+    corpus = load_dataset(path).corpus
+    assert (corpus.ids, corpus.titles, corpus.passages) == (("d1", "7"), ("one", ""), ("x", "y"))
+    # As pandas writes a frame with orient="index": the id inside counts, not the number of the row.
+    path.write_text(json.dumps({str(n): record for n, record in enumerate(reversed(RECORDS))}))
+    assert read(path) == RECORDS[::-1]
+    # A single document is a row, whatever it is called.
+    for single in ({"id": "a", "text": "x"}, {"abstract": "x"}, {"text": "x", "source": "y"}):
+        path.write_text(json.dumps(single))
+        assert read(path) == [single]
+
+
 def test_a_compressed_array_is_read(tmp_path, monkeypatch):
     path = tmp_path / "a.json.gz"
     path.write_bytes(gzip.compress(json.dumps(RECORDS).encode()))
@@ -59,6 +73,9 @@ def test_a_compressed_array_is_read(tmp_path, monkeypatch):
         ("", "begins with ''"),
         ('{"id": {"0": "a"}, "text": {"0": "x"}}', 'frame.to_json(path, orient="records")'),
         ('{"version": 1, "data": [{"id": "a"}]}', "is one object with 'version', 'data'"),
+        ('{"a": "first text", "b": "second text"}', 'if its keys are ids, write {"id": {"text": "…"}, …}'),
+        ('{"corpus": {"a": "x"}, "queries": {"q": "y"}}', "is one object with 'corpus', 'queries'"),
+        ('{"a": {"text": "x"}, "b": {"n": 1}}', "is one object with 'a', 'b'"),
     ],
 )
 def test_broken_files_name_row_and_character(tmp_path, content, message):

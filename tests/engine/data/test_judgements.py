@@ -369,6 +369,12 @@ def test_columns_without_usual_names_are_read_in_order_and_said(tmp_path):
     assert remark in join_notices(dataset.notices)
 
 
+@pytest.mark.parametrize("name", ["rank", "Position"])
+def test_ranks_are_no_grades(tmp_path, name):
+    with pytest.raises(DataError, match=f"line 1: '{name}' is a place in a list, not a grade; is this a run"):
+        load_judged(tmp_path, "qrels/test.csv", f"query,document,{name}\nq0,d0,1\nq0,d1,2\n")
+
+
 def test_row_names_of_r_are_passed_over_and_said(tmp_path):
     rows = '"query" "document" "grade"\n"1" "q0" "d0" 2\n"2" "q0" "d1" 0\n"3" "q1" "d2" 1\n'
     dataset = load_judged(tmp_path, "qrels/test.txt", rows)

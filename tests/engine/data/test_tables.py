@@ -332,7 +332,7 @@ def test_another_encoding_names_the_byte(tmp_path, name, gap, bom):
     path = write_file(tmp_path, name, head + f"b{gap}caf".encode() + b"\xe9 au lait\n")
     with pytest.raises(DataError) as error:
         load_dataset(path)
-    for part in (name, "line 5002", "byte 0xe9", f"offset {len(head) + 5};", "UTF-8", "iconv -f latin1 -t utf-8"):
+    for part in (name, "line 5002", "byte 0xe9", f"offset {len(head) + 5};", "UTF-8", "iconv -f windows-1252 -t utf-8"):
         assert part in str(error.value)
 
 
