@@ -34,6 +34,7 @@ MAX_COVERAGE_DEPTH = 200
 """Largest ground set of facility_location that is looked at, beside its default."""
 GROUND_SET_SIZE = 1000
 """The default ground set of facility_location."""
+MIN_BUFFER_EVENTS = 1 << 12
 
 
 @dataclass(kw_only=True)
@@ -60,29 +61,75 @@ class Traces:
         return self.offsets, self.starts, self.lows, self.highs, self.pick_starts, self.query_index, self.ratios
 
 
+class _EventBuffer:
+    """Changes of the intervals of all families, one after the other, in arrays that grow.
+
+    Small arrays that stay, made between large ones that do not, would scatter memory: it could not be used again.
+    """
+
+    def __init__(self) -> None:
+        self._arrays = [np.empty(MIN_BUFFER_EVENTS, np.int64), *np.empty((2, MIN_BUFFER_EVENTS))]
+        self._n_events = 0
+
+    def append(self, events: tuple[Array, Array, Array]) -> slice:
+        """Copy starts, lows and highs of some changes to the end; return where they are."""
+        begin = self._n_events
+        self._n_events += len(events[0])
+        while self._n_events > len(self._arrays[0]):
+            self._arrays = [np.concatenate([array, np.empty_like(array)]) for array in self._arrays]
+        span = slice(begin, self._n_events)
+        for array, values in zip(self._arrays, events, strict=True):
+            array[span] = values
+        return span
+
+    def gather(self, spans: Sequence[slice]) -> list[Array]:
+        """Return starts, lows and highs of some changes."""
+        return [np.concatenate([array[span] for span in spans]) for array in self._arrays]
+
+
 @dataclass(eq=False)
 class _TraceParts:
-    """The parts of a family's traces, a part a query, before they are joined."""
+    """The parts of a family's traces, a part a query, before they are joined.
 
-    counts: list[Array] = field(default_factory=list)
-    events: list[tuple[Array, Array, Array]] = field(default_factory=list)
-    pick_starts: list[Array] = field(default_factory=list)
-    ratios: list[Array] = field(default_factory=list)
+    counts, pick_starts: (P,) written query by query; ratios: (Q, depths + 2) or (Q, 0), shared by families with the
+    same scorer and scale
+    """
 
-    def add_events(self, counts: Array, starts: Array, lows: Array, highs: Array) -> None:
-        """Add one query's changes of the intervals, of each of its picks so many."""
-        self.counts.append(counts)
-        self.events.append((starts, lows, highs))
+    buffer: _EventBuffer
+    counts: Array
+    pick_starts: Array
+    ratios: Array
+    spans: list[slice] = field(default_factory=list)
+    n_picks: int = 0
 
-    def join(self, family: DecoderFamily, n_depths: int, query_index: Array, shared_ratios: dict[Any, Array]) -> Traces:
-        """Join the parts of all queries. shared_ratios: those of families with the same scorer and scale."""
-        counts = np.concatenate(self.counts)
-        starts, lows, highs = (np.concatenate(part) for part in zip(*self.events, strict=True))
+    def add(self, pick_starts: Array, ratios: Array, events: tuple[Array, Array, Array, Array]) -> None:
+        """Add one query's part. events: counts, and that many changes of the interval of each pick."""
+        picks = slice(self.n_picks, self.n_picks + len(pick_starts))
+        self.pick_starts[picks], self.counts[picks] = pick_starts, events[0]
+        self.ratios[len(self.spans)] = ratios
+        self.spans.append(self.buffer.append(events[1:]))
+        self.n_picks = picks.stop
+
+    def join(self, family: DecoderFamily, n_depths: int, query_index: Array) -> Traces:
+        """Join the parts of all queries."""
+        starts, lows, highs = self.buffer.gather(self.spans)
         return Traces(
-            family=family, n_depths=n_depths, offsets=np.concatenate([[0], np.cumsum(counts)]), starts=starts,
-            lows=lows, highs=highs, pick_starts=np.concatenate(self.pick_starts), query_index=query_index,
-            ratios=shared_ratios.setdefault((family.scorer, family.metric, family.scale), np.stack(self.ratios)),
+            family=family, n_depths=n_depths, offsets=np.concatenate([[0], np.cumsum(self.counts)]), starts=starts,
+            lows=lows, highs=highs, pick_starts=self.pick_starts, query_index=query_index, ratios=self.ratios,
         )  # fmt: skip
+
+
+def _make_parts(families: Sequence[DecoderFamily], lists: RunLists, n_depths: int) -> dict[DecoderFamily, _TraceParts]:
+    """Return the arrays that the traces of all families are written to."""
+    buffer, n_queries, shared_ratios = _EventBuffer(), len(lists.rows), dict[Any, Array]()
+    counts, pick_starts = np.empty((2, len(families), lists.n_picks), np.int64)
+    parts = {}
+    for index, family in enumerate(families):
+        key = family.scorer, family.metric, family.scale
+        n_ratios = 0 if family.scale == "raw" else n_depths + 2
+        ratios = shared_ratios.setdefault(key, np.empty((n_queries, n_ratios)))
+        parts[family] = _TraceParts(buffer, counts[index], pick_starts[index], ratios)
+    return parts
 
 
 def collect_traces(
@@ -97,7 +144,7 @@ def collect_traces(
     lost: query → rows that are no candidates of its, as if an index did not find them. progress may raise Cancelled.
     """
     n_depths = min(MAX_POOL_DEPTH, len(space))
-    parts = {family: _TraceParts() for family in families}
+    parts = _make_parts(families, lists, n_depths)
     squares = (space.matrix.lengths.double() ** 2).cpu().numpy()
     label = "lists"
     for query_number, scores_by_key in iterate_scores(families, space, lists):
@@ -106,9 +153,8 @@ def collect_traces(
         excluded = set() if lost is None else lost.get(query_number, set())
         tracer.trace(families, scores_by_key, excluded, parts)
     progress(len(lists.rows), len(lists.rows), label)
-    query_index, shared_ratios = lists.query_index, dict[Any, Array]()
-    # Parts are dropped as they are joined.
-    return [parts.pop(family).join(family, n_depths, query_index, shared_ratios) for family in families]
+    query_index = lists.query_index
+    return [parts[family].join(family, n_depths, query_index) for family in families]
 
 
 class GainRounding(NamedTuple):
@@ -197,14 +243,13 @@ class QueryTracer:
         """Trace the list by one family and add the result to its part."""
         pick_starts = pool.find_starts(self.picks, self._n_depths)
         scaled = pool.scale(family.scale, self._n_depths)
-        part.ratios.append(scaled.ratios)
-        part.pick_starts.append(pick_starts)
         if family.kind == TOP:
-            part.add_events(*self._trace_relevance(pool, pick_starts))
+            events = self._trace_relevance(pool, pick_starts)
         elif novelty is None:
-            part.add_events(*self._trace_coverage(family, pool, scaled))
+            events = self._trace_coverage(family, pool, scaled)
         else:
-            part.add_events(*self._trace_gains(family, pool, scaled, novelty))
+            events = self._trace_gains(family, pool, scaled, novelty)
+        part.add(pick_starts, scaled.ratios, events)
 
     def _trace_gains(
         self, family: DecoderFamily, pool: ScoredPool, scaled: ScaledRelevance, novelty: Array
@@ -220,7 +265,7 @@ class QueryTracer:
             gains.factor * scaled.slack, gains.similarity_slack, gains.square_error, gains.first_by_relevance,
             counts, starts, lows, highs,
         )  # fmt: skip
-        return counts, starts[:n_events].copy(), lows[:n_events].copy(), highs[:n_events].copy()
+        return counts, starts[:n_events], lows[:n_events], highs[:n_events]
 
     def _trace_relevance(self, pool: ScoredPool, pick_starts: Array) -> tuple[Array, Array, Array, Array]:
         """Trace the list by relevance alone: a pick is explained at every λ and depth, or at none."""
@@ -267,8 +312,10 @@ class QueryTracer:
             is_all = not has_default and small == len(pool.order) + len(pool.tail)
             gap_low, gap_high = (lows[:, small - 1], highs[:, small - 1]) if is_all else (EMPTY_LOW, EMPTY_HIGH)
             lows, highs = np.insert(lows, gap_column, gap_low, axis=1), np.insert(highs, gap_column, gap_high, axis=1)
-        counts = np.full(len(positions), len(starts), np.int64)
-        return counts, np.tile(starts, len(positions)), lows.ravel(), highs.ravel()
+        # Sizes with the interval of the size before are no change; of most picks nothing is explained at any size.
+        is_change = np.ones(lows.shape, np.bool_)
+        is_change[:, 1:] = (lows[:, 1:] != lows[:, :-1]) | (highs[:, 1:] != highs[:, :-1])
+        return is_change.sum(1), np.tile(starts, (len(positions), 1))[is_change], lows[is_change], highs[is_change]
 
     def compare_rows(self, family: DecoderFamily, rows: Array) -> Array:
         """Return (m, m) similarities of some documents with one another, by the family's metric."""

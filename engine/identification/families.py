@@ -21,6 +21,7 @@ from engine.stages import Scorer, Selector, make_scorer, make_selector
 WINDOWS = (None, 1, 2)
 """Windows of the greedy selectors that are tried by default."""
 N_HYBRID_WEIGHTS = 11
+"""Weights of dense scores in hybrid ones, ends included: these are dense and bm25 alone, and no hypotheses twice."""
 DEFAULT_SELECTORS = ("top_k", "mmr", "dpp", "ssd", "max_sum", "facility_location")
 
 
@@ -84,7 +85,7 @@ class DecoderFamily:
         if self.kind == SWAPS:
             parts.append("with swaps")
         if self.scale != "raw" and getattr(self.selector, "relevance_scale", "auto") != "auto":
-            parts.append(f"relevance by {self.scale}")
+            parts.append(f"relevance scaled by {self.scale}")
         # Parameters at their default say nothing here.
         scorer_params = []
         for param in self.scorer.spec.params:
@@ -113,7 +114,7 @@ def list_default_scorers(has_texts: bool) -> list[Scorer]:
     scorers = [make_scorer("dense")]
     if has_texts:
         scorers.append(make_scorer("bm25"))
-        for step in range(N_HYBRID_WEIGHTS):
+        for step in range(1, N_HYBRID_WEIGHTS - 1):
             scorers.append(make_scorer("hybrid", dense_weight=round(step / (N_HYBRID_WEIGHTS - 1), 3)))
         scorers.append(make_scorer("hybrid", combination="rrf"))
     return scorers
@@ -136,7 +137,16 @@ def list_families(decoders: Any, has_texts: bool, has_unit_vectors: bool) -> lis
             for scorer in scorers:
                 family = check_family(Decoder(selector, scorer))
                 families += _with_metrics(family, has_unit_vectors)
+            families += _with_unit_range(selector, requested, has_unit_vectors)
     return list(dict.fromkeys(families))
+
+
+def _with_unit_range(selector: Selector, requested: Any, has_unit_vectors: bool) -> list[DecoderFamily]:
+    """Return the family of a named selector that brings dense scores to 0 to 1, as hybrid ones of weight 1 are."""
+    if not isinstance(requested, str) or not hasattr(selector, "relevance_scale"):
+        return []
+    family = check_family(Decoder(set_parameters(selector, relevance_scale="minmax"), make_scorer("dense")))
+    return _with_metrics(family, has_unit_vectors)
 
 
 def check_family(decoder: Decoder) -> DecoderFamily:

@@ -4,7 +4,7 @@ import torch
 
 import engine
 from engine.decoder import query_batch
-from engine.identification.evidence import collect_traces
+from engine.identification.evidence import MIN_BUFFER_EVENTS, _EventBuffer, collect_traces
 from engine.identification.families import DecoderFamily
 from engine.identification.novelty import COSINE, DISTANCE, INNER_PRODUCT
 from engine.identification.peaks import explain_picks
@@ -178,3 +178,35 @@ def test_intervals_explain_the_picks_that_lead_by_brute_force(kind):
                             n_explained += 1
     assert n_explained > 100 and n_unexplained > 100
     assert torch.equal(batch.vectors, query_batch(space, queries).vectors)
+
+
+def test_traces_of_many_queries_equal_those_of_each_alone():
+    rng = np.random.default_rng(0)
+    space, queries = make_space("random", rng)
+    batch = query_batch(space, queries)
+    lists = [rng.choice(N_DOCUMENTS, size, replace=False) for size in (4, 1, 3, 4)]
+    families = list_families("random")
+    together = collect_traces(
+        families, space, RunLists(batch, tuple(lists), np.full(N_QUERIES, -1), K), lambda *_: None
+    )
+    for index, rows in enumerate(lists):
+        # The traces of all queries share arrays, to which each adds its part.
+        run = RunLists(batch.take([index]), (rows,), np.full(1, -1), K)
+        for many, alone in zip(together, collect_traces(families, space, run, lambda *_: None), strict=True):
+            is_own = many.query_index == index
+            for weight in WEIGHTS if many.family.has_weight else (None,):
+                for depth in DEPTHS:
+                    assert (explain_picks(many, depth, weight)[is_own] == explain_picks(alone, depth, weight)).all()
+
+
+def test_array_of_changes_grows_and_keeps_what_it_has():
+    buffer = _EventBuffer()
+    sizes = [3, MIN_BUFFER_EVENTS, 3 * MIN_BUFFER_EVENTS, 0, 5]
+    parts = [
+        (np.full(size, number), np.full(size, number + 0.5), np.full(size, -number))
+        for number, size in enumerate(sizes)
+    ]
+    spans = [buffer.append(part) for part in parts]
+    starts, lows, highs = buffer.gather([spans[4], spans[0], spans[2]])
+    assert starts.tolist() == [4] * 5 + [0] * 3 + [2] * sizes[2]
+    assert (lows == starts + 0.5).all() and (highs == -starts).all() and starts.dtype == np.int64
