@@ -1,5 +1,6 @@
 """Evidence of a run for families of decoders: the weights of relevance that explain each pick, by depth of the pool."""
 
+import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -8,7 +9,16 @@ import numpy as np
 import torch
 
 from engine.identification.families import DecoderFamily
-from engine.identification.novelty import COSINE, INNER_PRODUCT, SWAPS, TOP, PickProducts, compute_novelty
+from engine.identification.novelty import (
+    CONTRIBUTIONS,
+    COSINE,
+    INNER_PRODUCT,
+    SWAPS,
+    TOP,
+    PickProducts,
+    compute_novelty,
+)
+from engine.identification.pick_orders import find_order_intervals, find_pick_order, iterate_pick_orders
 from engine.identification.pools import (
     MAX_PICKS,
     MAX_POOL_DEPTH,
@@ -26,6 +36,7 @@ from engine.matrix import products as multiply
 from engine.progress import Progress
 from engine.solvers.explained_weights import EMPTY_HIGH, EMPTY_LOW, trace_coverage, trace_list
 from engine.solvers.greedy.steps import COVERAGE, LOG_RESIDUAL, NEAREST, ROOT_RESIDUAL, SUM
+from engine.solvers.jit import is_compiled
 from engine.space import Space
 
 Array = np.ndarray
@@ -34,6 +45,9 @@ MAX_COVERAGE_DEPTH = 200
 """Largest ground set of facility_location that is looked at, beside its default."""
 GROUND_SET_SIZE = 1000
 """The default ground set of facility_location."""
+MIN_BUFFER_EVENTS = 1 << 12
+COMPILING = "compiling, once on this machine"
+"""Label of the progress while the loops are compiled, which takes longer than many an identification."""
 
 
 @dataclass(kw_only=True)
@@ -41,7 +55,9 @@ class Traces:
     """The intervals of λ that explain each pick of a run by one family, by depth of the pool.
 
     n_depths: pools of 1 … n_depths documents are told apart, and n_depths + 1 is the whole corpus; offsets, starts,
-    lows, highs, pick_starts, query_index, ratios: as `explained_weights.find_intervals` takes them
+    lows, highs, pick_starts, query_index, ratios: as `explained_weights.find_intervals` takes them; pick_index: the
+    pick of each of these, as a pick has several ranges of λ where its place among the picks depends on λ; n_picks: of
+    the run
     """
 
     family: DecoderFamily
@@ -53,6 +69,8 @@ class Traces:
     pick_starts: Array
     query_index: Array
     ratios: Array
+    pick_index: Array
+    n_picks: int
 
     @property
     def arrays(self) -> tuple[Array, ...]:
@@ -60,29 +78,77 @@ class Traces:
         return self.offsets, self.starts, self.lows, self.highs, self.pick_starts, self.query_index, self.ratios
 
 
+class _EventBuffer:
+    """Changes of the intervals of all families, one after the other, in arrays that grow.
+
+    Small arrays that stay, made between large ones that do not, would scatter memory: it could not be used again.
+    """
+
+    def __init__(self) -> None:
+        self._arrays = [np.empty(MIN_BUFFER_EVENTS, np.int64), *np.empty((2, MIN_BUFFER_EVENTS))]
+        self._n_events = 0
+
+    def append(self, events: tuple[Array, Array, Array]) -> slice:
+        """Copy starts, lows and highs of some changes to the end; return where they are."""
+        begin = self._n_events
+        self._n_events += len(events[0])
+        while self._n_events > len(self._arrays[0]):
+            self._arrays = [np.concatenate([column, np.empty_like(column)]) for column in self._arrays]
+        span = slice(begin, self._n_events)
+        for column, values in zip(self._arrays, events, strict=True):
+            column[span] = values
+        return span
+
+    def gather(self, spans: Sequence[slice]) -> list[Array]:
+        """Return starts, lows and highs of some changes."""
+        return [np.concatenate([column[span] for span in spans]) for column in self._arrays]
+
+
 @dataclass(eq=False)
 class _TraceParts:
-    """The parts of a family's traces, a part a query, before they are joined."""
+    """The parts of a family's traces, a part a query, before they are joined.
 
-    counts: list[Array] = field(default_factory=list)
-    events: list[tuple[Array, Array, Array]] = field(default_factory=list)
-    pick_starts: list[Array] = field(default_factory=list)
-    ratios: list[Array] = field(default_factory=list)
+    counts, pick_starts, pick_index: of each pick so far; ratios: (Q, depths + 2) or (Q, 0), written query by query,
+    shared by families with the same scorer and scale
+    """
 
-    def add_events(self, counts: Array, starts: Array, lows: Array, highs: Array) -> None:
-        """Add one query's changes of the intervals, of each of its picks so many."""
-        self.counts.append(counts)
-        self.events.append((starts, lows, highs))
+    buffer: _EventBuffer
+    ratios: Array
+    counts: "array.array[int]" = field(default_factory=lambda: array.array("q"))
+    pick_starts: "array.array[int]" = field(default_factory=lambda: array.array("q"))
+    pick_index: "array.array[int]" = field(default_factory=lambda: array.array("q"))
+    spans: list[slice] = field(default_factory=list)
 
-    def join(self, family: DecoderFamily, n_depths: int, query_index: Array, shared_ratios: dict[Any, Array]) -> Traces:
-        """Join the parts of all queries. shared_ratios: those of families with the same scorer and scale."""
-        counts = np.concatenate(self.counts)
-        starts, lows, highs = (np.concatenate(part) for part in zip(*self.events, strict=True))
+    def add(self, picks: Array, pick_starts: Array, ratios: Array, events: tuple[Array, Array, Array, Array]) -> None:
+        """Add one query's part. picks: their numbers in the run; events: counts, and that many changes of each."""
+        for column, values in ((self.pick_index, picks), (self.pick_starts, pick_starts), (self.counts, events[0])):
+            column.frombytes(values.astype(np.int64).tobytes())
+        self.ratios[len(self.spans)] = ratios
+        self.spans.append(self.buffer.append(events[1:]))
+
+    def join(self, family: DecoderFamily, n_depths: int, query_index: Array) -> Traces:
+        """Join the parts of all queries. query_index: of the picks of the run"""
+        starts, lows, highs = self.buffer.gather(self.spans)
+        counts, pick_starts, pick_index = map(np.array, (self.counts, self.pick_starts, self.pick_index))
         return Traces(
-            family=family, n_depths=n_depths, offsets=np.concatenate([[0], np.cumsum(counts)]), starts=starts,
-            lows=lows, highs=highs, pick_starts=np.concatenate(self.pick_starts), query_index=query_index,
-            ratios=shared_ratios.setdefault((family.scorer, family.metric, family.scale), np.stack(self.ratios)),
+            family=family, n_depths=n_depths, offsets=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+            starts=starts, lows=lows, highs=highs, pick_starts=pick_starts.astype(np.int64),
+            query_index=query_index[pick_index.astype(np.int64)], ratios=self.ratios,
+            pick_index=pick_index.astype(np.int64), n_picks=len(query_index),
         )  # fmt: skip
+
+
+def _make_parts(families: Sequence[DecoderFamily], lists: RunLists, n_depths: int) -> dict[DecoderFamily, _TraceParts]:
+    """Return the parts of all families, which write to arrays that they share."""
+    buffer, n_queries, shared_ratios = _EventBuffer(), len(lists.rows), dict[Any, Array]()
+    parts = {}
+    for family in families:
+        key = family.scorer, family.metric, family.scale
+        n_ratios = 0 if family.scale == "raw" else n_depths + 2
+        if key not in shared_ratios:
+            shared_ratios[key] = np.empty((n_queries, n_ratios))
+        parts[family] = _TraceParts(buffer, shared_ratios[key])
+    return parts
 
 
 def collect_traces(
@@ -97,18 +163,19 @@ def collect_traces(
     lost: query → rows that are no candidates of its, as if an index did not find them. progress may raise Cancelled.
     """
     n_depths = min(MAX_POOL_DEPTH, len(space))
-    parts = {family: _TraceParts() for family in families}
+    parts = _make_parts(families, lists, n_depths)
     squares = (space.matrix.lengths.double() ** 2).cpu().numpy()
-    label = "lists"
+    # The first list waits for the compiler.
+    label = "lists" if is_compiled(trace_list) else COMPILING
     for query_number, scores_by_key in iterate_scores(families, space, lists):
         progress(query_number, len(lists.rows), label)
         tracer = QueryTracer(space, lists, query_number, squares, n_depths)
         excluded = set() if lost is None else lost.get(query_number, set())
         tracer.trace(families, scores_by_key, excluded, parts)
+        label = "lists"
     progress(len(lists.rows), len(lists.rows), label)
-    query_index, shared_ratios = lists.query_index, dict[Any, Array]()
-    # Parts are dropped as they are joined.
-    return [parts.pop(family).join(family, n_depths, query_index, shared_ratios) for family in families]
+    query_index = lists.query_index
+    return [parts[family].join(family, n_depths, query_index) for family in families]
 
 
 class GainRounding(NamedTuple):
@@ -137,6 +204,7 @@ class QueryTracer:
         member_products = multiply(space.vectors, member_vectors).double().cpu().numpy()
         self._products = PickProducts(member_products, squares, self.members)
         self.picks = self.members[:MAX_PICKS]
+        self._first_pick = int(np.searchsorted(lists.query_index, query_index))
         self._similarity_slacks = measure_slacks(space.matrix.max_norm, space.matrix.max_norm)
 
     def trace(
@@ -175,7 +243,7 @@ class QueryTracer:
 
     def build_novelty(self, family: DecoderFamily) -> Array | None:
         """Compute (k, n) the diversity part of the gains before each pick; None for those that have none of it."""
-        if family.kind in (TOP, COVERAGE):
+        if family.kind in (TOP, COVERAGE, CONTRIBUTIONS):
             return None
         floor = family.noise_floor(self._space.vectors.dtype)
         return compute_novelty(family.kind, family.window, family.metric, self._products, floor)[: len(self.picks)]
@@ -185,42 +253,85 @@ class QueryTracer:
         similarity_slack = self._similarity_slacks[family.metric]
         square_error, factor = 2 * similarity_slack, 1.0
         has_unit_rows = family.metric == COSINE or self._space.matrix.unit
-        if family.kind in (SUM, SWAPS):
+        if family.kind in (SUM, SWAPS, CONTRIBUTIONS):
             factor, similarity_slack = max(self.k - 1.0, 1.0), 2 * len(self.members) * similarity_slack
         elif family.kind == COVERAGE:
             similarity_slack *= 2 * self.k
         # Where all documents have one length, the first pick of dpp and ssd is the most relevant too.
-        by_relevance = family.kind in (NEAREST, SUM) or (family.kind in (LOG_RESIDUAL, ROOT_RESIDUAL) and has_unit_rows)
+        by_relevance = family.kind in (NEAREST, SUM, CONTRIBUTIONS) or (
+            family.kind in (LOG_RESIDUAL, ROOT_RESIDUAL) and has_unit_rows
+        )
         return GainRounding(factor, similarity_slack, square_error, by_relevance or self.k == 1)
 
     def _trace_family(self, family: DecoderFamily, pool: ScoredPool, novelty: Array | None, part: _TraceParts) -> None:
         """Trace the list by one family and add the result to its part."""
         pick_starts = pool.find_starts(self.picks, self._n_depths)
-        scaled = pool.scale(family.scale, self._n_depths)
-        part.ratios.append(scaled.ratios)
-        part.pick_starts.append(pick_starts)
+        scaled, positions = pool.scale(family.scale, self._n_depths), np.arange(len(self.picks))
         if family.kind == TOP:
-            part.add_events(*self._trace_relevance(pool, pick_starts))
+            events = self._trace_relevance(pool, pick_starts)
+        elif family.kind == CONTRIBUTIONS:
+            positions, events = self._trace_contributions(family, pool, scaled)
         elif novelty is None:
-            part.add_events(*self._trace_coverage(family, pool, scaled))
+            events = self._trace_coverage(family, pool, scaled)
         else:
-            part.add_events(*self._trace_gains(family, pool, scaled, novelty))
+            events = self._trace_gains(family, pool, scaled, novelty, self.picks)
+        part.add(self._first_pick + positions, pick_starts[positions], scaled.ratios, events)
 
     def _trace_gains(
-        self, family: DecoderFamily, pool: ScoredPool, scaled: ScaledRelevance, novelty: Array
+        self, family: DecoderFamily, pool: ScoredPool, scaled: ScaledRelevance, novelty: Array, picks: Array
     ) -> tuple[Array, Array, Array, Array]:
-        """Trace the list by a gain that is λ·relevance + (1−λ)·novelty; return counts, starts, lows and highs."""
+        """Trace picks by a gain that is λ·relevance + (1−λ)·novelty; return counts, starts, lows and highs."""
         gains = self.measure_gains(family)
         # Each pick has one change a depth at most, one before the first and one for the whole corpus.
-        n_picks, capacity = len(self.picks), len(self.picks) * (self._n_depths + 3)
+        n_picks, capacity = len(picks), len(picks) * (self._n_depths + 3)
         counts, starts = np.empty(n_picks, np.int64), np.empty(capacity, np.int64)
         lows, highs = np.empty(capacity), np.empty(capacity)
         n_events = trace_list(
-            family.kind, gains.factor * scaled.values, pool.order, pool.group_stops, pool.tail, novelty, self.picks,
+            family.kind, gains.factor * scaled.values, pool.order, pool.group_stops, pool.tail, novelty, picks,
             gains.factor * scaled.slack, gains.similarity_slack, gains.square_error, gains.first_by_relevance,
             counts, starts, lows, highs,
         )  # fmt: skip
-        return counts, starts[:n_events].copy(), lows[:n_events].copy(), highs[:n_events].copy()
+        return counts, starts[:n_events], lows[:n_events], highs[:n_events]
+
+    def _trace_contributions(
+        self, family: DecoderFamily, pool: ScoredPool, scaled: ScaledRelevance
+    ) -> tuple[Array, tuple[Array, Array, Array, Array]]:
+        """Trace a list of greedy max-sum that is in the order of contributions; return positions and their changes.
+
+        For each range of λ with one order of the picks these are traced in that order, within the range.
+        """
+        gains, similarities = self.measure_gains(family), self._compare_members(family)
+        relevance = gains.factor * scaled.values[self.picks]
+        slacks = gains.factor * scaled.slack, gains.similarity_slack
+        order_lows, order_highs = find_order_intervals(relevance, similarities, *slacks)
+        positions, parts = [np.empty(0, np.int64)], [(np.empty(0, np.int64), np.empty(0, np.int64), *np.empty((2, 0)))]
+        for low, high, order in iterate_pick_orders(relevance, similarities, order_lows, order_highs):
+            novelty = self.build_ordered_novelty(family, order)
+            counts, starts, lows, highs = self._trace_gains(family, pool, scaled, novelty, self.picks[order])
+            ranks = np.repeat(order, counts)
+            lows, highs = np.maximum(lows, np.maximum(low, order_lows[ranks])), np.minimum(highs, order_highs[ranks])
+            highs = np.minimum(highs, high)
+            is_empty = lows > highs
+            lows[is_empty], highs[is_empty] = EMPTY_LOW, EMPTY_HIGH
+            positions.append(order)
+            parts.append((counts, starts, lows, highs))
+        counts, starts, lows, highs = (np.concatenate(column) for column in zip(*parts, strict=True))
+        return np.concatenate(positions), (counts, starts, lows, highs)
+
+    def find_order(self, family: DecoderFamily, scaled: ScaledRelevance, factor: float, weight: float) -> Array:
+        """Return the order in which greedy max-sum made the picks at one λ, positions in the list."""
+        return find_pick_order(factor * scaled.values[self.picks], self._compare_members(family), weight)
+
+    def build_ordered_novelty(self, family: DecoderFamily, order: Array) -> Array:
+        """Compute (k, n) the diversity part of greedy max-sum's gains before each pick, in an order of the picks."""
+        products = PickProducts(self._products.products[order], self._products.squares, self.picks[order])
+        return compute_novelty(SUM, None, family.metric, products, 0.0)
+
+    def _compare_members(self, family: DecoderFamily) -> Array:
+        """Return (k, k) similarities of the picks with one another."""
+        products = self._products
+        picked = PickProducts(products.products[: len(self.picks)], products.squares, self.picks)
+        return np.ascontiguousarray(picked.compare(family.metric)[:, self.picks])
 
     def _trace_relevance(self, pool: ScoredPool, pick_starts: Array) -> tuple[Array, Array, Array, Array]:
         """Trace the list by relevance alone: a pick is explained at every λ and depth, or at none."""
@@ -267,8 +378,10 @@ class QueryTracer:
             is_all = not has_default and small == len(pool.order) + len(pool.tail)
             gap_low, gap_high = (lows[:, small - 1], highs[:, small - 1]) if is_all else (EMPTY_LOW, EMPTY_HIGH)
             lows, highs = np.insert(lows, gap_column, gap_low, axis=1), np.insert(highs, gap_column, gap_high, axis=1)
-        counts = np.full(len(positions), len(starts), np.int64)
-        return counts, np.tile(starts, len(positions)), lows.ravel(), highs.ravel()
+        # Sizes with the interval of the size before are no change; of most picks nothing is explained at any size.
+        is_change = np.ones(lows.shape, np.bool_)
+        is_change[:, 1:] = (lows[:, 1:] != lows[:, :-1]) | (highs[:, 1:] != highs[:, :-1])
+        return is_change.sum(1), np.tile(starts, (len(positions), 1))[is_change], lows[is_change], highs[is_change]
 
     def compare_rows(self, family: DecoderFamily, rows: Array) -> Array:
         """Return (m, m) similarities of some documents with one another, by the family's metric."""

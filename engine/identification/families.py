@@ -8,7 +8,7 @@ import torch
 
 from engine.decoder import Decoder, has_similarity_scale
 from engine.errors import ParamError
-from engine.identification.novelty import COSINE, DISTANCE, INNER_PRODUCT, SWAPS, TOP
+from engine.identification.novelty import CONTRIBUTIONS, COSINE, DISTANCE, INNER_PRODUCT, SWAPS, TOP
 from engine.params import values_of
 from engine.scoring.dense import Dense
 from engine.selection.facility_location import FacilityLocation
@@ -22,6 +22,7 @@ from engine.stages import Scorer, Selector, make_scorer, make_selector
 WINDOWS = (None, 1, 2)
 """Windows of the greedy selectors that are tried by default."""
 N_HYBRID_WEIGHTS = 11
+"""Weights of dense scores in hybrid ones, ends included: these are dense and bm25 alone, and no hypotheses twice."""
 DEFAULT_SELECTORS = ("top_k", "mmr", "dpp", "ssd", "max_sum", "facility_location")
 
 
@@ -29,23 +30,27 @@ DEFAULT_SELECTORS = ("top_k", "mmr", "dpp", "ssd", "max_sum", "facility_location
 class DecoderFamily:
     """All settings of a selector over a scorer, at any weight of relevance and any depth of the pool.
 
-    selector: its weight is any; scorer: what orders the pool; metric: how the vectors are compared
+    selector: its weight is any; scorer: what orders the pool; metric: how the vectors are compared; in_pick_order:
+    greedy max-sum lists documents as it picked them, and not by what each contributes, as ours does
     """
 
     selector: Selector
     scorer: Scorer
     metric: str = INNER_PRODUCT
+    in_pick_order: bool = False
 
     @property
     def kind(self) -> int:
-        """The form of gain, as in `engine.solvers.greedy.steps`, or TOP or SWAPS."""
+        """The form of gain, as in `engine.solvers.greedy.steps`, or TOP, SWAPS or CONTRIBUTIONS."""
         if isinstance(self.selector, TopK):
             return TOP
         if isinstance(self.selector, GreedySelector):
             return self.selector.gain_kind
         if isinstance(self.selector, FacilityLocation):
             return COVERAGE
-        return SWAPS if getattr(self.selector, "polish", False) else SUM
+        if getattr(self.selector, "polish", False):
+            return SWAPS
+        return SUM if self.in_pick_order else CONTRIBUTIONS
 
     @property
     def window(self) -> int | None:
@@ -84,8 +89,10 @@ class DecoderFamily:
             parts.append(f"window {self.window}")
         if self.kind == SWAPS:
             parts.append("with swaps")
+        if self.in_pick_order:
+            parts.append("in order of picks")
         if self.scale != "raw" and getattr(self.selector, "relevance_scale", "auto") != "auto":
-            parts.append(f"relevance by {self.scale}")
+            parts.append(f"relevance scaled by {self.scale}")
         metric_text = "" if self.metric == INNER_PRODUCT else f" by {self.metric}"
         return f"{', '.join(parts)} on {_describe_scores(self.scorer)}{metric_text}"
 
@@ -118,7 +125,7 @@ def list_default_scorers(has_texts: bool) -> list[Scorer]:
     scorers = [make_scorer("dense")]
     if has_texts:
         scorers.append(make_scorer("bm25"))
-        for step in range(N_HYBRID_WEIGHTS):
+        for step in range(1, N_HYBRID_WEIGHTS - 1):
             scorers.append(make_scorer("hybrid", dense_weight=round(step / (N_HYBRID_WEIGHTS - 1), 3)))
         scorers.append(make_scorer("hybrid", combination="rrf"))
     return scorers
@@ -141,7 +148,16 @@ def list_families(decoders: Any, has_texts: bool, has_unit_vectors: bool) -> lis
             for scorer in scorers:
                 family = check_family(Decoder(selector, scorer))
                 families += _with_metrics(family, has_unit_vectors)
+            families += _with_unit_range(selector, requested, has_unit_vectors)
     return list(dict.fromkeys(families))
+
+
+def _with_unit_range(selector: Selector, requested: Any, has_unit_vectors: bool) -> list[DecoderFamily]:
+    """Return the family of a named selector that brings dense scores to 0 to 1, as hybrid ones of weight 1 are."""
+    if not isinstance(requested, str) or not hasattr(selector, "relevance_scale"):
+        return []
+    family = check_family(Decoder(set_parameters(selector, relevance_scale="minmax"), make_scorer("dense")))
+    return _with_metrics(family, has_unit_vectors)
 
 
 def check_family(decoder: Decoder) -> DecoderFamily:
@@ -191,7 +207,15 @@ def _list_settings(requested: Any) -> list[Selector]:
 
 
 def _with_metrics(family: DecoderFamily, has_unit_vectors: bool) -> list[DecoderFamily]:
-    """Return the family by every metric that makes a difference: one if the vectors have length 1."""
+    """Return the family by every metric and order that makes a difference: one metric if the vectors have length 1."""
+    if family.kind == CONTRIBUTIONS:
+        in_pick_order = replace(family, in_pick_order=True)
+        return [*_with_metrics(in_pick_order, has_unit_vectors), *_list_metrics(family, has_unit_vectors)]
+    return _list_metrics(family, has_unit_vectors)
+
+
+def _list_metrics(family: DecoderFamily, has_unit_vectors: bool) -> list[DecoderFamily]:
+    """Return the family by every metric."""
     if has_unit_vectors or not family.scorer.inner_product:
         return [family]
     # On vectors of many lengths LangChain compares by cosine, other stores as they are told.

@@ -36,6 +36,8 @@ MIN_EXPLAINED_WITH_LOSSES = 0.9
 """Share that it has to explain if an index lost documents."""
 MIN_LISTS = 6
 """With fewer lists no difference between two hypotheses is more than chance."""
+MIN_REFUTING_PICKS = 3
+"""Picks that a hypothesis has to miss to be beaten by one that misses none; rounding may cost one or two."""
 MAX_CONTENDERS = 40
 """Hypotheses, of those that are not worse by more than chance, that may count as one with the best."""
 N_SIGN_PATTERNS = 10_000
@@ -192,7 +194,10 @@ def _judge(
 
 
 def _find_beaten(ranked: Sequence[Explanation], lists: RunLists, seed: int) -> list[bool]:
-    """Return, for each explanation, whether the first one explains more by more than chance, paired by query."""
+    """Return, for each explanation, whether the first one explains more by more than chance, paired by query.
+
+    Where the first one explains every pick, others are beaten by the few that they miss: a system makes no mistakes.
+    """
     n_queries = len(lists.rows)
     counts = np.stack(
         [
@@ -205,7 +210,11 @@ def _find_beaten(ranked: Sequence[Explanation], lists: RunLists, seed: int) -> l
     differences = counts[:, :1] - counts
     p_values = compute_sign_flip_p_values(differences, N_SIGN_PATTERNS, seed)
     # Every other hypothesis has to be beaten, so that the largest p decides, and no correction is due.
-    return [bool(p < SIGNIFICANCE_LEVEL and gain > 0) for p, gain in zip(p_values, differences.mean(0), strict=True)]
+    is_beaten = (p_values < SIGNIFICANCE_LEVEL) & (differences.mean(0) > 0)
+    if ranked[0].n_explained == lists.n_picks:
+        is_beaten |= differences.sum(0) >= MIN_REFUTING_PICKS
+    beaten: list[bool] = is_beaten.tolist()
+    return beaten
 
 
 def _complete(

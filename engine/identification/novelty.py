@@ -8,8 +8,9 @@ from engine.solvers.greedy.steps import EXCLUDED, LOG_RESIDUAL, NEAREST, ROOT_RE
 
 Array = np.ndarray
 
-TOP, SWAPS = -1, 10
-"""Two more kinds of gain: relevance alone, and that of a set which no swap of two documents improves."""
+TOP, SWAPS, CONTRIBUTIONS = -1, 10, 11
+"""More kinds of gain: relevance alone; that of a set which no swap of two documents improves; and that of max-sum's
+greedy picks, listed by what each contributes to the set."""
 INNER_PRODUCT, COSINE, DISTANCE = "inner product", "cosine", "distance"
 METRICS = (INNER_PRODUCT, COSINE, DISTANCE)
 """Ways to compare vectors, which differ where these are not of length 1."""

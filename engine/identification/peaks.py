@@ -62,10 +62,11 @@ class Peak:
 def explain_picks(traces: Traces, depth_index: int, weight: float | None) -> Array:
     """Return (P,) True for the picks that one depth and one λ explain. depth_index: n_depths + 1 is all documents."""
     low, high = _find_intervals(traces, depth_index)
-    if weight is None:
-        is_explained: Array = low <= high
-        return is_explained
-    return (low <= weight + 1e-9) & (weight <= high + 1e-9)
+    is_inside = low <= high if weight is None else (low <= weight + 1e-9) & (weight <= high + 1e-9)
+    # A pick may have several ranges of λ: one of them suffices.
+    is_explained: Array = np.zeros(traces.n_picks, np.bool_)
+    is_explained[traces.pick_index[is_inside]] = True
+    return is_explained
 
 
 def find_peak(traces: Traces, depth: int | None, seed: int) -> Peak:
@@ -79,7 +80,7 @@ def find_peak(traces: Traces, depth: int | None, seed: int) -> Peak:
     count_on_grid(*traces.arrays, grid)
     best_by_depth = grid[:, :-1].max(1)
     searched = np.arange(1, n_rows) if depth is None else np.array([min(depth, n_rows - 1)])
-    n_picks = max(len(traces.pick_starts), 1)
+    n_picks = max(traces.n_picks, 1)
     # The grid may step over a narrow interval, so depths a little below its best are searched too.
     threshold = best_by_depth[searched].max() - max(2.0, GRID_MARGIN * n_picks)
     depths = searched[best_by_depth[searched] >= threshold]
@@ -147,7 +148,7 @@ def _resample(traces: Traces, depths: Array, counts: Array, seed: int) -> tuple[
         more = ranked[n_best : n_best + MAX_RESAMPLED_DEPTHS - len(spread)]
         depths = np.sort(depths[np.concatenate([spread, more])])
     # Queries are what was drawn from all that people ask; picks of one list belong together.
-    n_queries = int(traces.query_index.max()) + 1
+    n_queries = len(traces.ratios)
     draws = np.random.default_rng(seed).multinomial(n_queries, np.full(n_queries, 1 / n_queries), size=N_RESAMPLES)
     best_counts = np.full(N_RESAMPLES, -1)
     lows, highs = np.ones(N_RESAMPLES), np.zeros(N_RESAMPLES)

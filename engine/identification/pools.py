@@ -21,8 +21,10 @@ MAX_PICKS = 20
 """Picks of a list that are looked at; later ones count as members of its set only."""
 ROUNDING_SLACK = 1e-6
 """Differences of gains, as a share of the longest vectors' product, that rounding in another program may decide."""
-BLOCK_NUMBERS = 1 << 22
-"""Scores of all scorers that are in memory at a time."""
+BLOCK_NUMBERS = 1 << 19
+"""Scores of all scorers that are in memory at a time, if that is enough for MIN_BLOCK_QUERIES."""
+MIN_BLOCK_QUERIES = 4
+"""Queries at least that are scored at a time: with fewer the vectors of a large corpus are read too often."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,7 +142,7 @@ def iterate_scores(
     """Yield every query with its scores and matches by each scorer and metric, (n,) each; matches None for all."""
     # Families share scores: there are a few scorers, and ten times as many families.
     keys = list(dict.fromkeys((family.scorer, family.metric) for family in families))
-    block_size = max(1, BLOCK_NUMBERS // (len(space) * len(keys)))
+    block_size = max(MIN_BLOCK_QUERIES, BLOCK_NUMBERS // (len(space) * len(keys)))
     for start in range(0, len(lists.rows), block_size):
         block = lists.batch.block(start, start + block_size)
         scored: dict[ScorerKey, tuple[Tensor, Tensor | None]] = {}
@@ -153,6 +155,8 @@ def iterate_scores(
                 query_matches = None if matches is None else matches[offset].cpu().numpy()
                 query_scores[key] = scores[offset].double().numpy(), query_matches
             yield start + offset, query_scores
+        # One block at a time: this one would be held while the next is scored.
+        scored.clear()
 
 
 def _score_by_metric(scorer: Scorer, metric: str, space: Space, block: QueryBatch) -> Tensor:

@@ -7,7 +7,7 @@ import numpy as np
 
 from engine.identification.evidence import GainRounding, QueryTracer, Traces, collect_traces
 from engine.identification.families import DecoderFamily
-from engine.identification.novelty import TOP
+from engine.identification.novelty import CONTRIBUTIONS, TOP
 from engine.identification.peaks import Peak, explain_picks, find_peak
 from engine.identification.pools import MAX_POOL_DEPTH, RunLists, ScoredPool, iterate_scores
 from engine.progress import Progress
@@ -63,13 +63,18 @@ def _list_rivals(
     is_full = depth_index > n_depths
     candidates = np.concatenate([pool.order, pool.tail]) if is_full else pool.order[:depth_index]
     scaled, gains = pool.scale(family.scale, n_depths), tracer.measure_gains(family)
-    novelty = tracer.build_novelty(family)
     factor = gains.factor * (scaled.ratios[min(depth_index, n_depths + 1)] if len(scaled.ratios) else 1.0)
+    lam, order = 1.0 if weight is None else weight, np.arange(len(tracer.picks))
+    if family.kind == CONTRIBUTIONS:
+        order = tracer.find_order(family, scaled, factor, lam)
+        novelty: Array | None = tracer.build_ordered_novelty(family, order)
+    else:
+        novelty = tracer.build_novelty(family)
     coverage = _CoverageGains(family, tracer, candidates) if novelty is None and family.kind != TOP else None
     # As in the intervals, each pick is judged given the picks that were really made.
     chosen: list[int] = []
-    rivals = []
-    for rank, pick in enumerate(tracer.picks.tolist()):
+    rivals = [np.empty(0, np.int64)] * len(order)
+    for rank, pick in enumerate(tracer.picks[order].tolist()):
         a = factor * (scaled.values[candidates] - scaled.values[pick])
         excess = a - factor * scaled.slack
         if coverage is not None or (novelty is not None and not (rank == 0 and gains.first_by_relevance)):
@@ -78,12 +83,11 @@ def _list_rivals(
             elif novelty is not None:
                 b = novelty[rank][candidates] - novelty[rank][pick]
                 b = b - _bound_errors(family, gains, novelty[rank], candidates, pick)
-            lam = 1.0 if weight is None else weight
             excess = lam * excess + (1 - lam) * b
         # What stands in the list already is no rival.
         excess[np.isin(candidates, [*chosen, pick])] = -np.inf
-        order = np.argsort(-excess, kind="stable")
-        rivals.append(candidates[order[excess[order] > 0]])
+        ranked = np.argsort(-excess, kind="stable")
+        rivals[order[rank]] = candidates[ranked[excess[ranked] > 0]]
         chosen.append(pick)
     return rivals
 

@@ -160,6 +160,48 @@ def trace_coverage(relevance, similarities, picks, positions, k, sizes, slack_a,
 
 
 @jit_exact
+def find_contribution_weights(relevance, diversity, slack_a, slack_b, lows, highs):
+    """Write the weights at which each document of a list gains no less than all after it, EMPTY for none.
+
+    relevance, diversity: (k,) the two parts of what each document contributes; lows, highs: (k,) written
+    """
+    for rank in range(len(relevance)):
+        low, high = 0.0, 1.0
+        for later in range(rank + 1, len(relevance)):
+            a = relevance[rank] - relevance[later] + slack_a
+            b = diversity[rank] - diversity[later] + slack_b
+            if (a < 0 or b < 0) and high >= low:
+                low, high = narrow_interval(0, a, b, 0.0, 0.0, 0.0, low, high)
+        lows[rank], highs[rank] = low, high
+
+
+@jit_exact
+def order_set(relevance, similarities, weight, order):
+    """Order a set as greedy max-sum picks from it at a weight; return the largest weight with that order.
+
+    relevance: (k,) on the scale of the gains; similarities: (k, k); order: (k,) written, positions
+    """
+    k, highest = len(relevance), 1.0
+    diversity, is_chosen = np.zeros(k), np.zeros(k, np.bool_)
+    for rank in range(k):
+        # The first pick is the most relevant, whatever the weight.
+        lam, best, best_gain = weight if rank else 1.0, -1, -np.inf
+        for item in range(k):
+            gain = lam * relevance[item] + (1.0 - lam) * diversity[item]
+            if not is_chosen[item] and gain > best_gain:
+                best, best_gain = item, gain
+        for item in range(k):
+            a, b = relevance[best] - relevance[item], diversity[best] - diversity[item]
+            # Only a document that is better in diversity or in relevance alone comes first at another weight.
+            if rank and not is_chosen[item] and item != best and a < b and a < 0.0:
+                highest = min(highest, max(b / (b - a), weight))
+        order[rank], is_chosen[best] = best, True
+        for item in range(k):
+            diversity[item] -= 2.0 * similarities[item, best]
+    return highest
+
+
+@jit_exact
 def rescale_weight(weight, ratio):
     """Return the λ whose gain λ·ratio·a + (1−λ)·b has the zeros of weight·a + (1−weight)·b; ratio ≥ 0.
 

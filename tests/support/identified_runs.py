@@ -46,25 +46,25 @@ def fetch_pool(rows, query, depth, is_indexed=None):
     return np.argsort(-scores, kind="stable")[:depth]
 
 
-def list_langchain(space, queries, weight, depth, k=5, is_indexed=None, rows=None):
+def list_langchain(space, queries, weight, depth, k=5, is_indexed=None, rows=None, n_lists=N_LISTED):
     """Return rows by LangChain's utility over the nearest documents. rows: other vectors than the space's"""
     from langchain_core.vectorstores.utils import maximal_marginal_relevance
 
     rows = space.vectors.numpy() if rows is None else rows
     lists = []
-    for query in queries.vectors[:N_LISTED].numpy():
+    for query in queries.vectors[:n_lists].numpy():
         pool = fetch_pool(rows, query, depth, is_indexed)
         chosen = maximal_marginal_relevance(query, list(rows[pool]), lambda_mult=weight, k=k)
         lists.append([int(pool[index]) for index in chosen])
     return lists
 
 
-def list_llama_index(space, queries, weight, depth, k=5):
+def list_llama_index(space, queries, weight, depth, k=5, n_lists=N_LISTED):
     """Return rows by LlamaIndex's utility over the nearest documents."""
     from llama_index.core.indices.query.embedding_utils import get_top_k_mmr_embeddings
 
     rows, lists = space.vectors.numpy(), []
-    for query in queries.vectors[:N_LISTED].numpy():
+    for query in queries.vectors[:n_lists].numpy():
         pool = fetch_pool(rows, query, depth)
         _, chosen = get_top_k_mmr_embeddings(
             query.tolist(), rows[pool].tolist(), similarity_top_k=k, embedding_ids=pool.tolist(), mmr_threshold=weight
@@ -73,8 +73,8 @@ def list_llama_index(space, queries, weight, depth, k=5):
     return lists
 
 
-def list_qdrant(space, queries, weight, depth, k=5):
-    """Return rows by Qdrant's client in memory, which takes diversity, 1 − λ."""
+def make_qdrant(space):
+    """Return Qdrant's client in memory, with the documents."""
     from qdrant_client import QdrantClient, models
 
     client = QdrantClient(":memory:")
@@ -82,8 +82,16 @@ def list_qdrant(space, queries, weight, depth, k=5):
     client.create_collection("documents", vectors_config=config)
     points = [models.PointStruct(id=row, vector=vector) for row, vector in enumerate(space.vectors.tolist())]
     client.upsert("documents", points)
+    return client
+
+
+def list_qdrant(space, queries, weight, depth, k=5, n_lists=N_LISTED, client=None):
+    """Return rows by Qdrant's client in memory, which takes diversity, 1 − λ. client: one with the documents."""
+    from qdrant_client import models
+
+    client = client or make_qdrant(space)
     lists = []
-    for query in queries.vectors[:N_LISTED].tolist():
+    for query in queries.vectors[:n_lists].tolist():
         mmr = models.Mmr(diversity=1 - weight, candidates_limit=depth)
         answer = client.query_points("documents", query=models.NearestQuery(nearest=query, mmr=mmr), limit=k)
         lists.append([point.id for point in answer.points])

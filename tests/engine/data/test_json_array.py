@@ -39,7 +39,7 @@ def test_an_object_that_maps_ids_to_documents_has_a_row_for_each(tmp_path):
     path = tmp_path / "a.json"
     path.write_text(json.dumps({"d1": {"title": "one", "text": "x"}, "7": {"text": "y"}}))
     corpus = load_dataset(path).corpus
-    assert (corpus.ids, corpus.titles, corpus.passages) == (("d1", "7"), ("one", ""), ("x", "y"))
+    assert (corpus.ids, corpus.titles, corpus.texts) == (("d1", "7"), ("one", ""), ("x", "y"))
     # As pandas writes a frame with orient="index": the id inside counts, not the number of the row.
     path.write_text(json.dumps({str(n): record for n, record in enumerate(reversed(RECORDS))}))
     assert read(path) == RECORDS[::-1]

@@ -4,7 +4,7 @@ import torch
 
 import engine
 from engine.decoder import query_batch
-from engine.identification.evidence import collect_traces
+from engine.identification.evidence import COMPILING, MIN_BUFFER_EVENTS, _EventBuffer, collect_traces
 from engine.identification.families import DecoderFamily
 from engine.identification.novelty import COSINE, DISTANCE, INNER_PRODUCT
 from engine.identification.peaks import explain_picks
@@ -134,11 +134,15 @@ def list_families(kind):
     selectors = [make(name, window=window) for name in ("mmr", "dpp", "ssd") for window in (None, 1, 2)]
     selectors += [make("mmr", relevance_scale=scale) for scale in ("minmax", "rank")]
     selectors += [make("max_sum", polish=False), make("max_sum"), make("facility_location")]
-    families = [DecoderFamily(selector=selector, scorer=make("dense")) for selector in selectors]
+    # Lists of max-sum in the order of its contributions are those of its decoder, in test_identify.
+    families = [
+        DecoderFamily(selector=each, scorer=make("dense"), in_pick_order=not getattr(each, "polish", True))
+        for each in selectors
+    ]
     if kind == "lengths":
         by_similarity = [family for family in families if family.selector.spec.name in ("mmr", "max_sum")]
         return [
-            DecoderFamily(selector=f.selector, scorer=f.scorer, metric=m)
+            DecoderFamily(selector=f.selector, scorer=f.scorer, metric=m, in_pick_order=f.in_pick_order)
             for f in by_similarity
             for m in (COSINE, DISTANCE)
         ]
@@ -178,3 +182,50 @@ def test_intervals_explain_the_picks_that_lead_by_brute_force(kind):
                             n_explained += 1
     assert n_explained > 100 and n_unexplained > 100
     assert torch.equal(batch.vectors, query_batch(space, queries).vectors)
+
+
+def test_traces_of_many_queries_equal_those_of_each_alone():
+    rng = np.random.default_rng(0)
+    space, queries = make_space("random", rng)
+    batch = query_batch(space, queries)
+    lists = [rng.choice(N_DOCUMENTS, size, replace=False) for size in (4, 1, 3, 4)]
+    families = [
+        *list_families("random"),
+        DecoderFamily(selector=engine.make("max_sum", polish=False), scorer=engine.make("dense")),
+    ]
+    query_index = np.repeat(np.arange(N_QUERIES), [4, 1, 3, 4])
+    together = collect_traces(
+        families, space, RunLists(batch, tuple(lists), np.full(N_QUERIES, -1), K), lambda *_: None
+    )
+    for index, rows in enumerate(lists):
+        # The traces of all queries share arrays, to which each adds its part.
+        run = RunLists(batch.take([index]), (rows,), np.full(1, -1), K)
+        for many, alone in zip(together, collect_traces(families, space, run, lambda *_: None), strict=True):
+            is_own = query_index == index
+            for weight in WEIGHTS if many.family.has_weight else (None,):
+                for depth in DEPTHS:
+                    assert (explain_picks(many, depth, weight)[is_own] == explain_picks(alone, depth, weight)).all()
+
+
+def test_array_of_changes_grows_and_keeps_what_it_has():
+    buffer = _EventBuffer()
+    sizes = [3, MIN_BUFFER_EVENTS, 3 * MIN_BUFFER_EVENTS, 0, 5]
+    parts = [
+        (np.full(size, number), np.full(size, number + 0.5), np.full(size, -number))
+        for number, size in enumerate(sizes)
+    ]
+    spans = [buffer.append(part) for part in parts]
+    starts, lows, highs = buffer.gather([spans[4], spans[0], spans[2]])
+    assert starts.tolist() == [4] * 5 + [0] * 3 + [2] * sizes[2]
+    assert (lows == starts + 0.5).all() and (highs == -starts).all() and starts.dtype == np.int64
+
+
+@pytest.mark.parametrize("has_code", [False, True])
+def test_progress_says_that_the_first_list_waits_for_the_compiler(monkeypatch, has_code):
+    monkeypatch.setattr("engine.identification.evidence.is_compiled", lambda loop: has_code)
+    space, queries = make_space("random", np.random.default_rng(0))
+    run = RunLists(query_batch(space, queries), (np.arange(K),) * N_QUERIES, np.full(N_QUERIES, -1), K)
+    reports = []
+    collect_traces(list_families("random")[:1], space, run, lambda *report: reports.append(report))
+    expected = ["lists" if has_code else COMPILING, *["lists"] * N_QUERIES]
+    assert reports == [(number, N_QUERIES, label) for number, label in enumerate(expected)]

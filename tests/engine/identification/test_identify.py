@@ -66,6 +66,9 @@ def test_other_programs_are_found_by_their_lists(world, list_rows, window, weigh
         ("dpp", {"relevance_weight": 0.7}, 40),
         ("ssd", {"relevance_weight": 0.5, "window": 1}, 30),
         ("max_sum", {"relevance_weight": 0.6}, 40),
+        ("max_sum", {"relevance_weight": 0.6, "polish": False}, 40),
+        ("max_sum", {"relevance_weight": 0.4, "polish": False}, 40),
+        ("max_sum", {"relevance_weight": 0.7, "polish": False}, None),
         ("facility_location", {"relevance_weight": 0.7}, 30),
         ("facility_location", {"relevance_weight": 0.7}, None),
         ("top_k", {}, None),
@@ -88,6 +91,29 @@ def test_scorer_is_found_by_words_of_the_queries(scorer, params):
     identification = engine.identify(decode_run(space, queries, decoder), space, queries, decoders=["top_k", "mmr"])
     check_found(identification, "mmr", None, 0.6, 40)
     assert identification.best.decoder.retrieve == decoder.retrieve
+
+
+def test_scale_of_relevance_is_found_and_no_scores_are_tried_twice():
+    space, queries = make_world(texts=True)
+    decoder = engine.Decoder(engine.make("mmr", relevance_weight=0.6, relevance_scale="minmax"), depth=40)
+    run = decode_run(space, queries, decoder)
+    identification = engine.identify(run, space, queries, decoders=["top_k", "mmr"])
+    low, high = identification.best.interval
+    assert identification.best.label == "mmr, relevance scaled by minmax on dense" and low <= 0.6 <= high
+    assert identification.sure and identification.best.explained == 1
+    # Hybrid scores at either end are dense ones and BM25's.
+    labels = {hypothesis.label for hypothesis in identification.hypotheses}
+    assert "mmr on hybrid(dense_weight=0.9)" in labels and "mmr on bm25" in labels
+    assert not labels & {"mmr on hybrid(dense_weight=1.0)", "mmr on hybrid(dense_weight=0.0)"}
+
+
+def test_hypothesis_without_a_miss_beats_those_that_miss_a_few(world):
+    decoder = engine.Decoder(engine.make("ssd", relevance_weight=0.5, window=1), depth=30)
+    identification = engine.identify(decode_run(*world, decoder), *world)
+    runner_up, n_picks = identification.runner_up, identification.n_picks
+    # By chance alone, query by query, the two could not be told apart.
+    assert identification.best.explained == 1 and 3 <= round((1 - runner_up.explained) * n_picks) <= 8
+    assert identification.sure and runner_up.label == "ssd, window 1, relevance scaled by minmax on dense"
 
 
 def test_metric_is_found_where_vectors_are_of_many_lengths():
