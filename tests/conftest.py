@@ -4,6 +4,7 @@ import gc
 import os
 import signal
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -141,6 +142,14 @@ def home(tmp_path, monkeypatch):
     """Give the test a FRONTIER_HOME that does not exist yet."""
     monkeypatch.setenv("FRONTIER_HOME", str(tmp_path / "home"))
     return tmp_path / "home"
+
+
+@pytest.fixture
+def go():
+    """Return an event that threads of the test wait for; set at the end, so that a failure leaves none waiting."""
+    event = threading.Event()
+    yield event
+    event.set()
 
 
 @pytest.fixture(scope="session")

@@ -18,6 +18,7 @@ from engine.progress import Eta
 from support import sweeps
 from support.encoders import TEXTS
 from support.feedback import are_identical, random_space, vote
+from support.patience import patient
 
 YEARS = 10 * 365.25 * 86_400
 JUMPS = (0, -YEARS, YEARS, -3600, 3600, 0)
@@ -183,9 +184,9 @@ def test_an_estimate_follows_the_time_that_passes(clock):
         0 <= value <= 20 for value in estimates if value is not None
     )
     assert Eta()._clock is time.monotonic
-    job = jobs.Job("wait", lambda job: job.stop.wait(30))
+    job = jobs.Job("wait", lambda job: job.stop.wait(patient(60)))
     clock.off = -YEARS
     job.report(1, 2, "half")
     job.cancel()
-    job.join(30)
+    job.join(patient(60))
     assert not job.running

@@ -41,7 +41,7 @@ def test_cancel_go_on_and_apply(page, server):
     page.get_by_text(re.compile(r"[1-9]\d\d settings × ")).wait_for(timeout=WAIT)
     slide(page, "End", "Steps per parameter")
     page.get_by_text(re.compile(r"1,\d\d\d settings × ")).wait_for(timeout=WAIT)
-    n_settings = 60
+    n_settings = 20
     number(page, "Query sample", n_settings)
     page.get_by_text(re.compile(rf"1,\d\d\d settings × {n_settings} queries")).wait_for(timeout=WAIT)
 

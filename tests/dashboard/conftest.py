@@ -4,8 +4,32 @@ import gc
 
 import pytest
 
-from dashboard.services import corpora
+from dashboard.services import corpora, jobs
 from support.pages import fresh_corpora
+from support.patience import patient
+
+FAILED = pytest.StashKey[bool]()
+"""Whether a test has failed."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """Note a failure on the test."""
+    report = yield
+    item.stash[FAILED] = item.stash.get(FAILED, False) or report.failed
+    return report
+
+
+@pytest.fixture(autouse=True)
+def no_job_of_a_failure(request):
+    """End the jobs that a failed test leaves, which would hold the places that the next tests' jobs wait for."""
+    yield
+    if request.node.stash.get(FAILED, False):
+        jobs_left = jobs.list_running_jobs()
+        for job in jobs_left:
+            job.cancel()
+        for job in jobs_left:
+            job.join(patient(60))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -16,7 +16,7 @@ from contextlib import closing
 import pytest
 
 from dashboard import workers
-from support import warm_home
+from support import pages, warm_home
 from support.browser import START
 from support.draws import deepen
 from support.patience import patient
@@ -72,19 +72,21 @@ def home(warm, tmp_path):
 
 
 @pytest.fixture
-def table(tmp_path):
-    file = tmp_path / "secret-folder" / "things.csv"
-    file.parent.mkdir()
-    file.write_text("id,text\n1,an apple\n2,a pear\n")
-    return file
+def folders(tmp_path):
+    """Write two corpora with vectors of their own, for which no worker loads an encoder."""
+    folders = [tmp_path / "secret-folder" / name for name in ("papers", "things")]
+    for folder in folders:
+        folder.mkdir(parents=True)
+        pages.beir_with_vectors(folder)
+    return folders
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 @pytest.mark.parametrize("sent", deepen([signal.SIGTERM, signal.SIGINT], [signal.SIGINT]))
-def test_workers_load_start_again_and_end_together(home, table, sent):
+def test_workers_load_start_again_and_end_together(home, folders, sent):
     port = free_ports(2)
-    parent = served(home, port, "--workers", "2", "--base-path", "/frontier/", "--corpus", "numpy-api",
-                    "--corpus", str(table))  # fmt: skip
+    parent = served(home, port, "--workers", "2", "--base-path", "/frontier/", "--corpus", str(folders[0]),
+                    "--corpus", str(folders[1]))  # fmt: skip
     pids = []
     try:
         urls = [f"http://127.0.0.1:{p}/frontier/healthz" for p in (port, port + 1)]
@@ -97,7 +99,7 @@ def test_workers_load_start_again_and_end_together(home, table, sent):
 
         for url in urls:
             assert until(lambda u=url: loaded(u), "both corpora are loaded") == (
-                200, {"status": "ok", "loaded": ["numpy-api", "things.csv"]}
+                200, {"status": "ok", "loaded": ["papers", "things"]}
             )  # fmt: skip
         assert 503 in seen and seen <= {None, 503, 200}
         pids = until(lambda: len(found := children(parent.pid)) == 2 and found, "there are two")

@@ -161,20 +161,20 @@ def test_other_parts_and_other_weights_are_other_cells(demo, queries, qrels, tmp
     assert earlier.key != after.key and earlier.provenance["model"] != after.provenance["model"]
 
 
-def test_slow_derivation_does_not_block_others(demo):
+def test_slow_derivation_does_not_block_others(demo, go):
     _, space = demo
-    began, end = threading.Event(), threading.Event()
+    began = threading.Event()
 
     def slow():
         began.set()
-        assert end.wait(patient(30))
+        assert go.wait(patient(60))
         return 1
 
     worker = threading.Thread(target=lambda: space.derived("slow", slow))
     worker.start()
-    assert began.wait(patient(30)) and space.derived("quick", lambda: 2) == 2 and not space.has_derived("slow")
-    end.set()
-    worker.join(patient(30))
+    assert began.wait(patient(60)) and space.derived("quick", lambda: 2) == 2 and not space.has_derived("slow")
+    go.set()
+    worker.join(patient(60))
     assert space.derived("slow", lambda: 3) == 1
 
 

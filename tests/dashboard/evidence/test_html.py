@@ -1,25 +1,36 @@
 """Judged claims as one HTML file."""
 
 import re
+from dataclasses import replace
 
+import pytest
 from click.testing import CliRunner
 
 from dashboard.serve import main as frontier
 from engine.evidence.run import load_shipped
+from support.draws import deepen
 
 
-def test_the_file_has_every_claim_once_and_fetches_nothing(monkeypatch, tmp_path):
-    monkeypatch.setenv("FRONTIER_HOME", str(tmp_path / "home"))
+@pytest.mark.parametrize("is_file_named", deepen([True, False], [True]))
+def test_the_file_has_every_claim_once_and_fetches_nothing(home, tmp_path, is_file_named):
     source, target = tmp_path / "claims.json", tmp_path / "evidence.html"
     source.write_text(load_shipped().as_json(), encoding="utf-8")
-    done = CliRunner().invoke(frontier, ["evidence", str(source), "--out", str(target)])
-    assert done.exit_code == 0, done.output
+    measured = [str(source)] if is_file_named else []
+    done = CliRunner().invoke(frontier, ["evidence", *measured, "--out", str(target)])
+    assert done.exit_code == 0 and f"{len(load_shipped().rows)} claims" in done.output, done.output
     text = target.read_text(encoding="utf-8")
     assert text.count("<summary>") == len(load_shipped().rows)
     assert text.count("Plotly.newPlot(") >= sum(bool(row.ruling.effects) for row in load_shipped().rows)
     assert not re.search(r"<(script|link|img)[^>]+(src|href)=", text)
-    newest = CliRunner().invoke(frontier, ["evidence", "--out", str(target)])
-    assert newest.exit_code == 0 and f"{len(load_shipped().rows)} claims" in newest.output
+
+
+def test_a_named_file_is_what_is_shown(home, tmp_path):
+    source, target = tmp_path / "claims.json", tmp_path / "evidence.html"
+    report = load_shipped()
+    source.write_text(replace(report, rows=report.rows[:2]).as_json(), encoding="utf-8")
+    done = CliRunner().invoke(frontier, ["evidence", str(source), "--out", str(target)])
+    assert done.exit_code == 0 and "2 claims" in done.output, done.output
+    assert target.read_text(encoding="utf-8").count("<summary>") == 2
 
 
 def test_what_is_no_report_is_refused(tmp_path):

@@ -11,6 +11,7 @@ from engine.errors import DataError
 from support.instances import problem
 from support.packed import PackedPath
 from support.pages import job_of, load, run, screen, tiles
+from support.patience import patient
 
 N = 1200
 
@@ -67,7 +68,7 @@ def test_answers_by_an_index_are_proved_at_a_click(source, monkeypatch):
     assert "Not proven: Top-k, MMR" in captions(app)
     app.button(key="prove.start").click()
     run(app)
-    job_of(app, "prove").join(60)
+    job_of(app, "prove").join(patient(60))
     run(app)
     assert f"Proven for all {N:,} documents: Top-k, MMR" in captions(app)
     assert tiles(app)["top_k"]["set"].rows() != before

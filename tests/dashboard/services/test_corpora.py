@@ -32,19 +32,21 @@ def loads(monkeypatch):
     def load(chosen, job):
         seen.append(chosen.path)
         if chosen.path in held:
-            held[chosen.path].wait(patient(10))
+            held[chosen.path].wait(patient(60))
         if chosen.path == "broken":
             raise ValueError("broken")
         return chosen.path
 
     fresh_corpora(monkeypatch)
     monkeypatch.setattr(corpora, "_load_corpus", load)
-    return seen, held
+    yield seen, held
+    for event in held.values():
+        event.set()
 
 
 def done(path):
     job = corpora.get_loading_job(Source(path))
-    job.join(patient(10))
+    job.join(patient(60))
     return job
 
 
@@ -72,7 +74,7 @@ def test_what_is_still_loading_is_never_given_up(loads):
     assert corpora.find_loading_job(Source("slow")) is slow and slow.running
     assert [s.path for s, _ in corpora.list_other_loads(None)] == ["slow"]
     loads[1]["slow"].set()
-    slow.join(patient(10))
+    slow.join(patient(60))
     assert corpora.list_other_loads(None) == [] and slow.result == "slow"
 
 
@@ -83,7 +85,7 @@ def test_forgetting_a_failure_spares_a_new_try(loads):
     again = corpora.get_loading_job(Source("broken"))
     corpora.drop_load(Source("broken"), failed)
     assert corpora.find_loading_job(Source("broken")) is again
-    again.join(patient(10))
+    again.join(patient(60))
 
 
 class Thing:
@@ -127,7 +129,7 @@ def test_what_fails_at_once_is_not_dropped_by_its_own_start(loads, monkeypatch):
     class Fast(jobs.Job):
         def __init__(self, *args):
             super().__init__(*args)
-            self.join(patient(10))
+            self.join(patient(60))
 
     monkeypatch.setattr(jobs, "Job", Fast)
     for path in ("d", "broken"):
@@ -152,14 +154,14 @@ def test_what_the_first_page_asks_is_made_ready_first(loads, monkeypatch, compil
     monkeypatch.setattr(corpora, "freeze_heap", lambda: made.append("settled"))
     loaded = SimpleNamespace(space=SimpleNamespace(encoder=None))
     loads[1]["slow"] = threading.Event()
-    monkeypatch.setattr(corpora, "_load_corpus", lambda chosen, job: loads[1]["slow"].wait(patient(10)) and loaded)
+    monkeypatch.setattr(corpora, "_load_corpus", lambda chosen, job: loads[1]["slow"].wait(patient(60)) and loaded)
     corpora.warm_encoder(Source("slow"))
-    until(lambda: corpora.find_loading_job(Source("slow")) is not None, 10)
+    until(lambda: corpora.find_loading_job(Source("slow")) is not None)
     first = ["top_k", "mmr"] if compiled else []
-    until(lambda: made == first, 10)
+    until(lambda: made == first)
     assert corpora.find_loading_job(Source("slow")).running, "while the corpus is read"
     loads[1]["slow"].set()
-    until(lambda: made.count("settled") == 2, 10)
+    until(lambda: made.count("settled") == 2)
     assert made == [*first, "settled", "path", "path", "top_k", "mmr", "ssd", "nnn", "settled"], "the load settles too"
 
 
@@ -194,7 +196,7 @@ def started(monkeypatch):
 def test_health_is_loading_until_each_corpus_has_been_loaded_and_says_no_path(started):
     started("numpy-api", "/secret/place/things.csv")
     assert corpora.report_health() == {"status": "loading", "loaded": []}
-    corpora.get_loading_job().join(patient(10))
+    corpora.get_loading_job().join(patient(60))
     assert corpora.report_health() == {"status": "loading", "loaded": ["numpy-api"]}
     corpora.load_start_corpora()
     assert corpora.report_health() == {"status": "ok", "loaded": ["numpy-api", "things.csv"]}

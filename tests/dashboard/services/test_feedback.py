@@ -329,7 +329,7 @@ def held(monkeypatch, owner, name):
 
     def slow(*args, **kwargs):
         arrived.set()
-        assert go_on.wait(patient(30))
+        assert go_on.wait(patient(60))
         return real(*args, **kwargs)
 
     monkeypatch.setattr(owner, name, slow)
@@ -345,7 +345,7 @@ def beside(work):
     result = []
     worker = threading.Thread(target=lambda: result.append(work()), daemon=True)
     worker.start()
-    worker.join(patient(10))
+    worker.join(patient(60))
     return result[0] if result else None
 
 
@@ -360,9 +360,9 @@ def test_replaying_a_long_log_and_making_the_adapted_corpus_hold_nobody_up(monke
         workers = [threading.Thread(target=lambda: result.append(work())) for _ in range(2)]
         for worker in workers:
             worker.start()
-        assert arrived.wait(patient(30)) and beside(lambda: feedback.count_events(other)) == 1
+        assert arrived.wait(patient(60)) and beside(lambda: feedback.count_events(other)) == 1
     for worker in workers:
-        worker.join(patient(30))
+        worker.join(patient(60))
     if module is orag:
         assert feedback.session(again).round == 1
     else:

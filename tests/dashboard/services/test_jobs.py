@@ -17,17 +17,16 @@ def ended(work, cancelled=False):
     job = Job("work", work)
     if cancelled:
         job.cancel()
-    job.join(patient(10))
+    job.join(patient(60))
     return job
 
 
-def test_a_result_and_its_progress():
-    go = threading.Event()
+def test_a_result_and_its_progress(go):
 
     def work(job):
         job.report(1, 4, "counting")
         job.partial = "first"
-        go.wait(patient(10))
+        go.wait(patient(60))
         return 42
 
     job = Job("count", work)
@@ -35,7 +34,7 @@ def test_a_result_and_its_progress():
         job.join(0.01)
     assert job.running and (job.progress.done, job.progress.total, job.progress.label) == (1, 4, "counting")
     go.set()
-    job.join(patient(10))
+    job.join(patient(60))
     assert not job.running and job.result == 42 and job.error is None and not job.cancelled
 
 
@@ -54,7 +53,7 @@ def test_a_defect_is_named_by_its_type():
 
 def test_cancel_stops_and_is_no_error():
     def work(job):
-        job.stop.wait(patient(10))
+        job.stop.wait(patient(60))
         raise Cancelled
 
     job = ended(work, cancelled=True)
@@ -65,14 +64,14 @@ def test_stop_all_waits_for_every_job():
     ended = []
 
     def work(job):
-        job.stop.wait(patient(10))
+        job.stop.wait(patient(60))
         ended.append(job.title)
 
     started = [Job(f"job {i}", work) for i in range(3)]
     try:
         jobs.stop_all_jobs()
         late = Job("late", work)
-        late.join(patient(10))
+        late.join(patient(60))
     finally:
         jobs._SHUTTING_DOWN.clear()
     assert ended.pop() == "late", "who comes after the end is stopped at once"
@@ -113,15 +112,15 @@ def session(monkeypatch):
     for own in sessions:
         for job in own.queue:
             job.cancel()
-            job.join(patient(10))
+            job.join(patient(60))
 
 
 def begun(work):
-    assert work.begun.wait(patient(10))
+    assert work.begun.wait(patient(60))
 
 
 def says(job, label):
-    until(lambda: job.progress.label == label, 10)
+    until(lambda: job.progress.label == label)
 
 
 def test_a_job_starts_by_itself_when_the_one_before_has_ended(session):
@@ -142,7 +141,7 @@ def test_a_job_starts_by_itself_when_the_one_before_has_ended(session):
     assert one.result == "done" and not third.begun.is_set() and jobs.find_blocker() is two
     second.go.set()
     third.go.set()
-    three.join(patient(10))
+    three.join(patient(60))
     assert (two.result, three.result, jobs.find_blocker()) == ("done", "done", None)
 
 
@@ -151,7 +150,7 @@ def test_who_is_queued_can_leave(session):
     one, two, three = (jobs.start_job(str(i), f"work {i}", work) for i, work in enumerate((first, second, third)))
     begun(first)
     two.cancel()
-    two.join(patient(10))
+    two.join(patient(60))
     assert two.cancelled and not second.begun.is_set() and one.is_active
     first.go.set()
     begun(third)
@@ -162,12 +161,12 @@ def test_the_next_for_a_purpose_waits_until_the_last_has_written_its_last(sessio
     written = threading.Event()
 
     def slow(job):
-        job.stop.wait(patient(10))
-        assert written.wait(patient(10))
+        job.stop.wait(patient(60))
+        assert written.wait(patient(60))
         raise Cancelled
 
     one = jobs.start_job("0", "work 0", slow)
-    until(lambda: not one.queued, 10)
+    until(lambda: not one.queued)
     next_one = Held()
     two = jobs.start_job("0", "work 0, changed", next_one)
     says(two, "Waiting for another job to stop")
@@ -262,7 +261,7 @@ def test_leaving_a_job_stops_it_once_nobody_is_left_to_want_it(session, monkeypa
     monkeypatch.setattr(jobs, "get_session_jobs", lambda: one)
     for job in (own, common):
         jobs.unsubscribe(job)
-        job.join(patient(10))
+        job.join(patient(60))
         assert job.cancelled
 
 
@@ -273,5 +272,5 @@ def test_a_session_that_is_gone_stops_its_jobs(monkeypatch):
     begun(work)
     own.clear()
     gc.collect()
-    one.join(patient(10))
+    one.join(patient(60))
     assert one.cancelled

@@ -91,9 +91,9 @@ def test_tune_takes_passages_and_says_so(source):
     assert not app.exception and "Tuning needs judgements" in texts(app)
 
 
-def test_a_large_corpus_is_looked_through_by_a_job(source, monkeypatch):
+def test_a_large_corpus_is_looked_through_by_a_job(source, monkeypatch, go):
     monkeypatch.setattr(passage_queries, "MAX_PAGE_CHARACTERS", 0)
-    whole, go = engine.containing_passages, threading.Event()
+    whole = engine.containing_passages
 
     def held(*args, **options):
         go.wait(patient(60))

@@ -11,6 +11,7 @@ from engine.decoder import Decoder
 from engine.errors import FrontierError
 from engine.stages import methods
 from support.pages import beir
+from support.patience import patient
 
 DOCUMENTS = [("1", "a cat"), ("2", "a dog")]
 SECRET = "1,not for visitors\n"
@@ -167,7 +168,7 @@ def test_models_lie_in_a_root_too(root, secret, name, demo):
         (folder / "config.json").write_text("{}")
         (folder / "model.safetensors").symlink_to(secret / "table.csv")
     job = corpora.get_loading_job(Source(str(beir(root / "set", DOCUMENTS)), encoder=str(folder)))
-    job.join(60)
+    job.join(patient(60))
     assert "--root FOLDER" in job.error and job.partial is None, "nothing was read"
     scorer = methods("scorer")["cross_encoder"].cls(model=str(folder))
     with pytest.raises(FrontierError, match="--root FOLDER"):

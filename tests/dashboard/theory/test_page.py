@@ -2,7 +2,6 @@
 
 import math
 import operator
-import threading
 from dataclasses import replace
 
 import numpy as np
@@ -126,9 +125,9 @@ def test_bins_where_no_dimension_is_enough_stand_above_all_that_were_tried():
     assert "k > 32" in drawn.hovertext[1] and "10 to 19" not in "".join(drawn.hovertext)
 
 
-def test_the_words_of_a_large_corpus_are_counted_by_a_job_once(few, monkeypatch):
+def test_the_words_of_a_large_corpus_are_counted_by_a_job_once(few, monkeypatch, go):
     monkeypatch.setattr(dimensions, "MAX_PAGE_CHARACTERS", 0)
-    counts, go = dimensions.count_passage_words, threading.Event()
+    counts = dimensions.count_passage_words
     monkeypatch.setattr(dimensions, "count_passage_words", lambda space: go.wait(patient(60)) and counts(space))
     monkeypatch.setattr(dimensions, "has_words", lambda space: go.is_set())
     app = pages.screen("theory", few(3), **{"theory.view": SEGMENTS})

@@ -353,7 +353,8 @@ def go_on(monkeypatch):
         return real(request, loaded, place, job)
 
     monkeypatch.setattr(training_runs, "run_training", held)
-    return event
+    yield event
+    event.set()
 
 
 def test_two_windows_share_a_training(source, go_on):

@@ -62,12 +62,12 @@ def made(monkeypatch):
         for purpose in module.WORK:
             if job := job_of(app, purpose):
                 job.cancel()
-                job.join(patient(10))
+                job.join(patient(60))
 
 
 def let_end(app, purpose, work):
     work.go.set()
-    job_of(app, purpose).join(patient(10))
+    job_of(app, purpose).join(patient(60))
     return run(app)
 
 
@@ -78,30 +78,30 @@ def label(app, key):
 def test_the_second_is_queued_and_starts_by_itself(made):
     first, second = Held(), Held()
     app = made(one=(first, {}), two=(second, {"start_label": "Run", "autostart": False}))
-    assert first.begun.wait(patient(10))
+    assert first.begun.wait(patient(60))
     run(app)
     assert label(app, "two.start") == "Queue" and "Working on one is running (34 of 88)" in texts(app)
     press(app, "two.start")
-    until(lambda: job_of(app, "two").progress.label == "Queued behind “working on one”", 10)
+    until(lambda: job_of(app, "two").progress.label == "Queued behind “working on one”")
     run(app)
     assert "Queued behind “working on one”" in texts(app) and {"one.cancel", "two.cancel"} <= {*keys(app)}
     let_end(app, "one", first)
-    assert "one: done" in texts(app) and second.begun.wait(patient(10))
+    assert "one: done" in texts(app) and second.begun.wait(patient(60))
     assert "two: done" in texts(let_end(app, "two", second))
 
 
 def test_the_first_is_cancelled_beside_the_second_and_resumes_behind_it(made):
     first, second = Held(), Held()
     app = made(one=(first, {}), two=(second, {"start_label": "Run", "autostart": False}))
-    assert first.begun.wait(patient(10))
-    job_of(press(run(app), "two.start.cancel"), "one").join(patient(10))
+    assert first.begun.wait(patient(60))
+    job_of(press(run(app), "two.start.cancel"), "one").join(patient(60))
     assert [label(run(app), key) for key in ("one.on", "two.start")] == ["Resume", "Run"]
     press(app, "two.start")
-    assert second.begun.wait(patient(10)) and label(run(app), "one.on") == "Queue"
+    assert second.begun.wait(patient(60)) and label(run(app), "one.on") == "Queue"
     first.begun.clear()
     press(app, "one.on")
     let_end(app, "two", second)
-    assert first.begun.wait(patient(10)), "its turn has come"
+    assert first.begun.wait(patient(60)), "its turn has come"
     assert "one: done" in texts(let_end(app, "one", first))
 
 
@@ -110,7 +110,7 @@ def test_a_queued_job_is_taken_out(made):
     app = made(one=(first, {}), two=(second, {"start_label": "Run", "autostart": False}))
     press(run(app), "two.start")
     press(app, "two.cancel")
-    job_of(app, "two").join(patient(10))
+    job_of(app, "two").join(patient(60))
     let_end(app, "one", first)
     assert not second.begun.is_set() and label(run(app), "two.start") == "Resume"
 
@@ -120,7 +120,7 @@ def test_nothing_begins_by_itself_while_this_session_has_another_job(made):
     app = made(one=(first, {}), two=(second, {}))
     assert job_of(app, "two") is None and label(app, "two.start") == "Queue"
     let_end(app, "one", first)
-    assert second.begun.wait(patient(10)), "then it does"
+    assert second.begun.wait(patient(60)), "then it does"
 
 
 @pytest.mark.parametrize("start,key", [("", "one.on"), ("Run", "one.start")])
@@ -131,7 +131,7 @@ def test_a_stopped_job_resumes_and_a_failed_one_is_retried(made, start, key):
         assert label(app, key) == start
         press(app, key)
     assert label(app, "one.cancel") == "Cancel"
-    job_of(press(app, "one.cancel"), "one").join(patient(10))
+    job_of(press(app, "one.cancel"), "one").join(patient(60))
     assert label(run(app), key) == "Resume"
     work.error = "the disk is full"
     let_end(press(app, key), "one", work)

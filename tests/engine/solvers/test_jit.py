@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from support.draws import deepen
 from support.processes import start_python
 
 DECODERS = [(name, weight) for name in ("mmr", "dpp", "ssd") for weight in (0.0, 0.3, 1.0)]
@@ -81,15 +82,21 @@ def compiled_once(tmp_path_factory):
 
 
 @pytest.mark.threat("damaged code of a loop on the disk", "compiled anew")
-def test_damaged_code_on_the_disk_is_compiled_anew(tmp_path, compiled_once):
+@pytest.mark.parametrize(
+    "suffix,damage",
+    deepen(
+        [(".nbi", b""), (".nbi", b"\x80\x05garbage"), (".nbc", b""), (".nbc", b"garbage")],
+        [(".nbi", b""), (".nbc", b"")],
+    ),
+)
+def test_damaged_code_on_the_disk_is_compiled_anew(tmp_path, compiled_once, suffix, damage):
     shutil.copytree(compiled_once, tmp_path, dirs_exist_ok=True)
-    for suffix, damage in ((".nbi", b""), (".nbi", b"\x80\x05garbage"), (".nbc", b""), (".nbc", b"garbage")):
-        files = [path for path in tmp_path.rglob(f"*{suffix}")]
-        assert files
-        for path in files:
-            path.write_bytes(damage)
-        assert sum_of_one_loop(NUMBA_CACHE_DIR=str(tmp_path)) == (SUM, "")
-        assert all(path.stat().st_size > len(damage) for path in tmp_path.rglob("*.nb?")), (suffix, damage)
+    files = [path for path in tmp_path.rglob(f"*{suffix}")]
+    assert files
+    for path in files:
+        path.write_bytes(damage)
+    assert sum_of_one_loop(NUMBA_CACHE_DIR=str(tmp_path)) == (SUM, "")
+    assert all(path.stat().st_size > len(damage) for path in tmp_path.rglob("*.nb?")), (suffix, damage)
 
 
 class Attack:
