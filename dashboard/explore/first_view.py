@@ -7,6 +7,7 @@ import streamlit as st
 from dashboard.explore import checkup, map_view
 from dashboard.services.source import Loaded
 from dashboard.session import decoders
+from dashboard.session.query import SIMILAR, list_ways
 from dashboard.session.view_names import CHECK_UP, MAP
 from dashboard.widgets import duplicates, next_steps, suggestions
 from dashboard.widgets.choices import choose
@@ -43,6 +44,16 @@ def draw_first_view(loaded: Loaded) -> None:
     if view != NEAR_DUPLICATES:
         duplicates.draw_headline(loaded)
     views[view](loaded)
+
+
+def draw_beginnings(loaded: Loaded) -> None:
+    """Draw suggested searches and the near-duplicates in a sentence, where a document is always the query.
+
+    A corpus with vectors of its own and no queries has no view before a query; the map is a view of the results.
+    """
+    if loaded.reach is None and list_ways(loaded) == [SIMILAR]:
+        suggestions.draw_suggestions(loaded, "explore")
+        duplicates.draw_headline(loaded)
 
 
 def _draw_duplicates(loaded: Loaded) -> None:

@@ -100,7 +100,8 @@ def _draw_answers(loaded: Loaded, question: Question, is_released: bool) -> None
     # `state` changes when answers bring new documents from a vector engine.
     chosen, state = decoders.get_decoders(), loaded.state
     # The baseline is the first selector with the default scorers, always computed for comparison.
-    baseline = compute_answer(loaded, question, names[0], decoders.make_baseline(question.depth))
+    baseline_decoder = decoders.follow_self_rule(decoders.make_baseline(question.depth))
+    baseline = compute_answer(loaded, question, names[0], baseline_decoder)
     answers: dict[str, Answer] = {}
     errors: dict[str, str] = {}
     for name, decoder in chosen.items():

@@ -8,8 +8,9 @@ if loaded is not None:
 
     onboarding.draw_tour()
 if loaded is not None and question is not None:
-    from dashboard.explore import page
+    from dashboard.explore import first_view, page
 
+    first_view.draw_beginnings(loaded)
     page.draw_explore(loaded, question)
 elif loaded is not None:
     from dashboard.explore import first_view

@@ -45,6 +45,7 @@ class Sweep:
     k: int
     metrics: tuple[str, ...]
     source: str | None = None  # the column of the metric unique_sources
+    duplicate_threshold: float | None = None  # cosine of near-duplicates, None for the default of the corpus
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -54,11 +55,6 @@ class Sweep:
         digests = (embeddings, self.queries.digest, self.qrels.digest, aspects)
         sources = tuple(digest_sources(self.loaded.space, [self.source]).items())
         return (*digests, *sources, self.duplicate_threshold, self.split, self.k, self.metrics, self.decoders)
-
-    @property
-    def duplicate_threshold(self) -> float | None:
-        """Cosine from which on documents are near-duplicates, that of the corpus's filter; None for the default."""
-        return self.loaded.source.duplicate_threshold
 
     @property
     def baseline(self) -> Decoder:

@@ -61,11 +61,16 @@ def add_limits(decoder: Decoder) -> Decoder:
 
     Without the limit if there is none, or the selector cannot keep it.
     """
-    decoder = replace(decoder, without_self=get_self_rule())
+    decoder = follow_self_rule(decoder)
     per_source, column = get_source_limit()
     if per_source is None or not decoder.select.sequential:
         return decoder
     return replace(decoder, per_source=per_source, source=column)
+
+
+def follow_self_rule(decoder: Decoder) -> Decoder:
+    """Return a decoder with this session's rule on queries that are documents of the corpus."""
+    return replace(decoder, without_self=get_self_rule())
 
 
 def get_self_rule() -> bool | None:

@@ -249,9 +249,11 @@ def _build_sweep(
     sample = Embeddings(("",), loaded.space.embeddings.vectors[:1]) if vectors is None else vectors
     source = None if loaded.reach is not None else decoders.find_source_column(loaded.space.corpus.metadata)
     metrics = available_metrics(qrels, loaded.dataset.aspects, sample, source)
+    # Where near-duplicates are left out of the corpus, Redundancy counts from the same cosine on.
+    threshold = loaded.source.duplicate_threshold
     return Sweep(
         loaded=loaded, decoders=measured, queries=queries, vectors=vectors, qrels=qrels, split=split, k=k,
-        metrics=metrics, source=source,
+        metrics=metrics, source=source, duplicate_threshold=threshold,
     )  # fmt: skip
 
 

@@ -159,7 +159,8 @@ def _draw_limits(loaded: Loaded, method_names: Sequence[str], objective: Objecti
     describe_source_limit(list(loaded.space.corpus.metadata))
     columns = st.columns(4, vertical_alignment="bottom")
     draw_source_limit(loaded, columns[:2])
-    draw_self_rule(loaded, columns[2])
+    # Without columns of the corpus there is no limit beside it.
+    draw_self_rule(loaded, columns[2 if loaded.space.corpus.metadata else 0])
     if reason := decoders.explain_unlimited(method_names):
         st.caption(f"Left out: {visible(reason)}")
     per_source, column = decoders.get_source_limit()

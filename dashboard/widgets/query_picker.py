@@ -138,7 +138,7 @@ def _draw_order(loaded: Loaded, split: str | None) -> None:
         return
     # The last decoder that can run here is compared; the first one is usually the baseline itself.
     candidates = reversed(setting.get_decoders().values())
-    baseline = setting.make_baseline(setting.get_pool_depth())
+    baseline = setting.follow_self_rule(setting.make_baseline(setting.get_pool_depth()))
     compared = next((d for d in candidates if d != baseline and setting.explain_lack(d, loaded.space) is None), None)
     orders, why = [FILE_ORDER, REDUNDANT_ORDER], "Of the queries."
     if compared is not None:

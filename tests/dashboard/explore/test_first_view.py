@@ -1,5 +1,6 @@
 """Explore before any query: what it shows of a corpus, and that a click on a suggested search runs it."""
 
+import numpy as np
 import pytest
 
 from dashboard.services.source import Source
@@ -22,11 +23,34 @@ def test_a_corpus_without_queries_begins_with_searches_and_next_steps(own_home, 
         assert pages.sets(app)[0][0] == "a dog in the *house*" and app.query_params["text"] == "a dog in the *house*"
 
 
+def write_own_vectors(home):
+    """A corpus with vectors of its own, without queries; d5 is a copy of d0."""
+    source, folder = pages.beir_with_vectors(home / "vectors", dimension=8), home / "vectors"
+    for name in ("queries.jsonl", "query_vectors.npy", "qrels/test.tsv"):
+        (folder / name).unlink()
+    vectors = np.load(folder / "vectors.npy")
+    vectors[5] = vectors[0]
+    np.save(folder / "vectors.npy", vectors)
+    return source
+
+
+def test_explore_begins_with_searches_and_near_duplicates_where_a_document_is_the_query(own_home):
+    app = pages.screen("explore", write_own_vectors(own_home))
+    assert "1 group of near-duplicates: 2 of 24 documents (8%)" in pages.texts(app)
+    button = next(b for b in app.button if b.key.startswith("suggestions.explore") and not b.key.endswith(".0"))
+    row = button.key.rpartition(".")[2]
+    button.click().run()
+    assert not app.exception and app.query_params["document"] == f"d{row}"
+    assert len(pages.sets(app)) == 2 and all(f"thing {row}" not in documents for documents in pages.sets(app))
+
+
+def test_explore_with_queries_has_no_beginnings_beside_the_results(own_home):
+    app = pages.screen("explore", pages.beir_with_vectors(own_home / "with-queries", dimension=8))
+    assert pages.sets(app) and not [b for b in app.button if b.key and b.key.startswith("suggestions")]
+
+
 def test_without_an_encoder_a_suggested_search_is_the_document_that_it_comes_from(own_home):
-    source = pages.beir_with_vectors(own_home / "vectors", dimension=8)
-    (own_home / "vectors" / "queries.jsonl").unlink()
-    (own_home / "vectors" / "query_vectors.npy").unlink()
-    (own_home / "vectors" / "qrels" / "test.tsv").unlink()
+    source = write_own_vectors(own_home)
     app = pages.screen("data", source)
     button = next(b for b in app.button if b.key.startswith("suggestions.data"))
     row, session_key = int(button.key.rpartition(".")[2]), f"document.{pages.load(source).space.corpus.digest[:12]}"
