@@ -99,12 +99,12 @@ def test_scale_of_relevance_is_found_and_no_scores_are_tried_twice():
     run = decode_run(space, queries, decoder)
     identification = engine.identify(run, space, queries, decoders=["top_k", "mmr"])
     low, high = identification.best.interval
-    assert identification.best.label == "mmr, relevance scaled by minmax on dense" and low <= 0.6 <= high
+    assert identification.best.label == "MMR, relevance scaled by minmax on dense vectors" and low <= 0.6 <= high
     assert identification.sure and identification.best.explained == 1
     # Hybrid scores at either end are dense ones and BM25's.
     labels = {hypothesis.label for hypothesis in identification.hypotheses}
-    assert "mmr on hybrid(dense_weight=0.9)" in labels and "mmr on bm25" in labels
-    assert not labels & {"mmr on hybrid(dense_weight=1.0)", "mmr on hybrid(dense_weight=0.0)"}
+    assert "MMR on hybrid scores (dense_weight=0.9)" in labels and "MMR on BM25 scores" in labels
+    assert not labels & {"MMR on hybrid scores (dense_weight=1.0)", "MMR on hybrid scores (dense_weight=0.0)"}
 
 
 def test_hypothesis_without_a_miss_beats_those_that_miss_a_few(world):
@@ -113,7 +113,7 @@ def test_hypothesis_without_a_miss_beats_those_that_miss_a_few(world):
     runner_up, n_picks = identification.runner_up, identification.n_picks
     # By chance alone, query by query, the two could not be told apart.
     assert identification.best.explained == 1 and 3 <= round((1 - runner_up.explained) * n_picks) <= 8
-    assert identification.sure and runner_up.label == "ssd, window 1, relevance scaled by minmax on dense"
+    assert identification.sure and runner_up.label == "SSD, window 1, relevance scaled by minmax on dense vectors"
 
 
 def test_metric_is_found_where_vectors_are_of_many_lengths():
