@@ -268,7 +268,7 @@ class QueryTracer:
         pick_starts = pool.find_starts(self.picks, self._n_depths)
         scaled, positions = pool.scale(family.scale, self._n_depths), np.arange(len(self.picks))
         if family.kind == TOP:
-            events = self._trace_relevance(pool, pick_starts)
+            events = _trace_relevance(pool, self.picks, pick_starts, self._n_depths)
         elif family.kind == CONTRIBUTIONS:
             positions, events = self._trace_contributions(family, pool, scaled)
         elif novelty is None:
@@ -300,7 +300,7 @@ class QueryTracer:
 
         For each range of λ with one order of the picks these are traced in that order, within the range.
         """
-        gains, similarities = self.measure_gains(family), self._compare_members(family)
+        gains, similarities = self.measure_gains(family), self._products.compare_members(family.metric, len(self.picks))
         relevance = gains.factor * scaled.values[self.picks]
         slacks = gains.factor * scaled.slack, gains.similarity_slack
         order_lows, order_highs = find_order_intervals(relevance, similarities, *slacks)
@@ -320,31 +320,14 @@ class QueryTracer:
 
     def find_order(self, family: DecoderFamily, scaled: ScaledRelevance, factor: float, weight: float) -> Array:
         """Return the order in which greedy max-sum made the picks at one λ, positions in the list."""
-        return find_pick_order(factor * scaled.values[self.picks], self._compare_members(family), weight)
+        return find_pick_order(
+            factor * scaled.values[self.picks], self._products.compare_members(family.metric, len(self.picks)), weight
+        )
 
     def build_ordered_novelty(self, family: DecoderFamily, order: Array) -> Array:
         """Compute (k, n) the diversity part of greedy max-sum's gains before each pick, in an order of the picks."""
         products = PickProducts(self._products.products[order], self._products.squares, self.picks[order])
         return compute_novelty(SUM, None, family.metric, products, 0.0)
-
-    def _compare_members(self, family: DecoderFamily) -> Array:
-        """Return (k, k) similarities of the picks with one another."""
-        products = self._products
-        picked = PickProducts(products.products[: len(self.picks)], products.squares, self.picks)
-        return np.ascontiguousarray(picked.compare(family.metric)[:, self.picks])
-
-    def _trace_relevance(self, pool: ScoredPool, pick_starts: Array) -> tuple[Array, Array, Array, Array]:
-        """Trace the list by relevance alone: a pick is explained at every λ and depth, or at none."""
-        n_picks = len(self.picks)
-        # The number of more relevant candidates is looked up in their sorted scores.
-        candidate_scores = np.sort(-pool.relevance[np.concatenate([pool.order, pool.tail])])
-        pick_scores = pool.relevance[self.picks]
-        n_better = np.searchsorted(candidate_scores, -pick_scores - pool.slack)
-        # Those before it in the list are no rivals, however relevant.
-        is_earlier_better = np.tril(pick_scores > pick_scores[:, None] + pool.slack, -1)
-        is_explained = (n_better <= is_earlier_better.sum(1)) & (pick_starts <= self._n_depths + 1)
-        lows, highs = np.where(is_explained, 0.0, EMPTY_LOW), np.where(is_explained, 1.0, EMPTY_HIGH)
-        return np.ones(n_picks, np.int64), np.zeros(n_picks, np.int64), lows, highs
 
     def _trace_coverage(
         self, family: DecoderFamily, pool: ScoredPool, scaled: ScaledRelevance
@@ -394,3 +377,19 @@ class QueryTracer:
         if family.metric == COSINE:
             vectors = vectors / torch.linalg.vector_norm(vectors, dim=1, keepdim=True).clamp_min(1e-30)
         return np.asarray((vectors @ vectors.T).cpu().numpy())
+
+
+def _trace_relevance(
+    pool: ScoredPool, picks: Array, pick_starts: Array, n_depths: int
+) -> tuple[Array, Array, Array, Array]:
+    """Trace the list by relevance alone: a pick is explained at every λ and depth, or at none."""
+    n_picks = len(picks)
+    # The number of more relevant candidates is looked up in their sorted scores.
+    candidate_scores = np.sort(-pool.relevance[np.concatenate([pool.order, pool.tail])])
+    pick_scores = pool.relevance[picks]
+    n_better = np.searchsorted(candidate_scores, -pick_scores - pool.slack)
+    # Those before it in the list are no rivals, however relevant.
+    is_earlier_better = np.tril(pick_scores > pick_scores[:, None] + pool.slack, -1)
+    is_explained = (n_better <= is_earlier_better.sum(1)) & (pick_starts <= n_depths + 1)
+    lows, highs = np.where(is_explained, 0.0, EMPTY_LOW), np.where(is_explained, 1.0, EMPTY_HIGH)
+    return np.ones(n_picks, np.int64), np.zeros(n_picks, np.int64), lows, highs

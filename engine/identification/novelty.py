@@ -38,6 +38,12 @@ class PickProducts:
         distances: Array = np.sqrt(np.maximum(pick_squares + self.squares - 2 * self.products, 0.0))
         return -distances
 
+    def compare_members(self, metric: str, n_members: int) -> Array:
+        """Return (m, m) similarities of the first documents of the list with one another."""
+        picks = self.picks[:n_members]
+        members = PickProducts(self.products[:n_members, picks], self.squares[picks], np.arange(n_members))
+        return np.ascontiguousarray(members.compare(metric))
+
 
 def compute_novelty(kind: int, window: int | None, metric: str, pick_products: PickProducts, floor: float) -> Array:
     """Compute (k, n) the diversity part b of all documents' gains before each pick; 0 where there is none yet.
