@@ -106,8 +106,7 @@ def fill_form(asked: Mapping[str, Any], loaded: Loaded) -> None:
         state[f"{PREFIX}.{name}"] = value
     state[decoders.K_KEY] = asked["k"]
     state[decoders.PER_SOURCE_KEY] = asked["per_source"]
-    # Studies of earlier versions lack the rule, which was then the default.
-    decoders.set_self_rule(asked.get("without_self"))
+    decoders.set_self_rule(asked["without_self"])
     if asked["source"] is not None:
         state[decoders.SOURCE_COLUMN_KEY] = asked["source"]
     other_splits = [name for name in loaded.dataset.qrels if name != choose]

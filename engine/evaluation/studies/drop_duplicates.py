@@ -167,7 +167,10 @@ def _merge_grades(qrels: Qrels, head_ids: Mapping[str, str], conflicts: list[str
                 query_grades[head_id] = max(grade, query_grades[head_id])
         merged[query_id] = query_grades
         conflicts += (f"{query_id} {head_id}" for head_id in in_conflict)
-    return replace(qrels, grades=merged)
+    # The kind is read off the grades of all documents: those that stay may have lost every 0.
+    result = replace(qrels, grades=merged)
+    is_same_kind = result.is_pooled == qrels.is_pooled
+    return result if is_same_kind else replace(result, judgements="pooled" if qrels.is_pooled else "complete")
 
 
 def _merge_aspects(

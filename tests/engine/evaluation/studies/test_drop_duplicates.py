@@ -70,6 +70,13 @@ def embed_colours(dataset):
     return engine.Embeddings(dataset.corpus.ids, VECTORS[rows], EncoderRef("some", "0", "float32"))
 
 
+def test_judgements_stay_pooled_when_the_only_zero_was_that_of_a_copy():
+    dataset = replace(make_dataset(), qrels={"test": engine.Qrels({"q": {"a": 0, "c": 2, "b": 1}})})
+    assert dataset.qrels["test"].is_pooled and dataset.qrels["test"].judgements == "auto"
+    (kept,) = engine.drop_duplicates(dataset, threshold=None).qrels.values()
+    assert kept.grades == {"q": {"a": 2, "b": 1}} and kept.is_pooled
+
+
 def test_vectors_are_taken_over():
     dataset = make_dataset()
     embeddings = embed_colours(dataset)
