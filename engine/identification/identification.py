@@ -21,8 +21,8 @@ class Identification:
     hypotheses : tuple of Hypothesis
         All that were tried, by the share that they explain.
     sure : bool
-        True if the best explains more than every other by more than chance, and 75 % of the picks, or all but losses of
-        an index at one stated rate. Otherwise the best is only the nearest.
+        True if the best explains more than every other by more than chance, and 93 % of the picks, as they are or once
+        the losses of an index at one stated rate are counted. Otherwise the best is only the nearest.
     n_lists : int
         The number of queries with a list.
     n_picks : int

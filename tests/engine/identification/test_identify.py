@@ -155,6 +155,18 @@ def list_other_vectors(space, queries, rng):
     return list_langchain(space, queries, 0.5, 20, rows=(rows / np.linalg.norm(rows, axis=1, keepdims=True)))
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_little_recency_in_relevance_is_not_called_top_k(world, seed):
+    space, queries = world
+    bonus = 0.03 * np.exp(-np.random.default_rng(seed).exponential(size=300))[:, None]
+    scores = space.vectors.numpy() @ queries.vectors[:N_LISTED].numpy().T + bonus
+    run = name_lists(space, queries, np.argsort(-scores, axis=0)[:5].T)
+    identification = engine.identify(run, space, queries)
+    # Three quarters of the picks are those of the most relevant documents, which is not enough.
+    assert identification.best.explained > 0.75 and not identification.sure
+    assert identification.sentences[0].startswith("Not one of these decoders")
+
+
 @pytest.mark.parametrize("list_rows", [list_random, list_shuffled, list_noisy, list_other_vectors])
 def test_other_systems_are_not_named(world, list_rows):
     run = name_lists(*world, list_rows(*world, np.random.default_rng(0)))
