@@ -23,6 +23,7 @@ from engine.identification.pools import (
     MAX_PICKS,
     MAX_POOL_DEPTH,
     ROUNDING_SLACK,
+    QueryScores,
     RunLists,
     ScaledRelevance,
     ScoredPool,
@@ -210,15 +211,15 @@ class QueryTracer:
     def trace(
         self,
         families: Sequence[DecoderFamily],
-        scores_by_key: Mapping[ScorerKey, tuple[Array, Array | None]],
+        scores_by_key: Mapping[ScorerKey, QueryScores],
         excluded: set[int],
         parts: Mapping[DecoderFamily, _TraceParts],
     ) -> None:
         """Add this query's part to the traces of every family. excluded: rows that are no candidates."""
         # One order of the candidates serves all selectors over the same scores.
         pools: dict[ScorerKey, ScoredPool] = {}
-        for key, (scores, matches) in scores_by_key.items():
-            pools[key] = self.build_pool(key, scores, matches, excluded)
+        for key, query_scores in scores_by_key.items():
+            pools[key] = self.build_pool(key, query_scores, excluded)
         # The novelty of a list is computed once for all scorers, and is the largest array: one form at a time.
         by_novelty: dict[tuple[int, int | None, str], list[DecoderFamily]] = {}
         for family in families:
@@ -229,9 +230,9 @@ class QueryTracer:
                 pool = pools[family.scorer, family.metric]
                 self._trace_family(family, pool, novelty, parts[family])
 
-    def build_pool(self, key: ScorerKey, scores: Array, matches: Array | None, excluded: set[int]) -> ScoredPool:
+    def build_pool(self, key: ScorerKey, query_scores: QueryScores, excluded: set[int]) -> ScoredPool:
         """Order the query's candidates by one scorer."""
-        scorer, metric = key
+        (scorer, metric), (scores, matches, basis) = key, query_scores
         slack = ROUNDING_SLACK * float(np.abs(scores).max())
         if scorer.inner_product:
             slack = measure_slacks(self._space.matrix.max_norm, self._query_length)[metric]
@@ -239,7 +240,7 @@ class QueryTracer:
         if removed:
             matches = np.ones(len(scores), np.bool_) if matches is None else matches.copy()
             matches[removed] = False
-        return order_candidates(scores, matches, self._n_depths, slack)
+        return order_candidates(scores, matches, self._n_depths, slack, basis)
 
     def build_novelty(self, family: DecoderFamily) -> Array | None:
         """Compute (k, n) the diversity part of the gains before each pick; None for those that have none of it."""

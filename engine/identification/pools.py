@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -69,7 +70,8 @@ class ScoredPool:
     """One query's candidates in the order of their relevance by one scorer.
 
     relevance: (n,) float64; order: (m,) the most relevant rows; group_starts, group_stops: (m,) the range of positions
-    that ties with each; tail: the other candidates; slack: rounding of a difference of relevance
+    that ties with each; tail: the other candidates; slack: rounding of a difference of relevance; n_spanning: number of
+    candidates, the first of the order, between which a scale of relevance spans
     """
 
     relevance: Array
@@ -78,6 +80,7 @@ class ScoredPool:
     group_stops: Array
     tail: Array
     slack: float
+    n_spanning: int
 
     @cached_property
     def positions(self) -> Array:
@@ -112,9 +115,9 @@ class ScoredPool:
         if not len(self.order):
             return ScaledRelevance(self.relevance, self.slack, np.ones(n_depths + 2))
         scores = self.relevance[self.order]
-        # The least relevant document of a pool of n is the n-th.
-        lowest = scores[np.minimum(np.arange(n_depths + 2), len(self.order)).clip(1) - 1]
-        if len(self.tail):
+        # The least relevant document of a pool of n is the n-th, or the last of those that span the scale.
+        lowest = scores[np.minimum(np.arange(n_depths + 2), min(len(self.order), self.n_spanning)).clip(1) - 1]
+        if self.n_spanning > len(self.order):
             lowest[-1] = min(lowest[-1], self.relevance[self.tail].min())
         widths = scores[0] - lowest
         full_width = widths[-1] if widths[-1] > 0 else 1.0
@@ -124,13 +127,20 @@ class ScoredPool:
 
     def _scale_by_rank(self, n_depths: int) -> ScaledRelevance:
         """Scale relevance by rank among the candidates of the pool, equals at the better rank."""
-        n_candidates = len(self.order) + len(self.tail)
         # Negated, the larger scores stand before a score, and equal ones at its position.
         ascending = np.sort(-self.relevance[np.concatenate([self.order, self.tail])])
         ranks = np.searchsorted(ascending, -self.relevance)
-        widths = np.maximum(np.minimum(np.arange(n_depths + 2), len(self.order)) - 1.0, 1.0)
-        full_width = widths[-1] = max(n_candidates - 1.0, 1.0)
+        widths = np.maximum(np.minimum(np.arange(n_depths + 2), min(len(self.order), self.n_spanning)) - 1.0, 1.0)
+        full_width = widths[-1] = max(self.n_spanning - 1.0, 1.0)
         return ScaledRelevance(-ranks / full_width, 1e-12, full_width / widths)
+
+
+class QueryScores(NamedTuple):
+    """One query's scores of all documents, (n,), and which of them match and span a scale; None for all."""
+
+    scores: Array
+    matches: Array | None
+    scale_basis: Array | None
 
 
 ScorerKey = tuple[Scorer, str]
@@ -138,22 +148,23 @@ ScorerKey = tuple[Scorer, str]
 
 def iterate_scores(
     families: Sequence[DecoderFamily], space: Space, lists: RunLists
-) -> Iterator[tuple[int, dict[ScorerKey, tuple[Array, Array | None]]]]:
-    """Yield every query with its scores and matches by each scorer and metric, (n,) each; matches None for all."""
+) -> Iterator[tuple[int, dict[ScorerKey, QueryScores]]]:
+    """Yield every query with its scores by each scorer and metric."""
     # Families share scores: there are a few scorers, and ten times as many families.
     keys = list(dict.fromkeys((family.scorer, family.metric) for family in families))
     block_size = max(MIN_BLOCK_QUERIES, BLOCK_NUMBERS // (len(space) * len(keys)))
     for start in range(0, len(lists.rows), block_size):
         block = lists.batch.block(start, start + block_size)
-        scored: dict[ScorerKey, tuple[Tensor, Tensor | None]] = {}
+        scored: dict[ScorerKey, tuple[Tensor, Tensor | None, Tensor | None]] = {}
         for scorer, metric in keys:
             scores = _score_by_metric(scorer, metric, space, block)
-            scored[scorer, metric] = scores.cpu(), scorer.find_matches(space, block, scores)
+            matches, basis = scorer.find_matches(space, block, scores), scorer.find_scale_basis(space, block)
+            scored[scorer, metric] = scores.cpu(), matches, basis
         for offset in range(len(block)):
             query_scores = {}
-            for key, (scores, matches) in scored.items():
-                query_matches = None if matches is None else matches[offset].cpu().numpy()
-                query_scores[key] = scores[offset].double().numpy(), query_matches
+            for key, (scores, *masks) in scored.items():
+                rows = (None if mask is None else mask[offset].cpu().numpy() for mask in masks)
+                query_scores[key] = QueryScores(scores[offset].double().numpy(), *rows)
             yield start + offset, query_scores
         # One block at a time: this one would be held while the next is scored.
         scored.clear()
@@ -172,11 +183,18 @@ def _score_by_metric(scorer: Scorer, metric: str, space: Space, block: QueryBatc
     return squares.clamp_min(0).sqrt().neg()
 
 
-def order_candidates(scores: Array, is_candidate: Array | None, n_depths: int, slack: float) -> ScoredPool:
-    """Order the candidates of a query by relevance, ties by row, the first n_depths of them."""
+def order_candidates(
+    scores: Array, is_candidate: Array | None, n_depths: int, slack: float, scale_basis: Array | None = None
+) -> ScoredPool:
+    """Order the candidates of a query by relevance, ties by row, the first n_depths of them.
+
+    scale_basis: (n,) True for the documents between whose scores a scale spans, which are the most relevant ones; None
+    for all
+    """
     # Ascending rows and a stable sort let ties go to the lower row, as in every decoder.
     rows = np.arange(len(scores)) if is_candidate is None else np.flatnonzero(is_candidate)
     values, tail = scores[rows], np.empty(0, np.int64)
+    n_spanning = len(rows) if scale_basis is None else int(scale_basis[rows].sum())
     if len(rows) > n_depths:
         partition = np.argpartition(-values, n_depths - 1)
         rows, tail = np.sort(rows[partition[:n_depths]]), rows[partition[n_depths:]]
@@ -187,8 +205,9 @@ def order_candidates(scores: Array, is_candidate: Array | None, n_depths: int, s
     edges = np.concatenate([[0], is_edge, [len(order)]]).astype(np.int64)
     widths = np.diff(edges)
     return ScoredPool(
-        scores, order, np.repeat(edges[:-1], widths), np.repeat(edges[1:], widths), tail.astype(np.int64), slack
-    )
+        scores, order, np.repeat(edges[:-1], widths), np.repeat(edges[1:], widths), tail.astype(np.int64), slack,
+        n_spanning or len(rows),
+    )  # fmt: skip
 
 
 def measure_slacks(length: float, other_length: float) -> dict[str, float]:

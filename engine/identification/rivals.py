@@ -51,8 +51,8 @@ def find_rivals(
     for query_index, scores_by_key in iterate_scores([family], space, lists):
         tracer = QueryTracer(space, lists, query_index, squares, n_depths)
         excluded = set() if lost is None else lost.get(query_index, set())
-        scores, matches = scores_by_key[family.scorer, family.metric]
-        pool = tracer.build_pool((family.scorer, family.metric), scores, matches, excluded)
+        key = family.scorer, family.metric
+        pool = tracer.build_pool(key, scores_by_key[key], excluded)
         yield query_index, _list_rivals(family, tracer, pool, weight, depth_index, n_depths)
 
 
