@@ -7,7 +7,7 @@ import pytest
 
 import engine
 from support import warm_home
-from support.browser import CHROMIUM, Server, Stand
+from support.browser import CHROMIUM, WAIT, Server, Stand
 
 NARROW = (0.002, 0.009)
 """A thumb down takes .01 from a score: a lead between these it turns round, whatever rounding does."""
@@ -69,6 +69,8 @@ def page(request, browser, stand):
 
 def _page(browser, scheme):
     context = browser.new_context(viewport={"width": 1440, "height": 900}, color_scheme=scheme)
+    # Playwright's own 30 s are too few while a server embeds and compiles on a busy machine.
+    context.set_default_timeout(WAIT)
     page = context.new_page()
     page.scheme = scheme
     wrong, strangers = [], []

@@ -51,6 +51,7 @@ def test_below_a_base_path_sliders_charts_and_links_work(below, page, browser):
     dialog.wait_for(state="hidden", timeout=WAIT)
     assert link.startswith(url)
     second_page = browser.new_context(viewport={"width": 1440, "height": 900}).new_page()
+    second_page.set_default_timeout(WAIT)
     second_page.goto(link)
     second_page.locator(".main-svg").first.wait_for(timeout=WAIT)
     until(second_page, lambda: slider(second_page).input_value() == slider(page).input_value())

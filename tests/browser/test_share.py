@@ -71,6 +71,7 @@ def count_first_set(page):
 def second_page(browser, page):
     """Open a page of another session."""
     context = browser.new_context(viewport={"width": 1440, "height": 900}, color_scheme=page.scheme)
+    context.set_default_timeout(WAIT)
     yield context.new_page()
     context.close()
 
