@@ -199,6 +199,7 @@ def test_a_snapshot_is_saved_and_opened_by_keyboard(page, server):
     settle(page)
     dialog = open_dialog(page, VIEWS)
     dialog.get_by_text("sort an array").wait_for(timeout=WAIT)
+    idle(page)  # a button that is drawn anew loses the key
     dialog.locator(".st-key-snapshot-open button").focus()
     page.keyboard.press("Enter")
     until(page, lambda: read_tables(page) == saved_tables)
