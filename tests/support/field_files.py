@@ -212,6 +212,21 @@ FIELD_FILES = (
         lambda folder: write_text(folder / "a.json", pd.DataFrame({"id": IDS, "text": TEXTS}).to_json()),
         error='frame.to_json(path, orient="records")',
     ),
+    FieldFile(
+        "the dictionary of BEIR's loader, .json",
+        lambda folder: write_json(
+            folder / "a.json", {key: {"title": "", "text": text} for key, text in zip(IDS, TEXTS, strict=True)}
+        ),
+    ),
+    FieldFile(
+        "JSON of pandas by rows of the index",
+        lambda folder: write_text(folder / "a.json", pd.DataFrame({"id": IDS, "text": TEXTS}).to_json(orient="index")),
+    ),
+    FieldFile(
+        "a dictionary of ids and texts, .json",
+        lambda folder: write_json(folder / "a.json", dict(zip(IDS, TEXTS, strict=True))),
+        error='write {"id": {"text": "…"}, …}',
+    ),
     FieldFile("JSON Lines named .json", lambda folder: write_lines(folder / "a.json", pair("id", "text"))),
     FieldFile(
         "a JSON array named .jsonl",
