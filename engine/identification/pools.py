@@ -65,7 +65,7 @@ class ScaledRelevance:
     ratios: Array
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class ScoredPool:
     """One query's candidates in the order of their relevance by one scorer.
 
@@ -205,8 +205,9 @@ def order_candidates(
     edges = np.concatenate([[0], is_edge, [len(order)]]).astype(np.int64)
     widths = np.diff(edges)
     return ScoredPool(
-        scores, order, np.repeat(edges[:-1], widths), np.repeat(edges[1:], widths), tail.astype(np.int64), slack,
-        n_spanning or len(rows),
+        relevance=scores, order=order, group_starts=np.repeat(edges[:-1], widths),
+        group_stops=np.repeat(edges[1:], widths), tail=tail.astype(np.int64), slack=slack,
+        n_spanning=n_spanning or len(rows),
     )  # fmt: skip
 
 
