@@ -35,7 +35,7 @@ MIN_QUERIES = 2
 """Queries that a decision needs: on a single one there is no chance to estimate."""
 
 YOUR_SYSTEM = "your system"
-"""What sentences call the run; its name stands above them."""
+"""Name of the run in sentences; its own stands above them."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

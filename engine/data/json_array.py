@@ -150,7 +150,11 @@ def _list_mapped_rows(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     if any(_TEXT_NAMES.isdisjoint(map(str.lower, value)) for value in values):
         return []
     # Where a document has its id inside too, that one counts.
-    return [value if not _ID_NAMES.isdisjoint(value) else {"_id": key, **value} for key, value in record.items()]
+    rows = []
+    for key, value in record.items():
+        has_id = not _ID_NAMES.isdisjoint(map(str.lower, value))
+        rows.append(value if has_id else {"_id": key, **value})
+    return rows
 
 
 def _check_single_object(table_file: Path | HeldFile, record: Mapping[str, Any]) -> None:

@@ -43,6 +43,8 @@ def test_an_object_that_maps_ids_to_documents_has_a_row_for_each(tmp_path):
     # As pandas writes a frame with orient="index": the id inside counts, not the number of the row.
     path.write_text(json.dumps({str(n): record for n, record in enumerate(reversed(RECORDS))}))
     assert read(path) == RECORDS[::-1]
+    path.write_text(json.dumps({"0": {"ID": "d7", "Text": "x"}, "1": {"ID": "d9", "Text": "y"}}))
+    assert load_dataset(path).corpus.ids == ("d7", "d9")
     # A single document is a row, whatever it is called.
     for single in ({"id": "a", "text": "x"}, {"abstract": "x"}, {"text": "x", "source": "y"}):
         path.write_text(json.dumps(single))
