@@ -24,7 +24,7 @@ pytestmark = MARKS
 def test_type_a_query_slide_read_and_reload(page, server):
     page.goto(server)
     settle(page)
-    assert page.evaluate("frontier.shown.decoders[0].set.found") >= 0
+    page.wait_for_function("frontier.shown?.decoders[0].set?.found >= 0")
     assert page.locator(".tile .right").first.is_visible()
     ask_by(page, "Your own")
     type_query(page, "sum of the elements ignoring missing values")

@@ -208,21 +208,30 @@ def tags(page):
     return [[tag for _, _, tag in rows] for rows in page.evaluate(LISTS)]
 
 
+READ_DIVERSITY = "which => { const set = frontier.shown?.decoders[which]?.set; return set && [set.diversity]; }"
+
+
 def diversity(page, which):
-    """Return the ILAD of the set in the nth tile."""
-    return page.evaluate("which => frontier.shown.decoders[which].set.diversity", which)
+    """Return the ILAD of the set in the nth tile, which has none while the server's answer is on its way."""
+    (value,) = page.wait_for_function(READ_DIVERSITY, arg=which, timeout=WAIT).json_value()
+    return value
 
 
 def until(page, condition):
     """Wait until a condition on the page holds; an element that is not drawn yet fails it."""
+    from playwright.sync_api import Error
+
+    obstacle = None
     for _ in range(WAIT // 100):
         try:
             if condition():
                 return
-        except (ValueError, AssertionError, LookupError):
-            pass
+            obstacle = None
+        except (ValueError, AssertionError, LookupError, Error) as error:
+            # The wait fails by itself when the page has closed.
+            obstacle = error
         page.wait_for_timeout(100)
-    pytest.fail("the page never came to show it")
+    pytest.fail(f"the page never came to show it{f': {obstacle}' if obstacle else ''}")
 
 
 def fill_path(page, file):
