@@ -1,4 +1,7 @@
-"""Log of judgements: an append-only event log for several people and processes; undo is an event too."""
+"""Log of judgements: an append-only event log for several people and processes; undo is an event too.
+
+Grades that a model gave are kept in it too, under the model's name, and count for nobody else.
+"""
 
 import time
 from collections import defaultdict
@@ -23,27 +26,31 @@ RELEVANT_GRADE = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """Grade that a person gave a document for a query."""
+    """Grade that a person or a model gave a document for a query."""
 
     query: str  # id
     document: str  # id
     grade: int | None  # None: skipped
     person: str = ""
     time: float = 0.0  # seconds since 1970
+    is_model: bool = False  # `person` is then the name of a model
+    reason: str = ""  # why a model gave this grade, or none
 
 
 @dataclass(frozen=True, eq=False)
 class Judged:
     """Contents of a log of judgements: the grades that count, and the queries added to it.
 
-    judgements: those that count, oldest first: the newest of each person, query and document that was not undone
+    judgements: people's that count, oldest first: the newest of each person, query and document that was not undone
     texts: map from id to text of the queries added to the log
-    touched_pairs: pairs of a query and a document that somebody ever graded here, also if that was undone
+    touched_pairs: pairs of a query and a document that a person ever graded here, also if that was undone
+    model_judgements: models' that count: the newest of each model, query and document
     """
 
     judgements: tuple[Judgement, ...] = ()
     texts: Mapping[str, str] = field(default_factory=dict)
     touched_pairs: frozenset[Pair] = frozenset()
+    model_judgements: tuple[Judgement, ...] = ()
 
     def queries(self, dataset_queries: Queries | None = None) -> Queries:
         """Return the queries of a data set, followed by those added to the log."""
@@ -57,8 +64,17 @@ class Judged:
         return tuple(dict.fromkeys(judgement.person for judgement in self.judgements))
 
     @cached_property
+    def models(self) -> tuple[str, ...]:
+        """Names of the models that judged, in the order of their first judgements."""
+        return tuple(dict.fromkeys(judgement.person for judgement in self.model_judgements))
+
+    def of_model(self, name: str) -> Mapping[Pair, Judgement]:
+        """Return what a model said of each pair of a query and a document, also where it gave no grade."""
+        return {(item.query, item.document): item for item in self.model_judgements if item.person == name}
+
+    @cached_property
     def grades(self) -> Mapping[Pair, Mapping[str, int]]:
-        """Grades that count: (query, document) → person → grade, without pairs that people skipped."""
+        """People's grades that count: (query, document) → person → grade, without pairs that they skipped."""
         grades: dict[Pair, dict[str, int]] = defaultdict(dict)
         for judgement in self.judgements:
             if judgement.grade is not None:
@@ -119,7 +135,9 @@ class JudgingLog(EventLog):
         for judgement in judgements:
             if problem := _find_problem(judgement):
                 raise ParamError(problem)
-            events.append(asdict(judgement))
+            # People's have neither of a model's two fields.
+            event = asdict(judgement)
+            events.append({name: value for name, value in event.items() if value or name not in ("is_model", "reason")})
         return self._write(lambda: events)
 
     def undo(self, person: str = "") -> tuple[Judged, Judgement | None]:
@@ -209,13 +227,17 @@ class _Fold:
     def value(self) -> Judged:
         """Contents of the log after the events so far: of each person's grades of a pair, the newest."""
         if self._value is None:
-            newest_by_key: dict[tuple[str, str, str], Judgement] = {}
+            newest_by_key: dict[tuple[bool, str, str, str], Judgement] = {}
             for judgement in self._judgements.values():
-                judgement_key = judgement.person, judgement.query, judgement.document
+                judgement_key = judgement.is_model, judgement.person, judgement.query, judgement.document
                 # Removed first, so that the newest judgement of a key is also the last in order.
                 newest_by_key.pop(judgement_key, None)
                 newest_by_key[judgement_key] = judgement
-            self._value = Judged(tuple(newest_by_key.values()), dict(self.texts), frozenset(self._touched_pairs))
+            people, models = (
+                tuple(item for item in newest_by_key.values() if item.is_model == is_model)
+                for is_model in (False, True)
+            )
+            self._value = Judged(people, dict(self.texts), frozenset(self._touched_pairs), models)
         return self._value
 
     def newest_judgement(self, person: str) -> list[Judgement]:
@@ -240,6 +262,10 @@ class _Fold:
             if problem := _find_problem(judgement):
                 raise ValueError(problem)
             self._judgements[event_number] = judgement
+            # An undo takes back what a person did, and a person may be called like a model.
+            if judgement.is_model:
+                self._value = None
+                return
             if judgement.grade is not None:
                 self._touched_pairs.add((judgement.query, judgement.document))
             self._numbers_by_person[judgement.person].append(event_number)
@@ -248,7 +274,9 @@ class _Fold:
 
 def _find_problem(judgement: Judgement) -> str | None:
     """Return the error message for an invalid judgement; None for a valid one."""
-    for field_name in ("query", "document", "person"):
+    if not isinstance(judgement.is_model, bool):
+        return f"is_model must be True or False; got {judgement.is_model!r}"
+    for field_name in ("query", "document", "person", "reason"):
         if not isinstance(field_value := getattr(judgement, field_name), str):
             return f"{field_name} must be text; got {field_value!r}"
     grade = judgement.grade

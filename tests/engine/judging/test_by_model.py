@@ -1,0 +1,197 @@
+"""A model as a judge: what it answers is in the log as it came, is never asked twice, and is nobody else's grade."""
+
+import json
+import threading
+import time
+
+import pytest
+
+from engine.errors import Cancelled, DataError, ParamError
+from engine.judging.by_model import (
+    DEFAULT_PROMPT,
+    MAX_DOCUMENT_CHARACTERS,
+    ModelAnswer,
+    ModelJudge,
+    find_open_pairs,
+    judge_by_model,
+    read_answer,
+    read_model_grades,
+)
+from engine.judging.log import JudgingLog
+from engine.judging.qrels import compute_model_agreement, merge_grades
+from engine.values import Corpus, Queries
+
+QUERIES = Queries(("q1", "q2"), ("how to sort", "inverse of a matrix"))
+CORPUS = Corpus(tuple(f"d{i}" for i in range(6)), tuple(f"text number {i}" for i in range(6)))
+PAIRS = tuple((query, document) for query in QUERIES.ids for document in CORPUS.ids)
+
+
+def chat(content, **message):
+    """Return the response of a chat completion with this content."""
+    return {"choices": [{"message": {"role": "assistant", "content": content, **message}}]}
+
+
+def answer_with(grade, reason="as it says"):
+    return chat(json.dumps({"reason": reason, "grade": grade}))
+
+
+class Service:
+    """Answers like a chat completion: grade = the digit that ends the document, modulo 4."""
+
+    def __init__(self, fail_at=None, delay=0.0):
+        self.asked, self.fail_at, self.delay, self.mutex = [], fail_at, delay, threading.Lock()
+
+    def __call__(self, body):
+        prompt = body["messages"][0]["content"]
+        with self.mutex:
+            self.asked.append(prompt)
+            n_asked = len(self.asked)
+        time.sleep(self.delay)
+        if n_asked == self.fail_at:
+            raise DataError("the service answered with status 500")
+        return answer_with(int(prompt.split("text number ")[1][0]) % 4)
+
+
+@pytest.fixture
+def log(tmp_path):
+    return JudgingLog(tmp_path / "log.sqlite")
+
+
+def run(log, service, pairs=PAIRS, **options):
+    judge = ModelJudge(model="m", endpoint="here", post=service)
+    return judge_by_model(log, judge, pairs, QUERIES, CORPUS, **options)
+
+
+@pytest.mark.parametrize("requests", [1, 3])
+def test_every_pair_is_asked_once_and_kept_apart_from_peoples(log, requests):
+    log.judge("q1", "d1", 3, "ann")
+    service, seen = Service(), []
+    judging = run(log, service, requests=requests, progress=lambda done, total, label: seen.append((done, total)))
+    judged = log.read()
+    assert (judging.pairs, judging.graded, judging.refused, judging.unreadable) == (12, 12, 0, 0)
+    assert read_model_grades(judged, "m at here").grades["q2"] == {f"d{i}": i % 4 for i in range(6)}
+    assert (
+        merge_grades(judged).grades == {"q1": {"d1": 3}}
+        and judged.people == ("ann",)
+        and judged.models == ("m at here",)
+    )
+    assert judged.touched_pairs == {("q1", "d1")}
+    assert judged.of_model("m at here")["q1", "d0"].reason == "as it says"
+    assert seen[0] == (0, 12) and seen[-1] == (12, 12)
+    run(log, service)
+    assert len(service.asked) == 12, "what is known is not paid for again"
+    assert JudgingLog(log.path).read().of_model("m at here") == judged.of_model("m at here")
+
+
+def test_a_person_called_like_the_model_undoes_their_own(log):
+    run(log, Service())
+    log.judge("q1", "d1", 0, "m at here")
+    judged, undone = log.undo("m at here")
+    assert undone.document == "d1" and not undone.is_model
+    assert len(judged.of_model("m at here")) == 12 and log.undo("m at here")[1] is None
+
+
+def test_after_a_failure_it_goes_on_without_asking_again(log):
+    failing = Service(fail_at=5)
+    with pytest.raises(DataError, match="status 500"):
+        run(log, failing, requests=3)
+    kept = log.read().of_model("m at here")
+    assert len(kept) == len(failing.asked) - 1, "answers on their way are kept"
+    second = Service()
+    assert run(log, second).graded == 12 and len(second.asked) == 12 - len(kept)
+    assert find_open_pairs(log.read(), "m at here", PAIRS) == ()
+
+
+def test_cancelled_it_keeps_what_came(log):
+    stop, service = threading.Event(), Service(delay=0.01)
+
+    def stop_after_three(done, total, label):
+        if done >= 3:
+            stop.set()
+
+    with pytest.raises(Cancelled, match="of 12 documents; they are kept"):
+        run(log, service, requests=2, progress=stop_after_three, stop=stop)
+    assert len(service.asked) == len(log.read().of_model("m at here")) < 12
+
+
+@pytest.mark.parametrize(
+    ("response", "grade", "reason"),
+    [
+        (answer_with(2, "because"), 2, "because"),
+        (answer_with(2.0), 2, "as it says"),
+        (chat('```json\n{"grade": 1, "reason": "a"}\n```'), 1, "a"),
+        (chat('{"grade": 3}'), 3, ""),
+        (chat(None, refusal="I will not"), None, "refused: I will not"),
+        (chat(""), None, "refused: an empty answer"),
+        (chat("Relevant, I think: 2"), None, "no grade: Relevant, I think: 2"),
+        (answer_with(4), None, "no grade: "),
+        (answer_with(1.5), None, "no grade: "),
+        (answer_with(True), None, "no grade: "),
+        (answer_with("2"), None, "no grade: "),
+        (chat("[2]"), None, "no grade: "),
+        (chat("[" * 100_000), None, "no grade: "),
+        (chat('{"grade": NaN}'), None, "no grade: "),
+    ],
+)
+def test_a_grade_is_read_and_never_guessed(response, grade, reason):
+    answer = read_answer(response)
+    assert answer.grade == grade and answer.reason.startswith(reason) and len(answer.reason) < 500
+
+
+@pytest.mark.parametrize("response", [{}, [], None, {"choices": []}, {"choices": [{}]}, {"choices": [{"message": 3}]}])
+def test_what_is_no_chat_completion_is_refused(response):
+    with pytest.raises(DataError, match=r'must answer \{"choices"'):
+        read_answer(response)
+
+
+def test_what_holds_no_grade_is_counted_and_not_asked_again(log):
+    replies = iter([chat(None, refusal="no"), chat("perhaps"), *[answer_with(1)] * 10])
+    asked = []
+
+    def service(body):
+        asked.append(body)
+        return next(replies)
+
+    judging = run(log, service, requests=1)
+    assert (judging.graded, judging.refused, judging.unreadable) == (10, 1, 1)
+    assert str(judging) == "m at here graded 10 of 12 documents; 1 refused, 1 answered without a grade"
+    assert len(read_model_grades(log.read(), "m at here").grades["q1"]) == 4
+    assert run(log, service).graded == 10 and len(asked) == 12
+
+
+def test_the_prompt_has_both_texts_as_they_are_and_another_prompt_is_another_judge():
+    judge = ModelJudge(model="m", endpoint="here", post=Service())
+    prompt = judge.write_prompt("what is {document}?", "x{query}" + "y" * 10_000)
+    assert "what is {document}?" in prompt and "x{query}y" in prompt
+    assert len(prompt) < len(DEFAULT_PROMPT) + MAX_DOCUMENT_CHARACTERS + 30
+    other = ModelJudge(model="m", endpoint="here", post=Service(), prompt="{query} {document}")
+    assert other.name.startswith("m at here with prompt ") and other.name != judge.name
+    with pytest.raises(ParamError, match=r"must hold \{query\} and \{document\}; it has no \{document\}"):
+        ModelJudge(model="m", endpoint="here", post=Service(), prompt="{query}")
+
+
+def test_a_request_asks_for_a_grade_by_its_schema_at_temperature_0():
+    bodies = []
+    judge = ModelJudge(model="m", endpoint="here", post=lambda body: bodies.append(body) or answer_with(1))
+    assert judge("sort", "an array") == ModelAnswer(1, "as it says")
+    (body,) = bodies
+    assert body["model"] == "m" and body["temperature"] == 0
+    assert body["response_format"]["json_schema"]["schema"]["properties"]["grade"]["enum"] == [0, 1, 2, 3]
+
+
+def test_agreement_with_people_counts_pairs_that_both_graded(log):
+    run(log, Service())
+    for document, grade in (("d0", 0), ("d1", 1), ("d2", 2), ("d3", 1), ("d4", None)):
+        log.judge("q1", document, grade, "ann")
+    agreement = compute_model_agreement(log.read(), "m at here")
+    # d0 to d3 by the model: 0, 1, 2, 3; Cohen's κ by hand: observed 3/4, by chance (1 + 2 + 1 + 0)/16.
+    assert (agreement.pairs, agreement.same) == (4, 3)
+    assert agreement.kappa == pytest.approx((0.75 - 0.25) / (1 - 0.25))
+    assert compute_model_agreement(JudgingLog(log.path).read(), "nobody") is None
+
+
+def test_wrong_arguments_are_named(log):
+    with pytest.raises(ParamError, match="requests must be a whole number"):
+        run(log, Service(), requests=0)
+    with pytest.raises(ParamError, match="no model 'x' has judged here; there are none"):
+        read_model_grades(log.read(), "x")
