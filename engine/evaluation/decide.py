@@ -17,6 +17,7 @@ from scipy.special import stdtrit
 from engine.decoder import Decoder
 from engine.errors import DataError, ParamError
 from engine.evaluation.choice_calibration import N_SAMPLES, Calibration, SampledSettings, calibrate
+from engine.evaluation.corrected_judge import ModelValues, ResidualSample, pair_with_model
 from engine.evaluation.curve import Curve
 from engine.evaluation.decision import (
     BET_CHANCE,
@@ -77,6 +78,7 @@ def decide(
     objective: str = "ilad",
     k: int = 10,
     confirm: Iterable[Any] | None = None,
+    model_judged: Iterable[Any] | None = None,
     seed: int = 0,
 ) -> Decision:
     """Find the setting that gains most and is sure to keep a share of the baseline's metric, and the best bet.
@@ -101,6 +103,9 @@ def decide(
         The size of the retrieved sets.
     confirm : iterable of Cell or Curve, or None
         Those of another split, for the settings that are chosen.
+    model_judged : iterable of Cell or Curve, or None
+        The same settings measured by a model's judgements of more queries. Those that `points` have too correct the
+        model; they must be a random sample of them.
     seed : int
         The seed of the samples of queries by which chances are calibrated.
 
@@ -114,7 +119,7 @@ def decide(
     ParamError
         If an argument is invalid, or a metric was not measured.
     DataError
-        If the points have no query in common or are of several splits.
+        If the points have no query in common or are of several splits, or the model judges worse than chance.
 
     Examples
     --------
@@ -128,7 +133,9 @@ def decide(
     >>> decision.sure is None, decision.queries
     (True, 2)
     """
-    estimates = estimate_options(points, baseline=baseline, metric=metric, objective=objective, k=k, seed=seed)
+    estimates = estimate_options(
+        points, baseline=baseline, metric=metric, objective=objective, k=k, model_judged=model_judged, seed=seed
+    )
     return estimates.decide(keep, confirm)
 
 
@@ -144,6 +151,7 @@ class MeasuredSettings:
     k: int
     seed: int  # of the samples of queries
     relevant_from: int  # grade from which a document counts as relevant
+    model: ModelValues | None = None  # what a model judged of the same settings; None where people alone judge
 
     @cached_property
     def judged_shares(self) -> np.ndarray:
@@ -201,13 +209,6 @@ class MeasuredSettings:
         """The decoder of each of the m settings; None for a run of another system."""
         return list(map(_make_decoder, self.aligned.cells[1:]))
 
-    def find_means(self, label: str) -> tuple[float, float]:
-        """Return a setting's means of the objective and of the metric, by its label; of a time its median."""
-        column = self.position_of[label] + 1
-        is_time = self.objective == TIME_AXIS
-        x = self.aligned.cells[column].latency if is_time else self.aligned.means[self.objective][column]
-        return float(x), float(self.aligned.means[self.metric][column])
-
     def find_decoder(self, label: str) -> Decoder | None:
         """Return the decoder of a setting by its label; None for an unknown one and for a run of another system."""
         return self.decoders[self.position_of[label]] if label in self.position_of else None
@@ -230,6 +231,21 @@ class EstimatedSettings(MeasuredSettings):
     """Measured settings with their estimated losses of the metric, and the calibration of their chances to keep it."""
 
     losses: LossEstimate  # of the m settings
+    sample: ResidualSample | None = None  # their differences to the baseline, corrected; None where people alone judge
+
+    def find_means(self, label: str) -> tuple[float, float]:
+        """Return a setting's means of the objective and of the metric, by its label; of a time its median."""
+        position = self.position_of[label]
+        is_time = self.objective == TIME_AXIS
+        objective_means = _find_objective_means(self.aligned, self.objective, self.model)
+        x = self.aligned.cells[position + 1].latency if is_time else objective_means[position + 1]
+        return float(x), self.find_share(position) * float(self.aligned.means[self.metric][0])
+
+    def find_share(self, position: int) -> float:
+        """Return the share of the baseline's metric that a setting keeps; position: of the setting among the m."""
+        means = self.aligned.means[self.metric]
+        is_corrected = self.sample is not None
+        return 1 + float(self.losses.mean[position]) if is_corrected else float(means[position + 1] / means[0])
 
     @cached_property
     def intervals(self) -> tuple[np.ndarray, np.ndarray]:
@@ -264,7 +280,7 @@ class EstimatedSettings(MeasuredSettings):
             base_means = base_values.mean(axis=0)
             # Without anything left to the baseline there is no share of it.
             if (base_means > 0).all():
-                yield estimate_losses((values - base_values) / base_means, self.gains)
+                yield _estimate_losses(self.aligned, self.model, values - base_values, base_means, self.gains)[0]
 
     def calibrate(self, keep: float) -> Calibration:
         """Calibrate scores for a budget by samples of the queries in which the choice is made anew.
@@ -279,15 +295,24 @@ class EstimatedSettings(MeasuredSettings):
     @cached_property
     def _samples(self) -> SampledSettings:
         """Mean changes and gains of all settings in bootstrap samples of the queries."""
-        values, n_queries = self.aligned.values[self.metric], len(self.aligned.queries)
-        random = np.random.default_rng(self.seed)
-        weights = random.multinomial(n_queries, np.full(n_queries, 1 / n_queries), size=N_SAMPLES) / n_queries
-        means = weights @ ((values[:, 1:] - values[:, :1]) / values[:, 0].mean())
-        if self.objective == TIME_AXIS:
-            gains = np.broadcast_to(self.gains, means.shape)
+        values, random = self.aligned.values[self.metric], np.random.default_rng(self.seed)
+        base_mean, model, sample = values[:, 0].mean(), self.model, self.sample
+        is_time, objective_means = self.objective == TIME_AXIS, None
+        if model is None or sample is None:
+            weights = _draw_weights(random, len(values))
+            means = weights @ ((values[:, 1:] - values[:, :1]) / base_mean)
+            objective_means = None if is_time else weights @ self.aligned.values[self.objective]
         else:
-            is_less_better = self.objective in LESS_IS_BETTER
-            gains = _compute_gains(weights @ self.aligned.values[self.objective], is_less_better)
+            # The person's queries and the others are two samples, each drawn anew.
+            weights = _draw_weights(random, len(sample.residuals))
+            other_weights = _draw_weights(random, len(sample.terms))
+            means = (weights @ sample.residuals + other_weights @ sample.terms) / base_mean
+            if not is_time:
+                own_values = self.aligned.values[self.objective]
+                objective_means = model.draw_objectives(weights, other_weights, own_values, self.aligned.queries)
+        gains = np.broadcast_to(self.gains, means.shape)
+        if objective_means is not None:
+            gains = _compute_gains(objective_means, self.objective in LESS_IS_BETTER)
         return SampledSettings.sort(means, gains, self.is_left_out)
 
     def find_cost(self, position: int) -> Comparison | None:
@@ -438,6 +463,7 @@ class OptionEstimates(EstimatedSettings):
             next_level=None if after is None else after.decide(keep, with_options=False),
             confirm_split=confirm_cells[0].split if confirm_cells else None,
             confirm_queries=len(confirm_cells[0].queries) if confirm_cells else 0,
+            judge=None if self.sample is None else self.sample.use,
         )
 
     @cached_property
@@ -469,7 +495,7 @@ class OptionEstimates(EstimatedSettings):
         # Too few queries, or a baseline without a relevant document, decide nothing.
         try:
             return _estimate_aligned(
-                self.baseline, aligned, self.metric, self.objective, self.k, self.seed, int(next_level)
+                self.baseline, aligned, self.metric, self.objective, self.k, self.seed, int(next_level), self.model
             )
         except DataError:
             return None
@@ -505,8 +531,6 @@ class OptionEstimates(EstimatedSettings):
         keep: the share of the baseline's metric that it must keep, for the chance
         """
         judged_share = float(self.judged_shares[position])
-        # The baseline is column 0.
-        means = self.aligned.means[self.metric]
         low, high, sure_share = (float(limits[position]) for limits in self._find_bounds(keep))
         is_left_out = bool(self.is_left_out[position])
         return Option(
@@ -514,7 +538,7 @@ class OptionEstimates(EstimatedSettings):
             label=self.aligned.cells[position + 1].label,
             decoder=self.decoders[position],
             gain=float(self.gains[position]),
-            share_kept=float(means[position + 1] / means[0]),
+            share_kept=self.find_share(position),
             low=low,
             high=high,
             chance=float(self.find_chances(keep)[position]),
@@ -528,14 +552,14 @@ class OptionEstimates(EstimatedSettings):
 
 def estimate_options(
     points: Iterable[Any], *, baseline: Any = None, metric: str = "recall", objective: str = "ilad", k: int = 10,
-    seed: int = 0,
+    model_judged: Iterable[Any] | None = None, seed: int = 0,
 ) -> OptionEstimates:  # fmt: skip
     """Estimate what every setting gains in the objective and loses in the metric, beside the baseline.
 
     The result can decide for any budget, a share of the baseline's metric that must be kept. A measured cell is one
     setting. An exact curve, which has every value of one parameter, is taken at N_BANDS values, a setting each. The
-    objective may be TIME_AXIS too; curves and cells without a time are left out then. points, baseline: as `decide`
-    takes them. Raises ParamError or DataError as it does.
+    objective may be TIME_AXIS too; curves and cells without a time are left out then. points, baseline, model_judged:
+    as `decide` takes them. Raises ParamError or DataError as it does.
     """
     is_time = objective == TIME_AXIS
     check_metrics((metric,) if is_time else (metric, objective))
@@ -555,12 +579,31 @@ def estimate_options(
     if base_cell in aligned.left_out or base_cell not in aligned.cells:
         raise DataError(f"the baseline, {base_cell.label}, has {' and '.join(map(title_of, metrics))} on no query")
     relevant_from = int(_read_provenance(base_cell, "relevant_from") or 1)
-    return _estimate_aligned(base_cell, aligned, metric, objective, k, SEED.check(seed), relevant_from)
+    model = None
+    if model_judged is not None:
+        model_settings = _list_model_settings(model_judged, curves, metrics, k)
+        aligned, model = pair_with_model(aligned, model_settings, metric, None if is_time else objective)
+    return _estimate_aligned(base_cell, aligned, metric, objective, k, SEED.check(seed), relevant_from, model)
+
+
+def _list_model_settings(
+    model_points: Iterable[Any], curves: Sequence[Curve], metrics: Sequence[str], k: int
+) -> list[Any]:
+    """List the settings that a model judged: its cells, and its curves at the person's values."""
+    model_cells, model_curves = _divide(model_points, k)
+    curve_of, settings = {curve.label: curve for curve in model_curves}, list(model_cells)
+    for curve in curves:
+        # On other queries a curve has other breakpoints, and so other positions.
+        if curve.label in curve_of:
+            settings += _evaluate_curve(curve_of[curve.label], metrics, _round_positions(curve))
+    # What was measured is used, as with the person's.
+    return list({cell.label: cell for cell in reversed(settings)}.values())
 
 
 def _estimate_aligned(
-    base_cell: Any, aligned: AlignedCells, metric: str, objective: str, k: int, seed: int, relevant_from: int
-) -> OptionEstimates:
+    base_cell: Any, aligned: AlignedCells, metric: str, objective: str, k: int, seed: int, relevant_from: int,
+    model: ModelValues | None = None,
+) -> OptionEstimates:  # fmt: skip
     """Estimate gains and losses of aligned settings, the baseline first; raises DataError if that is impossible."""
     values, is_time = aligned.values[metric], objective == TIME_AXIS
     if len(values) < MIN_QUERIES:
@@ -571,14 +614,42 @@ def _estimate_aligned(
             f"{title_of(metric)}@{k} of the baseline, {base_cell.label}, is 0 on "
             f"{counted(len(values), 'query', 'queries')}: there is no share of it to keep"
         )
-    changes = (values[:, 1:] - values[:, :1]) / base_mean
-    objective_means = _read_times(aligned.cells) if is_time else aligned.means[objective]
+    objective_means = _find_objective_means(aligned, objective, model)
     gains = _compute_gains(objective_means, is_less_better=is_time or objective in LESS_IS_BETTER)
-    losses = estimate_losses(changes, gains)
+    losses, sample = _estimate_losses(aligned, model, values[:, 1:] - values[:, :1], base_mean, gains)
     return OptionEstimates(
         baseline=base_cell, aligned=aligned, gains=gains, losses=losses, metric=metric, objective=objective, k=k,
-        seed=seed, relevant_from=relevant_from,
+        seed=seed, relevant_from=relevant_from, model=model, sample=sample,
     )  # fmt: skip
+
+
+def _find_objective_means(aligned: AlignedCells, objective: str, model: ModelValues | None) -> np.ndarray:
+    """Return the (1 + m,) means of the objective, the baseline's first: over all queries that somebody judged."""
+    if objective == TIME_AXIS:
+        return _read_times(aligned.cells)
+    model_means = None if model is None else model.objective_means
+    return aligned.means[objective] if model_means is None else model_means
+
+
+def _estimate_losses(
+    aligned: AlignedCells, model: ModelValues | None, differences: np.ndarray, base_mean: Any, gains: np.ndarray
+) -> tuple[LossEstimate, ResidualSample | None]:
+    """Estimate losses from (n, m) differences to the baseline, corrected by what a model judged of other queries.
+
+    base_mean: of the metric, one for all settings or (m,) one for each
+    """
+    if model is None:
+        return estimate_losses(differences / base_mean, gains), None
+    sample = model.correct(differences, aligned.queries)
+    losses = estimate_losses(sample.residuals / base_mean, gains, sample.terms / base_mean, sample.n_changed)
+    return losses, sample
+
+
+def _draw_weights(random: np.random.Generator, n_queries: int) -> np.ndarray:
+    """Return (N_SAMPLES, n) weights of queries in bootstrap samples of n of them; none for no queries."""
+    if not n_queries:
+        return np.zeros((N_SAMPLES, 0))
+    return random.multinomial(n_queries, np.full(n_queries, 1 / n_queries), size=N_SAMPLES) / n_queries
 
 
 def estimate_on_axes(points: Frontier, curves: Sequence[Curve], baseline: Any) -> OptionEstimates | None:

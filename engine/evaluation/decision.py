@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from engine.decoder import Decoder
+from engine.evaluation.corrected_judge import JudgeUse
 from engine.evaluation.frontier import TIME_AXIS
 from engine.evaluation.metrics import LESS_IS_BETTER, METRICS, title_of
 from engine.evaluation.paired import TIE_TOLERANCE
@@ -83,6 +84,7 @@ class Decision:
     confirm_split: str | None
     confirm_queries: int
     cost: Comparison | None = None  # what sure clearly costs in another metric of relevance, None without such
+    judge: JudgeUse | None = None  # what a model judged beside the person, None where people alone judged
     next_level: "Decision | None" = None  # counted from the next grade; None where that is the same, unknown or unasked
 
     @property
@@ -117,7 +119,7 @@ class Decision:
         options = {name: list(map(_option_to_json, getattr(self, name))) for name in ("options", "left_out")}
         after = None if self.next_level is None else self.next_level.as_json()
         cost = None if self.cost is None else {**asdict(self.cost), "wins": self.cost.wins._asdict()}
-        facts |= {"cost": cost}
+        facts |= {"cost": cost, "judge": None if self.judge is None else asdict(self.judge)}
         facts |= {"differs_at_next_level": self.differs_at_next_level, "next_level": after}
         return {"sentences": list(self.sentences), **facts, **options}
 
@@ -273,7 +275,10 @@ def _describe_left_out(decision: Decision) -> str:
 def _describe_origin(decision: Decision) -> Iterator[str]:
     """Yield sentences on the queries behind a decision, and on what another split says of its settings."""
     split_text = f" of {decision.split}" if decision.split else ""
-    yield f"Chosen on {counted(decision.queries, 'query', 'queries')}{split_text}."
+    if decision.judge is None:
+        yield f"Chosen on {counted(decision.queries, 'query', 'queries')}{split_text}."
+    else:
+        yield from _describe_judge(decision.judge, split_text)
     for option in (decision.sure, decision.bet):
         if option is not None and option.confirmed_share is not None and option.confirmed_low is not None:
             verdict = "confirmed" if option.confirmed else "not confirmed"
@@ -282,6 +287,17 @@ def _describe_origin(decision: Decision) -> Iterator[str]:
                 f"keeps {percent(option.confirmed_share, 1)}, at least {percent(option.confirmed_low, 1)} with "
                 f"{percent(SURE_CHANCE)} confidence{_describe_confirmed_gain(decision, option)}: {verdict}."
             )
+
+
+def _describe_judge(judge: JudgeUse, split_text: str) -> Iterator[str]:
+    """Yield sentences on what a model judged, how a person corrected it, and what that is worth."""
+    yield f"Chosen on queries{split_text}, {judge.origin}."
+    if not judge.weight:
+        yield f"What {judge.judge} judged narrows nothing here, so your {judge.person_queries:,} queries alone count."
+    else:
+        yield f"That narrows the intervals to {percent(judge.narrowing)} of what your queries alone give."
+    if judge.agreement is not None:
+        yield judge.agreement.sentence
 
 
 def _describe_confirmed_gain(decision: Decision, option: Option) -> str:

@@ -64,19 +64,26 @@ def find_unseen_share(n_queries: int, chance: float) -> float:
     return np.inf if chance <= MIN_UNSEEN_CHANCE else float((1 - chance) ** (1 / n_queries))
 
 
-def estimate_losses(changes: np.ndarray, gains: np.ndarray) -> LossEstimate:
+def estimate_losses(
+    changes: np.ndarray, gains: np.ndarray, terms: np.ndarray | None = None, n_changed: np.ndarray | None = None
+) -> LossEstimate:
     """Estimate the mean changes of m settings on all queries of the kind from n of them.
 
     changes: (n, m) of each query to the baseline, as shares of the baseline's mean; gains: (m,) of the objective over
-    the baseline, in any unit. n must be 2 or more.
+    the baseline, in any unit. n must be 2 or more. terms: (r, m) of other queries, whose means are added to those of
+    the changes; n_changed: (m,) changed queries, by default those with a change
     """
     n_queries = len(changes)
     variances = changes.var(axis=0, ddof=1)
     # Queries on which a setting returns what the baseline does say nothing about its variance.
-    n_changed = (np.abs(changes) > CHANGE_TOLERANCE).sum(axis=0)
+    if n_changed is None:
+        n_changed = (np.abs(changes) > CHANGE_TOLERANCE).sum(axis=0)
     # Along a curve one document after the other is exchanged, so the variance grows with the gain, as a random walk's.
     distances = np.abs(gains)
     expected_variances = distances * variances.sum() / max(distances.sum(), TINY_GAIN)
     shrunk = (PRIOR_QUERIES * expected_variances + n_changed * variances) / (PRIOR_QUERIES + n_changed)
-    std_error = np.sqrt(shrunk / n_queries)
-    return LossEstimate(mean=changes.mean(axis=0), std_error=std_error, degrees=n_queries - 1)
+    squared_error, mean = shrunk / n_queries, changes.mean(axis=0)
+    if terms is not None and len(terms) > 1:
+        squared_error = squared_error + terms.var(axis=0, ddof=1) / len(terms)
+        mean = mean + terms.mean(axis=0)
+    return LossEstimate(mean=mean, std_error=np.sqrt(squared_error), degrees=n_queries - 1)

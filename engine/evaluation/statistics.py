@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import nctdtr, ndtr, ndtri, stdtrit
+from scipy.special import nctdtr, ndtr, ndtri, stdtr, stdtrit
 
 from engine.errors import DataError, ParamError
 from engine.evaluation import paired
+from engine.evaluation.corrected_judge import JudgeUse, ModelValues, correct_means, pair_with_model
 from engine.evaluation.metrics import title_of
 from engine.matrix import slices
 from engine.params import Whole
@@ -55,7 +56,7 @@ class Comparison:
     difference: float  # of the two means
     low: float | None  # end of its 95% interval after the same correction as p_holm's; None for a single query
     high: float | None
-    p: float  # of the paired randomisation test, uncorrected
+    p: float  # of the paired randomisation test, uncorrected; with a model's judgements of Student's
     p_holm: float  # after Holm's correction over `comparisons`
     comparisons: int
     wins: WinCounts  # query by query
@@ -63,6 +64,7 @@ class Comparison:
     most: float = math.nan  # the largest, which the VRSD paper calls Max-diff (§4.1)
     single_low: float | None = None  # end of the 95% interval of this comparison alone, uncorrected
     single_high: float | None = None
+    judge: JudgeUse | None = None  # what a model judged beside the person; p is Student's then, and wins the person's
 
     @property
     def significant(self) -> bool:
@@ -175,8 +177,9 @@ def correct_holm(p_values: Sequence[float] | np.ndarray) -> np.ndarray:
 
 
 def compare(
-    points: Iterable[Any], metric: str, baseline: Any, k: int = 10, *, resamples: int = RESAMPLES.default, seed: int = 0
-) -> tuple[Comparison, ...]:
+    points: Iterable[Any], metric: str, baseline: Any, k: int = 10, *, model_judged: Iterable[Any] | None = None,
+    resamples: int = RESAMPLES.default, seed: int = 0,
+) -> tuple[Comparison, ...]:  # fmt: skip
     """Compare every cell with a baseline in one metric, on the queries for which all of them have it.
 
     A cell is one decoder's metrics, query by query, at one k. Interval and test are paired, with the same draws for
@@ -192,6 +195,10 @@ def compare(
         One of the cells, or its label, its name, or its method if that has one cell.
     k : int
         The size of the retrieved sets.
+    model_judged : iterable of Cell or None
+        The same settings measured by a model's judgements of more queries. Those that `points` have too correct the
+        model; they must be a random sample of them. Intervals and tests are then Student's, for each setting with the
+        weight of the model that suits it.
     resamples : int
         Draws of the interval and of the test, which takes more if there are many rows.
     seed : int
@@ -207,7 +214,7 @@ def compare(
     ParamError
         If the baseline is not one of the cells, or the metric was not measured.
     DataError
-        If the cells have no query in common.
+        If the cells have no query in common, or the model judges worse than chance.
 
     Examples
     --------
@@ -230,6 +237,9 @@ def compare(
     values, (baseline_name, *names) = aligned.values[metric], aligned.names
     # The baseline is the first of the aligned cells.
     row_labels = [(name, cell.label, baseline_name) for name, cell in zip(names, aligned.cells[1:], strict=True)]
+    if model_judged is not None:
+        aligned, model = pair_with_model(aligned, paired.select_cells(model_judged, k), metric, None)
+        return _build_corrected(row_labels, metric, baseline_cell.k, aligned.values[metric], model, aligned.queries)
     return build_comparisons(row_labels, metric, baseline_cell.k, values[:, 1:], values[:, :1], resamples, seed)
 
 
@@ -265,6 +275,40 @@ def build_comparisons(
             least=float(gains.min()), most=float(gains.max()), single_low=low, single_high=high,
         ))  # fmt: skip
     return correct_comparisons(comparisons)
+
+
+def _build_corrected(
+    row_labels: Sequence[tuple[str, str, str]],
+    metric: str,
+    k: int,
+    values: np.ndarray,
+    model: ModelValues,
+    queries: Sequence[str],
+) -> tuple[Comparison, ...]:
+    """Compare m settings with the baseline as a model judged them, corrected by the person.
+
+    Sign flips do not apply to a corrected mean, so intervals and p-values are Student's. row_labels: (name, label,
+    baseline) of each row; values: (n, 1 + m) as the person judged `queries`, the baseline's first
+    """
+    gains, use = values[:, 1:] - values[:, :1], model.correct(values[:, 1:] - values[:, :1], queries).use
+    means = correct_means(model.spread_person_values(gains, queries), *model.find_changes())
+    has_error = means.std_error > 0
+    scores = np.where(has_error, means.mean / np.where(has_error, means.std_error, 1), 0)
+    narrowings = np.where(means.person_error > 0, means.std_error / np.maximum(means.person_error, 1e-300), 1.0)
+    p_values = np.where(has_error, 2 * stdtr(means.degrees, -np.abs(scores)), 1.0).tolist()
+    low, high = (ends.tolist() for ends in means.find_ends(CONFIDENCE_LEVEL))
+    base_mean, rows = float(values[:, 0].mean()), []
+    for column, (name, label, baseline) in enumerate(row_labels):
+        difference, own_gains = float(means.mean[column]), gains[:, column]
+        rows.append(Comparison(
+            name=name, label=label, baseline=baseline, metric=metric, k=k, queries=len(queries),
+            mean=base_mean + difference, baseline_mean=base_mean, difference=difference, low=low[column],
+            high=high[column], p=p_values[column], p_holm=p_values[column], comparisons=1, wins=_count_wins(own_gains),
+            least=float(own_gains.min()), most=float(own_gains.max()), single_low=low[column],
+            single_high=high[column],
+            judge=replace(use, weight=float(means.weights[column]), narrowing=float(narrowings[column])),
+        ))  # fmt: skip
+    return correct_comparisons(rows)
 
 
 def correct_comparisons(rows: Sequence[Comparison]) -> tuple[Comparison, ...]:
@@ -314,7 +358,7 @@ def format_p_value(p: float) -> str:
 def describe_comparison(row: Comparison) -> str:
     """Describe a comparison in a sentence that claims no more than the statistics allow."""
     metric_text, name, baseline = f"{title_of(row.metric)}@{row.k}", row.name, row.baseline
-    if row.wins.win == row.wins.loss == 0:
+    if row.wins.win == row.wins.loss == 0 and row.judge is None:
         query_text = f"all {counted(row.queries, 'query', 'queries')}" if row.queries > 1 else "the one query asked"
         return f"{name} and {baseline} have the same {metric_text} on {query_text}."
     # Differences of float sums end in noise, which would turn an exact 0 into a sign.
@@ -328,6 +372,9 @@ def describe_comparison(row: Comparison) -> str:
         test_text += f", both corrected by Holm over {row.comparisons}; uncorrected {format_p_value(row.p)}"
     wins_text, losses_text = (counted(n_queries, "query", "queries") for n_queries in (row.wins.win, row.wins.loss))
     outcome_text = f"better on {wins_text}, worse on {losses_text}, the same on {row.wins.tie:,}"
+    if row.judge is not None:
+        test_text += f", by Student's t; {row.judge.origin}"
+        outcome_text += " of yours"
     verdict = "" if row.significant else "No significant difference. "
     return f"{verdict}{name}: {gain_text} ({test_text}); {outcome_text}."
 

@@ -1,0 +1,94 @@
+"""Agreement of a model's grades with a person's, and the refusal of a judge that is no better than chance."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import stdtrit
+
+from engine.errors import DataError
+from engine.values import Qrels
+from engine.wording import decimal, percent
+
+UNNAMED_JUDGE = "a model"
+UPPER_TAIL = 0.975
+"""Probability below the upper end of a two-sided 95% interval."""
+KAPPA_TOLERANCE = 1e-12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeAgreement:
+    """Agreement of a model with a person on the pairs of a query and a document that both graded."""
+
+    judge: str  # the model's name
+    pairs: int
+    queries: int  # on which these pairs are
+    same: int  # number of pairs with equal grades
+    kappa: float | None  # Cohen 1968, quadratic weights: 1 is full agreement, 0 chance; None if all grades are equal
+    low: float | None  # ends of its 95% interval; None for a single query
+    high: float | None
+
+    @property
+    def sentence(self) -> str:
+        """The agreement in words, "MODEL gives your grade to 78% of 400 documents (κ 0.52, 0.44 to 0.60)."."""
+        kappa_text = ""
+        if self.kappa is not None:
+            kappa_text = f"κ {decimal(self.kappa, 2)}"
+            if self.low is not None and self.high is not None:
+                kappa_text += f", {decimal(self.low, 2)} to {decimal(self.high, 2)}"
+            kappa_text = f" ({kappa_text})"
+        share_text = percent(self.same / self.pairs)
+        return f"{self.judge} gives your grade to {share_text} of {self.pairs:,} documents{kappa_text}."
+
+
+def compute_judge_agreement(person: Qrels, model: Qrels, judge: str = UNNAMED_JUDGE) -> JudgeAgreement:
+    """Compute how far a model's grades agree with a person's: Cohen's κ with quadratic weights, and its interval.
+
+    With quadratic weights κ is 2·cov(a, b)/(var a + var b + (mean a − mean b)²), for two grades the plain one. Pairs of
+    one query depend on each other, so the interval is that of the jackknife over queries. Raises DataError if nothing
+    was judged by both.
+    """
+    sums = []
+    for query_id, grades in person.grades.items():
+        model_grades = model.grades.get(query_id, {})
+        rows = [(grade, model_grades[doc_id]) for doc_id, grade in grades.items() if doc_id in model_grades]
+        if rows:
+            own, other = np.array(rows, dtype=float).T
+            same = float((own == other).sum())
+            sums.append((len(rows), own.sum(), other.sum(), own @ own, other @ other, own @ other, same))
+    if not sums:
+        raise DataError(f"{judge} must have graded some of the documents that you graded; got none of them")
+    table = np.array(sums)
+    total, n_queries, low, high = table.sum(0), len(table), None, None
+    kappa = float(_compute_kappa(total[None])[0])
+    if n_queries > 1 and not math.isnan(kappa):
+        without_one = _compute_kappa(total - table)
+        # Without its only query of another grade κ is undefined, and the query tells nothing of the spread.
+        without_one = without_one[np.isfinite(without_one)]
+        spread = math.sqrt((n_queries - 1) / n_queries * float(((without_one - without_one.mean()) ** 2).sum()))
+        margin = float(stdtrit(n_queries - 1, UPPER_TAIL)) * spread
+        low, high = max(-1.0, kappa - margin), min(1.0, kappa + margin)
+    return JudgeAgreement(
+        judge=judge, pairs=int(total[0]), queries=n_queries, same=int(total[-1]),
+        kappa=None if math.isnan(kappa) else kappa, low=low, high=high,
+    )  # fmt: skip
+
+
+def _compute_kappa(sums: np.ndarray) -> np.ndarray:
+    """Return the (r,) quadratically weighted κ of rows of sums: pairs, a, b, a², b², ab; NaN where all are equal."""
+    n_pairs, own, other, own_squares, other_squares, products = sums[:, :6].T / np.maximum(sums[:, 0], 1)
+    spread = own_squares - own**2 + other_squares - other**2 + (own - other) ** 2
+    has_spread = (spread > KAPPA_TOLERANCE) & (n_pairs > 0)
+    kappa: np.ndarray = np.where(has_spread, 2 * (products - own * other) / np.where(has_spread, spread, 1), np.nan)
+    return kappa
+
+
+def check_judge(person: Qrels, model: Qrels, judge: str = UNNAMED_JUDGE) -> JudgeAgreement:
+    """Return a model's agreement with a person; raise DataError for a judge that is no better than chance."""
+    agreement = compute_judge_agreement(person, model, judge)
+    if agreement.kappa is not None and agreement.kappa <= 0:
+        raise DataError(
+            f"{judge} must agree with you better than chance; κ is {decimal(agreement.kappa, 2)} on "
+            f"{agreement.pairs:,} documents that both graded. Judge by another model, or leave its judgements out"
+        )
+    return agreement

@@ -1,0 +1,49 @@
+"""Order of queries for a person who corrects a model's judgements: what narrows the interval and keeps it valid."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from engine.evaluation.corrected_judge import find_judged_queries, tabulate_values
+from engine.evaluation.paired import TIE_TOLERANCE
+from engine.evaluation.statistics import SEED
+
+N_STRATA = 3
+"""Groups, beside that of no difference, into which queries are divided by the model's differences."""
+
+
+def list_next_queries(
+    person_queries: Iterable[str], model_cells: Sequence[Any], metric: str, seed: int = 0
+) -> tuple[str, ...]:
+    """Order the queries that only the model judged, by what a person should judge next.
+
+    Queries are divided by how far the model's values of the settings lie apart: not at all, and N_STRATA groups. The
+    next query is a random one of the group that the person's queries cover least, so that after any number of them each
+    group has its share: the samples balance, and chance in the model's mean does not widen the interval. Only groups
+    are chosen, never queries, and in proportion to their size: every query keeps the same chance, so that plain means
+    over the person's queries stay unbiased, for any settings and metric. Groups with wide differences alone would
+    narrow one comparison further, but need weights that judgements do not carry.
+    """
+    judged = sorted(find_judged_queries(model_cells, metric))
+    table = np.nan_to_num(tabulate_values(model_cells, metric, judged))
+    distances = table.std(1)
+    apart = distances > TIE_TOLERANCE
+    edges = np.quantile(distances[apart], np.linspace(0, 1, N_STRATA + 1)[1:-1]) if apart.any() else []
+    strata = np.where(apart, 1 + np.searchsorted(edges, distances), 0)
+    known = set(person_queries)
+    is_known = np.array([query in known for query in judged], dtype=bool)
+    sizes = np.bincount(strata, minlength=N_STRATA + 1)
+    covered = np.bincount(strata[is_known], minlength=N_STRATA + 1).astype(float)
+    order = np.random.default_rng(SEED.check(seed)).permutation(len(judged))
+    waiting = [
+        [row for row in order.tolist() if strata[row] == group and not is_known[row]] for group in range(len(sizes))
+    ]
+    result = []
+    while any(waiting):
+        # The share that each group should have after one query more, less what it has.
+        missing = sizes / len(judged) * (covered.sum() + 1) - covered
+        group = max((index for index, rows in enumerate(waiting) if rows), key=lambda index: missing[index])
+        result.append(judged[waiting[group].pop()])
+        covered[group] += 1
+    return tuple(result)
