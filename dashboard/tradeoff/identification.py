@@ -9,6 +9,7 @@ from engine.decoder import Decoder, decode
 from engine.evaluation.runs import UNANSWERED_REMARK, RankedRun
 from engine.identification.identification import Identification
 from engine.identification.run_lists import MAX_FURTHER_QUERIES
+from engine.identification.run_vectors import find_dataset_vectors
 from engine.values import Queries
 
 IDENTIFICATION_PURPOSE = "tradeoff.identify"
@@ -18,7 +19,12 @@ MAX_EXAMPLE_LISTS = 200
 EXAMPLE_NAME = "LangChain's MMR (example)"
 EXAMPLE_WEIGHT, EXAMPLE_DEPTH, EXAMPLE_K = 0.5, 20, 5
 """LangChain's lambda_mult and fetch_k, which are its defaults, and the documents that are returned."""
-STEP_LABELS = {"lists": "Reading the lists", "hypotheses": "Weighing the hypotheses", "losses": "Looking for losses"}
+STEP_LABELS = {
+    "lists": "Reading the lists",
+    "sample of lists": "Reading a sample of the lists",
+    "hypotheses": "Weighing the hypotheses",
+    "losses": "Looking for losses",
+}
 """The engine's name of a step → the words of the page."""
 
 
@@ -84,7 +90,11 @@ def run_identification(loaded: Loaded, run: RankedRun, queries: Queries, job: Jo
 
     def report(n_done: int, n_total: int, label: str) -> None:
         """Report the progress to the job, in words of the page."""
-        job.report(n_done, n_total, STEP_LABELS.get(label, label))
+        step, comma, encoder = label.partition(", ")
+        job.report(n_done, n_total, f"{STEP_LABELS.get(step, step)}{comma}{encoder}")
 
-    result: Identification = engine.identify(run, loaded.space, vectors, progress=report, stop=job.stop)
+    embeddings = find_dataset_vectors(loaded.space, loaded.dataset)
+    result: Identification = engine.identify(
+        run, loaded.space, vectors, embeddings=embeddings, progress=report, stop=job.stop
+    )
     return result

@@ -89,6 +89,14 @@ def draw_system(loaded: Loaded, build_sweep: standing.SweepBuilder) -> None:
         _draw_unexplained(result.best, loaded)
         _draw_hypotheses(result)
     standing.draw_standing(loaded, run, result.k, build_sweep)
+    if result.best.encoder is not None:
+        encoder = visible(result.best.encoder)
+        st.caption(
+            as_label(
+                f"The decoders beside it read this corpus's own vectors, not those of {encoder}, and diversity is "
+                "measured by them."
+            )
+        )
 
 
 def _draw_obstacle(loaded: Loaded) -> None:
@@ -245,15 +253,18 @@ def _draw_verdict(result: Identification, run: RankedRun, loaded: Loaded) -> Non
             st.caption(f"{result.n_lists:,} of {n_listed:,} lists, drawn at random, always the same ones.")
         for notice in result.notices:
             st.text(visible(f"⚠ {notice}"))
-    _draw_explore_button(result, len(loaded.space))
+    _draw_explore_button(result)
 
 
-def _draw_explore_button(result: Identification, n_documents: int) -> None:
+def _draw_explore_button(result: Identification) -> None:
     """Draw the button that opens the best setting in Explore, or the nearest one where the result is not sure."""
     best, reason = result.best, None
     # Explore compares by inner products alone: on vectors of other lengths it would show other lists.
     if best.metric != INNER_PRODUCT:
         reason = f"It compares vectors by {best.metric}, and this corpus is searched by inner product here."
+    if best.encoder is not None:
+        encoder = visible(best.encoder)
+        reason = f"It reads the vectors of {encoder}. Load the corpus with that encoder, and open it there."
     st.button(
         "Open in Explore" if result.sure else "Open the nearest in Explore",
         key="tradeoff.system.open",

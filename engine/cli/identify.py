@@ -14,6 +14,7 @@ from engine.evaluation.export_decoder import read_setting
 from engine.identification.hypotheses import Hypothesis
 from engine.identification.identification import Identification
 from engine.identification.monitor import check_expectation
+from engine.identification.run_vectors import find_dataset_vectors
 
 N_ROWS = 8
 """Hypotheses of the printed table."""
@@ -57,9 +58,11 @@ def identify(
     with Meter() as meter, stop_on_interrupt() as stop_event:
         dataset = source.load(meter)
         space = space_and_decoder(dataset, source, progress=meter)[0]
+        # Narrower hypotheses are about the decoder: other encoders are not asked for.
+        embeddings = find_dataset_vectors(space, dataset) if decoders is None else ()
         identification = engine.identify(
             run, space, dataset.queries, decoders=decoders, depth=None if depth is None else DEPTH.parse(depth),
-            seed=seed, progress=meter, stop=stop_event,
+            seed=seed, embeddings=embeddings, progress=meter, stop=stop_event,
         )  # fmt: skip
     if as_json:
         return echo_json(identification.as_json(), allow_nan=False)

@@ -254,6 +254,48 @@ def read_embedded_texts(
     return run.build_embeddings(ids, EncoderRef(encoder, model_source.digest, arithmetic), role)
 
 
+def list_cached_encoders(text_source: Corpus | Queries) -> tuple[EncoderRef, ...]:
+    """List the encoders, in each arithmetic, that a corpus or query set was embedded by here, the last used first.
+
+    The encoders themselves may be gone, and so may some of their vectors.
+    """
+    labels = inventory.find_labelled(EMBEDDING_SECTION, {"content": text_source.digest, "role": _role_of(text_source)})
+    references: dict[tuple[str, str], EncoderRef] = {}
+    for facts, _ in labels:
+        name, digest, dtype = (str(facts.get(fact)) for fact in ("encoder", "weights", "arithmetic"))
+        # One model may have been named by its folder and by its name on the hub.
+        references.setdefault((digest, dtype), EncoderRef(name, digest, dtype))
+    return tuple(references.values())
+
+
+def read_cached_vectors(text_source: Corpus | Queries, encoder: EncoderRef) -> Embeddings | None:
+    """Read the embeddings of a corpus or query set by an encoder from the cache; None unless all of them are there.
+
+    Unlike `read_embedded_texts` it needs no encoder on this machine: the label of the vectors has their keys.
+    """
+    ids, texts, role = _resolve_inputs(text_source, _role_of(text_source))
+    facts: inventory.Facts = {
+        "content": text_source.digest, "role": role, "weights": encoder.digest, "arithmetic": encoder.dtype
+    }  # fmt: skip
+    for _facts, chunk_keys in inventory.find_labelled(EMBEDDING_SECTION, facts):
+        spans, run = list(split_chunks(texts)), _EmbeddingRun(texts, None, None, on_disk=True)
+        if len(spans) != len(chunk_keys):
+            continue
+        for span, key in zip(spans, chunk_keys, strict=True):
+            cached_rows = store.get_array(EMBEDDING_SECTION, key)
+            if cached_rows is None or len(cached_rows) != len(span):
+                break
+            run.add_rows(span.start, torch.from_numpy(cached_rows))
+        else:
+            return run.build_embeddings(ids, encoder, role)
+    return None
+
+
+def _role_of(text_source: Corpus | Queries) -> Role:
+    """Return the role in which texts are embedded if no other is asked for."""
+    return "document" if isinstance(text_source, Corpus) else "query"
+
+
 def _find_shipped(texts: Sequence[str], role: Role, source: ModelSource, dtype: str) -> tuple[Tensor, Tensor] | None:
     """Find the vectors that are shipped with Frontier for a demo's texts, which need no encoding.
 

@@ -78,6 +78,18 @@ def label_entries(section_name: str, label_name: str, entry_keys: Sequence[str],
             cache.put(LABEL_SECTION, label_key, label_content)
 
 
+def find_labelled(section_name: str, facts: Facts) -> list[tuple[Facts, tuple[str, ...]]]:
+    """Find the labels of a section that state some facts; return all facts and the entry keys of each, last used first.
+
+    The entries themselves may be gone.
+    """
+    matching_labels = [
+        label for label in _read_labels() if label.section == section_name and facts.items() <= label.facts.items()
+    ]
+    matching_labels.sort(key=lambda label: -_read_stat(label.path)[1])
+    return [(label.facts, label.keys) for label in matching_labels]
+
+
 def list_items() -> list[Item]:
     """List all items of the cache, parts that a person can delete as a unit, by section, last used first."""
     labels = list(_read_labels())

@@ -29,6 +29,8 @@ RESAMPLES = Whole(10_000, "R", 100, 1_000_000, name="resamples", help="Number of
 SEED = Whole(0, "seed", 0, name="seed", help="Same seed, same answer.")
 MIN_SIGN_PATTERNS = 100
 """Sign patterns per comparison: with fewer, no p stays small enough after Holm's correction."""
+MAX_TESTED_COLUMNS = 32
+"""Comparisons whose sums under all sign patterns are in memory at a time."""
 IntervalEnds = tuple[float, float] | tuple[None, None]
 """The lower and the upper end of an interval."""
 
@@ -428,8 +430,13 @@ def _count_extreme(sign_patterns: np.ndarray, differences: np.ndarray) -> np.nda
     """
     observed_sums, rounding_room = differences.sum(0), 1e-12 * np.abs(differences).sum(0)
     # Changing a sign takes the difference from the sum twice.
-    flipped_sums = observed_sums - 2 * (sign_patterns.astype(np.float64) @ differences)
-    n_extreme: np.ndarray = (np.abs(flipped_sums) >= np.abs(observed_sums) - rounding_room).sum(0)
+    flips, least_sums = 2.0 * sign_patterns, np.abs(observed_sums) - rounding_room
+    n_extreme = np.empty(differences.shape[1], np.int64)
+    # All columns at once would take as much memory as there are patterns times columns.
+    for start in range(0, differences.shape[1], MAX_TESTED_COLUMNS):
+        columns = slice(start, start + MAX_TESTED_COLUMNS)
+        flipped_sums = observed_sums[columns] - flips @ differences[:, columns]
+        n_extreme[columns] = (np.abs(flipped_sums) >= least_sums[columns]).sum(0)
     return n_extreme
 
 

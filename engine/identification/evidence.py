@@ -1,7 +1,7 @@
 """Evidence of a run for families of decoders: the weights of relevance that explain each pick, by depth of the pool."""
 
 import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -158,8 +158,8 @@ def collect_traces(
     lists: RunLists,
     progress: Progress,
     lost: Mapping[int, set[int]] | None = None,
-) -> list[Traces]:
-    """Trace all lists by every family, query by query.
+) -> Iterator[Traces]:
+    """Trace all lists by every family, query by query; yield the traces of one family after the other.
 
     lost: query → rows that are no candidates of its, as if an index did not find them. progress may raise Cancelled.
     """
@@ -176,7 +176,9 @@ def collect_traces(
         label = "lists"
     progress(len(lists.rows), len(lists.rows), label)
     query_index = lists.query_index
-    return [parts[family].join(family, n_depths, query_index) for family in families]
+    # Joined traces are copies: with those of one family at a time the parts alone are held.
+    for family in families:
+        yield parts[family].join(family, n_depths, query_index)
 
 
 class GainRounding(NamedTuple):

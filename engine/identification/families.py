@@ -31,13 +31,15 @@ class DecoderFamily:
     """All settings of a selector over a scorer, at any weight of relevance and any depth of the pool.
 
     selector: its weight is any; scorer: what orders the pool; metric: how the vectors are compared; in_pick_order:
-    greedy max-sum lists documents as it picked them, and not by what each contributes, as ours does
+    greedy max-sum lists documents as it picked them, and not by what each contributes, as ours does; encoder: the name
+    of another encoder whose vectors are read, None for those of the corpus
     """
 
     selector: Selector
     scorer: Scorer
     metric: str = INNER_PRODUCT
     in_pick_order: bool = False
+    encoder: str | None = None
 
     @property
     def kind(self) -> int:
@@ -71,6 +73,11 @@ class DecoderFamily:
         return self.selector.noise_floor(dtype) if isinstance(self.selector, GreedySelector) else 0.0
 
     @property
+    def reads_vectors(self) -> bool:
+        """True if scores or similarities come from vectors, so that another encoder gives other lists."""
+        return self.kind != TOP or self.scorer.vectors
+
+    @property
     def has_weight(self) -> bool:
         """True if the selector weighs relevance against diversity."""
         return self.kind != TOP
@@ -82,7 +89,7 @@ class DecoderFamily:
 
     @property
     def label(self) -> str:
-        """The family as text, for people: "MMR, window 1 on dense vectors"."""
+        """The family as text, for people: "MMR, window 1 on dense vectors", or "… on dense vectors of ENCODER"."""
         # As people name it: selector, window, then what it reads.
         parts = [self.selector.spec.title]
         if self.window is not None:
@@ -94,7 +101,11 @@ class DecoderFamily:
         if self.scale != "raw" and getattr(self.selector, "relevance_scale", "auto") != "auto":
             parts.append(f"relevance scaled by {self.scale}")
         metric_text = "" if self.metric == INNER_PRODUCT else f" by {self.metric}"
-        return f"{', '.join(parts)} on {_describe_scores(self.scorer)}{metric_text}"
+        text = f"{', '.join(parts)} on {_describe_scores(self.scorer)}{metric_text}"
+        if self.encoder is None:
+            return text
+        # Scores of words are nobody's: there the similarities alone are the encoder's.
+        return f"{text} of {self.encoder}" if isinstance(self.scorer, Dense) else f"{text}, vectors of {self.encoder}"
 
     def build_decoder(self, weight: float | None, depth: int | None) -> Decoder:
         """Return the decoder of this family with a weight of relevance and a depth of the pool, None for all."""

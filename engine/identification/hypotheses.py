@@ -1,7 +1,7 @@
 """Hypotheses on what made a run, with what each explains; and which of them give the same lists."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -10,7 +10,8 @@ from engine.decoder import Decoder, decode
 from engine.identification.families import DecoderFamily
 from engine.identification.novelty import INNER_PRODUCT
 from engine.identification.peaks import Peak, Plane
-from engine.space import QueryBatch, Space
+from engine.identification.run_vectors import RunVectors
+from engine.space import QueryBatch
 from engine.stages import make_selector
 from engine.values import Embeddings
 
@@ -70,7 +71,9 @@ class Hypothesis:
     metric : str
         How vectors are compared: "inner product", or "cosine" or "distance" where they are not of length 1.
     label : str
-        Selector, window, scorer and metric as text.
+        Selector, window, scorer, metric and encoder as text.
+    encoder : str or None
+        The name of another encoder whose vectors it reads; None for those of the space.
     same : tuple of str
         Labels of other hypotheses that give the same lists.
     unexplained : tuple of UnexplainedPick
@@ -100,6 +103,7 @@ class Hypothesis:
     metric: str
     label: str
     plane: Plane
+    encoder: str | None = None
     same: tuple[str, ...] = ()
     unexplained: tuple[UnexplainedPick, ...] = ()
     loss_rate: float | None = None
@@ -158,20 +162,28 @@ class Explanation:
             decoder=self.family.build_decoder(self.peak.weight, self.depth),
             explained=self.n_explained / max(len(self.peak.is_explained), 1), interval=self.peak.weights,
             depth=self.depths, metric=self.family.metric, label=self.family.label, plane=self.peak.plane,
+            encoder=self.family.encoder,
         )  # fmt: skip
 
 
 class ListComparison:
     """Decides whether two explanations give the same lists, on queries without a list or documents in their place."""
 
-    def __init__(self, space: Space, batch: QueryBatch, further: QueryBatch, k: int, seed: int) -> None:
-        """Choose the probes: the queries of the run, those without a list, and documents."""
-        self._space, self._k = space, k
-        self._encoder = space.embeddings.encoder
-        rows = np.random.default_rng(seed).choice(len(space), min(N_PROBES, len(space)), replace=False)
+    def __init__(self, vectors: Mapping[str | None, RunVectors], k: int, seed: int) -> None:
+        """Choose the probes: the queries of the run, those without a list, and documents.
+
+        vectors: those of every encoder that an explanation may have; None for the vectors of the corpus
+        """
+        self._k, self._vectors = k, vectors
+        self._n_lists = len(vectors[None].lists.batch)
+        # Lists are compared query by query: queries that one encoder lacks would shift them.
+        shared_ids = set.intersection(*(set(each.further.ids) for each in vectors.values()))
+        self._further = {encoder: _keep_queries(each.further, shared_ids) for encoder, each in vectors.items()}
+        n_documents = len(vectors[None].space)
+        rows = np.random.default_rng(seed).choice(n_documents, min(N_PROBES, n_documents), replace=False)
         self._document_rows = rows.tolist()
-        self._batch, self._further = batch, further
-        self._lists: dict[tuple[str, bool], Array] = {}
+        self._lists: dict[tuple[str | None, str, bool], Array] = {}
+        self._alike: dict[frozenset[str | None], bool] = {}
 
     def give_same_lists(self, first: Explanation, second: Explanation) -> bool:
         """Return True if both give the same lists for the probes, as far as their metric can be decoded."""
@@ -181,20 +193,40 @@ class ListComparison:
         # A λ that explains as much as relevance alone may still differ from it where there are few lists.
         has_weight = first.family.has_weight or second.family.has_weight
         is_alone = first.is_relevance_alone and second.is_relevance_alone
-        if is_alone and has_weight and len(self._batch) < MIN_LISTS_ALONE:
+        if is_alone and has_weight and self._n_lists < MIN_LISTS_ALONE:
             return False
-        if is_alone and _share_scores(first, second):
+        has_like_vectors = self._have_like_vectors(first, second)
+        if has_like_vectors and is_alone and _share_scores(first, second):
             return True
         if not (self._is_decodable(first) and self._is_decodable(second)):
             is_like = first.is_relevance_alone == second.is_relevance_alone and _share_scores(first, second)
-            return bool(agreement == 1 and is_like)
-        return self._agree(first.decoder, second.decoder)
+            return bool(agreement == 1 and has_like_vectors and is_like)
+        if has_like_vectors and first.family.encoder != second.family.encoder:
+            # Rounding moves a few picks, and λ with them: what counts is one setting on the vectors of one of the two.
+            if _is_one_setting(first, second):
+                return True
+            return self._agree(first, second, first.family.encoder)
+        return self._agree(first, second, second.family.encoder)
 
-    def _agree(self, first: Decoder, second: Decoder) -> bool:
-        """Return True if two decoders give the same list for nearly all probes."""
+    def _have_like_vectors(self, first: Explanation, second: Explanation) -> bool:
+        """Return True if two explanations read the same vectors, but for rounding."""
+        encoders = frozenset({first.family.encoder, second.family.encoder})
+        if len(encoders) == 1:
+            return True
+        if encoders not in self._alike:
+            vectors, other_vectors = (self._vectors[encoder] for encoder in encoders)
+            self._alike[encoders] = vectors.is_like(other_vectors)
+        return self._alike[encoders]
+
+    def _agree(self, first: Explanation, second: Explanation, second_encoder: str | None) -> bool:
+        """Return True if two explanations give the same list for nearly all probes.
+
+        second_encoder: whose vectors the decoder of the second searches
+        """
         n_equal = n_probes = 0
         for uses_documents in (False, True):
-            first_lists, second_lists = (self._decode(decoder, uses_documents) for decoder in (first, second))
+            first_lists = self._decode(first.decoder, first.family.encoder, uses_documents)
+            second_lists = self._decode(second.decoder, second_encoder, uses_documents)
             n_equal += int((first_lists == second_lists).all(1).sum())
             n_probes += len(first_lists)
             # Most pairs differ on the run's own queries already.
@@ -204,56 +236,74 @@ class ListComparison:
 
     def find_differences(self, first: Explanation, second: Explanation) -> tuple[str, ...]:
         """Return the queries without a list for which two explanations give other documents, most different first."""
-        if not len(self._further) or not (self._is_decodable(first) and self._is_decodable(second)):
+        query_ids = self._further[first.family.encoder].ids
+        if not query_ids or not (self._is_decodable(first) and self._is_decodable(second)):
             return ()
-        queries = self._as_embeddings(self._further)
         # Two settings that may both be relevance alone differ most at the least λ that is left of each.
         decoders = [first.decoder, second.decoder]
         if first.is_relevance_alone and second.is_relevance_alone:
             decoders = [first.least_relevant_decoder, second.least_relevant_decoder]
-        rankings = [decode(decoder, self._space, queries, self._k).index.cpu().numpy() for decoder in decoders]
+        rankings = []
+        for decoder, encoder in zip(decoders, (first.family.encoder, second.family.encoder), strict=True):
+            queries = self._as_embeddings(self._further[encoder], encoder)
+            rankings.append(decode(decoder, self._vectors[encoder].space, queries, self._k).index.cpu().numpy())
         # Fewer common documents tell more.
         n_common = [len(set(a.tolist()) & set(b.tolist())) for a, b in zip(*rankings, strict=True)]
         is_different = (rankings[0] != rankings[1]).any(1)
         order = [index for index in np.argsort(n_common, kind="stable") if is_different[index]]
-        return tuple(queries.ids[index] for index in order)
+        return tuple(query_ids[index] for index in order)
 
     def _is_decodable(self, explanation: Explanation) -> bool:
         """Return True if the space's vectors are compared as the explanation compares them."""
         return explanation.family.metric == INNER_PRODUCT
 
-    def _as_embeddings(self, batch: QueryBatch) -> Embeddings:
+    def _as_embeddings(self, batch: QueryBatch, encoder: str | None) -> Embeddings:
         """Return queries as embeddings, by which the space is searched without embedding them again."""
-        return Embeddings(batch.ids, batch.vectors, self._encoder, batch.texts)
+        return Embeddings(batch.ids, batch.vectors, self._vectors[encoder].space.embeddings.encoder, batch.texts)
 
-    def _decode(self, decoder: Decoder, uses_documents: bool) -> Array:
+    def _decode(self, decoder: Decoder, encoder: str | None, uses_documents: bool) -> Array:
         """Return (B, k) rows for the run's and further queries, or for documents in their place."""
-        key = (decoder.label, uses_documents)
+        key = (encoder, decoder.label, uses_documents)
         # Many pairs are compared, and share decoders.
         if key not in self._lists:
-            probes = self._document_probes() if uses_documents else self._query_probes()
-            self._lists[key] = decode(decoder, self._space, probes, self._k).index.cpu().numpy()
+            probes = self._document_probes(encoder) if uses_documents else self._query_probes(encoder)
+            self._lists[key] = decode(decoder, self._vectors[encoder].space, probes, self._k).index.cpu().numpy()
         return self._lists[key]
 
-    def _query_probes(self) -> Embeddings:
+    def _query_probes(self, encoder: str | None) -> Embeddings:
         """Return the first queries of the run and those without a list."""
-        batch, further = self._batch.block(0, N_PROBES), self._further
+        batch, further = self._vectors[encoder].lists.batch.block(0, N_PROBES), self._further[encoder]
         texts = None if batch.texts is None else (*batch.texts, *(further.texts or ()))
         vectors = torch.cat([batch.vectors, further.vectors])
-        return Embeddings((*batch.ids, *further.ids), vectors, self._encoder, texts)
+        return self._as_embeddings(QueryBatch((*batch.ids, *further.ids), vectors, texts), encoder)
 
-    def _document_probes(self) -> Embeddings:
+    def _document_probes(self, encoder: str | None) -> Embeddings:
         """Return documents in place of queries."""
-        corpus = self._space.corpus
+        space = self._vectors[encoder].space
         ids = tuple(f"document {row}" for row in self._document_rows)
         # Scorers of words read what was embedded of a document.
-        texts = tuple(corpus.passages[row] for row in self._document_rows)
-        return Embeddings(ids, self._space.vectors[self._document_rows], self._encoder, texts)
+        texts = tuple(space.corpus.passages[row] for row in self._document_rows)
+        return self._as_embeddings(QueryBatch(ids, space.vectors[self._document_rows], texts), encoder)
+
+
+def _keep_queries(batch: QueryBatch, query_ids: Collection[str]) -> QueryBatch:
+    """Return the queries of a batch with one of some ids."""
+    return batch.take([index for index, query_id in enumerate(batch.ids) if query_id in query_ids])
 
 
 def _share_scores(first: Explanation, second: Explanation) -> bool:
-    """Return True if two explanations order documents by the same scores."""
+    """Return True if two explanations order documents by the same scores, of vectors that are the same."""
     return (first.family.scorer, first.family.metric) == (second.family.scorer, second.family.metric)
+
+
+def _is_one_setting(first: Explanation, second: Explanation) -> bool:
+    """Return True if two explanations are of one family, whatever the encoder, and share a λ and a depth."""
+    if replace(first.family, encoder=None) != replace(second.family, encoder=None):
+        return False
+    intervals: list[tuple[tuple[float, float], tuple[float, float]]] = [(first.peak.depths, second.peak.depths)]
+    if first.peak.weights is not None and second.peak.weights is not None:
+        intervals.append((first.peak.weights, second.peak.weights))
+    return all(low <= other_high and other_low <= high for (low, high), (other_low, other_high) in intervals)
 
 
 def merge_explanations(ranked: Sequence[Explanation], comparison: ListComparison) -> list[Explanation]:

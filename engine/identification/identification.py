@@ -31,6 +31,8 @@ class Identification:
         The length of the longest list.
     further : tuple of str
         Queries without a list for which best and runner-up would return other documents.
+    weaker_encoders : tuple of str
+        Other encoders whose vectors explain much less of a sample of the lists, so that not all was tried with them.
     notices : tuple of Notice
         What was odd in the run.
     sentences : tuple of str
@@ -52,6 +54,7 @@ class Identification:
     n_picks: int
     k: int
     further: tuple[str, ...]
+    weaker_encoders: tuple[str, ...]
     notices: tuple[Notice, ...]
     sentences: tuple[str, ...]
 
@@ -62,6 +65,7 @@ class Identification:
             "sure": self.sure, "sentences": list(self.sentences), "best": hypothesis_as_json(self.best),
             "runner_up": runner_up, "hypotheses": [hypothesis_as_json(each) for each in self.hypotheses],
             "lists": self.n_lists, "picks": self.n_picks, "k": self.k, "further": list(self.further),
+            "weaker_encoders": list(self.weaker_encoders),
             "notices": list(map(str, self.notices)),
         }  # fmt: skip
 
@@ -70,6 +74,7 @@ def hypothesis_as_json(hypothesis: Hypothesis) -> dict[str, Any]:
     """Return a hypothesis as plain JSON values, without its plane."""
     return {
         "label": hypothesis.label, "decoder": decoder_to_json(hypothesis.decoder), "metric": hypothesis.metric,
+        "encoder": hypothesis.encoder,
         "explained": hypothesis.explained, "interval": hypothesis.interval, "depth": hypothesis.depth,
         "same": list(hypothesis.same), "loss_rate": hypothesis.loss_rate,
         "explained_with_losses": hypothesis.explained_with_losses, "missing": list(hypothesis.missing),

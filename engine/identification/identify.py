@@ -1,6 +1,6 @@
 """Identification of a run: decoder, weight of relevance and depth of the pool, read off its lists."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,8 +10,14 @@ from engine.candidates import without_autocast
 from engine.decoder import DEPTH, QueryLike
 from engine.errors import ParamError
 from engine.evaluation.statistics import SEED, SIGNIFICANCE_LEVEL, compute_sign_flip_p_values
-from engine.identification.evidence import Traces, collect_traces
-from engine.identification.families import list_families
+from engine.identification.encoder_comparison import (
+    MAX_ENCODERS,
+    MIN_REFUTING_PICKS,
+    ComparedVectors,
+    HypothesisSettings,
+    compare_vectors,
+    explain_run,
+)
 from engine.identification.hypotheses import (
     Explanation,
     Hypothesis,
@@ -20,13 +26,14 @@ from engine.identification.hypotheses import (
     merge_explanations,
 )
 from engine.identification.identification import Identification
-from engine.identification.peaks import find_peak
 from engine.identification.pools import MAX_POOL_DEPTH, RunLists
 from engine.identification.rivals import estimate_losses, find_rivals
 from engine.identification.run_lists import ReadRun, read_lists
+from engine.identification.run_vectors import CachedVectors, OtherVectors, RunVectors, find_cached_vectors
 from engine.identification.verdict import describe_verdict
 from engine.progress import Progress, Stop, with_cancellation
 from engine.space import Elsewhere, Space
+from engine.values import Embeddings, Notice, Queries
 
 Array = np.ndarray
 
@@ -40,11 +47,10 @@ MIN_EXPLAINED_WITH_LOSSES = 0.9
 """Share from which the losses of an index are what has changed about a system that is expected."""
 MIN_LISTS = 6
 """With fewer lists no difference between two hypotheses is more than chance."""
-MIN_REFUTING_PICKS = 3
-"""Picks that a hypothesis has to miss to be beaten by one that misses none; rounding may cost one or two."""
 MAX_CONTENDERS = 40
 """Hypotheses, of those that are not worse by more than chance, that may count as one with the best."""
 N_SIGN_PATTERNS = 10_000
+UNTRIED_REMARK = f"encoders whose vectors are in the cache too were not tried, as {MAX_ENCODERS} are at most"
 N_EXAMPLES = 10
 N_FURTHER = 10
 
@@ -58,6 +64,7 @@ def identify(
     decoders: Any = None,
     depth: int | None = None,
     seed: int = 0,
+    embeddings: Any = None,
     progress: Progress | None = None,
     stop: Stop | None = None,
 ) -> Identification:
@@ -82,6 +89,10 @@ def identify(
         The depth of the pool, if it is known.
     seed : int
         Of the resampling.
+    embeddings : sequence of pairs of Embeddings, or None
+        Other embeddings of the documents and of the queries, with which the same is tried unless they explain a sample
+        of the lists much worse. None takes those of other encoders that are in the cache if `decoders` is None: the
+        last four, of the same documents and of the same queries. Nothing is embedded for it; () for none.
     progress : callable or None
         Called as progress(done, total, label).
     stop : object with is_set() or None
@@ -95,9 +106,9 @@ def identify(
     Raises
     ------
     ParamError
-        If `decoders`, `depth` or `seed` is invalid.
+        If `decoders`, `depth`, `seed` or `embeddings` is invalid.
     DataError
-        If the run has no known query, or the corpus lacks more than half of its documents.
+        If the run has no known query, the corpus lacks more than half of its documents, or `embeddings` are of others.
     Cancelled
         Once `stop` is set.
 
@@ -115,17 +126,24 @@ def identify(
     seed, depth = SEED.check(seed), DEPTH.check(depth)
     report = with_cancellation(progress, stop, "the identification was stopped")
     read = read_lists(run, space, queries)
-    has_texts = read.lists.batch.texts is not None
-    # What reads words needs texts; vectors alone leave the other families.
-    families = list_families(decoders, has_texts, space.matrix.unit)
-    if not has_texts:
-        families = [family for family in families if not family.scorer.words]
-    if not families:
-        raise ParamError("decoders read the queries' words, and these are vectors alone; pass engine.Queries")
-    depth_index = _find_depth_index(depth, space, read.lists)
-    traces = collect_traces(families, space, read.lists, report)
-    explanations = _find_peaks(traces, space, depth_index, seed, report)
-    return _judge(read, space, traces, explanations, depth_index, seed, report)
+    own = RunVectors(encoder=None, space=space, lists=read.lists, further=read.further)
+    settings = HypothesisSettings(
+        decoders=decoders, depth_index=_find_depth_index(depth, space, read.lists), seed=seed
+    )  # fmt: skip
+    if embeddings is None:
+        embeddings = _find_embeddings(space, queries) if decoders is None else ()
+    others = OtherVectors(own, embeddings)
+    ranked = explain_run(own, settings, report)
+    comparison = compare_vectors(own, others, ranked, settings, report)
+    return _judge(read, comparison, settings, report)
+
+
+def _find_embeddings(space: Space, queries: QueryLike) -> tuple[CachedVectors, ...]:
+    """Return the vectors of other encoders in the cache, for the queries as they were passed."""
+    if isinstance(queries, Embeddings) and queries.texts is not None:
+        queries = Queries(queries.ids, queries.texts)
+    # Those that are read, which may be fewer, are looked up in any case.
+    return find_cached_vectors(space, [queries] if isinstance(queries, Queries) else [])
 
 
 def _find_depth_index(depth: int | None, space: Space, lists: RunLists) -> int | None:
@@ -144,40 +162,21 @@ def _find_depth_index(depth: int | None, space: Space, lists: RunLists) -> int |
     return depth
 
 
-def _find_peaks(
-    traces: Sequence[Traces], space: Space, depth_index: int | None, seed: int, report: Progress
-) -> list[Explanation]:
-    """Find every family's peak; return the explanations by what they explain, of equals the simplest first."""
-    explanations = []
-    for order, family_traces in enumerate(traces):
-        report(order, len(traces), "hypotheses")
-        peak = find_peak(family_traces, depth_index, seed)
-        family, n_depths = family_traces.family, family_traces.n_depths
-        explanation = Explanation(family=family, peak=peak, order=order, n_documents=len(space), n_depths=n_depths)
-        explanations.append(explanation)
-    report(len(traces), len(traces), "hypotheses")
-    return sorted(explanations, key=lambda explanation: (-explanation.n_explained, explanation.order))
-
-
-def _judge(
-    read: ReadRun, space: Space, traces: Sequence[Traces], ranked: list[Explanation], depth_index: int | None,
-    seed: int, report: Progress,
-) -> Identification:  # fmt: skip
+def _judge(read: ReadRun, compared: ComparedVectors, settings: HypothesisSettings, report: Progress) -> Identification:
     """Decide which explanations count as one, which is best, and whether that is sure."""
-    lists = read.lists
-    is_beaten = _find_beaten(ranked, lists, seed)
+    lists, ranked = read.lists, compared.ranked
+    is_beaten = _find_beaten(ranked, lists, settings.seed)
     contenders = [each for each, beaten in zip(ranked, is_beaten, strict=True) if not beaten]
-    trace_of = {each.family: each for each in traces}
     # Whether enough is explained, with losses or without, decides how the rest is read.
-    first = _complete(ranked[0], trace_of[ranked[0].family], space, lists, depth_index, seed, report)
+    first = _complete(ranked[0], compared.vectors, settings, report)
     is_explained = max(first.explained, first.explained_with_losses or 0.0) >= MIN_EXPLAINED
-    comparison = ListComparison(space, lists.batch, read.further, lists.k, seed)
+    comparison = ListComparison(compared.vectors, lists.k, settings.seed)
     # Where little is explained it does not matter which of the hypotheses are the same.
     group = merge_explanations(contenders[:MAX_CONTENDERS] if is_explained else contenders[:1], comparison)
     best, same = group[0], tuple(each.family.label for each in group[1:])
     hypothesis = first
     if best is not ranked[0]:
-        hypothesis = _complete(best, trace_of[best.family], space, lists, depth_index, seed, report)
+        hypothesis = _complete(best, compared.vectors, settings, report)
     hypothesis = replace(hypothesis, same=same)
     # A rival is a contender that gives other lists: with one left, nothing is sure.
     others = [each for each in ranked if each not in group]
@@ -188,12 +187,15 @@ def _judge(
     further = () if runner_up is None else comparison.find_differences(best, runner_up)[:N_FURTHER]
     runner_up_hypothesis = None if runner_up is None else runner_up.build_hypothesis()
     hypotheses = (hypothesis, *(each.build_hypothesis() for each in ranked if each is not best))
+    notices = (*read.notices, *Notice.for_ids(UNTRIED_REMARK, compared.untried))
     identification = Identification(
         best=hypothesis, runner_up=runner_up_hypothesis, hypotheses=hypotheses, sure=sure, n_lists=len(lists.rows),
-        n_picks=lists.n_picks, k=lists.k, further=further, notices=read.notices, sentences=(),
+        n_picks=lists.n_picks, k=lists.k, further=further, weaker_encoders=compared.weaker, notices=notices,
+        sentences=(),
     )  # fmt: skip
     rival_labels = tuple(each.family.label for each in rivals)
-    sentences = describe_verdict(identification, rival_labels, len(space), MIN_LISTS, is_explained)
+    n_documents = len(compared.vectors[None].space)
+    sentences = describe_verdict(identification, rival_labels, n_documents, MIN_LISTS, is_explained)
     return replace(identification, sentences=sentences)
 
 
@@ -222,16 +224,16 @@ def _find_beaten(ranked: Sequence[Explanation], lists: RunLists, seed: int) -> l
 
 
 def _complete(
-    best: Explanation, traces: Traces, space: Space, lists: RunLists, depth_index: int | None, seed: int,
-    report: Progress,
-) -> Hypothesis:  # fmt: skip
+    best: Explanation, vectors: Mapping[str | None, RunVectors], settings: HypothesisSettings, report: Progress
+) -> Hypothesis:
     """Return the best hypothesis with its losses, and examples that it does not explain."""
     hypothesis = best.build_hypothesis()
+    space, lists = vectors[best.family.encoder].space, vectors[best.family.encoder].lists
     if best.n_explained == lists.n_picks:
         return hypothesis
     hypothesis = replace(hypothesis, unexplained=_list_unexplained(best, space, lists))
     # An index that loses documents spoils more picks than it loses.
-    losses = estimate_losses(traces, best.peak, space, lists, depth_index, seed, report)
+    losses = estimate_losses(best.family, best.peak, space, lists, settings.depth_index, settings.seed, report)
     if losses is None:
         return hypothesis
     missing = tuple(space.corpus.ids[row] for row in losses.documents)

@@ -74,18 +74,9 @@ def find_peak(traces: Traces, depth: int | None, seed: int) -> Peak:
 
     depth: the only depth to look at; None for all of them
     """
-    n_rows = traces.n_depths + 2
-    # A grid finds the depths worth a closer look; the ends of the intervals are then exact.
-    grid = np.empty((n_rows, N_GRID_STEPS + 2), np.int32)
-    count_on_grid(*traces.arrays, grid)
-    best_by_depth = grid[:, :-1].max(1)
-    searched = np.arange(1, n_rows) if depth is None else np.array([min(depth, n_rows - 1)])
     n_picks = max(traces.n_picks, 1)
-    # The grid may step over a narrow interval, so depths a little below its best are searched too.
-    threshold = best_by_depth[searched].max() - max(2.0, GRID_MARGIN * n_picks)
-    depths = searched[best_by_depth[searched] >= threshold]
-    counts, lows, highs = np.empty(len(depths), np.int64), np.empty(len(depths)), np.empty(len(depths))
-    sweep_depths(*traces.arrays, depths, counts, lows, highs)
+    grid = _count_explained(traces)
+    depths, counts, lows, highs = _sweep_best_depths(traces, grid, depth)
     is_best = counts == counts.max()
     depth_index = _choose_depth(depths[is_best], traces.n_depths)
     position = int(np.flatnonzero(depths == depth_index)[0])
@@ -102,6 +93,34 @@ def find_peak(traces: Traces, depth: int | None, seed: int) -> Peak:
         peak_weights=peak_weights if has_weight else None, weights=weight_ends if has_weight else None,
         depths=depth_ends, plane=_build_plane(grid, traces.n_depths, n_picks),
     )  # fmt: skip
+
+
+def count_at_peak(traces: Traces, depth: int | None) -> int:
+    """Return how many picks the best λ and depth explain. depth: the only one to look at; None for all of them"""
+    _, counts, _, _ = _sweep_best_depths(traces, _count_explained(traces), depth)
+    return int(counts.max())
+
+
+def _count_explained(traces: Traces) -> Array:
+    """Return (depths + 1, L + 1) the picks that each depth and each λ of a grid explain."""
+    grid = np.empty((traces.n_depths + 2, N_GRID_STEPS + 2), np.int32)
+    count_on_grid(*traces.arrays, grid)
+    return grid
+
+
+def _sweep_best_depths(traces: Traces, grid: Array, depth: int | None) -> tuple[Array, Array, Array, Array]:
+    """Return the depths worth a closer look, and of each the most picks that a λ explains and the ends of such λ.
+
+    grid: of `_count_explained`; it finds the depths, whose intervals are then exact
+    """
+    best_by_depth, n_rows = grid[:, :-1].max(1), len(grid)
+    searched = np.arange(1, n_rows) if depth is None else np.array([min(depth, n_rows - 1)])
+    # The grid may step over a narrow interval, so depths a little below its best are searched too.
+    threshold = best_by_depth[searched].max() - max(2.0, GRID_MARGIN * max(traces.n_picks, 1))
+    depths = searched[best_by_depth[searched] >= threshold]
+    counts, lows, highs = np.empty(len(depths), np.int64), np.empty(len(depths)), np.empty(len(depths))
+    sweep_depths(*traces.arrays, depths, counts, lows, highs)
+    return depths, counts, lows, highs
 
 
 def choose_weight(low: float, high: float) -> float:

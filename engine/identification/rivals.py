@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.identification.evidence import GainRounding, QueryTracer, Traces, collect_traces
+from engine.identification.evidence import GainRounding, QueryTracer, collect_traces
 from engine.identification.families import DecoderFamily
 from engine.identification.novelty import CONTRIBUTIONS, TOP
 from engine.identification.peaks import Peak, explain_picks, find_peak
@@ -126,7 +126,7 @@ class _CoverageGains:
 
 
 def estimate_losses(
-    traces: Traces, peak: Peak, space: Space, lists: RunLists, depth: int | None, seed: int, progress: Progress
+    family: DecoderFamily, peak: Peak, space: Space, lists: RunLists, depth: int | None, seed: int, progress: Progress
 ) -> IndexLosses | None:
     """Take the documents out that the peak's setting would have picked and no list of the query has; find the new peak.
 
@@ -136,7 +136,7 @@ def estimate_losses(
     lost: dict[int, set[int]] = {}
     losses = None
     for _ in range(MAX_LOSS_ROUNDS):
-        n_new = _add_lost(lost, traces.family, space, lists, (peak.weight, peak.depth_index))
+        n_new = _add_lost(lost, family, space, lists, (peak.weight, peak.depth_index))
         n_lost = sum(map(len, lost.values()))
         rate = n_lost / (n_lost + lists.n_picks)
         # With enough losses anything could be explained.
@@ -145,7 +145,7 @@ def estimate_losses(
         if not n_new:
             break
         # Without lost documents pools reach further, and the peak may move.
-        (traces,) = collect_traces([traces.family], space, lists, progress, lost)
+        (traces,) = collect_traces([family], space, lists, progress, lost)
         peak = find_peak(traces, depth, seed)
         losses = IndexLosses(
             rate=rate, n_lost=n_lost, documents=_list_missing(lost, lists), share_explained=peak.share_explained

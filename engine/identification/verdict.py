@@ -15,6 +15,11 @@ LANGCHAIN_FETCH_K = 20
 MIN_INVERSION = 0.02
 """Distance of λ from ½ from which a λ and its inverse are different settings."""
 MAX_LISTED = 3
+NEW_EMBEDDINGS = (
+    "Not tried, as it needs new embeddings: another encoder, queries without the encoder's prompt, documents without "
+    "their titles. Embed the corpus so, and identify the run again."
+)
+"""What is offered where nothing explains a run."""
 
 
 def describe_verdict(
@@ -37,6 +42,12 @@ def describe_verdict(
     if identification.runner_up is not None and not (rivals and is_explained):
         next_one = identification.runner_up
         sentences.append(f"Next is {next_one.label}, with {_share(next_one.explained)} of the picks.")
+    if identification.weaker_encoders:
+        sentences.append(
+            f"The vectors of {_join(identification.weaker_encoders)} explain much less of a sample of the lists."
+        )
+    if not is_explained and identification.n_lists >= min_lists and identification.k > 1:
+        sentences.append(NEW_EMBEDDINGS)
     if not identification.sure and identification.further:
         asked = ", ".join(map(repr, identification.further[:MAX_LISTED]))
         sentences.append(f"Queries on which the two nearest differ, and that have no list yet: {asked}.")

@@ -126,4 +126,14 @@ def build_index(space: DocumentSpace, variant: str, k1: float, b: float, ngrams:
         counts = space.derived(("terms", ngrams), lambda: count_terms(space.corpus.passages, ngrams=ngrams))
         return Bm25Index(counts, ngrams, variant, k1, b)
 
-    return space.derived(("bm25", variant, k1, b, ngrams), make_index)
+    return space.derived(_index_key(variant, k1, b, ngrams), make_index)
+
+
+def share_index(space: DocumentSpace, other: DocumentSpace, variant: str, k1: float, b: float, ngrams: str) -> None:
+    """Give another space of the same documents the index of a space, so that their words are not counted again."""
+    other.derived(_index_key(variant, k1, b, ngrams), lambda: build_index(space, variant, k1, b, ngrams))
+
+
+def _index_key(variant: str, k1: float, b: float, ngrams: str) -> tuple[Any, ...]:
+    """Return the key of an index among the values that a space caches."""
+    return "bm25", variant, k1, b, ngrams

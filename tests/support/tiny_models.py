@@ -34,13 +34,17 @@ def _bert(folder: Path, kind: str, words: Iterable[str], length: int, seed: int,
 
 def tiny_cross_encoder(folder: Path, labels: int = 1, safe: bool = True, seed: int = 0) -> Path:
     """Save a two-layer BERT cross-encoder; safe: in safetensors, else pickled as torch.save does."""
-    letters = list("abcdefghijklmnopqrstuvwxyz0123456789")
-    words = [*letters, *(f"##{c}" for c in letters)]
-    model = _bert(folder, "BertForSequenceClassification", words, 64, seed, num_labels=labels)
+    model = _bert(folder, "BertForSequenceClassification", list_letters(), 64, seed, num_labels=labels)
     if not safe:
         torch.save(model.state_dict(), folder / "pytorch_model.bin")
         (folder / "model.safetensors").unlink()
     return folder
+
+
+def list_letters() -> tuple[str, ...]:
+    """Return letters and digits, alone and within words, of which a tokenizer makes up every text."""
+    letters = "abcdefghijklmnopqrstuvwxyz0123456789"
+    return *letters, *(f"##{letter}" for letter in letters)
 
 
 def tiny_encoder(folder: Path, words: tuple[str, ...], seed: int = 0, prompt: str = "") -> Path:

@@ -7,9 +7,14 @@ import engine
 from dashboard.tradeoff import identification, system
 from dashboard.tradeoff.identification import EXAMPLE_NAME, IDENTIFICATION_PURPOSE
 from dashboard.widgets import runs
+from engine.identification import families
 from support import pages
 from support.charts import figure
 from support.patience import patient
+from support.tiny_models import list_letters, tiny_encoder
+
+identify_by_all_vectors = identification.run_identification
+"""What the page really runs, before the tests below try less."""
 
 
 @pytest.fixture(autouse=True)
@@ -111,3 +116,24 @@ def test_a_cancelled_identification_can_be_started_again(monkeypatch):
     pages.press(app, f"{IDENTIFICATION_PURPOSE}.cancel")
     app = pages.finish_jobs(app, IDENTIFICATION_PURPOSE)
     assert app.button(key=f"{IDENTIFICATION_PURPOSE}.start").label == "Start again" and "Stopped." in pages.texts(app)
+
+
+def test_another_encoder_in_the_cache_is_named_and_explore_says_why_it_cannot_open_it(monkeypatch, tmp_path):
+    monkeypatch.setattr(identification, "run_identification", identify_by_all_vectors)
+    monkeypatch.setattr(families, "DEFAULT_SELECTORS", ("top_k", "mmr"))
+    monkeypatch.setattr(families, "list_default_scorers", lambda has_texts: [engine.make("dense")])
+    loaded, encoder = pages.load(), str(tiny_encoder(tmp_path / "tiny", list_letters()))
+    queries = loaded.dataset.judged("dev")
+    space = engine.Space(loaded.space.corpus, engine.embed(loaded.space.corpus, encoder), "cpu")
+    # The page takes a sample of the lists; the vectors of the whole split have them all.
+    ranking = engine.decode(
+        engine.Decoder(engine.make("mmr", relevance_weight=0.6), depth=20), space, engine.embed(queries, encoder), 5
+    )
+    ids = space.corpus.ids
+    lists = {query: [ids[row] for row in ranking.rows(index)] for index, query in enumerate(queries.ids)}
+    app = finish(add_run(open_system(), write_run(tmp_path, "other.run", lists)))
+    assert f"MMR on dense vectors of {encoder}, λ 0.6" in headline_of(app).replace("\\", ""), headline_of(app)
+    button = app.button(key="tradeoff.system.open")
+    assert button.disabled and button.help.endswith("Load the corpus with that encoder, and open it there.")
+    assert any("MMR on dense vectors of" in label for label in pages.first_table(app, "Decoder")["Decoder"])
+    assert any("diversity is measured by them" in caption.value for caption in app.caption)

@@ -5,7 +5,9 @@ from click.testing import CliRunner
 
 import engine
 from dashboard.serve import main
+from engine.identification import families
 from support.cli import run
+from support.tiny_models import list_letters, tiny_encoder
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +35,23 @@ def test_identify_names_the_decoder_and_prints_json(files):
     assert answer["best"]["interval"][0] <= 0.4 <= answer["best"]["interval"][1] and answer["lists"] == 12
     text = run("identify", *flags, "--depth", "20")
     assert "MMR on dense vectors, λ 0.4" in text and "explained" in text
+
+
+def test_identify_names_another_encoder_whose_vectors_are_in_the_cache(tmp_path, monkeypatch):
+    monkeypatch.setattr(families, "DEFAULT_SELECTORS", ("top_k", "mmr"))
+    monkeypatch.setattr(families, "list_default_scorers", lambda has_texts: [engine.make("dense")])
+    encoder = str(tiny_encoder(tmp_path / "tiny", list_letters()))
+    data = engine.load_dataset("numpy-api")
+    space, queries = engine.Space(data.corpus, engine.embed(data.corpus, encoder), "cpu"), data.judged("dev")
+    decoder = engine.Decoder(engine.make("mmr", relevance_weight=0.6), depth=20)
+    ranking = engine.decode(decoder, space, engine.embed(queries, encoder), 5)
+    ids = data.corpus.ids
+    lists = {query: [ids[row] for row in ranking.rows(index)] for index, query in enumerate(queries.ids)}
+    (tmp_path / "run.json").write_text(json.dumps(lists), encoding="utf-8")
+    text = run("identify", "--run", str(tmp_path / "run.json"))
+    assert f"MMR on dense vectors of {encoder}, λ 0.6" in text
+    answer = json.loads(run("identify", "--run", str(tmp_path / "run.json"), "--json"))
+    assert answer["sure"] and answer["best"]["encoder"] == encoder
 
 
 @pytest.mark.parametrize(

@@ -194,8 +194,8 @@ def test_traces_of_many_queries_equal_those_of_each_alone():
         DecoderFamily(selector=engine.make("max_sum", polish=False), scorer=engine.make("dense")),
     ]
     query_index = np.repeat(np.arange(N_QUERIES), [4, 1, 3, 4])
-    together = collect_traces(
-        families, space, RunLists(batch, tuple(lists), np.full(N_QUERIES, -1), K), lambda *_: None
+    together = list(
+        collect_traces(families, space, RunLists(batch, tuple(lists), np.full(N_QUERIES, -1), K), lambda *_: None)
     )
     for index, rows in enumerate(lists):
         # The traces of all queries share arrays, to which each adds its part.
@@ -226,6 +226,6 @@ def test_progress_says_that_the_first_list_waits_for_the_compiler(monkeypatch, h
     space, queries = make_space("random", np.random.default_rng(0))
     run = RunLists(query_batch(space, queries), (np.arange(K),) * N_QUERIES, np.full(N_QUERIES, -1), K)
     reports = []
-    collect_traces(list_families("random")[:1], space, run, lambda *report: reports.append(report))
+    list(collect_traces(list_families("random")[:1], space, run, lambda *report: reports.append(report)))
     expected = ["lists" if has_code else COMPILING, *["lists"] * N_QUERIES]
     assert reports == [(number, N_QUERIES, label) for number, label in enumerate(expected)]
