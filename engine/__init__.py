@@ -11,6 +11,7 @@ _NAMES = {
     "engine.data.vectors": "load_vectors",
     "engine.data.cloze": "containing_passages",
     "engine.data.encoders": "embed",
+    "engine.data.endpoints.consent": "allow_tokens",
     "engine.stages": "methods make",
     "engine.space": "Space",
     "engine.decoder": "Decoder decode embed_queries select select_grid",

@@ -9,7 +9,6 @@ from typing import Any
 import click
 
 from engine.cli.group import Decorator, lazy
-from engine.cli.output import read_column
 from engine.params import Param, parse_values
 
 STAGE_TEXT = "NAME[:PARAM=VALUE,…]"
@@ -164,7 +163,9 @@ def group_options(group_name: str, group: Callable[..., Any], *decorators: Decor
     group_name: name of the argument; group: class or function that builds it from the options' values.
     """
     # click records an option on the function that it decorates; a throwaway function yields their names.
-    names = read_column(chain_options(*decorators)(lambda: None).__click_params__, "name")
+    params = chain_options(*decorators)(lambda: None).__click_params__
+    # Options that work by their callback alone hand no value to the command.
+    names = [param.name for param in params if param.expose_value]
 
     def decorate(command: Any) -> Any:
         """Give the command the options; it receives them as one argument."""
@@ -272,8 +273,33 @@ def json_option(help: str = "One JSON object.") -> Decorator:
     return click.option("--json", "as_json", is_flag=True, help=help)
 
 
+SENDING = chain_options(
+    click.option(
+        "--yes",
+        is_flag=True,
+        expose_value=False,
+        is_eager=True,
+        callback=lazy("engine.cli.sending:allow_sending"),
+        help="Send texts to an endpoint without asking, however many they are.",
+    ),
+    click.option(
+        "--max-tokens",
+        type=click.IntRange(min=0),
+        expose_value=False,
+        callback=lazy("engine.cli.sending:limit_sending"),
+        metavar="N",
+        help="Send at most so many tokens to endpoints, by estimate; from 100,000 on, this or --yes is needed where "
+        "nobody can be asked.",
+    ),
+)
+"""The options of a command that may send texts to an endpoint, which work by themselves."""
 ENCODER = chain_options(
-    option("--encoder", default="bundled", metavar="NAME|PATH", help="bundled, or a sentence-transformers model."),
+    option(
+        "--encoder",
+        default="bundled",
+        metavar="NAME|PATH",
+        help="bundled, a sentence-transformers model, or endpoint:NAME for a server of endpoints.toml.",
+    ),
     option(
         "--dtype",
         type=click.Choice(["auto", "float32", "bfloat16"]),
@@ -281,6 +307,7 @@ ENCODER = chain_options(
         help="Arithmetic of the encoder; auto takes bfloat16 where it is fast and proves faithful.",
     ),
     option("--device", metavar="DEVICE", help="cpu, cuda, cuda:1 …; default: a GPU if there is one."),
+    SENDING,
 )
 _TRAINED_HELP = (
     "A checkpoint of `frontier train`: search its embeddings; decode as it was trained for, but for flags given."

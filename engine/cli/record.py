@@ -8,7 +8,7 @@ from engine.cli.inputs import ReadOptions
 from engine.cli.output import echo, echo_notices
 from engine.errors import DataError, ParamError
 from engine.evaluation.runs import RankedRun
-from engine.integrations.endpoint import Endpoint
+from engine.integrations.endpoint import SearchEndpoint
 from engine.progress import counted
 from engine.values import Corpus
 
@@ -38,7 +38,7 @@ def record(
     FrontierError
         If there are no queries, the search does not answer, or most ids are not the corpus's.
     """
-    endpoint = Endpoint(url, dict(map(_split_header, headers)))
+    endpoint = SearchEndpoint(url, dict(map(_split_header, headers)))
     if Path(out).suffix != ".json":
         raise ParamError(f"--out must be a .json file; got {out!r}")
     with Meter() as meter, stop_on_interrupt() as stop_event:

@@ -17,8 +17,11 @@ from torch import Tensor
 
 from engine.data import cache as store
 from engine.data import inventory, shipped
+from engine.data.endpoints.config import is_endpoint
+from engine.data.endpoints.consent import Estimate, estimate_texts, estimate_tokens, require_consent
+from engine.data.endpoints.embeddings import EndpointEncoder, EndpointSource, encode_chunks, find_endpoint
 from engine.data.models import encoder_model, precision
-from engine.data.models.encoder_model import Encoder, ModelSource, Role
+from engine.data.models.encoder_model import Dtype, Encoder, ModelSource, Role
 from engine.errors import Cancelled, DataError, FrontierError
 from engine.params import Whole
 from engine.progress import Progress, Stop
@@ -80,7 +83,8 @@ def embed(
     what : Corpus, Queries, sequence of str or str
         Texts to embed.
     encoder : str, default "bundled"
-        "bundled", a model folder, or a sentence-transformers name.
+        "bundled", a model folder, a sentence-transformers name, or "endpoint:NAME" for an entry of endpoints.toml,
+        whose server the texts are then sent to.
     dtype : {"auto", "float32", "bfloat16"}, default "auto"
         Arithmetic of the encoder, not the type of the result; "auto" is bfloat16 where it is fast and accurate.
     device : str, optional
@@ -123,10 +127,10 @@ def embed(
     run = _EmbeddingRun(texts, progress, stop, cache)
     run.report(LOADING)
     device = encoder_model.device_of(device)
-    model_source = encoder_model.find_source(encoder, cache, lambda: run.report(DOWNLOADING))
+    model_source = find_model(encoder, cache, lambda: run.report(DOWNLOADING))
     shipped_vectors = _find_shipped(texts, role, model_source, dtype) if cache else None
     dtype = shipped.SHIPPED_ARITHMETIC if shipped_vectors else dtype
-    arithmetic = precision.choose_dtype(model_source, device, dtype, cache, lambda: run.report(PROBING))
+    arithmetic = _choose_arithmetic(model_source, device, dtype, cache, lambda: run.report(PROBING))
     prompt, encoder_reference = model_source.prompt(role), EncoderRef(encoder, model_source.digest, arithmetic)
     is_typed, missing_spans, chunk_keys = _is_typed(what, role, texts), [], []
     for span, key in _key_chunks(texts, model_source.digest, arithmetic, role, prompt):
@@ -138,6 +142,9 @@ def embed(
             run.add_rows(span.start, torch.from_numpy(cached_rows), READING)
     if cache:
         _label_chunks(what, label, role, encoder_reference, chunk_keys)
+    if isinstance(model_source, EndpointSource):
+        _send_spans(EndpointEncoder(model_source), missing_spans, prompt, is_typed, cache, run)
+        return run.build_embeddings(ids, encoder_reference, role)
     # Shipped vectors are rounded; mixing them with cached ones would give a corpus of two kinds.
     has_vector, shipped_matrix = torch.zeros(len(texts), dtype=torch.bool), torch.empty(len(texts), 0)
     if shipped_vectors and len(missing_spans) == len(chunk_keys):
@@ -156,6 +163,90 @@ def embed(
             _store_chunk(key, vectors.numpy(), is_typed)
         run.add_rows(span.start, vectors)
     return run.build_embeddings(ids, encoder_reference, role)
+
+
+def find_model(
+    name: str, use_cache: bool = True, on_download: Callable[[], None] = lambda: None
+) -> ModelSource | EndpointSource:
+    """Find an encoder: a model on disk, downloaded if need be, or an entry of endpoints.toml; no server is asked.
+
+    use_cache, on_download: as `encoder_model.find_source` takes them. Raises FrontierError.
+    """
+    return find_endpoint(name) if is_endpoint(name) else encoder_model.find_source(name, use_cache, on_download)
+
+
+def _choose_arithmetic(
+    source: ModelSource | EndpointSource,
+    device: str,
+    dtype: str,
+    use_cache: bool = True,
+    on_probe: Callable[[], None] = lambda: None,
+) -> Dtype:
+    """Return the arithmetic of an encoder, as `precision.choose_dtype`; that of an endpoint is the server's matter."""
+    if isinstance(source, EndpointSource):
+        return EndpointEncoder.dtype
+    return precision.choose_dtype(source, device, dtype, use_cache, on_probe)
+
+
+def estimate_sending(text_sources: Iterable[Corpus | Queries], encoder: str) -> Estimate | None:
+    """Estimate what `embed` would send for texts without a cached vector; None if nothing, or by a model on this disk.
+
+    Raises the errors of `embed`.
+    """
+    source = find_model(encoder) if is_endpoint(encoder) else None
+    if not isinstance(source, EndpointSource):
+        return None
+    missing_texts: list[str] = []
+    for text_source in text_sources:
+        _, texts, role = _resolve_inputs(text_source, None)
+        for span, key in _key_chunks(texts, source.digest, EndpointEncoder.dtype, role, source.prompt(role)):
+            if store.get(EMBEDDING_SECTION, key) is None:
+                missing_texts += texts[span.start : span.stop]
+    return estimate_texts(missing_texts, source.settings.host) if missing_texts else None
+
+
+def _send_spans(
+    encoder: EndpointEncoder,
+    missing_spans: Sequence[tuple[range, str]],
+    prompt: str,
+    is_typed: bool,
+    use_cache: bool,
+    run: "_EmbeddingRun",
+) -> None:
+    """Have an endpoint embed spans of texts with their keys, and cache each chunk as it comes.
+
+    Asks for consent first. is_typed, use_cache: where the chunks are cached, if anywhere.
+    """
+    if not missing_spans:
+        return
+    host = encoder.source.settings.host
+    missing_texts = (run.texts[index] for span, _ in missing_spans for index in span)
+    estimate = estimate_texts(missing_texts, host)
+    require_consent(estimate)
+    # Nothing is mixed where nothing is cached.
+    if use_cache:
+        run.report(f"asking {host} whether its model is that of before")
+        encoder.check_probes(run.stop)
+    # A chunk is cut from the texts when it is sent, as a large corpus may lie on the disk.
+    chunks = ((chunk, [run.texts[index] for index in chunk[0]]) for chunk in missing_spans)
+    n_tokens, label = 0, f"{EMBEDDING} by {host}, tokens"
+
+    def report_tokens(waiting: str = "") -> None:
+        """Report the tokens that came back so far."""
+        run.report_tokens(n_tokens, estimate.n_tokens, f"{label}, {waiting}" if waiting else label)
+
+    report_tokens()
+    for (span, key), rows, n_cut in encode_chunks(encoder, chunks, prompt, run.stop, report_tokens):
+        if len(run.vectors) and rows.shape[1] != run.vectors.shape[1]:
+            raise encoder.endpoint.wrong_answer(f"answered with vectors of another length, {rows.shape[1]:,}")
+        if use_cache:
+            # The count is stored first: vectors whose count is missing would never be counted.
+            if n_cut:
+                store.put(LENGTH_SECTION, key, str(n_cut).encode())
+            _store_chunk(key, rows.numpy(), is_typed)
+        run.add_rows(span.start, rows)
+        n_tokens += estimate_texts((run.texts[index] for index in span), host).n_tokens
+        report_tokens()
 
 
 def _is_typed(text_source: object, role: Role, texts: Sequence[str]) -> bool:
@@ -194,11 +285,15 @@ class TextEncoder:
     def __init__(self, encoder: str = "bundled", *, dtype: str = "auto", device: str | None = None) -> None:
         """Load the encoder, downloaded if need be.
 
-        encoder: "bundled", a folder, or a name on the Hugging Face hub; dtype: its arithmetic, "auto" chooses; device:
-        None for a GPU if there is one. Raises FrontierError.
+        encoder: "bundled", a folder, a name on the Hugging Face hub, or endpoint:NAME, whose server is not asked yet;
+        dtype: its arithmetic, "auto" chooses; device: None for a GPU if there is one. Raises FrontierError.
         """
-        model_source, device = encoder_model.find_source(encoder), encoder_model.device_of(device)
-        self._model = encoder_model.load(model_source, device, precision.choose_dtype(model_source, device, dtype))
+        model_source, device = find_model(encoder), encoder_model.device_of(device)
+        self._model: Encoder | EndpointEncoder
+        if isinstance(model_source, EndpointSource):
+            self._model = EndpointEncoder(model_source)
+        else:
+            self._model = encoder_model.load(model_source, device, precision.choose_dtype(model_source, device, dtype))
         self.reference = EncoderRef(encoder, model_source.digest, self._model.dtype)
 
     def __call__(self, texts: Sequence[str], role: Role) -> Tensor:
@@ -206,6 +301,8 @@ class TextEncoder:
         _check_texts(texts)
         # A run without listeners: it reports no progress and cannot be stopped.
         run, prompt = _EmbeddingRun(texts, None, None, on_disk=False), self._model.source.prompt(role)
+        if isinstance(self._model, EndpointEncoder):
+            require_consent(estimate_texts(texts, self._model.source.settings.host))
         return _encode_texts(self._model, texts, role, prompt, BATCH_SIZE.check(32), run)
 
 
@@ -239,12 +336,12 @@ def read_embedded_texts(
     Nothing is encoded. Raises the errors of `embed`.
     """
     ids, texts, role = _resolve_inputs(text_source, None)
-    model_source = encoder_model.find_source(encoder)
+    model_source = find_model(encoder)
     # The key of a chunk holds the arithmetic that `embed` would choose. For a demo that is the arithmetic of the
     # vectors shipped with Frontier, if `embed` would use these.
     arithmetic = shipped.SHIPPED_ARITHMETIC
     if not _find_shipped(texts, role, model_source, dtype):
-        arithmetic = precision.choose_dtype(model_source, encoder_model.device_of(None), dtype)
+        arithmetic = _choose_arithmetic(model_source, encoder_model.device_of(None), dtype)
     run = _EmbeddingRun(texts, None, None, on_disk=True)
     for span, key in _key_chunks(texts, model_source.digest, arithmetic, role, model_source.prompt(role)):
         cached_rows = store.get_array(EMBEDDING_SECTION, key)
@@ -296,7 +393,9 @@ def _role_of(text_source: Corpus | Queries) -> Role:
     return "document" if isinstance(text_source, Corpus) else "query"
 
 
-def _find_shipped(texts: Sequence[str], role: Role, source: ModelSource, dtype: str) -> tuple[Tensor, Tensor] | None:
+def _find_shipped(
+    texts: Sequence[str], role: Role, source: ModelSource | EndpointSource, dtype: str
+) -> tuple[Tensor, Tensor] | None:
     """Find the vectors that are shipped with Frontier for a demo's texts, which need no encoding.
 
     Returns a mask of the texts that have one, (n,), and rows, (n, d). Returns None if bfloat16 is requested, because
@@ -316,7 +415,7 @@ def shipped_notices(text_source: Corpus | Queries, embeddings: Embeddings) -> tu
     A vector counts as shipped if it equals the shipped one exactly, so that re-encoded texts are not reported.
     """
     _, texts, role = _resolve_inputs(text_source, None)
-    source = encoder_model.find_source(embeddings.encoder.name) if embeddings.encoder else None
+    source = find_model(embeddings.encoder.name) if embeddings.encoder else None
     shipped_vectors = source and shipped.shipped_vectors(source.digest, role, source.prompt(role), texts)
     if not shipped_vectors:
         return ()
@@ -329,11 +428,15 @@ def shipped_notices(text_source: Corpus | Queries, embeddings: Embeddings) -> tu
 def count_truncated(text_source: Corpus | Queries | Sequence[str] | str, encoder: str = "bundled") -> int | None:
     """Count the texts that exceed the encoder's limit of tokens; None if the limit is unknown.
 
-    The encoder is not loaded. Raises the errors of `embed`.
+    The encoder is not loaded; of an endpoint those count that were cut when they were embedded. Raises the errors of
+    `embed`.
     """
     _, texts, role = _resolve_inputs(text_source, None)
-    model_source = encoder_model.find_source(encoder)
+    model_source = find_model(encoder)
     prompt = model_source.prompt(role)
+    if isinstance(model_source, EndpointSource):
+        chunks = _key_chunks(texts, model_source.digest, EndpointEncoder.dtype, role, prompt)
+        return sum(int(store.get(LENGTH_SECTION, key) or 0) for _, key in chunks)
     prompted_texts = map(prompt.__add__, texts)
     if len(texts) < _MIN_COUNTED_TEXTS:
         return model_source.over_limit(prompted_texts)
@@ -384,17 +487,27 @@ class _EmbeddingRun:
 
         stop: an event whose setting cancels the run; on_disk: a large matrix may be a mapped file.
         """
-        self.texts, self.vectors = texts, torch.empty(0, 0)
+        self.texts, self.vectors, self.stop = texts, torch.empty(0, 0), stop
         self._disk = on_disk
-        self._total, self._progress, self._stop, self._done = len(texts), progress, stop, 0
+        self._total, self._progress, self._done = len(texts), progress, 0
 
     def report(self, label: str, n_finished: int = 0) -> None:
         """Report `n_finished` more texts to the listener. Raises Cancelled if a stop was requested."""
-        if self._stop is not None and self._stop.is_set():
-            raise Cancelled(f"embedding stopped at {self._done:,} of {self._total:,} texts")
+        self._check_stop()
         self._done += n_finished
         if self._progress is not None:
             self._progress(self._done, self._total, label)
+
+    def report_tokens(self, n_tokens: int, total_tokens: int, label: str) -> None:
+        """Report progress in tokens. Raises Cancelled if a stop was requested."""
+        self._check_stop()
+        if self._progress is not None:
+            self._progress(n_tokens, total_tokens, label)
+
+    def _check_stop(self) -> None:
+        """Raise Cancelled if a stop was requested."""
+        if self.stop is not None and self.stop.is_set():
+            raise Cancelled(f"embedding stopped at {self._done:,} of {self._total:,} texts")
 
     def add_rows(self, start_index: int, new_rows: Tensor, label: str | None = None) -> None:
         """Write vectors into the matrix from a row on; label: reported as progress, None for no report."""
@@ -431,7 +544,7 @@ def _allocate_matrix(n_texts: int, dimension: int) -> Tensor:
 
 
 def _encode_texts(
-    model: Encoder, texts: Sequence[str], role: Role, prompt: str, batch_size: int, run: _EmbeddingRun
+    model: Encoder | EndpointEncoder, texts: Sequence[str], role: Role, prompt: str, batch_size: int, run: _EmbeddingRun
 ) -> Tensor:
     """Encode the texts of one chunk in batches, (len(texts), d).
 
@@ -487,9 +600,8 @@ def _label_chunks(source: object, label: str | None, role: Role, encoder: Encode
 
 
 def _estimate_tokens(raw_text: bytes) -> int:
-    """Estimate the number of tokens of a text from its number of bytes."""
-    # Three bytes a token: right for code and for Chinese, cautious for English prose.
-    return min(len(raw_text) // 3 + 2, _MAX_TEXT_TOKENS)
+    """Estimate the number of tokens that an encoder reads of a text, from its number of bytes."""
+    return min(estimate_tokens(raw_text), _MAX_TEXT_TOKENS)
 
 
 def _resolve_inputs(text_source: object, role: Role | None) -> tuple[tuple[str, ...], Sequence[str], Role]:

@@ -18,7 +18,7 @@ import torch
 from threadpoolctl import threadpool_limits
 
 from engine.data import cache
-from engine.data.models import encoder_model
+from engine.data.encoders import find_model
 from engine.data.models.hub import BUNDLED
 from engine.errors import DataError, FrontierError, ParamError
 from engine.evidence.claim import PAPERS, Claim, ClaimMeasure, Measurement
@@ -276,7 +276,7 @@ def _build_cache_key(claim: Claim, sets: JudgedSets, seed: int) -> str:
     # Claims on generated cases depend on no set and no encoder, so that their key names neither.
     if claim.sets:
         used_sets = _select_sets(claim, sets)
-        key_parts += [encoder_model.find_source(sets.encoder).digest, *map(attrgetter("digest"), used_sets)]
+        key_parts += [find_model(sets.encoder).digest, *map(attrgetter("digest"), used_sets)]
         key_parts += map(attrgetter("trained_digest"), used_sets if claim.trained else ())
     return hashlib.sha256(digest_of([*key_parts, str(seed)]).encode()).hexdigest()[:32]
 

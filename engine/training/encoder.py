@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from engine.data.cache import check_new, translate_write_errors
+from engine.data.endpoints.config import is_endpoint
 from engine.data.models import encoder_model
 from engine.errors import DataError
 from engine.space import Space
@@ -175,6 +176,11 @@ def base_encoder(base: EncoderRef, device: torch.device) -> tuple[nn.Module, str
 
     Raises DataError if the encoder of that name has other weights now, and FrontierError if none has that name.
     """
+    if is_endpoint(base.name):
+        raise DataError(
+            f"the encoder {base.name!r} runs on a server, and cannot be trained: embed the corpus by a model of this "
+            "machine, or take 'adapter'"
+        )
     model_source = encoder_model.find_source(base.name)
     if model_source.digest != base.digest:
         raise DataError(

@@ -1,15 +1,14 @@
 """FRONTIER_HOME/stores.toml: where vector engines are, and what their collections are called. It holds no secret."""
 
 import re
-import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from engine import paths
+from engine.data.settings_file import SettingsFile
 from engine.data.stores.arrays import ArrayStore
 from engine.data.stores.milvus import MilvusStore
 from engine.data.stores.milvus_collection import MilvusAccess, MilvusTable
@@ -20,7 +19,6 @@ from engine.data.stores.store import VectorStore, Where
 from engine.errors import DataError
 from engine.values import EncoderRef
 
-STORES_FILE = "stores.toml"
 EXAMPLE = """\
 [pg]
 kind = "pgvector"
@@ -37,8 +35,10 @@ SECRET_KEYS = ("password", "dsn", "token", "passwd", "secret")
 STORE_KINDS = ("pgvector", "milvus", "vectors")
 SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 """Values of sslmode that libpq accepts."""
-SETTING_RANGES = {"port": (1, 65_535), "timeout": (0.001, 1_000_000)}
-"""Allowed ranges of numbers; PostgreSQL counts milliseconds in 31 bits, and takes 0 as no limit."""
+# PostgreSQL counts milliseconds in 31 bits, and takes 0 as no limit.
+STORES_FILE = SettingsFile(
+    "stores.toml", "where stores are", "store", EXAMPLE, {"port": (1, 65_535), "timeout": (0.001, 1_000_000)}
+)
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class StoreEntry:
 
 def config_path() -> Path:
     """Return the path of the file, which need not exist."""
-    return paths.home() / STORES_FILE
+    return STORES_FILE.path
 
 
 def open_store(name: str, where: Where | None = None) -> VectorStore:
@@ -78,11 +78,7 @@ def read_entry(name: str) -> StoreEntry:
     store, separator, collection = name.partition("/")
     if not (store and separator and collection):
         raise DataError(f"a collection is named store/collection, pg/papers say; got {name!r}")
-    all_settings = _read()
-    if store not in all_settings:
-        stores = ", ".join(all_settings) or "nothing"
-        raise DataError(f"{config_path()} has no store {store!r}, it has {stores}; add it, for example\n\n{EXAMPLE}")
-    settings = all_settings[store]
+    settings = STORES_FILE.read_entry(store)
     collections = {key: value for key, value in settings.items() if isinstance(value, dict)}
     common = {key: value for key, value in settings.items() if key not in collections}
     values = dict(collections.get(collection, {}))
@@ -110,25 +106,9 @@ def collections() -> list[str]:
     if not config_path().is_file():
         return []
     names = []
-    for store, settings in _read().items():
+    for store, settings in STORES_FILE.read().items():
         names += [f"{store}/{key}" for key, value in settings.items() if isinstance(value, dict)]
     return names
-
-
-def _read() -> dict[str, dict[str, Any]]:
-    """Read stores.toml: settings by store. Raises DataError that quotes none of its contents."""
-    config_file = config_path()
-    try:
-        all_settings = tomllib.loads(config_file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise DataError(f"there is no {config_file}; it says where stores are, for example\n\n{EXAMPLE}") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        # The file may hold secrets: of the parser's message, quoted text and unusual characters are left out.
-        parser_message = re.sub(r"[^\w ,().-]|(?<=')[^']*(?=')", "", str(error))
-        raise DataError(f"{config_file} cannot be read as TOML: {parser_message}") from None
-    if loose_keys := [setting_name for setting_name, value in all_settings.items() if not isinstance(value, dict)]:
-        raise DataError(f"{config_file}: {loose_keys[0]!r} stands outside a store's table; begin with\n\n{EXAMPLE}")
-    return all_settings
 
 
 def _refuse_secrets(store: str, settings: Mapping[str, Any]) -> None:
@@ -139,11 +119,7 @@ def _refuse_secrets(store: str, settings: Mapping[str, Any]) -> None:
             # Milvus has a token, perhaps inside its uri; PostgreSQL a password, perhaps inside its connection string.
             secret_kind = {"token": "token", "uri": "token", "dsn": "dsn"}.get(key, "password")
             variable = f"{store.upper()}_{'TOKEN' if secret_kind == 'token' else 'PASSWORD'}"
-            variable_key = f"{secret_kind}_env"
-            raise DataError(
-                f"{config_path()}: [{store}] holds a secret, {key!r}; put it into a variable of the environment and "
-                f'write {variable_key} = "{variable}" instead'
-            )
+            raise STORES_FILE.refuse_secret(store, key, f"{secret_kind}_env", variable)
 
 
 def _build_entry(settings_class: Any, entry_name: str, name: str, settings: Mapping[str, Any]) -> Any:
@@ -153,26 +129,8 @@ def _build_entry(settings_class: Any, entry_name: str, name: str, settings: Mapp
     settings, wrong types and impossible values.
     """
     location = f"{config_path()}: [{entry_name}]"
-    # Annotations are texts such as "str | None", of which the first word is the type.
-    types = {field.name: str(field.type).split(" ")[0] for field in fields(settings_class) if field.name != "name"}
-    # A misspelt setting would otherwise be ignored silently.
-    if unknown_keys := [setting_name for setting_name in settings if setting_name not in types]:
-        field_names = ", ".join([*types, *(["encoder"] if "vector" in types else [])])
-        raise DataError(f"{location} has {unknown_keys[0]!r}, which nothing reads; it may have {field_names}")
-    python_types: dict[str, Any] = {"str": str, "int": int, "float": (int, float), "bool": bool}
-    for setting_name, value in settings.items():
-        expected_type = python_types[types[setting_name]]
-        if not isinstance(value, expected_type) or (isinstance(value, bool) and expected_type is not bool):
-            # Not the value: it may be a secret that stands in the wrong line.
-            raise DataError(f"{location} {setting_name} must be {types[setting_name]}; got {type(value).__name__}")
-        if setting_name.endswith("_env") and not re.fullmatch(r"[A-Z_][A-Z0-9_]*", value):
-            # The value is not quoted here either: what is no name of a variable may be the secret itself.
-            example = f"STORE_{setting_name.removesuffix('_env').upper()}"
-            raise DataError(f"{location} {setting_name} must be the name of a variable, in capitals, such as {example}")
-        # A setting without a range lies in that of its own value.
-        min_value, max_value = SETTING_RANGES.get(setting_name, (value, value))
-        if not min_value <= value <= max_value:
-            raise DataError(f"{location} {setting_name} must lie between {min_value:,} and {max_value:,}; got {value}")
+    is_table = settings_class in (PgTable, MilvusTable)
+    STORES_FILE.check_settings(settings_class, entry_name, settings, ["encoder"] if is_table else [])
     if settings.get("sslmode", SSL_MODES[0]) not in SSL_MODES:
         raise DataError(f"{location} sslmode must be one of {', '.join(SSL_MODES)}")
     if settings_class is MilvusAccess and "uri" not in settings:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import re
 import threading
 from collections.abc import Iterator, Sequence
@@ -15,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from engine.data.settings_file import read_secret
 from engine.data.stores.store import CHANGED, Where, note_in
 from engine.errors import DataError
 
@@ -65,9 +65,7 @@ class MilvusAccess:
             raise DataError("Milvus needs pymilvus: pip install 'frontier-retrieval[milvus]'") from None
         # It logs each error that it raises, with the whole call.
         logging.getLogger("pymilvus").setLevel(logging.CRITICAL)
-        token = ""
-        if self.token_env is not None and not (token := os.environ.get(self.token_env, "")):
-            raise DataError(f"store {self.name!r} reads {self.token_env}, which is not set: export {self.token_env}=…")
+        token = read_secret(self.token_env, f"store {self.name!r}")
         with translate_errors(self):
             return MilvusClient(
                 uri=self.uri, token=token, db_name=self.database, timeout=self.timeout, grpc_options=CHANNEL_OPTIONS

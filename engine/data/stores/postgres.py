@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from engine.data.settings_file import read_secret
 from engine.errors import DataError
 
 if TYPE_CHECKING:
@@ -42,20 +43,12 @@ class PgAccess:
     dsn_env: str | None = None
     timeout: float = STATEMENT_SECONDS
 
-    def _read_secret(self, variable_name: str | None) -> str:
-        """Return the value of a variable of the environment, "" if no variable is named. Raises DataError."""
-        if variable_name is None:
-            return ""
-        if not (value := os.environ.get(variable_name)):
-            raise DataError(f"store {self.name!r} reads {variable_name}, which is not set: export {variable_name}=…")
-        return value
-
     def connect(self) -> Connection[Any]:
         """Open a new connection to the database. Raises DataError, within five seconds if the server is gone."""
-        psycopg = import_psycopg()
+        psycopg, owner = import_psycopg(), f"store {self.name!r}"
         settings = {field: getattr(self, field) for field in ("host", "port", "dbname", "user", "sslmode")}
         chosen = {field: value for field, value in settings.items() if value is not None}
-        if password := self._read_secret(self.password_env):
+        if password := read_secret(self.password_env, owner):
             chosen["password"] = password
         # A server that is gone is noticed within seconds; a chosen setting of the same name would win.
         guards = {
@@ -68,7 +61,7 @@ class PgAccess:
         }
         try:
             connection: Connection[Any] = psycopg.connect(
-                self._read_secret(self.dsn_env), autocommit=True, prepare_threshold=None, **{**guards, **chosen}
+                read_secret(self.dsn_env, owner), autocommit=True, prepare_threshold=None, **{**guards, **chosen}
             )
         except psycopg.Error as error:
             raise DataError(self._explain_failure(str(error))) from None

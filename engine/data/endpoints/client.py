@@ -1,0 +1,161 @@
+"""One endpoint: POST of JSON with its key, patience with busy servers, errors that hold no secret."""
+
+import random
+import re
+import time
+from concurrent.futures import Future
+from email.utils import parsedate_to_datetime
+from threading import Thread
+from typing import Any
+
+from engine.data.endpoints.config import EndpointSettings, config_path
+from engine.data.endpoints.transport import NoAnswerError, Reply, parse_json, quote_reply, send_post
+from engine.errors import Cancelled, DataError
+from engine.progress import Stop, format_duration
+
+# The deadline of the whole request comes first; this one ends the thread that nobody waits for any more.
+_CONNECTION_GRACE_SECONDS = 5.0
+POLL_SECONDS = 0.1
+"""Time within which a waiting request notices that it was cancelled."""
+FIRST_WAIT_SECONDS = 1.0
+"""Wait before the second try, doubled with every further one."""
+MAX_WAIT_SECONDS = 120.0
+MAX_TRIES = 6
+PASSING_STATUSES = frozenset({408, 409, 425, 429, *range(500, 600)} - {501, 505})
+"""Statuses of a server that may answer when it is asked again."""
+
+
+class RefusalError(DataError):
+    """A status other than 200; status: its number, reason: what the server says."""
+
+    def __init__(self, message: str, status: int, reason: str) -> None:
+        super().__init__(message)
+        self.status, self.reason = status, reason
+
+
+class ModelEndpoint:
+    """The models behind one address of endpoints.toml; several threads may ask it at a time."""
+
+    def __init__(self, settings: EndpointSettings) -> None:
+        """Take the settings; nothing is sent, and the key is read with every request."""
+        self.settings = settings
+        self.label = f"endpoint {settings.name!r} at {settings.host}"
+        self.waiting = ""  # words for a wait that the server asks for, "" while there is none
+
+    def post(self, path: str, body: Any, stop: Stop | None = None) -> Any:
+        """Send a request and return the answer's JSON values.
+
+        path: below the address, /embeddings say; stop: also ends a wait. A busy server (status 429 or 5xx) and a broken
+        connection are tried again, after the time that the server names. Raises Cancelled, and DataError for
+        everything but an answer in JSON; a RefusalError says which status it had.
+        """
+        # Only what may pass is tried again: a timeout is not, as the server may have done and counted the work.
+        for n_tries in range(1, MAX_TRIES + 1):
+            is_last = n_tries == MAX_TRIES
+            try:
+                reply = self._send(path, body, stop)
+            except NoAnswerError as error:
+                if is_last or not error.is_passing:
+                    raise
+                self._wait(self._choose_wait(n_tries, None), "the connection broke off", stop)
+                continue
+            if reply.status == 200:
+                return self._parse(reply)
+            if is_last or reply.status not in PASSING_STATUSES:
+                raise self._explain_refusal(reply)
+            wait_seconds = self._choose_wait(n_tries, reply)
+            if wait_seconds > MAX_WAIT_SECONDS:
+                raise self._explain_refusal(reply, f"it asks to wait {format_duration(wait_seconds)}: go on then")
+            self._wait(wait_seconds, f"busy, status {reply.status}", stop)
+        raise AssertionError("the last try returns or raises")
+
+    def _send(self, path: str, body: Any, stop: Stop | None) -> Reply:
+        """Send one request in a thread of its own, whose end is not waited for once the work is cancelled."""
+        # The key is held no longer than a request takes.
+        settings, key = self.settings, self.settings.read_key()
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        future: Future[Reply] = Future()
+
+        def send() -> None:
+            """Send the request; hand the answer, or the error, to the thread that waits."""
+            try:
+                timeout = settings.timeout + _CONNECTION_GRACE_SECONDS
+                future.set_result(send_post(settings.url.rstrip("/") + path, body, headers, timeout))
+            except BaseException as error:
+                future.set_exception(error)
+
+        Thread(target=send, daemon=True).start()
+        deadline = time.monotonic() + settings.timeout
+        while not future.done():
+            _check_stop(stop)
+            # A timeout of the connection alone would let a server that sends a byte at a time hold it for ever.
+            if time.monotonic() > deadline:
+                raise NoAnswerError(
+                    f"{self.label} did not answer within {settings.timeout:g} s; raise timeout in {config_path()}, or "
+                    "lower batch"
+                )
+            try:
+                future.exception(POLL_SECONDS)
+            except TimeoutError:
+                continue
+        return future.result()
+
+    def _choose_wait(self, n_tries: int, reply: Reply | None) -> float:
+        """Return the seconds before the next try: those that the server names, else more with every try."""
+        retry_after = (reply.headers.get("Retry-After") or "").strip() if reply is not None else ""
+        if re.fullmatch(r"\d{1,9}(\.\d+)?", retry_after):
+            return float(retry_after)
+        if retry_after:
+            try:
+                return max(0.0, parsedate_to_datetime(retry_after).timestamp() - time.time())
+            except (ValueError, OverflowError):
+                pass
+        # Several requests that were refused together do not come back together.
+        return float(FIRST_WAIT_SECONDS * 2 ** (n_tries - 1) * random.uniform(0.8, 1.2))
+
+    def _wait(self, seconds: float, reason: str, stop: Stop | None) -> None:
+        """Wait, and say so in `waiting`. Raises Cancelled."""
+        end_time = time.monotonic() + seconds
+        self.waiting = f"waiting for {self.settings.host} ({reason})"
+        try:
+            while (seconds_left := end_time - time.monotonic()) > 0:
+                _check_stop(stop)
+                time.sleep(min(POLL_SECONDS, seconds_left))
+        finally:
+            self.waiting = ""
+        _check_stop(stop)
+
+    def _parse(self, reply: Reply) -> Any:
+        """Return the JSON values of an answer. Raises DataError."""
+        try:
+            return parse_json(reply.content)
+        except ValueError:
+            raise DataError(f"{self.label} answered with no JSON: {self._quote(reply)}") from None
+
+    def _explain_refusal(self, reply: Reply, remedy: str = "") -> RefusalError:
+        """Return the error for an answer with another status than 200."""
+        key_env, reason = self.settings.key_env, self._quote(reply)
+        if reply.status in (401, 403):
+            remedy = f"it refuses the key in {key_env}" if key_env else "it asks for a key: name its variable, key_env"
+        elif 300 <= reply.status < 400:
+            remedy = "it sends the texts to another address, which is not followed: correct url"
+        elif reply.status == 404:
+            remedy = "no such address or model: see url and the model's name"
+        advice = f"; {remedy}" if remedy else ""
+        return RefusalError(
+            f"{self.label} answered with status {reply.status}: {reason or 'nothing'}{advice}", reply.status, reason
+        )
+
+    def _quote(self, reply: Reply) -> str:
+        """Return what the server says, unless it repeats the key."""
+        return quote_reply(reply, [self.settings.read_key()])
+
+    def wrong_answer(self, problem: str) -> DataError:
+        """Return the error for an answer of another form; problem: what it lacks, after the endpoint's name."""
+        return DataError(f"{self.label} {problem}")
+
+
+def _check_stop(stop: Stop | None) -> None:
+    """Raise Cancelled if the work should stop."""
+    if stop is not None and stop.is_set():
+        raise Cancelled("stopped while a server was asked; what came back is kept")

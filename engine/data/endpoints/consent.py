@@ -1,0 +1,132 @@
+"""Consent before texts leave this machine: an estimate of their tokens, and how many may be sent."""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+from engine.errors import FrontierError
+from engine.progress import counted
+
+FREE_TOKENS = 100_000
+"""Fewer tokens are sent without a word of consent."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Texts that would be sent to a host, and about how many tokens they have."""
+
+    n_texts: int
+    n_tokens: int
+    host: str
+
+    def __str__(self) -> str:
+        return f"{counted(self.n_texts, 'text')}, about {format_tokens(self.n_tokens)}, to {self.host}"
+
+
+class ConsentNeededError(FrontierError):
+    """Texts that may not be sent without consent; estimate: which."""
+
+    def __init__(self, message: str, finding: str, estimate: Estimate) -> None:
+        super().__init__(message, finding)
+        self.estimate = estimate
+
+
+@dataclass
+class Allowance:
+    """What may be sent inside an `allow_tokens` block, and what was."""
+
+    max_tokens: int | None  # in all, None for no limit
+    ask: Callable[[Estimate], bool] | None  # asks a person beyond the limit; its consent holds for the block
+    remedy: str  # what consents in its stead, for the error
+    n_tokens: int = 0
+
+    def spend(self, estimate: Estimate) -> None:
+        """Count texts that are about to be sent. Raises ConsentNeededError if they may not be."""
+        n_tokens = self.n_tokens + estimate.n_tokens
+        if self.max_tokens is not None and n_tokens > self.max_tokens:
+            if self.ask is None or not self.ask(estimate):
+                raise _refuse(estimate, self.remedy, n_tokens)
+            # Who agreed once is not asked in the middle of the same work again.
+            self.max_tokens = None
+        self.n_tokens = n_tokens
+
+
+_ALLOWANCE: ContextVar[Allowance | None] = ContextVar("allowance", default=None)
+
+
+@contextmanager
+def allow_tokens(
+    max_tokens: int | None = None, *, ask: Callable[[Estimate], bool] | None = None, remedy: str = ""
+) -> Iterator[Allowance]:
+    """Allow the work inside the block to send texts to the endpoints of endpoints.toml.
+
+    Without such a block a call sends fewer than 100,000 tokens, or nothing.
+
+    Parameters
+    ----------
+    max_tokens : int, optional
+        Tokens that may be sent in all, by estimate; None for no limit.
+    ask : callable, optional
+        Called with an Estimate beyond that; returns True to lift the limit.
+    remedy : str, optional
+        What to do instead, for the error; by default a larger `max_tokens`.
+
+    Yields
+    ------
+    Allowance
+        Its `n_tokens` is the estimate of what was sent so far.
+
+    Examples
+    --------
+    >>> import engine
+    >>> with engine.allow_tokens(3_000_000) as allowance:
+    ...     allowance.n_tokens
+    0
+    """
+    allowance = Allowance(max_tokens, ask, remedy)
+    token = _ALLOWANCE.set(allowance)
+    try:
+        yield allowance
+    finally:
+        _ALLOWANCE.reset(token)
+
+
+def require_consent(estimate: Estimate) -> None:
+    """Count texts that are about to be sent. Raises ConsentNeededError if nobody allowed as many."""
+    allowance = _ALLOWANCE.get()
+    # A block allows more than the usual number of tokens, or fewer.
+    if allowance is not None:
+        allowance.spend(estimate)
+    elif estimate.n_tokens >= FREE_TOKENS:
+        raise _refuse(estimate, "", estimate.n_tokens)
+
+
+def estimate_texts(texts: Iterable[str], host: str) -> Estimate:
+    """Estimate the tokens of texts that would be sent to a host."""
+    n_texts = n_tokens = 0
+    for text in texts:
+        n_texts += 1
+        n_tokens += estimate_tokens(text.encode("utf-8", "replace"))
+    return Estimate(n_texts, n_tokens, host)
+
+
+def estimate_tokens(raw_text: bytes) -> int:
+    """Estimate the number of tokens of a text from its number of bytes."""
+    # Three bytes a token: right for code and for Chinese, cautious for English prose.
+    return len(raw_text) // 3 + 2
+
+
+def format_tokens(n_tokens: int) -> str:
+    """Format a number of tokens coarsely: "940 tokens", "31 k tokens", "3.1 M tokens"."""
+    if n_tokens < 10_000:
+        return counted(n_tokens, "token")
+    return f"{n_tokens / 1000:.0f} k tokens" if n_tokens < 999_500 else f"{n_tokens / 1_000_000:.1f} M tokens"
+
+
+def _refuse(estimate: Estimate, remedy: str, n_tokens: int) -> ConsentNeededError:
+    """Return the error for texts that nobody allowed; n_tokens: limit that would allow them."""
+    remedy = remedy or "allow it: with engine.allow_tokens({limit}): …"
+    return ConsentNeededError(
+        f"this would send {estimate}; {remedy.format(limit=n_tokens)}", f"This would send {estimate}.", estimate
+    )
