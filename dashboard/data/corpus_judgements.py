@@ -5,14 +5,11 @@ from pathlib import Path
 
 from dashboard.services.memo import get_or_compute
 from dashboard.services.source import Loaded
-from engine.judging.log import Judged
+from engine.judging.log import JUDGEMENTS_FOLDER, Judged
 from engine.judging.pool import Pair
 from engine.judging.qrels import extend_qrels
 from engine.paths import home
 from engine.values import Qrels
-
-JUDGEMENTS_FOLDER = "judgements"
-"""Folder beside the cache."""
 
 
 def find_corpus_qrels(loaded: Loaded, judged: Judged) -> dict[str, Qrels]:

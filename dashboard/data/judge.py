@@ -10,9 +10,8 @@ from typing import Any
 
 import streamlit as st
 
-from dashboard.data import loading
+from dashboard.data import loading, model_judge
 from dashboard.data.corpus_judgements import (
-    JUDGEMENTS_FOLDER,
     collect_judged_pairs,
     find_corpus_qrels,
     join_judgements,
@@ -34,7 +33,7 @@ from engine.decoder import SET_SIZE, Decoder
 from engine.errors import FrontierError
 from engine.evaluation.export_decoder import ExportContext, format_source_flags
 from engine.evaluation.runs import RankedRun, decode_runs, name_runs
-from engine.judging.log import GRADES, RELEVANT_GRADE, Judged, Judgement, JudgingLog
+from engine.judging.log import GRADES, JUDGEMENTS_FOLDER, RELEVANT_GRADE, Judged, Judgement, JudgingLog, locate_log
 from engine.judging.pool import Pair, build_pool, order_pairs
 from engine.judging.qrels import compute_agreement, export_judgements
 from engine.judging.queries import collect_queries, read_queries
@@ -86,9 +85,14 @@ class JudgingTask:
 
     vectors: Embeddings  # of the queries
     runs: tuple[RankedRun, ...]  # a system's list for each query
-    pairs: tuple[Pair, ...]  # ids of a query and a document, the most informative grade first
-    n_known: int  # further pairs, which the judgements of the corpus have
+    pooled_pairs: tuple[Pair, ...]  # ids of a query and a document in the lists, the most informative grade first
+    pairs: tuple[Pair, ...]  # those that the judgements of the corpus do not have
     k: int  # documents of each list
+
+    @property
+    def n_known(self) -> int:
+        """Number of pairs that the judgements of the corpus have."""
+        return len(self.pooled_pairs) - len(self.pairs)
 
 
 def draw() -> None:
@@ -100,8 +104,7 @@ def draw() -> None:
         loaded = loading.draw_current()
     if loaded is None:
         return
-    # One log per corpus, whatever encoder it is loaded with.
-    log = JudgingLog(home() / JUDGEMENTS_FOLDER / f"{loaded.space.corpus.digest[:16]}.sqlite")
+    log = JudgingLog(locate_log(loaded.space.corpus))
     request = get_request(loaded)
     try:
         judgements = log.read() if request is None else _add_requested(loaded, log, request)
@@ -120,6 +123,7 @@ def draw() -> None:
                 _draw_request(request)
             _draw_next_pair(loaded, log, judgements, judging_pool, level)
             _draw_level(loaded, judgements)
+            model_judge.draw_model(loaded, log, judgements, judging_pool.pooled_pairs)
             if request is None:
                 _draw_systems(loaded)
         _draw_more(loaded, log, judgements)
@@ -275,7 +279,7 @@ def _find_pool(
             result_lists = all_runs[-1].documents
             pairs = tuple((query_id, doc_id) for query_id, doc_id in pairs if doc_id in result_lists[query_id][:k])
         unknown_pairs = tuple(pair for pair in pairs if pair not in known_pairs)
-        return JudgingTask(vectors, all_runs, unknown_pairs, len(pairs) - len(unknown_pairs), k)
+        return JudgingTask(vectors, all_runs, pairs, unknown_pairs, k)
 
     title = "Finding the documents to judge"
     panel = JobPanel(purpose=JUDGE_PURPOSE, key=key, title=title, work=build_judging_pool, wait_seconds=0.3)

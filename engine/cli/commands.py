@@ -132,6 +132,28 @@ def identify() -> None:
 
 
 @main.command()
+@SOURCE
+@option("--endpoint", required=True, metavar="NAME", help="The entry of endpoints.toml whose chat model judges.")
+@option("--queries", "queries_file", metavar="FILE", help="Searches: one a line, or a table. Default: the corpus's.")
+@split_option("Split whose judged queries are used. Default: all queries.", default=None)
+@option("--count", type=click.IntRange(1), help="Number of these queries, drawn at random. Default: all.")
+@seed_option("Seed of that draw.")
+@stages_option("select", "selectors", "Selectors whose documents are judged. Default: all.")
+@click.option("--run", "runs", multiple=True, metavar="FILE", help="Results of another system, judged as well.")
+@SIZE_OPTION
+@click.option("--prompt", is_flag=True, help="Print the prompt, to be changed as judge_prompt; nothing is sent.")
+@option("--out", metavar="FOLDER", help="The model's judgements as a BEIR folder: new, or empty.")
+@JSON_FLAG
+@runs_in("engine.cli.judge")  # calls judge() of that module
+def judge() -> None:
+    """Have a language model grade what decoders return, in the order in which people would judge it.
+
+    Each grade is kept as it comes, under the model's name and apart from people's; a run that was stopped goes on
+    without asking twice.
+    """
+
+
+@main.command()
 @CORPUS
 @group_options("reading", lazy("engine.cli.inputs:ReadOptions"), READING)
 @option("--url", required=True, help="Address of the search, such as http://127.0.0.1:8600/answer.")

@@ -7,6 +7,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from engine.errors import DataError
+from engine.progress import counted
 from engine.values import Qrels
 from engine.wording import decimal, percent
 
@@ -37,8 +38,8 @@ class JudgeAgreement:
             if self.low is not None and self.high is not None:
                 kappa_text += f", {decimal(self.low, 2)} to {decimal(self.high, 2)}"
             kappa_text = f" ({kappa_text})"
-        share_text = percent(self.same / self.pairs)
-        return f"{self.judge} gives your grade to {share_text} of {self.pairs:,} documents{kappa_text}."
+        share_text, n_text = percent(self.same / self.pairs), counted(self.pairs, "document")
+        return f"{self.judge} gives your grade to {share_text} of {n_text}{kappa_text}."
 
 
 def compute_judge_agreement(person: Qrels, model: Qrels, judge: str = UNNAMED_JUDGE) -> JudgeAgreement:

@@ -14,14 +14,19 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+from engine.data.endpoints.client import ModelEndpoint, RefusalError
+from engine.data.endpoints.config import read_endpoint
+from engine.data.endpoints.consent import Estimate, estimate_texts, require_consent
 from engine.errors import Cancelled, DataError, ParamError
+from engine.evaluation.judge_agreement import JudgeAgreement, compute_judge_agreement
 from engine.judging.log import GRADES, Judged, Judgement, JudgingLog
 from engine.judging.pool import Pair
+from engine.judging.qrels import merge_grades
 from engine.progress import Progress, Stop, counted, shorten
-from engine.values import Corpus, Qrels, Queries, digest_of
+from engine.values import Corpus, Queries, digest_of
 
-#: Post the body of a chat completion; returns the parsed response. Raises FrontierError.
-PostChat = Callable[[Mapping[str, Any]], Any]
+#: Posts the body of a chat completion until the flag is set; returns the parsed response. Raises FrontierError.
+PostChat = Callable[[Mapping[str, Any], Stop | None], Any]
 
 DEFAULT_PROMPT = """\
 You judge the results of a search. Grade how well the document answers the query:
@@ -59,6 +64,8 @@ ANSWER_FORMAT = {
         },
     },
 }
+IN_WORDS = '\n\nAnswer with JSON alone: {"reason": "…", "grade": 0}'
+"""Added to the prompt for a server that cannot be given the form of its answer."""
 JUDGING = "asking the model"
 _FENCE = re.compile(r"^\s*```\w*\s*|\s*```\s*$")
 # Seconds between two looks at whether the work should stop.
@@ -77,14 +84,17 @@ class ModelAnswer:
 class ModelJudge:
     """A language model that grades documents.
 
-    model: the model's name in requests; endpoint: the name of the service in endpoints.toml; post: sends a request;
-    prompt: text with {query} and {document}. Raises ParamError if the prompt lacks one of the two.
+    model: the model's name in requests; endpoint: the name of the service in endpoints.toml; host: where texts go;
+    post: sends a request; prompt: text with {query} and {document}; requests: at a time. Raises ParamError if the
+    prompt lacks one of the two.
     """
 
     model: str
     endpoint: str
+    host: str
     post: PostChat
     prompt: str = DEFAULT_PROMPT
+    requests: int = 1
 
     def __post_init__(self) -> None:
         for place in ("{query}", "{document}"):
@@ -103,11 +113,43 @@ class ModelJudge:
         # In one pass: a query that contains "{document}" stays as it is.
         return re.sub(r"\{query\}|\{document\}", lambda place: texts[place[0]], self.prompt)
 
-    def __call__(self, query: str, document: str) -> ModelAnswer:
-        """Ask for the grade of a document. Raises FrontierError if the service does not answer."""
+    def grade(self, query: str, document: str, stop: Stop | None = None) -> ModelAnswer:
+        """Ask for the grade of a document. Raises FrontierError if the service does not answer, Cancelled by `stop`."""
         message = {"role": "user", "content": self.write_prompt(query, document)}
-        body = {"model": self.model, "messages": [message], "temperature": 0, "response_format": ANSWER_FORMAT}
-        return read_answer(self.post(body))
+        body = {"model": self.model, "messages": [message], "temperature": 0}
+        try:
+            response = self.post({**body, "response_format": ANSWER_FORMAT}, stop)
+        except RefusalError as error:
+            # Some servers have no structured output; the prompt asks for the same, in words.
+            if error.status not in (400, 422) or "response_format" not in error.reason:
+                raise
+            response = self.post({**body, "messages": [{**message, "content": message["content"] + IN_WORDS}]}, stop)
+        return read_answer(response)
+
+
+def make_judge(name: str) -> ModelJudge:
+    """Return the judge of an entry of endpoints.toml that has a chat model. Raises DataError or ParamError."""
+    settings = read_endpoint(name)
+    endpoint = ModelEndpoint(settings)
+    return ModelJudge(
+        model=settings.model_of("chat"),
+        endpoint=name,
+        host=settings.host,
+        post=lambda body, stop: endpoint.post("/chat/completions", body, stop),
+        prompt=settings.judge_prompt or DEFAULT_PROMPT,
+        requests=settings.requests,
+    )
+
+
+def estimate_judging(judge: ModelJudge, pairs: Iterable[Pair], queries: Queries, corpus: Corpus) -> Estimate:
+    """Estimate what is sent for the grades of some pairs of a query and a document."""
+    return estimate_texts((judge.write_prompt(*_find_texts(pair, queries, corpus)) for pair in pairs), judge.host)
+
+
+def _find_texts(pair: Pair, queries: Queries, corpus: Corpus) -> tuple[str, str]:
+    """Return the texts of a query and a document."""
+    query_id, doc_id = pair
+    return queries.texts[queries.position[query_id]], corpus.texts[corpus.position[doc_id]]
 
 
 def read_answer(response: Any) -> ModelAnswer:
@@ -168,7 +210,6 @@ def judge_by_model(
     queries: Queries,
     corpus: Corpus,
     *,
-    requests: int = 4,
     progress: Progress | None = None,
     stop: Stop | None = None,
 ) -> ModelJudging:
@@ -186,8 +227,6 @@ def judge_by_model(
         Ids of queries and documents, in the order in which they are asked; `order_pairs` gives them.
     queries, corpus : Queries, Corpus
         Their texts.
-    requests : int
-        Requests at a time.
     progress : callable, optional
         Called as progress(done, total, label).
     stop : Stop, optional
@@ -203,22 +242,21 @@ def judge_by_model(
     Cancelled
         If `stop` was set; answers that came are kept.
     FrontierError
-        If the service fails, or the log cannot be written; answers that came before are kept.
+        If nobody allowed to send as much, the service fails, or the log cannot be written; answers that came before
+        are kept.
     """
-    if not isinstance(requests, int) or isinstance(requests, bool) or requests < 1:
-        raise ParamError(f"requests must be a whole number in [1, ∞); got {requests!r}")
     open_pairs = find_open_pairs(log.read(), judge.name, pairs)
     n_done, report = len(dict.fromkeys(pairs)) - len(open_pairs), progress or (lambda done, total, label: None)
     n_total = n_done + len(open_pairs)
-    query_texts = dict(zip(queries.ids, queries.texts, strict=True))
     report(n_done, n_total, JUDGING)
+    if open_pairs:
+        require_consent(estimate_judging(judge, open_pairs, queries, corpus))
     waiting, running = iter(open_pairs), dict[Future[ModelAnswer], Pair]()
-    with ThreadPoolExecutor(requests, thread_name_prefix="model judge") as executor:
+    with ThreadPoolExecutor(judge.requests, thread_name_prefix="model judge") as executor:
         try:
             while True:
-                for pair in islice(waiting, requests - len(running)):
-                    text = corpus.texts[corpus.position[pair[1]]]
-                    running[executor.submit(judge, query_texts[pair[0]], text)] = pair
+                for pair in islice(waiting, judge.requests - len(running)):
+                    running[executor.submit(judge.grade, *_find_texts(pair, queries, corpus), stop)] = pair
                 if not running:
                     break
                 finished, _ = wait(running, timeout=_POLL_SECONDS, return_when=FIRST_COMPLETED)
@@ -236,17 +274,26 @@ def judge_by_model(
 def _keep(log: JudgingLog, name: str, pair_by_future: Mapping[Future[ModelAnswer], Pair]) -> int:
     """Write the answers of finished requests to the log, and return their number. Raises the error of a request."""
     answered = [future for future in pair_by_future if future.exception() is None]
-    judgements = []
+    answers = []
     for future in answered:
         (query_id, doc_id), answer = pair_by_future[future], future.result()
-        what = {"query": query_id, "document": doc_id, "grade": answer.grade, "reason": answer.reason}
-        judgements.append(Judgement(**what, person=name, is_model=True, time=time.time()))
+        answers.append(
+            Judgement(
+                query=query_id,
+                document=doc_id,
+                grade=answer.grade,
+                person=name,
+                time=time.time(),
+                is_model=True,
+                reason=answer.reason,
+            )
+        )
     # One failed request must not lose the answers that came with it, so these are written first.
-    if judgements:
-        log.add(judgements)
+    if answers:
+        log.add(answers)
     for future in pair_by_future:
         future.result()
-    return len(judgements)
+    return len(answers)
 
 
 def count_answers(judged: Judged, name: str, pairs: Iterable[Pair]) -> ModelJudging:
@@ -265,12 +312,9 @@ def _describe_kind(answer: Judgement) -> str:
     return "refused" if answer.reason.startswith(REFUSED) else "unreadable"
 
 
-def read_model_grades(judged: Judged, name: str) -> Qrels:
-    """Return a model's grades as qrels; pairs without a grade are not judged. Raises ParamError for another name."""
-    if name not in judged.models:
-        raise ParamError(f"no model {name!r} has judged here; there are {', '.join(judged.models) or 'none'}")
-    grades: dict[str, dict[str, int]] = {}
-    for (query_id, doc_id), answer in judged.of_model(name).items():
-        if answer.grade is not None:
-            grades.setdefault(query_id, {})[doc_id] = answer.grade
-    return Qrels(grades)
+def compare_with_people(judged: Judged, name: str) -> JudgeAgreement | None:
+    """Compute how far a judge agrees with people, whose grades are merged; None if no pair was graded by both."""
+    people, model = merge_grades(judged), merge_grades(judged.only_model(name))
+    if not any(grades.keys() & model.grades.get(query_id, {}).keys() for query_id, grades in people.grades.items()):
+        return None
+    return compute_judge_agreement(people, model, name)

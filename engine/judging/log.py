@@ -16,12 +16,15 @@ from engine.data.event_log import EventLog
 from engine.errors import DataError, ParamError
 from engine.feedback.records import is_whole
 from engine.judging.pool import Pair
+from engine.paths import home
 from engine.values import Corpus, Notice, Queries
 
 #: Not relevant; related; relevant; exactly what the query asks for.
 GRADES = (0, 1, 2, 3)
 #: The grade from which a judged document counts as relevant unless people say otherwise: "related" is not enough.
 RELEVANT_GRADE = 2
+#: Folder of Frontier's home with the logs, and what is exported from them.
+JUDGEMENTS_FOLDER = "judgements"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +74,16 @@ class Judged:
     def of_model(self, name: str) -> Mapping[Pair, Judgement]:
         """Return what a model said of each pair of a query and a document, also where it gave no grade."""
         return {(item.query, item.document): item for item in self.model_judgements if item.person == name}
+
+    def only_model(self, name: str) -> "Judged":
+        """Return the log with one model's grades in place of people's; the texts of queries stay.
+
+        Raises ParamError for a model that has not judged here.
+        """
+        if name not in self.models:
+            raise ParamError(f"no model {name!r} has judged here; there are {', '.join(self.models) or 'none'}")
+        answers = tuple(item for item in self.model_judgements if item.person == name)
+        return Judged(answers, self.texts, frozenset((item.query, item.document) for item in answers))
 
     @cached_property
     def grades(self) -> Mapping[Pair, Mapping[str, int]]:
@@ -207,6 +220,11 @@ class JudgingLog(EventLog):
     def _forget(self) -> None:
         """Drop all contents: there is no file, or it is about to be read from its start; `EventLog` calls it."""
         self._judged = _Fold()
+
+
+def locate_log(corpus: Corpus) -> Path:
+    """Return the path of a corpus's log: one per corpus, whatever encoder it is loaded with."""
+    return home() / JUDGEMENTS_FOLDER / f"{corpus.digest[:16]}.sqlite"
 
 
 class _Fold:

@@ -1,7 +1,7 @@
 """Judgements as qrels: grades of several people merged, their agreement, and export as a BEIR folder."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
@@ -85,42 +85,23 @@ class Agreement:
 
 def compute_agreement(judged: Judged) -> tuple[Agreement, ...]:
     """Compute how far each two people agree on the pairs that both graded: equal grades, and Cohen's κ."""
+    from sklearn.metrics import cohen_kappa_score
+
     results = []
     for first, second in combinations(judged.people, 2):
         graded_by_both = [by_person for by_person in judged.grades.values() if by_person.keys() >= {first, second}]
-        grade_pairs = [(by_person[first], by_person[second]) for by_person in graded_by_both]
-        if grade_pairs:
-            results.append(_measure_agreement(first, second, grade_pairs))
+        if not graded_by_both:
+            continue
+        first_grades = [by_person[first] for by_person in graded_by_both]
+        second_grades = [by_person[second] for by_person in graded_by_both]
+        kappa = weighted = None
+        # If all grades are equal, chance alone agrees fully, and κ is 0/0.
+        if len({*first_grades, *second_grades}) > 1:
+            compute_kappa = partial(cohen_kappa_score, first_grades, second_grades, labels=GRADES)
+            kappa, weighted = float(compute_kappa(weights=None)), float(compute_kappa(weights="quadratic"))
+        pairs, same = len(graded_by_both), sum(map(eq, first_grades, second_grades))
+        results.append(Agreement(first=first, second=second, pairs=pairs, same=same, kappa=kappa, weighted=weighted))
     return tuple(results)
-
-
-def compute_model_agreement(judged: Judged, model: str, people: str = "people") -> Agreement | None:
-    """Compute how far a model agrees with people, whose grades are merged; None if no pair was graded by both.
-
-    people: the name that stands for them in the result
-    """
-    answers, merged = judged.of_model(model), merge_grades(judged)
-    grade_pairs = []
-    for query_id, grades in merged.grades.items():
-        for document_id, grade in grades.items():
-            answer = answers.get((query_id, document_id))
-            if answer is not None and answer.grade is not None:
-                grade_pairs.append((grade, answer.grade))
-    return _measure_agreement(people, model, grade_pairs) if grade_pairs else None
-
-
-def _measure_agreement(first: str, second: str, grade_pairs: Sequence[tuple[int, int]]) -> Agreement:
-    """Return how far two judges agree on the pairs of query and document that both graded, of which there are some."""
-    from sklearn.metrics import cohen_kappa_score
-
-    first_grades, second_grades = zip(*grade_pairs, strict=True)
-    kappa = weighted = None
-    # If all grades are equal, chance alone agrees fully, and κ is 0/0.
-    if len({*first_grades, *second_grades}) > 1:
-        compute_kappa = partial(cohen_kappa_score, first_grades, second_grades, labels=GRADES)
-        kappa, weighted = float(compute_kappa(weights=None)), float(compute_kappa(weights="quadratic"))
-    pairs, same = len(grade_pairs), sum(map(eq, first_grades, second_grades))
-    return Agreement(first=first, second=second, pairs=pairs, same=same, kappa=kappa, weighted=weighted)
 
 
 def export_judgements(

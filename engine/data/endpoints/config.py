@@ -68,8 +68,9 @@ class EndpointSettings:
     timeout: float = TIMEOUT_SECONDS
     # Characters at which texts are cut before they are sent.
     max_characters: int | None = None
+    # Of the chat model as a judge, with {query} and {document}; "" for Frontier's own.
+    judge_prompt: str = ""
     # Changed by hand when the server has another model under the same name.
-    judge_prompt: str = ""  # of the chat model as a judge, with {query} and {document}; "" for Frontier's own
     version: str = ""
 
     @property

@@ -5,6 +5,7 @@ import threading
 import time
 
 import pytest
+from sklearn.metrics import cohen_kappa_score
 
 from engine.errors import Cancelled, DataError, ParamError
 from engine.judging.by_model import (
@@ -12,13 +13,13 @@ from engine.judging.by_model import (
     MAX_DOCUMENT_CHARACTERS,
     ModelAnswer,
     ModelJudge,
+    compare_with_people,
     find_open_pairs,
     judge_by_model,
     read_answer,
-    read_model_grades,
 )
 from engine.judging.log import JudgingLog
-from engine.judging.qrels import compute_model_agreement, merge_grades
+from engine.judging.qrels import merge_grades
 from engine.values import Corpus, Queries
 
 QUERIES = Queries(("q1", "q2"), ("how to sort", "inverse of a matrix"))
@@ -41,7 +42,7 @@ class Service:
     def __init__(self, fail_at=None, delay=0.0):
         self.asked, self.fail_at, self.delay, self.mutex = [], fail_at, delay, threading.Lock()
 
-    def __call__(self, body):
+    def __call__(self, body, stop=None):
         prompt = body["messages"][0]["content"]
         with self.mutex:
             self.asked.append(prompt)
@@ -57,8 +58,8 @@ def log(tmp_path):
     return JudgingLog(tmp_path / "log.sqlite")
 
 
-def run(log, service, pairs=PAIRS, **options):
-    judge = ModelJudge(model="m", endpoint="here", post=service)
+def run(log, service, pairs=PAIRS, requests=1, **options):
+    judge = ModelJudge(model="m", endpoint="here", host="127.0.0.1:9", post=service, requests=requests)
     return judge_by_model(log, judge, pairs, QUERIES, CORPUS, **options)
 
 
@@ -69,7 +70,7 @@ def test_every_pair_is_asked_once_and_kept_apart_from_peoples(log, requests):
     judging = run(log, service, requests=requests, progress=lambda done, total, label: seen.append((done, total)))
     judged = log.read()
     assert (judging.pairs, judging.graded, judging.refused, judging.unreadable) == (12, 12, 0, 0)
-    assert read_model_grades(judged, "m at here").grades["q2"] == {f"d{i}": i % 4 for i in range(6)}
+    assert merge_grades(judged.only_model("m at here")).grades["q2"] == {f"d{i}": i % 4 for i in range(6)}
     assert (
         merge_grades(judged).grades == {"q1": {"d1": 3}}
         and judged.people == ("ann",)
@@ -148,32 +149,34 @@ def test_what_holds_no_grade_is_counted_and_not_asked_again(log):
     replies = iter([chat(None, refusal="no"), chat("perhaps"), *[answer_with(1)] * 10])
     asked = []
 
-    def service(body):
+    def service(body, stop=None):
         asked.append(body)
         return next(replies)
 
     judging = run(log, service, requests=1)
     assert (judging.graded, judging.refused, judging.unreadable) == (10, 1, 1)
     assert str(judging) == "m at here graded 10 of 12 documents; 1 refused, 1 answered without a grade"
-    assert len(read_model_grades(log.read(), "m at here").grades["q1"]) == 4
+    assert len(merge_grades(log.read().only_model("m at here")).grades["q1"]) == 4
     assert run(log, service).graded == 10 and len(asked) == 12
 
 
 def test_the_prompt_has_both_texts_as_they_are_and_another_prompt_is_another_judge():
-    judge = ModelJudge(model="m", endpoint="here", post=Service())
+    judge = ModelJudge(model="m", endpoint="here", host="127.0.0.1:9", post=Service())
     prompt = judge.write_prompt("what is {document}?", "x{query}" + "y" * 10_000)
     assert "what is {document}?" in prompt and "x{query}y" in prompt
     assert len(prompt) < len(DEFAULT_PROMPT) + MAX_DOCUMENT_CHARACTERS + 30
-    other = ModelJudge(model="m", endpoint="here", post=Service(), prompt="{query} {document}")
+    other = ModelJudge(model="m", endpoint="here", host="127.0.0.1:9", post=Service(), prompt="{query} {document}")
     assert other.name.startswith("m at here with prompt ") and other.name != judge.name
     with pytest.raises(ParamError, match=r"must hold \{query\} and \{document\}; it has no \{document\}"):
-        ModelJudge(model="m", endpoint="here", post=Service(), prompt="{query}")
+        ModelJudge(model="m", endpoint="here", host="127.0.0.1:9", post=Service(), prompt="{query}")
 
 
 def test_a_request_asks_for_a_grade_by_its_schema_at_temperature_0():
     bodies = []
-    judge = ModelJudge(model="m", endpoint="here", post=lambda body: bodies.append(body) or answer_with(1))
-    assert judge("sort", "an array") == ModelAnswer(1, "as it says")
+    judge = ModelJudge(
+        model="m", endpoint="here", host="127.0.0.1:9", post=lambda body, stop: bodies.append(body) or answer_with(1)
+    )
+    assert judge.grade("sort", "an array") == ModelAnswer(1, "as it says")
     (body,) = bodies
     assert body["model"] == "m" and body["temperature"] == 0
     assert body["response_format"]["json_schema"]["schema"]["properties"]["grade"]["enum"] == [0, 1, 2, 3]
@@ -181,17 +184,15 @@ def test_a_request_asks_for_a_grade_by_its_schema_at_temperature_0():
 
 def test_agreement_with_people_counts_pairs_that_both_graded(log):
     run(log, Service())
+    assert compare_with_people(log.read(), "m at here") is None
     for document, grade in (("d0", 0), ("d1", 1), ("d2", 2), ("d3", 1), ("d4", None)):
         log.judge("q1", document, grade, "ann")
-    agreement = compute_model_agreement(log.read(), "m at here")
-    # d0 to d3 by the model: 0, 1, 2, 3; Cohen's κ by hand: observed 3/4, by chance (1 + 2 + 1 + 0)/16.
-    assert (agreement.pairs, agreement.same) == (4, 3)
-    assert agreement.kappa == pytest.approx((0.75 - 0.25) / (1 - 0.25))
-    assert compute_model_agreement(JudgingLog(log.path).read(), "nobody") is None
+    agreement = compare_with_people(log.read(), "m at here")
+    # d0 to d3 by the model: 0, 1, 2, 3.
+    assert (agreement.judge, agreement.pairs, agreement.same) == ("m at here", 4, 3)
+    assert agreement.kappa == pytest.approx(cohen_kappa_score([0, 1, 2, 1], [0, 1, 2, 3], weights="quadratic"))
 
 
 def test_wrong_arguments_are_named(log):
-    with pytest.raises(ParamError, match="requests must be a whole number"):
-        run(log, Service(), requests=0)
     with pytest.raises(ParamError, match="no model 'x' has judged here; there are none"):
-        read_model_grades(log.read(), "x")
+        merge_grades(log.read().only_model("x"))
