@@ -216,6 +216,12 @@ def sweep() -> None:
 @main.command()
 @FINISHED_SWEEP
 @OTHER_RUNS
+@option(
+    "--model-judged",
+    metavar="FILE",
+    help="A model's judgements of more of the queries, in a form that --qrels takes: those of the store, a random "
+    "sample of them, correct it. Needs --corpus.",
+)
 @metrics_option("Metrics of the table. Default: those of the store.")
 @click.option("--wins", is_flag=True, help="In --y, every setting against the baseline query by query.")
 @click.option("--oracle", is_flag=True, help="In --y, what choosing a method's setting for every query could gain.")

@@ -27,6 +27,7 @@ from engine.cli.inputs import (
     say_own_documents,
     select_judged,
 )
+from engine.cli.model_judge import measure_by_model
 from engine.cli.output import echo, echo_json, echo_lines, format_columns, nan_to_none, or_dash, pick_fields, write_text
 from engine.data.answers import containing_documents, match_answers, read_answers
 from engine.decoder import DEPTH, Decoder, explain_ignored_scorer
@@ -360,6 +361,7 @@ def _compute_means(cells: list[Any], names: Sequence[str]) -> tuple[dict[tuple[i
 def compare(
     swept: FinishedSweep,
     other_systems: OtherSystems,
+    model_judged: str | None,
     metrics: tuple[str, ...],
     wins: bool,
     oracle: bool,
@@ -374,6 +376,8 @@ def compare(
         The store and the choice of its cells.
     other_systems : OtherSystems
         Runs that are compared too.
+    model_judged : str or None
+        The file of a model's judgements, which those of the store correct.
     metrics : tuple of str
         Columns of the table.
     wins, oracle : bool
@@ -393,9 +397,15 @@ def compare(
     x_name, y_name = swept.across, swept.up
     curve = frontier(cells, x_name, y_name, k)
     table = build_results(cells, metrics or tuple(cells[0].values), swept.baseline, k)
-    rows = compare_cells(cells, y_name, table.rows[0][0], k)
+    judged = None if model_judged is None else measure_by_model(swept, other_systems, cells, k, model_judged)
+    model_cells = None if judged is None else judged.cells
+    rows = compare_cells(cells, y_name, table.rows[0][0], k, model_judged=model_cells)
     study = swept.find_study(cells, k)
-    decision = None if study else decide_for_report(estimate_on_axes(curve, exact_curves, table.cells[0]))
+    # The model judges measured settings alone: exact curves would have to be computed anew for its queries.
+    decided_curves = exact_curves if judged is None else ()
+    estimates = None if study else estimate_on_axes(curve, decided_curves, table.cells[0], model_cells)
+    decision = decide_for_report(estimates)
+    decision = decision if judged is None else judged.describe(decision)
     # The headroom is what a perfect choice of setting for each query would gain.
     comparisons, headroom = summarize_comparisons(rows), compute_headroom(cells, y_name, k) if oracle else ()
     strata = swept.stratify(cells, k, other_systems)

@@ -175,8 +175,7 @@ class ModelValues:
     @property
     def has_objective(self) -> np.ndarray:
         """The (N,) queries on which every setting has the objective."""
-        has: np.ndarray = np.isfinite(self.objectives if self.objectives is not None else np.empty((0, 1))).all(1)
-        return has
+        return np.isfinite(np.empty((0, 1)) if self.objectives is None else self.objectives).all(axis=1)
 
     def draw_objectives(
         self, weights: np.ndarray, other_weights: np.ndarray, own_values: np.ndarray, queries: Sequence[str]

@@ -652,21 +652,27 @@ def _draw_weights(random: np.random.Generator, n_queries: int) -> np.ndarray:
     return random.multinomial(n_queries, np.full(n_queries, 1 / n_queries), size=N_SAMPLES) / n_queries
 
 
-def estimate_on_axes(points: Frontier, curves: Sequence[Curve], baseline: Any) -> OptionEstimates | None:
+def estimate_on_axes(
+    points: Frontier, curves: Sequence[Curve], baseline: Any, model_judged: Iterable[Any] | None = None
+) -> OptionEstimates | None:
     """Estimate gain and loss of a frontier's settings, to choose one that keeps enough of the y axis.
 
     The gain is in the metric of the x axis, the loss in that of the y axis. None where nothing can be decided: no other
     setting, one query, or no baseline with something to keep. curves: exact curves beside the frontier's settings;
-    baseline: the cell of the decoder that the others are compared with
+    baseline: the cell of the decoder that the others are compared with; model_judged: as `decide` takes it
     """
     cells = [point.point for point in points.points]
     if len(cells) < 2 or baseline.label not in (cell.label for cell in cells):
         return None
     try:
         return estimate_options(
-            [*cells, *curves], baseline=baseline.label, metric=points.y, objective=points.x, k=points.k
-        )
+            [*cells, *curves], baseline=baseline.label, metric=points.y, objective=points.x, k=points.k,
+            model_judged=model_judged,
+        )  # fmt: skip
     except DataError:
+        # A judge that was asked for and cannot be used is an error of its own.
+        if model_judged is not None:
+            raise
         return None
 
 

@@ -33,17 +33,11 @@ def list_next_queries(
     strata = np.where(apart, 1 + np.searchsorted(edges, distances), 0)
     known = set(person_queries)
     is_known = np.array([query in known for query in judged], dtype=bool)
-    sizes = np.bincount(strata, minlength=N_STRATA + 1)
-    covered = np.bincount(strata[is_known], minlength=N_STRATA + 1).astype(float)
-    order = np.random.default_rng(SEED.check(seed)).permutation(len(judged))
-    waiting = [
-        [row for row in order.tolist() if strata[row] == group and not is_known[row]] for group in range(len(sizes))
-    ]
-    result = []
-    while any(waiting):
-        # The share that each group should have after one query more, less what it has.
-        missing = sizes / len(judged) * (covered.sum() + 1) - covered
-        group = max((index for index, rows in enumerate(waiting) if rows), key=lambda index: missing[index])
-        result.append(judged[waiting[group].pop()])
-        covered[group] += 1
-    return tuple(result)
+    random, keys = np.random.default_rng(SEED.check(seed)), np.full(len(judged), np.inf)
+    for stratum in np.unique(strata):
+        waiting = random.permutation(np.flatnonzero((strata == stratum) & ~is_known))
+        members = strata == stratum
+        # The share of the group that is judged once the query is. A random start leaves no group ahead by rounding.
+        keys[waiting] = (is_known[members].sum() + np.arange(len(waiting)) + random.random()) / members.sum()
+    order = np.argsort(keys, kind="stable")[: (~is_known).sum()]
+    return tuple(judged[row] for row in order.tolist())

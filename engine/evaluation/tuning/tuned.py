@@ -315,7 +315,7 @@ def compare_cells(
     Holm's correction is over them, metric by metric; else there is one cell, and the correction is over its metrics.
     """
     if is_choice:
-        options = {"resamples": resamples, "seed": seed}
+        options: dict[str, Any] = {"resamples": resamples, "seed": seed}
         return tuple(row for metric in metrics for row in compare([base, *cells], metric, base, base.k, **options))
     (cell,) = cells
     # A metric that no common query has cannot be compared, and must not count in Holm's correction.
