@@ -6,7 +6,7 @@ derived from the declaration.
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from numbers import Integral
 from numbers import Real as RealNumber
@@ -290,10 +290,14 @@ class Flag(Parameter):
 
 @dataclass(frozen=True, slots=True)
 class Text(Parameter):
-    """A non-blank line of at most `max_length` characters, such as a name; outer white space is stripped."""
+    """A non-blank line of at most `max_length` characters, such as a name; outer white space is stripped.
+
+    choices: lists the lines that a page offers, where nothing is to be typed there
+    """
 
     _: KW_ONLY
     max_length: int = 300
+    choices: Callable[[], Sequence[str]] | None = None
     type = str
 
     @property

@@ -280,6 +280,11 @@ class Scorer(Stage):
     rerank_only: ClassVar[bool] = False
     """The scorer is too slow for a full corpus and scores pools only."""
 
+    @classmethod
+    def is_available(cls) -> bool:
+        """Return False where the scorer cannot be used before something is set up, so that pages leave it out."""
+        return True
+
     @property
     def corpus_wide(self) -> bool:
         """True if a document's score depends on the other documents that are scored with it, as BM25's does.

@@ -171,8 +171,24 @@ def engines(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def scorer_options(tmp_path_factory):
-    """Return the parameters that scorers require, by name: a tiny model."""
+def tiny_reranker(tmp_path_factory):
+    """Return the folder of a tiny cross-encoder."""
     from support.tiny_models import tiny_cross_encoder
 
-    return {"cross_encoder": {"model": str(tiny_cross_encoder(tmp_path_factory.mktemp("tiny")))}}
+    return str(tiny_cross_encoder(tmp_path_factory.mktemp("tiny")))
+
+
+@pytest.fixture(scope="session")
+def model_server():
+    """Run a server of models that asks for no key."""
+    from support.model_server import ModelServer
+
+    with ModelServer(key=None) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def scorer_options(home_of_the_file, model_server, tiny_reranker):
+    """Return the parameters that scorers require, by name; the home's endpoints.toml names a server of models."""
+    model_server.write_settings(os.environ["FRONTIER_HOME"], key_env=None)
+    return {"cross_encoder": {"model": tiny_reranker}}

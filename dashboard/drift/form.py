@@ -121,7 +121,7 @@ def _draw_variant(loaded: Loaded, judged: bool) -> dict[str, Any]:
     """
     columns = st.columns(FIELDS_PER_ROW, vertical_alignment="bottom")
     values: dict[str, Any] = {}
-    rerankers = [NO_RERANKER, *RERANKERS, *(methods("scorer") if judged else ())]
+    rerankers = [NO_RERANKER, *RERANKERS, *(decoders.list_scorers(decoders.RERANK) if judged else ())]
     descriptions = "; ".join(f"{name}: {description}" for name, description in RERANKERS.items())
     reranker = select(
         "Reranker", rerankers, _field_key("reranker"), container=columns[0],

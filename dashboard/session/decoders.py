@@ -128,8 +128,9 @@ def add_scorers(selector: Selector, name: str, depth: int | None) -> Decoder:
 
 
 def list_scorers(role: str) -> dict[str, ScorerSpec]:
-    """Return the scorers that can take a role, by name: one that only reranks cannot retrieve."""
-    return {name: spec for name, spec in methods("scorer").items() if role == RERANK or not spec.cls.rerank_only}
+    """Return the scorers that can take a role here, by name: one that only reranks cannot retrieve."""
+    scorers = {name: spec for name, spec in methods("scorer").items() if spec.cls.is_available()}
+    return {name: spec for name, spec in scorers.items() if role == RERANK or not spec.cls.rerank_only}
 
 
 def first_scorer() -> Scorer:

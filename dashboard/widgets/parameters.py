@@ -30,6 +30,10 @@ def draw_parameter(param: Param, key: str, container: Any = st) -> Any:
             return container.selectbox(label, param.options, param.options.index(param.default), **options)
         case Flag():
             return container.toggle(label, param.default, **options)
+        case Text(choices=list_choices) if list_choices is not None:
+            # A link may have set a name that is not there any more: it stays, and the scorer says what is wrong.
+            choices = list(dict.fromkeys([param.default, *list_choices(), st.session_state.get(key, param.default)]))
+            return container.selectbox(label, choices, choices.index(param.default), **options)
         case Text():
             return as_legible(param, container.text_input(label, param.default, max_chars=param.max_length, **options))
         # `unset` is what None means, in words: such a parameter may be empty, so it is typed and has no slider.

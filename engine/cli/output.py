@@ -21,6 +21,13 @@ def echo(text: str = "", *, err: bool = False, bold: bool = False) -> None:
     click.echo(click.style(visible_text, bold=True) if bold else visible_text, err=err)
 
 
+def confirm(question: str) -> bool:
+    """Ask a person at the terminal, in place of a progress line; return True for yes."""
+    # Back to the start of the line, and the terminal's code that erases it.
+    click.echo("\r\x1b[2K", nl=False, err=True)
+    return click.confirm(visible(question), err=True)
+
+
 def echo_json(*values: Any, indent: int | None = None, allow_nan: bool = True) -> None:
     """Print each value as JSON exactly: characters that `echo` would replace are escaped.
 

@@ -4,8 +4,8 @@ import sys
 
 import click
 
+from engine.cli.output import confirm
 from engine.data.endpoints.consent import FREE_TOKENS, Allowance, Estimate, allow_tokens
-from engine.wording import visible
 
 ASKED_TOKENS = 1000
 """Fewer tokens, a few typed queries, are sent without asking the person at the terminal."""
@@ -35,6 +35,4 @@ def _ask(estimate: Estimate) -> bool:
     """Ask on a terminal whether texts may be sent; elsewhere return False."""
     if not _can_ask():
         return False
-    # Back to the start of the line, and the terminal's code that erases it: a progress line may stand there.
-    click.echo("\r\x1b[2K", nl=False, err=True)
-    return click.confirm(visible(f"{estimate}: go on?"), err=True)
+    return confirm(f"{estimate}: go on?")

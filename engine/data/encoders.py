@@ -17,9 +17,10 @@ from torch import Tensor
 
 from engine.data import cache as store
 from engine.data import inventory, shipped
+from engine.data.endpoints.client import run_tasks
 from engine.data.endpoints.config import is_endpoint
 from engine.data.endpoints.consent import Estimate, estimate_texts, estimate_tokens, require_consent
-from engine.data.endpoints.embeddings import EndpointEncoder, EndpointSource, encode_chunks, find_endpoint
+from engine.data.endpoints.embeddings import EndpointEncoder, EndpointSource, find_endpoint
 from engine.data.models import encoder_model, precision
 from engine.data.models.encoder_model import Dtype, Encoder, ModelSource, Role
 from engine.errors import Cancelled, DataError, FrontierError
@@ -236,7 +237,13 @@ def _send_spans(
         run.report_tokens(n_tokens, estimate.n_tokens, f"{label}, {waiting}" if waiting else label)
 
     report_tokens()
-    for (span, key), rows, n_cut in encode_chunks(encoder, chunks, prompt, run.stop, report_tokens):
+
+    def encode_chunk(chunk: tuple[tuple[range, str], Sequence[str]], stop: Stop) -> tuple[Tensor, int]:
+        """Have one chunk's texts encoded."""
+        return encoder.encode_texts(chunk[1], prompt, stop)
+
+    results = run_tasks(encoder.endpoint, chunks, encode_chunk, run.stop, report_tokens)
+    for ((span, key), _), (rows, n_cut) in results:
         if len(run.vectors) and rows.shape[1] != run.vectors.shape[1]:
             raise encoder.endpoint.wrong_answer(f"answered with vectors of another length, {rows.shape[1]:,}")
         if use_cache:

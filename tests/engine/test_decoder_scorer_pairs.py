@@ -140,7 +140,8 @@ def test_derived_values_are_reused(demo, queries, scorer_options, scorer):
     space, stage = engine.Space(dataset.corpus, space.embeddings), make_scorer(scorer, scorer_options)
     stage.prepare(space)
     earlier = {key: id(entry.value) for key, entry in space._derived.items()}
-    engine.decode(engine.Decoder(engine.make("top_k"), stage), space, queries, k=3)
+    with engine.allow_tokens():
+        engine.decode(engine.Decoder(engine.make("top_k"), stage), space, queries, k=3)
     assert {key: id(entry.value) for key, entry in space._derived.items()} == earlier
 
 

@@ -3,20 +3,25 @@
 import random
 import re
 import time
-from concurrent.futures import Future
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from email.utils import parsedate_to_datetime
 from threading import Thread
-from typing import Any
+from typing import Any, TypeVar
 
 from engine.data.endpoints.config import EndpointSettings, config_path
 from engine.data.endpoints.transport import NoAnswerError, Reply, parse_json, quote_reply, send_post
-from engine.errors import Cancelled, DataError
+from engine.errors import Cancelled, DataError, FrontierError
 from engine.progress import Stop, format_duration
 
 # The deadline of the whole request comes first; this one ends the thread that nobody waits for any more.
 _CONNECTION_GRACE_SECONDS = 5.0
+Task = TypeVar("Task")
+Result = TypeVar("Result")
 POLL_SECONDS = 0.1
 """Time within which a waiting request notices that it was cancelled."""
+IDLE_SECONDS = 0.2
+"""Time after which a wait for several requests is reported."""
 FIRST_WAIT_SECONDS = 1.0
 """Wait before the second try, doubled with every further one."""
 MAX_WAIT_SECONDS = 120.0
@@ -135,6 +140,7 @@ class ModelEndpoint:
     def _explain_refusal(self, reply: Reply, remedy: str = "") -> RefusalError:
         """Return the error for an answer with another status than 200."""
         key_env, reason = self.settings.key_env, self._quote(reply)
+        # What the server says of these is seldom what to do about them.
         if reply.status in (401, 403):
             remedy = f"it refuses the key in {key_env}" if key_env else "it asks for a key: name its variable, key_env"
         elif 300 <= reply.status < 400:
@@ -159,3 +165,58 @@ def _check_stop(stop: Stop | None) -> None:
     """Raise Cancelled if the work should stop."""
     if stop is not None and stop.is_set():
         raise Cancelled("stopped while a server was asked; what came back is kept")
+
+
+def run_tasks(
+    endpoint: ModelEndpoint,
+    tasks: Iterable[Task],
+    run: Callable[[Task, Stop], Result],
+    stop: Stop | None,
+    on_idle: Callable[[str], None] = lambda _: None,
+) -> Iterator[tuple[Task, Result]]:
+    """Run tasks that ask an endpoint, as many at a time as it takes; yield each with its result as it is finished.
+
+    After an error the tasks that run already are finished and yielded, as they may have been paid for. run: takes a
+    task and a flag that ends it; on_idle: called a few times a second with words for a wait that the server asks for,
+    "" for none. Raises the first error, and Cancelled.
+    """
+    n_requests, remaining = endpoint.settings.requests, iter(tasks)
+    pending: dict[Future[Result], Task] = {}
+    failure: FrontierError | Cancelled | None = None
+    # A generator that is closed early must end its requests as a cancellation would.
+    stopper = _Stopper(stop)
+    with ThreadPoolExecutor(n_requests) as executor:
+        try:
+            while True:
+                while failure is None and len(pending) < n_requests and (task := next(remaining, None)) is not None:
+                    pending[executor.submit(run, task, stopper)] = task
+                if not pending:
+                    break
+                # Short waits, so that progress can say what the server is waited for.
+                finished, _ = wait(pending, IDLE_SECONDS, FIRST_COMPLETED)
+                if not finished:
+                    on_idle(endpoint.waiting)
+                for future in finished:
+                    task = pending.pop(future)
+                    try:
+                        result = future.result()
+                    except (FrontierError, Cancelled) as error:
+                        failure = failure or error
+                        continue
+                    yield task, result
+        finally:
+            # Whatever ended this, requests in flight are not waited for.
+            stopper.is_abandoned = True
+    if failure is not None:
+        raise failure
+
+
+class _Stopper:
+    """A cancellation flag that is set with another one, or once nobody reads the results any more."""
+
+    def __init__(self, stop: Stop | None) -> None:
+        self._stop, self.is_abandoned = stop, False
+
+    def is_set(self) -> bool:
+        """Return True if the work should end."""
+        return self.is_abandoned or (self._stop is not None and self._stop.is_set())

@@ -6,11 +6,10 @@ import math
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -20,11 +19,9 @@ from engine.data import cache
 from engine.data.endpoints.client import ModelEndpoint, RefusalError
 from engine.data.endpoints.config import ENDPOINT_PREFIX, EndpointSettings, config_path, read_endpoint
 from engine.data.models.precision import PROBE_TEXTS
-from engine.errors import Cancelled, FrontierError
+from engine.errors import FrontierError
 from engine.progress import Stop
 from engine.values import digest_of, replace_surrogates
-
-Item = TypeVar("Item")
 
 PROBE_SECTION = "endpoints"
 N_PROBES = 10
@@ -32,7 +29,6 @@ MIN_PROBE_COSINE = 0.999
 """Least cosine of a probe's vectors, then and now, at which the model counts as the same."""
 PROBE_SECONDS = 3600.0
 """Time after which a process asks for the probes again."""
-IDLE_SECONDS = 0.2
 CUT_SHARE = 0.9
 """Share of the limit of tokens to which a text is cut: tokens are not evenly long."""
 MAX_CUTS = 24
@@ -225,60 +221,6 @@ class EndpointEncoder:
             f"{config_path()}",
             f"{problem}. To embed everything anew, a new version must be written under [{name}] in endpoints.toml",
         )
-
-
-def encode_chunks(
-    encoder: EndpointEncoder,
-    chunks: Iterable[tuple[Item, Sequence[str]]],
-    prompt: str,
-    stop: Stop | None,
-    on_idle: Callable[[str], None] = lambda _: None,
-) -> Iterator[tuple[Item, Tensor, int]]:
-    """Encode chunks of texts, several at a time; yield each chunk's name, its unit rows and the number of cut texts.
-
-    They come as they are finished. After an error the chunks that were sent already are still yielded, as they may
-    have been paid for. on_idle: called a few times a second with words for a wait that the server asks for, "" for
-    none.
-    """
-    n_requests, remaining = encoder.source.settings.requests, iter(chunks)
-    pending: dict[Future[tuple[Tensor, int]], Item] = {}
-    failure: FrontierError | Cancelled | None = None
-    stopper = _Stopper(stop)
-    with ThreadPoolExecutor(n_requests) as executor:
-        try:
-            while True:
-                while failure is None and len(pending) < n_requests and (chunk := next(remaining, None)) is not None:
-                    pending[executor.submit(encoder.encode_texts, chunk[1], prompt, stopper)] = chunk[0]
-                if not pending:
-                    break
-                # Short waits, so that progress can say what the server is waited for.
-                finished, _ = wait(pending, IDLE_SECONDS, FIRST_COMPLETED)
-                if not finished:
-                    on_idle(encoder.endpoint.waiting)
-                for future in finished:
-                    item = pending.pop(future)
-                    try:
-                        rows, n_cut = future.result()
-                    except (FrontierError, Cancelled) as error:
-                        failure = failure or error
-                        continue
-                    yield item, rows, n_cut
-        finally:
-            # Whatever ended this, requests in flight are not waited for.
-            stopper.is_abandoned = True
-    if failure is not None:
-        raise failure
-
-
-class _Stopper:
-    """A cancellation flag that is set with another one, or once nobody reads the results any more."""
-
-    def __init__(self, stop: Stop | None) -> None:
-        self._stop, self.is_abandoned = stop, False
-
-    def is_set(self) -> bool:
-        """Return True if the work should end."""
-        return self.is_abandoned or (self._stop is not None and self._stop.is_set())
 
 
 def _choose_length(text: str, reason: str) -> int:
