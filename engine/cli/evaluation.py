@@ -36,7 +36,7 @@ from engine.evaluation.decide import decide_for_report, estimate_on_axes
 from engine.evaluation.decision import Decision
 from engine.evaluation.exact_frontier import compute_exact_frontiers, list_path_decoders
 from engine.evaluation.export_decoder import EXPORT_TARGETS, ExportContext, export
-from engine.evaluation.frontier import frontier
+from engine.evaluation.frontier import Frontier, frontier
 from engine.evaluation.metrics import METRICS, available_metrics, title_of
 from engine.evaluation.paired import align_on_common_queries, format_decoder_call, format_stage_call, short_names
 from engine.evaluation.splits import split_in_half
@@ -412,19 +412,12 @@ def compare(
     _write_tables(files, table, cells)
     # JSON holds every optional part only if its flag was given.
     if as_json:
-        at_k = [c for c in cells if c.k == k]
-        written = dict(zip((c.label for c in at_k), short_names(at_k, format_stage_call), strict=True))
-        front = []
-        for p in curve.front:
-            front.append({"decoder": p.point.decoder, "name": written[p.point.label], x_name: p.x, y_name: p.y})
-        baseline_label = resolve_baseline(at_k, table.rows[0][0], k).label
-        head = {"k": k, "queries": curve.queries, "baseline": written[baseline_label], "summary": comparisons}
-        area = {"hypervolume": curve.hypervolume, "reference": curve.reference}
         groups: dict[str, Any] = {"by": strata.as_json()} if strata else {}
         groups |= _verdict_to_json(study, decision)
         groups |= {"wins": [{**asdict(data), "wins": data.wins._asdict()} for data in rows]} if wins else {}
         groups |= {"oracle": list(map(asdict, headroom))} if oracle else {}
-        return echo_json({**head, **area, "front": front, "untimed": curve.untimed, "table": table.as_json(), **groups})
+        front = _frontier_to_json(curve, cells, table.rows[0][0], comparisons)
+        return echo_json({**front, "table": table.as_json(), **groups})
     if verdict := study or decision:
         echo("\n".join(verdict.sentences) + "\n")
     echo(f"Not dominated in {x_name}@{k} and {y_name}@{k}, over {curve.queries:,} queries:")
@@ -442,6 +435,22 @@ def compare(
     if oracle:
         echo(f"\n{METRICS[y_name].title}@{k} of each method's settings:\n{_format_headroom(headroom)}")
     echo_lines(map("written: {}".format, files))
+
+
+def _frontier_to_json(curve: Frontier, cells: Sequence[Any], baseline: str, summary: str) -> dict[str, Any]:
+    """Return a frontier as JSON values: its settings, the area below, and the baseline.
+
+    baseline: the name of its cell; summary: of the comparisons with it
+    """
+    at_k = [cell for cell in cells if cell.k == curve.k]
+    written = dict(zip((cell.label for cell in at_k), short_names(at_k, format_stage_call), strict=True))
+    front = []
+    for p in curve.front:
+        front.append({"decoder": p.point.decoder, "name": written[p.point.label], curve.x: p.x, curve.y: p.y})
+    baseline_label = resolve_baseline(at_k, baseline, curve.k).label
+    head = {"k": curve.k, "queries": curve.queries, "baseline": written[baseline_label], "summary": summary}
+    area = {"hypervolume": curve.hypervolume, "reference": curve.reference}
+    return {**head, **area, "front": front, "untimed": curve.untimed}
 
 
 def _write_tables(files: Sequence[str], table: ResultsTable, cells: Sequence[Any]) -> None:

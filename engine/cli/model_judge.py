@@ -58,6 +58,7 @@ def measure_by_model(
         agreement = check_judge(person.qrels[first_cell.split], qrels, name)
         space = load_swept_space(by_model, first_cell, other_systems, meter)
         vectors = embed_and_warn(space, queries, progress=meter)
+        # Runs of other systems name no stage that could be built.
         own_cells = [cell for cell in person_cells if cell.k == k and cell.method in methods("selector")]
         decoders = [decoder_from_json(cell.decoder) for cell in own_cells]
         metrics = [metric for metric in dict.fromkeys((swept.across, swept.up)) if metric in METRICS]
@@ -77,6 +78,7 @@ def measure_by_model(
                 **facts,
             )
         )
+        # A run is read anew, as its lists for the model's other queries were not needed before.
         for run_file in other_systems.runs:
             run = read_run(run_file, by_model.corpus.ids, queries.ids)
             self_rule = find_self_rule(person_cells)

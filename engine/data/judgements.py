@@ -216,8 +216,9 @@ class _Reader:
 
     def is_header(self, fields: Fields) -> bool:
         """Return True if a file's first line names its columns."""
-        # A header may call TREC's second column 0; any other number is a grade or an id.
-        if any(_is_numeric(text) and text.strip() != "0" for text in fields):
+        # A header may call TREC's second column 0; any other number, and a second 0, is a grade or an id.
+        numbers = [text.strip() for text in fields if _is_numeric(text)]
+        if numbers and numbers != ["0"]:
             return False
         roles = find_columns(fields, _JUDGEMENT_NAMES, self.label)
         if len(fields) == 2:

@@ -111,8 +111,10 @@ class ModelValues:
 
     judge: str
     judged_queries: tuple[str, ...]  # ids of the n that both judged
-    judged: np.ndarray  # (n, 1 + m) of the metric, the baseline's first; NaN where the model found nothing relevant
-    other: np.ndarray  # (N − n, 1 + m) of the queries that only the model judged
+    judged_values: (
+        np.ndarray
+    )  # (n, 1 + m) of the metric, the baseline's first; NaN where the model found nothing relevant
+    other_values: np.ndarray  # (N − n, 1 + m) of the queries that only the model judged
     objectives: np.ndarray | None  # (N, 1 + m) of an objective without judgements, the n first; None for another one
 
     def find_rows(self, queries: Sequence[str]) -> np.ndarray:
@@ -133,8 +135,10 @@ class ModelValues:
 
     def find_changes(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the model's (n, m) and (N − n, m) differences to the baseline; 0 where it has no value."""
-        judged, other = (np.nan_to_num(table[:, 1:] - table[:, :1]) for table in (self.judged, self.other))
-        return judged, other
+        # Without a relevant document by the model there is no difference that it could show.
+        tables = (self.judged_values, self.other_values)
+        judged, unjudged = (np.nan_to_num(table[:, 1:] - table[:, :1]) for table in tables)
+        return judged, unjudged
 
     def correct(self, differences: np.ndarray, queries: Sequence[str]) -> ResidualSample:
         """Correct a person's differences of m settings to the baseline by the model's.
@@ -143,8 +147,8 @@ class ModelValues:
         are stretched by their queries' leverage, as `correct_means` does it. Raises DataError for a judge that is worse
         than chance. differences: (d, m) on `queries`, those of the n for which the person's metric has a value
         """
-        person, (judged, other) = self.spread_person_values(differences, queries), self.find_changes()
-        n_judged, n_other = len(person), len(other)
+        person, (judged, unjudged) = self.spread_person_values(differences, queries), self.find_changes()
+        n_judged, n_other = len(person), len(unjudged)
         deviations, model_deviations = person - person.mean(0), judged - judged.mean(0)
         products, squares = float((deviations * model_deviations).sum()), float((model_deviations**2).sum())
         scale = math.sqrt(float((deviations**2).sum()) * squares)
@@ -159,13 +163,14 @@ class ModelValues:
             weight = min(products / squares * n_other / (n_judged + n_other), 1.0)
             leverages = (model_deviations**2).sum(1, keepdims=True) / squares * n_judged / (n_judged - 1)
             off_by = (deviations - weight * model_deviations) / (1 - np.minimum(leverages, MAX_LEVERAGE))
-            residuals, terms = off_by - off_by.mean(0) + person.mean(0) - weight * judged.mean(0), weight * other
+            residuals, terms = off_by - off_by.mean(0) + person.mean(0) - weight * judged.mean(0), weight * unjudged
+            # Of all settings together, as they share the weight.
             narrowing = math.hypot(_sum_errors(residuals), _sum_errors(terms)) / max(person_error, VARIANCE_TOLERANCE)
             if narrowing < 1:
                 n_changed = np.maximum(n_changed, _count_changed(judged))
                 use = replace(use, weight=weight, narrowing=narrowing)
                 return ResidualSample(residuals=residuals, terms=terms, n_changed=n_changed, use=use)
-        return ResidualSample(residuals=person, terms=np.zeros_like(other), n_changed=n_changed, use=use)
+        return ResidualSample(residuals=person, terms=np.zeros_like(unjudged), n_changed=n_changed, use=use)
 
     @property
     def objective_means(self) -> np.ndarray | None:
@@ -175,7 +180,9 @@ class ModelValues:
     @property
     def has_objective(self) -> np.ndarray:
         """The (N,) queries on which every setting has the objective."""
-        return np.isfinite(np.empty((0, 1)) if self.objectives is None else self.objectives).all(axis=1)
+        objectives = np.empty((0, 1)) if self.objectives is None else self.objectives
+        has_all: np.ndarray = np.logical_and.reduce(np.isfinite(objectives), axis=1)
+        return has_all
 
     def draw_objectives(
         self, weights: np.ndarray, other_weights: np.ndarray, own_values: np.ndarray, queries: Sequence[str]
@@ -188,7 +195,7 @@ class ModelValues:
         if self.objectives is None:
             weights, values = weights[:, self.find_rows(queries)], own_values
         else:
-            sizes = len(self.judged), len(self.other)
+            sizes = len(self.judged_values), len(self.other_values)
             weights = np.hstack([weights * sizes[0], other_weights * sizes[1]])[:, self.has_objective]
             values = self.objectives[self.has_objective]
         means: np.ndarray = weights @ values / np.maximum(weights.sum(1, keepdims=True), VARIANCE_TOLERANCE)
@@ -236,23 +243,26 @@ def pair_with_model(
     align_on_common_queries(counterparts, (metric,), counterparts[0].k)
     model_judged, person_judged = find_judged_queries(counterparts, metric), find_judged_queries(aligned.cells, metric)
     judged = tuple(sorted(model_judged & (person_judged | set(aligned.queries))))
-    kept_rows = [row for row, query in enumerate(aligned.queries) if query in model_judged]
-    if len(kept_rows) < MIN_PERSON_QUERIES:
+    # The others say nothing of the model, and their weight beside it would be unknown.
+    paired_rows = [row for row, query in enumerate(aligned.queries) if query in model_judged]
+    if len(paired_rows) < MIN_PERSON_QUERIES:
         raise DataError(
             f"model_judged must share {MIN_PERSON_QUERIES} queries with points that have {metric}, or more; got "
-            f"{len(kept_rows)}: judge more of the model's queries yourself"
+            f"{len(paired_rows)}: judge more of the model's queries yourself"
         )
-    other = tuple(sorted(model_judged - set(judged)))
+    other_queries = tuple(sorted(model_judged - set(judged)))
+    # What the person does not decide is the same whoever judges.
     is_known = objective is not None and METRICS[objective].needs != "qrels"
     has_objective = is_known and all(objective in cell.values for cell in counterparts)
     facts = (getattr(cell, "provenance", {}).get(JUDGE_ENTRY) for cell in counterparts)
     model = ModelValues(
         judge=next(filter(None, facts), UNNAMED_JUDGE), judged_queries=judged,
-        judged=tabulate_values(counterparts, metric, judged), other=tabulate_values(counterparts, metric, other),
-        objectives=tabulate_values(counterparts, str(objective), judged + other) if has_objective else None,
+        judged_values=tabulate_values(counterparts, metric, judged),
+        other_values=tabulate_values(counterparts, metric, other_queries),
+        objectives=tabulate_values(counterparts, str(objective), judged + other_queries) if has_objective else None,
     )  # fmt: skip
-    values = map_values(lambda table: table[kept_rows], aligned.values)
-    restricted = replace(aligned, queries=tuple(aligned.queries[row] for row in kept_rows), values=values)
+    values = map_values(lambda table: table[paired_rows], aligned.values)
+    restricted = replace(aligned, queries=tuple(aligned.queries[row] for row in paired_rows), values=values)
     return restricted, model
 
 

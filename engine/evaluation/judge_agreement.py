@@ -54,9 +54,11 @@ def compute_judge_agreement(person: Qrels, model: Qrels, judge: str = UNNAMED_JU
         model_grades = model.grades.get(query_id, {})
         rows = [(grade, model_grades[doc_id]) for doc_id, grade in grades.items() if doc_id in model_grades]
         if rows:
-            own, other = np.array(rows, dtype=float).T
-            same = float((own == other).sum())
-            sums.append((len(rows), own.sum(), other.sum(), own @ own, other @ other, own @ other, same))
+            # All that κ needs are sums, so leaving out a query later is a subtraction.
+            person_column, model_column = np.array(rows, dtype=float).T
+            n_equal = float((person_column == model_column).sum())
+            products = person_column @ person_column, model_column @ model_column, person_column @ model_column
+            sums.append((len(rows), person_column.sum(), model_column.sum(), *products, n_equal))
     if not sums:
         raise DataError(f"{judge} must have graded some of the documents that you graded; got none of them")
     table = np.array(sums)
@@ -77,10 +79,15 @@ def compute_judge_agreement(person: Qrels, model: Qrels, judge: str = UNNAMED_JU
 
 def _compute_kappa(sums: np.ndarray) -> np.ndarray:
     """Return the (r,) quadratically weighted κ of rows of sums: pairs, a, b, a², b², ab; NaN where all are equal."""
-    n_pairs, own, other, own_squares, other_squares, products = sums[:, :6].T / np.maximum(sums[:, 0], 1)
-    spread = own_squares - own**2 + other_squares - other**2 + (own - other) ** 2
+    n_pairs, person_mean, model_mean, person_squares, model_squares, products = sums[:, :6].T / np.maximum(
+        sums[:, 0], 1
+    )
+    spread = person_squares - person_mean**2 + model_squares - model_mean**2 + (person_mean - model_mean) ** 2
     has_spread = (spread > KAPPA_TOLERANCE) & (n_pairs > 0)
-    kappa: np.ndarray = np.where(has_spread, 2 * (products - own * other) / np.where(has_spread, spread, 1), np.nan)
+    # Where both give one grade throughout, chance alone agrees fully.
+    kappa: np.ndarray = np.where(
+        has_spread, 2 * (products - person_mean * model_mean) / np.where(has_spread, spread, 1), np.nan
+    )
     return kappa
 
 

@@ -26,18 +26,19 @@ def list_next_queries(
     narrow one comparison further, but need weights that judgements do not carry.
     """
     judged = sorted(find_judged_queries(model_cells, metric))
+    # Where the model finds nothing relevant it sees no difference either.
     table = np.nan_to_num(tabulate_values(model_cells, metric, judged))
     distances = table.std(1)
     apart = distances > TIE_TOLERANCE
     edges = np.quantile(distances[apart], np.linspace(0, 1, N_STRATA + 1)[1:-1]) if apart.any() else []
     strata = np.where(apart, 1 + np.searchsorted(edges, distances), 0)
-    known = set(person_queries)
-    is_known = np.array([query in known for query in judged], dtype=bool)
+    person_ids = set(person_queries)
+    is_known = np.array([query in person_ids for query in judged], dtype=bool)
     random, keys = np.random.default_rng(SEED.check(seed)), np.full(len(judged), np.inf)
     for stratum in np.unique(strata):
-        waiting = random.permutation(np.flatnonzero((strata == stratum) & ~is_known))
+        row_order = random.permutation(np.flatnonzero((strata == stratum) & ~is_known))
         members = strata == stratum
         # The share of the group that is judged once the query is. A random start leaves no group ahead by rounding.
-        keys[waiting] = (is_known[members].sum() + np.arange(len(waiting)) + random.random()) / members.sum()
+        keys[row_order] = (is_known[members].sum() + np.arange(len(row_order)) + random.random()) / members.sum()
     order = np.argsort(keys, kind="stable")[: (~is_known).sum()]
     return tuple(judged[row] for row in order.tolist())

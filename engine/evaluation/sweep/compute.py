@@ -223,6 +223,15 @@ def compute_unit(task: Task, unit: Unit, is_stopped: Callable[[], bool]) -> list
 
     Raises Cancelled when stopped, between blocks of queries or inside a slow stage.
     """
+    return compute_unit_by_judges((task,), unit, is_stopped)[0]
+
+
+def compute_unit_by_judges(tasks: Sequence[Task], unit: Unit, is_stopped: Callable[[], bool]) -> list[list[Cell]]:
+    """Decode and time the decoders of a unit once, and measure them for each task; return the cells of each.
+
+    tasks: those of one sweep by several judgements, which differ in nothing else. Raises as `compute_unit` does.
+    """
+    task = tasks[0]
     # Slow stages look for a stop object of their own, which asks `is_stopped`; progress is reported as before.
     with report_to(current_reporter()[0], cast(Stop, SimpleNamespace(is_set=is_stopped))):
         rankings, decode_seconds = _decode_in_blocks(task, unit, is_stopped)
@@ -234,27 +243,31 @@ def compute_unit(task: Task, unit: Unit, is_stopped: Callable[[], bool]) -> list
             measure_latency(unit.decoders[0], task.space, task.vectors, k, 0, is_stopped)
         # Without timing, each decoder's share of the time that the unit took.
         milliseconds, n_calls = 1000 * decode_seconds / len(unit.decoders), 0
-        cells = []
+        cells: list[list[Cell]] = [[] for _ in tasks]
         for decoder, ranking in zip(unit.decoders, rankings, strict=True):
             if is_stopped():
                 raise Cancelled(SWEEP_STOPPED)
-            digests = task.collect_dependencies(decoder)
             for k in unit.ks:
-                measures = task.measure_ranking(ranking, k, decoder.without_self)
                 if is_timed:
                     milliseconds, n_calls = measure_latency(decoder, task.space, task.vectors, k, budget_s, is_stopped)
-                returned = float((ranking.index[:, :k] >= 0).sum(1).double().mean())
-                facts = describe_provenance(task.space) | describe_judgements(task.qrels)
-                facts |= describe_random_pairs(task.space, task.metrics)
-                if n_unmatched := count_unmatched(ranking):
-                    facts[UNMATCHED_ENTRY] = str(n_unmatched)
-                cells.append(make_cell(
-                    decoder, k, task.split, task.vectors.ids, measures.values, left_out=measures.left_out,
-                    returned=returned, milliseconds=milliseconds, digests=digests,
-                    device=probe_of(task.space).device.type, n_calls=n_calls, counts=measures.counts,
-                    extra_facts=facts,
-                ))  # fmt: skip
+                for judged_task, judged_cells in zip(tasks, cells, strict=True):
+                    judged_cells.append(_measure_cell(judged_task, decoder, ranking, k, milliseconds, n_calls))
         return cells
+
+
+def _measure_cell(task: Task, decoder: Decoder, ranking: Ranking, k: int, milliseconds: float, n_calls: int) -> Cell:
+    """Measure a decoder's ranking at k; milliseconds: of a query, the median of so many calls."""
+    measures = task.measure_ranking(ranking, k, decoder.without_self)
+    returned = float((ranking.index[:, :k] >= 0).sum(1).double().mean())
+    facts = describe_provenance(task.space) | describe_judgements(task.qrels)
+    facts |= describe_random_pairs(task.space, task.metrics)
+    if n_unmatched := count_unmatched(ranking):
+        facts[UNMATCHED_ENTRY] = str(n_unmatched)
+    return make_cell(
+        decoder, k, task.split, task.vectors.ids, measures.values, left_out=measures.left_out, returned=returned,
+        milliseconds=milliseconds, digests=task.collect_dependencies(decoder), device=probe_of(task.space).device.type,
+        n_calls=n_calls, counts=measures.counts, extra_facts=facts,
+    )  # fmt: skip
 
 
 def prepare_decoder(decoder: Decoder, space: Space | Elsewhere) -> None:

@@ -40,6 +40,7 @@ KINDS = {
     "TREC with a tab behind each line": ("test.txt", lines(*TREC, end="\t\n")),
     "TREC with tabs and spaces": ("test.qrels", "q0 0\td0 2\nq0 0\td1 0\nq1 0\td2 1\n"),
     "TREC that calls the iteration Q0": ("test.trec", lines(*TREC).replace("\t0\td", "\tQ0\td")),
+    "TREC that begins with a grade of 0": ("test.qrels", lines(TREC[1], TREC[0], TREC[2], separator=" ")),
     "TREC without a suffix": ("test", lines(*TREC, separator=" ")),
     "BEIR": ("test.tsv", lines("query-id corpus-id score", *BEIR)),
     "BEIR with a tab behind each line": ("test.tsv", lines("query-id corpus-id score", *BEIR, end="\t\n")),

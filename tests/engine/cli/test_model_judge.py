@@ -1,0 +1,102 @@
+"""`compare --model-judged`: a person's judgements of some queries and a model's of all, from files to sentences."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+import engine
+from support.cli import run
+
+N_PERSON = 40
+SELECTORS = ("--select", "top_k", "--select", "mmr:relevance-weight=0.9", "--select", "vrsd", "-k", "5")
+
+
+def write_qrels(path, grades):
+    """Write judgements as lines of TREC; return the path."""
+    path.write_text(
+        "".join(f"{query} 0 {doc} {grade}\n" for query, own in grades.items() for doc, grade in own.items())
+    )
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """Files of a person's judgements of some queries of the demo, of a model's of all, and of one that is reversed."""
+    folder, rng = tmp_path_factory.mktemp("judges"), np.random.default_rng(0)
+    dataset = engine.load_dataset("numpy-api")
+    grades, documents = dataset.qrels["test"].grades, dataset.corpus.ids
+    person, model, against = {}, {}, {}
+    for number, (query, own) in enumerate(grades.items()):
+        others = [doc for doc in rng.choice(documents, 5, replace=False).tolist() if doc not in own]
+        known = {**dict.fromkeys(own, 1), **dict.fromkeys(others, 0)}
+        if number < N_PERSON:
+            person[query] = known
+        says = {doc: grade if rng.random() < 0.9 else 1 - grade for doc, grade in known.items()}
+        model[query], against[query] = says, {doc: 1 - grade for doc, grade in known.items()}
+    return {
+        name: write_qrels(folder / f"{name}.qrels", each)
+        for name, each in {"person": person, "Orakel-7b": model, "against": against}.items()
+    } | {"queries": len(grades)}
+
+
+@pytest.fixture(scope="module")
+def store(files, tmp_path_factory):
+    """The sweep by the person's judgements, which count as complete: they grade few of the documents."""
+    path = str(tmp_path_factory.mktemp("sweep") / "person.db")
+    run("sweep", *SELECTORS, "--qrels", files["person"], "--judgements", "complete", "--store", path)
+    return path
+
+
+def list_flags(files, judge):
+    return (
+        "--corpus",
+        "numpy-api",
+        "--qrels",
+        files["person"],
+        "--judgements",
+        "complete",
+        "--model-judged",
+        files[judge],
+    )
+
+
+def test_sentences_name_the_model_its_queries_and_its_agreement(files, store):
+    output = run("compare", store, *list_flags(files, "Orakel-7b"))
+    assert f"judged by Orakel-7b on {files['queries']} queries, corrected by {N_PERSON} of yours." in output
+    assert re.search(
+        r"Orakel-7b gives your grade to \d\d% of \d+ documents \(κ 0\.\d\d, 0\.\d\d to 0\.\d\d\)\.", output
+    )
+
+
+def test_json_has_the_judge_and_the_corrected_comparisons(files, store):
+    values = json.loads(run("compare", store, *list_flags(files, "Orakel-7b"), "--wins", "--json"))
+    judge = values["decision"]["judge"]
+    assert (judge["person_queries"], judge["model_queries"]) == (N_PERSON, files["queries"])
+    assert judge["agreement"]["kappa"] > 0.5 and 0 < judge["weight"] <= 1
+    assert all(row["judge"]["judge"] == "Orakel-7b" for row in values["wins"])
+    alone = json.loads(run("compare", store, "--wins", "--json"))
+    assert all(row["judge"] is None for row in alone["wins"])
+    widths = [sum(row["single_high"] - row["single_low"] for row in each["wins"]) for each in (values, alone)]
+    assert widths[0] < widths[1]
+
+
+def test_judge_against_the_person_missing_corpus_and_other_axes_are_refused(files, store):
+    assert "against must agree with you better than chance" in run(
+        "compare", store, *list_flags(files, "against"), fails=True
+    )
+    assert "--model-judged needs --corpus" in run("compare", store, "--model-judged", files["Orakel-7b"], fails=True)
+    flags = (*list_flags(files, "Orakel-7b"), "--x", "recall", "--y", "ilad")
+    assert "--model-judged needs a y axis that judgements decide" in run("compare", store, *flags, fails=True)
+
+
+def test_runs_of_other_systems_are_measured_by_both(files, store, tmp_path):
+    dataset = engine.load_dataset("numpy-api")
+    path = tmp_path / "other.json"
+    path.write_text(
+        json.dumps({query: {doc: 1.0 for doc in own} for query, own in dataset.qrels["test"].grades.items()})
+    )
+    values = json.loads(run("compare", store, *list_flags(files, "Orakel-7b"), "--run", str(path), "--wins", "--json"))
+    (row,) = [row for row in values["wins"] if row["label"] == "run other"]
+    assert row["judge"]["model_queries"] == files["queries"] and row["difference"] > 0
