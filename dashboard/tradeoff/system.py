@@ -89,6 +89,7 @@ def draw_system(loaded: Loaded, build_sweep: standing.SweepBuilder) -> None:
         _draw_unexplained(result.best, loaded)
         _draw_hypotheses(result)
     standing.draw_standing(loaded, run, result.k, build_sweep)
+    # The run's own place needs its documents alone, but diversity is a matter of vectors.
     if result.best.encoder is not None:
         encoder = visible(result.best.encoder)
         st.caption(
@@ -262,6 +263,7 @@ def _draw_explore_button(result: Identification) -> None:
     # Explore compares by inner products alone: on vectors of other lengths it would show other lists.
     if best.metric != INNER_PRODUCT:
         reason = f"It compares vectors by {best.metric}, and this corpus is searched by inner product here."
+    # Explore searches by the corpus's vectors, which would show other lists too.
     if best.encoder is not None:
         encoder = visible(best.encoder)
         reason = f"It reads the vectors of {encoder}. Load the corpus with that encoder, and open it there."

@@ -385,6 +385,7 @@ def read_cached_vectors(text_source: Corpus | Queries, encoder: EncoderRef) -> E
         spans, run = list(split_chunks(texts)), _EmbeddingRun(texts, None, None, on_disk=True)
         if len(spans) != len(chunk_keys):
             continue
+        # Chunks depend on the texts alone, so the label's keys are in the order of the spans.
         for span, key in zip(spans, chunk_keys, strict=True):
             cached_rows = store.get_array(EMBEDDING_SECTION, key)
             if cached_rows is None or len(cached_rows) != len(span):

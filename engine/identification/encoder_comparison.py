@@ -91,15 +91,20 @@ def _list_run_families(vectors: RunVectors, settings: HypothesisSettings) -> lis
 
 
 def compare_vectors(
-    own: RunVectors, others: OtherVectors, ranked: list[Explanation], settings: HypothesisSettings, report: Progress
+    base: RunVectors,
+    candidates: OtherVectors,
+    ranked: list[Explanation],
+    settings: HypothesisSettings,
+    report: Progress,
 ) -> ComparedVectors:
     """Explain a run by other encoders too, unless they explain much less of a sample of its lists.
 
     ranked: the explanations by the vectors of the corpus, the best first
     """
-    vectors: dict[str | None, RunVectors] = {None: own}
+    vectors: dict[str | None, RunVectors] = {None: base}
     explanations, weaker = list(ranked), []
-    for number, other in enumerate(others):
+    for number, other in enumerate(candidates):
+        # The vectors are read one after the other, so that those that are passed over take no memory.
         if number == MAX_ENCODERS:
             break
 
@@ -107,7 +112,7 @@ def compare_vectors(
             """Report the progress with the encoder's name."""
             report(n_done, n_total, f"{label}, vectors of {name}")
 
-        is_like = any(known.is_like(other) for known in vectors.values())
+        is_like = any(tried.is_like(other) for tried in vectors.values())
         if not _is_promising(other, explanations[0], is_like, settings, report_other):
             # Vectors that rounding alone tells apart count as those that they are like.
             weaker += [] if is_like else [str(other.encoder)]
@@ -116,7 +121,7 @@ def compare_vectors(
         explanations += explain_run(other, settings, report_other, order=len(explanations))
         explanations, vectors[other.encoder] = _rank(explanations), other
     return ComparedVectors(
-        ranked=explanations, vectors=vectors, weaker=tuple(weaker), untried=others.names[MAX_ENCODERS:]
+        ranked=explanations, vectors=vectors, weaker=tuple(weaker), untried=candidates.names[MAX_ENCODERS:]
     )
 
 
@@ -141,6 +146,7 @@ def _is_promising(
     if is_like:
         # They matter only where they explain what the others do not.
         return n_explained > n_best
+    # A sample errs, and the encoder's best setting was chosen for it, which speaks for the encoder: both are allowed.
     n_picks = sample.lists.n_picks
     n_behind = max(SAMPLE_MARGIN * n_picks, MIN_REFUTING_PICKS)
     return n_explained >= MIN_SAMPLE_SHARE * n_picks and n_explained >= n_best - n_behind

@@ -1,6 +1,5 @@
 """Evidence of a run for families of decoders: the weights of relevance that explain each pick, by depth of the pool."""
 
-import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -46,7 +45,7 @@ MAX_COVERAGE_DEPTH = 200
 """Largest ground set of facility_location that is looked at, beside its default."""
 GROUND_SET_SIZE = 1000
 """The default ground set of facility_location."""
-MIN_BUFFER_EVENTS = 1 << 12
+MIN_BLOCK_ROWS = 1 << 13
 COMPILING = "compiling, once on this machine"
 """Label of the progress while the loops are compiled, which takes longer than many an identification."""
 
@@ -79,76 +78,78 @@ class Traces:
         return self.offsets, self.starts, self.lows, self.highs, self.pick_starts, self.query_index, self.ratios
 
 
-class _EventBuffer:
-    """Changes of the intervals of all families, one after the other, in arrays that grow.
+class _RowBuffer:
+    """Rows of a few columns of all families, one after the other, in blocks that stay where they are.
 
-    Small arrays that stay, made between large ones that do not, would scatter memory: it could not be used again.
+    Small arrays that stay, made between large ones that do not, would scatter memory: it could not be used again. So
+    would arrays that grow, as they leave a hole behind whenever they move.
     """
 
-    def __init__(self) -> None:
-        self._arrays = [np.empty(MIN_BUFFER_EVENTS, np.int64), *np.empty((2, MIN_BUFFER_EVENTS))]
-        self._n_events = 0
+    def __init__(self, *dtypes: type) -> None:
+        """Begin without a row. dtypes: of the columns."""
+        self._dtypes, self._blocks, self._n_rows = dtypes, list[list[Array]](), 0
 
-    def append(self, events: tuple[Array, Array, Array]) -> slice:
-        """Copy starts, lows and highs of some changes to the end; return where they are."""
-        begin = self._n_events
-        self._n_events += len(events[0])
-        while self._n_events > len(self._arrays[0]):
-            self._arrays = [np.concatenate([column, np.empty_like(column)]) for column in self._arrays]
-        span = slice(begin, self._n_events)
-        for column, values in zip(self._arrays, events, strict=True):
-            column[span] = values
-        return span
+    def append(self, columns: Sequence[Array]) -> tuple[int, slice]:
+        """Copy some rows to the end; return the block and where in it they are."""
+        n_added = len(columns[0])
+        if not self._blocks or self._n_rows + n_added > len(self._blocks[-1][0]):
+            size = max(MIN_BLOCK_ROWS, n_added)
+            self._blocks.append([np.empty(size, dtype) for dtype in self._dtypes])
+            self._n_rows = 0
+        span = slice(self._n_rows, self._n_rows + n_added)
+        for block_column, values in zip(self._blocks[-1], columns, strict=True):
+            block_column[span] = values
+        self._n_rows = span.stop
+        return len(self._blocks) - 1, span
 
-    def gather(self, spans: Sequence[slice]) -> list[Array]:
-        """Return starts, lows and highs of some changes."""
-        return [np.concatenate([column[span] for span in spans]) for column in self._arrays]
+    def gather(self, spans: Sequence[tuple[int, slice]]) -> list[Array]:
+        """Return the columns of some rows."""
+        n_columns = range(len(self._dtypes))
+        return [np.concatenate([self._blocks[block][column][span] for block, span in spans]) for column in n_columns]
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class _TraceParts:
     """The parts of a family's traces, a part a query, before they are joined.
 
-    counts, pick_starts, pick_index: of each pick so far; ratios: (Q, depths + 2) or (Q, 0), written query by query,
-    shared by families with the same scorer and scale
+    events, picks: buffers that all families share, of changes of the intervals and of the picks that have them; ratios:
+    (Q, depths + 2) or (Q, 0), written query by query, shared by families with the same scorer and scale
     """
 
-    buffer: _EventBuffer
+    events: _RowBuffer
+    picks: _RowBuffer
     ratios: Array
-    counts: "array.array[int]" = field(default_factory=lambda: array.array("q"))
-    pick_starts: "array.array[int]" = field(default_factory=lambda: array.array("q"))
-    pick_index: "array.array[int]" = field(default_factory=lambda: array.array("q"))
-    spans: list[slice] = field(default_factory=list)
+    event_spans: list[tuple[int, slice]] = field(default_factory=list)
+    pick_spans: list[tuple[int, slice]] = field(default_factory=list)
 
     def add(self, picks: Array, pick_starts: Array, ratios: Array, events: tuple[Array, Array, Array, Array]) -> None:
         """Add one query's part. picks: their numbers in the run; events: counts, and that many changes of each."""
-        for column, values in ((self.pick_index, picks), (self.pick_starts, pick_starts), (self.counts, events[0])):
-            column.frombytes(values.astype(np.int64).tobytes())
-        self.ratios[len(self.spans)] = ratios
-        self.spans.append(self.buffer.append(events[1:]))
+        self.ratios[len(self.pick_spans)] = ratios
+        self.pick_spans.append(self.picks.append((events[0], pick_starts, picks)))
+        self.event_spans.append(self.events.append(events[1:]))
 
     def join(self, family: DecoderFamily, n_depths: int, query_index: Array) -> Traces:
         """Join the parts of all queries. query_index: of the picks of the run"""
-        starts, lows, highs = self.buffer.gather(self.spans)
-        counts, pick_starts, pick_index = map(np.array, (self.counts, self.pick_starts, self.pick_index))
+        starts, lows, highs = self.events.gather(self.event_spans)
+        counts, pick_starts, pick_index = self.picks.gather(self.pick_spans)
         return Traces(
             family=family, n_depths=n_depths, offsets=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
-            starts=starts, lows=lows, highs=highs, pick_starts=pick_starts.astype(np.int64),
-            query_index=query_index[pick_index.astype(np.int64)], ratios=self.ratios,
-            pick_index=pick_index.astype(np.int64), n_picks=len(query_index),
+            starts=starts, lows=lows, highs=highs, pick_starts=pick_starts, query_index=query_index[pick_index],
+            ratios=self.ratios, pick_index=pick_index, n_picks=len(query_index),
         )  # fmt: skip
 
 
 def _make_parts(families: Sequence[DecoderFamily], lists: RunLists, n_depths: int) -> dict[DecoderFamily, _TraceParts]:
     """Return the parts of all families, which write to arrays that they share."""
-    buffer, n_queries, shared_ratios = _EventBuffer(), len(lists.rows), dict[Any, Array]()
+    events, picks = _RowBuffer(np.int64, np.float64, np.float64), _RowBuffer(np.int64, np.int64, np.int64)
+    n_queries, shared_ratios = len(lists.rows), dict[Any, Array]()
     parts = {}
     for family in families:
         key = family.scorer, family.metric, family.scale
         n_ratios = 0 if family.scale == "raw" else n_depths + 2
         if key not in shared_ratios:
             shared_ratios[key] = np.empty((n_queries, n_ratios))
-        parts[family] = _TraceParts(buffer, shared_ratios[key])
+        parts[family] = _TraceParts(events, picks, shared_ratios[key])
     return parts
 
 

@@ -213,6 +213,7 @@ class ListComparison:
         encoders = frozenset({first.family.encoder, second.family.encoder})
         if len(encoders) == 1:
             return True
+        # All vectors are read for it, and many pairs are of the same two encoders.
         if encoders not in self._alike:
             vectors, other_vectors = (self._vectors[encoder] for encoder in encoders)
             self._alike[encoders] = vectors.is_like(other_vectors)

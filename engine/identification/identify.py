@@ -126,15 +126,15 @@ def identify(
     seed, depth = SEED.check(seed), DEPTH.check(depth)
     report = with_cancellation(progress, stop, "the identification was stopped")
     read = read_lists(run, space, queries)
-    own = RunVectors(encoder=None, space=space, lists=read.lists, further=read.further)
+    base = RunVectors(encoder=None, space=space, lists=read.lists, further=read.further)
     settings = HypothesisSettings(
         decoders=decoders, depth_index=_find_depth_index(depth, space, read.lists), seed=seed
     )  # fmt: skip
     if embeddings is None:
         embeddings = _find_embeddings(space, queries) if decoders is None else ()
-    others = OtherVectors(own, embeddings)
-    ranked = explain_run(own, settings, report)
-    comparison = compare_vectors(own, others, ranked, settings, report)
+    candidates = OtherVectors(base, embeddings)
+    ranked = explain_run(base, settings, report)
+    comparison = compare_vectors(base, candidates, ranked, settings, report)
     return _judge(read, comparison, settings, report)
 
 

@@ -35,6 +35,7 @@ class CachedVectors:
         """Return the embeddings of the documents and of queries; None unless all documents and query_ids have one."""
         required_ids, rows = set(query_ids), dict[str, Tensor]()
         for query_set in self.query_sets:
+            # Most often the first set has all of them, and the others need not be read.
             if required_ids <= rows.keys():
                 break
             vectors = read_cached_vectors(query_set, self.encoder)
@@ -122,13 +123,13 @@ def _are_alike(rows: Tensor, other_rows: Tensor) -> bool:
     return bool((products >= MIN_FIDELITY * lengths).all())
 
 
-def place_vectors(documents: Embeddings, queries: Embeddings, encoder: str, own: RunVectors) -> RunVectors:
+def place_vectors(documents: Embeddings, queries: Embeddings, encoder: str, base: RunVectors) -> RunVectors:
     """Return other vectors of the documents and queries of a run. Raises DataError if they are of others.
 
-    encoder: their name; own: the run by the vectors of the corpus
+    encoder: their name; base: the run by the vectors of the corpus
     """
-    space = Space(own.space.corpus, documents, own.space.device)
-    batch, further = own.lists.batch, own.further
+    space = Space(base.space.corpus, documents, base.space.device)
+    batch, further = base.lists.batch, base.further
     missing_ids = [query_id for query_id in batch.ids if query_id not in queries.position]
     if missing_ids:
         raise DataError(
@@ -136,12 +137,12 @@ def place_vectors(documents: Embeddings, queries: Embeddings, encoder: str, own:
             f"{missing_ids[0]!r}). Embed the same queries"
         )
     if batch.texts is not None:
-        share_index(own.space, space, **values_of(make_scorer("bm25")))
+        share_index(base.space, space, **values_of(make_scorer("bm25")))
     # Queries without a list only help to tell hypotheses apart: those without a vector are left out.
-    known = [index for index, query_id in enumerate(further.ids) if query_id in queries.position]
+    answered = [index for index, query_id in enumerate(further.ids) if query_id in queries.position]
     other_batch = _embed_batch(space, queries, batch)
-    other_further = _embed_batch(space, queries, further.take(known)) if known else other_batch.take([])
-    lists = replace(own.lists, batch=other_batch)
+    other_further = _embed_batch(space, queries, further.take(answered)) if answered else other_batch.take([])
+    lists = replace(base.lists, batch=other_batch)
     return RunVectors(encoder=encoder, space=space, lists=lists, further=other_further)
 
 
@@ -154,27 +155,27 @@ def _embed_batch(space: Space, queries: Embeddings, batch: QueryBatch) -> QueryB
 class OtherVectors:
     """Vectors beside those of a corpus that may explain a run, each with a name; read one after the other."""
 
-    def __init__(self, own: RunVectors, embeddings: Any) -> None:
+    def __init__(self, base: RunVectors, embeddings: Any) -> None:
         """Check and name what was passed as `embeddings`, without cached vectors that lack the queries."""
-        self._own = own
+        self._base = base
         choices = [_check_choice(choice) for choice in _as_choices(embeddings)]
-        self._choices = _keep_with_queries(choices, own)
+        self._choices = _keep_with_queries(choices, base)
         encoders = [
             choice.encoder if isinstance(choice, CachedVectors) else choice[0].encoder for choice in self._choices
         ]
-        self.names = _name_encoders(encoders, own.space.embeddings.encoder)
+        self.names = _name_encoders(encoders, base.space.embeddings.encoder)
 
     def __iter__(self) -> Iterator[RunVectors]:
         """Read each in turn; those that are not complete in the cache are passed over."""
         for name, choice in zip(self.names, self._choices, strict=True):
-            pair = choice.read(self._own.lists.batch.ids) if isinstance(choice, CachedVectors) else choice
+            pair = choice.read(self._base.lists.batch.ids) if isinstance(choice, CachedVectors) else choice
             if pair is not None:
-                yield place_vectors(*pair, name, self._own)
+                yield place_vectors(*pair, name, self._base)
 
 
-def _keep_with_queries(choices: Sequence[Choice], own: RunVectors) -> list[Choice]:
+def _keep_with_queries(choices: Sequence[Choice], base: RunVectors) -> list[Choice]:
     """Return the choices but for vectors in the cache whose encoder embedded no set of the run's queries."""
-    batch, further = own.lists.batch, own.further
+    batch, further = base.lists.batch, base.further
     cached = [choice for choice in choices if isinstance(choice, CachedVectors)]
     if not cached:
         return list(choices)
@@ -185,13 +186,13 @@ def _keep_with_queries(choices: Sequence[Choice], own: RunVectors) -> list[Choic
     all_sets = (read_queries, *(query_set for choice in cached for query_set in choice.query_sets))
     sets = tuple({query_set.digest: query_set for query_set in all_sets if len(query_set)}.values())
     embedded = {_key_encoder(encoder) for query_set in sets for encoder in list_cached_encoders(query_set)}
-    kept: list[Choice] = []
+    remaining: list[Choice] = []
     for choice in choices:
         if not isinstance(choice, CachedVectors):
-            kept.append(choice)
+            remaining.append(choice)
         elif _key_encoder(choice.encoder) in embedded:
-            kept.append(replace(choice, query_sets=sets))
-    return kept
+            remaining.append(replace(choice, query_sets=sets))
+    return remaining
 
 
 def _as_choices(embeddings: Any) -> Sequence[Any]:
@@ -222,8 +223,9 @@ def _name_encoders(encoders: Sequence[EncoderRef | None], own_encoder: EncoderRe
         if encoder is None:
             names.append(f"embeddings {number}")
             continue
-        others = [each for each in (*encoders, own_encoder) if each is not None and each != encoder]
-        namesakes = [each for each in others if each.name == encoder.name]
+        # A name alone where it says which encoder is meant: digests mean nothing to people.
+        remaining = [each for each in (*encoders, own_encoder) if each is not None and each != encoder]
+        namesakes = [each for each in remaining if each.name == encoder.name]
         name = encoder.name
         if any(each.dtype != encoder.dtype for each in namesakes):
             name += f" in {encoder.dtype}"

@@ -4,7 +4,7 @@ import torch
 
 import engine
 from engine.decoder import query_batch
-from engine.identification.evidence import COMPILING, MIN_BUFFER_EVENTS, _EventBuffer, collect_traces
+from engine.identification.evidence import COMPILING, MIN_BLOCK_ROWS, _RowBuffer, collect_traces
 from engine.identification.families import DecoderFamily
 from engine.identification.novelty import COSINE, DISTANCE, INNER_PRODUCT
 from engine.identification.peaks import explain_picks
@@ -207,17 +207,14 @@ def test_traces_of_many_queries_equal_those_of_each_alone():
                     assert (explain_picks(many, depth, weight)[is_own] == explain_picks(alone, depth, weight)).all()
 
 
-def test_array_of_changes_grows_and_keeps_what_it_has():
-    buffer = _EventBuffer()
-    sizes = [3, MIN_BUFFER_EVENTS, 3 * MIN_BUFFER_EVENTS, 0, 5]
-    parts = [
-        (np.full(size, number), np.full(size, number + 0.5), np.full(size, -number))
-        for number, size in enumerate(sizes)
-    ]
-    spans = [buffer.append(part) for part in parts]
-    starts, lows, highs = buffer.gather([spans[4], spans[0], spans[2]])
+def test_rows_of_a_buffer_stay_where_they_are():
+    buffer = _RowBuffer(np.int64, np.float64)
+    sizes = [3, MIN_BLOCK_ROWS - 3, 3 * MIN_BLOCK_ROWS, 0, 5]
+    spans = [buffer.append((np.full(size, number), np.full(size, -number))) for number, size in enumerate(sizes)]
+    assert [block for block, _ in spans] == [0, 0, 1, 1, 2], "rows of one part lie in one block"
+    starts, lows = buffer.gather([spans[4], spans[0], spans[3], spans[2]])
     assert starts.tolist() == [4] * 5 + [0] * 3 + [2] * sizes[2]
-    assert (lows == starts + 0.5).all() and (highs == -starts).all() and starts.dtype == np.int64
+    assert (lows == -starts).all() and (starts.dtype, lows.dtype) == (np.int64, np.float64)
 
 
 @pytest.mark.parametrize("has_code", [False, True])
