@@ -55,6 +55,7 @@ def measure_by_model(
         person = swept.load_corpus(list(person_cells), "--model-judged", other_systems, metadata)
         by_model = replace(swept, qrels=model_file).read(str(swept.corpus), encoding=other_systems, metadata=metadata)
         qrels, queries = _select_split(by_model, first_cell.split)
+        # A useless judge is refused before anything is decoded for it.
         agreement = check_judge(person.qrels[first_cell.split], qrels, name)
         space = load_swept_space(by_model, first_cell, other_systems, meter)
         vectors = embed_and_warn(space, queries, progress=meter)

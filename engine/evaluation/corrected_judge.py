@@ -83,6 +83,7 @@ def correct_means(person: np.ndarray, judged_model: np.ndarray, other_model: np.
     off_by = (deviations - weights * model_deviations) / (1 - np.minimum(leverages, MAX_LEVERAGE))
     variances = (off_by**2).sum(0) * (n_judged - 1) / n_judged**3
     person_variances = person.var(0, ddof=1) / n_judged
+    # The model's mean over the others has an error of its own, small where they are many.
     if n_other > 1:
         variances = variances + weights**2 * other_model.var(0, ddof=1) / n_other
     # A weight that does not narrow is noise.
@@ -147,6 +148,7 @@ class ModelValues:
         are stretched by their queries' leverage, as `correct_means` does it. Raises DataError for a judge that is worse
         than chance. differences: (d, m) on `queries`, those of the n for which the person's metric has a value
         """
+        # Rows of queries on which the person found nothing relevant are filled, so that both tables have n.
         person, (judged, unjudged) = self.spread_person_values(differences, queries), self.find_changes()
         n_judged, n_other = len(person), len(unjudged)
         deviations, model_deviations = person - person.mean(0), judged - judged.mean(0)
@@ -161,6 +163,7 @@ class ModelValues:
         )  # fmt: skip
         if correlation is not None and correlation > 0 and n_other > 1:
             weight = min(products / squares * n_other / (n_judged + n_other), 1.0)
+            # A setting's share of a query's leverage is not its own, as the weight comes from all of them.
             leverages = (model_deviations**2).sum(1, keepdims=True) / squares * n_judged / (n_judged - 1)
             off_by = (deviations - weight * model_deviations) / (1 - np.minimum(leverages, MAX_LEVERAGE))
             residuals, terms = off_by - off_by.mean(0) + person.mean(0) - weight * judged.mean(0), weight * unjudged
@@ -268,6 +271,7 @@ def pair_with_model(
 
 def _match_cells(person_cells: Sequence[Any], model_cells: Iterable[Any]) -> list[Any]:
     """Return the model's cell of each of a person's cells, in their order; raise DataError for a missing one."""
+    # More settings than the person's do no harm.
     by_label = {cell.label: cell for cell in model_cells}
     if missing := [cell.label for cell in person_cells if cell.label not in by_label]:
         raise DataError(
@@ -275,6 +279,7 @@ def _match_cells(person_cells: Sequence[Any], model_cells: Iterable[Any]) -> lis
             f"{missing[0]}: measure the same settings by both judgements"
         )
     counterparts = [by_label[cell.label] for cell in person_cells]
+    # A label says nothing of the vectors by which its decoder ranked.
     for person_cell, model_cell in zip(person_cells, counterparts, strict=True):
         facts, model_facts = (getattr(cell, "provenance", {}) for cell in (person_cell, model_cell))
         for name in ("corpus", "embeddings"):

@@ -275,6 +275,7 @@ def _describe_left_out(decision: Decision) -> str:
 def _describe_origin(decision: Decision) -> Iterator[str]:
     """Yield sentences on the queries behind a decision, and on what another split says of its settings."""
     split_text = f" of {decision.split}" if decision.split else ""
+    # With a model's judgements there are two numbers of queries, each with its judge.
     if decision.judge is None:
         yield f"Chosen on {counted(decision.queries, 'query', 'queries')}{split_text}."
     else:

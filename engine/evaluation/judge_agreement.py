@@ -62,6 +62,7 @@ def compute_judge_agreement(person: Qrels, model: Qrels, judge: str = UNNAMED_JU
     if not sums:
         raise DataError(f"{judge} must have graded some of the documents that you graded; got none of them")
     table = np.array(sums)
+    # κ of all pairs, and of all but those of one query at a time.
     total, n_queries, low, high = table.sum(0), len(table), None, None
     kappa = float(_compute_kappa(total[None])[0])
     if n_queries > 1 and not math.isnan(kappa):

@@ -40,5 +40,6 @@ def list_next_queries(
         members = strata == stratum
         # The share of the group that is judged once the query is. A random start leaves no group ahead by rounding.
         keys[row_order] = (is_known[members].sum() + np.arange(len(row_order)) + random.random()) / members.sum()
+    # The queries that the person judged have no key, and come last.
     order = np.argsort(keys, kind="stable")[: (~is_known).sum()]
     return tuple(judged[row] for row in order.tolist())

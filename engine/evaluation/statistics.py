@@ -294,6 +294,7 @@ def _build_corrected(
     """
     gains, use = values[:, 1:] - values[:, :1], model.correct(values[:, 1:] - values[:, :1], queries).use
     means = correct_means(model.spread_person_values(gains, queries), *model.find_changes())
+    # Without any spread there is no error to test by, and no difference is claimed.
     has_error = means.std_error > 0
     scores = np.where(has_error, means.mean / np.where(has_error, means.std_error, 1), 0)
     narrowings = np.where(means.person_error > 0, means.std_error / np.maximum(means.person_error, 1e-300), 1.0)

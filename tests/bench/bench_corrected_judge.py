@@ -343,6 +343,15 @@ def describe_decisions(decisions, orders, n_draws):
     ]
 
 
+def round_numbers(value):
+    """Round every number within lists and dictionaries to four decimals."""
+    if isinstance(value, dict):
+        return {key: round_numbers(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [round_numbers(item) for item in value]
+    return round(value, 4) if isinstance(value, float) else value
+
+
 def main():
     args = parse_arguments(__doc__, data=True, draws=1000, decisions=200)
     say = stopwatch()
@@ -355,8 +364,10 @@ def main():
         decisions += measure_decisions(population, args.decisions)
         say("measured")
     misses = find_misses(rows, decisions, args.draws, args.decisions)
-    facts = {"command": args.command, "intervals": rows, "decisions": decisions, "orders": orders}
-    (args.out / "corrected-judge.json").write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+    names = list(rows[0])
+    intervals = {"columns": names, "rows": [[row[name] for name in names] for row in rows]}
+    facts = {"command": args.command, "intervals": intervals, "decisions": decisions, "orders": orders}
+    (args.out / "corrected-judge.json").write_text(json.dumps(round_numbers(facts)) + "\n", encoding="utf-8")
     write_page(
         args,
         "corrected-judge",

@@ -355,6 +355,7 @@ def sweep_by_judges(
         keys = request.compute_keys().values()
         stored = request.store.read_cells(request.store.find_stored_keys(keys)) if request.store else ()
         results.append({cell.key: cell for cell in stored})
+    # A unit is decoded if any judge's cell of it is missing.
     first, missing = requests[0], set[tuple[Decoder, int]]()
     for request, cells in zip(requests, results, strict=True):
         missing |= {each for each, key in request.compute_keys().items() if key not in cells}

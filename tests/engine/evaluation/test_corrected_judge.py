@@ -6,13 +6,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from engine import DataError, compare, decide
+from engine import DataError, Decoder, Qrels, compare, decide, exact_frontier, make
 from engine.evaluation.corrected_judge import JUDGE_ENTRY, correct_means, name_judge, pair_with_model
 from engine.evaluation.decide import estimate_options
 from engine.evaluation.paired import align_on_common_queries
 from engine.evaluation.statistics import describe_comparison
 from engine.evaluation.sweep.cell import Cell as StoredCell
+from engine.evaluation.sweep.sweep import sweep_by_judges
 from support.points import cell
+from support.sweeps import toy
 
 N, N_PERSON = 300, 40
 IDS = tuple(f"q{i:04}" for i in range(N))
@@ -224,3 +226,52 @@ def test_missing_setting_few_queries_and_other_vectors_are_refused():
         point.provenance["embeddings"] = "another"
     with pytest.raises(DataError, match="of the same embeddings as points"):
         decide(person, model_judged=other)
+
+
+def judge_toy():
+    """Top-k and VRSD of a toy space with a curve of MMR, by a person on 25 queries and by a model on all 59."""
+    space, queries, qrels = toy(batch=60)
+    rng, documents = np.random.default_rng(0), space.corpus.ids
+    person, model = {}, {}
+    for number, (query, grades) in enumerate(qrels.grades.items()):
+        pool = {**dict.fromkeys(documents[::3], 0), **grades}
+        person |= {query: pool} if number < 25 else {}
+        model[query] = {doc: int(rng.random() < (0.8 if grade else 0.1)) for doc, grade in pool.items()}
+    judges = {
+        "": (Qrels(person, judgements="complete"), queries.take(range(25))),
+        "M": (Qrels(model, judgements="complete"), queries),
+    }
+    decoders = [Decoder(make("top_k")), Decoder(make("vrsd"))]
+    arguments = {"k": 5, "metrics": ("recall", "ilad")}
+    by_judge = {name: grades for name, (grades, _) in judges.items()}
+    cells = sweep_by_judges(decoders, space, queries, by_judge, **arguments)
+    points = {
+        name: [*cells[name], exact_frontier(make("mmr"), space, judged, grades, resamples=100, **arguments)]
+        for name, (grades, judged) in judges.items()
+    }
+    return points, judges
+
+
+def test_curves_are_corrected_at_the_persons_values_and_from_the_next_grade():
+    points, _ = judge_toy()
+    decision, alone = decide(points[""], k=5, model_judged=points["M"]), decide(points[""], k=5)
+    assert len(decision.options) == len(alone.options) == 102 and decision.judge.judge == "M"
+    labels = {option.label for option in decision.options}
+    assert labels == {option.label for option in alone.options}
+    widths = [sum(option.high - option.low for option in each.options) for each in (decision, alone)]
+    assert widths[0] < 0.95 * widths[1]
+    # The model has no second grade: what it judged still corrects, as it needs only to agree in part.
+    assert decision.next_level.judge.person_queries == 25 and decision.next_level.judge.weight > 0
+
+
+def test_pooled_ends_hold_the_corrected_share():
+    points, _ = judge_toy()
+    person_cells = points[""][:2]
+    pooled = [replace(point, provenance={**point.provenance, "judgements": "pooled"}) for point in person_cells]
+    complete = estimate_options(person_cells, k=5, model_judged=points["M"][:2])
+    both = estimate_options(pooled, k=5, model_judged=points["M"][:2])
+    assert both.losses.mean == pytest.approx(complete.losses.mean)
+    (low,), (high,) = both.intervals
+    (complete_low,), (complete_high,) = complete.intervals
+    # Many documents are unjudged, so they decide more than chance does.
+    assert low < complete_low and high > complete_high
